@@ -11,9 +11,8 @@ from pathlib import Path
 import numpy as np
 from measure import machine
 
-from shardmill.transforms.contents.find import find_duplicates
-from shardmill.transforms.contents.hashes import Contents
-from shardmill.transforms.contents.section import Section, in_parts, layout_section, names_blob
+from shardmill.transforms.statistics.contents import Contents, Section, encode_names, make_section, sort_by_split
+from shardmill.transforms.statistics.duplicates import find_duplicates
 from shardmill.transforms.stores import storage
 
 _A_TASK = 250_000  # rows
@@ -27,9 +26,9 @@ def write(folder: Path, rows: int) -> list[Section]:
         high, low, places = (chance.integers(0, (1 << 64) - 1, _A_TASK, np.uint64) for _ in range(3))
         if number % 4 == 0:
             high[:10], low[:10] = np.arange(10, dtype=np.uint64) << np.uint64(50), 7
-        (mine,) = in_parts(Contents(high, low, places), np.zeros(_A_TASK, np.int64), 1)
+        (mine,) = sort_by_split(Contents(high, low, places), np.zeros(_A_TASK, np.int64), 1)
         path = str(folder / f"{number}")
-        section, parts = layout_section(mine, "train", path, 0, names_blob([f"{number}.csv"]))
+        section, parts = make_section(mine, "train", path, 0, encode_names([f"{number}.csv"]))
         storage.write_parts(path, parts)
         sections.append(section)
     return sections

@@ -16,7 +16,7 @@ from measure import machine
 from options import add_rounds
 from tfx_bsl.coders.example_coder import RecordBatchToExamplesEncoder
 
-from shardmill.transforms.examples.encode import encode_examples, encode_framed
+from shardmill.transforms.columns.example_encoding import encode_examples, encode_framed
 
 _BATCH_ROWS = 65_536
 _LOOP_ROWS = 20_000

@@ -12,7 +12,7 @@ import numpy as np
 from measure import SHARDMILL, machine, make_images, measure
 from options import add_folder, add_rounds
 
-from shardmill.transforms.contents.count_near import Pictures, count_near
+from shardmill.transforms.statistics.near_duplicates import ComparedImages, count_similar
 
 
 def find(number: int) -> tuple[float, int]:
@@ -25,7 +25,7 @@ def find(number: int) -> tuple[float, int]:
         hashes[twins : 2 * twins] = np.where(random.random(twins) < 0.5, hashes[:twins], hashes[twins : 2 * twins])
     names = np.arange(number, dtype=np.uint64)
     started = time.process_time()
-    found = count_near(Pictures(hashes, names, names, random.integers(0, 2, number)), 2, 4)
+    found = count_similar(ComparedImages(hashes, names, names, random.integers(0, 2, number)), 2, 4)
     return time.process_time() - started, found.number_of_pairs
 
 

@@ -8,14 +8,14 @@ import pyarrow as pa
 from tfx_bsl.coders.example_coder import RecordBatchToExamplesEncoder
 
 from shardmill.pipelines import cli
-from shardmill.transforms.examples.framing import frame
-from shardmill.transforms.records import encode as encode_rows
+from shardmill.transforms.columns.example_bytes import frame
+from shardmill.transforms.records import encoding as encode_rows
 
 _encoded: list[int] = []  # rows
 
 
 def encode_framed(batch: pa.RecordBatch) -> pa.LargeBinaryArray:
-    """As shardmill.transforms.examples.encode has it; takes no nulls and no lists."""
+    """As shardmill.transforms.columns.example_encoding has it; takes no nulls and no lists."""
     if any(column.null_count for column in batch.columns):
         raise ValueError("a null: this comparison is for complete tables")
     offsets = pa.array(np.arange(batch.num_rows + 1, dtype=np.int64))

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
-from shardmill.transforms.examples.encode import encode_framed
+from shardmill.transforms.columns.example_encoding import encode_framed
 
 # At these, a row of CSV has 68 bytes.
 _INT_LIMITS = (100, 10_000, 1_000_000)

@@ -15,18 +15,17 @@ from threading import Lock
 from typing import Any
 
 from shardmill.pipelines.cli import main
-from shardmill.pipelines.graphs import files, records_contents
-from shardmill.pipelines.running import recorded
-from shardmill.statistics import feature_stats
-from shardmill.transforms.contents.of_files import ContentsWriter, FileContents
-from shardmill.transforms.files import encode as file_encode
-from shardmill.transforms.files.images.encode import ImageEncoder
-from shardmill.transforms.records import keyed
-from shardmill.transforms.records.contents import ContentsOfTask
-from shardmill.transforms.records.keys import hash_keys
+from shardmill.pipelines.jobs import file_graphs, graph_steps, job
+from shardmill.quality import feature_stats
+from shardmill.transforms.files import encoding as file_encode
+from shardmill.transforms.files.image_encoder import ImageEncoder
+from shardmill.transforms.records import keys
+from shardmill.transforms.records.encoding import hash_keys
+from shardmill.transforms.records.staging import TaskContentsWriter
 from shardmill.transforms.statistics import tables
-from shardmill.transforms.statistics.extremes import Extremes
-from shardmill.transforms.statistics.label_pairs import LabelPairs
+from shardmill.transforms.statistics.contents import ContentsWriter, FileContents
+from shardmill.transforms.statistics.images import Extremes
+from shardmill.transforms.statistics.tables import LabelPairs
 
 CONTENTS, PAIRS, EXTREMES, FEATURE_STATS, PAGE = "contents", "label pairs", "extremes", "FeatureStats.pb", "the page"
 _spent: dict[str, float] = dict.fromkeys((CONTENTS, PAIRS, EXTREMES, FEATURE_STATS, PAGE), 0.0)
@@ -58,7 +57,7 @@ def _timed(what: str, where: object, *names: str, clock: Callable[[], float] = t
 
 def _time_hashes() -> None:
     """What rows hold is hashed with what orders them: of both the hashes of the order alone are taken off."""
-    hashed = keyed.hashed
+    hashed = keys.order_and_contents
 
     def timed(rows: Any, encoded: Any, options: Any, *more: Any) -> Any:
         global _again
@@ -77,25 +76,25 @@ def _time_hashes() -> None:
         _add(CONTENTS, middle - start - again)
         return found
 
-    vars(keyed)["hashed"] = timed
+    vars(keys)["hashed"] = timed
 
 
 def run(told: Path, arguments: list[str]) -> int:
     """Run the command; returns its status."""
     _time_hashes()
-    _timed(CONTENTS, ContentsOfTask, "add", "close")
+    _timed(CONTENTS, TaskContentsWriter, "add", "close")
     _timed(CONTENTS, file_encode, "digest")
     _timed(CONTENTS, FileContents, "of")
     _timed(CONTENTS, ContentsWriter, "add", "write")
-    for graph in (files, records_contents):  # in threads, beside which nothing goes on
+    for graph in (file_graphs, graph_steps):  # in threads, beside which nothing goes on
         _timed(CONTENTS, graph, "find_duplicates", clock=time.process_time)
     _timed(PAIRS, tables, "_labels")
-    _timed(PAIRS, tables._Column, "_pair")
+    _timed(PAIRS, tables._ColumnStats, "_pair")
     _timed(PAIRS, LabelPairs, "merge", "association")
     _timed(EXTREMES, ImageEncoder, "point_out")
     _timed(EXTREMES, Extremes, "merge", "lie_in", "found")
     _timed(FEATURE_STATS, feature_stats, "to_bytes")
-    _timed(PAGE, recorded, "write_page", "with_page_checks")
+    _timed(PAGE, job, "write_page", "with_page_checks")
     status = main(arguments)
     told.write_text(json.dumps({"all": time.process_time() - _again, **_spent}))
     return status

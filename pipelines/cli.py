@@ -10,8 +10,8 @@ from typing import NoReturn
 
 import shardmill
 from shardmill.errors import CorruptDataError, JobError, UserError
-from shardmill.pipelines.flags.say import asked
-from shardmill.pipelines.kinds.registry import KINDS
+from shardmill.pipelines.config.flags import parse_output_options
+from shardmill.pipelines.jobs.registry import KINDS
 from shardmill.pipelines.reports import log
 
 Command = Callable[[Sequence[str]], int]
@@ -21,7 +21,7 @@ _GARBAGE_OBJECTS = 250_000  # new ones, at which garbage is looked for; 700 by d
 _ONE_THREAD = ("OPENBLAS_NUM_THREADS", "1")
 
 
-_COMMANDS = {  # beside those that convert; each is a module of shardmill.pipelines.commands
+_COMMANDS = {  # commands that do not convert
     "rebuild": "build data sets anew by recipes, where there is anything to do",
     "inspect": "show what is in a data set",
     "verify": "re-read a data set and check every shard",
@@ -31,17 +31,23 @@ _COMMANDS = {  # beside those that convert; each is a module of shardmill.pipeli
     "rollback": "let LATEST name an older version again",
     "tag": "give a version a name",
 }
+_SHARED_MODULES = {
+    "diff": "report",
+    "rollback": "versions",
+    "tag": "versions",
+}  # of pipelines.commands; others: by name
 
 
 def _command(name: str) -> Command | None:
     if name in _COMMANDS:
-        command: Command = import_module(f"shardmill.pipelines.commands.{name}").main
+        module = _SHARED_MODULES.get(name, name)
+        command: Command = getattr(import_module(f"shardmill.pipelines.commands.{module}"), f"run_{name}")
         return command
     if name not in KINDS:
         return None
     from shardmill.pipelines.commands import convert
 
-    return partial(convert.main, KINDS[name])
+    return partial(convert.run_convert, KINDS[name])
 
 
 def _usage() -> str:
@@ -52,10 +58,10 @@ def _usage() -> str:
 
 
 def program() -> NoReturn:
-    """The `shardmill` command: `main`, in a process of which nothing is needed before or after.
+    """Run the `shardmill` command and end the process at once.
 
-    Importing Beam makes some hundred thousand objects that all stay: looking through them for garbage again and again,
-    and taking them apart one by one at the end, took half a second of every command.
+    Beam's import makes some hundred thousand objects that stay. Collecting garbage among them and freeing them one by
+    one at the end took half a second of every command.
     """
     gc.set_threshold(_GARBAGE_OBJECTS)
     os.environ.setdefault(*_ONE_THREAD)
@@ -66,10 +72,13 @@ def program() -> NoReturn:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; returns the exit status: 0 done, 1 failed, 2 a user's mistake, 3 what was made failed its checks,
-    4 another job was there first, 130 interrupted."""
+    """Run a command and return its exit status.
+
+    Statuses: 0 done; 1 failed; 2 user's mistake; 3 the result failed its checks; 4 another job was first; 130
+    interrupted.
+    """
     arguments = sys.argv[1:] if arguments is None else arguments
-    how = asked(arguments)
+    how = parse_output_options(arguments)
     log.set_up(how.log_format, how.quiet)
     try:
         try:
@@ -87,9 +96,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:  # of a disk that is full, say, as a folder for the job's own files is made
-        from shardmill.transforms.stores.error_text import sentence_of
+        from shardmill.transforms.stores.protocol import os_error_text
 
-        return _complain(sentence_of(error), 1, error, arguments)
+        return _complain(os_error_text(error), 1, error, arguments)
 
 
 def _run(arguments: Sequence[str]) -> int:
@@ -97,7 +106,7 @@ def _run(arguments: Sequence[str]) -> int:
         print(_usage())
         return 0 if arguments else 2
     if arguments[0] == "--version":
-        from shardmill.records.spans import COMPILED
+        from shardmill.data.spans import COMPILED
 
         print(f"shardmill {shardmill.__version__}{'' if COMPILED else ', without its compiled module: slower'}")
         return 0
@@ -115,7 +124,7 @@ def _run(arguments: Sequence[str]) -> int:
 def _complain(sentence: str, status: int, error: Exception | None = None, arguments: Sequence[str] = ()) -> int:
     if error is not None and "--debug" in arguments:
         raise error
-    log.complain(sentence, exit_status=status)
+    log.error(sentence, exit_status=status)
     return status
 
 

@@ -12,23 +12,23 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.transforms import core, userstate
 from apache_beam.typehints import decorators
 
-from shardmill.pipelines.running.signatures import remembered_signatures
-from shardmill.transforms.workers.reported import ReportingFn, report_failures
+from shardmill.pipelines.jobs.launch import cache_signatures
+from shardmill.transforms.workers.running import ReportingFn, report_failures
 
 ROOT = Path(__file__).resolve().parent.parent
 # Each is tested where it is used: a Beam that changes it fails that test. `_add_argparse_args` is how options are
 # declared.
 USED = {
-    "transforms/writing/beam_sink.py": {"_sink"},
-    "pipelines/flags/beam.py": {"_BeamArgumentParser", "_add_argparse_args"},
+    "transforms/shards/writing.py": {"_sink"},
+    "pipelines/config/beam_flags.py": {"_BeamArgumentParser", "_add_argparse_args"},
 }
 # What has no underscore where it is used, or is a method that Beam looks for, by words of the line that does
 RELIED_ON = {
-    "def _inspect_process": "transforms/workers/reported.py",
-    "step.fn = ": "transforms/workers/reported.py",
-    ".get_signature": "pipelines/running/signatures.py",
-    ".get_dofn_specs": "pipelines/running/signatures.py",
-    "_worker_threads": "pipelines/running/loopback.py",
+    "def _inspect_process": "transforms/workers/running.py",
+    "step.fn = ": "transforms/workers/running.py",
+    ".get_signature": "pipelines/jobs/launch.py",
+    ".get_dofn_specs": "pipelines/jobs/launch.py",
+    "_worker_threads": "pipelines/jobs/local_cluster.py",
 }
 OTHERS = {"_StoreAction", "_actions", "_exit", "_replace"}  # of argparse, os, and named tuples
 
@@ -106,7 +106,7 @@ def test_beam_asks_for_signatures_where_they_are_remembered() -> None:
     for module in (decorators, core):
         assert module.get_signature is decorators.get_signature
         assert "get_signature(" in Path(module.__file__).read_text()
-    with remembered_signatures():
+    with cache_signatures():
         for module in (decorators, core):
             asked.append(module.get_signature(_Timed().process))
     assert asked[0] is asked[1]
@@ -117,7 +117,7 @@ def test_beam_asks_for_state_and_timers_where_they_are_remembered() -> None:
     function, asked = _Timed(), userstate.get_dofn_specs
     for place in ("transforms/core.py", "runners/common.py", "runners/worker/operations.py"):
         assert "userstate.get_dofn_specs(" in (Path(beam.__file__).parent / place).read_text()
-    with remembered_signatures():
+    with cache_signatures():
         assert userstate.get_dofn_specs(function) is userstate.get_dofn_specs(function)
     assert userstate.get_dofn_specs is asked
 

@@ -9,7 +9,7 @@ from importlib.metadata import version
 import pytest
 import yaml
 
-from shardmill.pipelines.commands.template import command_line
+from shardmill.pipelines.commands.convert import launch_arguments
 from tests.support.command import REPOSITORY
 from tests.support.later import Later
 from tests.support.pages import check_command
@@ -51,7 +51,7 @@ def test_flex_template() -> None:
     given = dict(pair.split("=", 1) for pairs in run["--parameters"] for pair in pairs.split(","))
     assert given["sdk_container_image"] == build["--image"][0]
     assert given.keys() <= {parameter["name"] for parameter in metadata["parameters"]}
-    check_command(["shardmill", *command_line(f"--{name}={value}" for name, value in given.items())])
+    check_command(["shardmill", *launch_arguments(f"--{name}={value}" for name, value in given.items())])
 
 
 def test_job() -> None:

@@ -13,8 +13,7 @@ from croniter import croniter
 
 from shardmill.errors import ChecksError, LockedError, UserError
 from shardmill.pipelines.commands.rebuild import RebuildOptions, rebuild_parser
-from shardmill.pipelines.recipes.load import load_recipes
-from shardmill.pipelines.recipes.recipe import Recipe
+from shardmill.pipelines.nightly.recipe import Recipe, load_recipes
 from tests.support.command import REPOSITORY
 from tests.support.later import Later
 

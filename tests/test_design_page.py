@@ -4,8 +4,8 @@ from fractions import Fraction
 
 import pytest
 
-from shardmill.transforms.options.shards import DEFAULT_SHARD_SIZE
-from shardmill.transforms.records.run_size import MOST_SLICES
+from shardmill.transforms.options.job_options import DEFAULT_SHARD_SIZE
+from shardmill.transforms.records.staging import MAX_SLICES
 from tests.support.command import REPOSITORY
 from tests.support.tebibyte import TOTAL, planned, rows_of, table
 
@@ -24,5 +24,5 @@ def test_side_inputs_are_small(growth: int) -> None:
 
 def test_slices() -> None:
     number, size = dict(rows_of(Fraction(1)))["slices"].split(" of ")
-    assert int(number.replace(",", "")) <= 1.01 * MOST_SLICES
+    assert int(number.replace(",", "")) <= 1.01 * MAX_SLICES
     assert float(size.removesuffix(" kB")) >= 64

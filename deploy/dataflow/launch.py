@@ -5,11 +5,11 @@ import sys
 
 from shardmill.errors import UserError
 from shardmill.pipelines.cli import main
-from shardmill.pipelines.commands.template import command_line
+from shardmill.pipelines.commands.convert import launch_arguments
 
 if __name__ == "__main__":
     try:
-        words = command_line(sys.argv[1:])
+        words = launch_arguments(sys.argv[1:])
     except UserError as error:
         sys.exit(f"shardmill: error: {error}")
     sys.exit(main([*words, "--log_format=json"]))

@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
-from shardmill.pipelines.commands.template import metadata
+from shardmill.pipelines.commands.convert import template_metadata
 
 if __name__ == "__main__":
-    text = json.dumps(metadata(), indent=2) + "\n"
+    text = json.dumps(template_metadata(), indent=2) + "\n"
     Path(__file__).with_name("metadata.json").write_text(text)

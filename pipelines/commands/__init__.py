@@ -1,1 +1,1 @@
-"""One module for each command that is not only a kind of input."""
+"""The commands of the command line."""

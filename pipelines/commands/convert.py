@@ -1,27 +1,28 @@
-"""`shardmill images`, `csv` and all others that convert: flags to a run."""
+"""The converting commands, and their Flex Template for Dataflow."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import MISSING
 from typing import Any
 
-from shardmill.pipelines.flags.options import EPILOG, Parser, beam_options
-from shardmill.pipelines.flags.parser import add_flags
-from shardmill.pipelines.flags.say import BuildSayOptions
-from shardmill.pipelines.kinds.kind import Kind
+from shardmill.errors import UserError
+from shardmill.pipelines.config.flags import EPILOG, BuildOutputOptions, Parser, add_flags, beam_options
+from shardmill.pipelines.jobs.kind import Kind
+from shardmill.pipelines.jobs.registry import KINDS
 from shardmill.pipelines.reports import log
-from shardmill.printable import printable
-from shardmill.transforms.options.declare import options_of
-from shardmill.transforms.preprocessing.options import makes_graph
+from shardmill.text import to_printable
+from shardmill.transforms.options.declare import Option, options_of
 from shardmill.transforms.stores.clients import set_options
+from shardmill.transforms.values.options import is_making_graph
 
 _SMALL_SHARD = 1_000_000  # bytes: below, opening files takes longer than reading them
 
 
-def parser_of(kind: Kind) -> Parser:
-    """The parser of the command of `kind`."""
+def convert_parser(kind: Kind) -> Parser:
+    """Return the parser of the command of `kind`."""
     parser = Parser(prog=f"shardmill {kind.command}", description=kind.description, epilog=EPILOG)
-    add_flags(parser, (*kind.options, *options_of(BuildSayOptions)))
+    add_flags(parser, (*kind.options, *options_of(BuildOutputOptions)))
     command = parser.add_argument_group("command")
     command.add_argument("--dry_run", action="store_true", help="say what would be read and written, and write nothing")
     command.add_argument(
@@ -33,33 +34,33 @@ def parser_of(kind: Kind) -> Parser:
     return parser
 
 
-def small_shards(shard_size: int) -> str:
-    """What must be said of a --shard_size that makes very many files."""
+def small_shards_warning(shard_size: int) -> str:
+    """Return the warning for a --shard_size that makes very many files."""
     return (
         f"--shard_size is {shard_size:,} bytes, a file for each; a number without a unit is bytes: give one, such as"
         " 100MiB; trainers read files of 100 to 200 MB fastest"
     )
 
 
-def written(recipe: str, left: Sequence[str]) -> str:
-    """What is said of a recipe that was written, without the flags `left`."""
+def recipe_message(recipe: str, left: Sequence[str]) -> str:
+    """Return the message on a written recipe, which leaves out the flags `left`."""
     without = f"{' and '.join(left)} {'is' if len(left) == 1 else 'are'} left out, for each build is the next patch"
     said = f"wrote {recipe}; `shardmill rebuild {recipe} --dry_run` says what it would do"
-    return printable(f"{said}; {without}" if left else said)
+    return to_printable(f"{said}; {without}" if left else said)
 
 
-def main(kind: Kind, arguments: Sequence[str]) -> int:
-    """Run the command; returns its exit status."""
-    parser = parser_of(kind)
+def run_convert(kind: Kind, arguments: Sequence[str]) -> int:
+    """Run the command and return its exit status."""
+    parser = convert_parser(kind)
     args, rest = parser.parse_known_args(list(arguments))
     values = vars(args)
     dry, recipe, _ = values.pop("dry_run"), values.pop("write_recipe"), values.pop("debug")
-    how = BuildSayOptions(**{name: values.pop(name) for name in ("json", "log_format", "quiet") if name in values})
+    how = BuildOutputOptions(**{name: values.pop(name) for name in ("json", "log_format", "quiet") if name in values})
     with ExitStack() as stack:
-        if not (dry or recipe or rest) and makes_graph(values):
-            from shardmill.transforms.preprocessing.graph_process import begun_ahead
+        if not (dry or recipe or rest) and is_making_graph(values):
+            from shardmill.transforms.values.graph_process import prestarted
 
-            stack.enter_context(begun_ahead())  # of all that is slow to import, Beam being the next
+            stack.enter_context(prestarted())  # of all that is slow to import, Beam being the next
         return _convert(kind, parser, values, rest, how, recipe, dry)
 
 
@@ -68,64 +69,188 @@ def _convert(
     parser: Parser,
     values: dict[str, Any],
     rest: Sequence[str],
-    how: BuildSayOptions,
+    how: BuildOutputOptions,
     recipe: str | None,
     dry: bool,
 ) -> int:
     kind.refuse(rest)
     kind.check_installed()
     options = beam_options(rest, parser)
-    from shardmill.pipelines.running.dataflow import check_submission
+    from shardmill.pipelines.jobs.runner import check_dataflow_submission
 
     set_options(options)
     if not dry and recipe is None:
-        check_submission(options)  # before a store is asked, which Dataflow's flags need not wait for
+        check_dataflow_submission(options)  # before a store is asked, which Dataflow's flags need not wait for
     config = kind.make_config(values)
 
-    from shardmill.pipelines.commands.dry_run import dry_run
-    from shardmill.pipelines.recipes.write import left_out, recipe_text, write_recipe
+    from shardmill.pipelines.jobs.job import check_input, check_job, dry_run, run_recorded
+    from shardmill.pipelines.jobs.outcome import Interrupted, begin_record, exit_interrupted
+    from shardmill.pipelines.jobs.runner import is_local, return_large_buffers, reuse_large_buffers, runner_warning
+    from shardmill.pipelines.nightly.recipe import omitted_flags, recipe_text, write_recipe
     from shardmill.pipelines.reports import summary
-    from shardmill.pipelines.reports.builds import published_line
-    from shardmill.pipelines.running.checks import check, check_input
-    from shardmill.pipelines.running.memory import return_large_buffers, reuse_large_buffers
-    from shardmill.pipelines.running.outcome import Interrupted, begin_record
-    from shardmill.pipelines.running.recorded import run_recorded
-    from shardmill.pipelines.running.runner import is_local, said_of_flags
-    from shardmill.pipelines.running.signals import interrupt
+    from shardmill.pipelines.reports.log import published_line
 
     if recipe is not None:
         check_input(config)
         write_recipe(recipe, recipe_text(kind, values, rest))
-        log.tell(written(recipe, left_out(values)))
+        log.print_result(recipe_message(recipe, omitted_flags(values)))
         return 0
-    check(config, options, asks=not dry)
-    if (said := said_of_flags(rest, options)) is not None:
+    check_job(config, options, asks=not dry)
+    if (said := runner_warning(rest, options)) is not None:
         log.warn(said)
     if config.shard_size is not None and config.shard_size < _SMALL_SHARD:
-        log.warn(small_shards(config.shard_size))
+        log.warn(small_shards_warning(config.shard_size))
     job = kind.make_job(config)
     if is_local(options):
         (reuse_large_buffers if job.reuses_buffers else return_large_buffers)()
     if dry:
-        log.tell(dry_run(job, config.name, options))
+        log.print_result(dry_run(job, config.name, options))
         return 0
     try:
         built = run_recorded(kind.make_job, config, options, begin_record(config.name, config.version), how.quiet)
     except Interrupted as interrupted:
-        log.say(f"interrupted; {interrupted}")
+        log.info(f"interrupted; {interrupted}")
         if how.json and interrupted.record is not None:
             print(interrupted.record.said.to_json(), flush=True)
-        interrupt(interrupted.__cause__)
+        exit_interrupted(interrupted.__cause__)
     if how.json:
         print(built.record.said.to_json())
     if built.error is not None:
         raise built.error
     if built.record.status == "launched":
-        log.say(built.record.reason, build=json.loads(built.record.said.to_json()))
+        log.info(built.record.reason, build=json.loads(built.record.said.to_json()))
     elif how.log_format == "json":
-        log.say(published_line(built.record), build=json.loads(built.record.said.to_json()))
+        log.info(published_line(built.record), build=json.loads(built.record.said.to_json()))
     elif built.published is not None and not (how.quiet or how.json):
-        print(summary.summary(config, built.published.dataset, built.index))
+        print(summary.job_summary(config, built.published.dataset, built.index))
         if built.record.since:
-            print(f"\n{printable(built.record.since)}")
+            print(f"\n{to_printable(built.record.since)}")
     return 0
+
+
+COMMAND = "command"
+SEPARATOR = ";"  # of the values of a flag that repeats
+_PLACES = ("input", "manifest", "output")  # which the workers must reach
+_URL = r"^[a-z][a-z0-9]*://.+"  # POSIX, extended, as all regexes of the metadata
+_NAMED_URL = r"^([A-Za-z0-9_.-]+=)?[a-z][a-z0-9]*://.+"  # or several, of which the first is looked at
+_WHOLE_NUMBER = r"^-?[0-9]+$"
+_IMAGE = {  # Beam's, which a launch must be given to run its workers in the same image
+    "name": "sdk_container_image",
+    "label": "sdk_container_image",
+    "helpText": "the image of the workers: that of the template holds all they need",
+    "isOptional": True,
+    "paramType": "TEXT",
+}
+
+
+def template_metadata(kinds: Mapping[str, Kind] = KINDS) -> dict[str, Any]:
+    """Return the content of a Flex Template's metadata.json: a parameter for each flag of any of `kinds`.
+
+    Source: https://cloud.google.com/dataflow/docs/guides/templates/configuring-flex-templates#metadata-parameters
+    """
+    commands = [{"value": name, "label": f"{name}: {kind.summary}"} for name, kind in kinds.items()]
+    command = {
+        "name": COMMAND,
+        "label": COMMAND,
+        "helpText": "what the input is",
+        "paramType": "ENUM",
+        "enumOptions": commands,
+    }
+    return {
+        "name": "shardmill",
+        "description": "Raw images, arrays, audio, text and tables to balanced, reproducible TFRecord shards",
+        "parameters": [command, *_parameters(kinds), _IMAGE],
+    }
+
+
+def _parameters(kinds: Mapping[str, Kind]) -> Iterator[dict[str, Any]]:
+    """Yield the parameters of all flags: required ones first, then paths, then those that most commands have."""
+    known: dict[str, list[str]] = {}
+    options: dict[str, Option] = {}
+    several: dict[str, list[str]] = {}  # the commands that take it more than once
+    for command, kind in kinds.items():
+        for option in _visible_options(kind):
+            known.setdefault(option.name, []).append(command)
+            options.setdefault(option.name, option)
+            if option.flag.repeats:
+                several.setdefault(option.name, []).append(command)
+    needed = [name for name, option in options.items() if _is_required(option)]
+    for name in sorted(known, key=lambda name: (name not in needed, name not in _PLACES, -len(known[name]))):
+        only = [] if len(known[name]) == len(kinds) else known[name]
+        yield _parameter(options[name], only, [] if several.get(name) == known[name] else several.get(name, []))
+
+
+def _parameter(option: Option, only: Sequence[str], several: Sequence[str]) -> dict[str, Any]:
+    """Return the metadata of a flag's parameter.
+
+    Args:
+        only: the commands that have the flag; empty for all
+        several: the commands that take it more than once, each with a name; empty for all or none
+    """
+    told = [option.flag.help, f"several are separated by {SEPARATOR}" if option.flag.repeats else ""]
+    if several:
+        named = SEPARATOR.join(f"{name}=PATH" for name in ("NAME", "OTHER"))
+        told.append(f"of {', '.join(several)} also several: {named}")
+    told.append(f"of {', '.join(only)}" if only else "")
+    made: dict[str, Any] = {
+        "name": option.name,
+        "label": option.name,
+        "helpText": "; ".join(filter(None, told)),
+        "isOptional": not _is_required(option),
+        "paramType": "TEXT",
+    }
+    plain = option.flag.parse is None
+    if option.type is bool and plain:
+        made |= {"paramType": "BOOLEAN", "defaultValue": "false"}
+    elif choices := tuple(filter(None, option.flag.choices)):
+        made |= {"paramType": "ENUM", "enumOptions": [{"value": choice, "label": choice} for choice in choices]}
+    elif option.type is int and plain:
+        made |= {"paramType": "NUMBER", "regexes": [_WHOLE_NUMBER]}
+    elif option.name in _PLACES and not option.flag.repeats:  # several, or each with its split, are no one URL
+        made["regexes"] = [_NAMED_URL if several else _URL]
+    return made
+
+
+def _visible_options(kind: Kind) -> Iterator[Option]:
+    return (option for option in kind.options if not option.flag.hidden)
+
+
+def _is_required(option: Option) -> bool:
+    return option.default is MISSING or option.flag.required
+
+
+def launch_arguments(words: Iterable[str], kinds: Mapping[str, Kind] = KINDS) -> list[str]:
+    """Return the command line of a launch from its parameters and Beam's options `words`, each `--name=value`.
+
+    A template has only named parameters. So the command is a parameter, a flag without a value has one (`true` or
+    `false`), and a repeated flag has all values in one.
+
+    Raises:
+        UserError: there is no command, or it does not have a parameter.
+    """
+    given = [word.removeprefix("--").partition("=") for word in words]
+    command = next((value for name, _, value in given if name == COMMAND), "")
+    if command not in kinds:
+        raise UserError(f"the parameter {COMMAND} is {command!r}; expected one of {', '.join(kinds)}")
+    own = {option.name: option for option in _visible_options(kinds[command])}
+    anyones = {option.name for kind in kinds.values() for option in _visible_options(kind)}
+    line = [command]
+    for name, equals, value in given:
+        if name == COMMAND:
+            continue
+        if name in own:
+            line += _flag_arguments(own[name], value)
+        elif name in anyones:
+            raise UserError(f"the parameter {name} has no meaning for the command {command}")
+        else:
+            line.append(f"--{name}{equals}{value}")
+    return line
+
+
+def _flag_arguments(option: Option, value: str) -> list[str]:
+    if option.type is bool and option.flag.parse is None:
+        if value.lower() not in ("true", "false"):
+            raise UserError(f"the parameter {option.name} is {value!r}; expected true or false")
+        return [f"--{option.name}"] if value.lower() == "true" else []
+    values = value.split(SEPARATOR) if option.flag.repeats else [value]
+    return [f"--{option.name}={one}" for one in values]

@@ -1,4 +1,4 @@
-"""`shardmill inspect`: what is in a data set, in words and, if asked, as a picture."""
+"""`shardmill inspect`: show the content of a data set as text, as JSON or as a contact sheet."""
 
 import argparse
 import json
@@ -9,33 +9,33 @@ from typing import Any
 
 from rich.table import Table
 
+from shardmill.data.example import FeatureValue, decode_example
+from shardmill.data.features import Feature, features_of_kind
+from shardmill.data.kinds import kind_of
 from shardmill.errors import CorruptDataError, UserError
-from shardmill.features.feature import Feature, of_kind
-from shardmill.kinds.registry import kind_of
-from shardmill.metadata import naming
+from shardmill.metadata import file_names
 from shardmill.metadata.manifest import SplitEntry
-from shardmill.pipelines.commands.data_set import reach
-from shardmill.pipelines.flags.options import Parser
-from shardmill.pipelines.flags.say import add_say_flags, say_options
+from shardmill.pipelines.commands.versions import configure_stores
+from shardmill.pipelines.config.flags import Parser, add_log_flags, log_options
 from shardmill.pipelines.reports import log
-from shardmill.pipelines.reports.array_pictures import is_drawable
-from shardmill.pipelines.reports.contact_sheet import contact_sheet, count_turned, pick_samples
-from shardmill.pipelines.reports.entries import feature_entries, near_duplicates_entry, split_entry, statistics_entry
-from shardmill.pipelines.reports.example_text import clipped, example_lines, show
-from shardmill.pipelines.reports.figures import from_to, so_many
-from shardmill.pipelines.reports.statistics import statistics_table
-from shardmill.pipelines.reports.summary import pixel_hints, splits_table
-from shardmill.pipelines.reports.text_table import text_of
-from shardmill.pipelines.reports.transform import read_transform_file, transform_lines
-from shardmill.printable import printable
+from shardmill.pipelines.reports.contact_sheet import count_turned, draw_contact_sheet, is_drawable, pick_samples
+from shardmill.pipelines.reports.content import feature_entries, near_duplicates_entry, split_entry, statistics_entry
+from shardmill.pipelines.reports.inspection import (
+    clip_text,
+    example_lines,
+    read_transform_file,
+    show_values,
+    statistics_table,
+    transform_lines,
+)
+from shardmill.pipelines.reports.summary import format_range, pixel_hints, plural, splits_table, table_text
+from shardmill.quality.duplicates import NEAR_DUPLICATES_CAVEAT
+from shardmill.quality.stats_file import FeatureSummary, StatsFile
 from shardmill.reading.dataset import Dataset, open_dataset
-from shardmill.records.example import FeatureValue, decode_example
-from shardmill.statistics.feature_summary import FeatureSummary
-from shardmill.statistics.near_duplicates import CAVEAT
-from shardmill.statistics.stats_file import StatsFile
-from shardmill.transforms.columns.nested import in_words
+from shardmill.text import to_printable
+from shardmill.transforms.columns.types import format_shape
 from shardmill.transforms.stores import storage
-from shardmill.transforms.stores.error_text import of_output, of_writing
+from shardmill.transforms.stores.protocol import output_error, writing_error
 
 FORMAT = 1  # of --json; raised when a program that reads the former format would misread it
 
@@ -43,7 +43,7 @@ _CLASSES_SHOWN = 5  # of each split: the largest
 
 
 def inspect_parser() -> Parser:
-    """The parser of `shardmill inspect`."""
+    """Return the parser of `shardmill inspect`."""
     parser = Parser(
         prog="shardmill inspect",
         description="Show what is in a data set: features, splits, classes, and some examples.",
@@ -61,7 +61,7 @@ def inspect_parser() -> Parser:
     parser.add_argument("--contact_sheet", metavar="PNG", help="draw sample images with their labels to this file")
     parser.add_argument("--samples", type=_positive, default=40, help="on the contact sheet (default: %(default)s)")
     parser.add_argument("--json", action="store_true", help="as one line of JSON, which docs/json.md describes")
-    add_say_flags(parser)
+    add_log_flags(parser)
     parser.add_argument("--debug", action="store_true", help="show the full trace of a failure")
     return parser
 
@@ -78,26 +78,26 @@ def _positive(text: str) -> int:
     return int(text)
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run the command; returns its exit status."""
+def run_inspect(arguments: Sequence[str]) -> int:
+    """Run the command and return its exit status."""
     parser = inspect_parser()
     args, rest = parser.parse_known_args(list(arguments))
-    say_options(args)
+    log_options(args)
     as_json = args.json or log.is_json()
-    reach(parser, arguments, rest, args.directory)
+    configure_stores(parser, arguments, rest, args.directory)
     try:
         dataset = open_dataset(args.directory, storage.StorageFiles())
         splits = _splits(dataset, args.split)
         if as_json:
-            content = json.dumps(to_json(dataset, splits, args.examples))  # before a picture is written
+            content = json.dumps(inspect_json(dataset, splits, args.examples))  # before a picture is written
         else:
-            for line in describe(dataset, splits, args.examples):
-                print(printable(line))
+            for line in describe_dataset(dataset, splits, args.examples):
+                print(to_printable(line))
         if args.contact_sheet is not None:
-            picture, what = draw(dataset, splits, args.samples)
+            picture, what = draw_sheet(dataset, splits, args.samples)
             _write(args.contact_sheet, picture)
             if not as_json:
-                print(f"\n{printable(args.contact_sheet)}: {what}")
+                print(f"\n{to_printable(args.contact_sheet)}: {what}")
         if as_json:
             print(content)
     except BrokenPipeError:  # of our own output, not of the data set
@@ -116,11 +116,11 @@ def _splits(dataset: Dataset, name: str | None) -> tuple[SplitEntry, ...]:
         raise UserError(f"--split {name}: {error.args[0]}") from None
 
 
-def describe(dataset: Dataset, splits: Sequence[SplitEntry], examples: int) -> Iterator[str]:
-    """The data set in words, a line at a time, of these splits, with the first `examples` of them.
+def describe_dataset(dataset: Dataset, splits: Sequence[SplitEntry], examples: int) -> Iterator[str]:
+    """Yield a text description of the data set's splits, line by line, with their first `examples` examples.
 
     Raises:
-      CorruptDataError: the shard that these are in is not what was written.
+        CorruptDataError: the shard of these examples is not what was written.
     """
     manifest = dataset.manifest
     yield f"{manifest.name} {manifest.version}"
@@ -131,28 +131,28 @@ def describe(dataset: Dataset, splits: Sequence[SplitEntry], examples: int) -> I
     yield from splits_table(dataset, splits).split("\n")
     stats, why = _stats(dataset, splits)
     if stats is not None:
-        yield from _statistics(stats)
-    yield from _classes(dataset, splits, stats, why)
-    yield from _transform(dataset)
-    yield from _duplicates(stats)
-    yield from _near_duplicates(stats)
+        yield from _statistics_lines(stats)
+    yield from _class_lines(dataset, splits, stats, why)
+    yield from _transform_section(dataset)
+    yield from _duplicate_lines(stats)
+    yield from _near_duplicate_lines(stats)
     yield from (f"NOTE: {notice}" for notice in manifest.notices)
     yield from (f"shardmill.load: {hint}" for hint in pixel_hints(dataset))
-    for number, (split, example) in enumerate(_first(dataset, splits, examples)):
+    for number, (split, example) in enumerate(_first_examples(dataset, splits, examples)):
         yield from ("", f"Example {number}, {split}:")
         yield from example_lines(example, manifest.features)
 
 
-def _transform(dataset: Dataset) -> Iterator[str]:
+def _transform_section(dataset: Dataset) -> Iterator[str]:
     found, why = read_transform_file(dataset)
     if found is not None:
         yield from ("", *transform_lines(found))
     elif why:
-        yield from ("", f"{naming.TRANSFORM} is {why}: what was found for the transform graph is not known")
+        yield from ("", f"{file_names.TRANSFORM} is {why}: what was found for the transform graph is not known")
 
 
 def features_table(features: Sequence[Feature]) -> str:
-    """A table with a row a feature."""
+    """Return a table with a row for each feature."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("feature", "type", "kind", "values", ""):
         table.add_column(title, overflow="fold")
@@ -164,19 +164,19 @@ def features_table(features: Sequence[Feature]) -> str:
             _shape(feature),
             "" if feature.required else "may be missing",
         )
-        table.add_row(*map(printable, cells))
-    return text_of(table)
+        table.add_row(*map(to_printable, cells))
+    return table_text(table)
 
 
 def _shape(feature: Feature) -> str:
-    return in_words(feature.shape or (1,))
+    return format_shape(feature.shape or (1,))
 
 
-def to_json(dataset: Dataset, splits: Sequence[SplitEntry], examples: int) -> dict[str, Any]:
-    """What `describe` says, as data; docs/json.md describes it.
+def inspect_json(dataset: Dataset, splits: Sequence[SplitEntry], examples: int) -> dict[str, Any]:
+    """Return the content of `describe` as JSON-ready data; docs/json.md documents it.
 
     Raises:
-      CorruptDataError: the shard that the examples are in is not what was written.
+        CorruptDataError: the shard of the examples is not what was written.
     """
     manifest = dataset.manifest
     known = {feature.name: feature for feature in manifest.features}
@@ -197,22 +197,25 @@ def to_json(dataset: Dataset, splits: Sequence[SplitEntry], examples: int) -> di
         "transform": None if transform is None else json.loads(transform.to_json()),
         "notices": list(manifest.notices),
         "examples": [
-            {"split": split, "features": {name: show(values, known.get(name)) for name, values in example.items()}}
-            for split, example in _first(dataset, splits, examples)
+            {
+                "split": split,
+                "features": {name: show_values(values, known.get(name)) for name, values in example.items()},
+            }
+            for split, example in _first_examples(dataset, splits, examples)
         ],
     }
 
 
-def _first(
+def _first_examples(
     dataset: Dataset, splits: Sequence[SplitEntry], number: int
 ) -> Iterator[tuple[str, Mapping[str, FeatureValue]]]:
-    """The first so many examples, with the names of their splits."""
+    """Yield the first `number` examples with the names of their splits."""
     records = ((split.name, record) for split in splits for shard in split.shards for record in dataset.records(shard))
     return ((split, decode_example(record)) for split, record in islice(records, number))
 
 
 def _stats(dataset: Dataset, splits: Sequence[SplitEntry]) -> tuple[StatsFile | None, str]:
-    """The statistics of these splits; or None, and what is wrong with them."""
+    """Return the statistics of these splits and ""; or None and "missing" or "damaged"."""
     try:
         stats = dataset.stats()
         return replace(stats, splits={split.name: stats.splits[split.name] for split in splits}), ""
@@ -222,7 +225,7 @@ def _stats(dataset: Dataset, splits: Sequence[SplitEntry]) -> tuple[StatsFile | 
         return None, "damaged"
 
 
-def _statistics(stats: StatsFile) -> Iterator[str]:
+def _statistics_lines(stats: StatsFile) -> Iterator[str]:
     if any(split.tokens is not None for split in stats.splits.values()):
         counted = (f"{split.tokens or 0:,} in {name}" for name, split in stats.splits.items())
         yield from ("", f"Tokens: {', '.join(counted)}")
@@ -231,13 +234,13 @@ def _statistics(stats: StatsFile) -> Iterator[str]:
             yield from ("", f"{name}:", *table.split("\n"))
 
 
-def _classes(dataset: Dataset, splits: Sequence[SplitEntry], stats: StatsFile | None, why: str) -> Iterator[str]:
-    labels = of_kind(dataset.manifest.features, "class_label")
+def _class_lines(dataset: Dataset, splits: Sequence[SplitEntry], stats: StatsFile | None, why: str) -> Iterator[str]:
+    labels = features_of_kind(dataset.manifest.features, "class_label")
     if stats is None:
         counted = (
             ", and with it the number of examples of each class" if labels else ", so that features are not counted"
         )
-        yield from ("", f"{naming.STATS} is {why}{counted}")
+        yield from ("", f"{file_names.STATS} is {why}{counted}")
         return
     counts = {
         (label.name, split.name): stats.splits[split.name].features.get(label.name, FeatureSummary()).classes
@@ -245,11 +248,11 @@ def _classes(dataset: Dataset, splits: Sequence[SplitEntry], stats: StatsFile | 
         for split in splits
     }
     for label in labels:
-        yield from ("", f"{so_many(len(label.class_names), 'class', 'classes')} of {label.name!r}:")
-        yield from (f"  {split.name}: {_balance(counts[label.name, split.name] or {})}" for split in splits)
+        yield from ("", f"{plural(len(label.class_names), 'class', 'classes')} of {label.name!r}:")
+        yield from (f"  {split.name}: {_class_balance(counts[label.name, split.name] or {})}" for split in splits)
 
 
-def _duplicates(stats: StatsFile | None) -> Iterator[str]:
+def _duplicate_lines(stats: StatsFile | None) -> Iterator[str]:
     duplicates = stats.duplicates if stats is not None else None
     if duplicates is None or not duplicates.pairs:
         return
@@ -262,36 +265,40 @@ def _duplicates(stats: StatsFile | None) -> Iterator[str]:
         yield f"  {duplicates.conflicts.sentence()}"
 
 
-def _near_duplicates(stats: StatsFile | None) -> Iterator[str]:
+def _near_duplicate_lines(stats: StatsFile | None) -> Iterator[str]:
     near = stats.near_duplicates if stats is not None else None
     if near is None:
         return
     pairs = f"{near.number_of_pairs:,} pair{'' if near.number_of_pairs == 1 else 's'}"
-    yield from ("", f"Pictures that look alike ({near.method}, at most {near.distance} bits apart): {pairs}; {CAVEAT}")
+    yield from (
+        "",
+        f"Pictures that look alike ({near.method}, at most {near.distance} bits apart): {pairs}; "
+        f"{NEAR_DUPLICATES_CAVEAT}",
+    )
     yield from (f"  {sentence}" for sentence in near.sentences())
     yield from (f"  {number:,} pictures of {split!r} look like another of it" for split, number in near.within.items())
     yield from (f"  {left}" for left in (near.left_out(),) if left)
 
 
-def _balance(counts: Mapping[str, int]) -> str:
+def _class_balance(counts: Mapping[str, int]) -> str:
     present = sorted(
         ((number, name) for name, number in counts.items() if number), key=lambda item: (-item[0], item[1])
     )
     if not present:
         return "no examples"
-    most = ", ".join(f"{clipped(name)} {number:,}" for number, name in present[:_CLASSES_SHOWN])
+    most = ", ".join(f"{clip_text(name)} {number:,}" for number, name in present[:_CLASSES_SHOWN])
     more = ", …" if len(present) > _CLASSES_SHOWN else ""
-    return f"{len(present):,} with examples, {from_to([number for number, _ in present])} of each: {most}{more}"
+    return f"{len(present):,} with examples, {format_range([number for number, _ in present])} of each: {most}{more}"
 
 
-def draw(dataset: Dataset, splits: Sequence[SplitEntry], number: int) -> tuple[bytes, str]:
-    """A contact sheet as PNG, and what is on it in words.
+def draw_sheet(dataset: Dataset, splits: Sequence[SplitEntry], number: int) -> tuple[bytes, str]:
+    """Draw a contact sheet as PNG, and describe it in words.
 
     Raises:
-      UserError: the data set has no images, nor arrays that look like some.
+        UserError: the data set has neither images nor arrays that can be drawn as images.
     """
     manifest = dataset.manifest
-    if not of_kind(manifest.features, "image") and not any(map(is_drawable, manifest.features)):
+    if not features_of_kind(manifest.features, "image") and not any(map(is_drawable, manifest.features)):
         raise UserError(f"--contact_sheet: {manifest.name} has no images; its features are {_names(manifest.features)}")
     samples = pick_samples(dataset, splits, number)
     examples = sum(split.examples for split in splits)
@@ -299,7 +306,7 @@ def draw(dataset: Dataset, splits: Sequence[SplitEntry], number: int) -> tuple[b
     title = f"{manifest.name} {manifest.version}   {where}: {len(samples):,} of {examples:,} images"
     turned = count_turned(samples)
     note = f", {turned:,} of them turned upright by EXIF, which readers do not do" if turned else ""
-    return contact_sheet(samples, f"{title}{note}"), f"{so_many(len(samples), 'image')}{note}"
+    return draw_contact_sheet(samples, f"{title}{note}"), f"{plural(len(samples), 'image')}{note}"
 
 
 def _names(features: Sequence[Feature]) -> str:
@@ -313,4 +320,4 @@ def _write(path: str, data: bytes) -> None:
         with open(path, "wb") as file:
             file.write(data)
     except OSError as error:
-        raise of_output(f"--contact_sheet {path}", of_writing(error, path)) from None
+        raise output_error(f"--contact_sheet {path}", writing_error(error, path)) from None

@@ -1,4 +1,4 @@
-"""`shardmill rebuild`: recipes to versions, every night."""
+"""`shardmill rebuild`: build new versions by recipes, for example every night."""
 
 import json
 import os
@@ -11,22 +11,17 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from shardmill.errors import UserError
-from shardmill.metadata import naming
-from shardmill.pipelines.flags.options import Parser, beam_options
-from shardmill.pipelines.flags.parser import add_flags
-from shardmill.pipelines.flags.say import BuildSayOptions
-from shardmill.pipelines.recipes.dates import parse_date
-from shardmill.pipelines.recipes.load import Mistaken, load_recipes
-from shardmill.pipelines.recipes.recipe import Recipe
-from shardmill.pipelines.recipes.sections import check_status
-from shardmill.pipelines.recipes.variables import parse_set
+from shardmill.metadata import file_names
+from shardmill.metadata.versions import BuildRecord
+from shardmill.pipelines.config.flags import BuildOutputOptions, Parser, add_flags, beam_options
+from shardmill.pipelines.nightly.recipe import InvalidRecipe, Recipe, check_status, load_recipes
+from shardmill.pipelines.nightly.recipe_values import parse_date, parse_set
 from shardmill.pipelines.reports import log
 from shardmill.transforms.options.declare import flag, options_of
-from shardmill.transforms.stores.clients import reaching
-from shardmill.versions.build_record import BuildRecord
+from shardmill.transforms.stores.clients import using_options
 
 if TYPE_CHECKING:
-    from shardmill.pipelines.running.outcome import Built, Failure, Interrupted
+    from shardmill.pipelines.jobs.outcome import Built, Failure, Interrupted
 
 _EPILOG = (
     "Every option of Apache Beam is passed through, and takes the place of the recipe's. "
@@ -34,27 +29,29 @@ _EPILOG = (
     " failed the checks; 4 another job builds that version, or has published a newer one; 130 interrupted. Of several"
     " recipes, the worst: that of a failure, of a mistake, of checks, of a lock."
 )
-_WORST = (1, 2, 3, 4)  # which of several statuses is that of the command
+_STATUS_ORDER = (1, 2, 3, 4)  # which of several statuses is that of the command
 
 
-def _pairs(value: Any) -> tuple[str, ...]:
+def _as_tuple(value: Any) -> tuple[str, ...]:
     return (value,) if isinstance(value, str) else tuple(value)
 
 
-def _version(version: str) -> str | None:
-    return None if naming.is_version(version) else "expected three numbers, such as 1.0.0"
+def _check_version(version: str) -> str | None:
+    return None if file_names.is_version(version) else "expected three numbers, such as 1.0.0"
 
 
 @dataclass(frozen=True, kw_only=True)
-class RebuildOptions(BuildSayOptions):
-    """What the command is told beside its recipes."""
+class RebuildOptions(BuildOutputOptions):
+    """The options of `shardmill rebuild`."""
 
     title: ClassVar[str] = "rebuild"
 
     dry_run: bool = flag(False, "say what would be done, and write nothing", shapes=False)
     force: bool = flag(False, "build although nothing differs", shapes=False)
     full: bool = flag(False, "read every file: take nothing from the shards of an older version", shapes=False)
-    version: str | None = flag(None, "in place of the recipe's, as for one day again", check=_version, shapes=False)
+    version: str | None = flag(
+        None, "in place of the recipe's, as for one day again", check=_check_version, shapes=False
+    )
     overwrite: bool = flag(False, "replace that version if it is published", shapes=False)
     set_latest: bool = flag(False, "let LATEST name the version although it names a newer one", shapes=False)
     date: Any = flag(
@@ -65,7 +62,7 @@ class RebuildOptions(BuildSayOptions):
         shapes=False,
     )
     set: tuple[str, ...] = flag(
-        (), "the value of ${NAME} in recipes; repeat", parse=_pairs, repeats=True, metavar="NAME=VALUE", shapes=False
+        (), "the value of ${NAME} in recipes; repeat", parse=_as_tuple, repeats=True, metavar="NAME=VALUE", shapes=False
     )
     unchanged_status: int | None = flag(
         None,
@@ -77,7 +74,7 @@ class RebuildOptions(BuildSayOptions):
 
 
 def rebuild_parser() -> Parser:
-    """The parser of `shardmill rebuild`."""
+    """Return the parser of `shardmill rebuild`."""
     parser = Parser(
         prog="shardmill rebuild",
         description=(
@@ -94,122 +91,122 @@ def rebuild_parser() -> Parser:
     return parser
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run the command; returns its exit status."""
+def run_rebuild(arguments: Sequence[str]) -> int:
+    """Run the command and return its exit status."""
     parser = rebuild_parser()
     args, rest = parser.parse_known_args(list(arguments))
     values = vars(args)
     paths, debug = values.pop("recipes"), values.pop("debug")
     told = RebuildOptions(**values)
     day = told.date or datetime.now(UTC).date()
-    with _reaching(rest, parser):  # by which recipes in object stores are read
+    with _stores_configured(rest, parser):  # by which recipes in object stores are read
         recipes = load_recipes(paths, parse_set(told.set), day, os.environ)
     if told.version is not None and len(recipes) > 1:
         raise UserError(
             f"--version {told.version} is about one data set, and there are {len(recipes)} recipes; give one"
         )
-    ends = [_follow(recipe, told, rest, parser, debug) for recipe in recipes]
+    ends = [_run_recipe(recipe, told, rest, parser, debug) for recipe in recipes]
     if len(ends) > 1:
-        _tell(told, _summary(ends))
+        _print_message(told, _summary(ends))
     statuses = [status for _, status in ends]
-    worst = next((status for status in _WORST if status in statuses), None)
+    worst = next((status for status in _STATUS_ORDER if status in statuses), None)
     if worst is not None:
         return worst
     return statuses[0] if len(set(statuses)) == 1 else 0
 
 
-def _follow(
-    recipe: Recipe | Mistaken, told: RebuildOptions, rest: Sequence[str], parser: Parser, debug: bool
+def _run_recipe(
+    recipe: Recipe | InvalidRecipe, told: RebuildOptions, rest: Sequence[str], parser: Parser, debug: bool
 ) -> tuple[str, int]:
-    """How one recipe ended, in a word, and the status of that."""
-    if isinstance(recipe, Mistaken):
-        return _mistaken(recipe.name, recipe.error, told)
-    from shardmill.pipelines.rebuilding.rebuild import rebuild
-    from shardmill.pipelines.running.outcome import Interrupted
+    """Follow one recipe; return its end in a word, and its exit status."""
+    if isinstance(recipe, InvalidRecipe):
+        return _report_invalid(recipe.name, recipe.error, told)
+    from shardmill.pipelines.jobs.outcome import Interrupted
+    from shardmill.pipelines.nightly.rebuild import rebuild
 
     words = [*recipe.beam, *rest]
     options = partial(beam_options, words, parser)
     try:
-        reached = _reaching(words, parser)
+        reached = _stores_configured(words, parser)
     except UserError as error:
-        return _mistaken(recipe.name, recipe.located(error), told)
+        return _report_invalid(recipe.name, recipe.located(error), told)
     with reached:
-        if (said := _said_of_flags(words, options)) is not None:
+        if (said := _runner_warning(words, options)) is not None:
             log.warn(f"{recipe.name}: {said}")
         if told.dry_run:
             return _dry_run(recipe, told, options)
         try:
-            built = rebuild(recipe, _asked(told), options, *_voices(recipe, told))
+            built = rebuild(recipe, _build_request(told), options, *_message_functions(recipe, told))
         except Interrupted as interrupted:
             _end_interrupted(recipe, interrupted, told)
     if debug and built.error is not None:
         raise built.error
-    status = _status_of(built.record, recipe, told) if built.error is None else built.error.exit_status
-    _tell_end(built, told, status)
+    status = _exit_status(built.record, recipe, told) if built.error is None else built.error.exit_status
+    _report_end(built, told, status)
     if built.error is not None:
         _notify(recipe, built.record)
     return built.record.status, status
 
 
 def _end_interrupted(recipe: Recipe, interrupted: "Interrupted", told: RebuildOptions) -> NoReturn:
-    """End this process, with the other recipes' nights; somebody is told of this one's as of a failure."""
-    from shardmill.pipelines.running.signals import interrupt
+    """Exit at an interrupt; notify this recipe's webhook as for a failure."""
+    from shardmill.pipelines.jobs.outcome import exit_interrupted
 
     record = interrupted.record
-    log.say(f"interrupted; {interrupted}", **({} if record is None else {"build": json.loads(record.said.to_json())}))
+    log.info(f"interrupted; {interrupted}", **({} if record is None else {"build": json.loads(record.said.to_json())}))
     if record is not None:
         if told.json:
             print(record.said.to_json(), flush=True)
         if record.status == "interrupted":
             _notify(recipe, record)
-    interrupt(interrupted.__cause__)
+    exit_interrupted(interrupted.__cause__)
 
 
 def _notify(recipe: Recipe, record: BuildRecord) -> None:
-    """Tell whom the recipe says of a night that has published nothing."""
-    from shardmill.pipelines.rebuilding.webhook import notify
+    """Notify the recipe's webhook that nothing was published."""
+    from shardmill.pipelines.nightly.rebuild import notify
 
     if recipe.on_failure.webhook is not None and (failed := notify(recipe.on_failure.webhook, record)) is not None:
         log.warn(failed)
 
 
-def _mistaken(name: str, error: UserError, told: RebuildOptions) -> tuple[str, int]:
-    """The end of a recipe that cannot be followed; `name` is that of its file where it has none."""
-    from shardmill.pipelines.running.outcome import begin_record, failed_record
+def _report_invalid(name: str, error: UserError, told: RebuildOptions) -> tuple[str, int]:
+    """Report a recipe that cannot be followed, by its name or that of its file; return its end and exit status."""
+    from shardmill.pipelines.jobs.outcome import begin_record, failed_record
 
     if told.json:
         print(failed_record(begin_record(name, ""), error).to_json(), flush=True)
-    log.complain(str(error), exit_status=2)
+    log.error(str(error), exit_status=2)
     return "mistaken", 2
 
 
-def _reaching(words: Sequence[str], parser: Parser) -> AbstractContextManager[None]:
-    """Object stores are reached as options of Beam say; without any of them there is no need for Beam.
+def _stores_configured(words: Sequence[str], parser: Parser) -> AbstractContextManager[None]:
+    """Configure access to object stores with Beam's options; without any, Beam is not imported.
 
     Raises:
-      UserError: one is wrong, and is so whether there is anything to do or not.
+        UserError: an option is wrong, whether or not there is anything to do.
     """
     if not words:
         return nullcontext()
-    from shardmill.pipelines.running.runner import check_runner_options
+    from shardmill.pipelines.jobs.runner import check_runner_options
 
     options = beam_options(words, parser)
     check_runner_options(options)
-    return reaching(options)
+    return using_options(options)
 
 
-def _said_of_flags(words: Sequence[str], options: Any) -> str | None:
+def _runner_warning(words: Sequence[str], options: Any) -> str | None:
     if not words:
         return None
-    from shardmill.pipelines.running.runner import said_of_flags
+    from shardmill.pipelines.jobs.runner import runner_warning
 
-    return said_of_flags(words, options())
+    return runner_warning(words, options())
 
 
-def _asked(told: RebuildOptions) -> Any:
-    from shardmill.pipelines.rebuilding.planning import Asked
+def _build_request(told: RebuildOptions) -> Any:
+    from shardmill.pipelines.nightly.planning import RebuildRequest
 
-    return Asked(
+    return RebuildRequest(
         version=told.version,
         force=told.force,
         full=told.full,
@@ -219,87 +216,87 @@ def _asked(told: RebuildOptions) -> Any:
     )
 
 
-def _voices(recipe: Recipe, told: RebuildOptions) -> tuple[Any, Any]:
-    return (lambda text: _tell(told, f"{recipe.name}: {text}")), (lambda text: log.warn(f"{recipe.name}: {text}"))
+def _message_functions(recipe: Recipe, told: RebuildOptions) -> tuple[Any, Any]:
+    return (lambda text: _print_message(told, f"{recipe.name}: {text}")), (
+        lambda text: log.warn(f"{recipe.name}: {text}")
+    )
 
 
 def _dry_run(recipe: Recipe, told: RebuildOptions, options: Any) -> tuple[str, int]:
-    """Say what would be done."""
+    """Report what would be done; return the recipe's end and exit status."""
     from shardmill.errors import CorruptDataError, JobError
-    from shardmill.pipelines.rebuilding.decide import Unchanged
-    from shardmill.pipelines.rebuilding.keep import keep
-    from shardmill.pipelines.rebuilding.planning import begin, plan
-    from shardmill.transforms.stores.error_text import sentence_of
+    from shardmill.pipelines.nightly.planning import Unchanged, begin_build, find_kept, make_plan
+    from shardmill.transforms.stores.protocol import os_error_text
 
-    say, warn = _voices(recipe, told)
+    say, warn = _message_functions(recipe, told)
     try:
         recipe.kind.check_installed()
-        made = plan(recipe, begin(recipe, _asked(told)), _asked(told), warn)
+        made = make_plan(recipe, begin_build(recipe, _build_request(told)), _build_request(told), warn)
         if isinstance(made.decision, Unchanged):
             say(f"{made.decision}: nothing would be done")
-            return "unchanged", _status_of(made.record, recipe, told)
-        from shardmill.pipelines.commands.dry_run import dry_run
+            return "unchanged", _exit_status(made.record, recipe, told)
+        from shardmill.pipelines.jobs.job import dry_run
 
         say(f"{made.decision}: {made.config.version} would be built")
-        kept = keep(recipe, made.config.parent)
+        kept = find_kept(recipe, made.config.parent)
         for sentence in kept.said:
             say(sentence)
         config = kept.config(recipe, made.config.version)
-        _tell(told, dry_run(recipe.kind.make_job(config), recipe.name, options()))
+        _print_message(told, dry_run(recipe.kind.make_job(config), recipe.name, options()))
     except (UserError, JobError, CorruptDataError) as error:
         return _not_planned(recipe, recipe.located(error) if isinstance(error, UserError) else error)
     except OSError as error:
-        return _not_planned(recipe, JobError(f"a store failed: {sentence_of(error)}"))
+        return _not_planned(recipe, JobError(f"a store failed: {os_error_text(error)}"))
     return "to be built", 0
 
 
 def _not_planned(recipe: Recipe, error: "Failure") -> tuple[str, int]:
-    log.complain(f"{recipe.name}: {error}", exit_status=error.exit_status)
+    log.error(f"{recipe.name}: {error}", exit_status=error.exit_status)
     return "failed", error.exit_status
 
 
-def _status_of(record: BuildRecord, recipe: Recipe, told: RebuildOptions) -> int:
-    """The exit status of what went well."""
+def _exit_status(record: BuildRecord, recipe: Recipe, told: RebuildOptions) -> int:
+    """Return the exit status of a recipe that did not fail."""
     if record.status != "unchanged":
         return 0
     return recipe.build.unchanged_status if told.unchanged_status is None else told.unchanged_status
 
 
-def _tell_end(built: "Built", told: RebuildOptions, status: int) -> None:
-    from shardmill.pipelines.reports.builds import published_line
+def _report_end(built: "Built", told: RebuildOptions, status: int) -> None:
+    from shardmill.pipelines.reports.log import published_line
 
     record, error = built.record, built.error
     if told.json:
         print(record.said.to_json(), flush=True)
     as_object = {"build": json.loads(record.said.to_json())}
     if error is not None:
-        log.complain(f"{record.name}: {error}", exit_status=status, **as_object)
+        log.error(f"{record.name}: {error}", exit_status=status, **as_object)
         return
-    _tell(
+    _print_message(
         told, f"{record.name}: {record.reason}" if record.status == "unchanged" else published_line(record), **as_object
     )
     for said in filter(None, (record.since, *(f"NOTE: {notice}" for notice in _notices(built)))):
-        _tell(told, said)
+        _print_message(told, said)
     for check in record.checks:
         if check.get("severity") == "warn":
             log.warn(f"{record.name}: {check.get('check')}: {check.get('sentence')}")
 
 
 def _notices(built: "Built") -> list[str]:
-    """What there is to know of a version that was published, but for what the plan has warned of already."""
+    """Return the notices of a published version, without those that the plan has warned of already."""
     if built.published is None:
         return []
-    from shardmill.transforms.layout.notices import is_of_choices
+    from shardmill.transforms.layout.options import is_missing_choice
 
-    return [notice for notice in built.published.notices if not is_of_choices(notice)]
+    return [notice for notice in built.published.notices if not is_missing_choice(notice)]
 
 
-def _tell(told: RebuildOptions, text: str, **fields: Any) -> None:
-    """On stdout, unless that is for the record alone, or there are to be lines of a log."""
+def _print_message(told: RebuildOptions, text: str, **fields: Any) -> None:
+    """Print a message on stdout, or log it if stdout is for the record alone or messages are JSON."""
     if told.json or told.log_format == "json":
-        log.say(text, **fields)
+        log.info(text, **fields)
     elif not told.quiet:
-        log.tell(text)
+        log.print_result(text)
 
 
 def _summary(ends: Sequence[tuple[str, int]]) -> str:

@@ -1,23 +1,34 @@
-"""`shardmill report`: one page about a version, to look at in the morning; or the same as data."""
+"""`shardmill report` and `shardmill diff`: describe a version, compare two."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from rich.table import Table
 
 from shardmill.errors import UserError
-from shardmill.pipelines.commands.data_set import reach
-from shardmill.pipelines.flags.options import Parser
-from shardmill.pipelines.flags.say import add_say_flags, say_options
+from shardmill.metadata import file_names
+from shardmill.metadata.versions import resolve_version
+from shardmill.pipelines.commands.versions import configure_stores
+from shardmill.pipelines.config.flags import Parser, add_log_flags, log_options
 from shardmill.pipelines.reports import log
-from shardmill.pipelines.reports.html.content import content
-from shardmill.pipelines.reports.html.page import page
-from shardmill.pipelines.reports.html.sources import read_sources
+from shardmill.pipelines.reports.content import read_sources, report_content
+from shardmill.pipelines.reports.page import render_page
+from shardmill.pipelines.reports.summary import human_size, table_text
+from shardmill.quality.checks import run_checks
+from shardmill.quality.difference import describe_changes, find_differences
+from shardmill.quality.limits import CheckResult
+from shardmill.quality.profile import Profile
 from shardmill.reading.dataset import open_dataset
+from shardmill.text import to_printable
+from shardmill.transforms.options.job_options import CheckOptions
 from shardmill.transforms.stores import storage
-from shardmill.transforms.stores.error_text import of_output
+from shardmill.transforms.stores.protocol import output_error
 
 
 def report_parser() -> Parser:
-    """The parser of `shardmill report`."""
+    """Return the parser of `shardmill report`."""
     parser = Parser(
         prog="shardmill report",
         description="Write one page about a version: is it good, what is in it, what changed, what was left out.",
@@ -38,31 +49,31 @@ def report_parser() -> Parser:
     )
     parser.add_argument("--output", metavar="HTML", help="the file to write (default: report.html)")
     parser.add_argument("--json", action="store_true", help="print the content as JSON, which docs/json.md describes")
-    add_say_flags(parser)
+    add_log_flags(parser)
     parser.add_argument("--debug", action="store_true", help="show the full trace of a failure")
     return parser
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run the command; returns its exit status."""
+def run_report(arguments: Sequence[str]) -> int:
+    """Run the command and return its exit status."""
     parser = report_parser()
     args, rest = parser.parse_known_args(list(arguments))
-    how = say_options(args)
+    how = log_options(args)
     if args.json and args.output is not None:
         raise UserError("--json prints the content and --output writes the page: give one of them")
-    reach(parser, arguments, rest, args.directory, *filter(None, [args.output]))
+    configure_stores(parser, arguments, rest, args.directory, *filter(None, [args.output]))
     try:
         sources = read_sources(open_dataset(args.directory, storage.StorageFiles()), args.against)
     except OSError as error:
         raise UserError(f"{args.directory} cannot be read: {error.strerror or error}") from None
-    found = content(sources, with_statistics=args.json)
+    found = report_content(sources, with_statistics=args.json)
     if args.json:
         print(json.dumps(found))
         return 0
     output = args.output if args.output is not None else "report.html"
-    _write(output, page(found, sources))
+    _write(output, render_page(found, sources))
     if log.is_json() or not how.quiet:
-        log.tell(f"{output}: {found['name']} {found['version']}, {found['verdict']['words']}")
+        log.print_result(f"{output}: {found['name']} {found['version']}, {found['verdict']['words']}")
     return 0
 
 
@@ -70,4 +81,112 @@ def _write(path: str, text: str) -> None:
     try:
         storage.write_text(path, text)
     except OSError as error:
-        raise of_output(f"--output {path}", error) from None
+        raise output_error(f"--output {path}", error) from None
+
+
+def diff_parser() -> Parser:
+    """Return the parser of `shardmill diff`."""
+    parser = Parser(
+        prog="shardmill diff",
+        usage="shardmill diff [DIRECTORY] A B [--json]",
+        description="Say what differs between two versions: splits, classes, features, types, what values are like.",
+        epilog=(
+            "It reads manifest.json and stats.json alone. Beam's options that say how to reach an object store are"
+            " passed through, after the versions: --s3_endpoint_url, … Exit status: 0 done, whatever differs; 1 one of"
+            " the two is damaged; 2 a mistake, or no such version."
+        ),
+    )
+    parser.add_argument(
+        "versions",
+        nargs="+",
+        metavar="[DIRECTORY] A B",
+        help="the folder of a data set and two of its versions or tags, LATEST among them; or the folders of two"
+        " versions; local, gs://, s3://, az://",
+    )
+    parser.add_argument("--json", action="store_true", help="as one line of JSON")
+    add_log_flags(parser)
+    parser.add_argument("--debug", action="store_true", help="show the full trace of a failure")
+    return parser
+
+
+def run_diff(arguments: Sequence[str]) -> int:
+    """Run the command and return its exit status."""
+    parser = diff_parser()
+    args, rest = parser.parse_known_args(list(arguments))
+    log_options(args)
+    configure_stores(parser, arguments, rest, *args.versions)
+    try:
+        old, new = map(_profile, _directories(args.versions))
+    except OSError as error:
+        raise UserError(f"{' '.join(args.versions)}: {error.strerror or error}") from None
+    results = run_checks(new, old, CheckOptions().limits)
+    if args.json or log.is_json():
+        print(json.dumps(differences_json(new, old, results)))
+        return 0
+    for line in difference_lines(new, old, results):
+        print(to_printable(line))
+    return 0
+
+
+def _directories(words: Sequence[str]) -> list[str]:
+    """Return the folders of the two versions."""
+    if len(words) == 2:
+        named = file_names.is_version(words[1]) or words[1] == file_names.LATEST
+        if named and not storage.exists(storage.join(words[1], file_names.MANIFEST)):
+            raise UserError(
+                f"{' '.join(words)}: a folder and one version, which is compared with none; give a second, such as"
+                f" {' '.join(words)} {file_names.LATEST}"
+            )
+        return list(words)
+    if len(words) != 3:
+        raise UserError(f"expected a folder and two versions, or the folders of two versions; found {' '.join(words)}")
+    directory, *versions = words
+    return [storage.join(directory, resolve_version(storage.StorageFiles(), directory, name)[0]) for name in versions]
+
+
+def _profile(directory: str) -> Profile:
+    dataset = open_dataset(directory, storage.StorageFiles())
+    return Profile(dataset.manifest, dataset.stats())
+
+
+def difference_lines(new: Profile, old: Profile, results: Sequence[CheckResult]) -> Iterator[str]:
+    """Yield the differences: a summary line, a table of splits, then the results of the checks that precede
+    publishing.
+    """
+    yield describe_changes(new, old)
+    yield ""
+    yield from _splits_comparison(new, old).split("\n")
+    said = [result for result in results if result.severity in ("warn", "error")]
+    unknown = sum(result.severity == "unknown" for result in results)
+    if said:
+        yield ""
+    for result in said:
+        where = f" in {result.split!r}" if result.split and repr(result.split) not in result.sentence else ""
+        yield f"{result.severity}: {result.check}: {result.sentence}{where}"
+    if unknown:
+        yield f"{unknown} check{'' if unknown == 1 else 's'} cannot be made of what is on record; --json has them"
+
+
+def _splits_comparison(new: Profile, old: Profile) -> str:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("split")
+    for title in ("examples", old.version, new.version, "bytes", old.version, new.version):
+        table.add_column("" if title in ("examples", "bytes") else title, justify="right")
+    for split in dict.fromkeys([*old.splits, *new.splits]):
+        counts = [f"{each.splits[split]:,}" if split in each.splits else "-" for each in (old, new)]
+        sizes = [
+            human_size(each.manifest.split(split).size_bytes) if split in each.splits else "-" for each in (old, new)
+        ]
+        table.add_row(split, "examples", *counts, "bytes", *sizes)
+    return table_text(table)
+
+
+def differences_json(new: Profile, old: Profile, results: Sequence[CheckResult]) -> dict[str, Any]:
+    """Return the two versions, their differences and all check results, including passed ones, as JSON-ready data."""
+    return {
+        "old": {"version": old.version, "splits": old.splits},
+        "new": {"version": new.version, "splits": new.splits},
+        "since": describe_changes(new, old),
+        "differences": [asdict(found) for found in find_differences(new, old)],
+        "checks": [result.to_json() for result in results],
+    }

@@ -1,4 +1,4 @@
-"""`shardmill verify`: re-read a data set, in a Beam job, and list what is wrong with it."""
+"""`shardmill verify`: re-read a data set in a Beam job, and list its faults."""
 
 import json
 import uuid
@@ -11,24 +11,22 @@ from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOpt
 from apache_beam.pvalue import AsIter
 
 from shardmill.errors import JobError, UserError
-from shardmill.pipelines.flags.options import Parser, beam_options, check_folder_first
-from shardmill.pipelines.flags.say import add_say_flags, say_options
+from shardmill.metadata.versions import find_interrupted_publications
+from shardmill.pipelines.config.flags import Parser, add_log_flags, beam_options, check_folder_first, log_options
+from shardmill.pipelines.jobs import launch, runner
+from shardmill.pipelines.jobs.outcome import repair
+from shardmill.pipelines.jobs.runner import scratch_folder
 from shardmill.pipelines.reports import log
-from shardmill.pipelines.reports.figures import so_many
-from shardmill.pipelines.running import launch, runner
-from shardmill.pipelines.running.scratch import scratch_folder
-from shardmill.pipelines.running.taking_up import repair
+from shardmill.pipelines.reports.summary import plural
 from shardmill.reading.dataset import Dataset, open_dataset
+from shardmill.transforms.publishing.verification import Fault, VerifyShards, find_dataset_faults
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.clients import set_options
-from shardmill.transforms.verification.metadata_files import dataset_faults
-from shardmill.transforms.verification.shards import Fault, VerifyShards
-from shardmill.transforms.workers.cores import cores
-from shardmill.versions.published import unended_publications
+from shardmill.transforms.workers.resources import core_count
 
 
 def verify_parser() -> Parser:
-    """The parser of `shardmill verify`."""
+    """Return the parser of `shardmill verify`."""
     parser = Parser(
         prog="shardmill verify",
         description="Re-read a data set: every file, checksum, record and feature against its manifest.",
@@ -44,36 +42,36 @@ def verify_parser() -> Parser:
     parser.add_argument(
         "--repair", action="store_true", help="first complete a publication that was interrupted, and LATEST"
     )
-    add_say_flags(parser)
+    add_log_flags(parser)
     parser.add_argument("--debug", action="store_true", help="show the full trace of a failure")
     return parser
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run the command; returns its exit status."""
+def run_verify(arguments: Sequence[str]) -> int:
+    """Run the command and return its exit status."""
     parser = verify_parser()
     args, rest = parser.parse_known_args(list(arguments))
-    how = say_options(args)
+    how = log_options(args)
     options = beam_options(rest, parser)
     check_folder_first(arguments, args.directory, rest)
     set_options(options)
     runner.check_runner(options)
-    if (said := runner.said_of_flags(rest, options)) is not None:
+    if (said := runner.runner_warning(rest, options)) is not None:
         log.warn(said)
     with _report_folder(options) as folder:
         try:
             for sentence in repair(args.directory) if args.repair else ():
-                log.say(sentence)
+                log.info(sentence)
             dataset = open_dataset(args.directory, storage.StorageFiles())
-            for sentence in _beside(args.directory.rstrip("/"), dataset.directory):
+            for sentence in _unfinished_versions(args.directory.rstrip("/"), dataset.directory):
                 log.warn(sentence)
-            faults = dataset_faults(dataset)
+            faults = find_dataset_faults(dataset)
         except OSError as error:
             raise UserError(f"{args.directory} cannot be read: {error.strerror or error}") from None
         faults += shard_faults(dataset, args.decode, options, folder, how.quiet)
     for fault in faults:
         if log.is_json():
-            log.complain(str(fault), file=fault.file, fault=fault.message)
+            log.error(str(fault), file=fault.file, fault=fault.message)
         else:
             print(fault)
     if faults:
@@ -81,14 +79,14 @@ def main(arguments: Sequence[str]) -> int:
     splits = dataset.manifest.splits
     shards = sum(len(split.shards) for split in splits)
     if log.is_json() or not how.quiet:
-        examples = so_many(sum(split.examples for split in splits), "example")
-        log.tell(f"verified: {examples} in {so_many(shards, 'shard')}, no fault")
+        examples = plural(sum(split.examples for split in splits), "example")
+        log.print_result(f"verified: {examples} in {plural(shards, 'shard')}, no fault")
     return 0
 
 
-def _beside(above: str, opened: str) -> Iterator[str]:
-    """What to say of other versions, where the folder `above` them was named."""
-    for version in unended_publications(storage.StorageFiles(), above) if above != opened else ():
+def _unfinished_versions(above: str, opened: str) -> Iterator[str]:
+    """Yield warnings on other versions with an unfinished publication, if the folder `above` the versions was given."""
+    for version in find_interrupted_publications(storage.StorageFiles(), above) if above != opened else ():
         if storage.join(above, version) != opened:
             yield (
                 f"{storage.join(above, version)} is not verified: its job was interrupted while it published; --repair"
@@ -98,10 +96,10 @@ def _beside(above: str, opened: str) -> Iterator[str]:
 
 @contextmanager
 def _report_folder(options: PipelineOptions) -> Iterator[str]:
-    """A folder that both workers and this process reach.
+    """Provide a folder that both workers and this process can reach.
 
     Raises:
-      UserError: a runner on other machines, and no --temp_location.
+        UserError: the runner is on other machines, and --temp_location is missing.
     """
     if runner.is_local(options):
         with scratch_folder("verify") as folder:
@@ -118,15 +116,17 @@ def _report_folder(options: PipelineOptions) -> Iterator[str]:
 def shard_faults(
     dataset: Dataset, decode: bool, options: PipelineOptions, folder: str, quiet: bool = False
 ) -> list[Fault]:
-    """Verify all shards in a Beam job that leaves its report in `folder`; their faults, in the manifest's order.
+    """Verify all shards in a Beam job that leaves its report in `folder`; return their faults in the manifest's order.
 
     Raises:
-      JobError: the job failed, or did not report on every shard.
+        JobError: the job failed, or did not report on every shard.
     """
     path = storage.join(folder, "report.jsonl")
     files = [shard.file for split in dataset.manifest.splits for shard in split.shards]
     build = partial(build_verify, dataset=dataset, decode=decode, path=path)
-    launch.run(lambda pipeline, _: build(pipeline), options, f"{dataset.manifest.name}, verify", quiet, shared=folder)
+    launch.run_pipeline(
+        lambda pipeline, _: build(pipeline), options, f"{dataset.manifest.name}, verify", quiet, shared=folder
+    )
     try:
         lines = storage.read_bytes(path).decode().splitlines()
     except FileNotFoundError:
@@ -143,9 +143,9 @@ def shard_faults(
 
 
 def build_verify(root: beam.Pipeline, dataset: Dataset, decode: bool, path: str) -> None:
-    """The graph: one element a shard, and a report of all of them written to `path`."""
+    """Build the graph: one element per shard, and a report of all faults written to `path`."""
     shards = [(split.name, shard) for split in dataset.manifest.splits for shard in split.shards]
-    verify = VerifyShards(dataset, decode, cores())
+    verify = VerifyShards(dataset, decode, core_count())
     faults = root | "Shards" >> beam.Create(shards) | "Verify" >> verify
     _ = root | "Once" >> beam.Create([None]) | "Report" >> beam.Map(_report, AsIter(faults), path)
 

@@ -1,6 +1,8 @@
-"""`shardmill versions`: what there is of a data set, and what LATEST and the tags name."""
+"""`shardmill versions`, `tag` and `rollback`, and flags shared by commands on published versions."""
 
+import argparse
 import json
+import posixpath
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -9,56 +11,115 @@ from datetime import UTC, datetime
 from rich.table import Table
 
 from shardmill.errors import CorruptDataError, UserError
-from shardmill.pipelines.commands.data_set import parse, parser_of
-from shardmill.pipelines.flags.options import Parser
+from shardmill.metadata import file_names
+from shardmill.metadata.versions import BuildRecord, record_path
+from shardmill.pipelines.config.flags import Parser, add_log_flags, beam_options, check_folder_first, log_options
 from shardmill.pipelines.reports import log
-from shardmill.pipelines.reports.figures import human_size
-from shardmill.pipelines.reports.text_table import text_of
-from shardmill.printable import printable
+from shardmill.pipelines.reports.summary import human_size, table_text
 from shardmill.reading.dataset import open_dataset
-from shardmill.transforms.publishing.catalog import VersionState, tags_in, versions_in
-from shardmill.transforms.publishing.latest import latest_in
+from shardmill.text import to_printable
+from shardmill.transforms.publishing.catalog import VersionState, read_latest, read_tags
+from shardmill.transforms.publishing.catalog import list_versions as list_versions_catalog
 from shardmill.transforms.stores import storage
-from shardmill.versions.build_record import BuildRecord, record_path
+from shardmill.transforms.stores.protocol import output_error
+
+
+def versions_command_parser(command: str, description: str) -> Parser:
+    """Return the parser of a command whose first argument is the folder of a data set."""
+    parser = Parser(
+        prog=f"shardmill {command}",
+        description=description,
+        epilog=(
+            "Beam's options that say how to reach an object store are passed through, after the folder:"
+            " --s3_endpoint_url, … Exit status: 0 done; 1 it could not be done; 2 a mistake in a flag, or no data set."
+        ),
+    )
+    parser.add_argument("directory", help="of the data set: the folder of all its versions; local, gs://, s3://, az://")
+    add_log_flags(parser)
+    parser.add_argument("--debug", action="store_true", help="show the full trace of a failure")
+    return parser
+
+
+def configure_stores(parser: Parser, arguments: Sequence[str], rest: Sequence[str], folder: str, *paths: str) -> None:
+    """Configure access to the stores of a folder and of other paths with Beam's options.
+
+    Importing these takes longer than reading from a disk, so they are not imported if all paths are local and no option
+    is given.
+
+    Args:
+        arguments: of the command; `folder` comes before those in `rest`
+        rest: the arguments for Beam
+
+    Raises:
+        UserError: a mistake in an option.
+    """
+    if not rest and all(map(storage.is_local, (folder, *paths))):
+        return
+    from apache_beam.options.pipeline_options import StandardOptions
+
+    from shardmill.transforms.stores.clients import set_options
+
+    options = beam_options(rest, parser)
+    check_folder_first(arguments, folder, rest)
+    if options.view_as(StandardOptions).runner is not None:
+        command = parser.prog.rpartition(" ")[2]
+        raise UserError(f"--runner has no meaning here: {command} reads the data set in this process")
+    set_options(options)
+
+
+def parse_directory(parser: Parser, arguments: Sequence[str]) -> argparse.Namespace:
+    """Parse the arguments and configure access to the data set's store.
+
+    In the result `directory` has no trailing slash, and `how` holds the output options.
+
+    Raises:
+        UserError: a mistake in a flag, or the folder is that of one version.
+    """
+    args, rest = parser.parse_known_args(list(arguments))
+    args.how = log_options(args)
+    written, args.directory = args.directory, args.directory.rstrip("/") or "/"
+    configure_stores(parser, arguments, rest, written)
+    above, last = posixpath.split(args.directory)
+    if file_names.is_version(last) and storage.exists(storage.join(args.directory, file_names.MANIFEST)):
+        raise UserError(f"{args.directory} is one version; give the folder of all of them, {above or '.'}")
+    return args
+
 
 _THREADS = 16  # each version is some requests of an object store
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """One version.
+class VersionRow:
+    """A version in the list.
 
     Attributes:
-      published: when, in UTC; "" of one that a deletion began with.
-      examples, size_bytes: of all splits; None where the manifest cannot be read.
-      latest: whether LATEST names it.
-      tags: that name it.
-      errors, warnings: of the checks before it was published; None where nothing was checked.
+        examples, size_bytes: None if the manifest is unreadable
+        errors, warnings: of its checks; None if nothing was checked
     """
 
     version: str
-    published: str
+    published: str  # time in UTC; "" if a deletion has begun
     examples: int | None
     size_bytes: int | None
-    latest: bool
-    tags: tuple[str, ...]
+    latest: bool  # LATEST names it
+    tags: tuple[str, ...]  # that name it
     errors: int | None
     warnings: int | None
 
 
 def versions_parser() -> Parser:
-    """The parser of `shardmill versions`."""
-    parser = parser_of("versions", "List the versions of a data set, the newest first.")
+    """Return the parser of `shardmill versions`."""
+    parser = versions_command_parser("versions", "List the versions of a data set, the newest first.")
     parser.add_argument("--json", action="store_true", help="as one line of JSON")
     return parser
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run the command; returns its exit status."""
-    args = parse(versions_parser(), arguments)
+def run_versions(arguments: Sequence[str]) -> int:
+    """Run the command and return its exit status."""
+    args = parse_directory(versions_parser(), arguments)
     try:
-        rows = rows_of(args.directory)
-        named = latest_in(args.directory)
+        rows = list_versions(args.directory)
+        named = read_latest(args.directory)
     except OSError as error:
         raise UserError(f"{args.directory} cannot be read: {error.strerror or error}") from None
     if not rows:
@@ -66,20 +127,22 @@ def main(arguments: Sequence[str]) -> int:
     if args.json or log.is_json():
         print(json.dumps([asdict(row) for row in rows]))
         return 0
-    print(table(rows))
+    print(versions_table(rows))
     if not any(row.latest and row.published for row in rows):
-        print(printable(f"NOTE: LATEST names {named}, which is not published" if named else "NOTE: there is no LATEST"))
+        print(
+            to_printable(f"NOTE: LATEST names {named}, which is not published" if named else "NOTE: there is no LATEST")
+        )
     return 0
 
 
-def rows_of(parent: str) -> list[Row]:
-    """The versions in `parent`, the newest first; raises OSError."""
-    named, tags = latest_in(parent), tags_in(parent)
+def list_versions(parent: str) -> list[VersionRow]:
+    """Return the versions in `parent`, the newest first; raises OSError."""
+    named, tags = read_latest(parent), read_tags(parent)
     with ThreadPoolExecutor(_THREADS, "shardmill-versions") as pool:
-        return list(pool.map(lambda state: _row(parent, state, named, tags), versions_in(parent)))
+        return list(pool.map(lambda state: _version_row(parent, state, named, tags), list_versions_catalog(parent)))
 
 
-def _row(parent: str, state: VersionState, named: str, tags: dict[str, str]) -> Row:
+def _version_row(parent: str, state: VersionState, named: str, tags: dict[str, str]) -> VersionRow:
     when = datetime.fromtimestamp(state.modified, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if state.published else ""
     examples = size = None
     if state.published:
@@ -88,12 +151,12 @@ def _row(parent: str, state: VersionState, named: str, tags: dict[str, str]) -> 
             examples, size = sum(split.examples for split in splits), sum(split.size_bytes for split in splits)
         except (CorruptDataError, UserError):  # said by the two that are missing
             pass
-    errors, warnings = _checks(parent, state.version)
+    errors, warnings = _check_counts(parent, state.version)
     own = tuple(sorted(tag for tag, version in tags.items() if version == state.version))
-    return Row(state.version, when, examples, size, state.version == named, own, errors, warnings)
+    return VersionRow(state.version, when, examples, size, state.version == named, own, errors, warnings)
 
 
-def _checks(parent: str, version: str) -> tuple[int | None, int | None]:
+def _check_counts(parent: str, version: str) -> tuple[int | None, int | None]:
     path = record_path(parent, version)
     try:
         checks = BuildRecord.from_json(storage.read_bytes(path), path).checks
@@ -105,8 +168,8 @@ def _checks(parent: str, version: str) -> tuple[int | None, int | None]:
     return found.count("error"), found.count("warn")
 
 
-def table(rows: Sequence[Row]) -> str:
-    """The rows, as people read them."""
+def versions_table(rows: Sequence[VersionRow]) -> str:
+    """Return the rows as a text table."""
     out = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("version", "published"):
         out.add_column(title)
@@ -119,11 +182,79 @@ def table(rows: Sequence[Row]) -> str:
         examples = "damaged" if row.published and row.examples is None else f"{row.examples:,}" if row.examples else ""
         size = human_size(row.size_bytes) if row.size_bytes is not None else ""
         names = ", ".join([*(["LATEST"] if row.latest else []), *row.tags])
-        out.add_row(row.version, when, examples, size, names, _checks_said(row))
-    return text_of(out)
+        out.add_row(row.version, when, examples, size, names, _checks_text(row))
+    return table_text(out)
 
 
-def _checks_said(row: Row) -> str:
+def _checks_text(row: VersionRow) -> str:
     if row.errors is None:
         return ""
     return f"{row.errors} errors, {row.warnings} warnings" if row.errors or row.warnings else "passed"
+
+
+def tag_parser() -> Parser:
+    """Return the parser of `shardmill tag`."""
+    parser = versions_command_parser(
+        "tag", "Give a version a name: load(…, version=TAG) opens it, and it is never deleted while it has one."
+    )
+    parser.add_argument("version", help="another tag, or LATEST; with --delete, the tag")
+    parser.add_argument("tag", nargs="?", help="letters, digits, '_', '.' and '-'")
+    parser.add_argument("--move", action="store_true", help="the tag may name another version by now")
+    parser.add_argument("--delete", action="store_true", help="take the tag away; the version stays")
+    return parser
+
+
+def run_tag(arguments: Sequence[str]) -> int:
+    """Run the command and return its exit status."""
+    args = parse_directory(tag_parser(), arguments)
+    if args.delete and (args.tag is not None or args.move):
+        raise UserError("--delete takes the tag alone: shardmill tag DIRECTORY TAG --delete")
+    if not args.delete and args.tag is None:
+        raise UserError("give the version, then the tag: shardmill tag DIRECTORY VERSION TAG")
+
+    from shardmill.pipelines.nightly.versions import delete_tag, set_tag
+
+    try:
+        if args.delete:
+            said = f"{args.version} no longer names {delete_tag(args.directory, args.version)}"
+        else:
+            before, version = set_tag(args.directory, args.version, args.tag, args.move)
+            moved = f"{before} -> {version}" if before not in ("", version) else f"names {version}"
+            said = f"{args.tag}: {moved}" if before not in ("", version) else f"{args.tag} {moved}"
+    except OSError as error:
+        raise output_error(f"{args.directory} cannot be read or written", error) from None
+    if log.is_json() or not args.how.quiet:
+        log.print_result(f"{args.directory}: {said}")
+    return 0
+
+
+def rollback_parser() -> Parser:
+    """Return the parser of `shardmill rollback`."""
+    parser = versions_command_parser(
+        "rollback",
+        "Let LATEST name another version: what readers open from now on. Nothing is deleted, and a rebuild over the"
+        " same input does not undo it.",
+    )
+    parser.add_argument(
+        "version", nargs="?", help="or a tag (default: the newest that is older than the one that LATEST names)"
+    )
+    return parser
+
+
+def run_rollback(arguments: Sequence[str]) -> int:
+    """Run the command and return its exit status."""
+    args = parse_directory(rollback_parser(), arguments)
+
+    from shardmill.pipelines.nightly.versions import rollback, version_under_way
+
+    try:
+        before, version = rollback(args.directory, args.version)
+        builder = version_under_way(args.directory)
+    except OSError as error:
+        raise output_error(f"{args.directory} cannot be read or written", error) from None
+    said = f"LATEST: {before or 'none'} -> {version}" if before != version else f"LATEST names {version} already"
+    if log.is_json() or not args.how.quiet:
+        log.print_result(f"{args.directory}: {said}")
+    if builder:
+        log.warn(f"{builder}: once it is published LATEST names it, if it is newer than {version}")
+    return 0

@@ -1,1 +1,1 @@
-"""What a job is told, as frozen dataclasses."""
+"""Job configurations as frozen dataclasses, and the command-line flags made from them."""

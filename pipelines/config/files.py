@@ -1,60 +1,87 @@
-"""What a job whose records are whole files is told, beside what every job is: how files are found, planned and read."""
+"""Configurations of jobs that make one example per file: folders, manifests, zip archives."""
 
 from abc import ABC
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from shardmill.pipelines.config.archives import is_on_disk
-from shardmill.pipelines.config.job import JobConfig
-from shardmill.transforms.options.labels import LabelOptions
-from shardmill.transforms.options.reuse import NO, ReuseOptions
-from shardmill.transforms.options.splits import SplitOptions
-from shardmill.transforms.stores import storage
+from shardmill.errors import UserError
+from shardmill.pipelines.config.job import JobConfig, input_flag
+from shardmill.transforms.options.declare import Options, flag
+from shardmill.transforms.options.image_options import LabelOptions
+from shardmill.transforms.options.job_options import NO, ReuseOptions, SplitOptions, parse_manifests, parse_path
+from shardmill.transforms.values.options import DeclaredOptions
 
 if TYPE_CHECKING:
-    from shardmill.transforms.files.resolve import ResolveOptions
-    from shardmill.transforms.inputs.manifests.given import LinesOf
-    from shardmill.transforms.layout.file_options import LayoutOptions
-    from shardmill.transforms.preprocessing.gather import Analysis
+    from shardmill.transforms.files.references import PlanOptions
+    from shardmill.transforms.inputs.annotations import AnnotationSource
+    from shardmill.transforms.inputs.found_files import Companion
+    from shardmill.transforms.inputs.manifest_files import LineResolver, ManifestFile, ObjectsColumn
+    from shardmill.transforms.inputs.manifest_rows import ManifestNames
+    from shardmill.transforms.layout.options import FileLayoutOptions
+    from shardmill.transforms.values.analyzers import Analysis
+
+
+def is_on_disk(path: str) -> bool:
+    """Return True if `path`, or the zip archive that contains it, is on a local disk."""
+    from shardmill.transforms.stores import storage
+
+    return storage.is_local(path.removeprefix("zip://"))
+
+
+def inside_archive(path: str) -> str:
+    """Return the folder in the zip archive at `path`, or `path` itself if it names no zip archive."""
+    if not path.lower().endswith(".zip") or path.startswith("zip://"):
+        return path
+    from shardmill.transforms.inputs.listing import is_file, is_glob
+    from shardmill.transforms.stores.clients import object_store
+    from shardmill.transforms.stores.zip_archive import content_folder
+
+    try:
+        return path if is_glob(path) or not is_file(path) else content_folder(path, object_store)
+    except OSError:
+        return path  # which is said where the input is checked
+
 
 _REMOTE_THREADS = 64  # an object store answers after tens of milliseconds, in which each waits, whatever the machine
 
 
 @dataclass(frozen=True, kw_only=True)
 class FilesConfig(JobConfig, ReuseOptions, ABC):
-    """The configuration of jobs whose records are whole files."""
+    """The configuration of jobs that make one example per file."""
 
     @property
     def reuse_asked(self) -> str | None:
-        """As the base says."""
         return self.reuse
 
     @property
     def decodes(self) -> bool:
-        """Whether reading a file is work for a core, rather than waiting."""
+        """Return True if reading a file is CPU work rather than waiting."""
         return False
 
     @property
     def is_remote(self) -> bool:
-        """Whether reading a file, or its record in an older version, may be a request to an object store."""
+        """Return True if reading a file, or its record in the previous version, may be a request to an object store."""
+        from shardmill.transforms.stores import storage
+
         return not is_on_disk(self.root) or (self.remembers and not storage.is_local(self.output))
 
     @property
     def masks_asked(self) -> str:
-        """The flag that says where masks of the files are; "" for none."""
+        """Return the flag that gives masks of the files; "" if there is none."""
         return ""
 
     @property
     def remembers(self) -> bool:
-        """Whether files are known by their identities: to be found in an older version, or by the next build."""
+        """Return True if files get identities, so that this or the next build can reuse their records."""
         return self.reuse != NO
 
     @property
     def read_threads(self) -> int:
-        """How many threads of a worker read and encode; 0 stands for the number of its cores.
+        """Return the number of threads per worker that read and encode; 0 means the number of its cores.
 
-        Reading small local files is a matter of microseconds, in which threads only contend for the interpreter;
-        decoding runs outside it.
+        Small local files take microseconds to read, so more threads would only contend for the interpreter. Decoding
+        runs outside it.
         """
         if self.is_remote:
             return self.threads or _REMOTE_THREADS
@@ -62,43 +89,333 @@ class FilesConfig(JobConfig, ReuseOptions, ABC):
 
     @property
     def files_per_task(self) -> int:
-        """How many files a thread takes at once: few where each takes long."""
+        """Return the number of files that a thread takes at once: fewer if each takes long."""
         return 4 if self.is_remote else 8 if self.decodes else 64
 
     @property
-    def layout_options(self) -> "LayoutOptions":
-        """What the layout is decided with."""
-        from shardmill.transforms.layout.file_options import LayoutOptions
+    def layout_options(self) -> "FileLayoutOptions":
+        """Return the options that the layout is made with."""
+        from shardmill.transforms.layout.options import FileLayoutOptions
 
         split_shards = tuple(name for name, _ in self.split_shards)
         split, classes = self.part(SplitOptions), self.part(LabelOptions)
-        return LayoutOptions(
+        return FileLayoutOptions(
             self.source, split, classes, split_shards, self.kind, self.folders, self.root, separators=self.separators
         )
 
     @property
     def separators(self) -> dict[str, str]:
-        """What stands between the classes of a label that names several, by what the label is called."""
+        """Return the separators between classes in a label's text, by label name."""
         return {}
 
     @property
-    def lines_of(self) -> "LinesOf | None":
-        """Which of several manifests a line is of; None where there is one, or none."""
+    def lines_of(self) -> "LineResolver | None":
+        """Return the mapping from lines to manifests; None for fewer than two manifests."""
         return None
 
     @property
     def analysis(self) -> "Analysis | None":
-        """What --transform takes constants of."""
+        """Return the analysis whose constants --transform uses; None without --transform."""
         return None
 
     @property
-    def resolve_options(self) -> "ResolveOptions":
-        """What keys and sizes are computed with."""
-        from shardmill.transforms.files.resolve import ResolveOptions
+    def resolve_options(self) -> "PlanOptions":
+        """Return the options that keys and sizes are computed with."""
+        from shardmill.transforms.files.references import PlanOptions
 
-        return ResolveOptions(self.part(SplitOptions), self.record_bytes, self.renames, self.root)
+        return PlanOptions(self.part(SplitOptions), self.record_bytes, self.renames, self.root)
 
     @property
     def record_bytes(self) -> int | None:
-        """The bytes of every encoded record, where they are not those of its file."""
+        """Return the size of every encoded record in bytes; None if it is that of its file."""
         return None
+
+
+def _or_none(text: str) -> str | None:
+    return text or None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ManifestOptions(Options):
+    """Options for manifests, the lists of input files."""
+
+    title: ClassVar[str] = "input"
+
+    manifest: tuple[tuple[str, str], ...] = flag(
+        (),
+        "a .csv, .jsonl or .parquet with file_name or image_uri, and label, split and further columns; a glob, or one"
+        " for each split; repeat",
+        parse=parse_manifests,
+        repeats=True,
+        metavar="[SPLIT=]FILE",
+        shapes=False,
+    )
+    allow_outside: bool = flag(False, "files of a manifest may lie outside its folder, by their names or by links")
+    file_column: str = flag(
+        "",
+        "of a manifest: names the files; of images left,right,…, each after the first a further image of its example",
+        default_words="file_name or image_uri",
+        to_json=_or_none,
+    )
+    label_column: str = flag("label", "of a manifest: holds the labels")
+    label_separator: str | None = flag(
+        None, "of a manifest: between the classes in a label that names several", group="labels", told=False
+    )
+    file_suffix: str = flag("", "what a manifest's file names lack, such as .jpg", to_json=_or_none)
+    file_root: str = flag(
+        "", "the folder of a manifest's files, as seen from its own, such as train/", to_json=_or_none
+    )
+
+    def check_manifest_names(self) -> None:
+        """Check the given names of columns and files; called late, because a folder's metadata can set some of them.
+
+        Raises:
+            UserError: a name is invalid, or has another meaning.
+        """
+        from shardmill.transforms.inputs.manifest_rows import FILE_COLUMNS
+
+        if self.label_separator is not None and not self.label_separator.strip():
+            raise UserError(
+                f"--label_separator {self.label_separator!r}: expected what stands between classes, such as ';' or '|'"
+            )
+        if self.label_column in self.file_columns or self.label_column in ("", "split", *FILE_COLUMNS):
+            raise UserError(f"--label_column {self.label_column!r}: expected a column of its own")
+        for column in self.file_columns:
+            if column in ("label", "split"):
+                raise UserError(f"--file_column {column}: that column says something else; expected one of its own")
+        if "/" in self.file_suffix:
+            raise UserError(
+                f"--file_suffix {self.file_suffix}: expected the end of a name, such as .jpg; --file_root is for"
+                " folders"
+            )
+
+    @property
+    def file_columns(self) -> tuple[str, ...]:
+        """Return the columns that name files, the example's main file first; () for the default column."""
+        return tuple(self.file_column.split(",")) if self.file_column else ()
+
+    @cached_property
+    def manifests(self) -> "tuple[ManifestFile, ...]":
+        """Return the manifests that files and globs match; raises UserError if a glob matches none."""
+        from shardmill.transforms.inputs.manifest_files import find_manifests
+        from shardmill.transforms.inputs.manifest_rows import is_textual
+
+        found = find_manifests(self.manifest)
+        for manifest in found:
+            is_textual(manifest.path)
+        return found
+
+
+def tree_flag(suffix: str) -> Any:
+    """Return the --input field for a tree of files with a suffix."""
+    return input_flag(f"a folder (<label>/*.{suffix}, <split>/<label>/*.{suffix}, or flat) or a glob")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListedFilesConfig(ManifestOptions, DeclaredOptions, FilesConfig, ABC):
+    """The configuration of jobs whose files a --manifest may list."""
+
+    title: ClassVar[str] = "input"
+
+    imagefolder: str | None = flag(
+        None,
+        "the folder that was searched for metadata files, which are the manifests",
+        parse=parse_path,
+        hidden=True,
+        shapes=False,
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.input is not None:
+            object.__setattr__(self, "input", inside_archive(self.input))
+        self._take_metadata()
+        self._check_given()
+        self._check_names()
+        if self.manifest:
+            from shardmill.transforms.inputs.listing import is_glob
+            from shardmill.transforms.inputs.manifest_rows import is_textual
+
+            for _, path in self.manifest:
+                if not is_glob(path):
+                    is_textual(path)
+            if self.folders is not None:
+                raise UserError(
+                    f"--folders {self.folders} is about the folders of --input; of a --manifest, columns say it"
+                )
+        elif self.allow_outside and not self.annotations:
+            raise UserError("--allow_outside is about the names in a --manifest; with --input it has no meaning")
+        elif self.transform is not None:
+            raise UserError("--transform is about the columns of a --manifest; with --input it has no meaning")
+
+    @property
+    def takes_archives(self) -> bool:
+        return True
+
+    @property
+    def annotations(self) -> str:
+        """Return the annotation flags as text, for example "--coco FILE"; "" for none."""
+        return ""
+
+    @property
+    def annotation_source(self) -> "AnnotationSource | None":
+        """Return the source of annotations; None for none."""
+        return None
+
+    def _take_metadata(self) -> None:
+        """Use the metadata files of a Hugging Face imagefolder as manifests; columns ending in _file_name name further
+        files.
+        """
+        from shardmill.transforms.inputs.listing import is_glob
+        from shardmill.transforms.inputs.manifest_files import find_metadata_files
+
+        if self.input is None or self.manifest or self.folders is not None or self.annotations or self._has_masks:
+            return
+        if self.imagefolder is not None:  # a copy of a configuration, which looked already
+            return
+        found = () if is_glob(self.input) else find_metadata_files(self.input)
+        object.__setattr__(self, "imagefolder", self.input)
+        if not found:
+            return
+        object.__setattr__(self, "manifest", found)
+        object.__setattr__(self, "input", None)
+        if self._several_files and not self.file_column:
+            from shardmill.transforms.inputs.found_files import file_name_columns
+            from shardmill.transforms.inputs.manifest_rows import FILE_COLUMNS, peek_columns
+
+            told = peek_columns(found[0][1])
+            columns = [
+                name for name in file_name_columns(told) if name not in self._other_files and name not in FILE_COLUMNS
+            ]
+            first = next((name for name in FILE_COLUMNS if name in told), None)
+            if columns and first is not None:
+                object.__setattr__(self, "file_column", ",".join([first, *columns]))
+
+    @property
+    def _other_files(self) -> tuple[str, ...]:
+        """Return the columns already known to name files."""
+        return ()
+
+    @property
+    def _has_masks(self) -> bool:
+        """Return True if a folder of masks was given."""
+        return False
+
+    def _check_given(self) -> None:
+        """Check that exactly one input was given; raises UserError."""
+        if (self.input is None) == (not self.manifest):
+            raise UserError("give either --input, a folder or a glob, or --manifest, a .csv, .jsonl or .parquet file")
+
+    def _check_names(self) -> None:
+        """Check the flags for a manifest's columns and file names; raises UserError."""
+        for name, value in (
+            ("--file_column", self.file_column),
+            ("--file_suffix", self.file_suffix),
+            ("--file_root", self.file_root),
+        ):
+            about = self.manifest or (name == "--file_root" and self.annotations.startswith("--coco"))
+            if value and not about:
+                raise UserError(f"{name} {value} is about a --manifest; with --input it has no meaning")
+        if self.label_column != "label" and not self.manifest:
+            raise UserError(
+                f"--label_column {self.label_column} is about a --manifest; of --input, folders are the labels"
+            )
+        if self.label_separator is not None and not self.manifest:
+            raise UserError(
+                f"--label_separator {self.label_separator!r} is about the labels of a --manifest; with --input it has"
+                " no meaning"
+            )
+        self.check_manifest_names()
+        if self.file_columns and not self._several_files and len(self.file_columns) > 1:
+            raise UserError(
+                f"--file_column {self.file_column}: expected one column; only an example of images has several files"
+            )
+
+    @property
+    def separators(self) -> dict[str, str]:
+        return {} if self.label_separator is None else {"label": self.label_separator}
+
+    @property
+    def layout_options(self) -> "FileLayoutOptions":
+        from shardmill.transforms.inputs.manifest_rows import FILE_COLUMNS
+
+        told: tuple[str, ...] = ()
+        if self.imagefolder is not None and self.input is None:
+            names = ", ".join(path for _, path in self.manifest)
+            told = (
+                f"--input {self.imagefolder}: {names} say{'s' if len(self.manifest) == 1 else ''} what its"
+                f" {self.kind.plural} are, as --manifest does, and those that are not named there are left out;"
+                " --folders any goes by the folders instead",
+            )
+        by_file = any(split for split, _ in self.manifest)
+        return replace(
+            super().layout_options,
+            file_column=self.file_column or FILE_COLUMNS[0],
+            told=told,
+            splits_by="--manifest, by file," if by_file else "the manifest's column 'split'",
+        )
+
+    @property
+    def _several_files(self) -> bool:
+        """Return True if an example may have several files."""
+        return False
+
+    @property
+    def companions(self) -> "tuple[Companion, ...]":
+        """Return the further files of each example."""
+        return ()
+
+    @property
+    def manifest_names(self) -> "ManifestNames":
+        """Return how the manifest names files and labels."""
+        from shardmill.transforms.inputs.manifest_rows import ManifestNames
+
+        return ManifestNames(
+            next(iter(self.file_columns), ""),
+            self.label_column,
+            self.file_suffix,
+            self.file_root.rstrip("/") or self.file_root,
+            self.label_separator or "",
+            self.companions,
+            self.objects_column,
+        )
+
+    @property
+    def objects_column(self) -> "ObjectsColumn | None":
+        """Return the manifest's column of objects in images; None for none."""
+        return None
+
+    @property
+    def masks_folder(self) -> str | None:
+        """Return the folder of the files' masks; None for none."""
+        return None
+
+    @property
+    def source(self) -> str:
+        if self.input is not None:
+            return f"--input {self.input}"
+        return " ".join(
+            f"--manifest {split}={path}" if split else f"--manifest {path}" for split, path in self.manifest
+        )
+
+    @property
+    def lines_of(self) -> "LineResolver | None":
+        from shardmill.transforms.inputs.manifest_files import LineResolver
+
+        several = self.manifest and len(self.manifests) > 1
+        return LineResolver(tuple(manifest.path for manifest in self.manifests)) if several else None
+
+    @cached_property
+    def root(self) -> str:
+        """Return the folder that file names are relative to."""
+        if self.input is not None:
+            return super().root
+        from shardmill.transforms.inputs.manifest_files import common_folder
+        from shardmill.transforms.inputs.manifest_rows import manifest_folder
+
+        return common_folder([manifest_folder(manifest.path) for manifest in self.manifests])
+
+    @property
+    def is_remote(self) -> bool:
+        """Return True if files may be in an object store; with `allow_outside` they may be anywhere."""
+        return super().is_remote or self.allow_outside

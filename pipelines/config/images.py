@@ -1,32 +1,159 @@
-"""What `shardmill images` is told."""
+"""The configuration of `shardmill images`, with its pixel options."""
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from shardmill.data import features
 from shardmill.errors import UserError
-from shardmill.features import object_detection
-from shardmill.pipelines.config.archives import inside_archive
-from shardmill.pipelines.config.listed_files import ListedFilesConfig, tree_flag
-from shardmill.pipelines.config.pixels import PixelOptions
-from shardmill.transforms.inputs.file_kind import IMAGES, FileKind
-from shardmill.transforms.inputs.listing import is_glob
-from shardmill.transforms.options.annotations import AnnotationOptions
-from shardmill.transforms.options.labels import LabelOptions
-from shardmill.transforms.options.masks import MaskOptions
-from shardmill.transforms.stores import storage
+from shardmill.installed import install_hint
+from shardmill.pipelines.config.files import ListedFilesConfig, inside_archive, tree_flag
+from shardmill.transforms.inputs.folders import IMAGES, FileKind
+from shardmill.transforms.options.declare import Options, OptionValueError, flag
+from shardmill.transforms.options.image_options import (
+    FORMATS,
+    MAX_PIXELS,
+    RESIZE_MODES,
+    VERIFY,
+    AnnotationOptions,
+    LabelOptions,
+    MaskOptions,
+    max_pixels_flag,
+)
 
 if TYPE_CHECKING:
-    from shardmill.transforms.files.images.object_names import ObjectNames
-    from shardmill.transforms.inputs.annotations.huggingface import ObjectsColumn
-    from shardmill.transforms.inputs.annotations.source import AnnotationSource
-    from shardmill.transforms.inputs.companions import Companion
-    from shardmill.transforms.layout.file_options import LayoutOptions
+    from shardmill.transforms.files.image_codec import Reencode
+    from shardmill.transforms.files.image_objects import ObjectNames
+    from shardmill.transforms.inputs.annotations import AnnotationSource
+    from shardmill.transforms.inputs.found_files import Companion
+    from shardmill.transforms.inputs.manifest_files import ObjectsColumn
+    from shardmill.transforms.layout.options import FileLayoutOptions
+
+MAX_SIDE = 65_500  # pixels: the limit of JPEG encoders
+DEFAULT_QUALITY = 95  # of JPEG: beyond it Pillow's files grow without a visible gain
+# To plan with: of re-encoded photographs, jpeg at quality 95, and png
+_BYTES_PER_PIXEL = {"jpeg": 0.5, "png": 2.0, "": 0.5}
+_BYTES_PER_MASK_PIXEL = 0.05  # of a PNG of a few areas
+
+
+def parse_resolution(value: Any) -> tuple[int, int]:
+    """Parse (width, height) in pixels from `224x224` or a pair.
+
+    Raises:
+        ValueMistake: it is not a resolution, or larger than encoders accept.
+    """
+    text = value if isinstance(value, str) else "x".join(map(str, value))
+    match = re.fullmatch(r"(\d+)x(\d+)", text.lower())
+    if match is None or not 0 < int(match[1]) <= MAX_SIDE or not 0 < int(match[2]) <= MAX_SIDE:
+        raise OptionValueError(f"{text!r} is not WIDTHxHEIGHT in pixels, such as 224x224")
+    return int(match[1]), int(match[2])
+
+
+def parse_coordinates(value: Any) -> tuple[tuple[str, str], ...]:
+    """Parse ((column, kind), …) from `boxes=relative,vector=none`, from pairs or from a mapping.
+
+    Raises:
+        ValueMistake: a kind is unknown, or a column is given twice.
+    """
+    from shardmill.transforms.layout.objects import KINDS
+
+    if isinstance(value, str):
+        pairs = [tuple(item.strip().rpartition("=")[::2]) for item in value.split(",")]
+    else:
+        pairs = [tuple(pair) for pair in (value.items() if isinstance(value, Mapping) else value)]
+    for name, kind in pairs:
+        if not name or kind not in KINDS:
+            raise OptionValueError(f"{value!r} is not column=kind,… with each kind one of {', '.join(KINDS)}")
+    names = [name for name, _ in pairs]
+    for name in names:
+        if names.count(name) > 1:
+            raise OptionValueError(f"{value!r} names the column {name!r} twice")
+    return tuple((name, kind) for name, kind in pairs)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PixelOptions(Options):
+    """Options for checking, decoding and re-encoding images."""
+
+    title: ClassVar[str] = "images"
+
+    verify: str = flag("header", "how far each image is checked", choices=VERIFY)
+    image_format: str = flag(
+        "",
+        "re-encode every image",
+        choices=("", *FORMATS),
+        default_words="bytes untouched",
+        to_json=lambda name: name or None,
+    )
+    resize: tuple[int, int] | None = flag(
+        None, "WIDTHxHEIGHT: decode, turn upright, make RGB, resize, re-encode", parse=parse_resolution, to_json=list
+    )
+    resize_mode: str = flag("exact", "stretch, crop to fill, or pad to fit", choices=RESIZE_MODES)
+    jpeg_quality: int = flag(
+        DEFAULT_QUALITY,
+        "of re-encoded images",
+        check=lambda quality: None if 1 <= quality <= 100 else "expected 1 to 100",
+    )
+    max_pixels: int = max_pixels_flag()
+    coordinates: tuple[tuple[str, str], ...] = flag(
+        (),
+        "column=relative|pixels|none,…: what columns like boxes hold, where images are resized or turned upright",
+        parse=parse_coordinates,
+        to_json=dict,
+    )
+    near_duplicates: bool = flag(False, "find pictures that look alike, by a perceptual hash: decodes every image")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.resize is None and self.resize_mode != "exact":
+            raise UserError(f"--resize_mode {self.resize_mode} needs --resize")
+        if self.jpeg_quality != DEFAULT_QUALITY and (not self.reencodes or self.image_format == "png"):
+            raise UserError(
+                f"--jpeg_quality {self.jpeg_quality} needs --resize or --image_format jpeg: no JPEG is made without"
+            )
+        if self.max_pixels != MAX_PIXELS and self.verify == "none" and not self.reencodes:
+            raise UserError(
+                f"--max_pixels {self.max_pixels} contradicts --verify none, which does not look into images"
+            )
+        if self.near_duplicates and find_spec("imagehash") is None:
+            raise UserError(f"--near_duplicates needs the library imagehash; {install_hint('near_duplicates')}")
+
+    @property
+    def reencodes(self) -> bool:
+        """Return True if images are decoded and re-encoded."""
+        return bool(self.image_format) or self.resize is not None
+
+    @property
+    def decodes(self) -> bool:
+        """Return True if pixels are decoded; decoding runs outside the interpreter, so that one thread per core
+        pays.
+        """
+        return self.reencodes or self.verify == "decode" or self.near_duplicates
+
+    @property
+    def reencode(self) -> "Reencode | None":
+        """Return how images are re-encoded; None if their bytes pass through."""
+        from shardmill.transforms.files.image_codec import Reencode
+
+        return Reencode(self.image_format, self.resize, self.resize_mode, self.jpeg_quality) if self.reencodes else None
+
+    def encoded_bytes(self, pictures: int, masks: int) -> int | None:
+        """Return the approximate bytes of `pictures` images and `masks` masks resized to one size; None without
+        --resize.
+        """
+        if self.resize is None:
+            return None
+        pixels = self.resize[0] * self.resize[1]
+        each = int(pixels * _BYTES_PER_PIXEL[self.image_format])
+        return pictures * each + masks * int(pixels * _BYTES_PER_MASK_PIXEL)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImagesConfig(PixelOptions, MaskOptions, AnnotationOptions, ListedFilesConfig):
-    """What `shardmill images` is told."""
+    """The configuration of `shardmill images`."""
 
     title: ClassVar[str] = "images"
 
@@ -36,12 +163,12 @@ class ImagesConfig(PixelOptions, MaskOptions, AnnotationOptions, ListedFilesConf
         super().__post_init__()
         if self.masks is not None:
             object.__setattr__(self, "masks", inside_archive(self.masks))
-        if self.feature_names == object_detection.NAME:
-            if self.rename not in ((), object_detection.RENAMES):
+        if self.feature_names == features.OBJECT_DETECTION:
+            if self.rename not in ((), features.OBJECT_DETECTION_RENAMES):
                 raise UserError(
                     f"--feature_names {self.feature_names} says what every feature is called; drop it or --rename"
                 )
-            object.__setattr__(self, "rename", object_detection.RENAMES)
+            object.__setattr__(self, "rename", features.OBJECT_DETECTION_RENAMES)
         if self.has_objects and self.verify == "none" and not self.reencodes:
             raise UserError(f"--verify none contradicts {self.source}: boxes are checked by the size of their image")
         self._check_masks()
@@ -52,8 +179,9 @@ class ImagesConfig(PixelOptions, MaskOptions, AnnotationOptions, ListedFilesConf
             )
 
     def _check_masks(self) -> None:
-        """Check what is said of further files; raises UserError."""
-        from shardmill.transforms.inputs.manifests.names import FILE_COLUMNS, RESERVED
+        """Check the flags for masks and further files; raises UserError."""
+        from shardmill.transforms.inputs.listing import is_glob
+        from shardmill.transforms.inputs.manifest_rows import FILE_COLUMNS, RESERVED
 
         asked = self.masks_asked
         if self.masks_seen and not asked:
@@ -95,45 +223,43 @@ class ImagesConfig(PixelOptions, MaskOptions, AnnotationOptions, ListedFilesConf
 
     @property
     def masks_asked(self) -> str:
-        """As the base says."""
         if self.masks is not None:
             return f"--masks {self.masks}"
         return f"--mask_column {','.join(self.mask_column)}" if self.mask_column else ""
 
     @property
     def _several_files(self) -> bool:
-        """As the base says."""
         return True
 
     @property
     def companions(self) -> "tuple[Companion, ...]":
-        """As the base says."""
-        from shardmill.transforms.inputs.companions import IN_FOLDER, columns_of
+        from shardmill.transforms.inputs.found_files import MASK_IN_FOLDER, companions_of_columns
 
-        in_folder = (IN_FOLDER,) if self.masks is not None else ()
-        return (*in_folder, *columns_of(self.file_columns[1:], self.mask_column))
+        in_folder = (MASK_IN_FOLDER,) if self.masks is not None else ()
+        return (*in_folder, *companions_of_columns(self.file_columns[1:], self.mask_column))
 
     @property
     def _other_files(self) -> tuple[str, ...]:
-        """As the base says."""
         return self.mask_column
 
     @property
     def _has_masks(self) -> bool:
-        """As the base says."""
         return self.masks is not None
 
     @property
     def is_remote(self) -> bool:
-        """As the base says; masks may lie elsewhere than their images."""
+        """Return True if images, masks or reusable records may be in an object store."""
+        from shardmill.transforms.stores import storage
+
         return super().is_remote or (self.masks is not None and not storage.is_local(self.masks))
 
     @property
     def masks_folder(self) -> str | None:
-        """As the base says."""
         return self.masks.rstrip("/") or "/" if self.masks is not None else None
 
     def _check_given(self) -> None:
+        from shardmill.transforms.inputs.listing import is_glob
+
         if not self.annotations:
             if self.input is None and not self.manifest:
                 raise UserError(
@@ -153,10 +279,9 @@ class ImagesConfig(PixelOptions, MaskOptions, AnnotationOptions, ListedFilesConf
 
     @property
     def annotation_source(self) -> "AnnotationSource | None":
-        """As the base says."""
-        from shardmill.transforms.inputs.annotations.coco import CocoSource, coco_root
-        from shardmill.transforms.inputs.annotations.voc import VocSource, voc_root
-        from shardmill.transforms.inputs.annotations.yolo import YoloSource, yolo_root
+        from shardmill.transforms.inputs.coco import CocoSource, coco_root
+        from shardmill.transforms.inputs.voc import VocSource, voc_root
+        from shardmill.transforms.inputs.yolo import YoloSource, yolo_root
 
         if self.coco:
             root = (
@@ -169,15 +294,17 @@ class ImagesConfig(PixelOptions, MaskOptions, AnnotationOptions, ListedFilesConf
 
     @property
     def has_objects(self) -> bool:
-        """As the base says."""
         return bool(self.annotations) or self.objects_column is not None
 
     @cached_property
     def objects_column(self) -> "ObjectsColumn | None":
-        """As the base says; by the names of --labels_file, where classes are ids that nobody else names."""
-        from shardmill.transforms.inputs.manifests.objects import told_objects
+        """Return the manifest's column of objects in images, or None.
 
-        found = told_objects(self.manifests[0].path) if self.manifest else None
+        If its classes are ids without names, the names are those of --labels_file.
+        """
+        from shardmill.transforms.inputs.manifest_rows import find_objects_column
+
+        found = find_objects_column(self.manifests[0].path) if self.manifest else None
         if found is None:
             return None
         names = tuple(self.part(LabelOptions).names_of() or ()) if found.numbered and not found.names else found.names
@@ -185,25 +312,22 @@ class ImagesConfig(PixelOptions, MaskOptions, AnnotationOptions, ListedFilesConf
 
     @property
     def object_names(self) -> "ObjectNames":
-        """What the objects in images are called."""
-        from shardmill.transforms.files.images.object_names import OBJECT_DETECTION, TFDS
+        """Return the feature names of objects in images."""
+        from shardmill.transforms.files.image_objects import OBJECT_DETECTION_NAMES, TFDS_NAMES
 
-        return OBJECT_DETECTION if self.feature_names == object_detection.NAME else TFDS
+        return OBJECT_DETECTION_NAMES if self.feature_names == features.OBJECT_DETECTION else TFDS_NAMES
 
     @property
     def source(self) -> str:
-        """As the base says."""
         return self.annotations or super().source
 
     @property
     def root(self) -> str:
-        """As the base says."""
         source = self.annotation_source
         return super().root if source is None else source.root
 
     @property
-    def layout_options(self) -> "LayoutOptions":
-        """As the base says."""
+    def layout_options(self) -> "FileLayoutOptions":
         told = self.objects_column
         return replace(
             super().layout_options,
@@ -214,23 +338,24 @@ class ImagesConfig(PixelOptions, MaskOptions, AnnotationOptions, ListedFilesConf
 
     @property
     def libraries(self) -> tuple[str, ...]:
-        """Those whose release can change the bytes."""
         return (*super().libraries, *(["pillow"] if self.reencodes else []))
 
     @property
     def record_bytes(self) -> int | None:
-        """The bytes of every encoded image, about, where they are re-encoded to one size."""
+        """Return the approximate bytes of an encoded example if all images are resized to one size, else None."""
         masks = sum(item.is_mask for item in self.companions)
         return self.encoded_bytes(1 + len(self.companions) - masks, masks)
 
     @property
     def kind(self) -> FileKind:
-        """The files that a folder is searched for."""
         return IMAGES
 
     def to_json(self) -> dict[str, Any]:
-        """As the base says; without `coordinates` and `near_duplicates` where nothing was said of any, and without what
-        is about objects where none are annotated."""
+        """Return the options that shape the output, for the manifest.
+
+        `coordinates` and `near_duplicates` are left out if unset; options on objects are left out if nothing is
+        annotated.
+        """
         left_out = ("coordinates", "near_duplicates")
         of_objects = () if self.has_objects else ("on_bad_box", "boxes_seen")
         shaping = {name: value for name, value in super().to_json().items() if name not in of_objects}

@@ -1,4 +1,4 @@
-"""What every job is told. Frozen: what a flag says is said once."""
+"""The configuration that every job has."""
 
 import os
 from abc import ABC, abstractmethod
@@ -6,45 +6,49 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from shardmill.data.features import Renames
 from shardmill.errors import UserError
-from shardmill.features.renames import Renames
-from shardmill.metadata import naming
-from shardmill.printable import beginning
-from shardmill.transforms.inputs.file_kind import FileKind
-from shardmill.transforms.inputs.folders import FolderRoles, parse_roles
-from shardmill.transforms.options.checks import CheckOptions
-from shardmill.transforms.options.declare import Options, ValueMistake, flag, options_of
-from shardmill.transforms.options.labels import LabelOptions
-from shardmill.transforms.options.output import OutputOptions, parse_path
-from shardmill.transforms.options.shards import DEFAULT_SHARD_SIZE, ShardOptions
-from shardmill.transforms.options.splits import TRAINING, SplitOptions
-from shardmill.versions.build_record import BuildRecord
+from shardmill.metadata import file_names
+from shardmill.metadata.versions import BuildRecord
+from shardmill.text import shorten
+from shardmill.transforms.inputs.folders import FileKind, FolderRoles, parse_roles
+from shardmill.transforms.options.declare import Options, OptionValueError, flag, options_of
+from shardmill.transforms.options.image_options import LabelOptions
+from shardmill.transforms.options.job_options import (
+    DEFAULT_SHARD_SIZE,
+    TRAINING,
+    CheckOptions,
+    OutputOptions,
+    ShardOptions,
+    SplitOptions,
+    parse_path,
+)
 
 if TYPE_CHECKING:
-    from shardmill.transforms.sharding.balance import ShardCount
+    from shardmill.transforms.shards.balance import ShardCount
 
 MAX_THREADS = 256  # beyond which threads of one process only wait for each other
 
 
 def parse_folders(value: Any) -> FolderRoles:
-    """What each level of folders is, from `split/label` or `any/label`.
+    """Parse the meaning of each folder level, from `split/label` or `any/label`.
 
     Raises:
-      ValueMistake: a level is something else.
+        ValueMistake: a level means something else.
     """
     if isinstance(value, FolderRoles):
         return value
     try:
         return parse_roles(str(value))
     except ValueError as error:
-        raise ValueMistake(str(error)) from None
+        raise OptionValueError(str(error)) from None
 
 
 def parse_renames(value: Any) -> tuple[tuple[str, str], ...]:
-    """(name, new name) of each `image=image_raw`; or pairs, or a mapping.
+    """Parse (name, new name) pairs from texts such as `image=image_raw`, from pairs or from a mapping.
 
     Raises:
-      ValueMistake: one of them is not name=new name.
+        ValueMistake: one of them is not name=new name.
     """
     if isinstance(value, str):
         value = (value,)
@@ -52,7 +56,7 @@ def parse_renames(value: Any) -> tuple[tuple[str, str], ...]:
     pairs = [tuple(item.partition("=")[::2]) if isinstance(item, str) else tuple(item) for item in items]
     for old, new in pairs:
         if not old or not new:
-            raise ValueMistake(
+            raise OptionValueError(
                 f"{old + '=' + new if old and new else old or new!r} is not name=new name, such as image=image_raw"
             )
     return tuple((old, new) for old, new in pairs)
@@ -63,14 +67,14 @@ def _check_threads(threads: int) -> str | None:
 
 
 def input_flag(what: str = "a folder, a file or a glob", **attributes: Any) -> Any:
-    """The field of --input, by `what` it may be."""
+    """Return the --input field; `what` describes the paths that it accepts."""
     words = f"{what}; local, gs://, s3://, az://"
     return flag(None, words, parse=parse_path, group="input", shapes=False, **attributes)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions(Options):
-    """How a job runs, which its output does not show."""
+    """Options for how a job runs; they do not change its output."""
 
     title: ClassVar[str] = "run"
 
@@ -85,7 +89,7 @@ class RunOptions(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class NameOptions(Options):
-    """What folders mean, and what features are called."""
+    """Options for the meaning of folders and the names of features."""
 
     folders: FolderRoles | None = flag(
         None,
@@ -111,23 +115,19 @@ class NameOptions(Options):
 
     @property
     def renames(self) -> Renames:
-        """What features are called in examples."""
+        """Return the names of features in examples."""
         return Renames(self.rename)
 
 
 @dataclass(frozen=True, kw_only=True)
 class JobConfig(RunOptions, OutputOptions, LabelOptions, NameOptions, ShardOptions, SplitOptions, ABC):
-    """What every job is told: what it reads, where it writes, how it splits, orders and shards.
-
-    Attributes:
-      checks: what must hold before the version is published; None where nothing is checked.
-      record: what the record of this build begins with; None where none is written.
-      job: a nonce: chosen here, once, for all attempts at every step.
-    """
+    """The configuration of every job: what it reads, where it writes, how it splits, orders and shards."""
 
     input: str | None = input_flag()
-    checks: CheckOptions | None = None
+    checks: CheckOptions | None = None  # run before the version is published; None for none
+    # the start of this build's record; None for no record
     record: BuildRecord | None = field(default=None, compare=False)
+    # a nonce, chosen once for all attempts at every step
     job: str = field(default_factory=lambda: os.urandom(16).hex(), compare=False)
 
     def __post_init__(self) -> None:
@@ -141,38 +141,39 @@ class JobConfig(RunOptions, OutputOptions, LabelOptions, NameOptions, ShardOptio
         self._check_shard_names(max((*names, TRAINING), key=len))
 
     def _check_shard_names(self, split: str) -> None:
-        """Check that files can be called as the shards of a split; of splits that folders say, none is known yet."""
-        name = str(naming.ShardName(self.name, split, 0, 1, self.codec, self.file_template))
-        if not naming.is_file_name(name):
+        """Check that shard names of `split` fit into a file name; splits named by folders are not known yet."""
+        name = str(file_names.ShardName(self.name, split, 0, 1, self.codec, self.file_template))
+        if not file_names.is_file_name(name):
             raise UserError(
-                f"--file_template {beginning(self.file_template)}: a shard's name would have {len(name):,} bytes, and"
-                f" that of a file has {naming.MAX_NAME_BYTES - len(naming.TEMP_SUFFIX)} at most; give a shorter one, or"
+                f"--file_template {shorten(self.file_template)}: a shard's name would have {len(name):,} bytes, and"
+                f" that of a file has {file_names.MAX_NAME_BYTES - len(file_names.TEMP_SUFFIX)} at most; give a "
+                f"shorter one, or"
                 " a shorter --name"
             )
 
     @property
     def format_name(self) -> str:
-        """Of the input in manifest.json; that of images has none."""
+        """Return the input format's name in manifest.json; "" for images."""
         return ""
 
     @property
     def has_tokens(self) -> bool:
-        """Whether examples have tokens."""
+        """Return True if examples have tokens."""
         return False
 
     @property
     def source(self) -> str:
-        """The input as errors call it."""
+        """Return the flags that give the input, for errors."""
         return f"--input {self.input}"
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """The folders, files and globs of --input."""
+        """Return the folders, files and globs of --input."""
         return () if self.input is None else (self.input,)
 
     @cached_property
     def root(self) -> str:
-        """The folder that names are relative to; of a URL the store may be asked what it is."""
+        """Return the folder that file names are relative to; for a URL this may ask the store."""
         from shardmill.transforms.inputs.listing import input_root
 
         assert self.input is not None
@@ -181,43 +182,42 @@ class JobConfig(RunOptions, OutputOptions, LabelOptions, NameOptions, ShardOptio
     @property
     @abstractmethod
     def kind(self) -> FileKind:
-        """The files that a folder is searched for."""
+        """Return the kind of files to search a folder for."""
 
     @property
     def takes_archives(self) -> bool:
-        """Whether --input may be a zip archive."""
+        """Return True if --input may be a zip archive."""
         return False
 
     @property
     def reuse_asked(self) -> str | None:
-        """What --reuse says; None of a job that has no such option."""
+        """Return the value of --reuse; None if the job has no such option."""
         return None
 
     @property
     def schema_text(self) -> str:
-        """The schema.pbtxt that says what features are; "" where none was given."""
+        """Return the text of the schema.pbtxt that was given; "" for none."""
         return ""
 
     @property
     def libraries(self) -> tuple[str, ...]:
-        """Those whose release can change the bytes."""
+        """Return the libraries whose release can change the output's bytes."""
         return ("xxhash",)
 
     @property
     def asked(self) -> str:
-        """What --schema asks of features beside what they are, by the names that they get; see
-        shardmill.metadata.asked_schema."""
+        """Return the constraints of --schema, by the output names of features; see shardmill.metadata.schema."""
         return ""
 
     @property
     def temporary(self) -> str:
-        """The name of the job's temporary directory, in the version directory."""
-        return naming.temporary_folder(self.name, self.job)
+        """Return the name of the job's temporary folder within the version directory."""
+        return file_names.temporary_folder(self.name, self.job)
 
     @property
     def shard_counts(self) -> "dict[str, ShardCount]":
-        """How many shards each split gets; `""` for the splits not named."""
-        from shardmill.transforms.sharding.balance import ShardCount
+        """Return the shard count of each split; the key "" holds that of all other splits."""
+        from shardmill.transforms.shards.balance import ShardCount
 
         assert not isinstance(self.num_shards, tuple)
         others = (
@@ -228,8 +228,7 @@ class JobConfig(RunOptions, OutputOptions, LabelOptions, NameOptions, ShardOptio
         return {"": others, **{name: ShardCount(count) for name, count in self.split_shards}}
 
     def to_json(self) -> dict[str, Any]:
-        """The options that shape the output, for the manifest: what every job is told, the input's format, what it is
-        told."""
+        """Return the options that shape the output, for the manifest: common options, the format, then the others."""
         shaping = super().to_json()
         common = {option.field for option in options_of(JobConfig)}
         named = {"format": self.format_name} if self.format_name else {}

@@ -1,21 +1,175 @@
-"""What a user says of records inside files, and which of it contradicts what else is said."""
+"""Options for records inside files: columns, delimiters, schema, and the checks between them."""
 
 from abc import ABC
-from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
+from shardmill.data.features import Features, TimeUnit
 from shardmill.errors import UserError
-from shardmill.features.feature import Features
-from shardmill.pipelines.config.columns import ColumnOptions
-from shardmill.pipelines.config.delimited import DelimitedOptions
 from shardmill.pipelines.config.job import JobConfig, input_flag
-from shardmill.transforms.options.boxes import BoxOptions
-from shardmill.transforms.options.declare import flag
-from shardmill.transforms.options.pictures import PictureOptions
-from shardmill.transforms.options.shards import parse_size
-from shardmill.transforms.preprocessing.options import TransformOptions
-from shardmill.transforms.sequences.options import SequenceOptions
-from shardmill.transforms.tokens.options import TokenOptions
+from shardmill.transforms.formats.conventions import MISSING
+from shardmill.transforms.options.declare import Options, OptionValueError, flag, read_option_file
+from shardmill.transforms.options.image_options import BoxOptions, PictureOptions
+from shardmill.transforms.options.job_options import (
+    parse_delimiter,
+    parse_fill,
+    parse_missing,
+    parse_names,
+    parse_quote,
+    parse_size,
+    parse_timestamps,
+)
+from shardmill.transforms.values.options import SequenceOptions, TokenOptions, TransformOptions
+
+
+@dataclass(frozen=True, slots=True)
+class GivenSchema:
+    """A schema given to a job."""
+
+    features: Features  # the features that it declares
+    asked: str = ""  # its constraints; see shardmill.metadata.schema
+    kept_of: str = field(default="", compare=False)  # the version whose schema it is; "" for --schema
+
+    @property
+    def said(self) -> str:
+        """Return the schema's origin, for messages."""
+        return f"the kept schema of version {self.kept_of}" if self.kept_of else "--schema"
+
+    @classmethod
+    def from_pbtxt(cls, text: str) -> "GivenSchema":
+        """Parse the text of a schema.pbtxt; raises as shardmill.metadata.schema.from_pbtxt."""
+        from shardmill.metadata import schema
+        from shardmill.metadata import schema as asked_schema
+
+        return cls(schema.from_pbtxt(text), asked_schema.schema_requests(text))
+
+
+def read_schema(value: Any) -> GivenSchema:
+    """Read the schema.pbtxt at a path; a schema or features given in its place are taken as they are.
+
+    Raises:
+        UserError: it cannot be read, or is not a schema.
+    """
+    if not isinstance(value, str):
+        return value if isinstance(value, GivenSchema) else GivenSchema(tuple(value))
+    from google.protobuf import text_format
+
+    try:
+        given = GivenSchema.from_pbtxt(read_option_file("schema", value).decode())
+    except (UnicodeDecodeError, text_format.ParseError, ValueError) as error:
+        raise UserError(f"--schema {value} is not a tensorflow-metadata Schema in text form: {error}") from None
+    names = [feature.name for feature in given.features]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if not names or "" in names or twice is not None:
+        problem = (
+            f"has feature {twice!r} twice" if twice else "has a feature without a name" if names else "has no features"
+        )
+        raise UserError(f"--schema {value} {problem}; expected features with names that differ")
+    return given
+
+
+def _parse_separators(value: Any) -> dict[str, str]:
+    """Parse class separators by label from `;`, from `tags=;` or from a mapping; the key "" stands for the only
+    label.
+    """
+    if isinstance(value, Mapping):
+        found = {str(name): str(separator) for name, separator in value.items()}
+    else:
+        name, _, separator = str(value).rpartition("=")
+        found = {name: separator} if name and separator else {"": str(value)}
+    if not all(separator.strip() for separator in found.values()):
+        raise OptionValueError(f"{value!r}: expected what stands between classes, such as ';' or '|'")
+    return found
+
+
+def _separators_to_json(separators: Mapping[str, str]) -> str | dict[str, str]:
+    return separators[""] if "" in separators else dict(separators)
+
+
+def _names_to_json(names: tuple[str, ...]) -> str | list[str]:
+    return names[0] if len(names) == 1 else list(names)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnOptions(Options):
+    """Options for columns of tables, and for features of records that are already tf.train.Examples."""
+
+    title: ClassVar[str] = "features"
+
+    fill: tuple[tuple[str, str], ...] = flag(
+        (), "in place of missing values; repeat", parse=parse_fill, repeats=True, metavar="COLUMN=VALUE", to_json=dict
+    )
+    schema: GivenSchema | None = flag(
+        None,
+        "a schema.pbtxt: no inference, and rows that do not fit it are rejected",
+        parse=read_schema,
+    )
+    drop: tuple[str, ...] = flag((), "column,… to leave out", parse=parse_names, to_json=list)
+    only: tuple[str, ...] = flag((), "column,… to keep alone", parse=parse_names, to_json=list)
+    label: tuple[str, ...] | None = flag(
+        None,
+        "column,… or feature that is the label: strings become ids, numbers stay; a list is several classes",
+        parse=parse_names,
+        to_json=_names_to_json,
+    )
+    label_separator: Mapping[str, str] | None = flag(
+        None,
+        "between the classes in a text that names several; of one of several labels tags=;",
+        parse=_parse_separators,
+        to_json=_separators_to_json,
+        group="labels",
+        told=False,
+    )
+    image: tuple[str, ...] = flag(
+        (),
+        "column,… of encoded images: each is checked, a damaged one is a reject",
+        parse=parse_names,
+        to_json=list,
+        told=False,
+    )
+    timestamp: tuple[tuple[str, TimeUnit], ...] = flag(
+        (),
+        "a column of dates or times as int64, in s, ms, us or ns since 1970 in UTC; repeat",
+        parse=parse_timestamps,
+        repeats=True,
+        metavar="COLUMN=UNIT",
+        default_words="times stay texts",
+        to_json=dict,
+        told=False,
+    )
+    key: str | None = flag(None, "the column that is a record's identity", default_words="all of the record")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DelimitedOptions(Options):
+    """Options for fields in delimited text."""
+
+    title: ClassVar[str] = "input"
+
+    delimiter: str | None = flag(
+        None, "between fields", parse=parse_delimiter, default_words="a comma; a tab in .tsv files"
+    )
+    quote: str = flag('"', "around fields; '' for none", parse=parse_quote)
+    columns: tuple[str, ...] | None = flag(None, "name,… of files without a header", parse=parse_names, to_json=list)
+    encoding: str = flag("utf-8", "of the text, such as latin-1")
+    missing: tuple[str, ...] = flag(
+        MISSING,
+        "spellings of a missing value, beside an empty field",
+        parse=parse_missing,
+        default_words=",".join(MISSING[1:]),
+        to_json=list,
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.delimiter == self.quote and self.quote:
+            raise UserError(f"--delimiter and --quote are both {self.quote!r}")
+        if self.delimiter is None and self.quote in (",", "\t"):
+            raise UserError(
+                f"--quote {self.quote!r} needs --delimiter, which is a comma otherwise, or a tab in .tsv files"
+            )
+
 
 DEFAULT_BLOCK_SIZE = 16 << 20  # bytes: large enough for vectorised work, small enough for a few in memory at once
 _MIN_BLOCK_SIZE, _MAX_BLOCK_SIZE = 1 << 10, 1 << 30  # bytes
@@ -37,7 +191,7 @@ class RecordOptions(
     JobConfig,
     ABC,
 ):
-    """The options of all formats; of what a format has no flag for, it is told the default."""
+    """The options of all record formats; options that a format has no flag for keep their defaults."""
 
     title: ClassVar[str] = "features"
 
@@ -72,9 +226,9 @@ class RecordOptions(
     def _check_times(self) -> None:
         if self.schema is None or not self.timestamp or not self.schema.asked:
             return
-        from shardmill.metadata.asked_schema import other_units
+        from shardmill.metadata.schema import unsupported_time_units
 
-        units = {self.renames.original(name): unit for name, unit in other_units(self.schema.asked).items()}
+        units = {self.renames.original(name): unit for name, unit in unsupported_time_units(self.schema.asked).items()}
         for name, unit in self.timestamp:
             if other := units.get(name):
                 raise UserError(
@@ -125,21 +279,22 @@ class RecordOptions(
 
     @property
     def has_tokens(self) -> bool:
-        """As the base says."""
         return self.tokenizer is not None
 
     @property
     def own_schema(self) -> Features | None:
-        """The features of --schema as the input has them, and by its names: texts, not tokens; rows, not sequences."""
+        """Return the features of --schema by input names, with texts in place of tokens and rows in place of
+        sequences.
+        """
         if self.schema is None:
             return None
         features = self.renames.undone(self.schema.features)
         if self.tokenization is not None:
-            from shardmill.transforms.layout.tokens import untokenized
+            from shardmill.transforms.layout.tables import untokenized_features
 
-            features = untokenized(features, self.tokenization, self.schema.said)
+            features = untokenized_features(features, self.tokenization, self.schema.said)
         if self.sequencing is not None:
-            from shardmill.transforms.layout.sequences import ungathered
+            from shardmill.transforms.layout.tables import row_features
 
-            features = ungathered(features)
+            features = row_features(features)
         return features

@@ -1,32 +1,63 @@
-"""What a job over records inside files is told: tables, lines of text, existing TFRecords."""
+"""Configurations of jobs over records inside files: tables, text lines, TFRecords, parallel texts."""
 
+import glob
+import os
+import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
+from shardmill.data.features import LANGUAGES_KEY, Features, Renames, features_of_kind
 from shardmill.errors import UserError
-from shardmill.features.feature import Features, of_kind
-from shardmill.pipelines.config.format_spec import FormatSpec
 from shardmill.pipelines.config.record_options import RecordOptions
-from shardmill.transforms.inputs.file_kind import FileKind
-from shardmill.transforms.options.boxes import BoxOptions
-from shardmill.transforms.options.labels import LabelOptions
-from shardmill.transforms.options.pictures import PictureOptions
-from shardmill.transforms.options.splits import SplitOptions
+from shardmill.transforms.inputs.folders import FileKind
+from shardmill.transforms.options.declare import OptionValueError, flag
+from shardmill.transforms.options.image_options import BoxOptions, LabelOptions, PictureOptions
+from shardmill.transforms.options.job_options import SplitOptions, parse_path
 
 if TYPE_CHECKING:
-    from shardmill.transforms.formats.base import RecordFormat
+    from shardmill.transforms.formats.format import RecordFormat
     from shardmill.transforms.inputs.record_files import RecordFiles
-    from shardmill.transforms.layout.table_options import TableOptions
-    from shardmill.transforms.records.analyze import ModuleAnalysis
-    from shardmill.transforms.records.encode import RecordEncoder
-    from shardmill.transforms.records.keyed import KeyOptions
-    from shardmill.transforms.records.run_size import RunSize
+    from shardmill.transforms.layout.options import TableOptions
+    from shardmill.transforms.layout.tables import MakeLayout
+    from shardmill.transforms.records.encoding import RecordEncoder
+    from shardmill.transforms.records.keys import KeyOptions
+    from shardmill.transforms.records.staging import ModuleAnalysis, RunSize
+    from shardmill.transforms.values.tokens_encoding import Tokenization
+
+
+@dataclass(frozen=True)
+class FormatSpec:
+    """The description of a record format: everything in which formats differ."""
+
+    name: str  # in manifest.json
+    command: str  # the command that reads it
+    plural: str  # the files' name in errors
+    suffixes: str  # of file names, see FileKind
+    summary: str  # shown by `shardmill --help`
+    description: str  # shown by the command's own --help
+    flags: tuple[str, ...]  # the options it uses, besides those of every job
+    make_format: "Callable[[RecordOptions], RecordFormat]"  # makes the reader of records
+    # from helper columns (keys, groups, strata), renames, tokenization
+    make_encoder: "Callable[[tuple[str, ...], Renames, Tokenization | None], RecordEncoder]"
+    make_layout: "Callable[[], MakeLayout]"  # returns the function that decides how to read; imports late
+    infers: bool = True  # types come from the rows if there is no --schema
+    has_columns: bool = True  # features are known before records are read
+    calls_rows: str = ""  # source column whose text names a row in rejects; "" for none
+    has_objects: bool = False  # a column may hold objects in images
+    untouched: bool = False  # records pass through unchanged
+    needs: tuple[tuple[str, str, str], ...] = ()  # (module, purpose, extra that installs it)
+
+    @property
+    def kind(self) -> FileKind:
+        """Return the kind of files to search a folder for."""
+        return FileKind(self.plural, self.suffixes)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RecordsConfig(RecordOptions):
-    """What is read, encoded and laid out, as the options and the format together say it."""
+    """The options of a job over records, together with their format."""
 
     spec: FormatSpec
 
@@ -69,46 +100,42 @@ class RecordsConfig(RecordOptions):
 
     @property
     def format_name(self) -> str:
-        """As the base says."""
         return self.spec.name
 
     @property
     def libraries(self) -> tuple[str, ...]:
-        """Those whose release can change the bytes."""
         analyzing = ("tensorflow", "tensorflow-transform") if self.module_file is not None else ()
         tokenizing = ("tokenizers",) if self.tokenizer is not None else ()
         return ("pyarrow", "xxhash", *analyzing, *tokenizing)
 
     @property
     def files(self) -> "RecordFiles":
-        """The files that hold the records."""
-        from shardmill.transforms.inputs.record_files import OneInput
+        """Return the files that hold the records."""
+        from shardmill.transforms.inputs.record_files import SingleInput
 
         assert self.input is not None
-        return OneInput(self.input)
+        return SingleInput(self.input)
 
     @property
     def format(self) -> "RecordFormat":
-        """How the records are read."""
+        """Return the format that reads the records."""
         return self.spec.make_format(self)
 
     @property
     def encoder(self) -> "RecordEncoder":
-        """What becomes of the rows."""
+        """Return the encoder of rows."""
         if self.sequencing is not None:
-            from shardmill.transforms.records.sequence_rows import SequenceRowEncoder
+            from shardmill.transforms.records.encoding import SequenceRowEncoder
 
             return SequenceRowEncoder(tuple(self.table_options.helpers), self.renames, sequencing=self.sequencing)
         return self.spec.make_encoder(tuple(self.table_options.helpers), self.renames, self.tokenization)
 
     @property
     def kind(self) -> FileKind:
-        """As the base says."""
         return self.spec.kind
 
     @property
     def schema_text(self) -> str:
-        """As the base says."""
         if self.schema is None:
             return ""
         from shardmill.metadata.schema import to_pbtxt
@@ -117,42 +144,43 @@ class RecordsConfig(RecordOptions):
 
     @property
     def own_schema(self) -> "Features | None":
-        """As the base says; with a column in the place of the features of objects."""
+        """Return the features of --schema by input names; features of objects are replaced by their column."""
         return self._unplaced[0]
 
     @property
     def _unplaced(self) -> "tuple[Features | None, Features]":
-        """The features of --schema as the input has them, and those of objects in images, where a column is of such."""
+        """Return the input features of --schema, and the features of objects in images that replace one of their
+        columns.
+        """
         features = super().own_schema
         if features is None or not self.spec.has_objects:
             return features, ()
-        from shardmill.transforms.layout.table_options import unplaced
+        from shardmill.transforms.layout.options import split_object_features
 
-        return unplaced(features)
+        return split_object_features(features)
 
     @property
     def _schema_labels(self) -> tuple[str, ...]:
-        """The class label of --schema: what the command that wrote it was given as --label."""
-        labels = tuple(feature.name for feature in of_kind(self.own_schema or (), "class_label"))
+        """Return the only class label of --schema, which its writer was given as --label; () for none or several."""
+        labels = tuple(feature.name for feature in features_of_kind(self.own_schema or (), "class_label"))
         return labels if len(labels) == 1 and not self.spec.untouched else ()
 
     @property
     def asked(self) -> str:
-        """As the base says."""
         if self.schema is None or not self.schema.asked:
             return ""
-        from shardmill.metadata.asked_schema import asked_of
+        from shardmill.metadata.schema import schema_requests
 
-        return asked_of(self.schema.asked, lambda name: self.renames(self.renames.original(name)))
+        return schema_requests(self.schema.asked, lambda name: self.renames(self.renames.original(name)))
 
     @property
     def table_labels(self) -> tuple[str, ...]:
-        """The columns that are labels."""
+        """Return the columns that are labels."""
         return self.label or self._schema_labels
 
     @property
     def _split(self) -> SplitOptions:
-        """How records are dealt out to splits; the column that is named `label` is the first of --label."""
+        """Return how records are dealt to splits; `label` there stands for the first column of --label."""
         split, label = self.part(SplitOptions), next(iter(self.table_labels), "label")
         return replace(
             split,
@@ -162,8 +190,8 @@ class RecordsConfig(RecordOptions):
 
     @property
     def table_options(self) -> "TableOptions":
-        """What the layout is decided with."""
-        from shardmill.transforms.layout.table_options import TableOptions
+        """Return the options that the layout is made with."""
+        from shardmill.transforms.layout.options import TableOptions
 
         named = {"--group_by": self.group_by, "--stratify_by": self.stratify_by}
         return TableOptions(
@@ -195,52 +223,166 @@ class RecordsConfig(RecordOptions):
 
     @property
     def key_options(self) -> "KeyOptions":
-        """What keys and splits are computed with."""
-        from shardmill.transforms.records.keyed import KeyOptions
+        """Return the options that keys and splits are computed with."""
+        from shardmill.transforms.records.keys import KeyOptions
 
         return KeyOptions(self._split, self.key or self.sequence_by, self.apart)
 
     def module_analysis(self, features: Features) -> "ModuleAnalysis":
-        """What --module_file is given of examples with `features`, by the names of the input."""
+        """Return the analysis that --module_file runs on examples with `features`, named as in the input."""
         from shardmill.metadata.schema import to_pbtxt
-        from shardmill.transforms.records.analyze import ModuleAnalysis
+        from shardmill.transforms.records.staging import ModuleAnalysis
 
         return ModuleAnalysis(self.module_file, to_pbtxt(self.renames.features(features)), self.analyzed_splits)
 
     @property
     def read_threads(self) -> int:
-        """How many threads of a worker read and encode, as ThreadedFlatMap takes them."""
+        """Return the number of threads per worker that read and encode, for ThreadedFlatMap."""
         from shardmill.transforms.stores.storage import is_local
-        from shardmill.transforms.workers.threads import TWICE_THE_CORES
+        from shardmill.transforms.workers.running import TWICE_THE_CORES
 
         waits = not all(map(is_local, (self.directory, *self.inputs)))
         return self.threads or (TWICE_THE_CORES if waits else 0)
 
     @property
     def run_size(self) -> "RunSize":
-        """The bytes of input that become one run."""
-        from shardmill.transforms.records.run_size import RunSize
-        from shardmill.transforms.sharding.shards import about_how_many
+        """Return the bytes of input that make one run."""
+        from shardmill.transforms.records.staging import RunSize
+        from shardmill.transforms.shards.balance import estimate_shard_count
         from shardmill.transforms.stores.storage import is_local
 
-        shards = partial(about_how_many, self.shard_counts)
+        shards = partial(estimate_shard_count, self.shard_counts)
         return RunSize(self.block_size, shards, not is_local(self.directory))
 
     @property
     def apart(self) -> tuple[str, ...]:
-        """The features that say which record it is, and not what it holds."""
+        """Return the features that identify a record and are no part of its content."""
         key = tuple(filter(None, (self.key, self.sequence_by, self.spec.calls_rows)))
         return (*key, "filename", "line_number") if self.line_numbers else key
 
     @property
     def content(self) -> str:
-        """What of two records is compared where equal ones are looked for, in words."""
+        """Return what is compared to find duplicates, in words."""
         if self.pack_to is not None:
             return "documents"
         without = f" without {', '.join(map(repr, self.apart))}" if self.apart else ""
         return f"{'records' if self.sequence_by is None else 'sequences'}{without}"
 
     def to_json(self) -> dict[str, Any]:
-        """As the base says; the features of --schema by the names of the input."""
+        """Return the options that shape the output; the features of --schema have their input names."""
         names = None if self.own_schema is None else [feature.name for feature in self.own_schema]
         return super().to_json() | {"schema": names}
+
+
+_NAMED = re.compile(r"([\w.-]+)=(.+)", re.DOTALL)
+_RESERVED_NAMES = ("label", "filename", "line_number")  # what shardmill calls features of its own
+
+
+def parse_inputs(value: Any) -> tuple[tuple[str, str], ...]:
+    """Parse (name, path) pairs from texts such as `de=train.de`, from pairs or from a mapping; a single input has the
+    name "".
+
+    Raises:
+        ValueMistake: one of several has no name, two share a name, or a path is invalid.
+    """
+    items = tuple(value.items()) if isinstance(value, dict) else (value,) if isinstance(value, str) else tuple(value)
+    if len(items) == 1:
+        return (("", parse_path(_single_path(items[0]))),)
+    pairs = [_split_name(item) if isinstance(item, str) else tuple(item) for item in items]
+    names = [name for name, _ in pairs]
+    for name in names:
+        if names.count(name) > 1:
+            raise OptionValueError(f"{name}= is there twice; each of the parallel files is a feature of its own")
+        if name in _RESERVED_NAMES:
+            raise OptionValueError(f"{name}= is what shardmill calls a feature of its own; give another name")
+    return tuple((name, parse_path(path)) for name, path in pairs)
+
+
+def _single_path(item: Any) -> Any:
+    """Return the path of a single input, which has no name; raises ValueMistake."""
+    name, path = ("", item) if isinstance(item, str) else tuple(item)
+    found = _NAMED.fullmatch(item) if isinstance(item, str) and not _exists(item) else None
+    if found is not None and (_exists(found[2]) or "://" in found[2]):
+        name, path = found[1], found[2]
+    if name:
+        raise OptionValueError(
+            f"{name}={path} alone has no file that its lines belong to; give the other parallel files, too, such as"
+            f" --input en=PATH, or --input {path} for a text without others"
+        )
+    return path
+
+
+def _exists(path: str) -> bool:
+    """Return True if a path is a file, a folder or a glob with a match."""
+    return os.path.lexists(path) or next(glob.iglob(path), None) is not None
+
+
+def _split_name(text: str) -> tuple[str, str]:
+    found = None if os.path.lexists(text) else _NAMED.fullmatch(text)
+    if found is None:
+        raise OptionValueError(
+            f"{text} is one of several inputs and has no name; expected NAME=PATH of each, such as de=train.de, for"
+            " parallel files, or one folder or glob for all files"
+        )
+    return found[1], found[2]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParallelConfig(RecordsConfig):
+    """The configuration of `shardmill text` for parallel files."""
+
+    texts: tuple[tuple[str, str], ...] = flag((), "the parallel files", parse=parse_inputs, hidden=True, shapes=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        said = f"--input {self.texts[0][0]}=…"
+        if self.pack_to is not None:
+            raise UserError(
+                f"--pack_to and {said}: blocks are cut from one text after the other, which would part the"
+                f" {len(self.texts)} of an example that belong together; leave it out (--max_length cuts each text,"
+                " shardmill.load(…, pad=True) fills each batch up to its longest), or, for a language model, write the"
+                " texts of an example into one line of one file, which packs"
+            )
+        if self.tokenize is not None:
+            raise UserError(
+                f"--tokenize {self.tokenize} and {said}: the texts of all files are tokenized; leave it out"
+            )
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """Return the features of the texts, by the names given with --input."""
+        return tuple(name for name, _ in self.texts)
+
+    @property
+    def tokenized(self) -> tuple[str, ...]:
+        return self.languages
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return tuple(path for _, path in self.texts)
+
+    @property
+    def files(self) -> "RecordFiles":
+        from shardmill.transforms.inputs.record_files import ParallelInput
+
+        return ParallelInput(self.texts)
+
+    @property
+    def source(self) -> str:
+        return " ".join(f"--input {name}={path}" for name, path in self.texts)
+
+    @cached_property
+    def root(self) -> str:
+        """Return the folder that names of the first input's files are relative to."""
+        from shardmill.transforms.inputs.listing import input_root
+
+        return input_root(self.texts[0][1])
+
+    @property
+    def table_options(self) -> "TableOptions":
+        return replace(super().table_options, texts=self.languages)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the options that shape the output, with the features of the texts or of their tokens."""
+        how = self.tokenization
+        return super().to_json() | {LANGUAGES_KEY: list(self.languages if how is None else how.ids.values())}

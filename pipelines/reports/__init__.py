@@ -1,1 +1,1 @@
-"""What people look at: the summary of a job, tables, contact sheets."""
+"""Reports for people: log lines, summaries, tables, contact sheets and the HTML page."""

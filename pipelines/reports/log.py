@@ -1,8 +1,4 @@
-"""What is said on stderr: sentences for people, or a JSON object a line for the logs of clusters and clouds.
-
-The lines go through Python's logging, as `shardmill`: who calls `shardmill.convert` has them where all else is logged.
-The command line says how they look.
-"""
+"""Write messages to stderr, as sentences or as one JSON object a line."""
 
 import json
 import logging
@@ -10,36 +6,39 @@ import sys
 import time
 from typing import Any
 
-from shardmill.printable import printable
+from shardmill.metadata.versions import BuildRecord, describe_comparison
+from shardmill.text import to_printable
 
 LOG = logging.getLogger("shardmill")
 _WORDS = {logging.WARNING: "warning: ", logging.ERROR: "error: "}
 
 
 class _Stderr(logging.StreamHandler[Any]):
-    """To sys.stderr as it is when something is said, for a test or a notebook may have put another there."""
+    """A handler that writes to the current sys.stderr, which a test or notebook may have replaced."""
 
     def __init__(self) -> None:
         logging.Handler.__init__(self)
 
     @property
     def stream(self) -> Any:
-        """Where the lines go."""
+        """Return the current sys.stderr."""
         return sys.stderr
 
 
 class _Sentences(logging.Formatter):
-    """`shardmill: error: …`; a line of progress begins with what is built."""
+    """A formatter of lines such as `shardmill: error: …`; progress lines have no such beginning."""
 
     def format(self, record: logging.LogRecord) -> str:
-        message = printable(record.getMessage())
+        message = to_printable(record.getMessage())
         if getattr(record, "bare", False):
             return message
         return f"shardmill: {_WORDS.get(record.levelno, '')}{message}"
 
 
 class _Json(logging.Formatter):
-    """An object with the fields that Google Cloud's logging agent takes, and most others: severity, message, time."""
+    """A formatter of JSON lines with the fields of Google Cloud's logging agent and most others: severity, message,
+    time.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         moment = f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(record.created))}.{int(record.msecs):03}Z"
@@ -53,7 +52,11 @@ _handler = _Stderr()
 
 
 def set_up(log_format: str = "text", quiet: bool = False) -> None:
-    """Let everything that is said look so from now on; `json` takes what libraries log with it."""
+    """Set the format of all messages; `json` also formats what libraries log.
+
+    Messages go through Python's logger `shardmill`, so callers of `pipelines.convert` get them where they log
+    everything else. Only the command line calls this.
+    """
     root = logging.getLogger()
     for logger in (root, LOG):
         logger.removeHandler(_handler)
@@ -65,33 +68,45 @@ def set_up(log_format: str = "text", quiet: bool = False) -> None:
 
 
 def is_json() -> bool:
-    """Whether lines are JSON now, so that nothing may be drawn between them."""
+    """Return True if messages are JSON lines, between which nothing may be drawn."""
     return isinstance(_handler.formatter, _Json) and _handler in logging.getLogger().handlers
 
 
-def say(message: str, **told: Any) -> None:
-    """Say what a user should know; `told` are further fields of its JSON."""
+def info(message: str, **told: Any) -> None:
+    """Log a message for the user; `told` are further fields of its JSON."""
     LOG.info("%s", message, extra={"told": told})
 
 
-def tell(text: str, **told: Any) -> None:
-    """Say on stdout what a command was asked for; where lines are JSON, it is one of them."""
+def print_result(text: str, **told: Any) -> None:
+    """Print a command's result on stdout, or log it as a JSON line if messages are JSON."""
     if is_json():
-        say(text, **told)
+        info(text, **told)
     else:
-        print("\n".join(map(printable, text.split("\n"))), flush=True)
+        print("\n".join(map(to_printable, text.split("\n"))), flush=True)
 
 
-def say_progress(message: str) -> None:
-    """Say how far a job is."""
+def log_progress(message: str) -> None:
+    """Log a line of progress."""
     LOG.info("%s", message, extra={"bare": True})
 
 
 def warn(message: str, **told: Any) -> None:
-    """Say what may be wrong."""
+    """Log a warning."""
     LOG.warning("%s", message, extra={"told": told})
 
 
-def complain(message: str, **told: Any) -> None:
-    """Say why a command ends without success."""
+def error(message: str, **told: Any) -> None:
+    """Log the error that ends a command."""
     LOG.error("%s", message, extra={"told": told})
+
+
+def published_line(record: BuildRecord) -> str:
+    """Return a line on a published version: its examples, the baseline of its checks, and the build time."""
+    counts = ", ".join(f"{examples:,} in {split}" for split, examples in record.splits.items())
+    rejected = f"; {record.rejected:,} rejected" if record.rejected else ""
+    told = [
+        f"{record.name} {record.version} is published: {counts or 'no examples'}{rejected}",
+        describe_comparison(record.version, record.baseline),
+        f"{record.seconds:.0f} s",
+    ]
+    return "; ".join(filter(None, told))

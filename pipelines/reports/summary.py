@@ -1,32 +1,195 @@
-"""What is printed when a job is done: a table of the splits, what there is to know, and the lines that read the
-result."""
+"""The summary of a finished job as plain text, and the tables and numbers in it."""
 
-from collections.abc import Iterable, Sequence
+import io
+import math
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
+from rich.console import Console
 from rich.table import Table
 
-from shardmill.features.feature import of_kind
-from shardmill.features.translation import languages_of
+from shardmill.data.features import features_of_kind, translated_features
+from shardmill.errors import CorruptDataError, UserError
+from shardmill.metadata.file_names import shards_glob
 from shardmill.metadata.manifest import Manifest, SplitEntry
-from shardmill.metadata.naming import shards_glob
 from shardmill.pipelines.config.job import JobConfig
-from shardmill.pipelines.reports.figures import human_size
-from shardmill.pipelines.reports.reuse import reuse_lines
-from shardmill.pipelines.reports.text_table import text_of
-from shardmill.printable import printable
-from shardmill.reading.dataset import Dataset
-from shardmill.reading.selection import supervised_of
-from shardmill.transforms.files.features import TFDS_CANNOT
-from shardmill.transforms.publishing.file_index import FileIndex
-from shardmill.transforms.rejects.part import RejectsPart, first_of
+from shardmill.quality.difference import describe_changes
+from shardmill.quality.profile import Profile
+from shardmill.quality.stats_file import FeatureSummary
+from shardmill.quality.stats_values import Distinct, Number, Numbers
+from shardmill.reading.dataset import Dataset, open_dataset, supervised_pair
+from shardmill.text import to_printable
+from shardmill.transforms.files.encoding import TFDS_CANNOT
+from shardmill.transforms.options.job_options import NO, RECORD
+from shardmill.transforms.shards.sources import FileIndex, read_index
+from shardmill.transforms.stores import storage
+from shardmill.transforms.workers.rejects import RejectsPart, first_reject
+
+QUANTILES = ("0.05", "0.5", "0.95")  # that a row has room for
+
+_EXPONENT_FROM = 1e15  # from which a number is written with an exponent
+_ROUNDED_FROM = 1e4  # from which a fraction's decimals say nothing
+
+
+def format_number(value: Number | None, missing: str = "") -> str:
+    """Format a number with thousands separators, fractions to four digits; return `missing` for None."""
+    if value is None:
+        return missing
+    if isinstance(value, int):
+        return f"{value:,}"
+    if not math.isfinite(value):
+        return str(value)
+    if _ROUNDED_FROM <= abs(value) < _EXPONENT_FROM:
+        return f"{value:,.0f}"
+    return f"{value:,.4g}"
+
+
+def plural(number: int, one: str, several: str = "") -> str:
+    """Format a count with its noun; the plural is `several`, or `one` with an `s`."""
+    return f"{number:,} {one if number == 1 else several or f'{one}s'}"
+
+
+def format_share(part: float, whole: float) -> str:
+    """Format a part as a percentage: never 0 % for something, nor 100 % for less than all."""
+    if not whole or not part:
+        return "0 %"
+    percent = 100 * part / whole
+    if part < whole:
+        percent = min(percent, 99.9)
+    if percent < 0.1:
+        return "under 0.1 %"
+    return f"{percent:.0f} %" if percent == 100 else f"{percent:.1f} %"
+
+
+def human_size(size_bytes: int) -> str:
+    """Format a size in bytes with a decimal unit."""
+    size = float(size_bytes)
+    for unit in ("B", "kB", "MB", "GB"):
+        if round(size, 1) < 1000:  # 999,999 bytes are 1.0 MB
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"
+
+
+def format_range(numbers: Collection[int], words: Callable[[int], str] = "{:,}".format) -> str:
+    """Format the least and the greatest of `numbers`, once if they are equal."""
+    least, greatest = words(min(numbers)), words(max(numbers))
+    return least if least == greatest else f"{least} to {greatest}"
+
+
+def format_distinct(distinct: Distinct | None) -> str:
+    """Format the number of distinct values, with a `~` before an estimate."""
+    if distinct is None:
+        return ""
+    return f"{'' if distinct.is_exact else '~'}{distinct.count:,}"
+
+
+def main_numbers(summary: FeatureSummary) -> tuple[str, Numbers | None]:
+    """Return the numbers that describe a feature, and a word for them.
+
+    Numeric features are described by their values, with the word ""; others by lengths or file sizes. Return ("", None)
+    if nothing was measured.
+    """
+    for word, numbers in (
+        ("", summary.numbers),
+        ("all values", summary.values),
+        ("length in bytes", summary.length_bytes),
+        ("size in bytes", summary.size_bytes),
+    ):
+        if numbers is not None:
+            return word, numbers
+    return "", None
+
+
+_SPLIT_COLUMNS = 100  # characters of a line, where nothing else is asked for
+
+
+def table_text(table: Table, columns: int = _SPLIT_COLUMNS) -> str:
+    """Return a table as text, without trailing spaces.
+
+    Cells are shown literally even if they contain `[b]` or `:cat:`, and without colours even if FORCE_COLOR is set.
+
+    Args:
+        columns: characters of the longest line
+    """
+    text = io.StringIO()
+    console = Console(file=text, width=columns, markup=False, emoji=False, force_terminal=False, color_system=None)
+    console.print(table)
+    return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
+
+
+SHARDS_A_SLOT = 4  # at least, or slots stand idle while the last shards are written: docs/clusters.md
+# Requests to a store, as tests/end_to_end/object_stores/test_dry_run.py counts them: leases, metadata files and
+# publication; each shard, which is uploaded, looked at and renamed; each run, with its keys and what its records hold
+_A_JOB, _A_SHARD, _A_RUN = 75, 7, 11
+
+
+@dataclass(frozen=True, slots=True)
+class JobWork:
+    """A job's amount of work."""
+
+    tasks: int  # parts of the input, each done by one worker
+    shards: int  # files that are written
+    reads: int  # requests for the input, if it is in a store
+    runs: int = 0  # sorted runs of records; 0 for whole files
+    size_bytes: int | None = None  # approximate output; None if only the input's is known
+    is_remote: tuple[bool, bool] = (False, False)  # (input, output) are in a store
+
+    @property
+    def slices(self) -> int:
+        """Return the largest number of slices that shards read: one of each run."""
+        return self.runs * self.shards
+
+    @property
+    def requests(self) -> int:
+        """Return the approximate number of requests to stores."""
+        read, written = self.is_remote
+        runs = self.runs * _A_RUN + self.slices
+        return self.reads * read + (_A_JOB + self.shards * _A_SHARD + runs) * written
+
+    def sentences(self, slots: int) -> Iterator[str]:
+        """Yield the lines of --dry_run, for workers that run `slots` steps at once; 0 if that is unknown."""
+        about = "" if self.size_bytes is not None else "about "
+        between = f", {self.runs:,} run{'' if self.runs == 1 else 's'}, at most {self.slices:,} slices"
+        yield (
+            f"Work: {self.tasks:,} task{'' if self.tasks == 1 else 's'}{between if self.runs else ''},"
+            f" {about}{self.shards:,} shard{'' if self.shards == 1 else 's'}"
+        )
+        if self.size_bytes is None:
+            yield "Temporary space: as large as all shards, for runs"
+        else:
+            yield f"Temporary space: the shards themselves, about {human_size(self.size_bytes)}"
+        if any(self.is_remote):
+            yield f"Requests to stores: about {self.requests:,}"
+        if slots > 1 and self.shards < slots * SHARDS_A_SLOT:  # one alone is never idle for lack of shards
+            yield (
+                f"NOTE: {about}{self.shards:,} shard{'' if self.shards == 1 else 's'} for {slots:,} workers at once:"
+                f" expected {slots * SHARDS_A_SLOT:,} at least (--num_shards, or a smaller --shard_size), or some stand"
+                " idle while the last shards are written"
+            )
+
+
+def read_file_index(config: JobConfig, manifest_crc32c: str) -> FileIndex | None:
+    """Read the file index of the version that `config` published, whose manifest has this checksum; None without
+    --reuse.
+    """
+    if config.reuse_asked in (None, NO):
+        return None
+    return read_index(config.parent, config.version, manifest_crc32c)
+
+
+def reuse_lines(config: JobConfig, index: FileIndex | None) -> list[str]:
+    """Return a line on how many files were reused instead of read, or why none was; [] if none was to be."""
+    return [index.said()] if index is not None and config.reuse_asked != RECORD else []
+
 
 _CLASSES_SHOWN, _ENDS_SHOWN = 7, 3  # names: of more, as many of the first and of the last
 _REASONS_SHOWN = 5  # for which records were rejected: the most frequent
 _LETTERS_SHOWN = 40  # of a name
 
 
-def summary(config: JobConfig, dataset: Dataset, index: FileIndex | None = None) -> str:
-    """The report on a data set that `config` has made just now, with the index of its files if it keeps one."""
+def job_summary(config: JobConfig, dataset: Dataset, index: FileIndex | None = None) -> str:
+    """Return the summary of the version that `config` has just made; `index` is its file index, if it keeps one."""
     lines = [dataset.directory, *splits_table(dataset).split("\n")]
     lines += class_lines(dataset.manifest)
     rejects = dataset.manifest.rejects
@@ -35,24 +198,23 @@ def summary(config: JobConfig, dataset: Dataset, index: FileIndex | None = None)
         about = "about " if lost.get("estimated") else "at least " if lost.get("uncounted_files") else ""
         read = dataset.manifest.input["records"]
         lines.append(f"{about}{rejects['records']:,} of {read:,} records rejected; see {dataset.directory}/rejects/:")
-        lines += [f"  {times:,} x {reason}" for reason, times in _top(rejects["reasons"])]
+        lines += [f"  {times:,} x {reason}" for reason, times in _top_reasons(rejects["reasons"])]
     lines += reuse_lines(config, index)
     lines += [f"NOTE: {notice}" for notice in dataset.manifest.notices]
     lines += ["", "Read it:", *reading_code(dataset)]
-    return "\n".join(map(printable, lines))
+    return "\n".join(map(to_printable, lines))
 
 
 def class_lines(manifest: Manifest) -> list[str]:
-    """How many classes there are and which, the first and last few of many: a wrong reading of the folders is seen
-    here."""
-    labels = of_kind(manifest.features, "class_label")
+    """Return lines with the number of classes and the first and last names, where misread folders show up."""
+    labels = features_of_kind(manifest.features, "class_label")
     # Where shardmill says of each example which file it is of, the class would be that of the file's folder; it would
     # be of lines, too, which say that only when asked
     by_folder = manifest.configuration.get("format") == "lines" or any(
         feature.role == "source" for feature in manifest.features
     )
     others = [feature.name for feature in manifest.features if feature.role == "label"]
-    languages = languages_of(manifest.configuration)
+    languages = translated_features(manifest.configuration)
     if not labels and languages:
         return [f"Classes: none; {', '.join(map(repr, languages[:-1]))} and {languages[-1]!r} are parallel texts"]
     if not labels and by_folder:
@@ -65,15 +227,15 @@ def class_lines(manifest: Manifest) -> list[str]:
 
 
 def first_and_last(names: Sequence[str]) -> str:
-    """All of some names, or the first and the last few of many."""
+    """Join the names, or only the first and the last few of many."""
     shown = [*names[:_ENDS_SHOWN], "…", *names[-_ENDS_SHOWN:]] if len(names) > _CLASSES_SHOWN else names
     return ", ".join(shortened(name) for name in shown)
 
 
-def rejected_so_far(parts: Iterable[RejectsPart]) -> list[str]:
-    """What a dry run says of rejects; nothing where there are none."""
+def dry_run_rejects(parts: Iterable[RejectsPart]) -> list[str]:
+    """Return a dry run's line on rejects; [] if there are none."""
     known = list(parts)
-    first = first_of(known)
+    first = first_reject(known)
     if first is None:
         return []
     rejects = sum(part.rejects for part in known)
@@ -81,26 +243,28 @@ def rejected_so_far(parts: Iterable[RejectsPart]) -> list[str]:
 
 
 def shortened(name: str) -> str:
-    """A name as a terminal is given it, what is not printable escaped, cut to its first letters."""
-    shown = printable(name)
+    """Escape unprintable characters of a name, and cut it to its first letters."""
+    shown = to_printable(name)
     return shown if len(shown) <= _LETTERS_SHOWN else f"{shown[: _LETTERS_SHOWN - 1]}…"
 
 
 def splits_table(dataset: Dataset, shown: Sequence[SplitEntry] | None = None) -> str:
-    """A table with a row for each split, or those `shown`; beside all, one for records that were rejected of none."""
+    """Return a table with a row for each split, or each of `shown`; with all splits, also one for rejects without a
+    split.
+    """
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("split")
     for title in ("examples", "shards", "smallest", "largest", "bytes", "rejected"):
         table.add_column(title, justify="right")
     splits, apart = dataset.manifest.splits, dataset.manifest.rejected_of_no_split
     for split in splits if shown is None else shown:
-        table.add_row(*_cells(split))
+        table.add_row(*_split_cells(split))
     if apart > 0 and (shown is None or len(shown) == len(splits)):
         table.add_row("(no split)", "", "", "", "", "", f"{apart:,}")
-    return text_of(table)
+    return table_text(table)
 
 
-def _cells(split: SplitEntry) -> list[str]:
+def _split_cells(split: SplitEntry) -> list[str]:
     counts = [shard.examples for shard in split.shards] or [0]
     return [
         split.name,
@@ -113,12 +277,12 @@ def _cells(split: SplitEntry) -> list[str]:
     ]
 
 
-def _top(reasons: dict[str, int]) -> list[tuple[str, int]]:
+def _top_reasons(reasons: dict[str, int]) -> list[tuple[str, int]]:
     return sorted(reasons.items(), key=lambda item: (-item[1], item[0]))[:_REASONS_SHOWN]
 
 
 def reading_code(dataset: Dataset) -> list[str]:
-    """Python that reads the data set: with this package, and with what else can read it."""
+    """Return Python code that reads the data set, with shardmill and with other libraries."""
     split = next((split.name for split in dataset.manifest.splits if split.shards), "train")
     pixels = next((f"  # {hint}" for hint in pixel_hints(dataset)), "")
     ours = [
@@ -127,24 +291,46 @@ def reading_code(dataset: Dataset) -> list[str]:
     ]
     if any(notice.startswith(TFDS_CANNOT) for notice in dataset.manifest.notices):
         return ours
-    return [*ours, "or, without shardmill:", *_others(dataset, split)]
+    return [*ours, "or, without shardmill:", *_other_readers(dataset, split)]
 
 
 def pixel_hints(dataset: Dataset) -> list[str]:
-    """What must be known of the pixels that `shardmill.load` gives, where there are images."""
-    if not of_kind(dataset.manifest.features, "image"):
+    """Return hints on the pixels that `shardmill.load` returns, if there are images."""
+    if not features_of_kind(dataset.manifest.features, "image"):
         return []
     return ["images are float32 in [0, 1]: no Rescaling(1/255); image_size=(224, 224) scales them to one size"]
 
 
-def _others(dataset: Dataset, split: str) -> list[str]:
+def _other_readers(dataset: Dataset, split: str) -> list[str]:
     codec = dataset.manifest.codec
     if not codec.is_read_by_tfds:
         glob = shards_glob(dataset.manifest.name, split, codec, dataset.manifest.file_template)
         return [f"  {line}" for line in codec.reading_lines(f"{dataset.directory}/{glob}")]
-    supervised = ", as_supervised=True" if supervised_of(dataset.manifest) else ""
+    supervised = ", as_supervised=True" if supervised_pair(dataset.manifest) else ""
     return [
         "  import tensorflow_datasets as tfds",
         f"  builder = tfds.builder_from_directory({dataset.directory!r})",
         f"  dataset = builder.as_dataset(split={split!r}{supervised})",
     ]
+
+
+def read_profile(directory: str) -> Profile | None:
+    """Read the profile of a version, or of LATEST's version in a data set's folder; None if it cannot be read."""
+    try:
+        dataset = open_dataset(directory, storage.StorageFiles())
+    except (UserError, CorruptDataError, OSError):
+        return None
+    return opened_profile(dataset)
+
+
+def opened_profile(dataset: Dataset) -> Profile | None:
+    """Read the profile of an opened version; None if its statistics cannot be read."""
+    try:
+        return Profile(dataset.manifest, dataset.stats())
+    except (UserError, CorruptDataError, OSError):
+        return None
+
+
+def changes_line(new: Profile | None, old: Profile | None) -> str:
+    """Return what a version changes, in a line; "" if there was none before or one of the two cannot be read."""
+    return "" if new is None or old is None else describe_changes(new, old)

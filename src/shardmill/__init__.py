@@ -1,24 +1,13 @@
-"""Convert raw images, arrays, text and tables to balanced, reproducible TFRecord shards, and read them.
+"""shardmill: raw images, text and tables to balanced, reproducible TFRecord shards.
 
-Run a job:
-
-    import shardmill
-
-    config = shardmill.configure("csv", input="events/*.csv", output="datasets", name="events")
-    published = shardmill.convert(config)
-    print(published.directory, published.splits, published.rejected)
-
-Options have the names of the command's flags. A value is the flag's text or the Python value it stands for.
-
-Read a data set:
+This package describes and reads datasets. It never imports Beam, and it imports TensorFlow only when `load` or
+`feature_spec` is called:
 
 * `load`: a split as a `tf.data.Dataset`, ready for Keras.
 * `examples`: a split as dictionaries of NumPy values, for PyTorch, JAX and scripts.
-* `info`: the splits, counts, features and class names of a data set.
+* `info`: a dataset's splits, counts, features and class names.
 * `feature_spec`: the dictionary for `tf.io.parse_example`.
-
-All of these raise `UserError`, `JobError` or `CorruptDataError`. Beam is imported only by `configure` and `convert`,
-TensorFlow only by `load` and `feature_spec`.
+* `UserError`, `JobError`, `CorruptDataError`: the errors that these functions and jobs raise.
 """
 
 import importlib
@@ -26,12 +15,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from shardmill.errors import CorruptDataError, JobError, UserError
-    from shardmill.pipelines.running.api import configure, convert
-    from shardmill.pipelines.running.outcome import Published
-    from shardmill.reading.dataset_info import info
+    from shardmill.pipelines.jobs.api import configure, convert
+    from shardmill.pipelines.jobs.outcome import Published
+    from shardmill.reading.dataset import info
     from shardmill.reading.plain_examples import examples
-    from shardmill.tensors.dataset import load
-    from shardmill.tensors.parsing_spec import feature_spec
+    from shardmill.reading.tensor_dataset import load
+    from shardmill.reading.tensor_specs import feature_spec
 
 __version__ = "0.1.0"
 __all__ = [
@@ -50,12 +39,12 @@ __all__ = [
 # No sub-package has the name of a function here: importing it would replace the function.
 _MODULES = {
     **dict.fromkeys(("CorruptDataError", "JobError", "UserError"), "shardmill.errors"),
-    **dict.fromkeys(("configure", "convert"), "shardmill.pipelines.running.api"),
-    "Published": "shardmill.pipelines.running.outcome",
+    **dict.fromkeys(("configure", "convert"), "shardmill.pipelines.jobs.api"),
+    "Published": "shardmill.pipelines.jobs.outcome",
     "examples": "shardmill.reading.plain_examples",
-    "feature_spec": "shardmill.tensors.parsing_spec",
-    "info": "shardmill.reading.dataset_info",
-    "load": "shardmill.tensors.dataset",
+    "feature_spec": "shardmill.reading.tensor_specs",
+    "info": "shardmill.reading.dataset",
+    "load": "shardmill.reading.tensor_dataset",
 }
 
 

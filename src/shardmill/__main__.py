@@ -1,4 +1,4 @@
-"""The `shardmill` command as `python -m shardmill`."""
+"""Run the `shardmill` command, also as `python -m shardmill`."""
 
 import importlib
 from typing import NoReturn

@@ -1,55 +1,51 @@
-"""The ways a job or a reader ends without data, as the user sees them."""
+"""Errors of jobs and readers that users see."""
 
 from collections.abc import Mapping
 from typing import ClassVar
 
-from shardmill.printable import printable
+from shardmill.text import to_printable
 
 
-class _Sentence(Exception):
-    """An error that names things out of data, shown so that no terminal takes them for commands.
+class _PrintableError(Exception):
+    """An error whose message may quote data; control characters in it are escaped for terminals."""
 
-    Attributes:
-      exit_status: of the command that ends with it.
-    """
-
-    exit_status: ClassVar[int] = 1
+    exit_status: ClassVar[int] = 1  # exit status of a command that ends with it
 
     def __str__(self) -> str:
-        return printable(super().__str__())
+        return to_printable(super().__str__())
 
 
-class UserError(_Sentence, ValueError):
-    """A mistake in a flag, a manifest or an input: one sentence that names it. Exit status 2."""
+class UserError(_PrintableError, ValueError):
+    """A mistake in a flag, a manifest or an input, named in one sentence. Exit status 2."""
 
     exit_status = 2
 
 
-class JobError(_Sentence, RuntimeError):
-    """The job ran and must not publish what it made: one sentence that says why. Exit status 1."""
+class JobError(_PrintableError, RuntimeError):
+    """The job ran, but its output must not be published. The message says why in one sentence. Exit status 1."""
 
 
 class ChecksError(JobError):
-    """What the job made is not what was asked of it, and was not published. Exit status 3."""
+    """The output failed its checks and was not published. Exit status 3."""
 
     exit_status = 3
 
 
 class LockedError(JobError):
-    """Another job builds or has published the same version: this one stood back. Exit status 4."""
+    """Another job is building or has published the same version, so this job stopped. Exit status 4."""
 
     exit_status = 4
 
 
 class OutrunError(LockedError):
-    """A version was published, but another job had published a newer one by then, which LATEST names. Exit status 4."""
+    """The version was published, but LATEST already names a newer one that another job published. Exit status 4."""
 
 
-class CorruptDataError(_Sentence, ValueError):
-    """A shard, record or manifest on disk is not what was written. The message names file and record."""
+class CorruptDataError(_PrintableError, ValueError):
+    """A shard, record or manifest on disk differs from what was written. The message names file and record."""
 
 
 # By their names, which outlive a way between processes
-KINDS: Mapping[str, type[UserError] | type[JobError]] = {
+ERRORS_BY_NAME: Mapping[str, type[UserError] | type[JobError]] = {
     kind.__name__: kind for kind in (UserError, JobError, ChecksError, LockedError, OutrunError)
 }

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 import shardmill
-from shardmill.metadata.rejects import Reject
-from shardmill.transforms.inputs.annotations.coco import annotated
-from shardmill.transforms.inputs.annotations.coco_file import read_coco
+from shardmill.metadata.manifest import Reject
+from shardmill.transforms.inputs.coco import join_annotations, read_coco
 from tests.support.command import Run
 from tests.support.detection import Scene, Thing, coco_of, draw, voc_of, write_voc, write_yolo
 from tests.support.reading import make
@@ -59,7 +58,7 @@ def annotation(content: Content, number: int = 2) -> Content:
 def reasons(folder: Path, content: Content | str) -> list[str]:
     """The reasons of rejects that are known before any picture is read."""
     found = read_coco(str(written(folder, content)))
-    return [item.reason for item in annotated(found, "", None, 0) if isinstance(item, Reject)]
+    return [item.reason for item in join_annotations(found, "", None, 0) if isinstance(item, Reject)]
 
 
 @pytest.mark.parametrize(

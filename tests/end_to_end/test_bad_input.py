@@ -15,11 +15,11 @@ from typing import NamedTuple
 import pytest
 from PIL import Image
 
-from shardmill.metadata.rejects import Reject
+from shardmill.metadata.manifest import Reject
 from shardmill.pipelines import cli
-from shardmill.transforms.files.images.encode import ImageEncoder
+from shardmill.transforms.columns.arrow import convert_batch
+from shardmill.transforms.files.image_encoder import ImageEncoder
 from shardmill.transforms.files.references import PLANNED
-from shardmill.transforms.workers.batches import to_batch
 from tests.support.bad_images import GOOD, SHARDS
 from tests.support.command import (
     Contents,
@@ -285,7 +285,7 @@ def test_file_that_is_gone_when_it_is_read_is_one_reject(tmp_path: Path) -> None
     names = ["0.jpg", "1.jpg", "2.jpg"]
     nothing = [None] * 3
     rows = [names, [300] * 3, nothing, nothing, nothing, nothing, ["train"] * 3, [1, 2, 3], [0] * 3, *[nothing] * 3]
-    chunk = ImageEncoder(str(folder))(to_batch(rows, PLANNED))
+    chunk = ImageEncoder(str(folder))(convert_batch(rows, PLANNED))
     assert chunk.examples == 2
     assert chunk.rejects == [Reject("1.jpg", None, "write", "no such file: it vanished after it was listed")]
 

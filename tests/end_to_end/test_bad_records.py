@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from shardmill.metadata import naming
+from shardmill.metadata import file_names
 from tests.support.bad_tables import TOLERANT, check_consistent
 from tests.support.command import Run, write_files
 from tests.support.framed_records import SIZE, WHOLE, flipped, framed, records
@@ -213,7 +213,7 @@ def test_rejects_are_json_whatever_they_quote(tmp_path: Path) -> None:
     table = convert("jsonl", folder, tmp_path, "--no_shuffle", *TOLERANT)
     assert table.column("n") == [1, 2]
     # U+2028 ends a line for Python alone
-    lines = (table.directory / "rejects" / naming.REJECTS_FILE).read_text().split("\n")
+    lines = (table.directory / "rejects" / file_names.REJECTS_FILE).read_text().split("\n")
     assert [(reject["source"], reject["line"]) for reject in map(json.loads, lines[:-1])] == [
         ('"q\\\u2028.jsonl', line) for line in (3, 4, 5)
     ]

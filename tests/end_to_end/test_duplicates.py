@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import shardmill
-from shardmill.records.example import encode_example
-from shardmill.records.tfrecord import frame
+from shardmill.data.example import encode_example
+from shardmill.data.tfrecord import frame_record
 from tests.support.command import Run, image, write_files
 from tests.support.sounds import wav
 
@@ -53,7 +53,7 @@ def _avro(rows: Rows) -> bytes:
 
 def _records(rows: Rows) -> bytes:
     examples = [{"id": [row["id"]], "x": [row["x"]], "w": [row["w"].encode()]} for row in rows]
-    return b"".join(frame(encode_example(example)) for example in examples)
+    return b"".join(frame_record(encode_example(example)) for example in examples)
 
 
 def _npy(number: int) -> bytes:

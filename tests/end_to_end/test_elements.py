@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from shardmill.transforms.inputs import blocks
-from shardmill.transforms.sharding import cuts
-from shardmill.transforms.workers import batches
+from shardmill.transforms.columns import arrow
+from shardmill.transforms.inputs import record_blocks
+from shardmill.transforms.shards import cuts
 from tests.support.avro_files import avro, record
 from tests.support.command import Run, image, write_files
 from tests.support.elements import Sizes, sizes_of_elements
@@ -80,7 +80,7 @@ def parquet(rows: list[dict[str, int]]) -> bytes:
 
 
 def sizes(run: Run, monkeypatch: pytest.MonkeyPatch, *words: object) -> Sizes:
-    for module in (batches, blocks):
+    for module in (arrow, record_blocks):
         monkeypatch.setattr(module, "ELEMENT_BYTES", SMALL)
     monkeypatch.setattr(cuts, "_KEYS_AT_ONCE", 500)
     with sizes_of_elements() as found:

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from shardmill.transforms.stores import renames, storage
-from shardmill.transforms.stores.clients import reaching
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores import storage as renames
+from shardmill.transforms.stores.clients import using_options
 from shardmill.transforms.stores.protocol import Rename
 from shardmill.transforms.stores.s3 import S3
 from tests.support.buckets import S3Bucket, flags_by, s3_named_once, server
@@ -78,7 +79,7 @@ def test_two_buckets_at_once(endpoint: str, tmp_path: Path, through: str) -> Non
         for name in ("kept", "gone", "gone too", "moved"):
             bucket.put(name, name[:1].encode())
     (tmp_path / "moved").write_bytes(b"l")
-    with reaching(PipelineOptions(one.flags)):
+    with using_options(PipelineOptions(one.flags)):
         client = S3(PipelineOptions(one.flags))
         gone = [f"{bucket.url}/{name}" for name in ("gone", "gone too", "never there") for bucket in (two, one)]
         moves = [(f"{bucket.url}/moved", f"{bucket.url}/final") for bucket in (two, one)]

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from shardmill.data import tfrecord
+from shardmill.data.example import encode_example
 from shardmill.pipelines import cli
-from shardmill.records import tfrecord
-from shardmill.records.example import encode_example
 from tests.support.command import image, read_back, write_files
 from tests.support.table_results import convert, read_table
 
@@ -88,8 +88,8 @@ def test_groups_of_existing_examples(tmp_path: Path) -> None:
 
     odd = encode_example({"uid": np.array([0.5], np.float32), "name": [b"half"]})
     records = [*examples(_GROUPS), odd, *examples(_GROUPS)]
-    whole = write_files(tmp_path / "in", {"a.tfrecord": b"".join(map(tfrecord.frame, records))})
-    plain = write_files(tmp_path / "plain", {"a.tfrecord": b"".join(map(tfrecord.frame, examples(_GROUPS)))})
+    whole = write_files(tmp_path / "in", {"a.tfrecord": b"".join(map(tfrecord.frame_record, records))})
+    plain = write_files(tmp_path / "plain", {"a.tfrecord": b"".join(map(tfrecord.frame_record, examples(_GROUPS)))})
     found = []
     for name, source, flags in [("a", whole, ("--block_size", "1KiB")), ("b", whole, ()), ("c", plain, ())]:
         flags = (*flags, "--group_by", "uid", "--on_mixed", "reject")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shardmill.records.example import decode_example
+from shardmill.data.example import decode_example
 from tests.support.command import Run, image, read_back, write_files
 from tests.support.later import Later
 from tests.support.masks import encoded, values

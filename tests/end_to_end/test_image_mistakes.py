@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from shardmill.pipelines.kinds.registry import KINDS
+from shardmill.pipelines.jobs.registry import KINDS
 from tests.support.bad_images import write_manifest
 from tests.support.command import (
     Process,

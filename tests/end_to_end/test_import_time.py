@@ -11,7 +11,7 @@ import pytest
 
 import shardmill
 from shardmill import errors
-from shardmill.pipelines.kinds.registry import KINDS
+from shardmill.pipelines.jobs.registry import KINDS
 from tests.support.command import Run, write_files
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -49,7 +49,7 @@ def test_help_imports_neither_beam_nor_numpy(command: str) -> None:
     )
 
     assert not modules & {*HEAVY, "numpy", "PIL", "subprocess", "tempfile"}
-    assert "shardmill.pipelines.kinds.registry" in modules
+    assert "shardmill.pipelines.jobs.registry" in modules
 
 
 def test_help_of_a_command_imports_neither_the_others_nor_what_reads_files() -> None:
@@ -59,8 +59,8 @@ def test_help_of_a_command_imports_neither_the_others_nor_what_reads_files() -> 
         "    cli.main(['csv', '--help'])"
     )
 
-    assert {name for name in modules if name.startswith("shardmill.pipelines.kinds.")} == {
-        f"shardmill.pipelines.kinds.{name}" for name in ("kind", "registry", "tables")
+    assert {name for name in modules if name.startswith("shardmill.pipelines.jobs.")} == {
+        f"shardmill.pipelines.jobs.{name}" for name in ("kind", "registry", "record_kinds")
     }
     assert not modules & {
         "shardmill.transforms.stores.storage",
@@ -86,9 +86,9 @@ def test_a_night_with_nothing_to_do_imports_no_beam(tmp_path: Path, run: Run) ->
 
 def test_the_page_of_a_build_without_images_imports_no_pillow() -> None:
     modules = loaded(
-        "from shardmill.pipelines.reports import build_page\n"
-        "from shardmill.pipelines.reports.html.picture_rows import picture_rows\n"
-        "from shardmill.pipelines.reports.html.pictures import Pictures\npicture_rows(Pictures())"
+        "from shardmill.pipelines.reports import page\n"
+        "from shardmill.pipelines.reports.rows import picture_rows\n"
+        "from shardmill.pipelines.reports.pictures import Pictures\npicture_rows(Pictures())"
     )
 
     assert "jinja2" in modules
@@ -99,10 +99,9 @@ def test_the_page_of_a_build_without_images_imports_no_pillow() -> None:
 def test_what_looks_at_a_data_set_imports_no_command_that_converts(command: str) -> None:
     modules = loaded(f"from shardmill.pipelines import cli\ncli.main(['{command}', 'nowhere'])")
 
-    assert f"shardmill.pipelines.commands.{command}" in modules
-    assert not {name for name in modules if name.startswith("shardmill.pipelines.kinds.")} - {
-        "shardmill.pipelines.kinds.registry"
-    }
+    module = "report" if command == "diff" else command
+    assert f"shardmill.pipelines.commands.{module}" in modules
+    assert not modules & {f"shardmill.pipelines.jobs.{name}" for name in ("file_kinds", "record_kinds")}
 
 
 def test_the_command_starts_no_threads_for_matrices() -> None:

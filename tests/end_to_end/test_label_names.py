@@ -9,10 +9,10 @@ import pytest
 from pyarrow import parquet
 
 import shardmill
+from shardmill.data.example import encode_example
+from shardmill.data.tfrecord import frame_record
 from shardmill.errors import UserError
 from shardmill.metadata.labels import check_label_name
-from shardmill.records.example import encode_example
-from shardmill.records.tfrecord import frame
 from tests.support.command import Run, check_mistake, tree_bytes, write_files
 from tests.support.reading import make
 
@@ -37,7 +37,7 @@ def _parquet(folder: Path, name: str) -> list[object]:
 
 
 def _reshard(folder: Path, name: str) -> list[object]:
-    records = (frame(encode_example({"n": [1], name: [label]})) for label in (0, 1))
+    records = (frame_record(encode_example({"n": [1], name: [label]})) for label in (0, 1))
     (folder / "in.tfrecord").write_bytes(b"".join(records))
     (folder / "labels.txt").write_text("ant\nbee\n")
     return ["reshard", "--input", folder / "in.tfrecord", "--labels_file", folder / "labels.txt"]

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import shardmill
-from shardmill.features.feature import Feature
+from shardmill.data.features import Feature
 from shardmill.metadata import schema
 from tests.support.command import Run, image, read_back, tree_bytes, write_files
 from tests.support.table_results import Table, contents, convert

@@ -10,13 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardmill.metadata.rejects import Reject
+from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.types import ColumnType
-from shardmill.transforms.formats import line_blocks
-from shardmill.transforms.formats.base import BlockRef, FileRef, RecordFormat
-from shardmill.transforms.formats.csv import format as csv_format
-from shardmill.transforms.formats.csv import pieces
-from shardmill.transforms.formats.csv.format import CsvFormat
+from shardmill.transforms.formats import csv as csv_format
+from shardmill.transforms.formats import csv_parse, line_blocks
+from shardmill.transforms.formats.csv import CsvFormat
+from shardmill.transforms.formats.format import BlockRef, FileRef, RecordFormat
 from shardmill.transforms.formats.json_lines import JsonLinesFormat
 from shardmill.transforms.formats.lines import LinesFormat
 
@@ -58,7 +57,7 @@ def read(folder: Path, kind: str, data: bytes, suffix: str, block_size: int) -> 
 
 
 def set_limit(patch: pytest.MonkeyPatch, limit: int) -> None:
-    for module in (line_blocks, pieces, csv_format):
+    for module in (line_blocks, csv_parse, csv_format):
         patch.setattr(module, "MAX_TEXT_BYTES", limit)
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from shardmill.transforms.columns.types import ColumnType
-from shardmill.transforms.formats import base as blocks
+from shardmill.transforms.formats import csv_parse as csv_pieces
+from shardmill.transforms.formats import format as blocks
 from shardmill.transforms.formats import json_lines as read_json_lines
 from shardmill.transforms.formats import line_blocks
-from shardmill.transforms.formats.base import FileRef, RecordFormat, Rows
-from shardmill.transforms.formats.csv import pieces as csv_pieces
-from shardmill.transforms.formats.csv.format import CsvFormat
+from shardmill.transforms.formats.csv import CsvFormat
+from shardmill.transforms.formats.format import FileRef, RecordFormat, Rows
 from shardmill.transforms.formats.json_lines import JsonLinesFormat
 from shardmill.transforms.formats.lines import LinesFormat
 

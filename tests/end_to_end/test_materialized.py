@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import shardmill
-from shardmill.metadata import naming
+from shardmill.metadata import file_names
 from shardmill.reading.dataset import open_dataset
 from tests.support.command import Run
 from tests.support.houses import convert, parsed, rows, serialized, values_of
@@ -69,7 +69,7 @@ def test_each_row_is_what_tfts_layer_and_the_model_alone_make_of_it(raw: Path, m
 
     found, examples = written(made, split), parsed(raw, split)
 
-    layer = tft.TFTransformOutput(str(made / naming.TRANSFORM_GRAPH)).transform_features_layer()
+    layer = tft.TFTransformOutput(str(made / file_names.TRANSFORM_GRAPH)).transform_features_layer()
     served = tf.saved_model.load(str(made / "transform_graph/transform_fn"))
     assert set(found) == set(layer(examples))
     assert differing(found, layer(examples)) == []
@@ -77,7 +77,7 @@ def test_each_row_is_what_tfts_layer_and_the_model_alone_make_of_it(raw: Path, m
 
 
 def test_the_graph_is_that_of_raw_examples(raw: Path, made: Path) -> None:
-    for path in (raw / naming.TRANSFORM_GRAPH).rglob("*"):
+    for path in (raw / file_names.TRANSFORM_GRAPH).rglob("*"):
         if path.is_file():
             assert (made / path.relative_to(raw)).read_bytes() == path.read_bytes()
 
@@ -89,7 +89,7 @@ def test_bytes_do_not_depend_on_the_format_the_files_or_the_threads(made: Path, 
 def test_what_describes_the_data_set_is_of_transformed_examples(made: Path, run: Run) -> None:
     manifest = open_dataset(made).manifest
     features = {feature.name: feature for feature in manifest.features}
-    stats = json.loads((made / naming.STATS).read_bytes())["splits"]
+    stats = json.loads((made / file_names.STATS).read_bytes())["splits"]
 
     assert "id" not in features
     assert {name: features[name].shape for name in ("height", "text", "rooms_bucket")} == {

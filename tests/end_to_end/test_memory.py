@@ -9,8 +9,8 @@ from tests.support.command import REPOSITORY
 
 _TOUCH = """
 import ctypes, resource
-from shardmill.pipelines.running import memory
-memory.{function}()
+from shardmill.pipelines.jobs import runner
+runner.{function}()
 libc = ctypes.CDLL(None)
 libc.malloc.restype = ctypes.c_void_p
 libc.free.argtypes = [ctypes.c_void_p]

@@ -17,8 +17,8 @@ import pytest
 import shardmill
 from shardmill import configure
 from shardmill import convert as run_job
-from shardmill.metadata import naming
-from shardmill.metadata.transform_file import ModuleSummary, TransformFile
+from shardmill.metadata import file_names
+from shardmill.metadata.tfds_metadata import ModuleSummary, TransformFile
 from shardmill.pipelines import cli
 from tests.support import houses
 from tests.support.command import Run
@@ -49,11 +49,11 @@ def source_of(directory: Path) -> Path:
 def layer_of(directory: Path) -> Any:
     import tensorflow_transform as tft
 
-    return tft.TFTransformOutput(str(directory / naming.TRANSFORM_GRAPH)).transform_features_layer()
+    return tft.TFTransformOutput(str(directory / file_names.TRANSFORM_GRAPH)).transform_features_layer()
 
 
 def told(directory: Path) -> TransformFile:
-    return TransformFile.from_json((directory / naming.TRANSFORM).read_bytes(), naming.TRANSFORM)
+    return TransformFile.from_json((directory / file_names.TRANSFORM).read_bytes(), file_names.TRANSFORM)
 
 
 def module_of(directory: Path) -> ModuleSummary:
@@ -85,7 +85,7 @@ def test_the_graph_is_that_of_tft_alone_on_the_training_split(made: Path, tmp_pa
 
     from tests.support.preprocessing import preprocessing_fn
 
-    spec = tft.TFTransformOutput(str(made / naming.TRANSFORM_GRAPH)).raw_feature_spec()
+    spec = tft.TFTransformOutput(str(made / file_names.TRANSFORM_GRAPH)).raw_feature_spec()
     source = tfxio.TFExampleBeamRecord("records", schema=schema_utils.schema_from_feature_spec(spec))
     with tft_beam.Context(temp_dir=str(tmp_path / "tmp")), beam.Pipeline() as pipeline:
         batches = pipeline | beam.Create(serialized(made, "train")) | source.BeamSource()
@@ -96,7 +96,7 @@ def test_the_graph_is_that_of_tft_alone_on_the_training_split(made: Path, tmp_pa
         )
 
     alone = tft.TFTransformOutput(str(tmp_path / "graph"))
-    mine = tft.TFTransformOutput(str(made / naming.TRANSFORM_GRAPH))
+    mine = tft.TFTransformOutput(str(made / file_names.TRANSFORM_GRAPH))
     assert mine.vocabulary_by_name("city") == alone.vocabulary_by_name("city")
     assert mine.transformed_feature_spec() == alone.transformed_feature_spec()
     for split in ("train", "test"):
@@ -109,8 +109,8 @@ def test_the_graph_is_that_of_tft_alone_on_the_training_split(made: Path, tmp_pa
 def test_examples_stay_as_they_are_and_the_version_says_what_was_found(made: Path, tmp_path: Path, run: Run) -> None:
     plain = ("csv", "--input", source_of(made), "--output", tmp_path, "--name", "houses", *FLAGS, "--quiet")
     assert run(*plain).status == 0
-    manifest = json.loads((made / naming.MANIFEST).read_bytes())
-    before = json.loads((tmp_path / "houses/1.0.0" / naming.MANIFEST).read_bytes())
+    manifest = json.loads((made / file_names.MANIFEST).read_bytes())
+    before = json.loads((tmp_path / "houses/1.0.0" / file_names.MANIFEST).read_bytes())
 
     assert manifest["splits"] == before["splits"]
     assert manifest["configuration"]["module_file"] == {
@@ -159,7 +159,7 @@ def parsed_as(graph: Path, raw: Path, split: str) -> Any:
     import tensorflow as tf
     import tensorflow_transform as tft
 
-    spec = tft.TFTransformOutput(str(graph / naming.TRANSFORM_GRAPH)).raw_feature_spec()
+    spec = tft.TFTransformOutput(str(graph / file_names.TRANSFORM_GRAPH)).raw_feature_spec()
     return tf.io.parse_example(serialized(raw, split), spec)
 
 
@@ -246,7 +246,7 @@ def test_nothing_is_taken_of_other_splits_or_of_rejects(made: Path, tmp_path: Pa
 
     written = convert(tmp_path, "csv", tmp_path / "houses.csv", "--max_reject_fraction", "0.1")
 
-    assert json.loads((written / naming.MANIFEST).read_bytes())["rejects"]["records"] == 1
+    assert json.loads((written / file_names.MANIFEST).read_bytes())["rejects"]["records"] == 1
     assert module_of(written).found == module_of(made).found
 
 

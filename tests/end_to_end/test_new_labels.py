@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from shardmill.records import tfrecord
-from shardmill.records.example import encode_example
+from shardmill.data import tfrecord
+from shardmill.data.example import encode_example
 from tests.support.command import Run, check_mistake, image_tree, write_files
 from tests.support.table_results import Table, convert, read_table
 
@@ -150,7 +150,7 @@ def test_folders_that_are_new(run: Run, tmp_path: Path, command: str, suffix: st
 
 def test_ids_of_existing_records_that_have_no_name(run: Run, tmp_path: Path) -> None:
     records = [encode_example({"id": [n], "kind": [n % 4]}) for n in range(40)]
-    source = write_files(tmp_path / "in", {"a.tfrecord": b"".join(map(tfrecord.frame, records))})
+    source = write_files(tmp_path / "in", {"a.tfrecord": b"".join(map(tfrecord.frame_record, records))})
     labels = tmp_path / "labels.txt"
     command = ("reshard", "--input", source, "--name", "n", "--label", "kind", "--labels_file", labels)
 

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from shardmill.errors import JobError
-from shardmill.metadata import naming
-from shardmill.pipelines.running import taking_up
-from shardmill.pipelines.running.taking_up import repair
-from shardmill.transforms.publishing.describe import Build
-from shardmill.transforms.publishing.publish import prepare, publish
+from shardmill.metadata import file_names
+from shardmill.pipelines.jobs import outcome
+from shardmill.pipelines.jobs.outcome import repair
+from shardmill.transforms.publishing.description import Build
+from shardmill.transforms.publishing.publish import prepare_folder, publish
 from tests.support.builds import FEATURES, build, contents, options, own
 from tests.support.faults import fail, faulty, in_child, kill
 
@@ -56,7 +56,7 @@ def version_of(output: Path) -> Path:
 def start(output: Path, job: str) -> Build:
     """All that comes before Publish."""
     made = build(version_of(output), job, rejects=1 if job == OLD else 0, counts=SHARDS)
-    prepare(options(output, job=job))
+    prepare_folder(options(output, job=job))
     return made
 
 
@@ -69,9 +69,9 @@ def whole(output: Path, versions: dict[str, Contents]) -> str | None:
     """Which version is published, every byte of it; None if there is none, or its publication has not come to its
     end."""
     found = {
-        name: data for name, data in contents(version_of(output)).items() if not name.startswith(naming.TEMP_PREFIX)
+        name: data for name, data in contents(version_of(output)).items() if not name.startswith(file_names.TEMP_PREFIX)
     }
-    if naming.PUBLISHING in found or naming.SUCCESS not in found:
+    if file_names.PUBLISHING in found or file_names.SUCCESS not in found:
         return None
     (job,) = (job for job, files in versions.items() if files == found)
     return job
@@ -80,7 +80,7 @@ def whole(output: Path, versions: dict[str, Contents]) -> str | None:
 def readable(directory: Path, versions: dict[str, Contents]) -> bool:
     """Whether there is a `_SUCCESS`, which readers believe: then all files of one version must be there."""
     found = contents(directory)
-    if naming.SUCCESS not in found:
+    if file_names.SUCCESS not in found:
         return False
     assert any(all(found.get(name) == data for name, data in files.items()) for files in versions.values())
     return True
@@ -96,7 +96,7 @@ HOW: dict[str, Callable[[Path, Build], object]] = {
 
 def next_run(directory: Path) -> None:
     own(directory, "next")
-    taking_up._complete(str(directory), True, "next")
+    outcome._complete_version(str(directory), True, "next")
 
 
 @pytest.mark.parametrize("older", [True, False], ids=["overwrite", "new"])
@@ -134,7 +134,7 @@ def check(output: Path, versions: dict[str, Contents], made: Build, older: bool,
     """Check what a disturbed publication left, bring it to its end, and check that; the version that is published
     then."""
     directory = version_of(output)
-    begun = (directory / naming.PUBLISHING).exists()
+    begun = (directory / file_names.PUBLISHING).exists()
     if not readable(directory, versions):
         assert begun or not older, "the older version is gone, and nothing says how to complete the newer one"
     before = whole(output, versions)
@@ -143,7 +143,7 @@ def check(output: Path, versions: dict[str, Contents], made: Build, older: bool,
     end = whole(output, versions)
     assert end == (NEW if begun else before)
     if end is not None:
-        assert (directory.parent / naming.LATEST).read_text() == "1.0.0\n"
+        assert (directory.parent / file_names.LATEST).read_text() == "1.0.0\n"
     if how != "next attempt":
         the_next_job_leaves_nothing_of_it(output, versions)
     return end
@@ -159,7 +159,7 @@ def failed(attempt: Callable[[], None], directory: Path) -> int:
         caught = error
     else:
         return 0
-    begun, success = (directory / naming.PUBLISHING).exists(), (directory / naming.SUCCESS).exists()
+    begun, success = (directory / file_names.PUBLISHING).exists(), (directory / file_names.SUCCESS).exists()
     assert ("is published, but" in str(caught)) <= success
     assert begun <= ("completes it" in str(caught)) <= (begun or success)
     return 1
@@ -168,8 +168,8 @@ def failed(attempt: Callable[[], None], directory: Path) -> int:
 def the_next_job_leaves_nothing_of_it(output: Path, versions: dict[str, Contents]) -> None:
     directory = version_of(output)
     made = build(directory, "next", counts=SHARDS)
-    prepare(options(output, job="next"))
+    prepare_folder(options(output, job="next"))
     publish(made, FEATURES, options(output, job="next"))
     assert contents(directory).keys() == versions[NEW].keys()
-    assert not list(directory.glob(f"{naming.TEMP_PREFIX}*"))
-    assert {path.name for path in directory.parent.iterdir()} == {"1.0.0", naming.LATEST}
+    assert not list(directory.glob(f"{file_names.TEMP_PREFIX}*"))
+    assert {path.name for path in directory.parent.iterdir()} == {"1.0.0", file_names.LATEST}

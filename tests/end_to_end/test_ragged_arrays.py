@@ -158,8 +158,8 @@ def test_mistakes(run: Run, source: Path, tmp_path: Path, flags: tuple[str, ...]
 
 
 def test_bytes_that_are_no_whole_rows_are_found(run: Run, source: Path, tmp_path: Path) -> None:
-    from shardmill.features.feature import Feature
-    from shardmill.kinds.registry import kind_of
+    from shardmill.data.features import Feature
+    from shardmill.data.kinds import kind_of
 
     feature = Feature("points", "bytes", "array", (None, 3), element="float32")
     (fault,) = kind_of(feature).value_faults(feature, [bytes(24), bytes(13)])

@@ -18,9 +18,8 @@ import pytest
 from PIL import Image
 
 import shardmill
-from shardmill.pipelines.recipes.load import load_recipes
-from shardmill.pipelines.recipes.recipe import Recipe
-from shardmill.versions.build_record import BuildRecord
+from shardmill.metadata.versions import BuildRecord
+from shardmill.pipelines.nightly.recipe import Recipe, load_recipes
 from tests.support.command import REPOSITORY, Process, Run
 from tests.support.pages import blocks, commands
 
@@ -185,9 +184,9 @@ def test_a_webhook_that_fails_is_said_and_changes_nothing(
 
 
 MOMENTS = {
-    "the input is looked at": "shardmill.pipelines.rebuilding.planning.find_inputs",
-    "the job runs": "shardmill.transforms.publishing.checking.check",
-    "old versions are deleted": "shardmill.pipelines.rebuilding.build.retain",
+    "the input is looked at": "shardmill.pipelines.nightly.planning.find_inputs",
+    "the job runs": "shardmill.transforms.publishing.publish.check_before_publishing",
+    "old versions are deleted": "shardmill.pipelines.nightly.build.retain",
 }
 
 

@@ -6,8 +6,8 @@ from typing import Any
 import apache_beam as beam
 import pytest
 
-from shardmill.pipelines.running import launch
-from shardmill.transforms.workers.reported import report_failures
+from shardmill.pipelines.jobs import launch
+from shardmill.transforms.workers.running import report_failures
 from tests.support.command import Run
 from tests.support.golden_cases import CASES
 from tests.support.golden_inputs import write_inputs

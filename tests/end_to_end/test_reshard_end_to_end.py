@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import shardmill
+from shardmill.data import tfrecord
+from shardmill.data.example import encode_example
 from shardmill.reading.dataset import open_dataset
-from shardmill.records import tfrecord
-from shardmill.records.example import encode_example
 from tests.support.command import Run, check_mistake, write_files
 from tests.support.later import Later
 from tests.support.table_results import Table, convert
@@ -33,7 +33,7 @@ RECORDS = [encode_example(row) for row in ROWS]
 
 
 def framed(records: list[bytes]) -> bytes:
-    return b"".join(map(tfrecord.frame, records))
+    return b"".join(map(tfrecord.frame_record, records))
 
 
 def all_records(directory: Path) -> dict[str, list[bytes]]:

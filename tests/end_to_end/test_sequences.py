@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from shardmill.records.example import decode_example
-from shardmill.transforms.records.sequence_shards import SequenceShards
+from shardmill.data.example import decode_example
+from shardmill.transforms.records.shard_sources import SequenceShards
 from tests.support.command import Run, check_failure, check_mistake, image, tree_bytes, write_files
 from tests.support.table_results import Table, convert
 
@@ -151,7 +151,9 @@ def test_a_segment_has_whole_sequences_however_small_it_is(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = tree_bytes(convert("csv", source, tmp_path / "a", *BY).directory)
-    monkeypatch.setattr("shardmill.pipelines.graphs.records.SequenceShards", partial(SequenceShards, segment_bytes=1))
+    monkeypatch.setattr(
+        "shardmill.pipelines.jobs.record_graphs.SequenceShards", partial(SequenceShards, segment_bytes=1)
+    )
 
     assert tree_bytes(convert("csv", source, tmp_path / "b", *BY).directory) == whole
 
@@ -306,7 +308,7 @@ def test_images_are_no_part_of_sequences(tmp_path: Path, run: Run) -> None:
 def test_an_id_of_very_many_rows_is_one_sentence(
     source: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("shardmill.transforms.records.sequence_shards.MAX_SEQUENCE_BYTES", 500)
+    monkeypatch.setattr("shardmill.transforms.records.shard_sources.MAX_SEQUENCE_BYTES", 500)
     refused = run("csv", "--input", source, "--output", tmp_path / "out", "--name", "n", *BY)
 
     check_mistake(refused, "--sequence_by user: one sequence has", "expected 500 at most", "is it an id?")

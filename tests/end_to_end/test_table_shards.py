@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from shardmill.data.example import decode_example
+from shardmill.data.tfrecord import frame_record
 from shardmill.reading.dataset import open_dataset
-from shardmill.records.example import decode_example
-from shardmill.records.tfrecord import frame
 from tests.support.city_tables import CITIES, HEADER, ROWS, SPLITS, row
 from tests.support.command import Run, check_mistake, tree_bytes, write_files
 from tests.support.table_results import Table, contents, convert, to_csv
@@ -136,7 +136,7 @@ def test_a_million_identical_rows_balance(run: Run, tmp_path: Path) -> None:
     assert [shard.examples for shard in train.shards] == [62_500] * 16
     record = next(iter(dataset.records(train.shards[0])))
     assert decode_example(record) == {"x": [1], "word": [b"same"]}
-    same = frame(record) * 62_500
+    same = frame_record(record) * 62_500
     assert [path.read_bytes() == same for path in sorted(tmp_path.rglob("*.tfrecord-*"))] == [True] * 16
 
 

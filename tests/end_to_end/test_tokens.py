@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from tokenizers import Tokenizer
 
-from shardmill.transforms.records.packed import PackedShards
+from shardmill.transforms.records.shard_sources import PackedShards
 from tests.support.command import Run, check_mistake, image, tree_bytes, write_files
 from tests.support.table_results import Table, convert
 from tests.support.tokenized import TEXTS, around, ids_of, tokenized, write_texts
@@ -135,7 +135,7 @@ def test_neither_threads_nor_blocks_nor_workers_show(
 
 def test_many_segments_are_one_stream(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = tree_bytes(tokenized(source, tmp_path / "a", *PACKED).directory)
-    monkeypatch.setattr("shardmill.pipelines.graphs.records.PackedShards", partial(PackedShards, segment_bytes=1))
+    monkeypatch.setattr("shardmill.pipelines.jobs.record_graphs.PackedShards", partial(PackedShards, segment_bytes=1))
 
     assert tree_bytes(tokenized(source, tmp_path / "b", *PACKED).directory) == whole
 

@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import shardmill
-from shardmill.metadata import naming
-from shardmill.metadata.transform_file import TransformFile
+from shardmill.metadata import file_names
+from shardmill.metadata.tfds_metadata import TransformFile
 from shardmill.pipelines import cli
 from tests.support.command import Run
 from tests.support.houses import FLAGS, convert, examples, graph_bytes, parsed, rows, serialized, values_of
@@ -60,7 +60,7 @@ def tft_own(directory: Path, out: Path) -> Any:
     from tensorflow_transform.tf_metadata import schema_utils
     from tfx_bsl.public import tfxio
 
-    spec = tft.TFTransformOutput(str(directory / naming.TRANSFORM_GRAPH)).raw_feature_spec()
+    spec = tft.TFTransformOutput(str(directory / file_names.TRANSFORM_GRAPH)).raw_feature_spec()
     schema = schema_utils.schema_from_feature_spec(spec)
 
     def preprocessing_fn(inputs: dict[str, Any]) -> dict[str, Any]:
@@ -94,7 +94,7 @@ def test_results_are_those_of_tfts_own_analyzers(houses: Path, tmp_path: Path) -
     import tensorflow_transform as tft
 
     layer = tft_own(houses, tmp_path)
-    mine = tft.TFTransformOutput(str(houses / naming.TRANSFORM_GRAPH)).transform_features_layer()
+    mine = tft.TFTransformOutput(str(houses / file_names.TRANSFORM_GRAPH)).transform_features_layer()
     names = ["age", "fare", "height", "city", "text", "rooms_scaled", "rooms_bucket", "street", "year"]
 
     for split in ("train", "test"):
@@ -106,7 +106,7 @@ def test_tft_opens_the_folder(houses: Path) -> None:
     import tensorflow_transform as tft
     from tensorflow_transform.tf_metadata import schema_utils
 
-    output = tft.TFTransformOutput(str(houses / naming.TRANSFORM_GRAPH))
+    output = tft.TFTransformOutput(str(houses / file_names.TRANSFORM_GRAPH))
 
     vocabulary = (houses / "transform_graph/transform_fn/assets/city").read_bytes().splitlines()
     assert output.vocabulary_by_name("city") == vocabulary
@@ -116,7 +116,7 @@ def test_tft_opens_the_folder(houses: Path) -> None:
     from google.protobuf import text_format
     from tensorflow_metadata.proto.v0 import schema_pb2
 
-    schema = text_format.Parse((houses / naming.SCHEMA).read_text(), schema_pb2.Schema())
+    schema = text_format.Parse((houses / file_names.SCHEMA).read_text(), schema_pb2.Schema())
     whole = schema_utils.schema_as_feature_spec(schema).feature_spec
     assert output.raw_feature_spec() == {name: spec for name, spec in whole.items() if name != "id"}
     assert "id" not in output.transformed_feature_spec()
@@ -140,7 +140,7 @@ def test_the_model_is_served_alone_with_values_that_are_missing_and_unknown(hous
     }
     found = {name: values_of(value) for name, value in served.transform_fn(batch).items()}
 
-    told = {out.name: out for out in TransformFile.from_json((houses / naming.TRANSFORM).read_bytes(), "").outputs}
+    told = {out.name: out for out in TransformFile.from_json((houses / file_names.TRANSFORM).read_bytes(), "").outputs}
     age = told["age"].constants
     assert found["age"] == pytest.approx([(value - age["mean"]) / age["std_dev"] for value in (30, 50)], rel=1e-5)
     assert found["height"] == [[], []]
@@ -163,8 +163,8 @@ def test_a_transform_moves_no_example(houses: Path, tmp_path: Path) -> None:
     flags = ["csv", "--input", str(houses.parents[2] / "houses.csv"), "--output", str(tmp_path), "--name", "houses"]
     assert cli.main([*flags, *FLAGS, "--quiet"]) == 0
 
-    before = json.loads((tmp_path / "houses/1.0.0" / naming.MANIFEST).read_bytes())
-    after = json.loads((houses / naming.MANIFEST).read_bytes())
+    before = json.loads((tmp_path / "houses/1.0.0" / file_names.MANIFEST).read_bytes())
+    after = json.loads((houses / file_names.MANIFEST).read_bytes())
     assert before["splits"] == after["splits"]
     assert "transform" not in before["configuration"]
     assert after["configuration"]["transform"]["dropped"] == ["id"]
@@ -172,7 +172,7 @@ def test_a_transform_moves_no_example(houses: Path, tmp_path: Path) -> None:
 
 
 def test_what_was_found_is_what_the_training_split_holds(houses: Path) -> None:
-    told = TransformFile.from_json((houses / naming.TRANSFORM).read_bytes(), naming.TRANSFORM)
+    told = TransformFile.from_json((houses / file_names.TRANSFORM).read_bytes(), file_names.TRANSFORM)
     train, test = examples(houses, "train"), examples(houses, "test")
     by_name = {output.name: output for output in told.outputs}
 
@@ -205,7 +205,7 @@ def test_load_transforms_batch_by_batch(houses: Path) -> None:
     import tensorflow as tf
     import tensorflow_transform as tft
 
-    layer = tft.TFTransformOutput(str(houses / naming.TRANSFORM_GRAPH)).transform_features_layer()
+    layer = tft.TFTransformOutput(str(houses / file_names.TRANSFORM_GRAPH)).transform_features_layer()
     expected = layer(parsed(houses, "test"))
 
     batches = list(shardmill.load(houses, "test", batch_size=64, transform=True, defaults={"height": 0.5, "city": -1}))
@@ -239,7 +239,7 @@ def test_load_names_what_may_be_missing(houses: Path) -> None:
 def test_inspect_shows_what_was_found(houses: Path, run: Run) -> None:
     said = run("inspect", houses, "--examples", "0").out
 
-    told = TransformFile.from_json((houses / naming.TRANSFORM).read_bytes(), naming.TRANSFORM)
+    told = TransformFile.from_json((houses / file_names.TRANSFORM).read_bytes(), file_names.TRANSFORM)
     height = next(output for output in told.outputs if output.name == "height").constants
     city = next(output for output in told.outputs if output.name == "city").vocabulary
     assert city is not None
@@ -264,11 +264,11 @@ def test_yesterdays_constants_stay_and_drift_is_said(houses: Path, tmp_path: Pat
     assert result.status == 0
     new = tmp_path / "out" / "houses" / "1.0.0"
     before, after = graph_bytes(houses), graph_bytes(new)
-    assert {name for name in before if before[name] != after[name]} == {naming.TRANSFORM}
-    told = TransformFile.from_json(after[naming.TRANSFORM], naming.TRANSFORM)
+    assert {name for name in before if before[name] != after[name]} == {file_names.TRANSFORM}
+    told = TransformFile.from_json(after[file_names.TRANSFORM], file_names.TRANSFORM)
     height = next(output for output in told.outputs if output.name == "height")
     assert height.drift["shift"] == pytest.approx(2 / height.constants["std_dev"], rel=1e-4)
-    manifest = json.loads((new / naming.MANIFEST).read_bytes())
+    manifest = json.loads((new / file_names.MANIFEST).read_bytes())
     assert manifest["configuration"]["transform_graph"] == told.former == "houses 1.0.0"
     notices = " ".join(manifest["notices"])
     assert "the constants of transformed features are those of houses 1.0.0" in notices

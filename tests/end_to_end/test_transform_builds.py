@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from shardmill.metadata import naming
-from shardmill.metadata.transform_file import TransformedOutput, TransformFile
+from shardmill.data.example import decode_example
+from shardmill.metadata import file_names
+from shardmill.metadata.tfds_metadata import TransformedOutput, TransformFile
 from shardmill.reading.dataset import open_dataset
-from shardmill.records.example import decode_example
 from tests.support.command import Run
 from tests.support.houses import graph_bytes
 
@@ -36,7 +36,7 @@ def table(shift: float = 0, bad: int = 0, word: str = "w") -> str:
 
 
 def outputs(directory: Path) -> dict[str, TransformedOutput]:
-    told = TransformFile.from_json((directory / naming.TRANSFORM).read_bytes(), naming.TRANSFORM)
+    told = TransformFile.from_json((directory / file_names.TRANSFORM).read_bytes(), file_names.TRANSFORM)
     return {output.name: output for output in told.outputs}
 
 
@@ -59,7 +59,7 @@ def test_a_recipe_takes_constants_of_its_strata_and_keeps_them_the_next_night(tm
     assert (x["values"], x["mean"]) == (80, pytest.approx(sum(float(row["x"][0]) for row in train) / 80))
     assert dataset.manifest.rejects["records"] == 3
     before, after = graph_bytes(first), graph_bytes(second)
-    assert [name for name in before if before[name] != after[name]] == [naming.TRANSFORM]
+    assert [name for name in before if before[name] != after[name]] == [file_names.TRANSFORM]
     assert outputs(second)["x"].drift["shift"] == pytest.approx(100 / x["std_dev"], rel=0.1)
     assert any("standard deviations above" in notice for notice in open_dataset(second).manifest.notices)
 
@@ -81,8 +81,8 @@ def test_no_value_of_another_split_changes_what_is_found(tmp_path: Path, run: Ru
         found.append(tmp_path / "out" / f"n{number}" / "1.0.0")
 
     one, other = map(graph_bytes, found)
-    assert [name for name in one if one[name] != other[name]] == [naming.TRANSFORM]
-    mine, its = (json.loads(files[naming.TRANSFORM]) for files in (one, other))
+    assert [name for name in one if one[name] != other[name]] == [file_names.TRANSFORM]
+    mine, its = (json.loads(files[file_names.TRANSFORM]) for files in (one, other))
     for told in (mine, its):
         for output in told["outputs"]:
             output.get("vocabulary", {}).pop("unknown", None)  # which is of every split
@@ -97,8 +97,8 @@ def test_a_version_without_a_graph_in_the_place_of_one_leaves_no_folder_of_it(tm
     (tmp_path / "t.yaml").write_text("x: log1p\n")
     given = ("csv", "--input", tmp_path / "a.csv", "--output", tmp_path / "out", "--name", "n", "--quiet")
     assert run(*given, "--transform", tmp_path / "t.yaml").status == 0
-    assert (tmp_path / "out/n/1.0.0" / naming.TRANSFORM_GRAPH).is_dir()
+    assert (tmp_path / "out/n/1.0.0" / file_names.TRANSFORM_GRAPH).is_dir()
 
     assert run(*given, "--overwrite").status == 0
 
-    assert not (tmp_path / "out/n/1.0.0" / naming.TRANSFORM_GRAPH).exists()
+    assert not (tmp_path / "out/n/1.0.0" / file_names.TRANSFORM_GRAPH).exists()

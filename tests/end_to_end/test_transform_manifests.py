@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import shardmill
-from shardmill.metadata import naming
-from shardmill.metadata.transform_file import TransformFile
+from shardmill.data.example import decode_example
+from shardmill.metadata import file_names
+from shardmill.metadata.tfds_metadata import TransformFile
 from shardmill.pipelines import cli
 from shardmill.reading.dataset import open_dataset
-from shardmill.records.example import decode_example
 from tests.support.command import Run, image, write_files
 from tests.support.houses import graph_bytes, parsed, values_of
 
@@ -67,7 +67,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def told(directory: Path) -> dict[str, Any]:
-    file = TransformFile.from_json((directory / naming.TRANSFORM).read_bytes(), naming.TRANSFORM)
+    file = TransformFile.from_json((directory / file_names.TRANSFORM).read_bytes(), file_names.TRANSFORM)
     return {output.name: output for output in file.outputs}
 
 
@@ -88,7 +88,7 @@ def test_constants_are_of_the_training_rows_whose_images_are_good(made: Path) ->
 def test_tft_applies_the_graph_to_the_examples(made: Path) -> None:
     import tensorflow_transform as tft
 
-    layer = tft.TFTransformOutput(str(made / naming.TRANSFORM_GRAPH)).transform_features_layer()
+    layer = tft.TFTransformOutput(str(made / file_names.TRANSFORM_GRAPH)).transform_features_layer()
     raw = parsed(made, "test")
     found = layer(raw)
 
@@ -141,7 +141,7 @@ def test_no_value_of_another_split_changes_what_is_found(made: Path, tmp_path: P
     other = build(folder_of(tmp_path, of_test=1), "made")
 
     one, its = graph_bytes(made), graph_bytes(other)
-    assert [name for name in one if one[name] != its[name]] == [naming.TRANSFORM]
+    assert [name for name in one if one[name] != its[name]] == [file_names.TRANSFORM]
     assert told(other)["city"].vocabulary.unknown == {"test": (15, 15), "train": (44, 0)}
     ages = [row["age"][0] for row in map(decode_example, _records(other, "test")) if "age" in row]
     assert max(map(float, ages)) > 1000

@@ -112,7 +112,7 @@ def test_a_file_that_is_not_there(run: Run, tmp_path: Path) -> None:
 def test_an_installation_without_tft_says_what_to_install(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("shardmill.transforms.preprocessing.options.find_spec", lambda name: None)
+    monkeypatch.setattr("shardmill.transforms.values.options.find_spec", lambda name: None)
 
     status, said = refused(run, tmp_path, "age: z_score")
 

@@ -19,8 +19,8 @@ import pytest
 from PIL import Image
 
 import shardmill
+from shardmill.data.example import decode_example
 from shardmill.pipelines import cli
-from shardmill.records.example import decode_example
 from tests.support.command import REPOSITORY
 from tests.support.houses import serialized
 from tests.support.later import Later

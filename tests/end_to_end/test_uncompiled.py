@@ -28,7 +28,7 @@ CASES = (
 PROGRAM = """
 import json, sys
 sys.modules["shardmill._native"] = None  # whose import fails then
-from shardmill.records import spans
+from shardmill.data import spans
 from tests.support.golden_cases import digests
 assert not spans.COMPILED
 found = {case: digests(case) for case in sys.argv[1:]}

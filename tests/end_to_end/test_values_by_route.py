@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from shardmill.features.feature import Feature
+from shardmill.data.features import Feature
 from tests.support.command import Run, image, write_files
 from tests.support.table_results import Table, read_table
 

@@ -11,8 +11,7 @@ import pytest
 
 from shardmill.errors import CorruptDataError
 from shardmill.reading.dataset import open_dataset
-from shardmill.transforms.verification.metadata_files import dataset_faults
-from shardmill.transforms.verification.shards import verify_shard
+from shardmill.transforms.publishing.verification import find_dataset_faults, verify_shard
 from tests.support.command import Run, image_tree, write_files
 from tests.support.reading import make
 
@@ -45,7 +44,7 @@ def faults(directory: Path, changed: str = "") -> list[str]:
         dataset = open_dataset(str(directory))
     except CorruptDataError as error:
         return [str(error)]
-    found = dataset_faults(dataset)
+    found = find_dataset_faults(dataset)
     for split in dataset.manifest.splits:
         for shard in split.shards if not changed else [shard for shard in split.shards if shard.file == changed]:
             found += verify_shard(dataset, split.name, shard, decode=False)

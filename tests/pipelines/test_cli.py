@@ -13,7 +13,7 @@ def test_nobody_reads(words: str) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     try:
-        command = [sys.executable, "-m", "shardmill.pipelines", *words.split()]
+        command = [sys.executable, "-m", "shardmill", *words.split()]
         done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE)
     finally:
         os.close(writer)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import shardmill
 from shardmill.errors import CorruptDataError, JobError, UserError
-from shardmill.printable import printable
+from shardmill.text import to_printable
 from tests.support.command import Result, Run, image, write_files
 from tests.support.small_data_set import edit_manifest
 
@@ -29,16 +29,16 @@ SHOWN = "\\x1b]0;owned\\x07\\x1b[2J\\x9b31m\\u202e\\x7f\\r\\x08"
     ],
 )
 def test_what_is_shown(text: str, shown: str) -> None:
-    assert printable(text) == printable(printable(text)) == shown
+    assert to_printable(text) == to_printable(to_printable(text)) == shown
     for error in (UserError, JobError, CorruptDataError):
         assert str(error(text)) == shown
 
 
 @given(st.text(st.characters()))
 def test_no_text_is_more_than_a_line_or_a_command(text: str) -> None:
-    assert clean(printable(text))
-    assert "\n" not in printable(text)
-    printable(text).encode()
+    assert clean(to_printable(text))
+    assert "\n" not in to_printable(text)
+    to_printable(text).encode()
 
 
 def clean(printed: str) -> bool:
@@ -70,7 +70,9 @@ def test_a_table_of_evil_names_and_values(run: Run, tmp_path: Path) -> None:
     check_shown(run(*command, "--max_reject_fraction", "0"), 1, SHOWN)
     check_shown(run(*command, *limit), 0, "1 of 5 records rejected", f"column {f'n{EVIL}'!r}")
     directory = tmp_path / "out" / "n" / "1.0.0"
-    check_shown(run("inspect", directory), 0, "Example 2", f"n{SHOWN[:10]}", "v\\u001b]0;owned", f"b{printable(CLASS)}")
+    check_shown(
+        run("inspect", directory), 0, "Example 2", f"n{SHOWN[:10]}", "v\\u001b]0;owned", f"b{to_printable(CLASS)}"
+    )
     assert clean(str(shardmill.info(directory)))
     assert SHOWN in str(shardmill.info(directory))
 
@@ -84,6 +86,6 @@ def test_folders_with_evil_names(run: Run, tmp_path: Path) -> None:
     files = {f"{label}{CLASS}/{n}.jpg": image(n) for label in "ab" for n in range(2)}
     source = write_files(tmp_path / "in", {**files, f"a{CLASS}/bad{EVIL}.jpg": b""})
     command = ("images", "--input", source, "--output", tmp_path / "out", "--name", "n", "--max_reject_fraction", "0.5")
-    check_shown(run(*command, "--dry_run"), 0, f"  0 a{printable(CLASS)[:20]}")
-    check_shown(run(*command), 0, f"Classes of 'label': 2: a{printable(CLASS)[:20]}")
+    check_shown(run(*command, "--dry_run"), 0, f"  0 a{to_printable(CLASS)[:20]}")
+    check_shown(run(*command), 0, f"Classes of 'label': 2: a{to_printable(CLASS)[:20]}")
     check_shown(run("images", "--input", tmp_path / EVIL, "--output", tmp_path, "--name", "n"), 2, SHOWN)

@@ -9,12 +9,11 @@ import fastavro
 import numpy as np
 import pyarrow as pa
 
-from shardmill.metadata.rejects import Reject
+from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.arrow import arrow_type
-from shardmill.transforms.columns.inferred import Inferred, ValuesOf
-from shardmill.transforms.columns.types import ColumnType
-from shardmill.transforms.formats.avro.format import AvroFormat
-from shardmill.transforms.formats.base import BlockRef, FileRef
+from shardmill.transforms.columns.types import ColumnType, Inferred, ValuesOf
+from shardmill.transforms.formats.avro import AvroFormat
+from shardmill.transforms.formats.format import BlockRef, FileRef
 
 Row = dict[str, Any]
 SYNC = bytes(range(16))

@@ -28,7 +28,7 @@ from google.cloud import storage as google_storage
 from PIL import Image
 
 from shardmill.pipelines import cli
-from shardmill.transforms.stores.clients import reaching
+from shardmill.transforms.stores.clients import using_options
 from tests.support.command import REPOSITORY, write_files
 
 SERVER = REPOSITORY / "tests/support/object_store_server.py"
@@ -287,7 +287,7 @@ def a_bucket(kind: str, folder: Path) -> Iterator[Bucket]:
         os.environ.update(environment)
         name = f"bucket-{random.SystemRandom().getrandbits(64):x}"
         made: Bucket = GoogleBucket(name, endpoint, environment) if kind == "gs" else S3Bucket(name, endpoint)
-        with reaching(PipelineOptions(made.flags)):
+        with using_options(PipelineOptions(made.flags)):
             yield made
 
 

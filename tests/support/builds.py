@@ -7,18 +7,17 @@ from pathlib import Path
 
 import google_crc32c
 
-from shardmill.codecs.registry import PLAIN
-from shardmill.features.feature import Feature
-from shardmill.metadata import naming
-from shardmill.metadata.naming import ShardName
-from shardmill.metadata.rejects import Reject
+from shardmill.data.codecs import PLAIN_CODEC
+from shardmill.data.features import Feature
+from shardmill.metadata import file_names
+from shardmill.metadata.file_names import ShardName
+from shardmill.metadata.manifest import Reject
 from shardmill.transforms.publishing import lease
-from shardmill.transforms.publishing.describe import Build, PublishOptions
-from shardmill.transforms.sharding.balance import ShardCount
-from shardmill.transforms.sharding.divisions import Division, Divisions
-from shardmill.transforms.sharding.key_histogram import to_cuts
+from shardmill.transforms.publishing.description import Build, PublishOptions
+from shardmill.transforms.shards.balance import ShardCount
+from shardmill.transforms.shards.divisions import Division, Divisions, to_cuts
+from shardmill.transforms.shards.sources import ShardInfo
 from shardmill.transforms.statistics.files import ImageStats, merge_by_split
-from shardmill.transforms.writing.shard_info import ShardInfo
 from tests.support.rejects import rejects_of
 
 FEATURES = (Feature("image", "bytes", "image"), Feature("label", "int64", "class_label", class_names=("ant", "bee")))
@@ -28,18 +27,20 @@ REJECT = Reject("bad.jpg", None, "write", "the file is empty")
 
 def options(output: Path, **changes: object) -> PublishOptions:
     counts = {"": ShardCount(4), "test": ShardCount(2)}
-    made = PublishOptions(str(output), "flowers", "1.0.0", PLAIN, 0.1, counts, "photos/", {}, {}, "1", overwrite=True)
+    made = PublishOptions(
+        str(output), "flowers", "1.0.0", PLAIN_CODEC, 0.1, counts, "photos/", {}, {}, "1", overwrite=True
+    )
     return replace(made, **changes)  # type: ignore[arg-type]
 
 
 def own(directory: Path, job: str) -> None:
     """Give a job the lease; its launcher has ended, so any other may take it."""
-    lease.take(str(directory), naming.temporary_folder("flowers", job), job).leave()
+    lease.take_lease(str(directory), file_names.temporary_folder("flowers", job), job).leave()
 
 
 def build(directory: Path, attempt: str = "1", rejects: int = 0, counts: Mapping[str, int] = SHARDS) -> Build:
     """A build whose shards of ten examples lie in a temporary directory of `directory`."""
-    temporary = directory / naming.temporary_folder("flowers", attempt)
+    temporary = directory / file_names.temporary_folder("flowers", attempt)
     own(directory, attempt)
     temporary.mkdir(exist_ok=True)
     divisions: Divisions = {
@@ -63,5 +64,5 @@ def build(directory: Path, attempt: str = "1", rejects: int = 0, counts: Mapping
 
 
 def contents(directory: Path) -> dict[str, bytes]:
-    files = [path for path in directory.rglob("*") if path.is_file() and path.name != naming.LOCK]
+    files = [path for path in directory.rglob("*") if path.is_file() and path.name != file_names.LOCK]
     return {str(path.relative_to(directory)): path.read_bytes() for path in files}

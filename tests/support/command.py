@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 
 from PIL import Image
 
+from shardmill.data.example import FeatureValue, decode_example
 from shardmill.pipelines import cli
 from shardmill.reading.dataset import Dataset, open_dataset
-from shardmill.records.example import FeatureValue, decode_example
 from tests.support.quick_beam import quicken_beam
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -39,7 +39,7 @@ class Result(NamedTuple):
 
 def run_program(*arguments: object) -> Result:
     """The command as a shell would start it."""
-    program = [sys.executable, "-m", "shardmill.pipelines", *map(str, arguments)]
+    program = [sys.executable, "-m", "shardmill", *map(str, arguments)]
     done = subprocess.run(program, cwd=REPOSITORY, capture_output=True, text=True, timeout=300)
     return Result(done.returncode, done.stdout, done.stderr)
 
@@ -49,13 +49,10 @@ def run_program(*arguments: object) -> Result:
 _forks = multiprocessing.get_context("forkserver")
 _PRELOADED = (
     "commands.convert",
-    "commands.dry_run",
-    "graphs.jobs",
-    "recipes.write",
-    "running.launch",
-    "running.memory",
-    "running.recorded",
-    "reports.builds",
+    "jobs.job",
+    "jobs.launch",
+    "jobs.runner",
+    "nightly.recipe",
     "reports.summary",
 )
 _preloaded = [__name__, *(f"shardmill.pipelines.{module}" for module in _PRELOADED)]

@@ -5,11 +5,10 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
-from shardmill.metadata.rejects import Reject
-from shardmill.transforms.columns.inferred import Inferred, ValuesOf
-from shardmill.transforms.columns.types import ColumnType, Spelled
-from shardmill.transforms.formats.base import BlockRef, FileRef
-from shardmill.transforms.formats.csv.format import CsvFormat
+from shardmill.metadata.manifest import Reject
+from shardmill.transforms.columns.types import ColumnType, Inferred, ScalarType, ValuesOf
+from shardmill.transforms.formats.csv import CsvFormat
+from shardmill.transforms.formats.format import BlockRef, FileRef
 
 CSV = CsvFormat()
 SIZES = [1, 7, 30, 1 << 20]
@@ -22,7 +21,7 @@ def write(folder: Path, data: str | bytes, name: str = "a.csv") -> FileRef:
     return FileRef(name, str(folder / name), len(content))
 
 
-def types(**dtypes: Spelled) -> dict[str, ColumnType]:
+def types(**dtypes: ScalarType) -> dict[str, ColumnType]:
     return {name: ColumnType(dtype, None, 1) for name, dtype in dtypes.items()}
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from shardmill.transforms.stores import local, locks, storage
+from shardmill.transforms.stores import local, storage
+from shardmill.transforms.stores import storage as locks
 
 _CHANGES = frozenset(["open", "write", "fsync", "close", "replace", "link", "remove", "rmdir", "makedirs"])
 _LOOKS = frozenset(["read", "walk", "scandir", "lstat", "stat", "fstat"])

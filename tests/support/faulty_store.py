@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from shardmill.transforms.stores.s3_retries import VARIABLES
+from shardmill.transforms.stores.patience import VARIABLES
 
 _PASSED = ("connection", "transfer-encoding", "content-length", "server", "date")
 FAULTS = ("429", "500", "503", "reset", "short")

@@ -1,18 +1,18 @@
 """TFRecords of known length, to damage."""
 
-from shardmill.records import example, tfrecord
+from shardmill.data import example, tfrecord
 
 
 def framed(payload: bytes) -> bytes:
     """A record as it stands in a TFRecord file."""
-    return tfrecord.header(len(payload)) + payload + tfrecord.footer([payload])
+    return tfrecord.record_header(len(payload)) + payload + tfrecord.record_footer([payload])
 
 
 def record(number: int) -> bytes:
     """A framed Example, each as long as another."""
     entries = (
-        example.entry("id", example.int64_feature([number])),
-        example.entry("t", example.bytes_feature([b"%05d" % number])),
+        example.encode_entry("id", example.encode_int64_feature([number])),
+        example.encode_entry("t", example.encode_bytes_feature([b"%05d" % number])),
     )
     return framed(b"".join((example.example_header(sum(map(len, entries))), *entries)))
 

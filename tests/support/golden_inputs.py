@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from shardmill.records.example import encode_example
-from shardmill.records.tfrecord import frame
+from shardmill.data.example import encode_example
+from shardmill.data.tfrecord import frame_record
 from tests.support.tokenizer_files import byte_level_json, texts, tokenizer_json
 
 _TRANSFORM = """\
@@ -105,7 +105,7 @@ def write_inputs(folder: Path) -> None:
         for number in range(part * 20, part * 20 + 20):
             example: dict[str, Any] = {"id": [number], "group": [number % 3], "x": [number / 4, 1.0]}
             records.append(encode_example(example | ({"s": [b"%d" % number]} if number % 2 else {})))
-        _write(folder / f"records/old-{part:05}-of-00002.tfrecord", b"".join(map(frame, records)))
+        _write(folder / f"records/old-{part:05}-of-00002.tfrecord", b"".join(map(frame_record, records)))
 
 
 def _write_tars(folder: Path) -> None:

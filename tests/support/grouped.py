@@ -3,8 +3,8 @@
 from fractions import Fraction
 from typing import Any
 
-from shardmill.transforms.options.labels import LabelOptions
-from shardmill.transforms.options.splits import SplitOptions
+from shardmill.transforms.options.image_options import LabelOptions
+from shardmill.transforms.options.job_options import SplitOptions
 
 _OF_SPLITS = ("splits", "group_by", "stratify_by", "seed", "split_seed", "no_shuffle")
 _OF_LABELS = ("labels", "on_new_label")

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from shardmill.metadata import naming
+from shardmill.data.example import decode_example
+from shardmill.metadata import file_names
 from shardmill.pipelines import cli
 from shardmill.reading.dataset import open_dataset
-from shardmill.records.example import decode_example
 
 TRANSFORM = """\
 age: [{fill: 30}, z_score]
@@ -84,7 +84,7 @@ def parsed(directory: Path, split: str) -> dict[str, Any]:
     import tensorflow as tf
     import tensorflow_transform as tft
 
-    spec = tft.TFTransformOutput(str(directory / naming.TRANSFORM_GRAPH)).raw_feature_spec()
+    spec = tft.TFTransformOutput(str(directory / file_names.TRANSFORM_GRAPH)).raw_feature_spec()
     parsed: dict[str, Any] = tf.io.parse_example(serialized(directory, split), spec)
     return parsed
 
@@ -93,7 +93,7 @@ def graph_bytes(directory: Path) -> dict[str, bytes]:
     return {
         path.relative_to(directory).as_posix(): path.read_bytes()
         for path in sorted(directory.rglob("*"))
-        if path.is_file() and naming.is_transform_file(path.relative_to(directory).as_posix())
+        if path.is_file() and file_names.is_transform_file(path.relative_to(directory).as_posix())
     }
 
 

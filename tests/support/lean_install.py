@@ -30,7 +30,7 @@ def main() -> None:
     shardmill, demo = str(Path(sys.argv[1]).absolute()), sys.argv[2]
     python = str(Path(shardmill).with_name("python"))
     heavy = (
-        "import sys, shardmill.pipelines.graphs.records, shardmill.pipelines.graphs.files; "
+        "import sys, shardmill.pipelines.jobs.record_graphs, shardmill.pipelines.jobs.file_graphs; "
         "print([m for m in ('tensorflow', 'pandas', 'boto3') if m in sys.modules])"
     )
     assert run(demo, python, "-c", heavy).stdout == "[]\n"

@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from shardmill.transforms.files.images.codec import check_decodes
-from shardmill.transforms.files.images.errors import ImageError
-from shardmill.transforms.files.images.header import check_structure, read_header
+from shardmill.transforms.files.image_codec import check_decodes
+from shardmill.transforms.files.image_geometry import ImageError
+from shardmill.transforms.files.image_headers import check_structure, read_header
 
 _WIDTH, _HEIGHT = 19, 13
 _DIED = "died"

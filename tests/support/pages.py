@@ -10,10 +10,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from shardmill.pipelines.commands.convert import parser_of
-from shardmill.pipelines.flags.beam import beam_parser
-from shardmill.pipelines.kinds.kind import Kind
-from shardmill.pipelines.kinds.registry import KINDS
+from shardmill.pipelines.commands.convert import convert_parser
+from shardmill.pipelines.config.beam_flags import beam_parser
+from shardmill.pipelines.jobs.kind import Kind
+from shardmill.pipelines.jobs.registry import KINDS
 from tests.support.command import REPOSITORY, Run
 
 README = REPOSITORY / "README.md"
@@ -57,7 +57,7 @@ def parse_command(words: list[str]) -> tuple[Kind, dict[str, Any], Any]:
     """Return the kind of a command, its own flags, and the options of Beam; fail if a flag is unknown."""
     assert words[0] == "shardmill"
     kind = KINDS[words[1]]
-    own, rest = parser_of(kind).parse_known_args(words[2:])
+    own, rest = convert_parser(kind).parse_known_args(words[2:])
     known, unknown = beam_parser().parse_known_args(rest)
     assert unknown == []
     return kind, vars(own), known

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from shardmill.metadata.naming import LATEST
+from shardmill.metadata.file_names import LATEST
 from shardmill.reading.dataset import Dataset, open_dataset
 from shardmill.transforms.stores import storage
 from tests.support.buckets import a_bucket
@@ -126,7 +126,7 @@ def race(
 def _meet(environment: dict[str, str], own: Path, go: Path) -> None:
     """Let this process come as far as taking the lease, and wait there."""
     os.environ.update(environment)
-    convert = importlib.import_module("shardmill.pipelines.running.convert")
+    convert = importlib.import_module("shardmill.pipelines.jobs.job")
     then, parent = getattr(convert, _TAKE), multiprocessing.parent_process()
 
     def take(config: Any, **more: Any) -> Any:

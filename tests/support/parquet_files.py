@@ -8,10 +8,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from shardmill.transforms.columns.arrow import arrow_type
-from shardmill.transforms.columns.inferred import Inferred, ValuesOf
-from shardmill.transforms.columns.types import ColumnType
-from shardmill.transforms.formats.base import BlockRef, FileRef
-from shardmill.transforms.formats.parquet.format import ParquetFormat
+from shardmill.transforms.columns.types import ColumnType, Inferred, ValuesOf
+from shardmill.transforms.formats.format import BlockRef, FileRef
+from shardmill.transforms.formats.parquet import ParquetFormat
 
 Types = dict[str, ColumnType]
 

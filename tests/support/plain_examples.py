@@ -1,13 +1,13 @@
-"""Batches as records by `shardmill.records.example`, a value at a time, which the encoder of batches is held to."""
+"""Batches as records by `shardmill.data.example`, a value at a time, which the encoder of batches is held to."""
 
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from shardmill.records import example
-from shardmill.transforms.examples.encode import encode_examples, encode_framed, example_sizes
-from shardmill.transforms.examples.framing import frame
+from shardmill.data import example
+from shardmill.transforms.columns.example_bytes import frame
+from shardmill.transforms.columns.example_encoding import encode_examples, encode_framed, example_sizes
 
 
 def row_values(array: pa.Array, row: int) -> list[Any] | np.ndarray | None:
@@ -23,7 +23,7 @@ def row_values(array: pa.Array, row: int) -> list[Any] | np.ndarray | None:
 
 
 def encode_row(batch: pa.RecordBatch, row: int) -> bytes:
-    """The record by `shardmill.records.example`, a value at a time."""
+    """The record by `shardmill.data.example`, a value at a time."""
     entries = []
     for field, array in zip(batch.schema, batch.columns):
         values = row_values(array, row)
@@ -31,10 +31,12 @@ def encode_row(batch: pa.RecordBatch, row: int) -> bytes:
             continue
         leaf = getattr(field.type, "value_type", field.type)
         if leaf == pa.int64():
-            feature = example.int64_feature(int(value) for value in values)
+            feature = example.encode_int64_feature(int(value) for value in values)
         else:
-            feature = example.float_feature(values) if leaf == pa.float32() else example.bytes_feature(values)
-        entries.append(example.entry(field.name, feature))
+            feature = (
+                example.encode_float_feature(values) if leaf == pa.float32() else example.encode_bytes_feature(values)
+            )
+        entries.append(example.encode_entry(field.name, feature))
     joined = b"".join(entries)
     return example.example_header(len(joined)) + joined
 

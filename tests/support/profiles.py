@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from shardmill.checks.profile import Profile
-from shardmill.features.feature import DType, Feature
+from shardmill.data.features import DType, Feature
 from shardmill.metadata.manifest import Manifest, ShardEntry, SplitEntry
-from shardmill.statistics.duplicates import Duplicates
-from shardmill.statistics.stats_file import SplitSummary, StatsFile
+from shardmill.quality.duplicates import Duplicates
+from shardmill.quality.profile import Profile
+from shardmill.quality.stats_file import SplitSummary, StatsFile
 from shardmill.transforms.statistics.tables import TableStats
 
 Columns = Mapping[str, Any]

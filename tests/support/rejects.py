@@ -3,15 +3,14 @@
 import json
 from collections.abc import Iterable
 
-from shardmill.metadata.rejects import Reject
-from shardmill.transforms.rejects.gathered import Rejects, gather
-from shardmill.transforms.rejects.part import RejectsPart, parts_of
+from shardmill.metadata.manifest import Reject
+from shardmill.transforms.workers.rejects import Rejects, RejectsPart, gather_rejects, make_parts
 
 
 def rejects_of(*rejects: Reject) -> Rejects:
     """All of them, found by workers of their own."""
-    parts = [part for reject in rejects for part in parts_of([reject], None)]
-    return gather(parts, len(rejects), 0)[0]
+    parts = [part for reject in rejects for part in make_parts([reject], None)]
+    return gather_rejects(parts, len(rejects), 0)[0]
 
 
 def rejects_in(parts: Iterable[RejectsPart]) -> list[Reject]:

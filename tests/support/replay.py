@@ -7,7 +7,7 @@ import apache_beam as beam
 from apache_beam.transforms import core
 from apache_beam.transforms.window import WindowedValue
 
-from shardmill.transforms.workers.windowed import windowed
+from shardmill.transforms.workers.elements import in_global_window
 
 
 class ReplayedFn(beam.DoFn):
@@ -43,7 +43,7 @@ class ReplayedFn(beam.DoFn):
         for arguments, named in self._elements:
             out += self._inner.process(*arguments, **named) or ()
         out += self._inner.finish_bundle() or ()
-        return [item if _is_windowed(item) else windowed(item) for item in out]
+        return [item if _is_windowed(item) else in_global_window(item) for item in out]
 
 
 def _is_windowed(item: Any) -> bool:

@@ -7,11 +7,11 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from shardmill.pipelines.rebuilding.retain import retain
-from shardmill.pipelines.recipes.sections import RetainOptions
+from shardmill.pipelines.nightly.recipe import RetainOptions
+from shardmill.pipelines.nightly.versions import retain
 from shardmill.transforms.publishing import lease
-from shardmill.transforms.publishing.owner import Owner
-from shardmill.transforms.publishing.whole import why_not_whole
+from shardmill.transforms.publishing.catalog import find_damage
+from shardmill.transforms.publishing.lease import Owner
 from shardmill.transforms.stores import storage
 from tests.support.buckets import Bucket
 from tests.support.command import tree_bytes
@@ -86,9 +86,9 @@ def check_retained(place: Bucket, case: Case) -> None:
         place.older(f"n/1.0.{index}/", (_VERSIONS - 1 - index) * 10 * DAY)
     parent = f"{place.url}/n"
     storage.delete([f"{parent}/{case.gone}"] if case.gone else [])
-    held = lease.take(f"{parent}/{case.built}", "beam-temp-n-0123", "0123") if case.built else None
+    held = lease.take_lease(f"{parent}/{case.built}", "beam-temp-n-0123", "0123") if case.built else None
     if case.left is not None:
-        owner = Owner.this_process("0123", lease.DETACHED_SECONDS, detached=True)
+        owner = Owner.this_process("0123", lease.DETACHED_LEASE_SECONDS, detached=True)
         place.put("n/1.0.5/LOCK", replace(owner, boot="another", host="web7").to_json().encode())
         place.put("n/1.0.5/beam-temp-n-0123/runs/1", b"x")
         place.older("n/1.0.5/LOCK", 2 * DAY)
@@ -106,4 +106,4 @@ def check_retained(place: Bucket, case: Case) -> None:
     versions = [f"n/1.0.{index}/" for index in range(_VERSIONS) if index not in case.kept]
     versions += ["n/1.0.5/"] if case.left == _SILENT else []
     assert sorted(place.names("n/")) == sorted(name for name in before if not name.startswith(tuple(versions)))
-    assert [why_not_whole(f"{parent}/1.0.{index}") for index in case.kept] == [""] * len(case.kept)
+    assert [find_damage(f"{parent}/1.0.{index}") for index in case.kept] == [""] * len(case.kept)

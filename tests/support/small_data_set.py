@@ -8,14 +8,12 @@ from typing import Any
 import google_crc32c
 import numpy as np
 
-from shardmill.features.feature import Feature, Features
-from shardmill.features.roles import assumed
-from shardmill.metadata.manifest import Manifest, ShardEntry, SplitEntry
+from shardmill.data.example import encode_example
+from shardmill.data.features import Feature, Features, infer_roles
+from shardmill.data.tfrecord import frame_record
+from shardmill.metadata.manifest import Manifest, ShardEntry, SplitEntry, success_text
 from shardmill.metadata.schema import to_pbtxt
-from shardmill.metadata.seal import seal
 from shardmill.metadata.tfds_metadata import SplitInfo, supervised_keys, to_dataset_info_json, to_features_json
-from shardmill.records.example import encode_example
-from shardmill.records.tfrecord import frame
 
 Example = Mapping[str, Any]
 
@@ -51,14 +49,14 @@ def write_data_set(
     entries = []
     for index, part in enumerate(np.array_split(np.arange(len(examples)), shards)):
         name = f"n-train.tfrecord-{index:05}-of-{shards:05}"
-        data = b"".join(frame(encode(features, examples[number])) for number in part)
+        data = b"".join(frame_record(encode(features, examples[number])) for number in part)
         (directory / name).write_bytes(data)
         entries.append(ShardEntry(name, len(part), len(data), f"{google_crc32c.value(data):08x}"))
     split = SplitEntry("train", tuple(entries))
     lengths = SplitInfo("train", tuple(entry.examples for entry in entries), split.size_bytes)
     keys = supervised_keys(features)
     manifest = Manifest(
-        "n", "1.0.0", "", assumed(features, configuration or {}), (split,), configuration=configuration or {}
+        "n", "1.0.0", "", infer_roles(features, configuration or {}), (split,), configuration=configuration or {}
     )
     (directory / "manifest.json").write_text(manifest.to_json())
     (directory / "features.json").write_text(to_features_json(features))
@@ -74,4 +72,4 @@ def edit_manifest(directory: Path, edit: Callable[[Any], object]) -> None:
     content = json.loads(path.read_text())
     edit(content)
     path.write_text(json.dumps(content))
-    (directory / "_SUCCESS").write_text(seal(path.read_bytes()))
+    (directory / "_SUCCESS").write_text(success_text(path.read_bytes()))

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from shardmill.statistics.feature_summary import FeatureSummary
+from shardmill.quality.stats_file import FeatureSummary
 
 
 def as_json(features: Mapping[str, FeatureSummary]) -> dict[str, Any]:

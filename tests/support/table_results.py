@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from shardmill.data.example import decode_example
 from shardmill.pipelines import cli
 from shardmill.reading.dataset import Dataset, open_dataset
-from shardmill.records.example import decode_example
 from tests.support.command import tree_bytes
 
 Row = dict[str, Any]

@@ -5,10 +5,10 @@ import tarfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from shardmill.metadata.rejects import Reject
+from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.types import ColumnType
-from shardmill.transforms.formats.base import BlockRef, FileRef, Rows
-from shardmill.transforms.formats.tar.format import TarFormat
+from shardmill.transforms.formats.format import BlockRef, FileRef, Rows
+from shardmill.transforms.formats.tar import TarFormat
 
 Member = tuple[str, bytes]
 

@@ -10,20 +10,17 @@ from typing import Any
 import numpy as np
 from apache_beam.coders import registry
 
-from shardmill.metadata.naming import ShardName
+from shardmill.metadata.file_names import ShardName
 from shardmill.pipelines.config.records import RecordsConfig
-from shardmill.pipelines.kinds.registry import KINDS
-from shardmill.pipelines.reports.figures import human_size
-from shardmill.pipelines.reports.work import Work
-from shardmill.transforms.records.fetch import REQUESTS_AT_ONCE
-from shardmill.transforms.records.self_contained import ENTRY
-from shardmill.transforms.sharding import balance
-from shardmill.transforms.sharding.cut_bins import locate
-from shardmill.transforms.sharding.cuts import MOST_KEYS
-from shardmill.transforms.sharding.divisions import divide
-from shardmill.transforms.sharding.key_histogram import BIN_BITS, Histogram
-from shardmill.transforms.sharding.shards import shard_count
-from shardmill.transforms.writing.shard_info import ShardInfo
+from shardmill.pipelines.jobs.registry import KINDS
+from shardmill.pipelines.reports.summary import JobWork, human_size
+from shardmill.transforms.records.merging import MAX_REQUESTS
+from shardmill.transforms.records.run_file import ENTRY
+from shardmill.transforms.shards import balance
+from shardmill.transforms.shards.balance import shard_count
+from shardmill.transforms.shards.cuts import MOST_KEYS
+from shardmill.transforms.shards.divisions import BIN_BITS, Histogram, divide, locate
+from shardmill.transforms.shards.sources import ShardInfo
 
 TOTAL, RECORDS, WORKERS, CORES = 1 << 40, 10**10, 100, 4
 LOOKS = 2  # at each block: for the types of columns, and to encode it
@@ -47,7 +44,7 @@ def rows_of(growth: Fraction) -> Iterator[tuple[str, str]]:
     runs = -(-TOTAL // run_bytes)
     blocks = -(-TOTAL // config.block_size)
     shards = shard_count(config.shard_counts, "train", RECORDS, size)
-    work = Work(runs, shards, 1 + blocks * LOOKS, runs, is_remote=(True, True))
+    work = JobWork(runs, shards, 1 + blocks * LOOKS, runs, is_remote=(True, True))
     yield "runs of input", f"{runs:,} of {human_size(run_bytes)}"
     yield "shards", f"{shards:,}"
     yield "slices", f"{work.slices:,} of {human_size(size // work.slices)}"
@@ -65,10 +62,10 @@ def rows_of(growth: Fraction) -> Iterator[tuple[str, str]]:
     for name, held in sides.items():
         yield f"side input: {name}", human_size(held)
     cpu = TOTAL / CSV_A_CORE / (WORKERS * CORES)
-    waiting = work.requests / WORKERS / REQUESTS_AT_ONCE * LATENCY
+    waiting = work.requests / WORKERS / MAX_REQUESTS * LATENCY
     moving = (read + written) / WORKERS / NETWORK
     yield "seconds of cores", f"{cpu:.0f}"
-    yield f"seconds of waiting, {REQUESTS_AT_ONCE} requests at once", f"{waiting:.0f}"
+    yield f"seconds of waiting, {MAX_REQUESTS} requests at once", f"{waiting:.0f}"
     yield "seconds of the network", f"{moving:.0f}"
     yield "seconds, if none goes on beside another", f"{cpu + waiting + moving:.0f}"
 

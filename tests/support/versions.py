@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from shardmill.features.feature import Feature
+from shardmill.data.features import Feature
 from tests.support.small_data_set import edit_manifest, write_data_set
 
 FEATURES = (Feature("x", "int64", "tensor", (), True),)

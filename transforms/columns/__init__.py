@@ -1,1 +1,1 @@
-"""Types of columns: inferred, merged, converted."""
+"""Read, convert and infer typed Arrow columns, and encode them as tf.train.Example records."""

@@ -1,29 +1,60 @@
-"""Typed columns of rows as Arrow arrays: what `transforms.formats.base.Rows` holds, for every format alike."""
+"""Arrow arrays: buffers, nested lists, fill values, separated texts and distinct values."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from shardmill.records import spans
-from shardmill.transforms.columns.inferred import MAX_VALUES
-from shardmill.transforms.columns.separated import parts_of
-from shardmill.transforms.columns.types import ColumnType
+from shardmill.data import spans
+from shardmill.data.features import DType
+from shardmill.transforms.columns.types import MAX_VALUES, ColumnError, ColumnType, ScalarType, shape_and_values
+
+
+@dataclass(frozen=True, slots=True)
+class Separated:
+    """A column of texts that are split into lists."""
+
+    separator: str  # text between two values
+    dtype: DType  # type of the values; bytes for class names
+
+
+_LISTS = pa.large_list(pa.large_binary())
+
+
+def split_text(text: str, separator: str) -> list[str]:
+    """Split a text at the separator, strip spaces and leave out empty parts."""
+    return [part for part in map(str.strip, text.split(separator)) if part]
+
+
+def split_texts(texts: pa.LargeBinaryArray, separator: str) -> pa.LargeListArray:
+    """Split each text into a list of its values, in order; a missing text becomes an empty list."""
+    encoded = texts.dictionary_encode()
+    found = [
+        [part.encode(errors="surrogateescape") for part in split_text(text.decode(errors="surrogateescape"), separator)]
+        for text in encoded.dictionary.to_pylist()
+    ]
+    lists = pa.array([*found, []], _LISTS)
+    return lists.take(pc.fill_null(encoded.indices, pa.scalar(len(found), encoded.indices.type)))
+
 
 _KINDS = {"bool": pa.int64(), "int64": pa.int64(), "float32": pa.float32(), "bytes": pa.large_binary()}
 
 
 def arrow_type(column: ColumnType) -> pa.DataType:
-    """The type of an array that holds a column of this type; booleans are 0 and 1."""
+    """Return the Arrow type that stores a column of this type; booleans are stored as 0 and 1."""
     kind = _KINDS[column.dtype]
     return kind if column.length is None else pa.large_list(kind)
 
 
 def missing_values(column: ColumnType, rows: int) -> pa.Array:
-    """A column without any value; a list of variable length is empty instead."""
+    """Return a column of nulls; for lists of variable length, of empty lists."""
     if not column.is_variable:
         return pa.nulls(rows, arrow_type(column))
     return pa.LargeListArray.from_arrays(
@@ -32,7 +63,7 @@ def missing_values(column: ColumnType, rows: int) -> pa.Array:
 
 
 def to_batch(arrays: Mapping[str, pa.Array], rows: int) -> pa.RecordBatch:
-    """A batch of columns by name, of `rows` rows even if there are no columns."""
+    """Return a record batch of these columns, with `rows` rows even if there are no columns."""
     if not arrays:
         return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))
     return pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
@@ -44,7 +75,7 @@ def slices(
     stops: npt.NDArray[np.int64],
     kept: npt.NDArray[np.bool_] | None = None,
 ) -> pa.LargeBinaryArray:
-    """data[start:stop] for each of the ranges, or those that are `kept`."""
+    """Return data[start:stop] for each range, or only for the ranges flagged in `kept`."""
     if kept is not None:
         starts, stops = starts[kept], stops[kept]
     copied, offsets = spans.gather(data, starts, stops - starts)
@@ -52,26 +83,27 @@ def slices(
 
 
 def distinct_texts(values: pa.Array, separator: str = "") -> frozenset[str] | None:
-    """The distinct of int64, float32 or binary `values` as text, nulls apart, or of what a `separator` splits them
-    into; None if there are more than MAX_VALUES."""
+    """Return the distinct int64, float32 or binary values as texts, without nulls; None if more than MAX_VALUES.
+
+    With a `separator`, return the distinct parts into which it splits the texts.
+    """
     unique = pc.unique(values).drop_null()
     if len(unique) > MAX_VALUES and not separator:
         return None
     texts = map(as_text, unique.to_pylist())
-    found = frozenset(part for text in texts for part in parts_of(text, separator)) if separator else frozenset(texts)
+    found = frozenset(part for text in texts for part in split_text(text, separator)) if separator else frozenset(texts)
     return None if len(found) > MAX_VALUES else found
 
 
 def as_text(value: object) -> str:
-    """A value as it is called: bytes that are not UTF-8 are escaped, and numbers spelled as in JSON."""
+    """Return a value as text: numbers as in JSON, bytes decoded as UTF-8 with invalid bytes escaped."""
     if isinstance(value, bytes):
         return value.decode(errors="backslashreplace")
     return value if isinstance(value, str) else json.dumps(value)
 
 
 def parse_fill(text: str) -> int | float | str:
-    """The value that stands for a missing one, from its text: JSON of a number, a boolean or a string, or else the text
-    itself."""
+    """Parse a fill value: JSON of a number, boolean or string; any other text is returned as it is."""
     try:
         value = json.loads(text, parse_constant=_refuse)
     except ValueError:
@@ -83,3 +115,168 @@ def parse_fill(text: str) -> int | float | str:
 
 def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is no JSON")
+
+
+Flags = npt.NDArray[np.bool_]
+_IS_LIST = (
+    pa.types.is_list,
+    pa.types.is_large_list,
+    pa.types.is_fixed_size_list,
+    pa.types.is_list_view,
+    pa.types.is_large_list_view,
+)
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Return True if an Arrow type is any kind of list."""
+    return any(test(kind) for test in _IS_LIST)
+
+
+def storage_type_of(kind: pa.DataType) -> pa.DataType:
+    """Return the value type of a dictionary and the storage type of an extension; other types are returned
+    unchanged.
+    """
+    while pa.types.is_dictionary(kind) or isinstance(kind, pa.BaseExtensionType):
+        kind = kind.value_type if pa.types.is_dictionary(kind) else kind.storage_type
+    return kind
+
+
+def decode_array(array: pa.Array) -> pa.Array:
+    """Return the array with dictionaries decoded, extensions replaced by their storage and string views cast to
+    large_binary.
+    """
+    while pa.types.is_dictionary(array.type) or isinstance(array.type, pa.BaseExtensionType):
+        array = array.dictionary_decode() if pa.types.is_dictionary(array.type) else array.storage
+    is_view = pa.types.is_string_view(array.type) or pa.types.is_binary_view(array.type)
+    return array.cast(pa.large_binary()) if is_view else array  # few functions take views
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FlatColumn:
+    """A column flattened to the items of its innermost lists."""
+
+    items: pa.Array  # values of the innermost lists, or of a column without lists
+    rows: npt.NDArray[np.int64]  # row of each item
+    lengths: npt.NDArray[np.int64]  # per row, length of the outer list; without lists, 1 or 0
+    misfits: Flags  # rows whose inner lists have another shape than expected
+
+
+def flatten(array: pa.Array, inner: tuple[int, ...]) -> FlatColumn:
+    """Flatten `array`, and flag the rows whose items do not have the shape `inner`."""
+    misfits = np.zeros(len(array), bool)
+    if is_list(array.type):
+        lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy().astype(np.int64)
+        items = decode_array(array.flatten())
+    else:
+        lengths = array.is_valid().to_numpy(zero_copy_only=False).astype(np.int64)
+        items = array.drop_null() if array.null_count else array
+    rows = np.repeat(np.arange(len(array)), lengths)
+    depth = 0
+    while is_list(items.type):
+        sizes = pc.fill_null(pc.list_value_length(items), -1).to_numpy().astype(np.int64)
+        misfits[rows if depth >= len(inner) else rows[sizes != inner[depth]]] = True
+        rows, items, depth = np.repeat(rows, np.maximum(sizes, 0)), decode_array(items.flatten()), depth + 1
+    if depth < len(inner):
+        misfits[rows] = True
+    return FlatColumn(items, rows, lengths, misfits)
+
+
+def list_type(array: pa.Array, dtype: ScalarType) -> ColumnType:
+    """Return the type of a column of lists of `dtype` with at least one value.
+
+    Rows that will be rejected are counted with the most frequent shape.
+    """
+    array = decode_array(array).drop_null()
+    lengths = pc.list_value_length(array).to_numpy()
+    items, inner = decode_array(array.flatten()), []
+    while len(items) and is_list(items.type):
+        sizes = pc.fill_null(pc.list_value_length(items), 0).unique().to_pylist()
+        if len(sizes) > 1 or not sizes[0]:
+            return _type_by_row(array, dtype)
+        inner += sizes
+        items = decode_array(items.flatten())
+    if (lengths == lengths[0]).all():
+        return ColumnType(dtype, int(lengths[0]), len(array), tuple(inner))
+    return ColumnType(dtype, -1, len(array), tuple(inner), int((lengths == 0).sum()))
+
+
+def _type_by_row(array: pa.Array, dtype: ScalarType) -> ColumnType:
+    found = ColumnType(dtype, 0, 0)
+    for value in array.to_pylist():
+        with suppress(ColumnError):
+            size, *inner = shape_and_values(value)[0]
+            found = found.merge(ColumnType(dtype, size, 1, tuple(inner)))
+    refused = len(array) - found.present - sum(other.present for other in found.others)
+    return replace(found, present=found.present + refused)
+
+
+def buffer_items(buffer: pa.Buffer | None, dtype: type, start: int, count: int) -> np.ndarray:
+    """Return `count` items of a buffer from item `start` on; zeros without a buffer, which Arrow permits if nothing is
+    read.
+    """
+    if buffer is None or buffer.size == 0:
+        return np.zeros(count, dtype)
+    return np.ndarray(count, dtype, buffer, start * np.dtype(dtype).itemsize)
+
+
+def offsets_of(array: pa.Array) -> np.ndarray:
+    """Return the offsets of a binary or list array, shape (rows + 1,), int32 or int64 as in Arrow."""
+    kind = array.type
+    large = pa.types.is_large_binary(kind) or pa.types.is_large_string(kind) or pa.types.is_large_list(kind)
+    return buffer_items(array.buffers()[1], np.int64 if large else np.int32, array.offset, len(array) + 1)
+
+
+def data_of(array: pa.Array) -> npt.NDArray[np.uint8]:
+    """Return the data buffer of a binary array, including bytes before and after its values."""
+    return np.frombuffer(array.buffers()[2] or b"", np.uint8)
+
+
+def text_buffers(column: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.signedinteger]]:
+    """Return the concatenated bytes of a binary array and the offsets of its values in them, shape (rows + 1,)."""
+    offsets = offsets_of(column)
+    return data_of(column)[offsets[0] : offsets[-1]], offsets - offsets[0]
+
+
+def narrow_codes(codes: NDArray[np.int64], groups: int) -> NDArray[np.unsignedinteger]:
+    """Convert codes below `groups` to the smallest unsigned type; NumPy sorts one or two bytes by radix, several times
+    faster than eight.
+    """
+    return codes.astype(np.min_scalar_type(max(groups - 1, 0)), copy=False)
+
+
+BATCH_ROWS = 10_000  # of references: some hundred kilobytes
+ELEMENT_BYTES = 2 << 20  # of an element, about, uncompressed: runners hold several, and like none of many megabytes
+
+
+def to_batches(rows: Iterable[Sequence[Any]], schema: pa.Schema, size: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
+    """Collect `rows`, tuples in the order of `schema`, into batches of at most `size` rows."""
+    columns: list[list[Any]] = [[] for _ in schema]
+    for row in rows:
+        for column, value in zip(columns, row, strict=True):
+            column.append(value)
+        if len(columns[0]) == size:
+            yield convert_batch(columns, schema)
+            columns = [[] for _ in schema]
+    if columns[0]:
+        yield convert_batch(columns, schema)
+
+
+def split_large_batch(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Divide a batch into few batches, none larger than ELEMENT_BYTES unless it has a single row."""
+    if batch.nbytes <= ELEMENT_BYTES or len(batch) == 1:
+        yield batch
+        return
+    middle = len(batch) // 2
+    yield from split_large_batch(batch.slice(0, middle))
+    yield from split_large_batch(batch.slice(middle))
+
+
+def convert_batch(columns: Sequence[Any], schema: pa.Schema) -> pa.RecordBatch:
+    """Make a batch of `schema` from columns."""
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def concatenate(parts: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
+    """Join `parts`, at least one batch, into one batch."""
+    return pa.concat_batches(list(parts))

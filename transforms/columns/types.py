@@ -1,22 +1,76 @@
-"""The type of a column whose values are spelled or nested: found from some rows, and merged in any order."""
+"""Column types: inferred from values, merged across blocks, or declared by files."""
 
+import json
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import reduce
+from itertools import chain
 from typing import Any, Literal
 
-from shardmill.features.feature import Feature, Kind
-from shardmill.transforms.columns.nested import ColumnError, in_words, shape_and_values, shown
+from shardmill.data.features import Feature, Kind
+from shardmill.text import shorten
+
+MAX_RANK = 8  # far more than data have, far less than what parsers and NumPy bear
+
+
+class ColumnError(ValueError):
+    """A value that no feature can hold; the message is the reason in rejects/."""
+
+
+def shape_and_values(value: Sequence[Any]) -> tuple[tuple[int, ...], Sequence[Any]]:
+    """Return the shape of a list with inner lists of one length, and its innermost values in order.
+
+    Raises:
+        ColumnError: if inner lists differ in length, are empty, are mixed with scalars, or are nested too deep.
+    """
+    shape, items = [len(value)], value
+    while list in (kinds := set(map(type, items))):
+        lengths = set(map(len, items)) if kinds == {list} else set()
+        if not lengths:
+            raise ColumnError("a list of lists and values; expected lists alone, or values alone")
+        if len(lengths) > 1:
+            raise ColumnError(
+                f"lists of {min(lengths)} and of {max(lengths)} in one list; expected lists of one length"
+            )
+        if lengths == {0}:
+            raise ColumnError("a list of empty lists; expected [] where there are none")
+        if len(shape) == MAX_RANK:
+            raise ColumnError(f"lists nested more than {MAX_RANK} deep")
+        shape += lengths
+        items = list(chain.from_iterable(items))
+    return tuple(shape), items
+
+
+def leaf_values(value: Any) -> list[Any]:
+    """Return the innermost values of nested lists of any lengths; for a scalar, a list of it."""
+    items = [value]
+    while list in set(map(type, items)):
+        items = list(chain.from_iterable(item if type(item) is list else [item] for item in items))
+    return items
+
+
+def format_shape(shape: Sequence[int | None]) -> str:
+    """Return a shape as shown in errors: `any number x 4`."""
+    return " x ".join("any number" if size is None else str(size) for size in shape)
+
+
+def preview_value(value: Any) -> str:
+    """Return the beginning of a JSON value, or of any other value, as text."""
+    try:
+        return shorten(json.dumps(value, default=str))
+    except RecursionError:  # the parsers go deeper
+        return "a value nested too deep"
+
 
 TRUE = (b"true", b"True", b"TRUE")
 FALSE = (b"false", b"False", b"FALSE")
 _INTEGER = re.compile(rb"[+-]?(0|[1-9][0-9]*)")  # no leading zeros: a code such as 007 stays a string
 _FLOAT = re.compile(rb"[+-]?(((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)(e[+-]?[0-9]+)?|nan|inf(inity)?)", re.IGNORECASE)
 # A column of booleans alone is stored as int64; beside anything else, true and false are words.
-Spelled = Literal["bool", "int64", "float32", "bytes"]
+ScalarType = Literal["bool", "int64", "float32", "bytes"]
 # Of two types, the one of the higher rank holds the values of both
-_RANK: dict[Spelled, int] = {"bool": 0, "int64": 0, "float32": 1, "bytes": 2}
+_RANK: dict[ScalarType, int] = {"bool": 0, "int64": 0, "float32": 1, "bytes": 2}
 _VARIABLE = -1  # in place of a length: lists differ in theirs
 
 
@@ -24,39 +78,30 @@ _VARIABLE = -1  # in place of a length: lists differ in theirs
 class ColumnType:
     """The type of a column over some rows.
 
-    Most rows decide what the lists of a column hold, and of two shapes that are equally frequent the smaller one is
-    taken: rows that differ will be rejects, wherever they stand.
-
-    Attributes:
-      dtype: the narrowest of bool, int64, float32, bytes that holds every value.
-      length: None for scalars, n for lists of n, -1 for lists of differing lengths.
-      present: in how many rows the column has a value that fits the type.
-      items: the shape of what the lists hold: `()` for a number or a string, `(4,)` for a list of 4.
-      empty: how many of the rows hold an empty list, which fits any `items`; where all do, `length` is 0 and says it.
-      others: the types of the rows that do not fit, by their `items`.
-      is_time: whether the bytes are texts of points in time, which are asked for and never found.
+    Most rows decide the shape of the items in a column's lists. Of two equally frequent shapes the smaller one is
+    chosen. Rows of other shapes become rejects, wherever they are.
     """
 
-    dtype: Spelled
-    length: int | None
-    present: int
-    items: tuple[int, ...] = ()
-    empty: int = 0
-    others: tuple["ColumnType", ...] = ()
-    is_time: bool = False
+    dtype: ScalarType  # the narrowest of bool, int64, float32, bytes for all values
+    length: int | None  # None for scalars, n for lists of n, -1 if lengths differ
+    present: int  # rows with a value of this type
+    items: tuple[int, ...] = ()  # shape of a list's items: () for scalars, (4,) for lists of 4
+    empty: int = 0  # rows with an empty list, any items; 0 if length is 0
+    others: tuple["ColumnType", ...] = ()  # types of the rows that do not fit, by their items
+    is_time: bool = False  # True if bytes are timestamps; only requested, never inferred
 
     @property
     def is_variable(self) -> bool:
-        """Whether the column holds lists of no fixed length; empty in every row, a list has none either."""
+        """True if the column holds lists of no fixed length; lists that are empty in every row have none either."""
         return self.length in (_VARIABLE, 0)
 
     @property
     def shape(self) -> tuple[int | None, ...]:
-        """The shape of a value; None where it differs."""
+        """The shape of a value; None for a dimension that varies."""
         return () if self.length is None else (None if self.is_variable else self.length, *self.items)
 
     def merge(self, other: "ColumnType") -> "ColumnType":
-        """The type over both sets of rows; associative and commutative. One without a value says nothing."""
+        """Return the type over both sets of rows; associative and commutative. A type without a value has no effect."""
         if not self.present or not other.present:
             return self if self.present else other
         if self.items == other.items and not (self.others or other.others) and 0 not in (self.length, other.length):
@@ -78,19 +123,19 @@ class ColumnType:
         return self.present if self.length == 0 else self.empty
 
     def _parts(self) -> Iterator["ColumnType"]:
-        """The types of rows with lists that are not empty, or with scalars, for each shape of their items."""
+        """Yield the type of the rows with scalars or non-empty lists, for each shape of items."""
         if self._empty < self.present:
             yield replace(self, present=self.present - self._empty, empty=0, others=())
         yield from self.others
 
     def _join(self, other: "ColumnType") -> "ColumnType":
-        """The type over both sets of rows, whose items are of one shape."""
+        """Return the type over both sets of rows, whose items have one shape."""
         length = self.length if self.length == other.length else _VARIABLE
         present, empty = self.present + other.present, self.empty + other.empty
-        return ColumnType(widest(self.dtype, other.dtype), length, present, self.items, empty)
+        return ColumnType(common_type(self.dtype, other.dtype), length, present, self.items, empty)
 
     def feature(self, name: str, rows: int) -> Feature:
-        """The feature this column becomes in a data set of `rows` rows."""
+        """Return the feature that this column becomes in a data set of `rows` rows."""
         shape = self.shape
         kind: Kind = "bool" if self.dtype == "bool" else "text" if self.dtype == "bytes" and not shape else "tensor"
         present = self.present + sum(other.present for other in self.others)
@@ -98,36 +143,35 @@ class ColumnType:
         return Feature(name, "int64" if self.dtype == "bool" else self.dtype, kind, shape, required)
 
 
-def widest(one: Spelled, other: Spelled) -> Spelled:
-    """The narrowest type that holds the values of both."""
+def common_type(one: ScalarType, other: ScalarType) -> ScalarType:
+    """Return the narrowest type that holds the values of both."""
     if one != other and "bool" in (one, other):
         return "bytes"
     return max(one, other, key=_RANK.__getitem__)
 
 
 def value_type(value: Any, textual: bool) -> ColumnType | None:
-    """The type of one value, None where it is missing.
+    """Return the type of one value; None if it is missing.
 
     Args:
-      value: a cell's text, or a JSON value.
-      textual: whether numbers are written as text, as in CSV.
+        value: text of a cell, or a JSON value.
+        textual: True if numbers are written as text, as in CSV.
 
     Raises:
-      ColumnError: an object, a list whose inner lists differ, or an integer that does not fit 64 bits.
+        ColumnError: for an object, a list whose inner lists differ, or an integer that does not fit 64 bits.
     """
     if value is None or (textual and value == ""):
         return None
     if isinstance(value, list):
         shape, items = shape_and_values(value)
         types = [_scalar_type(item, textual) for item in items]
-        dtype: Spelled = reduce(widest, types) if types else "int64"
+        dtype: ScalarType = reduce(common_type, types) if types else "int64"
         return ColumnType(dtype, shape[0], 1, shape[1:])
     return ColumnType(_scalar_type(value, textual), None, 1)
 
 
-def value_spelled(value: bytes) -> Spelled:
-    """The type of one value of a column of text; what a column of them is, `transforms.columns.text_types` finds
-    faster."""
+def text_scalar_type(value: bytes) -> ScalarType:
+    """Return the type of one text; `infer_type` infers the type of a whole column faster."""
     if value in TRUE or value in FALSE:
         return "bool"
     if _INTEGER.fullmatch(value):
@@ -135,9 +179,9 @@ def value_spelled(value: bytes) -> Spelled:
     return "float32" if _FLOAT.fullmatch(value) else "bytes"
 
 
-def _scalar_type(value: Any, textual: bool) -> Spelled:
+def _scalar_type(value: Any, textual: bool) -> ScalarType:
     if textual:
-        return value_spelled(value.encode())
+        return text_scalar_type(value.encode())
     if isinstance(value, bool):
         return "bool"
     if isinstance(value, int):
@@ -148,11 +192,11 @@ def _scalar_type(value: Any, textual: bool) -> Spelled:
         return "float32"
     if isinstance(value, str):
         return "bytes"
-    raise ColumnError(f"{shown(value)} is not a number, a string or a list of them")
+    raise ColumnError(f"{preview_value(value)} is not a number, a string or a list of them")
 
 
 def merge_types(one: Mapping[str, ColumnType], other: Mapping[str, ColumnType]) -> dict[str, ColumnType]:
-    """Types by column name over both sets of rows, in order of first appearance in `one`, then `other`."""
+    """Merge types by column name over both sets of rows, in order of first appearance."""
     merged = dict(one)
     for name, column in other.items():
         merged[name] = merged[name].merge(column) if name in merged else column
@@ -160,12 +204,96 @@ def merge_types(one: Mapping[str, ColumnType], other: Mapping[str, ColumnType]) 
 
 
 def check_shape(value: Any, column: ColumnType) -> None:
-    """Raise a ColumnError if a value has not the shape of the column's; one that is no list is taken for a list of it
-    alone."""
+    """Check that a value has the shape of the column; a scalar counts as a list of one item.
+
+    Raises:
+        ColumnError: if the shapes differ.
+    """
     shape, _ = shape_and_values(value if isinstance(value, list) else [value])
     if column.length is None:
         if isinstance(value, list):
-            raise ColumnError(f"a list of {in_words(shape)}, where one value was expected")
+            raise ColumnError(f"a list of {format_shape(shape)}, where one value was expected")
     elif (shape[1:] != column.items and shape[0]) or not (column.is_variable or shape[0] == column.length):
-        what = f"{shown(value)} has " if column.items or shape[1:] else ""
-        raise ColumnError(f"{what}{in_words(shape)} values, where {in_words(column.shape)} were expected")
+        what = f"{preview_value(value)} has " if column.items or shape[1:] else ""
+        raise ColumnError(f"{what}{format_shape(shape)} values, where {format_shape(column.shape)} were expected")
+
+
+MAX_VALUES = 100_000  # distinct values of a column that are collected: no label has more classes
+
+Values = Mapping[str, frozenset[str] | None]  # by column; None of one that has too many
+
+
+@dataclass(frozen=True, slots=True)
+class ValuesOf:
+    """A column whose distinct values are collected."""
+
+    name: str
+    separator: str = ""  # splits each text into several values; "" for no split
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredObjects:
+    """The fields that describe each object in an image."""
+
+    keys: tuple[str, ...]  # names of the fields
+    numbered: bool | None  # True if classes are ids; None without classes
+    by_rows: bool = False  # True if each row has its own fields and may lack some
+    place: str = field(default="", compare=False)  # with by_rows, the first such place by name
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredColumn:
+    """A file format's own metadata about a column, in addition to the type of its values."""
+
+    kind: Kind  # image, class_label, bbox, or text if there is only a message
+    names: frozenset[tuple[str, ...]] = frozenset()  # class names by id, one tuple for each distinct list in files
+    classes: int = 0  # greatest class id + 1, if classes have no names
+    is_complete: bool = False  # True if a row without a value is an error
+    path: str = ""  # first path, if files are referenced but not stored; else ""
+    said: str = ""  # message for the user; "" for none
+    objects: frozenset[DeclaredObjects] = frozenset()  # distinct object fields in files or rows
+
+    def in_place(self, place: str) -> "DeclaredColumn":
+        """Return a copy whose objects have this place."""
+        return replace(self, objects=frozenset(replace(item, place=place) for item in self.objects))
+
+    def merge(self, other: "DeclaredColumn") -> "DeclaredColumn":
+        """Merge the metadata of two sets of rows; of two kinds the first by name is used."""
+        kind, complete = min(self.kind, other.kind), self.is_complete or other.is_complete
+        path = min(filter(None, (self.path, other.path)), default="")
+        names, said = self.names | other.names, max(self.said, other.said)
+        by_place = sorted((*self.objects, *other.objects), key=lambda item: item.place, reverse=True)
+        objects = frozenset({item: item for item in by_place}.values())
+        return DeclaredColumn(kind, names, max(self.classes, other.classes), complete, path, said, objects)
+
+
+@dataclass(frozen=True, slots=True)
+class Inferred:
+    """Types, values and metadata inferred from some rows, mergeable in any order."""
+
+    types: Mapping[str, ColumnType] = field(default_factory=dict)  # types of the columns that have a value in some row
+    rows: int = 0  # number of rows, without rejects
+    values: Values = field(default_factory=dict)  # distinct values as spelled; None if above MAX_VALUES
+    told: Mapping[str, DeclaredColumn] = field(default_factory=dict)  # metadata of columns from their file format
+
+    def merge(self, other: "Inferred") -> "Inferred":
+        """Merge what was inferred from two sets of rows."""
+        values = merge_values(self.values, other.values)
+        told = {**self.told, **other.told}
+        for name in self.told.keys() & other.told.keys():
+            told[name] = self.told[name].merge(other.told[name])
+        return Inferred(merge_types(self.types, other.types), self.rows + other.rows, values, told)
+
+
+def merge_values(one: Values, other: Values) -> Values:
+    """Merge the distinct values of two sets of rows, by column."""
+    if not (one and other):
+        return one or other
+    return {
+        name: _merge_distinct(one.get(name, frozenset()), other.get(name, frozenset())) for name in {**one, **other}
+    }
+
+
+def _merge_distinct(one: frozenset[str] | None, other: frozenset[str] | None) -> frozenset[str] | None:
+    joined = None if one is None or other is None else one | other
+    return joined if joined is None or len(joined) <= MAX_VALUES else None

@@ -1,1 +1,1 @@
-"""The route of whole files, a file a record; a new kind of file is a new folder here."""
+"""Turn whole files into examples: images, audio, arrays and texts, one file an example."""

@@ -1,4 +1,4 @@
-"""PTransforms from planned files to shards: exact strata, path order, and the references of each shard."""
+"""PTransforms that divide planned files into shards, with exact strata or in path order."""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,16 +12,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from apache_beam.pvalue import AsSingleton
 
-import shardmill.transforms.workers.coder  # noqa: F401, registers the coder of batches
+import shardmill.transforms.workers.elements  # noqa: F401  # noqa: F401, registers the coder of batches
+from shardmill.transforms.columns.arrow import BATCH_ROWS, concatenate, split_large_batch
 from shardmill.transforms.files.references import shard_columns
-from shardmill.transforms.sharding import balance
-from shardmill.transforms.sharding.cuts import FindByteCuts, FindExampleCuts
-from shardmill.transforms.sharding.divisions import Divisions, Grouped
-from shardmill.transforms.sharding.group_rows import rows_of
-from shardmill.transforms.sharding.keys import stratum_cuts
-from shardmill.transforms.sharding.shards import ShardKey
-from shardmill.transforms.workers.batches import BATCH_ROWS, bounded, concatenate
-from shardmill.transforms.workers.gather import Gather
+from shardmill.transforms.shards import balance
+from shardmill.transforms.shards.balance import ShardKey, rows_by_group, stratum_cuts
+from shardmill.transforms.shards.cuts import FindByteCuts, FindExampleCuts
+from shardmill.transforms.shards.divisions import Divisions, Grouped
+from shardmill.transforms.workers.elements import GatherFn
 
 _ROWS_A_SHARD = 256  # below which a batch of one shard is mostly metadata
 _MOST_ROWS = 200_000  # gathered at once: about 20 MB, several times over while they are dealt out
@@ -29,15 +27,10 @@ _MOST_ROWS = 200_000  # gathered at once: about 20 MB, several times over while 
 
 @dataclass(eq=False)
 class AssignStrata(beam.PTransform):
-    """Planned batches -> the same with their split, exact within each stratum.
+    """Set the splits of planned batches, exact within each stratum."""
 
-    Attributes:
-      splits: their names, in the order in which a stratum is cut.
-      fractions: theirs.
-    """
-
-    splits: Sequence[str]
-    fractions: Sequence[Fraction]
+    splits: Sequence[str]  # split names, in the order in which a stratum is cut
+    fractions: Sequence[Fraction]  # of the splits
 
     def expand(self, pcoll: beam.PCollection[pa.RecordBatch]) -> beam.PCollection[pa.RecordBatch]:
         """Cut each stratum at its exact ranks; a file's split is its part."""
@@ -49,14 +42,13 @@ class AssignStrata(beam.PTransform):
 
 @dataclass(eq=False)
 class KeepOrder(beam.PTransform):
-    """Planned batches -> the same with keys that sort as their names do, or as their lines do where they come from a
-    manifest.
+    """Replace the keys of planned batches by ones that sort by name, or by line for files from a manifest.
 
-    All names meet on one worker.
+    One worker receives all names.
     """
 
     def expand(self, pcoll: beam.PCollection[pa.RecordBatch]) -> beam.PCollection[pa.RecordBatch]:
-        """Gather, sort, number."""
+        """Gather, sort and number all rows."""
         return (
             pcoll
             | "ToOneKey" >> beam.WithKeys(0).with_output_types(tuple[int, pa.RecordBatch])
@@ -67,19 +59,14 @@ class KeepOrder(beam.PTransform):
 
 @dataclass(eq=False)
 class PlanShards(beam.PTransform):
-    """Planned batches -> each shard's references, and how each split is divided.
+    """Divide planned batches into each shard's references; also return how each split is divided."""
 
-    Attributes:
-      shard_count: how many shards a split gets, given its name, examples and bytes.
-      by: what shards are balanced by, `examples` or `bytes`.
-    """
-
-    shard_count: Callable[[str, int, int], int]
-    by: str = "examples"
+    shard_count: Callable[[str, int, int], int]  # number of shards, from a split's name, examples and bytes
+    by: str = "examples"  # balance shards by `examples` or `bytes`
 
     # Two PCollections; Beam wants one in an annotation
     def expand(self, pcoll: beam.PCollection[pa.RecordBatch]) -> Any:
-        """Find the cuts, then send each batch's rows to their shards; returns (shards, divisions)."""
+        """Find the cuts, then send each batch's rows to their shards; return (shards, divisions)."""
         if self.by == "bytes":
             divisions = pcoll | "CutBytes" >> FindByteCuts(_by_split, self.shard_count)
         else:
@@ -87,7 +74,7 @@ class PlanShards(beam.PTransform):
             divisions = pcoll | "CutExamples" >> FindExampleCuts(_by_split, ranks, repeats=False)
         # Batches are gathered before their rows are dealt out: one of 10,000 rows over 1,000 shards would make crumbs
         # of 10 rows.
-        gather = beam.ParDo(Gather(_distribute, len, _most_rows), AsSingleton(divisions))
+        gather = beam.ParDo(GatherFn(_distribute, len, _most_rows), AsSingleton(divisions))
         selected = pcoll | "Select" >> beam.Map(_selected).with_output_types(pa.RecordBatch)
         shards = selected | "Distribute" >> gather.with_output_types(tuple[ShardKey, pa.RecordBatch])
         return shards, divisions
@@ -106,26 +93,30 @@ def _distribute(parts: list[pa.RecordBatch], divisions: Divisions) -> Iterator[t
 
 
 def distribute(batch: pa.RecordBatch, divisions: Divisions) -> Iterator[tuple[ShardKey, pa.RecordBatch]]:
-    """The rows of a planned batch by shard, as SHARD batches, in the order of split and shard."""
+    """Yield the rows of a planned batch by shard, as SHARD batches ordered by split and shard."""
     names, codes = _encoded(batch, "split")
     shard = np.zeros(len(codes), np.int64)
-    for name, rows, (keys, ties, _) in zip(names, rows_of(codes, len(names)), _by_split(batch).values(), strict=True):
+    for name, rows, (keys, ties, _) in zip(
+        names, rows_by_group(codes, len(names)), _by_split(batch).values(), strict=True
+    ):
         shard[rows] = divisions[name].cuts.part_of(keys, ties)
     order = np.lexsort((shard, codes))
     batch, codes, shard = batch.select(shard_columns(batch)).take(pa.array(order)), codes[order], shard[order]
     starts = np.flatnonzero(np.concatenate(([True], (np.diff(codes) != 0) | (np.diff(shard) != 0)))).tolist()
     for start, stop in zip(starts, [*starts[1:], len(codes)], strict=True):
-        for part in bounded(batch.slice(start, stop - start)):
+        for part in split_large_batch(batch.slice(start, stop - start)):
             yield (names[codes[start]], int(shard[start])), part
 
 
 def numpy_column(batch: pa.RecordBatch, name: str) -> np.ndarray:
-    """A numeric column without nulls as an array of shape (n,)."""
+    """Return a numeric column without nulls as an array of shape (n,)."""
     return batch[name].to_numpy(zero_copy_only=False)
 
 
 def _encoded(batch: pa.RecordBatch, name: str) -> tuple[list[str], np.ndarray]:
-    """The values of a string column in order of appearance, and the index of each row's: int32, shape (n,)."""
+    """Return a string column's distinct values in order of appearance, and each row's index into them: int32, shape
+    (n,).
+    """
     encoded = batch[name].dictionary_encode()
     return encoded.dictionary.to_pylist(), encoded.indices.to_numpy()
 
@@ -133,7 +124,7 @@ def _encoded(batch: pa.RecordBatch, name: str) -> tuple[list[str], np.ndarray]:
 def _group(batch: pa.RecordBatch, by: str, key: str) -> Grouped:
     groups, codes = _encoded(batch, by)
     arrays = tuple(numpy_column(batch, name) for name in (key, "tie", "size"))
-    return {group: _rows(arrays, rows) for group, rows in zip(groups, rows_of(codes, len(groups)), strict=True)}
+    return {group: _rows(arrays, rows) for group, rows in zip(groups, rows_by_group(codes, len(groups)), strict=True)}
 
 
 def _by_split(batch: pa.RecordBatch) -> Grouped:
@@ -161,7 +152,7 @@ def _set_split(batch: pa.RecordBatch, divisions: Divisions, splits: tuple[str, .
     strata, codes = _encoded(batch, "stratum")
     part = np.zeros(len(codes), np.int64)
     for name, rows, (keys, ties, _) in zip(
-        strata, rows_of(codes, len(strata)), _by_stratum(batch).values(), strict=True
+        strata, rows_by_group(codes, len(strata)), _by_stratum(batch).values(), strict=True
     ):
         part[rows] = divisions[name].cuts.part_of(keys, ties)
     batch = _replace(batch, "split", [splits[index] for index in part])
@@ -177,7 +168,7 @@ def _number(_: int, parts: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
     step = (1 << 64) // (len(batch) + 1)  # spread over all bins of the histogram
     batch = _replace(batch, "key", np.arange(len(batch), dtype=np.uint64) * np.uint64(step))
     for start in range(0, len(batch), BATCH_ROWS):
-        yield from bounded(batch.slice(start, BATCH_ROWS))
+        yield from split_large_batch(batch.slice(start, BATCH_ROWS))
 
 
 def _replace(batch: pa.RecordBatch, name: str, values: Any) -> pa.RecordBatch:

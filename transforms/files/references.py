@@ -1,17 +1,30 @@
-"""What travels between stages: record batches of references to files, a few dozen bytes a file, never pixels.
+"""References to files, with the split, label, order key and record size of each."""
 
-A batch is the unit because a runner's cost is per element; its coder is a compressed Arrow IPC stream because a local
-runner keeps what lies between stages in memory, several times over.
-"""
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
-from collections.abc import Iterable
-
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from shardmill.transforms.inputs.annotations.objects import PLANNED_OBJECTS
-from shardmill.transforms.inputs.companions import COMPANIONS
-from shardmill.transforms.workers.batches import concatenate
+from shardmill.data import example, tfrecord
+from shardmill.data.features import NO_RENAMES, Renames
+from shardmill.metadata.manifest import Reject
+from shardmill.transforms.columns.arrow import concatenate, convert_batch, split_large_batch
+from shardmill.transforms.columns.text import key_texts_of_values
+from shardmill.transforms.columns.types import TRUE, ColumnError, ColumnType, ScalarType, check_shape, leaf_values
+from shardmill.transforms.inputs import summary
+from shardmill.transforms.inputs.annotations import PLANNED_OBJECTS, find_unknown_classes, plan_objects
+from shardmill.transforms.inputs.folders import normalize_split
+from shardmill.transforms.inputs.found_files import COMPANIONS
+from shardmill.transforms.layout.files import Layout
+from shardmill.transforms.options.job_options import CONTENT, SplitOptions
+from shardmill.transforms.shards import balance
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.streams import UNREADABLE, checksums
 
 # A file as planned: label by id, `size` of the record to come, `columns` as serialized entries of the Example.
 PLANNED = pa.schema(
@@ -42,16 +55,209 @@ SHARD = pa.schema([PLANNED.field(name) for name in _NEEDED])
 
 
 def shard_columns(batch: pa.RecordBatch) -> list[str]:
-    """The columns of a planned batch that a shard's writer needs: those of annotated images have their objects
-    beside, files of several labels these, and those of several files the others."""
+    """Return the columns of a planned batch that a shard's writer needs, including objects, label lists and
+    companions.
+    """
     beside = (*PLANNED_OBJECTS.names, LABELS.name, COMPANIONS.name)
     return [*SHARD.names, *(name for name in beside if name in batch.schema.names)]
 
 
 def sorted_by_key(parts: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
-    """All rows of `parts` in the order of (key, tie): what makes the result independent of how they arrived.
+    """Return all rows ordered by (key, tie), which makes the result independent of their arrival.
 
-    Names decide where even these are equal: among 10^9 files there may well be two with one hash.
+    References take a few dozen bytes a file and hold no pixels. They travel in batches because a runner's cost is per
+    element. The batches' coder is a compressed Arrow IPC stream, because a local runner keeps everything between stages
+    in memory, several times over. Names decide between equal keys and ties: among 10^9 files, two may well have one
+    hash.
     """
     batch = concatenate(parts)
     return batch.take(pc.sort_indices(batch, sort_keys=[(name, "ascending") for name in ("key", "tie", "name")]))
+
+
+def encode_columns(row: Mapping[str, Any], types: Mapping[str, ColumnType], renames: Renames = NO_RENAMES) -> bytes:
+    """Return the entries of an Example for the columns in `types`, in order; missing values have none.
+
+    A list of variable length is never missing but empty.
+
+    Raises:
+        ColumnError: if a list has the wrong shape, or a number is beyond float32; the message names the column.
+    """
+    entries = []
+    for name, column in types.items():
+        value = row.get(name)
+        if value is None or (value == "" and column.dtype != "bytes"):
+            if not column.is_variable:
+                continue
+            value = []
+        try:
+            if column.length is not None or isinstance(value, list):
+                check_shape(value, column)
+            if type(value) is int and column.dtype == "int64":
+                entries.append(example.encode_int64_entry(renames(name), value))
+            else:
+                entries.append(example.encode_entry(renames(name), _feature(leaf_values(value), column.dtype)))
+        except ColumnError as error:
+            raise ColumnError(f"column {name!r}: {error}") from None
+    return b"".join(entries)
+
+
+def _feature(values: list[Any], dtype: ScalarType) -> bytes:
+    if dtype == "int64":
+        return example.encode_int64_feature(int(value) for value in values)
+    if dtype == "bool":
+        return example.encode_int64_feature(
+            int(value is True or (isinstance(value, str) and value.encode() in TRUE)) for value in values
+        )
+    if dtype == "float32":
+        return example.encode_float_feature(_float(value) for value in values)
+    return example.encode_bytes_feature(
+        (value if isinstance(value, str) else json.dumps(value)).encode() for value in values
+    )
+
+
+def _float(value: Any) -> float:
+    """Return a number, or the text of one, as a float32; raise a ColumnError if it is out of range."""
+    with np.errstate(over="ignore"):
+        number = float(np.float32(value))
+    # Infinity is a number too, if it is written: its text has an "n", and JSON's 1e400 is no infinity when it comes
+    # here.
+    if math.isinf(number) and (not math.isinf(value) if isinstance(value, int | float) else "n" not in value.lower()):
+        raise ColumnError(f"{value} is beyond the range of float32")
+    return number
+
+
+# Bytes of an image's Example beside payload, name and columns: keys, lengths, label, height, width
+_EXAMPLE_OVERHEAD = 90
+# Bytes of an object in an Example, and of what stands before the objects of an image: keys, lengths
+_OBJECT_BYTES, _OBJECTS_OVERHEAD = 28, 120
+
+
+@dataclass(frozen=True, slots=True)
+class PlanOptions:
+    """Options for the keys, splits and sizes of files."""
+
+    # assignment of files to splits; `stratify_by` is applied later
+    split: SplitOptions = field(default_factory=SplitOptions)
+    record_bytes: int | None = None  # bytes of each image if all are re-encoded to one size; else None
+    renames: Renames = NO_RENAMES  # of columns
+    root: str = ""  # folder that names are relative to
+
+
+def resolve_files(batch: pa.RecordBatch, layout: Layout, options: PlanOptions) -> Iterator[pa.RecordBatch | Reject]:
+    """Plan the files of a FOUND batch: yield batches no larger than an element may be, and a Reject for each invalid
+    file.
+    """
+    rows, kept = [], []
+    objects, unknown = None, dict[int, str]()
+    if layout.object_classes is not None:
+        objects = plan_objects(batch, layout.object_classes.ids)
+        unknown = find_unknown_classes(batch, objects, layout.object_classes.source)
+    found = zip(range(len(batch)), *(batch[i].to_pylist() for i in range(8)), strict=True)
+    for row, name, size, uri, label, split, line, columns, identity in found:
+        values = json.loads(columns) if columns else {}
+        if line is None:
+            split, label = layout.locate(name)
+        label_id, problem = _label_ids(label, layout) if layout.label_lists else _label_id(label, layout)
+        problem = problem or unknown.get(row)
+        if problem is None and layout.fractions is None and split is None:
+            problem = "no split: the file lies in no split folder, or the column 'split' is empty"
+        entries = b""
+        try:
+            entries = encode_columns(values, layout.columns, options.renames)
+        except ColumnError as error:
+            problem = problem or str(error)
+        if problem is not None:
+            yield Reject(name, line, "index", problem)
+            continue
+        payload = size if options.record_bytes is None else options.record_bytes
+        planned = payload + len(name.encode()) + len(entries) + _EXAMPLE_OVERHEAD + tfrecord.OVERHEAD
+        values["label"] = label
+        kept.append(row)
+        rows.append(
+            (name, planned, uri, label_id, line, entries or None, normalize_split(split or ""), values, identity)
+        )
+    if rows:
+        planned_rows = _planned(rows, layout, options)
+        if COMPANIONS.name in batch.schema.names:
+            planned_rows = planned_rows.append_column(COMPANIONS, batch[COMPANIONS.name].take(pa.array(kept)))
+        yield from split_large_batch(
+            planned_rows if objects is None else _add_objects(planned_rows, objects.take(pa.array(kept)))
+        )
+
+
+def _add_objects(planned: pa.RecordBatch, objects: pa.RecordBatch) -> pa.RecordBatch:
+    """Add objects to planned images, and their bytes to the record sizes."""
+    lengths = objects["objects"].value_lengths().to_numpy(zero_copy_only=False)
+    sizes = planned["size"].to_numpy() + _OBJECT_BYTES * lengths + _OBJECTS_OVERHEAD
+    place = planned.schema.get_field_index("size")
+    planned = planned.set_column(place, PLANNED.field("size"), pa.array(sizes, pa.int64()))
+    fields = [*planned.schema, *objects.schema]
+    return pa.RecordBatch.from_arrays([*planned.columns, *objects.columns], schema=pa.schema(fields))
+
+
+def _label_ids(label: str | None, layout: Layout) -> tuple[list[int], str | None]:
+    """Return (distinct ids in row order, None), or ([], the reason to reject the file)."""
+    assert layout.class_names is not None
+    found = [] if label is None else summary.decode_label_list(label)
+    names = dict.fromkeys([str(label)] if found is None else found)
+    ids = {name: layout.class_names.id(name) for name in names}
+    unknown = next((name for name, class_id in ids.items() if class_id is None), None)
+    if unknown is not None:
+        return [], f"class {unknown!r} is not in {layout.class_names.source}"
+    return [class_id for class_id in ids.values() if class_id is not None], None
+
+
+def _label_id(label: str | None, layout: Layout) -> tuple[int | None, str | None]:
+    """Return (id, None), or (None, the reason to reject the file)."""
+    if layout.class_names is None:
+        return None, None
+    if label is None:
+        return None, "no label: the file lies in no class folder, or the column 'label' is empty"
+    label_id = layout.class_names.id(label)
+    return label_id, None if label_id is not None else f"class {label!r} is not in {layout.class_names.source}"
+
+
+def _planned(rows: list[tuple[Any, ...]], layout: Layout, options: PlanOptions) -> pa.RecordBatch:
+    names, sizes, uris, labels, lines, entries, splits, values, identities = (
+        list(column) for column in zip(*rows, strict=True)
+    )
+    group_by, stratify_by = options.split.group_by, options.split.stratify_by
+    order, tie = _order_keys(names, lines, options.split.seed)
+    if group_by == CONTENT and CONTENT not in layout.columns:
+        groups = _content_groups(names, uris, options.root)
+    else:
+        groups = _column(values, group_by, names) if group_by else names
+    split_key = balance.split_keys(groups, options.split.split_seed)
+    if layout.fractions is not None and stratify_by is None:
+        splits = [
+            layout.splits[index]
+            for index in balance.assign_splits(split_key, balance.split_thresholds(layout.fractions))
+        ]
+    strata = _column(values, stratify_by, [""] * len(rows)) if stratify_by else [None] * len(rows)
+    stored_key = split_key if stratify_by else [None] * len(rows)
+    one = [None] * len(rows) if layout.label_lists else labels
+    columns = [names, sizes, uris, one, lines, entries, splits, order, tie, strata, stored_key, identities]
+    batch = convert_batch(columns, PLANNED)
+    return batch.append_column(LABELS, pa.array(labels, LABELS.type)) if layout.label_lists else batch
+
+
+def _content_groups(names: list[str], uris: list[str | None], root: str) -> list[str]:
+    """Return checksums of the files as groups; an unreadable file, which becomes no example, is grouped by its name."""
+    paths = [uri or storage.join(root, name) for name, uri in zip(names, uris, strict=True)]
+    return [
+        name if stamp.startswith(UNREADABLE) else stamp for name, stamp in zip(names, checksums(paths), strict=True)
+    ]
+
+
+def _order_keys(names: list[str], lines: list[int | None], seed: int) -> tuple[np.ndarray, np.ndarray]:
+    if lines[0] is None:  # of a folder, which holds a name once: a tie would be eight bytes a file that do not compress
+        return balance.hash_strings(names, seed), np.zeros(len(names), np.uint64)
+    return balance.order_keys(names, [f"{name}\0{line}" for name, line in zip(names, lines, strict=True)], seed)
+
+
+def _column(values: list[dict[str, Any]], column: str, missing: list[str]) -> list[str]:
+    """Return a column's values as texts of groups or strata, with replacements for missing values."""
+    found = [None if row.get(column) == "" else row.get(column) for row in values]
+    if column != "label":  # whose values are names of classes, among which "1" and "1.0" are two
+        found = [None if text is None else text.decode() for text in key_texts_of_values(found).to_pylist()]
+    return [instead if text is None else text for text, instead in zip(found, missing, strict=True)]

@@ -1,1 +1,1 @@
-"""Records inside files; a new input format is a new file here."""
+"""Input file formats: each indexes files as blocks and reads blocks as typed rows."""

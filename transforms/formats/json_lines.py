@@ -1,56 +1,232 @@
-"""JSON lines: a file of objects, one a line, as typed rows."""
+"""JSON objects as typed rows, and JSON Lines files."""
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import chain
+from types import NoneType
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import orjson
+import pyarrow as pa
 
-from shardmill.metadata.rejects import Reject
-from shardmill.printable import beginning
-from shardmill.transforms.columns.arrow import parse_fill
-from shardmill.transforms.columns.inferred import MAX_VALUES, Inferred, ValuesOf
-from shardmill.transforms.columns.types import ColumnType
-from shardmill.transforms.formats.base import MAX_LINES, BlockRef, FileRef, KeyColumn, Rows, no_rows
-from shardmill.transforms.formats.json_objects import JsonObjects, join_rows
-from shardmill.transforms.formats.line_blocks import STAGE, Piece, index_lines, line_count, read_pieces
+from shardmill.metadata.manifest import Reject
+from shardmill.text import shorten
+from shardmill.transforms.columns.arrow import as_text, parse_fill, split_text, to_batch
+from shardmill.transforms.columns.conversion import (
+    column_array,
+    column_type,
+    convert_value,
+    converted_array,
+    inexact_floats,
+    merge_rounded,
+    rounded_values,
+)
+from shardmill.transforms.columns.text import key_texts_of_values
+from shardmill.transforms.columns.types import (
+    MAX_VALUES,
+    ColumnError,
+    ColumnType,
+    Inferred,
+    ValuesOf,
+    leaf_values,
+    merge_types,
+    value_type,
+)
+from shardmill.transforms.formats.format import (
+    MAX_LINES,
+    BlockRef,
+    FileRef,
+    KeyColumn,
+    Rows,
+    empty_rows,
+    key_column_name,
+)
+from shardmill.transforms.formats.line_blocks import STAGE, Piece, count_lines, index_lines, read_pieces
+
+JSON_STAGE = "read"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JsonObjects:
+    """JSON objects of a file, one a row."""
+
+    name: str  # name of the file
+    objects: Sequence[dict[str, Any]]  # the parsed objects
+    lines: Sequence[bytes]  # their text
+    numbers: npt.NDArray[np.int64]  # int64 (objects,), their line numbers
+    fill: Mapping[str, int | float | str]  # fill value by column
+    rejects: list[Reject]  # lines that hold no object
+    blank: int  # number of blank lines
+
+    def infer(self, columns: Sequence[str] | None, drop: Sequence[str]) -> tuple[dict[str, ColumnType], "JsonObjects"]:
+        """Infer the types of `columns` (None: all except `drop`).
+
+        Returns:
+            The types, and the rows that can be read.
+        """
+        names = columns
+        types: dict[str, ColumnType] = {}
+        if names is None:
+            every = dict.fromkeys(chain(chain.from_iterable(self.objects), self.fill))
+            names = [name for name in every if name not in drop]
+            # Of a type without a value: that there are such columns is all that is said of them.
+            types = {name: ColumnType("bytes", None, 0) for name in drop if name in every}
+        refused: dict[int, str] = {}
+        for name in names:
+            values = self.values(name)
+            try:
+                column = column_type(values)
+            except ColumnError:
+                column = self._refuse(name, values, refused)
+                # Of a type without a value, so that `read` looks at the column even if no row has a good value of it.
+                types[name] = ColumnType("bytes", None, 0)
+            if column is not None:
+                types[name] = column
+        if not refused:
+            return types, self
+        good, kept = self.without(refused, []).infer(columns, drop)
+        return {
+            **{name: replace(column, present=0) for name, column in types.items() if name not in good},
+            **good,
+        }, kept
+
+    def read(self, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn]) -> Rows:
+        """Return the rows that fit `types` and have valid keys; the others become rejects."""
+        refused: dict[int, str] = {}
+        arrays: dict[str, pa.Array] = {}
+        for name, column in types.items():
+            values = self.values(name)
+            array = column_array(values, column)
+            if array is None:
+                converted = []
+                for row, value in enumerate(values):
+                    try:
+                        converted.append(convert_value(self._exact(row, name, value), column))
+                    except ColumnError as error:
+                        remedy = f"; --drop {name} leaves the column out" if isinstance(value, dict) else ""
+                        refused.setdefault(row, f"column {name!r}: {error}{remedy}")
+                array = converted_array(converted, column) if not refused else None
+            arrays[name] = array
+        for key in keys:
+            arrays[key_column_name(key.name)] = key_texts_of_values(self._key_values(key.name, refused))
+        if refused:
+            return self.without(refused, self._rejects(refused)).read(types, keys)
+        others = frozenset(set[str]().union(*self.objects).difference(types, (key.name for key in keys)))
+        floats = [name for name, column in types.items() if column.dtype == "float32"]
+        rounded = {name: found for name in floats if (found := rounded_values(self.values(name), arrays[name]))}
+        return Rows(to_batch(arrays, len(self.objects)), self.numbers, self.rejects, self.blank, others, rounded)
+
+    def values(self, name: str) -> list[Any]:
+        """Return the values of a column, None for missing ones without a fill."""
+        values = [row.get(name) for row in self.objects]
+        if name in self.fill:
+            fill = self.fill[name]
+            return [fill if value is None else value for value in values]
+        return values
+
+    def _key_values(self, name: str, refused: dict[int, str]) -> list[Any]:
+        """Return the values of a key column; rows whose value no feature could hold are added to `refused`."""
+        values = self.values(name)
+        if set(map(type, values)) <= {str, int, bool, NoneType}:
+            return values
+        for row, value in enumerate(values):
+            try:
+                values[row] = self._exact(row, name, value)
+                if not isinstance(values[row], int):  # one of any size is a key
+                    value_type(values[row], textual=False)
+            except ColumnError as error:
+                refused.setdefault(row, f"column {name!r}: {error}")
+                values[row] = None
+        return values
+
+    def without(self, rows: Iterable[int], rejects: Sequence[Reject]) -> "JsonObjects":
+        """Return all but some rows, with more rejects."""
+        left_out = set(rows)
+        kept = [row for row in range(len(self.objects)) if row not in left_out]
+        objects, lines = [self.objects[row] for row in kept], [self.lines[row] for row in kept]
+        merged = sorted([*self.rejects, *rejects], key=lambda reject: reject.line or 0)
+        return JsonObjects(self.name, objects, lines, self.numbers[kept], self.fill, merged, self.blank)
+
+    def _refuse(self, name: str, values: Sequence[Any], refused: dict[int, str]) -> ColumnType | None:
+        """Infer a column's type value by value; rows that cannot be read are added to `refused`."""
+        types: dict[str, ColumnType] = {}
+        for row, value in enumerate(values):
+            try:
+                found = value_type(self._exact(row, name, value), textual=False)
+            except ColumnError as error:
+                refused.setdefault(row, str(error))
+                continue
+            types = merge_types(types, {name: found}) if found is not None else types
+        return types.get(name)
+
+    def _rejects(self, refused: Mapping[int, str]) -> list[Reject]:
+        return [
+            Reject(self.name, int(self.numbers[row]), JSON_STAGE, reason) for row, reason in sorted(refused.items())
+        ]
+
+    def _exact(self, row: int, name: str, value: Any) -> Any:
+        """Return the exact value of a row; orjson turns integers beyond 64 bits into floats, so these are parsed
+        again.
+        """
+        if next(inexact_floats(value), None) is None:
+            return value
+        try:
+            return json.loads(self.lines[row]).get(name, value)
+        except (ValueError, RecursionError):  # an integer of thousands of digits
+            raise ColumnError(f"{value} does not fit a 64-bit integer") from None
+
+    def texts(self, column: ValuesOf) -> set[str]:
+        """Return the distinct values of a column, as texts."""
+        values = self.values(column.name)
+        items = [item for item in leaf_values(values) if item is not None]
+        texts = {as_text(value) for _, value in set(zip(map(type, items), items))}  # True is 1, but another text
+        return {part for text in texts for part in split_text(text, column.separator)} if column.separator else texts
+
+
+def join_rows(parts: Sequence[Rows]) -> Rows:
+    """Concatenate the rows of one or more `parts`."""
+    if len(parts) == 1:
+        return parts[0]
+    rejects = list(chain.from_iterable(part.rejects for part in parts))
+    lines = np.concatenate([part.lines for part in parts])
+    blank, others = sum(part.blank for part in parts), frozenset[str]().union(*(part.others for part in parts))
+    rounded = reduce(merge_rounded, (part.rounded for part in parts))
+    return Rows(pa.concat_batches([part.batch for part in parts]), lines, rejects, blank, others, rounded)
+
 
 _PARSE_BYTES = 64 << 10  # parsed at once: more Python objects than that leave the processor's cache, at half the speed
-_BATCH_BYTES = 4 << 20  # of the batches that are made of these
+_OUTPUT_BYTES = 4 << 20  # of the batches that are made of these
 _BATCH_PIECES = 1024  # of a batch, at most, where little of them is rows
 
 
 @dataclass(frozen=True)
 class JsonLinesFormat:
-    """A row for each line that is not blank, which must hold an object; of a key given twice the last value counts.
+    """A row for each line that is not blank, which must hold an object; of a repeated key the last value counts.
 
-    A value is a number, a string, true or false, or a list of them, or a list of lists of one length. `null` and no
-    value are the same: missing. A row with a value that is none of these, or does not fit the column's type, is a
-    reject, unless nobody asks for that column.
-
-    Attributes:
-      block_size: bytes of a block, about.
-      fill: columns, and the text of the value that stands in them for a missing one: JSON of a number, a boolean or a
-        string, or any text.
-      drop: columns that are not looked at where the types of all are asked for.
+    A value is a number, a string, true, false, a list of these, or nested lists of one length. `null` and an absent key
+    both mean a missing value. A row is a reject if a requested column holds another value or one that does not fit its
+    type.
     """
 
-    block_size: int
-    fill: tuple[tuple[str, str], ...] = ()
-    drop: tuple[str, ...] = ()
+    block_size: int  # approximate bytes of a block
+    fill: tuple[tuple[str, str], ...] = ()  # (column, text) of fill values: JSON scalar or any text
+    drop: tuple[str, ...] = ()  # columns to skip when all types are requested
 
     def index(self, file: FileRef) -> Iterator[BlockRef | Reject]:
-        """Blocks of lines."""
+        """Yield blocks of lines."""
         return index_lines(file, self.block_size)
 
     def header(self, file: FileRef) -> tuple[str, ...]:
-        """None."""
         return ()
 
     def infer(
         self, block: BlockRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
     ) -> Iterator[Inferred]:
-        """The types, as shardmill.transforms.columns.types has them; what a fill stands in for has a value."""
+        """Infer the types by the rules of transforms.columns.types; a filled value counts as present."""
         wanted = None if columns is None else list(dict.fromkeys(columns))
         merged = Inferred()
         values: dict[str, set[str]] = {column.name: set() for column in values_of}
@@ -65,16 +241,16 @@ class JsonLinesFormat:
         yield Inferred(merged.types, merged.rows, counted)
 
     def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
-        """The rows, a piece at a time."""
+        """Yield the rows in pieces."""
         rows: list[Rows] = []
         size = lines = 0
         for objects in self._objects(block):
             rows.append(
-                objects.read(types, keys) if isinstance(objects, JsonObjects) else no_rows(types, [objects], keys)
+                objects.read(types, keys) if isinstance(objects, JsonObjects) else empty_rows(types, [objects], keys)
             )
             size += rows[-1].batch.nbytes
             lines += len(rows[-1].lines) + len(rows[-1].rejects)
-            if size >= min(self.block_size, _BATCH_BYTES) or lines >= MAX_LINES or len(rows) >= _BATCH_PIECES:
+            if size >= min(self.block_size, _OUTPUT_BYTES) or lines >= MAX_LINES or len(rows) >= _BATCH_PIECES:
                 yield join_rows(rows)
                 rows, size, lines = [], 0, 0
         if rows:
@@ -83,13 +259,13 @@ class JsonLinesFormat:
     def _objects(self, block: BlockRef) -> Iterator[JsonObjects | Reject]:
         fill = {column: parse_fill(text) for column, text in self.fill}
         for piece in read_pieces(block, min(self.block_size, _PARSE_BYTES)):
-            yield parse(piece, block.file.name, fill) if isinstance(piece, Piece) else piece
+            yield parse_lines(piece, block.file.name, fill) if isinstance(piece, Piece) else piece
 
 
-def parse(piece: Piece, name: str, fill: Mapping[str, int | float | str]) -> JsonObjects:
-    """The objects of the lines of file `name` in `piece`."""
+def parse_lines(piece: Piece, name: str, fill: Mapping[str, int | float | str]) -> JsonObjects:
+    """Parse the lines of `piece`, which belongs to file `name`, as objects."""
     if not piece.data or piece.data.isspace():
-        return JsonObjects(name, [], [], np.zeros(0, np.int64), fill, [], line_count(piece.data))
+        return JsonObjects(name, [], [], np.zeros(0, np.int64), fill, [], count_lines(piece.data))
     lines = piece.data.split(b"\n")
     if not lines[-1]:
         lines.pop()
@@ -114,7 +290,7 @@ def parse(piece: Piece, name: str, fill: Mapping[str, int | float | str]) -> Jso
             rows.append(row)
             objects.append(value)
         else:
-            reason = f"not a JSON object, but {beginning(line.strip().decode(errors='replace'))}"
+            reason = f"not a JSON object, but {shorten(line.strip().decode(errors='replace'))}"
             if isinstance(value, list):
                 reason += "; expected one object on each line: jq -c '.[]' makes such lines of an array"
             rejects.append(Reject(name, piece.first_line + row, STAGE, reason))

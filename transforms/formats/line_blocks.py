@@ -1,21 +1,145 @@
-"""Files of lines as blocks, and blocks as pieces of whole lines; a line ends in LF, wherever that stands."""
+"""Text encodings, and text files as blocks of whole lines."""
 
+import codecs
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import BinaryIO, Protocol
 
-from shardmill.metadata.rejects import Reject
-from shardmill.records import spans
-from shardmill.transforms.formats.base import MAX_LINES, MAX_TEXT_BYTES, BlockRef, FileRef, too_long
-from shardmill.transforms.formats.damage import Damage, of_compressed
-from shardmill.transforms.formats.encodings import BOM
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from shardmill.data import spans
+from shardmill.metadata.manifest import Reject
+from shardmill.transforms.columns.arrow import slices
+from shardmill.transforms.formats.format import (
+    MAX_LINES,
+    MAX_TEXT_BYTES,
+    BlockRef,
+    Damage,
+    FileRef,
+    compressed_damage,
+    too_long_reason,
+)
 from shardmill.transforms.stores import storage
-from shardmill.transforms.stores.compressed import TruncatedError, is_compressed, open_decompressed
-from shardmill.transforms.stores.error_text import error_text
-from shardmill.transforms.stores.failures import raise_if_store_failed
+from shardmill.transforms.stores.protocol import error_text
+from shardmill.transforms.stores.storage import raise_if_store_failed
+from shardmill.transforms.stores.streams import TruncatedError, is_compressed, open_decompressed
+
+BOM = codecs.BOM_UTF8  # U+FEFF, which some editors write before everything else
+_NOT_FOR_FILES = (
+    "idna",
+    "punycode",
+    "undefined",
+    "unicode_escape",
+    "raw_unicode_escape",
+    "unicode-escape",
+    "raw-unicode-escape",
+)
+MARK_ERRORS = "shardmill.mark"  # the name of the error handler that marks what cannot be decoded
+_MARK = "\udcff"  # a lone surrogate: no decoder makes one, and no UTF-8 holds one
+_ASCII = bytes(range(128))  # every character of it
+
+
+def _mark(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    return _MARK, error.end
+
+
+codecs.register_error(MARK_ERRORS, _mark)
+
+
+def encoding_name(encoding: str) -> str:
+    """Return Python's name of an encoding; utf-8 for UTF-8 with a byte order mark.
+
+    Raises:
+        ValueError: if no such encoding of text files exists.
+    """
+    try:
+        found = codecs.lookup(encoding)
+    except (LookupError, ValueError):  # a NUL in the name is a ValueError
+        raise ValueError(
+            f"unknown encoding {encoding!r}; expected one such as utf-8, latin-1, cp1252 or utf-16"
+        ) from None
+    if not getattr(found, "_is_text_encoding", True) or found.name in _NOT_FOR_FILES:
+        raise ValueError(
+            f"{encoding!r} is no encoding of text files; expected one such as utf-8, latin-1, cp1252 or utf-16"
+        )
+    return "utf-8" if found.name == "utf-8-sig" else found.name
+
+
+def is_ascii_transparent(encoding: str, special: bytes) -> bool:
+    """Return True if the ASCII bytes `special` always stand for these characters in this encoding.
+
+    True for UTF-8, Latin-1 and similar encodings. False for UTF-16, and for | in Shift JIS, where the byte may be half
+    of a character.
+    """
+    if encoding == "utf-8":
+        return True
+    # What a byte is depends on what precedes it
+    if encoding.startswith(("iso2022", "hz", "utf-7", "utf-16", "utf-32")):
+        return False
+    if _ASCII.decode(encoding, "replace").encode("utf-8") != _ASCII:
+        return False
+    after = (bytes([lead, byte]).decode(encoding, "replace") for lead in range(128, 256) for byte in special)
+    return all(text.endswith(chr(byte)) for text, byte in zip(after, special * 128))
+
+
+def to_utf8(data: bytes, encoding: str) -> bytes:
+    """Convert `data` to UTF-8, with invalid bytes in place of undecodable ones; UTF-8 is returned unchanged."""
+    if encoding == "utf-8":
+        return data
+    return data.decode(encoding, MARK_ERRORS).encode("utf-8", "surrogatepass")
+
+
+def is_utf8(data: bytes) -> bool:
+    """Return True if `data` is UTF-8, in a third of the time of decoding and without its memory."""
+    if data.isascii():
+        return True
+    offsets = pa.py_buffer(memoryview(b"\0" * 8 + len(data).to_bytes(8, "little")))
+    try:
+        pa.LargeBinaryArray.from_buffers(pa.large_binary(), 1, [None, offsets, pa.py_buffer(data)]).cast(
+            pa.large_string()
+        )
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+class Stream(Protocol):
+    """A source of bytes."""
+
+    def read(self, size: int, /) -> bytes:
+        """Return about `size` bytes; no bytes only at the end."""
+
+
+class Utf8Stream:
+    """A stream of UTF-8 without byte order mark, decoded from `raw`; undecodable bytes are handled as in `to_utf8`."""
+
+    def __init__(self, raw: Stream, encoding: str) -> None:
+        self._raw = raw
+        self._decoder = None if encoding == "utf-8" else codecs.getincrementaldecoder(encoding)(MARK_ERRORS)
+        self._at_start = True
+        self._at_end = False
+
+    def read(self, size: int) -> bytes:
+        """Return about `size` bytes; no bytes only at the end."""
+        data = b""
+        while not data and not self._at_end:
+            data = self._raw.read(size)
+            self._at_end = not data
+            if self._decoder:
+                data = self._decoder.decode(data, final=self._at_end).encode("utf-8", "surrogatepass")
+            if self._at_start and data:
+                data = data.removeprefix(BOM)
+                self._at_start = False
+        return data
+
 
 STAGE = "read"
-_LF = 10  # as a byte
+_LINE_FEED = 10  # as a byte
 _INDEX_BYTES = 1 << 20  # read at once: more falls out of the processor's cache before its newlines are counted
 
 Transcode = Callable[[Iterator[bytes]], Iterator[bytes]]
@@ -23,24 +147,19 @@ Transcode = Callable[[Iterator[bytes]], Iterator[bytes]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Piece:
-    """Consecutive whole lines.
+    """Consecutive whole lines."""
 
-    Attributes:
-      data: the lines with their ends; the last line of a file may have none.
-      first_line: the number, from 1, of the first.
-    """
-
-    data: bytes
-    first_line: int
+    data: bytes  # the lines with their ends; a file's last line may have none
+    first_line: int  # number of the first line, from 1
 
 
 def index_lines(file: FileRef, block_size: int) -> Iterator[BlockRef]:
-    """Cut a file into blocks that end where a line does, of `block_size` bytes or the next few lines more.
+    """Cut a file into blocks of whole lines, of `block_size` bytes or a few lines more.
 
-    A line longer than that is a block of its own with what precedes it. A compressed file is one block.
+    A line longer than that forms one block with the lines before it. A compressed file is one block.
 
     Raises:
-      OSError: the file cannot be read.
+        OSError: if the file cannot be read.
     """
     if is_compressed(file.name):
         yield BlockRef(file, 0, file.size_bytes)
@@ -49,7 +168,7 @@ def index_lines(file: FileRef, block_size: int) -> Iterator[BlockRef]:
     first_line = line = 1
     with storage.open_read(file.path, file.size_bytes) as stream:
         while chunk := stream.read(min(block_size, _INDEX_BYTES)):
-            line += spans.count(chunk, _LF)
+            line += spans.count(chunk, _LINE_FEED)
             whole = chunk.rfind(b"\n") + 1
             end = position + whole
             position += len(chunk)
@@ -61,19 +180,19 @@ def index_lines(file: FileRef, block_size: int) -> Iterator[BlockRef]:
 
 
 def read_pieces(block: BlockRef, piece_size: int, transcode: Transcode | None = None) -> Iterator[Piece | Reject]:
-    """The lines of a block in pieces of about `piece_size` bytes, without a byte order mark at the start of the file.
+    """Yield the lines of a block in pieces of about `piece_size` bytes, without a byte order mark at the start of the
+    file.
 
-    A line longer than that is a piece of its own with what precedes it; one of more than MAX_TEXT_BYTES is a Reject.
-    Where compressed data is damaged, what precedes it is given up to its last whole line, then one Reject for all the
-    rest.
+    A line longer than that forms one piece with the lines before it. A line of more than MAX_TEXT_BYTES is a Reject. If
+    compressed data is damaged, the whole lines before the damage are returned, then one Reject for the rest.
 
     Args:
-      block: of an uncompressed file, or all of a compressed one.
-      piece_size: bytes of a piece, about.
-      transcode: makes UTF-8 of the bytes as they are read.
+        block: part of an uncompressed file, or all of a compressed one.
+        piece_size: approximate bytes of a piece.
+        transcode: converts the bytes to UTF-8 as they are read.
 
     Raises:
-      OSError: an object store failed; a runner tries again.
+        OSError: if an object store failed, so that the runner retries.
     """
     # No line within a chunk is too long, in any encoding
     reader = _Reader(block, min(piece_size, max(MAX_TEXT_BYTES // 8, 1)))
@@ -90,7 +209,7 @@ def read_pieces(block: BlockRef, piece_size: int, transcode: Transcode | None = 
             if not end:
                 carried += len(chunk)
                 continue
-            yield _too_long(block, line, carried + first_end)
+            yield _too_long_reject(block, line, carried + first_end)
             chunk, end, line, carried, at_start = chunk[first_end:], end - first_end, line + 1, 0, False
         if not end:
             carry.append(chunk)
@@ -101,41 +220,41 @@ def read_pieces(block: BlockRef, piece_size: int, transcode: Transcode | None = 
         carried = len(chunk) - end
         yield from _bounded(Piece(data.removeprefix(BOM) if at_start else data, line))
         at_start = False
-        line += spans.count(data, _LF)
+        line += spans.count(data, _LINE_FEED)
     if reader.damage is not None:
         reason = f"{reader.damage.reason}; all from line {line:,} on is lost"
         yield reader.damage.reject(block.file.name, line, STAGE, reason, line - block.first_line, block.length)
     elif carried > MAX_TEXT_BYTES:
-        yield _too_long(block, line, carried)
+        yield _too_long_reject(block, line, carried)
     elif rest := b"".join(carry):
         rest = rest.removeprefix(BOM) if at_start else rest
         if rest:
             yield Piece(rest, line)
 
 
-def _too_long(block: BlockRef, line: int, size_bytes: int) -> Reject:
-    return Reject(block.file.name, line, STAGE, too_long(size_bytes, MAX_TEXT_BYTES))
+def _too_long_reject(block: BlockRef, line: int, size_bytes: int) -> Reject:
+    return Reject(block.file.name, line, STAGE, too_long_reason(size_bytes, MAX_TEXT_BYTES))
 
 
 def _bounded(piece: Piece) -> Iterator[Piece]:
-    """The lines of `piece` in pieces of MAX_LINES at most, or of nothing but blank ones."""
+    """Split a piece into pieces of at most MAX_LINES lines; a piece of blank lines may have more."""
     data = piece.data
-    if len(data) <= MAX_LINES or spans.count(data, _LF) <= MAX_LINES or data.isspace():
+    if len(data) <= MAX_LINES or spans.count(data, _LINE_FEED) <= MAX_LINES or data.isspace():
         yield piece
         return
     middle = data.rfind(b"\n", 0, len(data) // 2) + 1 or data.find(b"\n") + 1
     first = Piece(data[:middle], piece.first_line)
     yield from _bounded(first)
-    yield from _bounded(Piece(data[middle:], piece.first_line + line_count(first.data)))
+    yield from _bounded(Piece(data[middle:], piece.first_line + count_lines(first.data)))
 
 
-def line_count(data: bytes) -> int:
-    """How many lines there are; the last may have no end."""
-    return spans.count(data, _LF) + (data != b"" and not data.endswith(b"\n"))
+def count_lines(data: bytes) -> int:
+    """Count the lines; the last one may have no end."""
+    return spans.count(data, _LINE_FEED) + (data != b"" and not data.endswith(b"\n"))
 
 
 class _Reader:
-    """The bytes of a block in chunks, and why they end too early, if they do."""
+    """Reads the bytes of a block in chunks, and keeps the damage if they end too early."""
 
     def __init__(self, block: BlockRef, chunk_size: int) -> None:
         self._block = block
@@ -148,7 +267,7 @@ class _Reader:
             with open_block(self._block) as stream:
                 yield from self._chunks(stream)
         except TruncatedError as error:
-            self.damage = of_compressed(error, self._block.file.size_bytes)
+            self.damage = compressed_damage(error, self._block.file.size_bytes)
         except OSError as error:
             raise_if_store_failed(error, self._block.file.path)
             self._lose(f"cannot be read after {self._read_bytes:,} bytes: {error_text(error)}")
@@ -175,10 +294,10 @@ class _Reader:
 
 
 def open_block(block: BlockRef) -> BinaryIO:
-    """The contents of a block's file from the block's start on, decompressed.
+    """Open a block's file, decompressed, at the start of the block.
 
     Raises:
-      OSError: it cannot be opened.
+        OSError: if it cannot be opened.
     """
     stream = open_decompressed(block.file.path, block.file.name, block.end)
     if block.offset:
@@ -187,11 +306,11 @@ def open_block(block: BlockRef) -> BinaryIO:
 
 
 class LineWalker:
-    """Goes through a file from line to line, a mebibyte in memory; the last line may have no end.
+    """Steps through a file line by line with one mebibyte in memory; the last line may have no end.
 
     Attributes:
-      offset: of the first byte that was not passed, the start of a line or the end of the file.
-      lines: how many were passed.
+        offset: offset after the passed lines: a line start or the file's end
+        lines: number of lines passed
     """
 
     def __init__(self, stream: BinaryIO) -> None:
@@ -203,12 +322,12 @@ class LineWalker:
         self.lines = 0
 
     def peek(self) -> bytes:
-        """The bytes that follow, some at least unless the file ends."""
+        """Return the bytes that follow, at least one unless the file ends."""
         self._fill()
         return self._chunk[self._at :]
 
     def pass_bytes(self, size: int) -> bool:
-        """Pass lines until they have `size` bytes; False where the file ends before, or with them."""
+        """Pass lines of at least `size` bytes in total; return False if the file ends before or with them."""
         target = self.offset + size
         while self._fill():
             least = min(max(target - self.offset - 1, 0), len(self._chunk) - self._at)
@@ -219,26 +338,79 @@ class LineWalker:
         return False
 
     def pass_lines(self, number: int | None) -> None:
-        """Pass so many lines, None for all, or as many as there are."""
+        """Pass `number` lines, None for all, or as many as there are."""
         while number != 0 and self._fill():
             rest = self._chunk[self._at :]
-            inside = spans.count(rest, _LF)
+            inside = spans.count(rest, _LINE_FEED)
             if number is not None and inside >= number:
-                self._pass(self._at + int(spans.find(rest, _LF)[number - 1]) + 1)
+                self._pass(self._at + int(spans.find(rest, _LINE_FEED)[number - 1]) + 1)
                 return
             self._pass(len(self._chunk))
             number = None if number is None else number - inside
 
     def _fill(self) -> bool:
-        """Whether there are bytes to be passed."""
+        """Read the next chunk if needed; return True if there are bytes left to pass."""
         if self._at == len(self._chunk):
             self._chunk, self._at = self._stream.read(_INDEX_BYTES), 0
         return bool(self._chunk)
 
     def _pass(self, end: int) -> None:
-        """Pass the bytes of the chunk before `end`; a line counts as passed with its first byte that is."""
+        """Pass the bytes of the chunk before `end`; a line is counted as soon as its first byte is passed."""
         data = self._chunk[self._at : end]
-        self.lines += line_count(data) - self._is_open
+        self.lines += count_lines(data) - self._is_open
         self._is_open = not data.endswith(b"\n")
         self.offset += len(data)
         self._at = end
+
+
+_LF, _CR = 10, 13  # as bytes
+
+Positions = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+
+def line_ranges(data: bytes) -> tuple[Positions, Positions]:
+    """Return the start and end of each line, without LF or CR LF: int64, shape (lines,) each."""
+    if not data:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    codes = np.frombuffer(data, np.uint8)
+    ends = spans.find(data, _LF)
+    if not data.endswith(b"\n"):
+        ends = np.append(ends, len(data))
+    starts = np.concatenate((np.zeros(1, np.int64), ends[:-1] + 1))
+    stops = ends
+    if b"\r" in data:
+        stops = ends - (codes[ends - 1] == _CR) * (ends > starts)
+    if data.endswith(b"\r"):  # the end of a file, not of a line
+        stops[-1] = len(data)
+    return starts, stops
+
+
+def invalid_lines(data: bytes, starts: Positions, stops: Positions, encoding: str) -> Iterator[tuple[int, str]]:
+    """Yield each line that is not UTF-8, with a reason worded for the file's original encoding."""
+    codes = np.frombuffer(data, np.uint8)
+    suspects = np.unique(np.searchsorted(starts, np.flatnonzero(codes >= 0x80), "right") - 1)
+    for row in suspects.tolist():
+        line = data[starts[row] : stops[row]]
+        try:
+            line.decode()
+        except UnicodeDecodeError as error:
+            if codecs.lookup(encoding).name in ("utf-8", "utf-8-sig"):
+                yield row, f"not {encoding}: byte 0x{line[error.start]:02x} at position {error.start + 1:,} of the line"
+            else:
+                before = len(line[: error.start].decode())
+                yield row, f"not {encoding}: what follows character {before:,} of the line"
+
+
+def blank_lines(data: bytes, starts: Positions, stops: Positions, valid: Flags) -> Flags:
+    """Flag the lines that are empty or white space as defined by str.isspace; invalid lines are not blank."""
+    blank = starts == stops
+    # Only lines that do not start with a visible ASCII character can be white space.
+    codes = np.frombuffer(data, np.uint8)
+    first = codes[np.minimum(starts, len(codes) - 1)]
+    suspects = np.flatnonzero(~blank & valid & ((first <= 0x20) | (first >= 0x80)))
+    if len(suspects):
+        texts = slices(data, starts[suspects], stops[suspects])
+        strings = pa.Array.from_buffers(pa.large_string(), len(texts), texts.buffers())
+        blank[suspects] = pc.utf8_is_space(strings).to_numpy(zero_copy_only=False)
+    return blank

@@ -1,5 +1,6 @@
-"""Existing TFRecord files, plain or compressed, whose records pass through; shardmill.records.tfrecord has the format's
-sources."""
+"""Existing TFRecord files, plain or compressed, whose records pass through; shardmill.data.tfrecord cites the
+format's sources.
+"""
 
 import struct
 import zlib
@@ -12,19 +13,22 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from shardmill.metadata.rejects import Reject
-from shardmill.records import spans
-from shardmill.records.tfrecord import OVERHEAD, mask, mask_all
+from shardmill.data import spans
+from shardmill.data.tfrecord import OVERHEAD, mask_crc, mask_crcs
+from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.arrow import slices
-from shardmill.transforms.columns.inferred import Inferred, ValuesOf
-from shardmill.transforms.columns.types import ColumnType
-from shardmill.transforms.examples.decode import decode_examples, infer_examples, not_examples, sequence_examples
-from shardmill.transforms.formats.base import BlockRef, FileRef, KeyColumn, Rows
-from shardmill.transforms.formats.damage import Damage, of_compressed
+from shardmill.transforms.columns.example_decoding import (
+    decode_examples,
+    flag_non_examples,
+    flag_sequence_examples,
+    infer_examples,
+)
+from shardmill.transforms.columns.types import ColumnType, Inferred, ValuesOf
+from shardmill.transforms.formats.format import BlockRef, Damage, FileRef, KeyColumn, Rows, compressed_damage
 from shardmill.transforms.stores import storage
-from shardmill.transforms.stores.compressed import Decompressed, TruncatedError, open_gzip, open_zlib
-from shardmill.transforms.stores.error_text import error_text
-from shardmill.transforms.stores.failures import raise_if_store_failed
+from shardmill.transforms.stores.protocol import error_text
+from shardmill.transforms.stores.storage import raise_if_store_failed
+from shardmill.transforms.stores.streams import Decompressed, TruncatedError, open_gzip, open_zlib
 
 RECORD = "record"
 _STAGE = "read"
@@ -40,22 +44,21 @@ Positions = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class TFRecordFormat:
-    """A row for each record: column `record`, its payload. The lines are the records' numbers in their file, from 1.
+    """A row for each record: column `record`, its payload. Lines are the records' numbers in their file, from 1.
 
-    Every checksum is verified, and a record that is no tf.train.Example is a reject. A file is compressed if it does
-    not start as a TFRecord does: by gzip if its name ends in .gz or it starts as gzip does, by zlib if what that makes
-    of it starts as a TFRecord.
+    Every checksum is verified, and a record that is not a tf.train.Example is a reject. A file that does not start like
+    a TFRecord may be compressed:
 
-    Attributes:
-      block_size: bytes of a block, and of a piece of one, about.
+    * by gzip, if its name ends in .gz or it starts with gzip's magic bytes;
+    * by zlib, if its decompressed start looks like a TFRecord.
     """
 
-    block_size: int
+    block_size: int  # approximate bytes of a block and of a piece
 
     def index(self, file: FileRef) -> Iterator[BlockRef | Reject]:
-        """Blocks of whole records; all of the file if it is small or compressed.
+        """Yield blocks of whole records; one block if the file is small or compressed.
 
-        What is wrong with a file is left to `read`: its last block ends where the file does.
+        Damage is left to `read`: the last block ends where the file does.
         """
         if not file.size_bytes:
             return
@@ -64,7 +67,7 @@ class TFRecordFormat:
                 yield BlockRef(file, 0, file.size_bytes)
                 return
             start, first = 0, 1
-            for record, offset in _hop(stream, file.size_bytes):
+            for record, offset in _record_offsets(stream, file.size_bytes):
                 if offset - start >= self.block_size:
                     yield BlockRef(file, start, offset - start, first, records=record - first)
                     start, first = offset, record
@@ -72,26 +75,26 @@ class TFRecordFormat:
                 yield BlockRef(file, start, file.size_bytes - start, first)
 
     def header(self, file: FileRef) -> tuple[str, ...]:
-        """None."""
         return ()
 
     def infer(
         self, block: BlockRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
     ) -> Iterator[Inferred]:
-        """The features of the Examples: one value in every record is a scalar; where kinds differ, the widest holds
-        all."""
+        """Infer the features of the Examples: one value in every record is a scalar; of several kinds, the widest holds
+        all.
+        """
         wanted = None if columns is None else list(columns)
         for piece in _Scanner(block, self.block_size):
             features, bad = decode_examples(piece.records)
             yield infer_examples(features.filter(pa.array(~bad)) if bad.any() else features, wanted, values_of)
 
     def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
-        """The records, a piece at a time, whatever `types` are."""
+        """Yield the records in pieces; `types` are ignored."""
         for piece in _Scanner(block, self.block_size):
             records, numbers = piece.records, piece.numbers
             for refused, what in (
-                (not_examples, "is not a tf.train.Example"),
-                (sequence_examples, "is a tf.train.SequenceExample; expected a tf.train.Example"),
+                (flag_non_examples, "is not a tf.train.Example"),
+                (flag_sequence_examples, "is a tf.train.SequenceExample; expected a tf.train.Example"),
             ):
                 bad = refused(records)
                 if bad.any():
@@ -104,8 +107,11 @@ class TFRecordFormat:
 
 
 def _compression(stream: BinaryIO, file: FileRef) -> Callable[[str], Decompressed] | None:
-    """How the file, at whose start `stream` is, is compressed; a length of a record may look like gzip's first bytes,
-    or zlib's."""
+    """Return the function that opens the file decompressed; None if it is plain.
+
+    The stream is at the start of the file. A plain TFRecord is recognized first, because a record's length may look
+    like the first bytes of gzip or zlib.
+    """
     head = _read(stream, _ZLIB_START)
     if _starts_as_tfrecord(head):
         return None
@@ -122,18 +128,18 @@ def _starts_as_tfrecord(head: bytes) -> bool:
 
 
 def _good_length(data: bytes, offset: int) -> bool:
-    return mask(google_crc32c.value(data[offset : offset + 8])) == _HEADER.unpack_from(data, offset)[1]
+    return mask_crc(google_crc32c.value(data[offset : offset + 8])) == _HEADER.unpack_from(data, offset)[1]
 
 
 def _checksums_match(data: bytes, starts: Positions, ends: Positions, at: Positions) -> npt.NDArray[np.bool_]:
-    """Whether the masked crc32c of each data[start:end] is what stands at `at`."""
+    """Flag the ranges data[start:end] whose masked crc32c equals the one stored at `at`."""
     crcs = spans.checksums(data, starts, ends)
     stored = np.ndarray(max(len(data) - 3, 0), _FOOTER, data, 0, (1,))[at]
-    return mask_all(crcs) == stored
+    return mask_crcs(crcs) == stored
 
 
-def _hop(stream: BinaryIO, size: int) -> Iterator[tuple[int, int]]:
-    """The number and the offset of each record but the first, as far as lengths are good; lengths alone are read."""
+def _record_offsets(stream: BinaryIO, size: int) -> Iterator[tuple[int, int]]:
+    """Yield number and offset of each record except the first, as long as lengths are valid; only lengths are read."""
     record, offset = 1, 0
     while offset + _HEADER.size <= size:
         stream.seek(offset)
@@ -153,7 +159,7 @@ def _hop(stream: BinaryIO, size: int) -> Iterator[tuple[int, int]]:
 
 
 def _read(stream: BinaryIO, size: int) -> bytes:
-    """Up to `size` bytes, fewer only at the end and before damage; remote file objects may return short reads."""
+    """Read `size` bytes, fewer only at the end and before damage; remote file objects may return short reads."""
     data = stream.read(size)
     try:
         while len(data) < size and (more := stream.read(size - len(data))):
@@ -166,21 +172,15 @@ def _read(stream: BinaryIO, size: int) -> bytes:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Piece:
-    """Some consecutive records of a block.
+    """Consecutive records of a block."""
 
-    Attributes:
-      records: payloads whose checksum is good.
-      numbers: int64, shape (records,), of each in its file.
-      rejects: the others.
-    """
-
-    records: pa.LargeBinaryArray
-    numbers: npt.NDArray[np.int64]
-    rejects: list[Reject]
+    records: pa.LargeBinaryArray  # payloads with valid checksums
+    numbers: npt.NDArray[np.int64]  # int64 (records,), each record's number in its file
+    rejects: list[Reject]  # the other records
 
 
 class _Scanner:
-    """The records of a block, in pieces."""
+    """Reads the records of a block in pieces."""
 
     def __init__(self, block: BlockRef, piece_size: int) -> None:
         self._block = block
@@ -243,8 +243,12 @@ class _Scanner:
         return data
 
     def _records(self, data: bytes) -> tuple[Positions, Positions, int, int, bool]:
-        """Where the whole records in `data` start and stop, where what follows starts, how many of its bytes are known
-        to be missing, and whether it cannot be read."""
+        """Find the whole records in `data`.
+
+        Returns:
+            Their starts and stops, the start of what follows, how many of its bytes are known to be missing, and True
+            if it cannot be read.
+        """
         positions: list[int] = []  # of headers
         position, last = 0, len(data) - _HEADER.size
         unpack = _LENGTH.unpack_from
@@ -276,7 +280,7 @@ class _Scanner:
         return _Piece(slices(data, starts, ends, good), numbers[good], rejects)
 
     def _end(self, data: bytes) -> _Piece:
-        """The one reject for all that is left."""
+        """Return a piece with one reject for all that is left."""
         damage = self._damage
         if damage is None:
             need = OVERHEAD + _HEADER.unpack_from(data)[0] if len(data) >= _HEADER.size else _HEADER.size
@@ -286,13 +290,13 @@ class _Scanner:
         return _Piece(pa.array([], pa.large_binary()), np.zeros(0, np.int64), [reject])
 
     def _lose(self, reject: Reject, held_bytes: int) -> Reject:
-        """`reject` with how many records it stands for; `held_bytes` of the damaged ones have been read."""
+        """Add the number of lost records to `reject`; `held_bytes` of them have been read."""
         block, before = self._block, self._number - 1
         left = block.end - self._offset
         if self._left is not None and block.records is not None:
             return replace(reject, records=max(block.records - (self._number - block.first_line), 1), size_bytes=left)
         if self._error is not None:
-            damage = of_compressed(self._error, block.file.size_bytes)
+            damage = compressed_damage(self._error, block.file.size_bytes)
         elif self._damage is None:  # cut short, and nobody knows by how much
             return replace(
                 reject, size_bytes=held_bytes + self._left if self._left is not None else 0, count="at least"

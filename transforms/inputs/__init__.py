@@ -1,1 +1,1 @@
-"""What there is to read: the files and blocks of the input."""
+"""Find the input: list files, read manifests and annotations, and divide record files into blocks."""

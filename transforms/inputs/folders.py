@@ -1,10 +1,12 @@
-"""What the folders of an input mean: which level is the split, which the class; and when that cannot be known."""
+"""Kinds of input files by suffix, and folders of the input as splits and classes."""
 
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
-from shardmill.metadata.naming import ShardName
+from shardmill.metadata.file_names import ShardName
+from shardmill.transforms.formats.conventions import IMAGE_SUFFIXES
 
 # Folders that are splits, in any case, and the split that each is: the words of Hugging Face's datasets, data_files.py.
 SPLIT_FOLDERS = {
@@ -32,28 +34,28 @@ _QUOTED = 5  # names that a sentence has
 
 
 class FolderError(ValueError):
-    """Folders whose meaning cannot be known; the message says what was seen."""
+    """Folders whose roles are ambiguous; the message names them."""
 
 
 @dataclass(frozen=True, slots=True)
 class FolderRoles:
-    """Which folder of a name, from 0, is the split and which the class; None where none is."""
+    """The folder levels of a file's name, counted from 0, that are the split and the class; None for no such level."""
 
     split: int | None = None
     label: int | None = 0
 
     @property
     def depth(self) -> int:
-        """How many folders have a meaning."""
+        """Number of folder levels that carry a meaning."""
         return max(-1 if level is None else level for level in (self.split, self.label)) + 1
 
     def locate(self, name: str) -> tuple[str | None, str | None]:
-        """(split, class) of the file called `name`; None for what its folders do not say."""
+        """Return (split, class) of the file called `name`; None for each that its folders do not give."""
         folders = name.split("/")[:-1]
         split, label = (
             folders[level] if level is not None and level < len(folders) else None for level in (self.split, self.label)
         )
-        return None if split is None else split_name(split), label
+        return None if split is None else normalize_split(split), label
 
     def __str__(self) -> str:
         levels = ["any"] * max(self.depth, 1)
@@ -69,10 +71,10 @@ SPLITS_OF_CLASSES = FolderRoles(0, 1)
 
 
 def parse_roles(text: str) -> FolderRoles:
-    """The roles that `--folders split/label` names, a word for each level: split, label or any.
+    """Parse the value of --folders, such as split/label: one of split, label and any for each level.
 
     Raises:
-      ValueError: another word, or one of split and label twice.
+        ValueError: for another word, or for split or label given twice.
     """
     words = text.split("/")
     for word in words:
@@ -87,15 +89,18 @@ def parse_roles(text: str) -> FolderRoles:
     return FolderRoles(split, label)
 
 
-def split_name(text: str) -> str:
-    """The split that a folder or a manifest's column names: usual words for the usual three are brought to one
-    spelling."""
+def normalize_split(text: str) -> str:
+    """Return the split that a folder or a manifest's value names, with usual spellings such as "val" made
+    "validation".
+    """
     return SPLIT_FOLDERS.get(text.lower(), text)
 
 
 def split_of_file(name: str) -> str | None:
-    """The split that a file of records bears in its name, as `train-00000-of-00002.parquet` and `test.csv` do: where
-    Hugging Face's datasets look for it, too, and as shards that TFDS names do; None where it bears none."""
+    """Return the split in the name of a record file, or None; for example train-00000-of-00002.parquet or test.csv.
+
+    The rules are those of Hugging Face's datasets and of TFDS shard names.
+    """
     base = name.rpartition("/")[2]
     if (shard := ShardName.parse(base)) is not None:
         return shard.split
@@ -104,7 +109,7 @@ def split_of_file(name: str) -> str | None:
 
 
 def folder_key(name: str, roles: FolderRoles | None = None) -> str:
-    """The folders of a file's name that may have a meaning; without `roles`, those that a guess looks at."""
+    """Return the leading folders of a file's name that may carry a meaning; without `roles`, those for guess_roles."""
     folders = name.split("/")[:-1]
     if roles is not None:
         return "/".join(folders[: roles.depth])
@@ -112,20 +117,20 @@ def folder_key(name: str, roles: FolderRoles | None = None) -> str:
     return "/".join(folders[: _GUESSED_LEVELS + split])
 
 
-def are_splits(folders: Iterable[str]) -> bool:
-    """Whether all top folders bear the names of splits; files in no folder do not count."""
-    tops = _tops(folders)
+def are_all_splits(folders: Iterable[str]) -> bool:
+    """Return True if all top folders are named after splits; files outside folders do not count."""
+    tops = _top_folders(folders)
     return bool(tops) and all(top.lower() in SPLIT_FOLDERS for top in tops)
 
 
 def guess_roles(folders: Collection[str]) -> FolderRoles:
-    """What the levels of `folders`, see folder_key, mean.
+    """Guess the roles of the levels of `folders`, as folder_key returns them.
 
     Raises:
-      FolderError: they look like something else than classes, or splits of classes.
+        FolderError: if they look like neither classes nor splits of classes.
     """
     check_splits(folders)
-    if are_splits(folders):
+    if are_all_splits(folders):
         _check_classes([folder.split("/")[1:] for folder in folders if "/" in folder], "in the split folders, ")
         return SPLITS_OF_CLASSES
     _check_classes([folder.split("/") for folder in folders if folder and not folder.startswith("/")], "")
@@ -133,44 +138,47 @@ def guess_roles(folders: Collection[str]) -> FolderRoles:
 
 
 def check_splits(folders: Collection[str]) -> None:
-    """Raise a FolderError if some top folders are splits by their names and others are not; one may be a class like the
-    others."""
-    tops = _tops(folders)
+    """Raise a FolderError if some top folders are named after splits and others are not.
+
+    A single folder named after a split, without folders in it, may be a class like the others.
+    """
+    tops = _top_folders(folders)
     splits = sorted(top for top in tops if top.lower() in SPLIT_FOLDERS)
     others = sorted(tops - set(splits))
     if splits and others and (len(splits) > 1 or any(folder.startswith(f"{splits[0]}/") for folder in folders)):
         raise FolderError(
-            f"{quoted(splits)} would be splits by their names, but {quoted(others)} beside them would not"
+            f"{quote_names(splits)} would be splits by their names, but {quote_names(others)} beside them would not"
         )
 
 
-def _tops(folders: Iterable[str]) -> set[str]:
+def _top_folders(folders: Iterable[str]) -> set[str]:
     return {folder.split("/")[0] for folder in folders} - {""}
 
 
 def _check_classes(below: Sequence[Sequence[str]], where: str) -> None:
-    """Raise a FolderError if folders are no classes; `below` are the parts of each, the class first."""
+    """Raise a FolderError if the folders cannot be classes; `below` holds the parts of each path, the class first."""
     classes = sorted({parts[0] for parts in below})
     if odd := [name for name in classes if name.lower() in _NO_CLASSES]:
-        raise FolderError(f"{where}{quoted(odd)} would be a class, by which name folders say what is in them")
+        raise FolderError(f"{where}{quote_names(odd)} would be a class, by which name folders say what is in them")
     inner = {name: {parts[1] for parts in below if parts[0] == name and len(parts) > 1} for name in classes}
     shared = sorted(set.intersection(*inner.values())) if inner else []
     if len(classes) > 1 and shared:
         raise FolderError(
-            f"{where}the same sub-folders repeat: {quoted(shared)} in every one of {quoted(classes)}; either may be the"
+            f"{where}the same sub-folders repeat: {quote_names(shared)} in every one of {quote_names(classes)}; "
+            f"either may be the"
             " classes"
         )
     if len(classes) == 1 and len(inner[classes[0]]) > 1 and [classes[0]] not in [list(parts) for parts in below]:
         raise FolderError(
-            f"{where}{quoted(classes)} would be the only class, although {quoted(sorted(inner[classes[0]]))} lie in it"
+            f"{where}{quote_names(classes)} would be the only class, although "
+            f"{quote_names(sorted(inner[classes[0]]))} lie in it"
         )
 
 
 def folder_notices(folders: Collection[str], roles: FolderRoles) -> list[str]:
-    """What must be said of a guess: a split's name taken for a class, splits stored by another name, levels without a
-    meaning."""
+    """Return notices about guessed roles: split names taken for classes, and levels without a meaning."""
     said = []
-    tops = _tops(folders)
+    tops = _top_folders(folders)
     odd = sorted(top for top in tops if top.lower() in SPLIT_FOLDERS)
     if odd and roles.split is None:
         what = "a class, not a split" if roles.label == 0 else "no split"
@@ -190,16 +198,40 @@ def folder_notices(folders: Collection[str], roles: FolderRoles) -> list[str]:
 
 
 def split_notices(spellings: Iterable[str], what: str) -> list[str]:
-    """Which splits are stored by another name than `what` in the input gives them."""
-    renamed = sorted(name for name in spellings if split_name(name) != name)
+    """Return a notice of the splits that are stored under another name than the input (`what`) gives them."""
+    renamed = sorted(name for name in spellings if normalize_split(name) != name)
     if not renamed:
         return []
     return [
-        f"splits bear other names than {what}: " + ", ".join(f"{name!r} is {split_name(name)!r}" for name in renamed)
+        f"splits bear other names than {what}: "
+        + ", ".join(f"{name!r} is {normalize_split(name)!r}" for name in renamed)
     ]
 
 
-def quoted(names: Sequence[str]) -> str:
-    """The first of some names, and how many more there are."""
+def quote_names(names: Sequence[str]) -> str:
+    """Return the first few names, quoted, and the number of the others."""
     shown = ", ".join(repr(name) for name in names[:_QUOTED])
     return shown + (f" and {len(names) - _QUOTED:,} more" if len(names) > _QUOTED else "")
+
+
+@dataclass(frozen=True, slots=True)
+class FileKind:
+    """A kind of files that a folder is searched for; a glob takes every file that it matches."""
+
+    plural: str  # name of the files in messages
+    suffixes: str  # regular expression alternatives, without the first dot; case is ignored
+    listed: bool = False  # True if a --manifest may list such files
+
+    def accepts(self, name: str) -> bool:
+        """Return True if the file called `name`, a path or its last part, is of this kind."""
+        return _pattern(self.suffixes).search(name) is not None
+
+
+@lru_cache
+def _pattern(suffixes: str) -> re.Pattern[str]:
+    return re.compile(rf"[^/]\.(?:{suffixes})\Z", re.IGNORECASE)
+
+
+IMAGES = FileKind("images", IMAGE_SUFFIXES, listed=True)
+ARRAYS = FileKind("arrays", "npy", listed=True)
+AUDIO = FileKind("audio files", "wav|wave", listed=True)

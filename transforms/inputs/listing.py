@@ -1,4 +1,4 @@
-"""Files below a folder or matching a glob, with what was passed over and why. Pure of Beam but for object stores."""
+"""List the files below a folder, matching a glob or in an object store, with those skipped and why."""
 
 import fnmatch
 import glob
@@ -11,14 +11,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from shardmill.errors import UserError
-from shardmill.metadata.rejects import Reject
-from shardmill.transforms.inputs.file_kind import IMAGES, FileKind
+from shardmill.metadata.manifest import Reject
+from shardmill.transforms.inputs.folders import IMAGES, FileKind
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.clients import object_store
 from shardmill.transforms.stores.protocol import TIME_STAMP
 
 # The kind of what says of files in its folder what they are, by the name that Hugging Face gives it
-METADATA = "metadata file"
+METADATA_KIND = "metadata file"
 # The kind of a choice of a glob, such as a day of a window, that no file is there for
 NO_MATCH = "choice without a file"
 METADATA_NAMES = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
@@ -28,47 +28,41 @@ _WILDCARD = re.compile(rf"[*?[]|{_CHOICE.pattern}")
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A file to convert.
+class FoundFile:
+    """A file to convert."""
 
-    Attributes:
-      name: relative to the root of the input, `/` between parts.
-      size_bytes: of it.
-      stamp: another one wherever the content is another, see transforms.stores.protocol.FileStat; it says when the
-        file was written rather than what it is, so two are equal without it.
-      modified: when it was written, in seconds since 1970.
-    """
-
-    name: str
+    name: str  # relative to the input's root, with / between parts
     size_bytes: int
+    # changes with the content, see transforms.stores.protocol.FileStat; ignored by equality
     stamp: str = field(default="", compare=False)
-    modified: float = field(default=0.0, compare=False)
+    modified: float = field(default=0.0, compare=False)  # time of the last write, in seconds since 1970
 
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A file or folder that is not part of the input, and the kind of thing it is."""
+    """A file or folder that is not part of the input, with the kind of thing it is."""
 
     name: str
     kind: str
 
 
-Listed = Found | Skipped | Reject
+ListingItem = FoundFile | Skipped | Reject
 
 
 def is_glob(pattern: str) -> bool:
-    """Whether `pattern` has wildcards and no file or folder bears it as its name."""
+    """Return True if `pattern` has wildcards and is not itself the name of a local file or folder."""
     if not _WILDCARD.search(pattern):
         return False
     return not (storage.is_local(pattern) and os.path.exists(pattern))
 
 
 def input_root(pattern: str) -> str:
-    """The folder that names are relative to: `pattern` itself, that of a file, or the part of a glob before its first
-    wildcard.
+    """Return the folder that names are relative to.
+
+    It is `pattern` itself if that is a folder, the folder of a file, or the part of a glob before its first wildcard.
 
     Raises:
-      OSError: a store does not say whether `pattern` is a file.
+        OSError: if a store cannot tell whether `pattern` is a file.
     """
     if not is_glob(pattern):
         if is_file(pattern):
@@ -79,8 +73,11 @@ def input_root(pattern: str) -> str:
 
 
 def is_file(path: str) -> bool:
-    """Whether `path`, without wildcards, is a file. On a store, which is asked, its name has a suffix, and it is not
-    empty: some tools mark a folder by an empty object of its name."""
+    """Return True if `path`, which has no wildcards, is a file.
+
+    In an object store, the object must exist, be non-empty and have a suffix: some tools mark a folder by an empty
+    object of its name.
+    """
     if storage.is_local(path):
         return os.path.isfile(path)
     _, _, name = path.partition("://")[2].partition("/")
@@ -97,32 +94,32 @@ def _first_wildcard(pattern: str) -> int:
     return len(pattern) if found is None else found.start()
 
 
-def choices(pattern: str) -> list[str]:
-    """The patterns that a glob with choices stands for: `a/{b,c}/*` for `a/b/*` and `a/c/*`."""
+def expand_choices(pattern: str) -> list[str]:
+    """Expand the choices of a glob: `a/{b,c}/*` to `a/b/*` and `a/c/*`."""
     found = _CHOICE.search(pattern)
     if found is None:
         return [pattern]
     options = (f"{pattern[: found.start()]}{option}{pattern[found.end() :]}" for option in found[1].split(","))
-    return list(dict.fromkeys(pattern for option in options for pattern in choices(option)))
+    return list(dict.fromkeys(pattern for option in options for pattern in expand_choices(option)))
 
 
-def list_input(pattern: str, kind: FileKind = IMAGES) -> Iterator[Listed]:
-    """Everything that `pattern`, a folder or a glob, holds; of a folder, the files of one kind.
+def list_input(pattern: str, kind: FileKind = IMAGES) -> Iterator[ListingItem]:
+    """List everything that `pattern`, a folder or a glob, holds; of a folder, the files of one kind.
 
-    Of choices, each may be a folder, a file or a glob; what two of them match is there once, and one that matches
-    nothing is Skipped.
+    Each choice of a glob may be a folder, a file or a glob. A file that two choices match is listed once; a choice that
+    matches nothing is Skipped.
     """
     root = input_root(pattern)
-    several = choices(pattern) if is_glob(pattern) else [pattern]
+    several = expand_choices(pattern) if is_glob(pattern) else [pattern]
     if len(several) == 1:
         yield from _list_one(pattern, root, kind)
         return
-    seen: set[str] | None = None if _are_apart(several) else set()
+    seen: set[str] | None = None if _are_disjoint(several) else set()
     for choice in several:
         silent = True
         for item in _list_choice(choice, root, kind):
             silent = False
-            if isinstance(item, Found) and seen is not None:
+            if isinstance(item, FoundFile) and seen is not None:
                 if item.name in seen:
                     continue
                 seen.add(item.name)
@@ -133,14 +130,16 @@ def list_input(pattern: str, kind: FileKind = IMAGES) -> Iterator[Listed]:
             )
 
 
-def _are_apart(several: Sequence[str]) -> bool:
-    """Whether nothing can match two of these patterns, for they begin otherwise: so do the days of a window."""
+def _are_disjoint(several: Sequence[str]) -> bool:
+    """Return True if no file can match two of these patterns because their fixed beginnings differ, as those of days
+    do.
+    """
     starts = sorted(pattern[: _first_wildcard(pattern)] for pattern in several)
     return not any(later.startswith(earlier) for earlier, later in itertools.pairwise(starts))
 
 
-def _list_choice(choice: str, root: str, kind: FileKind) -> Iterator[Listed]:
-    """As `_list_one`; one that has no wildcard is a folder or a file, if it is there."""
+def _list_choice(choice: str, root: str, kind: FileKind) -> Iterator[ListingItem]:
+    """List one choice of a glob; a choice without wildcards is a folder or file, and may be missing."""
     if is_glob(choice):
         yield from _list_one(choice, root, kind)
     elif not storage.is_local(choice):
@@ -151,7 +150,7 @@ def _list_choice(choice: str, root: str, kind: FileKind) -> Iterator[Listed]:
         yield _stat(os.path.relpath(choice, root), choice)
 
 
-def _list_one(pattern: str, root: str, kind: FileKind) -> Iterator[Listed]:
+def _list_one(pattern: str, root: str, kind: FileKind) -> Iterator[ListingItem]:
     if not storage.is_local(pattern):
         yield from _list_store(pattern, root, kind, root)
     elif not is_glob(pattern) and not os.path.isfile(pattern):
@@ -164,12 +163,13 @@ def _list_one(pattern: str, root: str, kind: FileKind) -> Iterator[Listed]:
                 yield _stat(os.path.relpath(path, root) if root != "." else os.path.normpath(path), path)
 
 
-def _list_store(pattern: str, root: str, kind: FileKind, folder: str) -> Iterator[Listed]:
-    """Objects by their names relative to `root`: those that a glob matches, the one of that name, or those below
-    `folder`."""
+def _list_store(pattern: str, root: str, kind: FileKind, folder: str) -> Iterator[ListingItem]:
+    """List objects, named relative to `root`: the one called `pattern`, those that it matches, or all below
+    `folder`.
+    """
     if not is_glob(pattern) and is_file(pattern):
         one = storage.stat_file(pattern)
-        yield Found(pattern[len(root) + 1 :], one.size_bytes, one.stamp, one.modified)
+        yield FoundFile(pattern[len(root) + 1 :], one.size_bytes, one.stamp, one.modified)
         return
     by_glob = is_glob(pattern)
     wanted = pattern[len(root) + 1 :]
@@ -179,7 +179,7 @@ def _list_store(pattern: str, root: str, kind: FileKind, folder: str) -> Iterato
         name = found.name
         parts = name.split("/")
         if by_glob:
-            if matches(parts, wanted.split("/")):
+            if matches_glob(parts, wanted.split("/")):
                 yield found
         elif depth := next((depth for depth, part in enumerate(parts, 1) if part.startswith(".")), 0):
             # Said once of a hidden folder, as of a local one; a listing is sorted, so what lies in it comes together.
@@ -188,23 +188,20 @@ def _list_store(pattern: str, root: str, kind: FileKind, folder: str) -> Iterato
                 yield Skipped(hidden, "hidden file")
             last_hidden = hidden
         else:
-            yield found if kind.accepts(name) else _skipped(name)
+            yield found if kind.accepts(name) else _skip(name)
 
 
-def _objects(pattern: str, prefix: str, root: str) -> Iterator[Found]:
+def _objects(pattern: str, prefix: str, root: str) -> Iterator[FoundFile]:
     try:
         for item in object_store(prefix).stats(prefix):
             if not item.path.endswith("/"):  # a "folder" object of the cloud console
-                yield Found(item.path[len(root) + 1 :], item.size_bytes, item.stamp, item.modified)
+                yield FoundFile(item.path[len(root) + 1 :], item.size_bytes, item.stamp, item.modified)
     except FileNotFoundError:
         raise UserError(f"--input {pattern}: there is no such bucket") from None
 
 
-def matches(parts: Sequence[str], pattern: Sequence[str]) -> bool:
-    """Return True if a path matches a glob, both split at `/`; as in the glob module, `**` is any number of folders.
-
-    Each part of the path is compared with each part of the glob once at most, however many `**` there are.
-    """
+def matches_glob(parts: Sequence[str], pattern: Sequence[str]) -> bool:
+    """Return True if a path matches a glob, both split at /; as in the glob module, `**` is any number of folders."""
     places = _past_folders({0}, pattern)  # in the glob, up to which the parts so far match
     for part in parts:
         is_hidden, found = part.startswith("."), set()
@@ -231,10 +228,10 @@ def _past_folders(places: set[int], pattern: Sequence[str]) -> set[int]:
 
 def _walk(
     folder: str, prefix: str, ancestors: frozenset[tuple[int, int]], kind: FileKind, wanted: Sequence[str] | None = None
-) -> Iterator[Listed]:
-    """Files below `folder`, following links; a link to a folder that it lies in is passed over.
+) -> Iterator[ListingItem]:
+    """List files below `folder`, following links; a link to a folder that contains it is skipped.
 
-    `wanted` is a glob split at `/`, which takes what it matches and says nothing of what it does not.
+    If `wanted`, a glob split at /, is given, only files that match are listed, and others are not reported.
     """
     try:
         status = os.stat(folder)
@@ -262,12 +259,12 @@ def _walk(
         elif _is_folder(item):
             found += 1  # or none: then that folder says so itself
             yield from _walk(item.path, f"{name}/", ancestors | {here}, kind, wanted)
-        elif kind.accepts(item.name) if wanted is None else matches(name.split("/"), wanted):
+        elif kind.accepts(item.name) if wanted is None else matches_glob(name.split("/"), wanted):
             found += 1
             yield _stat(name, item.path)
         elif wanted is None:
             broken = item.is_symlink() and not os.path.exists(item.path)
-            yield Skipped(_printable(name), "broken symbolic link") if broken else _skipped(_printable(name))
+            yield Skipped(_printable(name), "broken symbolic link") if broken else _skip(_printable(name))
     if prefix and not found and wanted is None:
         yield Skipped(_printable(prefix[:-1]), f"folder without {kind.plural}")
 
@@ -279,7 +276,7 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def _stat(name: str, path: str) -> Listed:
+def _stat(name: str, path: str) -> ListingItem:
     try:
         name.encode()
     except UnicodeEncodeError:
@@ -291,16 +288,16 @@ def _stat(name: str, path: str) -> Listed:
         return Reject(name, None, "index", f"{link}{error.strerror}")
     if not stat.S_ISREG(status.st_mode):
         return Skipped(name, "special file")
-    return Found(name, status.st_size, f"{TIME_STAMP}{status.st_mtime_ns}", status.st_mtime)
+    return FoundFile(name, status.st_size, f"{TIME_STAMP}{status.st_mtime_ns}", status.st_mtime)
 
 
-def _skipped(name: str) -> Skipped:
+def _skip(name: str) -> Skipped:
     if posixpath.basename(name) in METADATA_NAMES:
-        return Skipped(name, METADATA)
+        return Skipped(name, METADATA_KIND)
     suffix = posixpath.splitext(name)[1]
     return Skipped(name, f"{suffix} file" if suffix else "file without suffix")
 
 
 def _printable(name: str) -> str:
-    """`name` with the bytes that are not UTF-8 written as \\xNN."""
+    r"""Return `name` with bytes that are not UTF-8 written as \xNN."""
     return os.fsencode(name).decode("utf-8", "backslashreplace")

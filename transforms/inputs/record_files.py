@@ -1,4 +1,4 @@
-"""Which files hold the records of an input: those of one folder or glob, or parallel ones of several."""
+"""Choose the files that hold the records of an input: one folder, or several parallel inputs."""
 
 import re
 from abc import ABC, abstractmethod
@@ -7,76 +7,70 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from shardmill.errors import UserError
-from shardmill.metadata.rejects import Reject
-from shardmill.transforms.formats.base import FileRef
-from shardmill.transforms.inputs.file_kind import FileKind
-from shardmill.transforms.inputs.folders import SPLIT_FOLDERS, split_of_file
-from shardmill.transforms.inputs.listing import Found, Skipped, input_root, list_input
+from shardmill.metadata.manifest import Reject
+from shardmill.transforms.formats.format import FileRef
+from shardmill.transforms.inputs.folders import SPLIT_FOLDERS, FileKind, split_of_file
+from shardmill.transforms.inputs.listing import FoundFile, Skipped, input_root, list_input
 from shardmill.transforms.stores import storage
 
 ListedRef = FileRef | Skipped | Reject
 
 
 class RecordFiles(ABC):
-    """The files of an input."""
+    """The record files of an input."""
 
     @abstractmethod
     def listed(self, kind: FileKind) -> Iterator[ListedRef]:
-        """Everything that is there; the files last, in the order of their names, each with a share of the key space by
-        its bytes.
+        """List the input; the files come last, ordered by name, each with a share of the key space in proportion to its
+        bytes.
 
         Raises:
-          UserError: it is not known what the files mean.
+            UserError: if the files cannot be paired.
         """
 
 
 @dataclass(frozen=True)
-class OneInput(RecordFiles):
-    """A folder, a file or a glob."""
+class SingleInput(RecordFiles):
+    """The record files of a folder, file or glob."""
 
     pattern: str
 
     def listed(self, kind: FileKind) -> Iterator[ListedRef]:
-        """As the base says."""
         root = input_root(self.pattern)
-        found: list[Found] = []
+        found: list[FoundFile] = []
         for item in list_input(self.pattern, kind):
-            if isinstance(item, Found):
+            if isinstance(item, FoundFile):
                 found.append(item)
             else:
                 yield item
-        yield from with_keys(to_refs(found, root))
+        yield from assign_key_shares(to_refs(found, root))
 
 
 @dataclass(frozen=True)
 class ParallelInput(RecordFiles):
-    """Folders, files or globs whose files, in the order of their names, belong together, such as translations.
+    """Folders, files or globs whose files are paired in the order of their names, such as translations."""
 
-    Attributes:
-      patterns: (name of the feature, folder, file or glob), two at least; the first one's folders are those that say
-        splits and classes.
-    """
-
+    # two or more (feature, folder, file or glob); the first's folders give splits and classes
     patterns: tuple[tuple[str, str], ...]
 
     def listed(self, kind: FileKind) -> Iterator[ListedRef]:
-        """As the base says: a file of the first pattern, with those that belong to it as its parts.
+        """List files of the first pattern, each with its counterparts as parts.
 
         Raises:
-          UserError: there are not as many files of each, a file is there twice, or those that would belong together
-            bear different splits in their names.
+            UserError: if numbers of files differ, a file is there twice, or paired files have different splits in their
+                names.
         """
         others: list[tuple[str, Skipped | Reject]] = []
         refs: list[list[FileRef]] = []
         for name, pattern in self.patterns:
             root = input_root(pattern)
-            items = list(list_input(pattern, of_language(kind, name)))
-            refs.append(to_refs((item for item in items if isinstance(item, Found)), root))
-            others += [(storage.join(root, _name(item)), item) for item in items if not isinstance(item, Found)]
+            items = list(list_input(pattern, accept_language_suffix(kind, name)))
+            refs.append(to_refs((item for item in items if isinstance(item, FoundFile)), root))
+            others += [(storage.join(root, _name(item)), item) for item in items if not isinstance(item, FoundFile)]
         taken = {file.path for files in refs for file in files}
         yield from (item for path, item in others if path not in taken)
         self._check(refs, [item for _, item in others if isinstance(item, Reject)])
-        yield from with_keys(_together(parts) for parts in zip(*refs, strict=True))
+        yield from assign_key_shares(_pair_files(parts) for parts in zip(*refs, strict=True))
 
     def _check(self, refs: Sequence[Sequence[FileRef]], rejects: Sequence[Reject]) -> None:
         said = [f"{name}={pattern}" for name, pattern in self.patterns]
@@ -103,19 +97,19 @@ class ParallelInput(RecordFiles):
                 )
 
 
-def of_language(kind: FileKind, name: str) -> FileKind:
-    """What a folder is searched for, and what ends in a language, as `train.de` and `train.de.gz` do."""
+def accept_language_suffix(kind: FileKind, name: str) -> FileKind:
+    """Return the file kind extended by names that end in a language, such as `train.de` and `train.de.gz`."""
     return replace(kind, suffixes=rf"{kind.suffixes}|{re.escape(name)}(?:\.(?:gz|bz2|zst))?")
 
 
-def to_refs(found: Iterable[Found], root: str) -> list[FileRef]:
-    """References to files in the order of their names."""
+def to_refs(found: Iterable[FoundFile], root: str) -> list[FileRef]:
+    """Return references to files, ordered by name."""
     files = sorted(found, key=lambda file: file.name)
     return [FileRef(file.name, storage.join(root, file.name), file.size_bytes) for file in files]
 
 
-def with_keys(refs: Iterable[FileRef]) -> list[FileRef]:
-    """The same, each with a share of the key space by its bytes."""
+def assign_key_shares(refs: Iterable[FileRef]) -> list[FileRef]:
+    """Return the references with shares of the key space in proportion to their bytes."""
     files = list(refs)
     weights = [file.size_bytes + 1 for file in files]  # an empty one has a share too
     unit = ((1 << 64) - 1) // max(sum(weights), 1)
@@ -126,7 +120,7 @@ def with_keys(refs: Iterable[FileRef]) -> list[FileRef]:
     ]
 
 
-def _together(parts: Sequence[FileRef]) -> FileRef:
+def _pair_files(parts: Sequence[FileRef]) -> FileRef:
     return replace(parts[0], size_bytes=sum(part.size_bytes for part in parts), parts=tuple(parts))
 
 

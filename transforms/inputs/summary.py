@@ -1,5 +1,6 @@
-"""What is known of the input once all of it is listed: folders, labels, columns, sizes. Mergeable in any order."""
+"""Totals of an input: its folders, labels, columns and sizes, mergeable in any order."""
 
+import json
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -8,11 +9,50 @@ from typing import TypeVar
 import pyarrow as pa
 import xxhash
 
-from shardmill.transforms.columns.inferred import MAX_VALUES
-from shardmill.transforms.columns.types import ColumnType, merge_types
-from shardmill.transforms.inputs.annotations.objects import labels_of
+from shardmill.transforms.columns.types import MAX_VALUES, ColumnType, merge_types
+from shardmill.transforms.inputs.annotations import object_labels
 from shardmill.transforms.inputs.folders import FolderRoles, folder_key, split_of_file
-from shardmill.transforms.inputs.label_lists import count_lists
+
+_MARK = "\0"  # with which no label begins
+
+
+def encode_label_list(names: Iterable[str]) -> str:
+    """Encode the names of several classes as one text."""
+    return _MARK + json.dumps(list(names), ensure_ascii=False)
+
+
+def decode_label_list(text: str) -> list[str] | None:
+    """Return the class names in a text from encode_label_list; None for a label of one class."""
+    return [str(name) for name in json.loads(text[len(_MARK) :])] if text.startswith(_MARK) else None
+
+
+def is_encoded_list(label: str) -> bool:
+    """Return True if a class name would be mistaken for an encoded list."""
+    return label.startswith(_MARK)
+
+
+def count_label_lists(labels: Iterable[str | None]) -> tuple[Counter[str], Counter[str]]:
+    """Return the number of rows of each class, "" for none, and counts of list labels.
+
+    The latter are `lists` and `single` (labels of one class), `several` (lists with several classes) and `repeated`
+    (classes repeated within a row).
+    """
+    classes: Counter[str] = Counter()
+    odd: Counter[str] = Counter()
+    single = 0
+    for label in labels:
+        names = decode_label_list(label) if label is not None else None
+        if names is None:
+            classes[label or ""] += 1
+            single += bool(label)
+            continue
+        different = set(names)
+        classes.update(different or [""])
+        odd.update(lists=1, several=int(len(different) > 1), repeated=len(names) - len(different))
+    if single:
+        odd["single"] = single
+    return classes, +odd  # without those that none are of
+
 
 _MODULUS = 1 << 128  # of the sum of 128-bit hashes, which is the same in any order
 _MOST_KEYS = MAX_VALUES + 2  # one too many, and ""
@@ -22,7 +62,7 @@ Key = TypeVar("Key")
 
 @dataclass(frozen=True, slots=True)
 class InputCounts:
-    """How much input there is: what is left to know of it at the end; attributes as those of InputSummary."""
+    """The totals of an input that are needed at the end of a job; fields as in InputSummary."""
 
     rejected: int = 0
     size_bytes: int = 0
@@ -31,57 +71,41 @@ class InputCounts:
 
 @dataclass(slots=True)
 class InputSummary:
-    """Counts over any part of the input.
+    """Counts over any part of the input."""
 
-    Attributes:
-      records: files found.
-      rejected: records that could not be indexed.
-      size_bytes: of all files found.
-      folders: files by the first folders of their names, see folders.folder_key: `""`, `"cats"`, `"train/cats/1"`.
-      labels, splits: rows of a manifest by label and by split; "" where it is missing. Of more than MAX_VALUES, which
-        fail the job, some are forgotten.
-      columns: types of a manifest's further columns.
-      skipped: what is not part of the input, by kind, as (number, one name).
-      headers: columns of tables, as (number of files, one name).
-      first: the least (name, URI or "") of all files found.
-      missing: files of a manifest that are not there, as (number, one name), by reason.
-      categories: the classes that files of annotations say there are, in order, as (number of files, one's name).
-      objects: objects in images by the name of their class.
-      left_out: annotations of objects that say what no example holds, by what that is.
-      notices: what the user must be told of the input.
-      label_lists: of a manifest's labels that are lists, see shardmill.transforms.inputs.label_lists.
-      image_names: rows of a manifest in which a column names an image file, as (number, one name).
-      named_splits: files of records whose own names say a split, as (number, one name), by the split.
-      noted: records that are read although there is something to say of them, as (number, one name), by what that is.
-      fingerprint: the sum modulo 2^128 of xxh3_128 of each name and size: equal for equal inputs in any order.
-    """
-
-    records: int = 0
-    rejected: int = 0
-    size_bytes: int = 0
+    records: int = 0  # files found
+    rejected: int = 0  # records that could not be indexed
+    size_bytes: int = 0  # of all files found
+    # files by their leading folders, see folder_key: "", "cats", "train/cats/1"
     folders: Counter[str] = field(default_factory=Counter)
+    # manifest rows by label, "" if missing; beyond MAX_VALUES, which fail the job, some are lost
     labels: Counter[str] = field(default_factory=Counter)
-    splits: Counter[str] = field(default_factory=Counter)
-    columns: dict[str, ColumnType] = field(default_factory=dict)
+    splits: Counter[str] = field(default_factory=Counter)  # manifest rows by split, as `labels`
+    columns: dict[str, ColumnType] = field(default_factory=dict)  # types of a manifest's further columns
+    # what is not part of the input, as (number, one name) by kind
     skipped: dict[str, tuple[int, str]] = field(default_factory=dict)
-    fingerprint: int = 0
+    fingerprint: int = 0  # sum mod 2^128 of xxh3_128 of names and sizes; equal in any order
+    # files by the columns of their table, as (number, one name)
     headers: dict[tuple[str, ...], tuple[int, str]] = field(default_factory=dict)
-    first: tuple[str, str] | None = None
+    first: tuple[str, str] | None = None  # least (name, URI or "") of all files found
+    # missing files of a manifest, as (number, one name) by reason
     missing: dict[str, tuple[int, str]] = field(default_factory=dict)
+    # annotation files by the class list they declare, as (number, one name)
     categories: dict[tuple[str, ...], tuple[int, str]] = field(default_factory=dict)
-    objects: Counter[str] = field(default_factory=Counter)
+    objects: Counter[str] = field(default_factory=Counter)  # objects in images by class name
+    # objects with annotated facts that no example holds, by fact
     left_out: Counter[str] = field(default_factory=Counter)
-    notices: frozenset[str] = frozenset()
-    label_lists: Counter[str] = field(default_factory=Counter)
+    notices: frozenset[str] = frozenset()  # messages about the input for the user
+    label_lists: Counter[str] = field(default_factory=Counter)  # counts of labels that are lists, see count_label_lists
+    # manifest rows by column that names image files, as (number, one name)
     image_names: dict[str, tuple[int, str]] = field(default_factory=dict)
+    # record files by the split in their own name, as (number, one name)
     named_splits: dict[str, tuple[int, str]] = field(default_factory=dict)
+    # records read despite a peculiarity, as (number, one name) by peculiarity
     noted: dict[str, tuple[int, str]] = field(default_factory=dict)
 
     def merge(self, other: "InputSummary") -> "InputSummary":
-        """Add `other` to this summary and return this summary; `other` stays as it is.
-
-        The cost depends on the size of `other` alone, so that merging all parts of an input is linear in them.
-        """
+        """Return the summary of both parts."""
         self.records += other.records
         self.rejected += other.rejected
         self.size_bytes += other.size_bytes
@@ -106,12 +130,12 @@ class InputSummary:
 
     @property
     def counts(self) -> InputCounts:
-        """How much input there is."""
+        """Totals that are needed at the end of a job."""
         return InputCounts(self.rejected, self.size_bytes, self.fingerprint)
 
     @property
     def matched(self) -> int:
-        """Records in the input, good or bad: what written and rejected must add up to."""
+        """Records in the input, good or bad; records written and rejected must add up to this."""
         return self.records + self.rejected
 
 
@@ -130,12 +154,12 @@ def _add_named(one: dict[Key, tuple[int, str]], other: dict[Key, tuple[int, str]
 
 
 def summarize_skipped(kind: str, name: str) -> InputSummary:
-    """The summary of one thing passed over."""
+    """Return the summary of one skipped thing."""
     return InputSummary(skipped={kind: (1, name)})
 
 
 def summarize_files(files: Iterable[tuple[str, int]], roles: FolderRoles | None = None) -> InputSummary:
-    """The summary of files that hold records: (name, bytes) of each; `roles` are those of --folders."""
+    """Return the summary of record files, given as (name, size in bytes); `roles` are those of --folders."""
     listed = list(files)
     digest = xxhash.xxh3_128_intdigest
     named: dict[str, tuple[int, str]] = {}
@@ -151,19 +175,23 @@ def summarize_files(files: Iterable[tuple[str, int]], roles: FolderRoles | None 
 
 
 def summarize_header(columns: tuple[str, ...], name: str) -> InputSummary:
-    """The summary of one file's header."""
+    """Return the summary of one file's header."""
     return InputSummary(headers={columns: (1, name)})
 
 
 def summarize_batch(
     batch: pa.RecordBatch, columns: dict[str, ColumnType] | None = None, roles: FolderRoles | None = None
 ) -> InputSummary:
-    """The summary of a batch of FOUND files; `columns` are the types of their further columns, `roles` those of
-    --folders."""
+    """Return the summary of a batch of FOUND files.
+
+    Args:
+        columns: types of their further columns.
+        roles: folder roles of --folders.
+    """
     names, sizes = batch["name"].to_pylist(), batch["size"].to_pylist()
     manifest = batch["line"].null_count < len(names)
     digest = xxhash.xxh3_128_intdigest
-    labels, lists = count_lists(batch["label"].to_pylist()) if manifest else (Counter[str](), Counter[str]())
+    labels, lists = count_label_lists(batch["label"].to_pylist()) if manifest else (Counter[str](), Counter[str]())
     return InputSummary(
         records=len(names),
         size_bytes=sum(sizes),
@@ -173,6 +201,6 @@ def summarize_batch(
         splits=Counter(split or "" for split in batch["split"].to_pylist()) if manifest else Counter(),
         columns=columns or {},
         fingerprint=sum(digest(f"{name}\0{size}".encode()) for name, size in zip(names, sizes, strict=True)) % _MODULUS,
-        objects=Counter(labels_of(batch).to_pylist()) if "objects" in batch.schema.names else Counter(),
+        objects=Counter(object_labels(batch).to_pylist()) if "objects" in batch.schema.names else Counter(),
         first=min(zip(names, (uri or "" for uri in batch["uri"].to_pylist()), strict=True), default=None),
     )

@@ -1,1 +1,1 @@
-"""How the input is read: features, classes and splits."""
+"""Decide features, labels and splits from the options and the summary of the input."""

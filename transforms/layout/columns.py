@@ -1,41 +1,119 @@
-"""Which columns become features, and of which types: those of all rows, or of --schema."""
+"""Choose the columns of a table and their types, timestamps and declared feature kinds."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+import difflib
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
+from shardmill.data.features import Feature, Features, features_of_kind
+from shardmill.data.kinds import kind_of
 from shardmill.errors import UserError
-from shardmill.features.feature import Feature, Features
-from shardmill.kinds.registry import kind_of
-from shardmill.transforms.columns.inferred import Inferred
-from shardmill.transforms.columns.types import ColumnType
-from shardmill.transforms.inputs.folders import quoted
-from shardmill.transforms.layout.column_names import check_columns, nearest
-from shardmill.transforms.layout.table_options import TableOptions
+from shardmill.metadata.labels import check_label_name
+from shardmill.transforms.columns.types import MAX_VALUES, ColumnType, DeclaredColumn, Inferred
+from shardmill.transforms.inputs.folders import quote_names
+from shardmill.transforms.inputs.summary import InputSummary
+from shardmill.transforms.layout.options import TableOptions
+from shardmill.transforms.options.job_options import CONTENT
+
+_LISTED = 20  # columns that an error lists
+
+
+def common_header(summary: InputSummary, options: TableOptions) -> tuple[str, ...]:
+    """Return the columns in the order of the first file by name; () if files have no headers.
+
+    Raises:
+        UserError: if the headers of two files have different columns.
+    """
+    if not summary.headers:
+        return ()
+    ordered = sorted(summary.headers.items(), key=lambda item: item[1][1])
+    first, (_, first_name) = ordered[0]
+    for columns, (number, name) in ordered[1:]:
+        if set(columns) == set(first):
+            continue
+        missing, extra = sorted(set(first) - set(columns)), sorted(set(columns) - set(first))
+        parts = [
+            *([f"lacks {quote_names(missing)}"] if missing else []),
+            *([f"has {quote_names(extra)} beside"] if extra else []),
+        ]
+        more = f", as {number - 1} more file{'s do' if number > 2 else ' does'}" if number > 1 else ""
+        raise UserError(
+            f"{options.source}: headers differ: {name!r} {' and '.join(parts)} what {first_name!r} has{more}"
+        )
+    return first
+
+
+def check_columns(known: Sequence[str], options: TableOptions) -> None:
+    """Check that the columns that flags name are among those `known`.
+
+    Raises:
+        UserError: if one is not, or has two contradictory roles; the message names the flag and the nearest column.
+    """
+    flags = {
+        "--label": options.label_columns,
+        options.key_said: [options.key] if options.key else [],
+        "--group_by": [options.split.group_by] if options.split.group_by else [],
+        "--stratify_by": [options.split.stratify_by] if options.split.stratify_by else [],
+        "--image": options.images,
+        "--timestamp": options.times,
+        "--drop": options.drop,
+        "--only": options.only,
+        "--fill": [column for column, _ in options.fill if not has_column(options.schema, column)],
+    }
+    for flag, columns in flags.items():
+        for column in columns:
+            if column not in known and (flag, column) != ("--group_by", CONTENT):
+                hint = "it stands for the column of --label, which is not given; " if flag in options.says_label else ""
+                raise UserError(
+                    f"{flag} {column}: no such column in {options.source}; {hint}{suggest_column(column, known)}"
+                )
+    for flag in options.says_label:
+        if options.label_columns and "label" not in options.label_columns and "label" in known:
+            label = options.label_columns[0]
+            raise UserError(
+                f"{flag} label is ambiguous: there is a column 'label', and --label is {label}; "
+                f"give {flag} {label}, or rename the column 'label'"
+            )
+    for image in options.images:
+        for flag, columns in (("--label", options.label_columns), ("--drop", options.drop)):
+            if image in columns:
+                raise UserError(f"--image {image} is also in {flag}; drop the one or the other")
+    for flag, columns in (("--label", options.label_columns), ("--timestamp", options.times)):
+        for column in columns:
+            if column in options.drop:
+                raise UserError(f"{flag} {column} is also in --drop; drop the one or the other")
+
+
+def has_column(schema: Features | None, column: str) -> bool:
+    """Return True if a schema has a feature called `column`."""
+    return any(feature.name == column for feature in schema or ())
+
+
+def suggest_column(column: str, known: Sequence[str]) -> str:
+    """Return the end of a message about an unknown column: the nearest name and the known columns."""
+    near = difflib.get_close_matches(column, known, 1)
+    listed = ", ".join(known[:_LISTED]) + (f" and {len(known) - _LISTED} more" if len(known) > _LISTED else "")
+    return (f"did you mean {near[0]}? " if near else "") + f"the columns are {listed}"
+
 
 _INT64 = 1 << 63  # from minus this to below it reach 64 bits
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """The columns that become features.
+    """The columns that become features."""
 
-    Attributes:
-      types: as they are read, in the order of the features.
-      features: as published.
-      notices: what the user must be told of those that were left out.
-    """
-
-    types: dict[str, ColumnType]
-    features: Features
-    notices: tuple[str, ...] = ()
+    types: dict[str, ColumnType]  # types as read, in feature order
+    features: Features  # as published
+    notices: tuple[str, ...] = ()  # messages about columns left out
 
 
 def choose_columns(header: Sequence[str], inferred: Inferred, options: TableOptions) -> Columns:
-    """Choose the columns of a table whose files have `header`, () where they have none.
+    """Choose the columns of a table whose files have `header`, or () without headers.
 
     Raises:
-      UserError: a column that a flag or --schema names does not exist; no column is left; one has no name; or --fill
-        fits no type of --schema.
+        UserError: if a flag or --schema names an unknown column, no column is left, one has no name, or --fill does not
+            fit its type.
     """
     known = list(header or sorted(inferred.types))
     notices = _check_known(known, bool(header), inferred, options)
@@ -54,9 +132,9 @@ def choose_columns(header: Sequence[str], inferred: Inferred, options: TableOpti
 
 
 def _check_known(known: Sequence[str], headed: bool, inferred: Inferred, options: TableOptions) -> list[str]:
-    """Check that the columns that flags name are there; a notice of those that --drop names in vain.
+    """Check that the columns that flags name exist; return a notice of columns that --drop names in vain.
 
-    Beside --schema no other column than the label was looked at.
+    With --schema, no column but the label was inferred.
     """
     if not headed and not (inferred.rows and options.schema is None):
         return []
@@ -65,11 +143,11 @@ def _check_known(known: Sequence[str], headed: bool, inferred: Inferred, options
     unknown = [name for name in options.drop if name not in known]
     if headed or wanted_columns(options) is not None or not unknown:
         return []
-    return [f"no row has {quoted(unknown)}, which --drop leaves out; {nearest(unknown[0], known)}"]
+    return [f"no row has {quote_names(unknown)}, which --drop leaves out; {suggest_column(unknown[0], known)}"]
 
 
 def wanted_columns(options: TableOptions) -> list[str] | None:
-    """The columns whose types must be inferred; None stands for all, of which --drop is left out later."""
+    """Return the columns whose types must be inferred; None for all columns (--drop is applied later)."""
     if options.needs_classes:
         return options.needs_classes
     if options.only:
@@ -77,19 +155,19 @@ def wanted_columns(options: TableOptions) -> list[str] | None:
     return None
 
 
-def holds_numbers_by(schema: Features | None, column: str) -> bool:
-    """Whether --schema says that the column is numbers."""
+def is_numeric_in_schema(schema: Features | None, column: str) -> bool:
+    """Return True if --schema declares the column as numbers."""
     return any(feature.name == column and _holds_numbers(feature) for feature in schema or ())
 
 
 def _holds_numbers(feature: Feature) -> bool:
-    """Whether what stands in the column are numbers, rather than names of classes, or true and false."""
+    """Return True if the column holds numbers rather than class names or booleans."""
     kind = kind_of(feature)
     return kind.column_type(feature) in ("int64", "float32") and not kind.has_classes
 
 
 def _check_fill(options: TableOptions) -> None:
-    """Check that --fill fits --schema; without one, the values decide the types."""
+    """Check that --fill fits the types of --schema; without a schema, the values decide the types."""
     for column, text in options.fill:
         for feature in options.schema or ():
             holds = _holds_numbers(feature) and column not in options.times
@@ -101,7 +179,7 @@ def _check_fill(options: TableOptions) -> None:
 
 
 def _fits(text: str, dtype: str) -> bool:
-    """Whether a text is a number of a type, int64 or float32."""
+    """Return True if a text is a number of type `dtype`, int64 or float32."""
     try:
         number = int(text) if dtype == "int64" else float(text)
     except ValueError:
@@ -109,8 +187,8 @@ def _fits(text: str, dtype: str) -> bool:
     return isinstance(number, float) or -_INT64 <= number < _INT64
 
 
-def _kept(known: Iterable[str], options: TableOptions) -> list[str]:
-    """The columns that --only and --drop leave; --only need not name labels and images."""
+def _selected_columns(known: Iterable[str], options: TableOptions) -> list[str]:
+    """Return the columns that --only and --drop leave; labels and images need not be named in --only."""
     chosen = options.only and {*options.only, *options.label_columns, *options.images}
     return [name for name in known if (not chosen or name in chosen) and name not in options.drop]
 
@@ -118,7 +196,7 @@ def _kept(known: Iterable[str], options: TableOptions) -> list[str]:
 def _from_data(known: Sequence[str], inferred: Inferred, options: TableOptions) -> Columns:
     types: dict[str, ColumnType] = {}
     notices = []
-    for name in _kept(known, options):
+    for name in _selected_columns(known, options):
         column = inferred.types.get(name)
         if column is not None:
             types[name] = column
@@ -132,7 +210,7 @@ def _from_data(known: Sequence[str], inferred: Inferred, options: TableOptions) 
 
 def _from_schema(known: Sequence[str], header: Sequence[str], options: TableOptions) -> Columns:
     assert options.schema is not None
-    kept = _kept([feature.name for feature in options.schema], options)
+    kept = _selected_columns([feature.name for feature in options.schema], options)
     features = tuple(feature for feature in options.schema if feature.name in kept)
     for feature in features:
         if not kind_of(feature).in_columns:
@@ -143,19 +221,19 @@ def _from_schema(known: Sequence[str], header: Sequence[str], options: TableOpti
         if header and feature.name not in known and feature.required:
             raise UserError(
                 f"{options.schema_said} wants column {feature.name!r}, which {options.source} lacks;"
-                f" {nearest(feature.name, known)}"
+                f" {suggest_column(feature.name, known)}"
             )
     types = {feature.name: _column_type(feature) for feature in features}
-    return Columns(types, features, beside_schema(header, options.schema, options))
+    return Columns(types, features, extra_column_notices(header, options.schema, options))
 
 
-def beside_schema(header: Iterable[str], schema: Features, options: TableOptions) -> tuple[str, ...]:
-    """A notice of the columns that nobody asked for and nobody left out."""
+def extra_column_notices(header: Iterable[str], schema: Features, options: TableOptions) -> tuple[str, ...]:
+    """Return a notice of columns that neither the schema nor a flag names."""
     named = {feature.name for feature in schema} | {*options.drop, *options.helpers}
     extra = [name for name in header if name not in named]
     if not extra or options.only:
         return ()
-    columns = f"{'column' if len(extra) == 1 else 'columns'} {quoted(extra)}"
+    columns = f"{'column' if len(extra) == 1 else 'columns'} {quote_names(extra)}"
     return (f"left out what {options.schema_said} does not have: {columns}",)
 
 
@@ -165,3 +243,182 @@ def _column_type(feature: Feature) -> ColumnType:
         return ColumnType(dtype, None, 0)
     size, *inner = feature.shape
     return ColumnType(dtype, -1 if size is None else size, 0, tuple(filter(None, inner)))
+
+
+@dataclass(frozen=True, slots=True)
+class MarkedColumns:
+    """The columns of a table with images and classes marked."""
+
+    columns: Columns  # all columns, images and classes as published
+    images: tuple[str, ...] = ()  # columns of images
+    classes: tuple[str, ...] = ()  # columns of ids whose class names are known
+    complete: tuple[str, ...] = ()  # columns in which a missing value is a mistake
+    notices: tuple[str, ...] = ()  # messages about guesses
+
+
+def mark_columns(columns: Columns, inferred: Inferred, options: TableOptions) -> MarkedColumns:
+    """Mark the columns that hold images or class ids, using flags, --schema and metadata found in the files.
+
+    Labels that hold class names are handled by resolve_labels.
+
+    Raises:
+        UserError: if a column declared as images cannot be one, or class names differ between files or are too few.
+    """
+    told: Mapping[str, DeclaredColumn] = {
+        **inferred.told,
+        **{feature.name: DeclaredColumn("image") for feature in features_of_kind(options.schema or (), "image")},
+        **{name: DeclaredColumn("image") for name in options.images},
+    }
+    _check_embedded(columns, inferred, options)
+    features, images, classes, complete, notices = [], [], [], [], []
+    for feature in columns.features:
+        found = told.get(feature.name)
+        if found is not None and found.kind == "image":
+            feature = _image(feature, f"--image {feature.name}" if feature.name in options.images else "")
+            images.append(feature.name)
+        elif found is not None and found.kind == "class_label" and feature.dtype == "int64" and not feature.class_names:
+            feature, called = _classes(feature, found, options)
+            classes += [feature.name] * (feature.kind == "class_label")
+            complete += [feature.name] * (found.is_complete or feature.name in options.label_columns)
+            notices += called
+        if found is not None and found.said:
+            notices.append(found.said)
+        features.append(replace(feature, role="source") if feature.name == options.calls_rows else feature)
+    if options.pictures.asked and not images:
+        raise UserError(f"{options.pictures.asked} is about columns of images, and none is one; --image says which are")
+    marked = replace(columns, features=_required(features, complete))
+    return MarkedColumns(marked, tuple(images), tuple(classes), tuple(complete), tuple(notices))
+
+
+def _check_embedded(columns: Columns, inferred: Inferred, options: TableOptions) -> None:
+    """Raise a UserError if a column names files that are not embedded in the input."""
+    there = {feature.name for feature in columns.features}
+    for name, told in sorted(inferred.told.items()):
+        if told.path and name not in there and name not in options.drop:
+            raise UserError(
+                f"{options.source}: column {name!r} names files, such as {told.path!r}, and holds none of them; embed"
+                " them, as datasets does where it can open them, give the files with `shardmill images --manifest`, or"
+                f" leave the column out with --drop {name}"
+            )
+
+
+def _required(features: list[Feature], complete: list[str]) -> Features:
+    return tuple(replace(item, required=True) if item.name in complete else item for item in features)
+
+
+def _image(feature: Feature, flag: str) -> Feature:
+    if feature.shape or feature.dtype != "bytes":
+        what = f"lists of {feature.dtype}" if feature.shape else feature.dtype
+        raise UserError(
+            f"{flag or f'column {feature.name!r} is told to be images'}: it holds {what}; expected the bytes of one"
+            " encoded image in each row"
+        )
+    return Feature(feature.name, "bytes", "image")
+
+
+def _classes(feature: Feature, told: DeclaredColumn, options: TableOptions) -> tuple[Feature, list[str]]:
+    """Return the feature with its class names, and notices about them."""
+    name = feature.name
+    given = options.classes.names_of(name, options.label_columns) if name in options.label_columns else None
+    check_same_classes(name, told, options)
+    own = next(iter(told.names), None)
+    if given is not None and len(given) < (told.classes if own is None else len(own)):
+        most = f"an id {told.classes - 1:,}" if own is None else f"{len(own):,} classes"
+        raise UserError(f"{options.classes.source} has {len(given):,} names, but {name!r} has {most}; give all names")
+    if given is None and own is None and told.classes > MAX_VALUES:
+        said = f"{name!r} has ids up to {told.classes - 1:,}: more than classes can be, so they stay numbers"
+        return feature, [f"{said}; --label {name} --labels_file names.txt names their classes"]
+    check_label_name(name)
+    names = given or own
+    notices = []
+    if names is None:
+        names = tuple(map(str, range(told.classes)))
+        notices = [
+            f"the classes of {name!r} are called by their ids, 0 to {told.classes - 1}; --label {name} --labels_file"
+            " names.txt names them"
+        ]
+    return Feature(name, "int64", "class_label", feature.shape, feature.required, class_names=names), notices
+
+
+def check_same_classes(name: str, told: DeclaredColumn, options: TableOptions) -> None:
+    """Raise a UserError if files declare different class names for a column."""
+    if len(told.names) > 1:
+        one, other, *_ = sorted(told.names, key=lambda names: (len(names), names))
+        raise UserError(
+            f"{options.source}: files name different classes of {name!r}: one has {len(one):,}, "
+            f"{_count_and_first(one)}, another"
+            f" {len(other):,}, {_count_and_first(other)}; give --input files that agree"
+        )
+
+
+def _count_and_first(names: tuple[str, ...]) -> str:
+    return f"{names[0]!r} first" if names else "none"
+
+
+NAIVE, CUT = "naive", "cut"  # what is counted of times, by column
+
+
+def convert_times(columns: Columns, inferred: Inferred, options: TableOptions) -> Columns:
+    """Change the columns of times to be read as text and published as int64.
+
+    These are the columns of --timestamp and the times in a schema; a schema gives the unit but not the form of the
+    rows' values. A column that orders sequences is read as text too if it has fractions.
+
+    Raises:
+        UserError: if a column holds something else, or has another role too.
+    """
+    types, features = dict(columns.types), []
+    order = types.get(options.order_by)
+    if order is not None and order.dtype == "float32" and order.length is None:
+        types[options.order_by] = ColumnType("bytes", None, 0)  # a time since 1970 has more digits than float32
+    for feature in columns.features:
+        if feature.name in options.times:
+            _check(feature, columns.types[feature.name], inferred, options)
+            feature = replace(feature, dtype="int64", kind="tensor", time=options.times[feature.name])
+        if is_time(feature, options):
+            types[feature.name] = ColumnType("bytes", None, 0, is_time=True)
+        features.append(feature)
+    return replace(columns, types=types, features=tuple(features))
+
+
+def is_time(feature: Feature, options: TableOptions) -> bool:
+    """Return True if a feature of rows is read as a time; numeric labels are left unchanged."""
+    named = (*options.label_columns, *options.images)
+    return bool(feature.time) and not feature.shape and feature.kind == "tensor" and feature.name not in named
+
+
+def _check(feature: Feature, column: ColumnType, inferred: Inferred, options: TableOptions) -> None:
+    said = f"--timestamp {feature.name}={options.times[feature.name]}"
+    for flag, names in (("--label", options.label_columns), ("--image", options.images)):
+        if feature.name in names:
+            raise UserError(f"{said} is also in {flag}; drop the one or the other")
+    if feature.time not in ("", options.times[feature.name]):
+        raise UserError(f"{said}: {options.schema_said} says that its times are in {feature.time}")
+    told = inferred.told.get(feature.name)
+    wanted = "bytes" if options.schema is None else "int64"
+    if feature.shape or column.dtype != wanted or feature.kind == "class_label" or (told and told.kind == "image"):
+        holds = f"lists of {column.dtype}" if feature.shape else told.kind if told else column.dtype
+        if options.schema is not None:
+            raise UserError(f"{said}: {options.schema_said} says that it holds {holds}; expected int64")
+        raise UserError(
+            f"{said}: the column holds {holds}; expected one date or time in each row, as ISO 8601 has them or as times"
+            " of the file's own"
+        )
+
+
+def time_notices(odd: Counter[tuple[str, str]], times: Mapping[str, str]) -> list[str]:
+    """Return notices about times that were converted to numbers.
+
+    Args:
+        odd: by (column, kind), the number of values without a zone (NAIVE) or more exact than the unit (CUT).
+        times: the unit of each column.
+    """
+    said = []
+    for name, unit in times.items():
+        if naive := odd[name, NAIVE]:
+            were = "value without a zone was" if naive == 1 else "values without a zone were"
+            said.append(f"column {name!r}: {naive:,} {were} taken for UTC")
+        if cut := odd[name, CUT]:
+            have = "value is" if cut == 1 else "values are"
+            said.append(f"column {name!r}: {cut:,} {have} more exact than {unit}; the whole {unit} before is stored")
+    return said

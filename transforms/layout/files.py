@@ -1,83 +1,190 @@
-"""How the input is to be read, decided from all of it: which folders are splits, which are classes, what columns
-mean."""
+"""Labels, classes and splits of file inputs."""
 
 import re
-from collections.abc import Collection
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from shardmill.errors import UserError
+from shardmill.metadata import file_names
 from shardmill.metadata.labels import ClassNames, resolve_class_names
-from shardmill.transforms.columns.inferred import MAX_VALUES
-from shardmill.transforms.columns.types import ColumnType
-from shardmill.transforms.inputs.file_kind import IMAGES
+from shardmill.transforms.columns.types import MAX_VALUES, ColumnType
 from shardmill.transforms.inputs.folders import (
     CLASSES,
+    IMAGES,
+    SPLITS,
     FolderError,
     FolderRoles,
+    are_all_splits,
+    check_splits,
     folder_notices,
     guess_roles,
+    normalize_split,
     split_notices,
 )
-from shardmill.transforms.inputs.listing import METADATA
+from shardmill.transforms.inputs.listing import METADATA_KIND
 from shardmill.transforms.inputs.summary import InputSummary
-from shardmill.transforms.layout.file_notices import (
+from shardmill.transforms.layout.options import (
+    FileLayoutOptions,
     class_notices,
+    folder_remedy,
+    ignored_value_notices,
+    image_name_notices,
     label_list_notices,
-    listed_by,
+    list_like_name_notices,
+    lister_name,
     missing_notices,
-    name_notices,
-    numbered_objects,
+    skipped_notices,
+    unnamed_object_notices,
 )
-from shardmill.transforms.layout.file_options import LayoutOptions
-from shardmill.transforms.layout.notices import folder_remedy, left_out_notices, list_notices, skipped_notices
-from shardmill.transforms.layout.splits import Splits, check_split_shards, in_order, splits_by_fraction
-from shardmill.transforms.options.splits import CONTENT
+from shardmill.transforms.options.job_options import CONTENT, Fractions
 from shardmill.transforms.stores import storage
+
+DEFAULT_SPLITS: Fractions = (("train", Fraction(1)),)
+FILES_OUTSIDE_SPLITS = (
+    "{}: some files lie beside the folders of splits; move them into one of these, or give --input one alone"
+)
+_USUAL = ("train", "validation", "test")
+
+
+@dataclass(frozen=True, slots=True)
+class Splits:
+    """The splits of a data set."""
+
+    names: tuple[str, ...]  # split names by id
+    fractions: tuple[Fraction, ...] | None  # of the splits; None if the input gives the splits
+    notices: tuple[str, ...] = ()  # messages for the end of the job
+
+
+def split_sort_key(split: str) -> tuple[int, str]:
+    """Return the sort key of a split: train, validation and test come first, in this order."""
+    return _USUAL.index(split) if split in _USUAL else len(_USUAL), split
+
+
+def order_splits(spelled: Iterable[str], where: str) -> tuple[str, ...]:
+    """Return the distinct splits that the input names, in order, with usual spellings unified.
+
+    Args:
+        spelled: names as spelled in the input.
+        where: description of their place, for messages.
+
+    Raises:
+        UserError: if a name is not valid for a split.
+    """
+    splits = tuple(sorted(set(map(normalize_split, spelled)), key=split_sort_key))
+    _check_names(splits, where)
+    return splits
+
+
+def splits_by_fraction(fractions: Fractions | None) -> Splits:
+    """Return the splits of --splits, or the default split for None.
+
+    Raises:
+        UserError: if a name is not valid for a split.
+    """
+    given = fractions or DEFAULT_SPLITS
+    names = tuple(name for name, _ in given)
+    _check_names(names, "of --splits")
+    return Splits(names, tuple(part for _, part in given))
+
+
+def splits_of_folders(folders: Iterable[str], roles: FolderRoles) -> Splits:
+    """Return the splits that `folders` name at the split's level.
+
+    Raises:
+        UserError: if a folder's name is not valid for a split.
+    """
+    assert roles.split is not None
+    spelled = sorted({folder.split("/")[roles.split] for folder in folders})
+    said = (name if normalize_split(name) == name else f"{name} ({normalize_split(name)})" for name in spelled)
+    return Splits(
+        order_splits(spelled, "by its folder"), None, (f"the splits are those of the folders: {', '.join(said)}",)
+    )
+
+
+def splits_of_tables(summary: InputSummary, source: str, fractions: Fractions | None) -> Splits:
+    """Return the splits of record files: those of --splits, or else of their folders if these are named after splits.
+
+    Raises:
+        UserError: if only some folders are named after splits, or files are next to them.
+    """
+    if fractions is not None:
+        return splits_by_fraction(fractions)
+    try:
+        check_splits(summary.folders)
+    except FolderError as error:
+        raise UserError(f"{source}: {error}; give --splits, or --input what is one of them alone") from None
+    if are_all_splits(summary.folders):
+        if "" in summary.folders:
+            raise UserError(FILES_OUTSIDE_SPLITS.format(source))
+        return splits_of_folders(summary.folders, SPLITS)
+    passed = folder_notices([folder.split("/")[0] for folder in summary.folders], FolderRoles(None, None))
+    return replace(splits_by_fraction(None), notices=(*passed, *split_name_notices(summary)))
+
+
+def split_name_notices(summary: InputSummary) -> tuple[str, ...]:
+    """Return a notice if files are named after different splits but all of them are in one split."""
+    if len(summary.named_splits) < 2:
+        return ()
+    named = sorted(summary.named_splits.items(), key=lambda item: split_sort_key(item[0]))
+    said = ", ".join(f"{number:,} as {split}, such as {name!r}" for split, (number, name) in named)
+    (one,) = splits_by_fraction(None).names
+    return (
+        f"files are called as splits are, and all examples are in {one}: {said}; a file's split is its folder's: move"
+        f" them to {', '.join(f'{split}/' for split, _ in named)}, or give --splits",
+    )
+
+
+def check_split_shards(splits: Sequence[str], named: Iterable[str]) -> None:
+    """Check that the splits named in --num_shards exist.
+
+    Raises:
+        UserError: if one does not.
+    """
+    for split in named:
+        if split not in splits:
+            raise UserError(f"--num_shards {split}=…: no such split; the splits are {', '.join(splits)}")
+
+
+def _check_names(splits: Iterable[str], where: str) -> None:
+    for split in splits:
+        if not file_names.is_split_name(split):
+            raise UserError(f"split {split!r} {where}: expected letters, digits and '_' only")
+
 
 _NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?")
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The reading of an input.
+    """The layout of a file input: its splits, classes and columns."""
 
-    Attributes:
-      splits: split names by id.
-      fractions: their fractions, or None where the input itself says the split.
-      folders: what the folders of a name mean.
-      class_names: the class table, or None for unlabelled files.
-      columns: types of a manifest's columns, in the order of their names.
-      object_classes: the class table of the objects in images; None where none are annotated.
-      notices: what the user must be told at the end.
-      label_lists: whether a file may have any number of labels.
-    """
-
-    splits: tuple[str, ...]
-    fractions: tuple[Fraction, ...] | None
-    folders: FolderRoles
-    class_names: ClassNames | None
-    columns: dict[str, ColumnType] = field(default_factory=dict)
-    notices: tuple[str, ...] = ()
-    object_classes: ClassNames | None = None
-    label_lists: bool = False
+    splits: tuple[str, ...]  # split names by id
+    fractions: tuple[Fraction, ...] | None  # of the splits; None if the input gives the splits
+    folders: FolderRoles  # roles of the folders in names
+    class_names: ClassNames | None  # class table; None for unlabelled files
+    columns: dict[str, ColumnType] = field(default_factory=dict)  # types of a manifest's columns, ordered by name
+    notices: tuple[str, ...] = ()  # messages for the end of the job
+    object_classes: ClassNames | None = None  # class table of objects in images; None without annotations
+    label_lists: bool = False  # True if a file may have any number of labels
 
     def locate(self, name: str) -> tuple[str | None, str | None]:
-        """(split, class name) of a file by its folders; None for what they do not say."""
+        """Return (split, class name) of a file by its folders; None for each that they do not give."""
         return self.folders.locate(name)
 
 
-def make_layout(summary: InputSummary, options: LayoutOptions) -> Layout:
-    """Decide how to read the input that `summary` describes.
+def make_layout(summary: InputSummary, options: FileLayoutOptions) -> Layout:
+    """Decide the layout of the input that `summary` describes.
 
     Raises:
-      UserError: nothing to convert, an unknown class, contradictory or unknown columns; each names the flag.
+        UserError: if there is nothing to convert, a class or column is unknown, or options contradict each other; the
+            message names the flag.
     """
     _check_not_empty(summary, options)
     _check_not_too_many(summary, options)
     missing = missing_notices(summary, options)
     manifest = bool(summary.labels)
-    folders = CLASSES if manifest else read_folders(summary, options)
+    folders = CLASSES if manifest else resolve_folders(summary, options)
     from_input = folders.split is not None or bool(summary.splits.keys() - {""})
     if from_input:
         by = "the annotations" if options.annotated and not options.in_manifest else options.splits_by
@@ -107,14 +214,14 @@ def make_layout(summary: InputSummary, options: LayoutOptions) -> Layout:
         *missing,
         *sorted(summary.notices),
         *(["there is no object in any image"] if options.annotated and not summary.objects else []),
-        *numbered_objects(objects, options),
+        *unnamed_object_notices(objects, options),
         *skipped_notices(summary),
-        *left_out_notices(summary.left_out),
+        *ignored_value_notices(summary.left_out),
         *folder_notices(summary.folders, folders),
         *class_notices(class_names),
-        *(list_notices("label", class_names.names) if class_names is not None else ()),
+        *(list_like_name_notices("label", class_names.names) if class_names is not None else ()),
         *label_list_notices(summary, options),
-        *name_notices(summary, options),
+        *image_name_notices(summary, options),
     )
     splits = _splits_of_input(summary, folders, options) if from_input else splits_by_fraction(options.split.splits)
     check_split_shards(splits.names, options.split_shards)
@@ -123,11 +230,12 @@ def make_layout(summary: InputSummary, options: LayoutOptions) -> Layout:
     return Layout(splits.names, splits.fractions, folders, class_names, columns, notices, objects, lists)
 
 
-def object_classes(summary: InputSummary, options: LayoutOptions) -> ClassNames:
-    """The class table of the objects in images: the one that annotations bring with them, or their names, sorted.
+def object_classes(summary: InputSummary, options: FileLayoutOptions) -> ClassNames:
+    """Return the class table of objects in images: the one in the annotations, or the sorted names of the classes
+    found.
 
     Raises:
-      UserError: annotations have different tables, or there is no class at all.
+        UserError: if annotation files have different tables, or there is no class.
     """
     tables = sorted(summary.categories.items(), key=lambda item: item[1][1])
     frozen, on_new = options.classes.names_of(), options.classes.on_new_label
@@ -148,13 +256,13 @@ def object_classes(summary: InputSummary, options: LayoutOptions) -> ClassNames:
     return resolve_class_names(found, frozen, on_new, options.classes.source)
 
 
-def _splits_of_input(summary: InputSummary, folders: FolderRoles, options: LayoutOptions) -> Splits:
+def _splits_of_input(summary: InputSummary, folders: FolderRoles, options: FileLayoutOptions) -> Splits:
     spelled = _split_names(summary, folders)
-    where = listed_by(options) if options.annotated or summary.labels else "their folders"
-    return Splits(in_order(spelled, f"in {options.source}"), None, tuple(split_notices(spelled, where)))
+    where = lister_name(options) if options.annotated or summary.labels else "their folders"
+    return Splits(order_splits(spelled, f"in {options.source}"), None, tuple(split_notices(spelled, where)))
 
 
-def _check_not_empty(summary: InputSummary, options: LayoutOptions) -> None:
+def _check_not_empty(summary: InputSummary, options: FileLayoutOptions) -> None:
     if summary.records or summary.rejected:
         return
     if summary.skipped:
@@ -167,18 +275,18 @@ def _check_not_empty(summary: InputSummary, options: LayoutOptions) -> None:
     raise UserError(f"nothing matches {options.source}")
 
 
-def read_folders(summary: InputSummary, options: LayoutOptions) -> FolderRoles:
-    """What the folders of the input mean.
+def resolve_folders(summary: InputSummary, options: FileLayoutOptions) -> FolderRoles:
+    """Return the roles of the input's folders, from --folders or by a guess.
 
     Raises:
-      UserError: it cannot be known, or `--folders` names levels that there are not; what was seen, and which flag
-        helps.
+        UserError: if a guess is ambiguous, or --folders names levels that do not exist; the message names the flag that
+            helps.
     """
     if options.folders is not None:
         _check_levels(summary, options, options.folders)
         return options.folders
-    if METADATA in summary.skipped and options.kind.listed:
-        raise UserError(_metadata_sentence(*summary.skipped[METADATA], options))
+    if METADATA_KIND in summary.skipped and options.kind.listed:
+        raise UserError(_metadata_sentence(*summary.skipped[METADATA_KIND], options))
     try:
         return guess_roles(summary.folders)
     except FolderError as error:
@@ -188,7 +296,7 @@ def read_folders(summary: InputSummary, options: LayoutOptions) -> FolderRoles:
         ) from None
 
 
-def _metadata_sentence(number: int, name: str, options: LayoutOptions) -> str:
+def _metadata_sentence(number: int, name: str, options: FileLayoutOptions) -> str:
     path, what = storage.join(options.root, name), f"what the {options.kind.plural} are"
     by_folders = "or --folders label (split/label, any), to go by the folders and leave"
     if number == 1:
@@ -200,26 +308,28 @@ def _metadata_sentence(number: int, name: str, options: LayoutOptions) -> str:
 
 
 def _masks_folder(summary: InputSummary) -> str:
-    """The folder that masks lie in by its name; "" if there is none."""
+    """Return the top folder that is named after masks; "" if there is none."""
     tops = sorted({parts[0] for parts in _parts(summary)})
     return next((top for top in tops if top.lower() in ("mask", "masks", "segmentationclass")), "")
 
 
-def _check_levels(summary: InputSummary, options: LayoutOptions, roles: FolderRoles) -> None:
+def _check_levels(summary: InputSummary, options: FileLayoutOptions, roles: FolderRoles) -> None:
     deepest = max((folder.count("/") + 1 for folder in summary.folders if folder), default=0)
     if (deepest < roles.depth and roles.label is not None) or (roles.split is not None and deepest <= roles.split):
         has = f"{options.kind.plural} lie in {deepest or 'no'} folder{'' if deepest == 1 else 's'}"
         raise UserError(f"--folders {roles} names {roles.depth} levels of folders, but below {options.source} {has}")
 
 
-def _check_not_too_many(summary: InputSummary, options: LayoutOptions) -> None:
+def _check_not_too_many(summary: InputSummary, options: FileLayoutOptions) -> None:
     for what, found in (("label", summary.labels), ("split", summary.splits)):
         if len(found.keys() - {""}) > MAX_VALUES:
             raise UserError(f"{options.source} has more than {MAX_VALUES:,} different {what}s; is it a {what}?")
 
 
-def _check_classes(labels: Collection[str], options: LayoutOptions) -> None:
-    """Check that the labels of a manifest are classes, and not numbers to predict; raises UserError."""
+def _check_classes(labels: Collection[str], options: FileLayoutOptions) -> None:
+    """Raise a UserError if the labels of a manifest are fractional numbers, which are values to predict, not
+    classes.
+    """
     if not all(map(_NUMBER.fullmatch, labels)):
         return
     odd = sorted(label for label in labels if not float(label).is_integer())
@@ -240,7 +350,7 @@ def _labels(summary: InputSummary, folders: FolderRoles) -> set[str]:
 
 
 def _split_names(summary: InputSummary, folders: FolderRoles) -> set[str]:
-    """The splits as the input spells them."""
+    """Return the splits as spelled in the input."""
     if folders.split is None:
         return {split for split in summary.splits if split}
     return {parts[folders.split] for parts in _parts(summary) if len(parts) > folders.split}
@@ -250,7 +360,7 @@ def _parts(summary: InputSummary) -> list[list[str]]:
     return [folder.split("/") for folder in summary.folders if folder]
 
 
-def _check_no_split_flags(options: LayoutOptions, source: str) -> None:
+def _check_no_split_flags(options: FileLayoutOptions, source: str) -> None:
     if options.split.splits is not None:
         raise UserError(
             f"--splits was given, but {source} say{'' if source.endswith('s') else 's'} the split; drop the one or the"
@@ -258,7 +368,7 @@ def _check_no_split_flags(options: LayoutOptions, source: str) -> None:
         )
 
 
-def _check_columns(options: LayoutOptions, columns: dict[str, ColumnType], labelled: bool, manifest: bool) -> None:
+def _check_columns(options: FileLayoutOptions, columns: dict[str, ColumnType], labelled: bool, manifest: bool) -> None:
     known = [*(["label"] if labelled else []), *columns]
     for flag, column in (("--group_by", options.split.group_by), ("--stratify_by", options.split.stratify_by)):
         if column is not None and column not in known and (flag, column) != ("--group_by", CONTENT):

@@ -1,51 +1,52 @@
-"""The column of objects in the images of a table, as its files tell of it."""
+"""Columns that hold the objects of images, and coordinates that follow resized images."""
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from shardmill.data.features import Feature, Features
 from shardmill.errors import UserError
-from shardmill.features.feature import Feature, Features
-from shardmill.metadata import naming
+from shardmill.metadata import file_names
 from shardmill.metadata.labels import ClassNames
-from shardmill.transforms.columns.inferred import MAX_VALUES, Inferred, Told, ToldObjects
-from shardmill.transforms.formats.parquet.huggingface import OBJECTS as COLUMN
-from shardmill.transforms.inputs.annotations.huggingface import SIDES, ObjectsColumn
+from shardmill.transforms.columns.types import (
+    MAX_VALUES,
+    ColumnType,
+    DeclaredColumn,
+    DeclaredObjects,
+    Inferred,
+    format_shape,
+)
+from shardmill.transforms.formats.format import OBJECTS as COLUMN
+from shardmill.transforms.inputs.manifest_files import SIZE_COLUMNS, ObjectsColumn
 from shardmill.transforms.inputs.summary import InputSummary
-from shardmill.transforms.layout.file_options import LayoutOptions
+from shardmill.transforms.layout.columns import check_same_classes
 from shardmill.transforms.layout.files import object_classes
-from shardmill.transforms.layout.notices import numbered_notice
-from shardmill.transforms.layout.table_options import TableOptions, is_of_objects
-from shardmill.transforms.layout.told import check_agree
-from shardmill.transforms.options.boxes import BoxOptions
-from shardmill.transforms.options.labels import LabelOptions
+from shardmill.transforms.layout.options import (
+    FileLayoutOptions,
+    TableOptions,
+    is_objects_column,
+    unnamed_classes_notice,
+)
+from shardmill.transforms.options.image_options import BoxOptions, LabelOptions
 
 LABEL = "objects/label"  # the feature of their classes, and what --labels_file calls these by beside other labels
 
 
 @dataclass(frozen=True, slots=True)
 class RowObjects:
-    """The objects in the images of rows.
+    """The objects in the images of a table's rows."""
 
-    Attributes:
-      column: what is said of each.
-      image: the column of the images that they are in.
-      sides: the columns that say the size that boxes are counted in; () where none do.
-      classes: theirs.
-      boxes: what becomes of boxes that are no good.
-      notices: what the user must be told of them.
-    """
-
-    column: ObjectsColumn
-    image: str
-    sides: tuple[str, ...]
-    classes: ClassNames
-    boxes: BoxOptions
-    notices: tuple[str, ...] = ()
+    column: ObjectsColumn  # how the column holds them
+    image: str  # column of the images that they are in
+    sides: tuple[str, ...]  # columns of the image size that boxes refer to; () if none
+    classes: ClassNames  # class table of objects
+    boxes: BoxOptions  # handling of invalid boxes
+    notices: tuple[str, ...] = ()  # messages for the end of the job
 
 
-def told_of_objects(inferred: Inferred) -> Told | None:
-    """What the files tell of their column of objects in images; None where there is none."""
+def declared_objects(inferred: Inferred) -> DeclaredColumn | None:
+    """Return the files' metadata about a column of objects in images; None if there is none."""
     told = inferred.told.get(COLUMN)
     return told if told is not None and told.kind == "bbox" else None
 
@@ -53,21 +54,21 @@ def told_of_objects(inferred: Inferred) -> Told | None:
 def find_objects(
     inferred: Inferred, features: Features, images: tuple[str, ...], options: TableOptions
 ) -> RowObjects | None:
-    """The objects in the images of a table; None where nothing tells of any.
+    """Find the objects in the images of a table; None if the files declare none.
 
     Args:
-      inferred: of the columns.
-      features: these, as far as they are read.
-      images: those that are images.
-      options: what the user said.
+        inferred: of the columns.
+        features: the features that are read.
+        images: the columns of images.
 
     Raises:
-      UserError: it is not known in which images they are, or of which classes, or a flag takes them for something else.
+        UserError: if the image column or the classes of the objects are ambiguous, or a flag gives the column another
+            role.
     """
     there = next((feature for feature in features if feature.name == COLUMN), None)
-    told = told_of_objects(inferred) if there is not None else None
+    told = declared_objects(inferred) if there is not None else None
     if told is None:
-        _check_told(there, inferred, options)
+        _check_declared(there, inferred, options)
         return None
     asked = {"--label": options.label_columns, "--image": options.images, "--timestamp": options.times}
     for flag, columns in asked.items():
@@ -75,27 +76,28 @@ def find_objects(
             raise UserError(
                 f"{flag} {COLUMN}: the column is of boxes in images, as Hugging Face has them; leave it out"
             )
-    check_agree(COLUMN, told, options)
+    check_same_classes(COLUMN, told, options)
     keys = _keys(told, options)
-    given, own = _given(options), next(iter(told.names), ())
+    given, own = _given_names(options), next(iter(told.names), ())
     column = ObjectsColumn.of(keys, own or (given if keys.numbered and given else ()), options.source)
-    column = _as_asked(column, options)
+    column = _limit_to_schema(column, options)
     numbered = column.numbered and not column.names
-    classes = _classes(_found(column, inferred, options), own, given, numbered, options)
+    classes = _classes(_found_classes(column, inferred, options), own, given, numbered, options)
     known = next((len(item.class_names) for item in options.objects if item.name == LABEL), 0)
     if len(classes) < known:
         raise UserError(
             f"{options.schema_said} says that {LABEL!r} holds ids of {known:,} classes, and {options.source} has"
-            f" {len(classes):,}; give their names with --labels_file, the {naming.labels_file(LABEL.replace('/', '-'))}"
+            f" {len(classes):,}; give their names with --labels_file, the "
+            f"{file_names.labels_file(LABEL.replace('/', '-'))}"
             " that stands beside the schema"
         )
-    notices = [] if not numbered else [numbered_notice(len(classes))]
-    sides = SIDES if _whole_numbers(features).issuperset(SIDES) else ()
+    notices = [] if not numbered else [unnamed_classes_notice(len(classes))]
+    sides = SIZE_COLUMNS if _whole_numbers(features).issuperset(SIZE_COLUMNS) else ()
     return RowObjects(column, _image(images), sides, classes, options.boxes, tuple(notices))
 
 
-def _keys(told: Told, options: TableOptions) -> ToldObjects:
-    """What is said of each object: by all files alike, or by rows, which may lack some of it."""
+def _keys(told: DeclaredColumn, options: TableOptions) -> DeclaredObjects:
+    """Return the keys of objects that the files agree on; if metadata comes from rows, some may lack a key."""
     every = {key for item in told.objects for key in item.keys}
     common = every.intersection(*(item.keys for item in told.objects))
     kinds = {item.numbered for item in told.objects} - {None}
@@ -113,17 +115,17 @@ def _keys(told: Told, options: TableOptions) -> ToldObjects:
         raise UserError(
             f"{options.source}: files say different things of {COLUMN!r}: {what}; give --input files that agree"
         )
-    return ToldObjects(tuple(sorted(every)), next(iter(kinds), None), by_rows)
+    return DeclaredObjects(tuple(sorted(every)), next(iter(kinds), None), by_rows)
 
 
-def _place(items: Iterable[ToldObjects]) -> str:
-    """Where some of that is said, the first by name."""
+def _place(items: Iterable[DeclaredObjects]) -> str:
+    """Return the first place, by name, that has such metadata."""
     return min(item.place for item in items)
 
 
-def _check_told(column: Feature | None, inferred: Inferred, options: TableOptions) -> None:
-    """Raise a UserError if somebody says that there are objects, and no file tells of any."""
-    if column is not None and is_of_objects(column) and inferred.rows:
+def _check_declared(column: Feature | None, inferred: Inferred, options: TableOptions) -> None:
+    """Raise a UserError if the schema or a flag expects objects in images and no file has any."""
+    if column is not None and is_objects_column(column) and inferred.rows:
         raise UserError(
             f"{options.schema_said} has objects in images, and {options.source} has no column {COLUMN!r} of such as"
             f" Hugging Face has it; --drop {COLUMN} leaves them out"
@@ -136,8 +138,10 @@ def _whole_numbers(features: Features) -> set[str]:
     return {item.name for item in features if item.dtype == "int64" and item.kind == "tensor" and not item.shape}
 
 
-def _as_asked(column: ObjectsColumn, options: TableOptions) -> ObjectsColumn:
-    """What is said of each object, as far as --schema has it; raises a UserError if it has more."""
+def _limit_to_schema(column: ObjectsColumn, options: TableOptions) -> ObjectsColumn:
+    """Limit the fields of objects to those of --schema; raise a UserError if the schema has one that the input
+    lacks.
+    """
     if not options.objects:
         return column
     asked = [item.name.removeprefix(f"{COLUMN}/") for item in options.objects]
@@ -150,17 +154,18 @@ def _as_asked(column: ObjectsColumn, options: TableOptions) -> ObjectsColumn:
     return replace(column, keys=tuple((member, key) for member, key in column.keys if member in asked))
 
 
-def _given(options: TableOptions) -> tuple[str, ...] | None:
-    """The names of classes of objects that the user gave: all names where there is no label, or those that are called
-    as they are."""
+def _given_names(options: TableOptions) -> tuple[str, ...] | None:
+    """Return the class names that the user gave for objects: all names if there is no label, or those given for
+    LABEL.
+    """
     labels = options.classes.labels
     if isinstance(labels, Mapping):
         return labels.get(LABEL)
     return None if options.label_columns else labels
 
 
-def _found(column: ObjectsColumn, inferred: Inferred, options: TableOptions) -> frozenset[str]:
-    """The classes that are in the input and whose names no metadata says."""
+def _found_classes(column: ObjectsColumn, inferred: Inferred, options: TableOptions) -> frozenset[str]:
+    """Return the classes found in the input."""
     found = inferred.values.get(COLUMN, frozenset())
     if found is None:
         raise UserError(f"{options.source}: objects are of more than {MAX_VALUES:,} different classes; are they ones?")
@@ -173,17 +178,17 @@ def _found(column: ObjectsColumn, inferred: Inferred, options: TableOptions) -> 
 def _classes(
     found: frozenset[str], own: tuple[str, ...], given: tuple[str, ...] | None, numbered: bool, options: TableOptions
 ) -> ClassNames:
-    """As image files have them."""
+    """Return the class table of objects, by the rules for image files."""
     said = LabelOptions() if given is None else replace(options.classes, labels=given)
     categories = {own: (1, f"the metadata of {options.source}")} if own else {}
     return object_classes(
         InputSummary(objects=Counter(found), categories=categories),
-        LayoutOptions(options.source, classes=said, numbered=numbered),
+        FileLayoutOptions(options.source, classes=said, numbered=numbered),
     )
 
 
 def _image(images: tuple[str, ...]) -> str:
-    """The column of images that objects are in."""
+    """Return the column of the images that objects are in; raise a UserError if it is ambiguous."""
     if len(images) == 1:
         return images[0]
     if "image" in images:
@@ -194,3 +199,73 @@ def _image(images: tuple[str, ...]) -> str:
         + (" leave all but one out with --drop" if images else " --image names the column")
         + f", or leave the boxes out with --drop {COLUMN}"
     )
+
+
+KINDS = ("none", "relative", "pixels")
+_SIDES = (2, 4)  # numbers of a point, of a box
+_NAMES = re.compile(
+    r"(?i)(^|[_./"
+    r" -])(b?box(es)?|bbox(es)?|bndbox|[xy](_?(min|max|center|centre|\d))?|[cwh]|c[xy]|left|top|right|bottom|polygons?|"
+    r"segmentations?|keypoints?|landmarks?|corners?|points?|rects?|rois?)\d*([_./ -]|$)"
+)
+
+
+def check_coordinates(columns: Mapping[str, ColumnType], declared: Mapping[str, str], mode: str) -> None:
+    """Check that changing images leaves the coordinates in a manifest's columns valid.
+
+    Args:
+        columns: of the manifest.
+        declared: by column, `none` (no coordinates), `relative` (fractions of width and height) or `pixels`.
+        mode: the resize mode `exact`, `cover` or `contain`; "" if images are re-encoded in their own size.
+
+    Raises:
+        UserError: if a column may hold coordinates and is not declared, or its coordinates would become wrong.
+    """
+    for name in declared:
+        if name not in columns:
+            raise UserError(f"--coordinates {name}: no such column; the columns are {', '.join(columns) or 'none'}")
+    unknown = [
+        name for name, column in columns.items() if name not in declared and looks_like_coordinates(name, column)
+    ]
+    if unknown:
+        what = f"--resize_mode {mode}" if mode else "--image_format, which turns photos upright by EXIF,"
+        shown = ", ".join(f"{name!r}{_shape(columns[name])}" for name in unknown)
+        flags = ",".join(f"{name}=…" for name in unknown)
+        raise UserError(
+            f"{what} changes where things are in a picture, and these columns of the manifest would not follow:"
+            f" {shown}; say what they hold: --coordinates {flags}, each one of relative (fractions of width and"
+            " height), pixels, or none (no places in the picture)"
+        )
+    untrue = {"exact": ("pixels",), "cover": ("pixels", "relative"), "contain": ("pixels", "relative")}.get(mode, ())
+    wrong = [name for name, kind in declared.items() if kind in untrue]
+    if wrong:
+        raise UserError(
+            f"--resize_mode {mode} would leave the coordinates in {', '.join(map(repr, wrong))} where they were; "
+            "fractions of width and height stay true with --resize_mode exact, pixels only without --resize"
+        )
+
+
+def looks_like_coordinates(name: str, column: ColumnType) -> bool:
+    """Return True if a column holds lists of 2 or 4 numbers, or has a name that coordinates usually have."""
+    shape = column.shape
+    if column.dtype in ("int64", "float32") and shape and shape[-1] in _SIDES:
+        return True
+    return column.dtype != "bool" and _NAMES.search(name) is not None
+
+
+def coordinate_columns(declared: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the columns declared to hold coordinates."""
+    return tuple(name for name, kind in declared.items() if kind != "none")
+
+
+def turned_reason(orientation: int, names: Sequence[str]) -> str:
+    """Return the reason to reject an image that EXIF turns."""
+    shown = ", ".join(map(repr, names))
+    return (
+        f"EXIF (orientation {orientation}) would turn the picture, but not the coordinates in {shown}; turn both"
+        " beforehand"
+    )
+
+
+def _shape(column: ColumnType) -> str:
+    return f" ({format_shape(column.shape)})" if column.shape else ""

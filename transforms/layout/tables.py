@@ -1,38 +1,292 @@
-"""How a table is to be read, decided from all of it: features and their types, classes, splits."""
+"""Layouts of tables, lines of text, records, sequences and tokens."""
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+
+from shardmill.data.features import DType, Feature, Features
+from shardmill.data.kinds import kind_of
 from shardmill.errors import UserError
-from shardmill.transforms.columns.inferred import Inferred
-from shardmill.transforms.columns.types import ColumnType
-from shardmill.transforms.formats.base import KeyColumn
-from shardmill.transforms.inputs.summary import InputSummary
-from shardmill.transforms.layout.column_names import common_header
-from shardmill.transforms.layout.columns import choose_columns, holds_numbers_by
-from shardmill.transforms.layout.label import resolve_labels
-from shardmill.transforms.layout.notices import list_notices, noted_notices, skipped_notices
-from shardmill.transforms.layout.objects import find_objects
-from shardmill.transforms.layout.splits import check_split_shards, splits_of_tables
-from shardmill.transforms.layout.table_layout import TableLayout
-from shardmill.transforms.layout.table_options import OBJECTS, TableOptions
-from shardmill.transforms.layout.timestamps import is_time, with_times
-from shardmill.transforms.layout.told import mark_columns
+from shardmill.metadata.labels import ClassNames, check_label_name, resolve_class_names
+from shardmill.transforms.columns.arrow import Separated
+from shardmill.transforms.columns.types import ColumnType, Inferred
+from shardmill.transforms.formats.format import KeyColumn
+from shardmill.transforms.inputs.folders import (
+    SPLITS,
+    SPLITS_OF_CLASSES,
+    FolderError,
+    FolderRoles,
+    folder_notices,
+    guess_roles,
+    quote_names,
+)
+from shardmill.transforms.inputs.summary import InputCounts, InputSummary
+from shardmill.transforms.layout.columns import (
+    check_columns,
+    choose_columns,
+    common_header,
+    convert_times,
+    is_numeric_in_schema,
+    is_time,
+    mark_columns,
+    suggest_column,
+)
+from shardmill.transforms.layout.files import (
+    FILES_OUTSIDE_SPLITS,
+    check_split_shards,
+    split_name_notices,
+    splits_by_fraction,
+    splits_of_folders,
+    splits_of_tables,
+)
+from shardmill.transforms.layout.labels import (
+    check_labels_file,
+    ignored_schema_notices,
+    labels_file_names,
+    resolve_labels,
+)
+from shardmill.transforms.layout.objects import LABEL, RowObjects, find_objects
+from shardmill.transforms.layout.options import (
+    OBJECTS,
+    TableOptions,
+    folder_remedy,
+    list_like_name_notices,
+    peculiarity_notices,
+    skipped_notices,
+)
+from shardmill.transforms.options.image_options import PictureOptions
+from shardmill.transforms.values.options import Sequencing
+from shardmill.transforms.values.tokens_encoding import INPUT_IDS, Tokenization
+
+
+@dataclass(frozen=True, slots=True)
+class TableLayout:
+    """The layout of a table, of lines of text or of existing records."""
+
+    types: Mapping[str, ColumnType]  # of the columns read as features, in order
+    features: Features  # as published, in encoding order
+    labels: tuple[str, ...]  # columns (or features of records) whose values are classes
+    class_names: Mapping[str, ClassNames]  # by column, class tables of labels not stored as ids
+    splits: tuple[str, ...]  # split names by id
+    fractions: tuple[Fraction, ...] | None  # of the splits; None if folders give the splits
+    notices: tuple[str, ...] = ()  # messages for the end of the job
+    required_labels: tuple[str, ...] = ()  # labels without which a row is rejected
+    separated: Mapping[str, Separated] = field(default_factory=dict)  # by column, how label texts are split into lists
+    # required kinds of features of existing records; others are rejected
+    kinds: Mapping[str, DType] = field(default_factory=dict)
+    folders: FolderRoles = SPLITS  # roles of the files' folders
+    keys: tuple[KeyColumn, ...] = ()  # columns read as keys, groups and strata; need not be features
+    schema_said: str = "--schema"  # name of the features' schema in rejects
+    target: str | None = None  # label that other features are compared with; None for the first of `labels`
+    # input totals; carried here because every side input costs memory in its consumer
+    indexed: InputCounts = field(default_factory=InputCounts)
+    images: tuple[str, ...] = ()  # columns of images; each is checked, and rows without one are rejected
+    pictures: PictureOptions = field(default_factory=PictureOptions)  # how images are checked
+    objects: RowObjects | None = None  # objects in an image column; None without
+    calls_rows: str = ""  # column that names a row in rejects, next to its number; "" for none
+    times: Mapping[str, str] = field(default_factory=dict)  # units of the columns whose texts are converted to times
+    counted: tuple[str, ...] = ()  # of `times`, columns that may already hold numbers, as the schema gives the unit
+
+    @property
+    def row_labels(self) -> tuple[str, ...]:
+        """Labels other than those of objects in images."""
+        return tuple(name for name in self.labels if self.objects is None or name != LABEL)
+
+
+# How a route decides upon its layout; whether an example of a line has its number concerns lines alone.
+MakeLayout = Callable[[InputSummary, Inferred, TableOptions, bool], TableLayout]
+
+
+def make_line_layout(
+    summary: InputSummary, inferred: Inferred, options: TableOptions, line_numbers: bool
+) -> TableLayout:
+    """Decide the layout of lines of text; their label is the file's folder, if every file is in one.
+
+    Raises:
+        UserError: if a class is new and not allowed, or a split does not exist.
+    """
+    notices = skipped_notices(summary)
+    roles = _line_roles(summary, options)
+    splits = (
+        splits_by_fraction(options.split.splits) if roles.split is None else splits_of_folders(summary.folders, roles)
+    )
+    check_split_shards(splits.names, options.split_shards)
+    notices += splits.notices
+    folders = [folder.split("/") if folder else [] for folder in summary.folders]
+    depth = roles.label
+    classes = {parts[depth] for parts in folders if depth is not None and len(parts) > depth}
+    labelled = depth is not None and bool(classes) and all(len(parts) > depth for parts in folders)
+    notices += folder_notices(summary.folders, roles)
+    if roles.split is None and options.split.splits is None:
+        notices += split_name_notices(summary)
+    if classes and not labelled:
+        notices.append(f"no line has a label: some files lie in class folders, such as {min(classes)!r}, others do not")
+    class_names = (
+        resolve_class_names(classes, options.classes.names_of(), options.classes.on_new_label, options.classes.source)
+        if labelled
+        else None
+    )
+    if class_names is None and options.classes.labels is not None:
+        raise UserError(f"{options.classes.given}, but not every file of {options.source} lies in a class folder")
+    features = [Feature(name, "bytes", "text") for name in options.texts]
+    if class_names is not None:
+        features.append(Feature("label", "int64", "class_label", class_names=class_names.names))
+    types = {name: ColumnType("bytes", None, 0) for name in options.texts}
+    if line_numbers:
+        features += [
+            Feature("filename", "bytes", "text", role="source"),
+            Feature("line_number", "int64", role="source"),
+        ]
+        types["line_number"] = ColumnType("int64", None, 0)
+    check_columns([feature.name for feature in features], options)
+    names = {} if class_names is None else {"label": class_names}
+    return TableLayout(
+        types,
+        tuple(features),
+        tuple(names),
+        names,
+        splits.names,
+        splits.fractions,
+        tuple(notices),
+        tuple(names),
+        folders=roles,
+    )
+
+
+def _line_roles(summary: InputSummary, options: TableOptions) -> FolderRoles:
+    """Return the roles of the folders of text files.
+
+    Raises:
+        UserError: if they are ambiguous, splits are given twice, or --folders names levels that a file lacks.
+    """
+    roles = options.folders
+    if roles is None:
+        try:
+            roles = guess_roles(summary.folders)
+        except FolderError as error:
+            raise UserError(f"{options.source}: {error}; {folder_remedy(options.plural)}") from None
+        if roles == SPLITS_OF_CLASSES and "" in summary.folders:
+            raise UserError(FILES_OUTSIDE_SPLITS.format(options.source))
+    else:
+        levels = [folder.count("/") + 1 if folder else 0 for folder in summary.folders]
+        if levels and min(levels) < roles.depth and str(roles) != "any":
+            raise UserError(
+                f"--folders {roles} names {roles.depth} levels of folders, but files below {options.source} lie in"
+                f" {min(levels)}"
+            )
+    if roles.split is not None and options.split.splits is not None:
+        raise UserError("--splits was given, but the input's split folders say the split; drop the one or the other")
+    return roles
+
+
+def make_record_layout(summary: InputSummary, inferred: Inferred, options: TableOptions, _: bool) -> TableLayout:
+    """Decide the layout of existing records; only their splits and labels are open.
+
+    Raises:
+        UserError: if class ids come without names, or a split does not exist.
+    """
+    notices = [
+        *skipped_notices(summary),
+        *(ignored_schema_notices(summary, options.records) if options.schema is None else ()),
+    ]
+    splits = splits_of_tables(summary, options.source, options.split.splits)
+    check_split_shards(splits.names, options.split_shards)
+    notices += splits.notices
+    for feature in options.schema or ():
+        if kind_of(feature).has_classes and (
+            feature.name not in options.label_columns or options.classes.labels is None
+        ):
+            raise UserError(
+                f"{options.schema_said} says that {feature.name!r} holds ids of classes; give --label {feature.name}"
+                f" and their names with --labels_file {labels_file_names(feature)}, which stands beside the schema"
+            )
+        check_labels_file(feature, options)
+    labels = options.label_columns if options.classes.labels is not None else ()
+    for label in labels:
+        check_label_name(label)
+    types = {"record": ColumnType("bytes", None, 0)}
+    target = next(iter(options.label_columns), None)
+    return TableLayout(types, (), labels, {}, splits.names, splits.fractions, tuple(notices), target=target)
+
+
+def sequence_layout(layout: TableLayout, how: Sequencing, source: str) -> TableLayout:
+    """Return the layout of sequences: each column becomes a list, except the id and labels, which have one value each.
+
+    Args:
+        layout: of a table; without features if no row could be read.
+        how: how rows are gathered.
+        source: name of the input in messages.
+
+    Raises:
+        UserError: if a column does not exist, cannot order rows, or cannot be a list.
+    """
+    if not layout.features:
+        return layout
+    names = [feature.name for feature in layout.features]
+    for flag, name in (("--sequence_by", how.id), ("--order_by", how.time)):
+        if name not in names:
+            raise UserError(f"{flag} {name}: no such column in what is read of {source}; {suggest_column(name, names)}")
+    by_name = {feature.name: feature for feature in layout.features}
+    if by_name[how.id].shape:
+        raise UserError(f"--sequence_by {how.id}: the column holds lists; expected one value in each row")
+    if by_name[how.time].shape or by_name[how.time].kind in ("bool", "class_label"):
+        raise UserError(
+            f"--order_by {how.time}: the column orders nothing; expected numbers, or dates and times as ISO 8601 has"
+            " them"
+        )
+    constant = {how.id, *layout.required_labels, *layout.class_names, *layout.separated}
+    features = tuple(
+        _constant(each) if each.name in constant else _listed(each, layout.images) for each in layout.features
+    )
+    return replace(layout, features=features)
+
+
+def row_features(features: Features) -> Features:
+    """Return the features of the rows that these features of sequences are gathered from; features of rows are
+    unchanged.
+    """
+    return tuple(replace(each, shape=each.shape[1:]) if each.shape[:1] == (None,) else each for each in features)
+
+
+def _constant(feature: Feature) -> Feature:
+    if feature.shape:
+        raise UserError(
+            f"--label {feature.name} holds lists, and a sequence has one label; leave out --sequence_by, or --label"
+        )
+    return replace(feature, required=True)
+
+
+def _listed(feature: Feature, images: tuple[str, ...]) -> Feature:
+    if None in feature.shape or (feature.shape and feature.dtype == "bytes"):
+        of = "of differing lengths" if None in feature.shape else "of texts"
+        raise UserError(
+            f"--sequence_by: column {feature.name!r} holds lists {of}, and lists of such are none that an example can"
+            f" have; leave it out by --drop {feature.name}"
+        )
+    if feature.name in images:
+        raise UserError(
+            f"--sequence_by: column {feature.name!r} holds images, of which a sequence has none; leave it out by --drop"
+            f" {feature.name}"
+        )
+    kind = "tensor" if feature.kind == "text" else feature.kind
+    return replace(feature, kind=kind, shape=(None, *feature.shape), required=True)
 
 
 def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableOptions, _: bool = False) -> TableLayout:
-    """Decide how to read the table that `summary` and `inferred` describe.
+    """Decide the layout of the table that `summary` and `inferred` describe.
 
     Args:
-      summary: of the files.
-      inferred: of their columns; nothing where --schema makes inference needless.
-      options: what the user said of them.
+        summary: of the files.
+        inferred: of their columns; empty if --schema makes inference unnecessary.
 
     Raises:
-      UserError: a column that does not exist, headers that differ, a new class, or no rows.
+        UserError: if a column does not exist, headers differ, a class is new and not allowed, or there are no rows.
     """
     header = common_header(summary, options)
     # Where there are bytes but no rows, staging finds out why of each.
     if options.schema is None and not inferred.rows and not summary.rejected and not summary.size_bytes:
         raise UserError(f"{options.source} has no rows")
-    chosen = with_times(choose_columns(header, inferred, options), inferred, options)
+    chosen = convert_times(choose_columns(header, inferred, options), inferred, options)
     times = [feature for feature in chosen.features if is_time(feature, options)]
     labels = resolve_labels(chosen, inferred, options)
     marked = mark_columns(labels.columns, inferred, options)
@@ -52,10 +306,14 @@ def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableO
         fractions=splits.fractions,
         notices=(
             *skipped_notices(summary),
-            *noted_notices(summary),
+            *peculiarity_notices(summary),
             *columns.notices,
             *marked.notices,
-            *(notice for name, classes in labels.class_names.items() for notice in list_notices(name, classes.names)),
+            *(
+                notice
+                for name, classes in labels.class_names.items()
+                for notice in list_like_name_notices(name, classes.names)
+            ),
             *(objects.notices if objects is not None else ()),
             *splits.notices,
         ),
@@ -70,9 +328,116 @@ def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableO
             if feature.name in (*options.label_columns, *marked.complete) and None not in feature.shape
         ),
         separated=labels.separated,
-        keys=tuple(KeyColumn(name, holds_numbers_by(options.schema, name)) for name in helpers),
+        keys=tuple(KeyColumn(name, is_numeric_in_schema(options.schema, name)) for name in helpers),
         schema_said=options.schema_said,
         target=next(iter((*named, *scalars)), None),
         times={item.name: item.time for item in times},
         counted=tuple(item.name for item in times if item.name not in options.times),
+    )
+
+
+# What is said where the file of a tokenizer says it
+_IGNORED_SETTINGS = {
+    "truncation": "truncation of lists of tokens, which was passed over: --max_length cuts them",
+    "padding": "padding of lists of tokens, which was passed over: they are as long as they are",
+    "dropout": "dropout of merges, which was passed over: tokens would be others each time",
+}
+
+
+def tokenized_layout(layout: TableLayout, how: Tokenization, source: str) -> TableLayout:
+    """Return the layout with `input_ids` in place of the text or after it; packed texts keep no other feature.
+
+    Args:
+        layout: of a table or lines of text; without features if no row could be read.
+        how: how texts are tokenized.
+        source: name of the input in messages.
+
+    Raises:
+        UserError: if the column does not exist or holds no text, or there is already a column `input_ids`.
+    """
+    if not layout.features:
+        return layout
+    texts = {column: _text(layout, column, ids, source) for column, ids in how.ids.items()}
+    said = tuple(f"{how.file.name} says {_IGNORED_SETTINGS[name]}" for name in how.file.unheeded)
+    if how.is_packed:
+        return _packed(layout, how, said)
+    features: list[Feature] = []
+    for feature in layout.features:
+        if texts.get(feature.name) is not feature:
+            features.append(feature)
+        else:
+            ids = Feature(how.ids[feature.name], "int64", shape=(None,))
+            features += [replace(feature, required=True), ids] if how.keep_text else [ids]
+    return replace(layout, features=tuple(features), notices=(*layout.notices, *said))
+
+
+def _text(layout: TableLayout, column: str, ids: str, source: str) -> Feature:
+    """Return the feature of the texts whose tokens become the feature `ids`."""
+    names = [feature.name for feature in layout.features]
+    text = next((feature for feature in layout.features if feature.name == column), None)
+    if text is None:
+        raise UserError(
+            f"--tokenize {column}: no such column in what is read of {source}; {suggest_column(column, names)}"
+        )
+    if text.dtype != "bytes" or text.shape or kind_of(text).has_classes:
+        holds = "classes" if kind_of(text).has_classes else f"{'lists of ' if text.shape else ''}{text.dtype}"
+        raise UserError(f"--tokenize {column}: the column holds {holds}; expected one text in each row")
+    if ids in names:
+        raise UserError(
+            f"--tokenizer: {source} has a column {ids!r} already, which the tokens are called; leave it out by"
+            f" --drop {ids}"
+        )
+    return text
+
+
+def untokenized_features(features: Features, how: Tokenization, said: str) -> Features:
+    """Return the features of rows before tokenization, with the text in place of `input_ids`.
+
+    Args:
+        features: of a schema of examples or of rows.
+        how: how texts are tokenized.
+        said: name of the schema in messages.
+
+    Raises:
+        UserError: if the schema has neither tokens nor the text, or its tokens have another type than these flags give.
+    """
+    columns = {ids: column for column, ids in how.ids.items()}
+    known = {feature.name for feature in features}
+    for ids, column in columns.items():
+        if not known & {ids, column}:
+            raise UserError(f"--tokenizer: {said} has neither {ids!r} nor the column of texts, {column!r}")
+    rows = []
+    for feature in features:
+        if feature.name not in columns:
+            rows.append(feature)
+            continue
+        if (feature.dtype, feature.shape) != ("int64", (how.pack_to,)):
+            wanted = _in_words("int64", (how.pack_to,))
+            holds = _in_words(feature.dtype, feature.shape)
+            raise UserError(f"{said} says that {feature.name!r} is {holds}; with these flags it is {wanted}")
+        if columns[feature.name] not in known:
+            rows.append(Feature(columns[feature.name], "bytes", "text", required=False))
+    return tuple(rows)
+
+
+def _in_words(dtype: str, shape: tuple[int | None, ...]) -> str:
+    return f"{dtype}[{', '.join('any number' if size is None else str(size) for size in shape)}]"
+
+
+def _packed(layout: TableLayout, how: Tokenization, said: tuple[str, ...]) -> TableLayout:
+    left_out = [feature.name for feature in layout.features if feature.name not in how.columns]
+    if left_out:
+        said = (
+            *said,
+            f"left out {quote_names(left_out)}: a block has parts of several texts, and nothing but their tokens",
+        )
+    return replace(
+        layout,
+        types={name: column for name, column in layout.types.items() if name == how.columns[0]},
+        features=(Feature(INPUT_IDS, "int64", shape=(how.pack_to,)),),
+        labels=(),
+        required_labels=(),
+        images=(),
+        target=None,
+        notices=(*layout.notices, *said),
     )

@@ -1,1 +1,1 @@
-"""What a user chooses and transforms honour, each choice declared once: splits, labels, shards, output."""
+"""Groups of options, each declared once with its flag, help and check."""

@@ -1,14 +1,10 @@
-"""An option is declared once, on the field of a frozen dataclass: what it means, how it is written, what is allowed.
-
-The command line's flags, the validation of values from wherever they come, and the `configuration` of manifest.json are
-derived from that; see `pipelines.flags`. Configurations are flat: groups of options are base classes, and `part` hands
-one of them on whole.
-"""
+"""Declare options as dataclass fields, with their flags, help and checks."""
 
 import dataclasses
+import difflib
 import inspect
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import MISSING, dataclass, field
 from functools import cache
 from typing import Any, ClassVar, TypeVar
@@ -18,101 +14,76 @@ from shardmill.errors import UserError
 Group = TypeVar("Group", bound="Options")
 
 
-class ValueMistake(ValueError):
-    """What is wrong with the value of an option; the message follows the option's name."""
+class OptionValueError(ValueError):
+    """An invalid value of an option; the message follows the option's name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """How the option of one field is written and shown.
+    """Syntax and display of one field's option."""
 
-    Attributes:
-      help: one line, without the default, which is added.
-      parse: a text, or a value as it is used, to the value as it is used; raises ValueMistake. None stands for the
-        field's type.
-      choices: all that is allowed; () where `parse` and `check` say it.
-      check: the sentence that says what was expected, or None where the value is right.
-      name: of the flag, where it is not that of the field.
-      group: the heading in --help, where it is not the `title` of the class.
-      default_words: how --help calls the default, where it is not the value.
-      metavar: what --help shows for the value.
-      repeats: whether the flag may be given several times; the value is a tuple.
-      required: whether the command line must have it, although the configuration has a default.
-      hidden: whether there is no such flag: another one sets the field.
-      shapes: whether the value shapes the output, and so stands in manifest.json.
-      told: whether it stands there as the default too; what came later than many manifests does not.
-      to_json: the value there, where it is not the value itself.
-    """
-
-    help: str
-    parse: Callable[[Any], Any] | None = None
-    choices: tuple[str, ...] = ()
-    check: Callable[[Any], str | None] | None = None
-    name: str = ""
-    group: str = ""
-    default_words: str = ""
-    metavar: str | None = None
-    repeats: bool = False
-    required: bool = False
-    hidden: bool = False
-    shapes: bool = True
-    told: bool = True
-    to_json: Callable[[Any], Any] | None = None
+    help: str  # one line, without the default, which is appended
+    parse: Callable[[Any], Any] | None = None  # text or final value to final value; None: the field's type
+    choices: tuple[str, ...] = ()  # allowed values; () if `parse` and `check` decide
+    check: Callable[[Any], str | None] | None = None  # returns what was expected, or None if the value is valid
+    name: str = ""  # flag name, if not the field's
+    group: str = ""  # heading in --help, if not the class's `title`
+    default_words: str = ""  # text for the default in --help
+    metavar: str | None = None  # placeholder of the value in --help
+    repeats: bool = False  # the flag may be repeated; the value is a tuple
+    required: bool = False  # required on the command line despite the default
+    hidden: bool = False  # no such flag exists; another flag sets the field
+    shapes: bool = True  # the value affects the output, so it is in manifest.json
+    told: bool = True  # in the manifest even as the default; False for newer options
+    to_json: Callable[[Any], Any] | None = None  # converts the value for the manifest
 
 
 def flag(default: Any = MISSING, help: str = "", **attributes: Any) -> Any:
-    """A field that is an option; without `default` it must be given. `attributes` are those of Flag."""
+    """Return a dataclass field that is an option; without `default` it is required. `attributes` are those of Flag."""
     return field(default=default, metadata={"flag": Flag(help, **attributes)})
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A declared option as its readers see it.
-
-    Attributes:
-      field: the name of the field.
-      name: the flag's, without dashes.
-      type: `bool`, `int`, `float` or `str`, of the value or of its parts.
-      default: MISSING where it must be given.
-      group: the heading in --help.
-    """
+    """A declared option."""
 
     field: str
-    name: str
-    type: type
-    default: Any
-    group: str
+    name: str  # flag name without dashes
+    type: type  # `bool`, `int`, `float` or `str`, of the value or its parts
+    default: Any  # MISSING if the option is required
+    group: str  # heading in --help
     flag: Flag
 
     def parse(self, value: Any) -> Any:
-        """`value`, as text or as it is used, checked.
+        """Parse and check `value`, given as text or as the final value.
 
         Raises:
-          UserError: it is not allowed; the sentence names the flag, what was given, and what is allowed.
+            UserError: if it is not allowed; the message names the flag, the value and the allowed values.
         """
         try:
-            parsed = self.flag.parse(value) if self.flag.parse is not None else _plain(value, self.type)
-        except ValueMistake as mistake:
+            parsed = self.flag.parse(value) if self.flag.parse is not None else _convert_scalar(value, self.type)
+        except OptionValueError as mistake:
             raise UserError(f"--{self.name}: {mistake}") from None
         if self.flag.choices and parsed not in self.flag.choices:
             raise UserError(
-                f"--{self.name} {_shown(value)}: expected one of {', '.join(filter(None, self.flag.choices))}"
+                f"--{self.name} {_command_line_text(value)}: expected one of "
+                f"{', '.join(filter(None, self.flag.choices))}"
             )
         expected = self.flag.check(parsed) if self.flag.check is not None else None
         if expected is not None:
-            raise UserError(f"--{self.name} {_shown(value)}: {expected}")
+            raise UserError(f"--{self.name} {_command_line_text(value)}: {expected}")
         return parsed
 
 
-def _shown(value: Any) -> str:
-    """`value` as it would stand on a command line."""
+def _command_line_text(value: Any) -> str:
+    """Return `value` as written on a command line."""
     if isinstance(value, tuple):
         return ",".join("=".join(map(str, part)) if isinstance(part, tuple) else str(part) for part in value)
     return str(value) if value != "" else "''"
 
 
-def _plain(value: Any, kind: type) -> Any:
-    """A bool, int, float or str, from itself or from a text."""
+def _convert_scalar(value: Any, kind: type) -> Any:
+    """Convert a value or a text to a bool, int, float or str."""
     if isinstance(value, kind) and (kind is bool or not isinstance(value, bool)):
         return value
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
@@ -123,11 +94,11 @@ def _plain(value: Any, kind: type) -> Any:
         except ValueError:
             pass
     words = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
-    raise ValueMistake(f"{value!r} is not {words[kind]}")
+    raise OptionValueError(f"{value!r} is not {words[kind]}")
 
 
 def options_of(cls: type) -> tuple[Option, ...]:
-    """The options that the dataclass `cls` declares and inherits, groups of base classes first."""
+    """Return the options that the dataclass `cls` declares and inherits, groups of base classes first."""
     return _declared(cls)
 
 
@@ -147,7 +118,7 @@ def _option(cls: type, item: dataclasses.Field[Any], hint: Any) -> Option:
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Base of what a user chooses: every value is checked where it is made, whoever makes it."""
+    """Base class of option groups; each value is checked on construction."""
 
     title: ClassVar[str] = ""
 
@@ -159,11 +130,11 @@ class Options:
             object.__setattr__(self, option.field, option.parse(value))
 
     def part(self, group: type[Group]) -> Group:
-        """The options of the base class `group`, as it: what a transform is given."""
+        """Return the options of the base class `group` alone, for example to pass them to a transform."""
         return group(**{item.name: getattr(self, item.name) for item in dataclasses.fields(group)})
 
     def to_json(self) -> dict[str, Any]:
-        """The options that shape the output, for the manifest; not where it lies or how it was computed."""
+        """Return the options that affect the output, for the manifest; without output paths or run options."""
         return dict(self._shaping())
 
     def _shaping(self) -> Iterator[tuple[str, Any]]:
@@ -172,3 +143,20 @@ class Options:
             if option.flag.shapes and (option.flag.told or value != option.default):
                 to_json = option.flag.to_json
                 yield option.field, value if value is None or to_json is None else to_json(value)
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return a hint for an unknown word: the most similar known word, or all known words."""
+    names = list(known)
+    near = difflib.get_close_matches(word, names, 1)
+    return f"did you mean {near[0]}?" if near else f"expected {'one of ' if len(names) > 1 else ''}{', '.join(names)}"
+
+
+def read_option_file(name: str, path: str) -> bytes:
+    """Read the file given as option --`name`; raises UserError if it cannot be read."""
+    from shardmill.transforms.stores import storage
+
+    try:
+        return storage.read_bytes(path)
+    except OSError as error:
+        raise UserError(f"--{name} {path}: {error.strerror or error}") from None

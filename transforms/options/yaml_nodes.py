@@ -1,7 +1,7 @@
-"""YAML as a tree of texts, each with the line that it stands in: all that a user's file may be made of.
+"""Parse YAML into a tree of texts, each with its line number.
 
-Scalars stay texts, as on a command line, so that no `no` becomes False and no `1.10` a number; each reader makes of its
-own what it is. Anchors, tags and keys that are there twice are refused: what a file says stands where it is read.
+Scalars stay texts, as on a command line, so that `no` does not become False and `1.10` no number; each reader converts
+its own values. Anchors, tags and repeated keys are refused, so that each value is written where it is used.
 """
 
 import dataclasses
@@ -16,62 +16,50 @@ from shardmill.errors import UserError
 MAX_BYTES = 1 << 20  # of a file
 _MAX_DEPTH = 8  # four levels are the most that any file of ours has
 _DATES = ("YYYY", "MM", "DD")
-_NOTHING = frozenset({"", "~", "null", "Null", "NULL"})  # plain scalars that say that there is no value
+_NULLS = frozenset({"", "~", "null", "Null", "NULL"})  # plain scalars that say that there is no value
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What a file is to be.
+    """The expected kind of document, for error messages."""
 
-    Attributes:
-      noun: what one is called, with its article.
-      expected: what it is made of, in words.
-    """
-
-    noun: str
-    expected: str
+    noun: str  # name of the document, with its article
+    expected: str  # description of its content
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A text, a list, or a mapping.
-
-    Attributes:
-      value: of the node.
-      file: as the user called it.
-      line: of the key where it has one, else its own; from 1.
-      key: dotted, as `checks.examples.warn`; "" of a whole document.
-    """
+    """A text, a list, or a mapping."""
 
     value: "str | tuple[Node, ...] | Mapping[str, Node]"
-    file: str
-    line: int
-    key: str = ""
+    file: str  # name as the user gave it
+    line: int  # of the key if there is one, else of the value; from 1
+    key: str = ""  # dotted, such as `checks.examples.warn`; "" for a document
 
     @property
     def where(self) -> str:
-        """What begins a sentence about it."""
+        """The file and line, to begin an error message."""
         return f"{self.file} line {self.line}"
 
     def wrong(self, sentence: str) -> UserError:
-        """The error that says `sentence` of it."""
+        """Return a UserError with `sentence` and the place of this node."""
         return UserError(f"{self.where}: {sentence}")
 
     def mapping(self) -> "Mapping[str, Node]":
-        """Its keys and values.
+        """Return the node's keys and values.
 
         Raises:
-          UserError: it is something else.
+            UserError: if it is no mapping.
         """
         if not isinstance(self.value, Mapping):
             raise self.wrong(f"{self._named} is {_kind(self.value)}; expected keys and values below it, one a line")
         return self.value
 
     def text(self) -> str:
-        """Its text.
+        """Return the node's text.
 
         Raises:
-          UserError: it is something else.
+            UserError: if it is no text.
         """
         if not isinstance(self.value, str):
             hint = "; put a text that begins with { or [ in quotes" if self.value else ""
@@ -79,7 +67,7 @@ class Node:
         return self.value
 
     def plain(self) -> Any:
-        """Its value without lines: texts, lists and dictionaries of them."""
+        """Return the value without line numbers, as texts, lists and dictionaries."""
         if isinstance(self.value, str):
             return self.value
         if isinstance(self.value, Mapping):
@@ -87,7 +75,7 @@ class Node:
         return [node.plain() for node in self.value]
 
     def texts(self) -> "Iterator[Node]":
-        """Every text in it."""
+        """Yield every text in this tree."""
         if isinstance(self.value, str):
             yield self
             return
@@ -95,7 +83,7 @@ class Node:
             yield from node.texts()
 
     def replaced(self, change: Any) -> "Node":
-        """The same tree with `change(node)` in place of each text."""
+        """Return a copy of the tree in which each text is replaced by `change(node)`."""
         if isinstance(self.value, str):
             return dataclasses.replace(self, value=change(self))
         if isinstance(self.value, Mapping):
@@ -112,10 +100,10 @@ def _kind(value: object) -> str:
 
 
 def read_documents(data: bytes, file: str, document: Document) -> list[Node]:
-    """The mappings of a YAML file, one a document: `---` stands between them.
+    """Parse the mappings of a YAML file; each of its documents, separated by `---`, is one.
 
     Raises:
-      UserError: it is no YAML, or has what no document can have; the sentence names file and line.
+        UserError: if it is no YAML, or uses features that are not allowed; the message names file and line.
     """
     if len(data) > MAX_BYTES:
         raise UserError(f"{file} has {len(data):,} bytes; {document.noun} has some hundred: is it another file?")
@@ -154,7 +142,7 @@ def _problem(error: yaml.MarkedYAMLError) -> str:
 
 
 class _Builder:
-    """Trees from the events of PyYAML's parser: nothing is constructed, so nothing can be run."""
+    """Builds trees from the events of PyYAML's parser, without constructing objects, so that no code can run."""
 
     def __init__(self, text: str, file: str, document: Document) -> None:
         self._events: Iterator[Any] = iter(yaml.parse(text, Loader=yaml.SafeLoader))
@@ -187,7 +175,7 @@ class _Builder:
         if depth > _MAX_DEPTH:
             raise self._error(own, f"mappings and lists are nested too deep for {self._document.noun}")
         if isinstance(event, yaml.ScalarEvent):
-            if event.implicit[0] and event.value in _NOTHING:
+            if event.implicit[0] and event.value in _NULLS:
                 hint = "leave the line out, or write '' for an empty text"
                 if key.rpartition(".")[2] in _DATES:
                     hint = "put a text that begins with { in quotes"
@@ -222,5 +210,5 @@ class _Builder:
 
 
 def _short(tag: str) -> str:
-    """A tag as it stands in the file: YAML's own prefix is written `!!`."""
+    """Return a tag as written in the file, with YAML's own prefix as `!!`."""
     return tag.replace("tag:yaml.org,2002:", "!!")

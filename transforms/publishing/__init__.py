@@ -1,1 +1,1 @@
-"""What is said of a data set, and how it is published; `_SUCCESS` last."""
+"""Check, describe, publish, verify and delete versions of a data set."""

@@ -1,88 +1,265 @@
-"""The versions of a data set as they lie in its folder: which are published, which are what a deletion left."""
+"""Versions of a data set: list, compare, check and delete them, and update LATEST."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 
-from shardmill.metadata import naming
+from shardmill.errors import CorruptDataError, UserError
+from shardmill.metadata import file_names
+from shardmill.metadata.manifest import success_text
+from shardmill.metadata.versions import version_numbers
+from shardmill.reading.dataset import open_dataset
+from shardmill.text import shorten
 from shardmill.transforms.stores import storage
-from shardmill.transforms.stores.protocol import FileStat
-from shardmill.versions.published import numbers
+from shardmill.transforms.stores import storage as conditional
+from shardmill.transforms.stores.protocol import ChangedError, FileStat, StoredFile
 
 _THREADS = 16  # each version is a request or three of an object store
 
 
 @dataclass(frozen=True, slots=True)
 class VersionState:
-    """A version's folder.
+    """The state of a version's folder."""
 
-    Attributes:
-      version: its name.
-      published: whether it has its `_SUCCESS`; without, it is not a data set, but has a manifest: a deletion was
-        interrupted.
-      modified: when it was published, by the clock of its store, in seconds since 1970.
-    """
-
-    version: str
-    published: bool
-    modified: float
+    version: str  # name of the version
+    published: bool  # it has `_SUCCESS`; if not, its deletion was interrupted
+    modified: float  # time of publication, by the store's clock, in seconds since 1970
 
 
-def versions_in(parent: str) -> list[VersionState]:
-    """What lies in the folder of a data set, the newest version first; not what a job builds, or publishes now.
+def list_versions(parent: str) -> list[VersionState]:
+    """List the versions in a data set's folder, newest first, except those that a job is building or publishing.
 
     Raises:
-      OSError: it cannot be listed.
+        OSError: if the folder cannot be listed.
     """
-    names = [name for name in storage.list_folders(parent) if naming.is_version(name)]
-    names.sort(key=numbers, reverse=True)
+    names = [name for name in storage.list_folders(parent) if file_names.is_version(name)]
+    names.sort(key=version_numbers, reverse=True)
     with ThreadPoolExecutor(_THREADS, "shardmill-versions") as pool:
-        return [state for state in pool.map(lambda name: _state(parent, name), names) if state is not None]
+        return [state for state in pool.map(lambda name: _read_state(parent, name), names) if state is not None]
 
 
-def newest_version(parent: str) -> str:
-    """As the first of `versions_in`, "" if there is none: of an object store no more is asked than that takes."""
-    names = [name for name in storage.list_folders(parent) if naming.is_version(name)]
-    names.sort(key=numbers, reverse=True)
-    return next((name for name in names if _state(parent, name) is not None), "")
+def find_newest_version(parent: str) -> str:
+    """Return the first of `versions_in`, or "". On object stores it makes only the requests that this needs."""
+    names = [name for name in storage.list_folders(parent) if file_names.is_version(name)]
+    names.sort(key=version_numbers, reverse=True)
+    return next((name for name in names if _read_state(parent, name) is not None), "")
 
 
-def published(parent: str) -> list[VersionState]:
-    """The published versions of a data set, the newest first; raises as `versions_in`."""
-    return [state for state in versions_in(parent) if state.published]
+def list_published(parent: str) -> list[VersionState]:
+    """List the published versions of a data set, newest first; raise as `versions_in`."""
+    return [state for state in list_versions(parent) if state.published]
 
 
-def _state(parent: str, version: str) -> VersionState | None:
+def _read_state(parent: str, version: str) -> VersionState | None:
     directory = storage.join(parent, version)
-    success = _stat(storage.join(directory, naming.SUCCESS))
+    success = _stat_if_exists(storage.join(directory, file_names.SUCCESS))
     if success is not None:
         return VersionState(version, True, success.modified)
-    manifest = _stat(storage.join(directory, naming.MANIFEST))
-    if manifest is None or storage.exists(storage.join(directory, naming.PUBLISHING)):
+    manifest = _stat_if_exists(storage.join(directory, file_names.MANIFEST))
+    if manifest is None or storage.exists(storage.join(directory, file_names.PUBLISHING)):
         return None
     return VersionState(version, False, manifest.modified)
 
 
-def _stat(path: str) -> FileStat | None:
+def _stat_if_exists(path: str) -> FileStat | None:
     try:
         return storage.stat_file(path)
     except FileNotFoundError:
         return None
 
 
-def tags_in(parent: str) -> dict[str, str]:
-    """Version by tag, of a data set; what such a file holds is shown as it is.
+def read_tags(parent: str) -> dict[str, str]:
+    """Return the version of each tag of a data set; the content of a tag file is not checked.
 
     Raises:
-      OSError: they cannot be read.
+        OSError: if the tags cannot be read.
     """
-    return dict(_tags(storage.join(parent, naming.TAGS)))
+    return dict(_read_tag_files(storage.join(parent, file_names.TAGS)))
 
 
-def _tags(folder: str) -> Iterator[tuple[str, str]]:
+def _read_tag_files(folder: str) -> Iterator[tuple[str, str]]:
     for name, _ in sorted(storage.list_files(folder)):
-        if "/" not in name and not name.endswith(naming.TEMP_SUFFIX):
+        if "/" not in name and not name.endswith(file_names.TEMP_SUFFIX):
             try:
                 yield name, storage.read_bytes(storage.join(folder, name)).decode(errors="replace").strip()
             except FileNotFoundError:  # taken away since it was listed
                 continue
+
+
+_ATTEMPTS = 100  # each of which another job has spoilt by publishing
+
+
+def read_latest_beside(directory: str) -> str:
+    """Return the version that the LATEST next to a version directory names, or ""."""
+    return read_latest(parent_folder(directory))
+
+
+def read_latest(folder: str) -> str:
+    """Return the version that the LATEST in the folder of all versions names, or ""."""
+    return version_in(conditional.read(storage.join(folder, file_names.LATEST)))
+
+
+def latest_path(directory: str) -> str:
+    """Return the path of the LATEST next to a version directory."""
+    return storage.join(parent_folder(directory), file_names.LATEST)
+
+
+def parent_folder(directory: str) -> str:
+    """Return the folder of all versions."""
+    return directory.rpartition("/")[0] or ("/" if directory.startswith("/") else ".")
+
+
+def is_newer(version: str, other: str) -> bool:
+    """Return True if a version comes after another, number by number, or if `other` is not a version."""
+    if not file_names.is_version(other):
+        return True
+    return version_numbers(version) > version_numbers(other)
+
+
+def update_latest(directory: str, before: str, job: str, set_latest: bool = False) -> None:
+    """Point LATEST at the version in `directory`, unless it names a newer version that still exists.
+
+    Args:
+        directory: the version directory, published.
+        before: what LATEST named when the publication began.
+        job: nonce of the job.
+        set_latest: also replace a newer version, if it is the one in `before`.
+
+    Raises:
+        OSError: if it cannot be written.
+    """
+    version = directory.rpartition("/")[2]
+    for _ in range(_ATTEMPTS):
+        found = conditional.read(latest_path(directory))
+        other = version_in(found)
+        forced = set_latest and other == before
+        if other == version or not (forced or is_newer(version, other) or _is_deleted(directory, other)):
+            if storage.is_local(directory):
+                storage.delete([_temporary_path(directory, job)])  # an attempt that was killed left it
+            return
+        with suppress(ChangedError, FileExistsError):
+            write_latest(directory, version, job, found)
+            return
+    raise ChangedError(f"{latest_path(directory)} is written by others all the time")
+
+
+def write_latest(directory: str, version: str, job: str, found: StoredFile | None) -> None:
+    """Point the LATEST next to a version directory at a version, if it is still as `found`.
+
+    Raises:
+        ChangedError, FileExistsError: if it has changed.
+    """
+    path = latest_path(directory)
+    if found is None:
+        conditional.create(path, f"{version}\n", _temporary_path(directory, job))
+    else:
+        conditional.replace(path, f"{version}\n", found, _temporary_path(directory, job))
+
+
+def _temporary_path(directory: str, job: str) -> str:
+    return f"{latest_path(directory)}.{job}{file_names.TEMP_SUFFIX}"
+
+
+def _is_deleted(directory: str, version: str) -> bool:
+    """Return True if nothing is left of a version that LATEST names, for example because somebody deleted it."""
+    there = storage.join(parent_folder(directory), version)
+    return not any(
+        storage.exists(storage.join(there, name))
+        for name in (file_names.SUCCESS, file_names.PUBLISHING, file_names.LOCK)
+    )
+
+
+def version_in(found: StoredFile | None) -> str:
+    """Return the version that a LATEST file names, or "" if there is no file."""
+    return "" if found is None else found.data.decode(errors="replace").strip()
+
+
+def find_previous_version(parent: str) -> tuple[str, str]:
+    """Return the version that LATEST names, or the newest published one if that is not published or there is no LATEST.
+
+    If somebody deleted a file, the next version of a data set must not be treated as its first.
+
+    Args:
+        parent: folder of all versions.
+
+    Returns:
+        The version, "" if none is published, and a notice, "" if there is none.
+
+    Raises:
+        OSError: if the store fails.
+    """
+    named = read_latest(parent)
+    if file_names.is_version(named) and storage.exists(storage.join(storage.join(parent, named), file_names.SUCCESS)):
+        return named, ""
+    standing = [state.version for state in list_published(parent)]
+    if not standing:
+        return "", ""
+    what = f"LATEST names {shorten(named)!r}, which is not published" if named else "there is no LATEST"
+    return standing[0], f"{what}: {standing[0]}, the newest that is published, takes its place"
+
+
+def find_damage(directory: str) -> str:
+    """Return a sentence on what is wrong with the version in `directory`, or "". All files in the manifest must exist,
+    shards with the right size, and the manifest must match its seal.
+    """
+    version = directory.rpartition("/")[2]
+    try:
+        manifest = open_dataset(directory, storage.StorageFiles()).manifest
+    except (CorruptDataError, UserError) as error:
+        return f"{version} is damaged: {error}"
+    sizes = dict(storage.list_files(directory))
+    for split in manifest.splits:
+        for shard in split.shards:
+            found = sizes.get(shard.file)
+            if found != shard.size_bytes:
+                what = "is missing" if found is None else f"has {found:,} bytes instead of {shard.size_bytes:,}"
+                return f"{version} is damaged: {shard.file} {what}"
+    missing = next((name for name in manifest.files if name not in sizes and name != file_names.MANIFEST), None)
+    return f"{version} is damaged: {missing} is missing" if missing is not None else ""
+
+
+def delete_version(directory: str, is_named: Callable[[], bool]) -> bool:
+    """Delete the version in `directory`, whose lease the caller holds. Return True if it is gone, except for the lease.
+
+    Args:
+        directory: the version directory.
+        is_named: returns True if LATEST or a tag names it by now.
+
+    Raises:
+        OSError: if a file cannot be read or deleted; the version is then whole, or no version.
+    """
+    if is_named():
+        return False
+    success, manifest = (storage.join(directory, name) for name in (file_names.SUCCESS, file_names.MANIFEST))
+    was_published = storage.exists(success)
+    storage.delete([success])
+    storage.sync_directories([directory])
+    if is_named():
+        if was_published:
+            storage.write_text(success, success_text(storage.read_bytes(manifest)))
+        return False
+    names = [name for name, _ in storage.list_files(directory) if name not in (file_names.MANIFEST, file_names.LOCK)]
+    storage.delete(storage.join(directory, name) for name in names)
+    storage.sync_directories([directory])
+    _remove_folders(directory)
+    _delete_build_files(directory)
+    storage.delete([manifest])
+    storage.remove_empty(directory)
+    return True
+
+
+def _remove_folders(directory: str) -> None:
+    for folder in storage.list_folders(directory):
+        storage.remove_empty(storage.join(directory, folder))
+
+
+def _delete_build_files(directory: str) -> None:
+    """Delete the version's files for later builds in the builds folder, except its build record."""
+    parent, _, version = directory.rpartition("/")
+    builds = storage.join(parent, file_names.BUILDS)
+    names = [name for name, _ in storage.list_files(builds) if name.startswith(f"{version}.")]
+    storage.delete(storage.join(builds, name) for name in names if "/" in name or not name.endswith(".json"))
+    for folder in storage.list_folders(builds):
+        if folder.startswith(f"{version}."):
+            storage.remove_empty(storage.join(builds, folder))

@@ -1,66 +1,168 @@
-"""The lease of a version directory: one job at a time builds it, whatever machine it runs on.
+"""The lease of a version directory, and the job that holds it."""
 
-`LOCK`, in the version directory, names its owner. It is created if there is none, and written again every so often by
-the process that launched the job; whoever finds one that was not, by the clock of the store itself, puts its own in its
-place if it still is that one. A process of this machine that has ended is known at once: on a local disk it no longer
-holds the lock of the file, elsewhere the kernel knows no such process; so nobody waits after a crash.
-
-A job whose workers are a cluster's goes on when the process that launched it has ended. Its lease ends when nothing of
-it has been written for hours, neither LOCK nor any file of its temporary folder, which its workers write; one that has
-published gives it up for the minutes that a launcher takes to see that.
-
-A job that has lost its lease publishes nothing. A publication writes its journal first and looks at the lease then;
-whoever takes a lease over writes the lease first and looks for a journal then, which it brings to its end: one of the
-two sees the other, without any lock.
-"""
-
+import json
 import os
+import socket
 import threading
 import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from getpass import getuser
+from pathlib import Path
 
 from shardmill.errors import LockedError
-from shardmill.metadata import naming
-from shardmill.transforms.publishing.owner import Owner
-from shardmill.transforms.stores import brief, conditional, local, locks, storage
-from shardmill.transforms.stores.stored import ChangedError, Stored
+from shardmill.metadata import file_names
+from shardmill.transforms.stores import local, protocol, storage
+from shardmill.transforms.stores import storage as conditional
+from shardmill.transforms.stores import storage as locks
+from shardmill.transforms.stores.protocol import ChangedError, StoredFile
 
-SECONDS = 300.0  # after which a lease that was not renewed is another's for the taking
-DETACHED_SECONDS = 6 * 3600.0  # likewise, where a cluster works; Dataflow's FlexRS begins within six hours
-_RENEWALS = 5  # in that time
+FORMAT = 1  # raised when what was written before would be misread
+_BOOT_ID_FILE = Path("/proc/sys/kernel/random/boot_id")
+_PID_NAMESPACE_LINK = "/proc/self/ns/pid"
+_DEAD_STATES = ("Z", "X")  # a process that has ended, but whose parent has not asked yet
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The content of a LOCK.
+
+    Attributes:
+        host, user, pid, since: of the launcher's process; since is in UTC
+        boot, processes, started: boot id, namespace of process ids, start tick: identify that process; "" if unknown
+    """
+
+    job: str  # nonce of the job; only its holder publishes
+    host: str
+    user: str
+    pid: int
+    since: str
+    boot: str
+    processes: str
+    started: str
+    seconds: float  # time after the last write, by the store's clock, when it expires
+    beat: int = 0  # number of renewals
+    detached: bool = False  # the job may continue without that process, on a cluster
+
+    @classmethod
+    def this_process(cls, job: str, seconds: float, detached: bool = False) -> "Owner":
+        """Return this process as the owner of a lease for `job`."""
+        since = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        pid = os.getpid()
+        made = cls(
+            job, socket.gethostname(), _user_name(), pid, since, _boot_id(), _pid_namespace(), _start_tick(pid), seconds
+        )
+        return replace(made, detached=detached)
+
+    def to_json(self) -> str:
+        """Return the text of the file."""
+        return json.dumps({"format": FORMAT, **asdict(self)}, indent=1) + "\n"
+
+    @classmethod
+    def from_json(cls, text: bytes) -> "Owner | None":
+        """Parse the text of a LOCK; return None if it is invalid, for example cut short."""
+        try:
+            content = json.loads(text)
+            if content.pop("format") != FORMAT:
+                return None
+            owner = cls(**content)
+            types = (
+                *((owner.job, str), (owner.pid, int), (owner.seconds, (int, float)), (owner.beat, int)),
+                (owner.detached, bool),
+            )
+            return owner if all(isinstance(value, kind) for value, kind in types) else None
+        except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
+            return None
+
+    def on_this_kernel(self) -> bool:
+        """Return True if the process runs, or ran, on this process's kernel, which then knows all locks that it
+        holds.
+        """
+        return bool(self.boot) and self.boot == _boot_id()
+
+    def lives(self) -> bool | None:
+        """Return True if the job is alive, judged by its process. Return None if unknown: the process is on another
+        machine, or it has ended and left the job to a cluster.
+        """
+        if not self.on_this_kernel() or self.processes != _pid_namespace():
+            return None
+        process_lives = self.started != "" and _start_tick(self.pid) == self.started
+        return None if self.detached and not process_lives else process_lives
+
+    def __str__(self) -> str:
+        return f"process {self.pid} of {self.user} on {self.host} since {self.since}"
+
+
+def _user_name() -> str:
+    try:
+        return getuser()
+    except (KeyError, OSError):  # a number without a name, as in containers
+        return str(os.getuid())
+
+
+def _boot_id() -> str:
+    try:
+        return _BOOT_ID_FILE.read_text().strip()
+    except OSError:
+        return ""
+
+
+def _pid_namespace() -> str:
+    try:
+        return os.readlink(_PID_NAMESPACE_LINK)
+    except OSError:
+        return ""
+
+
+def _start_tick(pid: int) -> str:
+    """Return the tick since boot at which a process started; "" if there is no such process. Source:
+    proc_pid_stat(5).
+    """
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return "" if fields[0] in _DEAD_STATES else fields[19]
+
+
+LEASE_SECONDS = 300.0  # after which a lease that was not renewed is another's for the taking
+DETACHED_LEASE_SECONDS = 6 * 3600.0  # likewise, where a cluster works; Dataflow's FlexRS begins within six hours
+_RENEWALS_PER_LEASE = 5  # in that time
 _ATTEMPTS = 200  # at what others change meanwhile
-_PAUSE = 0.01  # seconds, before the next
+_PAUSE_SECONDS = 0.01  # seconds, before the next
 
 
 class Lease:
-    """A lease that this process holds, and renews until it is released."""
+    """A lease that this process holds and renews until it is released."""
 
     def __init__(self, directory: str, folder: str, owner: Owner, lock: int | None) -> None:
-        self._path, self._folder = _path(directory), storage.join(directory, folder)
-        self._owner, self._lock, self._wait = owner, lock, min(owner.seconds, SECONDS) / _RENEWALS
+        self._path, self._folder = _lock_path(directory), storage.join(directory, folder)
+        self._owner, self._lock, self._wait = owner, lock, min(owner.seconds, LEASE_SECONDS) / _RENEWALS_PER_LEASE
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._renew, name="shardmill-lease", daemon=True)
         self._thread.start()
 
     def release(self) -> None:
-        """End it; another may have it at once. Nothing is raised: where LOCK cannot be deleted it expires."""
+        """Release the lease, so that another job can take it at once. Nothing is raised: if LOCK cannot be deleted, it
+        expires.
+        """
         if self._ended.is_set():
             return
         self._stop()
         with suppress(OSError):
             found = conditional.read(self._path)
-            if found is not None and _owner(found).job == self._owner.job:
+            if found is not None and _parse_owner(found).job == self._owner.job:
                 if storage.is_local(self._path):  # its lock is ours, so no other process changes it
                     storage.delete([self._path])
                 else:
-                    conditional.delete(self._path, found)
+                    conditional.delete_if_unchanged(self._path, found)
         self._let_go()
 
     def leave(self) -> None:
-        """Renew it no more, but let the job have it until another takes it: a job that goes on without this process."""
+        """Stop renewing the lease but do not release it, for a job that continues without this process."""
         if not self._ended.is_set():
             self._stop()
             self._let_go()
@@ -68,10 +170,10 @@ class Lease:
     def _stop(self) -> None:
         self._ended.set()
         # One that waits for a store which is gone may go on: what it then finds is no longer as it read it
-        self._thread.join(brief.SECONDS)
+        self._thread.join(protocol.TIMEOUT_S)
 
     def _let_go(self) -> None:
-        locks.release(self._lock)
+        locks.release_lock(self._lock)
         storage.remove_empty(self._folder)
 
     def _renew(self) -> None:
@@ -81,7 +183,7 @@ class Lease:
 
     def _write(self) -> None:
         found = conditional.read(self._path)
-        if found is None or (owner := _owner(found)).job != self._owner.job:
+        if found is None or (owner := _parse_owner(found)).job != self._owner.job:
             return  # it is another's; this job will publish nothing
         if storage.is_local(self._path):
             local.touch(self._path)
@@ -89,81 +191,86 @@ class Lease:
         conditional.replace(self._path, replace(owner, beat=owner.beat + 1).to_json(), found)
 
 
-def take(directory: str, folder: str, job: str, seconds: float = SECONDS, detached: bool = False) -> Lease:
-    """Make a version directory this job's own, until the lease is released or this process ends.
+def take_lease(directory: str, folder: str, job: str, seconds: float = LEASE_SECONDS, detached: bool = False) -> Lease:
+    """Take the lease of a version directory, until it is released or this process ends.
 
     Args:
-      directory: of the version; it is made where it is missing.
-      folder: the job's own in it, for temporary files.
-      job: its nonce, by which `check` knows it anywhere.
-      seconds: after which others may take it, where this process has not renewed it.
-      detached: whether the job may go on without this process; nor has any other of its files been written then.
+        directory: version directory; created if missing.
+        folder: the job's folder in it, for temporary files.
+        job: nonce of the job, by which `check` knows it anywhere.
+        seconds: time without renewal after which others may take the lease.
+        detached: the job may continue without this process. Others then also wait until none of its files has been
+            written for that time.
 
     Raises:
-      LockedError: another job has it, which the message names; nothing was written.
-      OSError: it cannot be written.
+        LockedError: if another job, which the message names, has the lease; nothing was written.
+        OSError: if it cannot be written.
     """
     owner = Owner.this_process(job, seconds, detached)
     missing: BaseException | None = None
     for _ in range(_ATTEMPTS):
         try:
             taken, lock = (_take_local if storage.is_local(directory) else _take_remote)(directory, folder, owner)
-            if taken and is_held(directory, job):  # which a store without conditions has not promised
+            if taken and is_lease_held(directory, job):  # which a store without conditions has not promised
                 return Lease(directory, folder, owner, lock)
-            locks.release(lock)
+            locks.release_lock(lock)
         except ChangedError as error:
             missing = error.__cause__
         except KeyboardInterrupt:
             _abandon(directory, owner)
             raise
-        time.sleep(_PAUSE)
+        time.sleep(_PAUSE_SECONDS)
     if isinstance(missing, FileNotFoundError) and not os.path.isdir(directory):  # nobody made it, for nobody can
         raise missing
     raise LockedError(f"{directory} is wanted by several jobs at once; nothing was written")
 
 
 @contextmanager
-def held(directory: str, folder: str, job: str) -> Iterator[None]:
-    """`take` and release."""
-    lease = take(directory, folder, job)
+def hold_lease(directory: str, folder: str, job: str) -> Iterator[None]:
+    """Hold the lease of a version directory within the context."""
+    lease = take_lease(directory, folder, job)
     try:
         yield
     finally:
         lease.release()
 
 
-def holder(directory: str) -> Owner | None:
-    """Whom the LOCK in a version directory names, dead or alive; None if there is none."""
-    found = conditional.read(_path(directory))
-    return None if found is None else _owner(found)
+def read_holder(directory: str) -> Owner | None:
+    """Return the owner in a version directory's LOCK, dead or alive; None if there is none."""
+    found = conditional.read(_lock_path(directory))
+    return None if found is None else _parse_owner(found)
 
 
-def may_live(directory: str) -> bool:
-    """Whether a job builds the version in a directory, as far as anybody knows."""
-    path = _path(directory)
+def is_maybe_building(directory: str) -> bool:
+    """Return True if a job builds the version in a directory, as far as can be known."""
+    path = _lock_path(directory)
     found = conditional.read(path)
     if found is None:
         return False
-    owner = _owner(found)
-    if storage.is_local(path) and owner.on_this_kernel() and (locks.is_held(path) or not owner.detached):
-        return locks.is_held(path)
+    owner = _parse_owner(found)
+    if storage.is_local(path) and owner.on_this_kernel() and (locks.is_locked(path) or not owner.detached):
+        return locks.is_locked(path)
     lives = owner.lives()
-    return not _is_over(directory, naming.temporary_folder("look", uuid.uuid4().hex), found) if lives is None else lives
+    return (
+        not _is_expired(directory, file_names.temporary_folder("look", uuid.uuid4().hex), found)
+        if lives is None
+        else lives
+    )
 
 
-def is_held(directory: str, job: str) -> bool:
-    """Whether the lease of a version directory is that of `job`, wherever its process runs."""
-    owner = holder(directory)
+def is_lease_held(directory: str, job: str) -> bool:
+    """Return True if `job` has the lease of a version directory, wherever its process runs."""
+    owner = read_holder(directory)
     return owner is not None and owner.job == job
 
 
-def check(directory: str, job: str) -> Owner:
-    """Check, on any worker, that a job still has the lease of its version directory, which is returned.
+def check_lease(directory: str, job: str) -> Owner:
+    """Check, on any worker, that a job still has the lease of its version directory; return the lease's owner.
 
     Raises:
-      LockedError: it has not; the message says who has.
+        LockedError: if it has not; the message names the new owner.
     """
-    owner = holder(directory)
+    owner = read_holder(directory)
     if owner is None:
         raise LockedError(
             f"this job no longer has the lease of {directory}: the process that launched it has given it up; another"
@@ -177,39 +284,41 @@ def check(directory: str, job: str) -> Owner:
     return owner
 
 
-def end_soon(directory: str, job: str) -> None:
-    """Let the lease of a job that has published, and may have no launcher any more, end as that of other jobs does:
-    within minutes. A launcher that lives renews it, and gives it up. Nothing is raised: else it ends within hours."""
-    path = _path(directory)
+def shorten_lease(directory: str, job: str) -> None:
+    """Let the lease of a detached job that has published end within minutes, in case its launcher has ended.
+
+    A launcher that lives renews and releases it. Nothing is raised: on failure the lease ends within hours.
+    """
+    path = _lock_path(directory)
     with suppress(OSError):
         found = conditional.read(path)
-        if found is None or (owner := _owner(found)).job != job or not owner.detached:
+        if found is None or (owner := _parse_owner(found)).job != job or not owner.detached:
             return
-        if storage.is_local(path) and locks.is_held(path):  # by the launcher
+        if storage.is_local(path) and locks.is_locked(path):  # by the launcher
             return
-        conditional.replace(path, replace(owner, seconds=SECONDS, detached=False).to_json(), found)
+        conditional.replace(path, replace(owner, seconds=LEASE_SECONDS, detached=False).to_json(), found)
 
 
 def _take_local(directory: str, folder: str, owner: Owner) -> tuple[bool, int | None]:
-    """Whether it was taken, and the lock of the file."""
-    path, temporary = _path(directory), storage.join(storage.join(directory, folder), naming.LOCK)
+    """Return True if the lease was taken, and the lock of the file."""
+    path, temporary = _lock_path(directory), storage.join(storage.join(directory, folder), file_names.LOCK)
     found = conditional.read(path)
-    if found is not None and locks.is_held(path):
-        if _owner(found).lives() is False:  # yet another is about to take it over
+    if found is not None and locks.is_locked(path):
+        if _parse_owner(found).lives() is False:  # yet another is about to take it over
             return False, None
-        raise _locked(directory, _owner(found))
+        raise _locked_error(directory, _parse_owner(found))
     lock, taken = None, False
 
     def clean_up() -> None:
         storage.delete([temporary])
         if not taken:
-            locks.release(lock)
+            locks.release_lock(lock)
             storage.remove_empty(storage.join(directory, folder))
 
     with storage.cleaning_up(clean_up):
         try:
             storage.make_directory(storage.join(directory, folder))
-            lock = locks.hold_new(temporary, owner.to_json())
+            lock = locks.create_locked(temporary, owner.to_json())
             taken = _place_local(path, temporary, directory, folder)
         except FileNotFoundError as error:  # whoever has it clears all other folders away
             raise ChangedError(str(error)) from error
@@ -220,14 +329,14 @@ def _take_local(directory: str, folder: str, owner: Owner) -> tuple[bool, int | 
 
 
 def _abandon(directory: str, owner: Owner) -> None:
-    """Delete the LOCK of a job that is interrupted as it takes it, and whose process holds that file's lock."""
+    """Delete the LOCK of a job that is interrupted while it takes it, and whose process holds that file's lock."""
     with suppress(OSError):
-        if is_held(directory, owner.job):
-            storage.delete([_path(directory)])
+        if is_lease_held(directory, owner.job):
+            storage.delete([_lock_path(directory)])
 
 
 def _place_local(path: str, temporary: str, directory: str, folder: str) -> bool:
-    """Give a lease that was written, and whose lock is held, its name."""
+    """Rename a written and locked lease file to LOCK; return False if another job was faster."""
     with suppress(FileExistsError):
         local.link(temporary, path)
         return True
@@ -235,47 +344,51 @@ def _place_local(path: str, temporary: str, directory: str, folder: str) -> bool
         found = conditional.read(path)
         if not got or found is None:
             return False
-        owner = _owner(found)
+        owner = _parse_owner(found)
         ended_with_its_process = owner.on_this_kernel() and not owner.detached
-        if not (ended_with_its_process or _is_over(directory, folder, found)):
-            raise _locked(directory, owner)
+        if not (ended_with_its_process or _is_expired(directory, folder, found)):
+            raise _locked_error(directory, owner)
         local.move(temporary, path)
         return True
 
 
 def _take_remote(directory: str, folder: str, owner: Owner) -> tuple[bool, None]:
-    path = _path(directory)
+    path = _lock_path(directory)
     with suppress(FileExistsError):
         conditional.create(path, owner.to_json())
         return True, None
     found = conditional.read(path)
     if found is None:
         return False, None
-    lives = _owner(found).lives()
-    if lives or (lives is None and not _is_over(directory, folder, found)):
-        raise _locked(directory, _owner(found))
+    lives = _parse_owner(found).lives()
+    if lives or (lives is None and not _is_expired(directory, folder, found)):
+        raise _locked_error(directory, _parse_owner(found))
     conditional.replace(path, owner.to_json(), found)
     return True, None
 
 
-def _is_over(directory: str, folder: str, found: Stored) -> bool:
-    """Whether a lease was not renewed in its time; nor, of a job that goes on by itself, anything of it written."""
-    now, owner = _now(directory, folder), _owner(found)
+def _is_expired(directory: str, folder: str, found: StoredFile) -> bool:
+    """Return True if a lease was not renewed in time and, for a detached job, no file of it was written in that
+    time.
+    """
+    now, owner = _store_time(directory, folder), _parse_owner(found)
     if now - found.modified <= owner.seconds:
         return False
     return not owner.detached or now - _last_written(directory, owner.job) > owner.seconds
 
 
 def _last_written(directory: str, job: str) -> float:
-    """When a job's workers last wrote a file that is there, by the clock of the store; 0 if there is none."""
-    names = [name for name in storage.list_folders(directory) if naming.is_temporary_folder_of(name, job)]
+    """Return when a job's workers last wrote a file that still exists, by the clock of the store; 0 if there is
+    none.
+    """
+    names = [name for name in storage.list_folders(directory) if file_names.is_temporary_folder_of(name, job)]
     folders = [storage.join(directory, name) for name in names]
     return max((stat.modified for folder in folders for stat in storage.stat_files(folder)), default=0.0)
 
 
-def _now(directory: str, folder: str) -> float:
-    """The time of the store that a directory lies on: when a file was written that is written now."""
-    path = storage.join(storage.join(directory, folder), f"{naming.LOCK}{naming.TEMP_SUFFIX}")
+def _store_time(directory: str, folder: str) -> float:
+    """Return the time of the directory's store: the modification time of a file written now."""
+    path = storage.join(storage.join(directory, folder), f"{file_names.LOCK}{file_names.TEMP_SUFFIX}")
     storage.write_parts(path, [b"now"])
 
     def clean_up() -> None:
@@ -287,13 +400,13 @@ def _now(directory: str, folder: str) -> float:
     return time.time() if found is None else found.modified
 
 
-def _locked(directory: str, owner: Owner) -> LockedError:
+def _locked_error(directory: str, owner: Owner) -> LockedError:
     if owner.lives():
         doubt = ""
     elif owner.detached:
         doubt = (
             f"; its job may go on without that process: the lease ends {owner.seconds / 3600:g} h after the job last"
-            f" wrote anything; if it was cancelled, delete {_path(directory)}"
+            f" wrote anything; if it was cancelled, delete {_lock_path(directory)}"
         )
     else:
         doubt = f"; if it is dead, its lease ends {owner.seconds:.0f} s after it was last renewed"
@@ -302,10 +415,12 @@ def _locked(directory: str, owner: Owner) -> LockedError:
     )
 
 
-def _owner(found: Stored) -> Owner:
-    """The owner of a LOCK; nobody knows whose it is where it was damaged, and it expires."""
-    return Owner.from_json(found.data) or Owner("", "a host", "somebody", 0, "a time unknown", "", "", "", SECONDS)
+def _parse_owner(found: StoredFile) -> Owner:
+    """Return the owner of a LOCK. A damaged LOCK has an unknown owner, and it expires."""
+    return Owner.from_json(found.data) or Owner(
+        "", "a host", "somebody", 0, "a time unknown", "", "", "", LEASE_SECONDS
+    )
 
 
-def _path(directory: str) -> str:
-    return storage.join(directory, naming.LOCK)
+def _lock_path(directory: str) -> str:
+    return storage.join(directory, file_names.LOCK)

@@ -1,54 +1,200 @@
-"""Publishing as a protocol that anybody can bring to its end: once the journal is written, by what stands in it alone.
+"""The publication protocol: a journal of renames that any process can complete."""
 
-    staged      all files of the new version, the metadata too, lie in the job's temporary directory, synced
-    journal     `_PUBLISHING` is created; the job must still have the lease of the version directory
-    placed      the older `_SUCCESS` goes, then the older files; the new ones are renamed, the manifest last; all is
-                synced
-    published   `_SUCCESS`
-    announced   LATEST; then the temporary directory goes, and the journal last
-
-Each step may be repeated, by the same job or by another that found the journal; what is done is passed over. At no
-moment are both versions lost: until the journal is there the older one is whole, and from then on all that the newer
-one takes is there.
-"""
-
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import json
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict, dataclass
 from functools import partial
 
 import google_crc32c
 
 from shardmill.errors import CorruptDataError, JobError, LockedError
-from shardmill.metadata import naming
-from shardmill.metadata.seal import seal
-from shardmill.transforms.publishing import build_records, inputs_file, lease
-from shardmill.transforms.publishing.job_folder import read_journal
-from shardmill.transforms.publishing.journal import Journal, Move
-from shardmill.transforms.publishing.latest import announce, parent
-from shardmill.transforms.publishing.owner import Owner
-from shardmill.transforms.stores import conditional, renames, storage
-from shardmill.transforms.stores.stored import ChangedError
-from shardmill.transforms.stores.together import together
+from shardmill.metadata import file_names
+from shardmill.metadata.manifest import Manifest, success_text
+from shardmill.transforms.publishing import build_records, lease
+from shardmill.transforms.publishing import build_records as inputs_file
+from shardmill.transforms.publishing.catalog import parent_folder, update_latest
+from shardmill.transforms.publishing.lease import Owner
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores import storage as conditional
+from shardmill.transforms.stores import storage as renames
+from shardmill.transforms.stores.protocol import ChangedError
+from shardmill.transforms.stores.storage import run_concurrently
+
+FORMAT = 1  # raised when what was written before would be misread
+_CRC32C = re.compile("[0-9a-f]{8}")
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A file of the new version: its temporary and its final name, its size in bytes, and their crc32c (8 hex
+    digits).
+    """
+
+    temporary: str
+    file: str
+    size_bytes: int
+    crc32c: str
+
+
+@dataclass(frozen=True, slots=True)
+class Journal:
+    """The content of a journal.
+
+    Attributes:
+        name, version: of the data set
+    """
+
+    job: str  # nonce of the publishing job
+    name: str
+    version: str
+    temporary: str  # the job's directory, in the version directory
+    latest: str  # what LATEST named when the publication began, or ""
+    moves: tuple[Move, ...]  # all files but `_SUCCESS`, in order of renaming; manifest last
+    set_latest: bool = False  # point LATEST at this version even if it names a newer one
+    templates: tuple[str, ...] = ()  # file name templates of new and old shards, except the default
+
+    def to_json(self) -> str:
+        """Return the text of the file. Empty templates are omitted, as in journals written before there were any."""
+        content = {name: value for name, value in asdict(self).items() if value or name != "templates"}
+        return json.dumps({"format": FORMAT, **content}, indent=1) + "\n"
+
+    @classmethod
+    def from_json(cls, text: bytes, path: str) -> "Journal":
+        """Parse the text of the journal at `path`.
+
+        Raises:
+            CorruptDataError: if it is no journal, or names files that are not a data set's.
+        """
+        try:
+            content = json.loads(text)
+            if content.pop("format") != FORMAT:
+                raise CorruptDataError(f"{path} was written by a newer shardmill; complete that publication with it")
+            moves = tuple(Move(**move) for move in content.pop("moves"))
+            templates = tuple(content.pop("templates", ()))
+            journal = cls(**content, moves=moves, templates=templates)
+            journal._check()
+        except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+            if isinstance(error, CorruptDataError):
+                raise
+            raise CorruptDataError(f"{path} is not the journal of a publication: {error}") from None
+        return journal
+
+    def _check(self) -> None:
+        if self.temporary != file_names.temporary_folder(self.name, self.job) or "/" in self.temporary:
+            raise ValueError(f"{self.temporary!r} is not the temporary directory of job {self.job!r}")
+        if not file_names.is_dataset_name(self.name):
+            raise ValueError(f"{self.name!r} is not the name of a data set")
+        if not file_names.is_version(self.version) or not isinstance(self.latest, str):
+            raise ValueError(f"{self.version!r} is not a version, or {self.latest!r} not a text")
+        if not isinstance(self.set_latest, bool):
+            raise TypeError(f"set_latest is {self.set_latest!r}, neither true nor false")
+        if not self.moves or self.moves[-1].file != file_names.MANIFEST:
+            raise ValueError("its last file is not the manifest")
+        if len({move.file for move in self.moves}) + len({move.temporary for move in self.moves}) != 2 * len(
+            self.moves
+        ):
+            raise ValueError("it names a file twice")
+        for template in self.templates:
+            if file_names.template_problem(template):
+                raise ValueError(f"{template!r} {file_names.template_problem(template)}")
+        for move in self.moves:
+            self._check_move(move)
+
+    def _check_move(self, move: Move) -> None:
+        inside = file_names.is_inside(move.file) and file_names.is_inside(move.temporary)
+        if not (inside and self._publishes(move.file) and move.temporary.startswith(f"{self.temporary}/")):
+            raise ValueError(f"it renames {move.temporary!r} to {move.file!r}")
+        if type(move.size_bytes) is not int or move.size_bytes < 0:
+            raise TypeError(f"{move.file!r} has {move.size_bytes!r} bytes")
+        if not (isinstance(move.crc32c, str) and _CRC32C.fullmatch(move.crc32c)):
+            raise TypeError(f"{move.file!r} has the crc32c {move.crc32c!r}")
+
+    def _publishes(self, file: str) -> bool:
+        """Return True if `file` may be renamed. `_SUCCESS` and the journal are written in their own steps."""
+        temporary = file.startswith(file_names.TEMP_PREFIX) or file.endswith(file_names.TEMP_SUFFIX)
+        return (
+            file_names.is_dataset_file(file, self.name, self.templates)
+            and not temporary
+            and file not in (file_names.SUCCESS, file_names.PUBLISHING, file_names.LOCK)
+        )
+
+
+def delete_unpublished(directory: str, folder: str) -> bool:
+    """Delete a job's folder, unless its publication has begun. Return True if it is gone. The job must no longer have a
+    lease.
+    """
+    with suppress(CorruptDataError):
+        journal = read_journal(directory)
+        if journal is None or journal.temporary != folder:
+            storage.delete_tree(storage.join(directory, folder))
+            storage.abort_uploads(storage.join(directory, f"{folder}/"))
+            return True
+    return False
+
+
+def delete_other_folders(directory: str, own: str) -> None:
+    """Delete the folders of all other jobs; the job with the folder `own` has the lease."""
+    for folder in storage.list_folders(directory):
+        if folder.startswith(file_names.TEMP_PREFIX) and folder != own:
+            delete_unpublished(directory, folder)
+
+
+def is_under_way(directory: str) -> bool:
+    """Return True if a job builds or publishes the version in `directory`, or an interrupted publication is left, as
+    far as can be known.
+    """
+    return storage.exists(storage.join(directory, file_names.PUBLISHING)) or lease.is_maybe_building(directory)
+
+
+def read_templates(directory: str, names: Collection[str]) -> set[str]:
+    """Return the file name templates of shards in a version directory: those in its manifest and journal, if these are
+    in `names` and can be read.
+    """
+    found: set[str] = set()
+    with suppress(CorruptDataError, FileNotFoundError):
+        if file_names.PUBLISHING in names and (journal := read_journal(directory)) is not None:
+            found |= set(journal.templates)
+    with suppress(CorruptDataError, FileNotFoundError):
+        if file_names.MANIFEST in names:
+            path = storage.join(directory, file_names.MANIFEST)
+            found.add(Manifest.from_json(storage.read_bytes(path), path).file_template)
+    return found
+
+
+def read_journal(directory: str) -> Journal | None:
+    """Return the journal in a version directory, or None if no publication is under way.
+
+    Raises:
+        CorruptDataError: if it is damaged.
+    """
+    path = storage.join(directory, file_names.PUBLISHING)
+    try:
+        return Journal.from_json(storage.read_bytes(path), path)
+    except FileNotFoundError:
+        return None
+
 
 _READ_BYTES = 8 << 20  # at once
 
 
 class LostFilesError(JobError):
-    """Files that a journal names are nowhere: the publication cannot be brought to its end."""
+    """Files that a journal names are missing, so the publication cannot be completed."""
 
 
-def begin(directory: str, journal: Journal) -> None:
-    """Write the journal of a publication all whose files are staged and synced.
+def begin_publication(directory: str, journal: Journal) -> None:
+    """Write the journal of a publication whose files are all staged and synced.
 
     Raises:
-      LockedError: the job has lost its lease.
-      JobError: another job publishes, or it failed.
+        LockedError: if the job has lost its lease.
+        JobError: if another job publishes, or writing failed.
     """
-    path = storage.join(directory, naming.PUBLISHING)
+    path = storage.join(directory, file_names.PUBLISHING)
     folder = storage.join(directory, journal.temporary)
     try:
-        storage.create_text(path, journal.to_json(), storage.join(folder, naming.PUBLISHING))
-        held = lease.is_held(directory, journal.job)
+        storage.create_text(path, journal.to_json(), storage.join(folder, file_names.PUBLISHING))
+        held = lease.is_lease_held(directory, journal.job)
         if not held:
             _delete_journal(directory, journal)
     except FileExistsError:
@@ -57,67 +203,70 @@ def begin(directory: str, journal: Journal) -> None:
             f" published; if that job is dead, `shardmill verify --repair {directory}` completes what it began"
         ) from None
     except OSError as error:
-        what = _completes(directory) if storage.exists(path) else "nothing was published"
-        raise JobError(f"publishing {directory} failed as it began: {_said(error)}; {what}") from error
+        what = _completion_hint(directory) if storage.exists(path) else "nothing was published"
+        raise JobError(f"publishing {directory} failed as it began: {_format_error(error)}; {what}") from error
     if not held:
         raise LockedError(
             f"another job took the lease of {directory} as this one began to publish; nothing was published"
         )
 
 
-def complete(directory: str, journal: Journal, job: str = "") -> None:
-    """Bring the publication of `journal`, which is in `directory`, to its end from wherever it stopped.
+def complete_publication(directory: str, journal: Journal, job: str = "") -> None:
+    """Complete the publication of `journal` in `directory`, from wherever it stopped.
 
     Args:
-      directory: of the version.
-      journal: of the publication.
-      job: that has the lease of the directory; that of the journal, unless another completes what it began.
+        directory: the version directory.
+        journal: of the publication.
+        job: the job that has the lease of the directory; the journal's job, unless another completes its publication.
 
     Raises:
-      LockedError: yet another has the lease now, and completes it.
-      LostFilesError: files are gone; the message says whether an older version stands.
-      JobError: an operation failed; the message says what stands and what completes it.
+        LockedError: if yet another job has the lease now, and completes it.
+        LostFilesError: if files are missing; the message says if an older version is still published.
+        JobError: if an operation failed; the message says what is published and what completes it.
     """
     owner = None
-    check_lease = partial(_check_lease, directory, job or journal.job, _completes(directory))
+    check_lease = partial(_check_lease, directory, job or journal.job, _completion_hint(directory))
     try:
         sizes = dict(storage.list_files(directory))
         if not _is_published(directory, journal, sizes):
             check_lease()
-            _place(directory, journal, sizes)  # nobody else writes there while the lease is held
-            manifest = partial(storage.read_bytes, storage.join(directory, naming.MANIFEST))
-            _, owner, data = together(directory, partial(_check_placed, directory, journal), check_lease, manifest)
-            storage.write_text(storage.join(directory, naming.SUCCESS), seal(data))
+            _move_into_place(directory, journal, sizes)  # nobody else writes there while the lease is held
+            manifest = partial(storage.read_bytes, storage.join(directory, file_names.MANIFEST))
+            _, owner, data = run_concurrently(
+                directory, partial(_check_placed, directory, journal), check_lease, manifest
+            )
+            storage.write_text(storage.join(directory, file_names.SUCCESS), success_text(data))
     except OSError as error:
         raise JobError(
-            f"publishing {directory} was begun but failed: {_said(error)}; {_completes(directory)}"
+            f"publishing {directory} was begun but failed: {_format_error(error)}; {_completion_hint(directory)}"
         ) from error
-    _after(directory, "LATEST could not be written", lambda: _announce(directory, journal))
-    _after(directory, "temporary files could not be deleted", lambda: _clear(directory, journal))
+    _run_after_success(directory, "LATEST could not be written", lambda: _announce(directory, journal))
+    _run_after_success(directory, "temporary files could not be deleted", lambda: _delete_temporary(directory, journal))
     if owner is None or owner.detached:
-        lease.end_soon(directory, job or journal.job)
+        lease.shorten_lease(directory, job or journal.job)
 
 
-def settle(directory: str, journal: Journal, discard: bool, job: str) -> str | None:
-    """As `complete`, of what a dead job began; the message of a LostFilesError is returned where something can be done.
+def complete_or_undo(directory: str, journal: Journal, discard: bool, job: str) -> str | None:
+    """Complete a dead job's publication as `complete` does, or undo it if files are missing; then return the
+    LostFilesError's message.
 
-    A version that was published before, and whose files were not touched yet, stands; else what is left is deleted if
-    `discard`.
+    A previously published version whose files are untouched is kept. Otherwise the remaining files are deleted if
+    `discard`, else the error is raised.
     """
     try:
-        complete(directory, journal, job)
+        complete_publication(directory, journal, job)
     except LostFilesError as error:
-        if not storage.exists(storage.join(directory, naming.SUCCESS)):
+        if not storage.exists(storage.join(directory, file_names.SUCCESS)):
             if not discard:
                 raise
-            storage.delete(storage.join(directory, name) for name in dataset_files(directory, journal))
-        _clear(directory, journal)
+            storage.delete(storage.join(directory, name) for name in list_dataset_files(directory, journal))
+        _delete_temporary(directory, journal)
         return str(error)
     return None
 
 
 def folders_of(paths: Iterable[str], above: str) -> list[str]:
-    """The folders of files that lie below the folder `above`, and itself, those within others first."""
+    """Return the folders of files below the folder `above`, and `above` itself, inner folders first."""
     found = {above}
     for path in paths:
         folder = path.rpartition("/")[0]
@@ -127,27 +276,27 @@ def folders_of(paths: Iterable[str], above: str) -> list[str]:
     return sorted(found, reverse=True)
 
 
-def dataset_files(directory: str, journal: Journal) -> list[str]:
-    """The files of a journal's data set in its version directory, but for temporary ones, the journal and LOCK."""
-    return _dataset_files((file for file, _ in storage.list_files(directory)), journal)
+def list_dataset_files(directory: str, journal: Journal) -> list[str]:
+    """List the files of a journal's data set in its version directory, except temporary files, the journal and LOCK."""
+    return _filter_dataset_files((file for file, _ in storage.list_files(directory)), journal)
 
 
-def _dataset_files(files: Iterable[str], journal: Journal) -> list[str]:
+def _filter_dataset_files(files: Iterable[str], journal: Journal) -> list[str]:
     return [
         file
         for file in files
-        if naming.is_dataset_file(file, journal.name, journal.templates)
-        and not file.startswith((naming.TEMP_PREFIX, naming.PUBLISHING, naming.LOCK))
+        if file_names.is_dataset_file(file, journal.name, journal.templates)
+        and not file.startswith((file_names.TEMP_PREFIX, file_names.PUBLISHING, file_names.LOCK))
     ]
 
 
 def failed_rejects_path(directory: str, version: str) -> str:
-    """Where the rejects of a job that failed for them are written: beside the version directory."""
-    return storage.join(parent(directory), f"{version}-rejects.jsonl")
+    """Return the path of the rejects file of a job that fails because of them, next to the version directory."""
+    return storage.join(parent_folder(directory), f"{version}-rejects.jsonl")
 
 
 def crc32c_of(path: str) -> str:
-    """The crc32c of a file's bytes, as a journal and a manifest have it."""
+    """Return the crc32c of a file's bytes, as in journals and manifests."""
     crc = 0
     with storage.open_read(path) as file:
         while block := file.read(_READ_BYTES):
@@ -156,25 +305,27 @@ def crc32c_of(path: str) -> str:
 
 
 def _is_published(directory: str, journal: Journal, sizes: Mapping[str, int]) -> bool:
-    """Whether the new version has its `_SUCCESS`: the older one's goes before the first file is renamed."""
+    """Return True if the new version has its `_SUCCESS`. The old `_SUCCESS` is deleted before the first file is
+    renamed.
+    """
     return (
-        naming.SUCCESS in sizes
+        file_names.SUCCESS in sizes
         and not any(move.temporary in sizes for move in journal.moves)
         and all(sizes.get(move.file) == move.size_bytes for move in journal.moves)
-        and crc32c_of(storage.join(directory, naming.MANIFEST)) == journal.moves[-1].crc32c
+        and crc32c_of(storage.join(directory, file_names.MANIFEST)) == journal.moves[-1].crc32c
     )
 
 
-def _place(directory: str, journal: Journal, sizes: Mapping[str, int]) -> None:
+def _move_into_place(directory: str, journal: Journal, sizes: Mapping[str, int]) -> None:
     waiting = [move for move in journal.moves if move.temporary in sizes]
     moved = [move for move in journal.moves if move.temporary not in sizes]
-    _check_all_there(directory, sizes, waiting, moved)
-    if naming.SUCCESS in sizes:
-        storage.delete([storage.join(directory, naming.SUCCESS)])
+    _check_files_exist(directory, sizes, waiting, moved)
+    if file_names.SUCCESS in sizes:
+        storage.delete([storage.join(directory, file_names.SUCCESS)])
         storage.sync_directories([directory])
     keep = {move.file for move in moved}
-    old = [storage.join(directory, name) for name in _dataset_files(sizes, journal) if name not in keep]
-    together(directory, partial(inputs_file.forget, directory), partial(storage.delete, old))
+    old = [storage.join(directory, name) for name in _filter_dataset_files(sizes, journal) if name not in keep]
+    run_concurrently(directory, partial(inputs_file.delete_inputs, directory), partial(storage.delete, old))
     there = {storage.join(directory, move.temporary): move.size_bytes for move in waiting}
     renames.rename(list(there), [storage.join(directory, move.file) for move in waiting], sizes=there)
     for folder in folders_of(old, directory)[:-1]:  # of which no file of the new version may be
@@ -183,11 +334,13 @@ def _place(directory: str, journal: Journal, sizes: Mapping[str, int]) -> None:
     storage.sync_directories(folders_of(paths, directory))
 
 
-def _check_all_there(directory: str, sizes: Mapping[str, int], waiting: Sequence[Move], moved: Sequence[Move]) -> None:
+def _check_files_exist(
+    directory: str, sizes: Mapping[str, int], waiting: Sequence[Move], moved: Sequence[Move]
+) -> None:
     lost = [move for move in waiting if sizes[move.temporary] != move.size_bytes]
     lost += [move for move in moved if sizes.get(move.file) != move.size_bytes or not _is_new(directory, move)]
     if lost:
-        stands = naming.SUCCESS in sizes
+        stands = file_names.SUCCESS in sizes
         raise LostFilesError(
             f"the publication of {directory} cannot be completed: {len(lost)} of its {len(waiting) + len(moved)} files"
             f" are gone, such as {lost[0].file}, which was {lost[0].temporary}; "
@@ -196,14 +349,17 @@ def _check_all_there(directory: str, sizes: Mapping[str, int], waiting: Sequence
 
 
 def _is_new(directory: str, move: Move) -> bool:
-    """Whether a file under its final name is the new version's; on object stores, which rename by copying, its size
-    says so."""
+    """Return True if a file under its final name is the new version's. Object stores rename by copying, so there its
+    size suffices.
+    """
     path = storage.join(directory, move.file)
     return not storage.is_local(path) or crc32c_of(path) == move.crc32c
 
 
 def _check_placed(directory: str, journal: Journal) -> None:
-    files, found = together(directory, lambda: list(storage.list_files(directory)), partial(_read_journal, directory))
+    files, found = run_concurrently(
+        directory, lambda: list(storage.list_files(directory)), partial(_read_journal_if_valid, directory)
+    )
     sizes = dict(files)
     for move in journal.moves:
         if sizes.get(move.file) != move.size_bytes:
@@ -216,57 +372,59 @@ def _check_placed(directory: str, journal: Journal) -> None:
     raise JobError(f"another job has begun to publish {directory}; this one has left it to that one")
 
 
-def _read_journal(directory: str) -> Journal | None:
+def _read_journal_if_valid(directory: str) -> Journal | None:
     with suppress(CorruptDataError):
         return read_journal(directory)
     return None
 
 
 def _announce(directory: str, journal: Journal) -> None:
-    together(
+    run_concurrently(
         directory,
         partial(storage.delete, [failed_rejects_path(directory, journal.version)]),
-        partial(inputs_file.put_in_place, directory, journal.temporary),
-        partial(build_records.put_in_place, directory, journal.temporary),
+        partial(inputs_file.place_inputs, directory, journal.temporary),
+        partial(build_records.place_record, directory, journal.temporary),
     )
-    announce(directory, journal.latest, journal.job, journal.set_latest)
+    update_latest(directory, journal.latest, journal.job, journal.set_latest)
 
 
-def _clear(directory: str, journal: Journal) -> None:
+def _delete_temporary(directory: str, journal: Journal) -> None:
     folder = storage.join(directory, journal.temporary)
-    together(directory, partial(storage.delete_tree, folder), partial(storage.abort_uploads, f"{folder}/"))
+    run_concurrently(directory, partial(storage.delete_tree, folder), partial(storage.abort_uploads, f"{folder}/"))
     _delete_journal(directory, journal)
     storage.sync_directories([directory])
 
 
 def _delete_journal(directory: str, journal: Journal) -> None:
-    """Delete the journal if it is that one: another job's may be there by now."""
-    path = storage.join(directory, naming.PUBLISHING)
+    """Delete the journal if it is this job's; another job's may have replaced it."""
+    path = storage.join(directory, file_names.PUBLISHING)
     found = conditional.read(path)
     with suppress(ChangedError, CorruptDataError):
         if found is not None and Journal.from_json(found.data, path).job == journal.job:
-            conditional.delete(path, found)
+            conditional.delete_if_unchanged(path, found)
 
 
 def _check_lease(directory: str, job: str, what: str) -> Owner:
     try:
-        return lease.check(directory, job)
+        return lease.check_lease(directory, job)
     except LockedError as error:
         raise LockedError(f"{error}; {what}") from None
 
 
-def _after(directory: str, what: str, step: Callable[[], None]) -> None:
-    """Do what follows `_SUCCESS`; raises a JobError that says that it was published."""
+def _run_after_success(directory: str, what: str, step: Callable[[], None]) -> None:
+    """Run a step that follows `_SUCCESS`; a JobError then says that the version is published."""
     try:
         step()
     except OSError as error:
-        raise JobError(f"{directory} is published, but {what}: {_said(error)}; {_completes(directory)}") from error
+        raise JobError(
+            f"{directory} is published, but {what}: {_format_error(error)}; {_completion_hint(directory)}"
+        ) from error
 
 
-def _completes(directory: str) -> str:
+def _completion_hint(directory: str) -> str:
     return f"the next run, or `shardmill verify --repair {directory}`, completes it"
 
 
-def _said(error: OSError) -> str:
+def _format_error(error: OSError) -> str:
     said = f"{error.strerror}: {error.filename}" if error.strerror and error.filename else str(error)
     return said or type(error).__name__

@@ -1,120 +1,295 @@
-"""The last step: check that nothing is lost, write what describes the data set, and publish it; see publication.
+"""Publish a data set: check it, write its metadata and move its files into place."""
 
-Everything here may run twice (a runner repeats a failed or a slow attempt) and gives the same result: an attempt goes
-on where an earlier one of its job stopped, and one that comes late finds all done.
-"""
-
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from functools import partial
 
 import google_crc32c
 
-from shardmill.errors import JobError, LockedError
-from shardmill.features.feature import Features
-from shardmill.metadata import file_template, naming
-from shardmill.transforms.publishing import build_records, checking, job_folder, lease, publication
-from shardmill.transforms.publishing.describe import (
+from shardmill.data.features import Features
+from shardmill.errors import ChecksError, CorruptDataError, JobError, LockedError, UserError
+from shardmill.metadata import file_names
+from shardmill.metadata.manifest import Manifest
+from shardmill.metadata.versions import BuildRecord, describe_comparison, resolve_version
+from shardmill.quality.checks import find_failures, run_checks
+from shardmill.quality.constraints import anomalies_pbtxt
+from shardmill.quality.limits import CheckResult
+from shardmill.quality.profile import Profile
+from shardmill.quality.stats_file import StatsFile
+from shardmill.reading.dataset import open_dataset
+from shardmill.transforms.options.job_options import CheckOptions
+from shardmill.transforms.publishing import build_records, lease, publication
+from shardmill.transforms.publishing import publication as job_folder
+from shardmill.transforms.publishing.build_records import delete_unindexed, store_index, write_record
+from shardmill.transforms.publishing.catalog import find_previous_version, read_latest_beside
+from shardmill.transforms.publishing.description import (
     Build,
     PublishOptions,
-    described,
+    describe_build,
     make_manifest,
-    metadata_files,
-    rejects_files,
+    make_metadata_files,
+    rejects_by_file,
 )
-from shardmill.transforms.publishing.journal import Journal, Move
-from shardmill.transforms.publishing.keep_files import forget_others, keep_files
-from shardmill.transforms.publishing.latest import latest
-from shardmill.transforms.rejects import losses
-from shardmill.transforms.rejects.gathered import Rejects
-from shardmill.transforms.sharding.divisions import Divisions
-from shardmill.transforms.stores import locks, storage
+from shardmill.transforms.publishing.publication import Journal, Move
+from shardmill.transforms.shards.divisions import Divisions
+from shardmill.transforms.shards.sources import ShardInfo
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores import storage as locks
+from shardmill.transforms.stores import storage as renames
+from shardmill.transforms.stores.storage import run_concurrently
 from shardmill.transforms.stores.streams import write_stream
-from shardmill.transforms.stores.together import together
-from shardmill.transforms.writing.shard_info import ShardInfo
+from shardmill.transforms.workers import rejects as losses
+from shardmill.transforms.workers.rejects import Rejects
 
-_SHOWN = 5  # shards that are missing, or there more than once
-_METADATA = "metadata"  # the folder that what describes the data set is staged in
+FAILED_MARK = "_FAILED"  # in the folder of a version that failed: which job's it is, and until when it is kept
+_CHECKING_MAX_SHOWN = 3  # failed checks in a sentence
 
 
-def prepare(options: PublishOptions) -> str:
-    """Clear what dead jobs left; returns the temporary directory.
+@dataclass(frozen=True, slots=True)
+class PassedChecks:
+    """Results of the checks of a version that may be published, and the version that it was compared with, "" if
+    none.
+    """
+
+    baseline: str = ""
+    results: tuple[CheckResult, ...] = ()
+
+    def told(self, record: BuildRecord, now: datetime) -> BuildRecord:
+        """Return `record` with these results and the time up to `now`."""
+        begun = datetime.fromisoformat(record.started)
+        return replace(
+            record,
+            baseline=self.baseline,
+            checks=tuple(result.to_json() for result in self.results),
+            seconds=max((now - begun).total_seconds(), 0.0),
+        )
+
+
+def check_before_publishing(
+    shards: Sequence[ShardInfo], files: Mapping[str, bytes], rejects: Rejects, options: PublishOptions, today: datetime
+) -> PassedChecks:
+    """Compare the version that is about to be published with its baseline.
+
+    Args:
+        shards: in the job's temporary directory.
+        files: metadata files of the version, by name.
+        rejects: rejects of the version.
+        options: publishing options, with checks.
+        today: current time, with its zone.
 
     Raises:
-      LockedError: the job has lost the lease of the version directory, which its launcher took.
+        ChecksError: if it must not be published. The shards, the files and `anomalies.pbtxt` are kept in
+            `<name>/failed/<version>`.
     """
-    lease.check(options.directory, options.job)
-    job_folder.clear_others(options.directory, options.temporary)
+    assert options.checks is not None
+    delete_expired_failures(options.parent, today)
+    profile = Profile(
+        Manifest.from_json(files[file_names.MANIFEST], file_names.MANIFEST),
+        StatsFile.from_json(files[file_names.STATS], file_names.STATS),
+    )
+    baseline, said = _open_baseline(options.parent, options.checks)
+    asked = options.checks
+    results = list(said)
+    if not find_failures(said):
+        results += run_checks(profile, baseline, asked.limits, asked.schema, by_feature=asked.columns)
+    if failed := find_failures(results):
+        compared = None if baseline is None else baseline.manifest.features
+        anomalies = {file_names.ANOMALIES: anomalies_pbtxt(results, compared).encode()}
+        kept = keep_failed_version(shards, {**files, **anomalies}, rejects, options, today)
+        against = "" if baseline is None else describe_comparison(options.version, baseline.version)
+        told = filter(None, (failure_message(failed), against, kept))
+        why = f"{'; '.join(told)}; nothing was published{_remedy(failed, options.checks)}"
+        if options.record is not None:
+            compared_with = baseline.version if baseline is not None else ""
+            record = PassedChecks(compared_with, tuple(results)).told(options.record, today)
+            write_record(options.parent, replace(record, status="checks_failed", reason=why))
+        raise ChecksError(why)
+    return PassedChecks(baseline.version if baseline is not None else "", tuple(results))
+
+
+def _open_baseline(parent: str, checks: CheckOptions) -> tuple[Profile | None, tuple[CheckResult, ...]]:
+    """Return the baseline, None if nothing is published yet, and results: an error if it cannot be read, or a warning
+    if it is not what LATEST names.
+    """
+    files, said = storage.StorageFiles(), ""
+    try:
+        if checks.baseline == file_names.LATEST:
+            version, said = find_previous_version(parent)
+        else:
+            version, _ = resolve_version(files, parent, checks.baseline)
+        dataset = open_dataset(storage.join(parent, version), files) if version else None
+        baseline = Profile(dataset.manifest, dataset.stats()) if dataset else None
+    except (UserError, CorruptDataError, FileNotFoundError) as error:
+        why = f"{checks.baseline}, which this version is to be compared with, cannot be read: {error}"
+        return None, (CheckResult("baseline", "error", f"{why}; {_baseline_hint(parent, checks.baseline)}"),)
+    return baseline, (CheckResult("baseline", "warn", said),) if said else ()
+
+
+def _baseline_hint(parent: str, baseline: str) -> str:
+    if baseline != file_names.LATEST:
+        return "let baseline name another version"
+    return (
+        f"`shardmill rollback {parent} VERSION` lets LATEST name one that is whole; where there is none, delete the"
+        " folder of the damaged one"
+    )
+
+
+def failure_message(failed: Sequence[CheckResult]) -> str:
+    """Return a sentence on the failed checks that shows the first few, preferring different checks to one check in each
+    split.
+    """
+    firsts = {result.check: result for result in reversed(failed)}
+    order = sorted(failed, key=lambda result: result is not firsts[result.check])
+    told = "; ".join(
+        f"{result.check}: {result.sentence}{_format_threshold(result)}" for result in order[:_CHECKING_MAX_SHOWN]
+    )
+    more = f"; and {len(failed) - _CHECKING_MAX_SHOWN} more" if len(failed) > _CHECKING_MAX_SHOWN else ""
+    return f"{len(failed)} check{'' if len(failed) == 1 else 's'} failed: {told}{more}"
+
+
+def _remedy(failed: Sequence[CheckResult], checks: CheckOptions) -> str:
+    """Return a hint how to accept the failed checks in a recipe."""
+    names = dict.fromkeys(result.check for result in failed if result.check in checks.limits)
+    if not names:
+        return ""
+    allowed = ", ".join(f"{name}: warn" for name in names)
+    return f"; if that is as it should be, `checks: {{{allowed}}}` in the recipe lets it pass"
+
+
+def _format_threshold(result: CheckResult) -> str:
+    return f" (error at {result.threshold:g})" if result.threshold else ""
+
+
+def keep_failed_version(
+    shards: Sequence[ShardInfo], files: Mapping[str, bytes], rejects: Rejects, options: PublishOptions, today: datetime
+) -> str:
+    """Move a version that must not be published to `<name>/failed/<version>`, where readers do not look; return a
+    message on this.
+
+    A later attempt of the same job continues where the previous one stopped.
+    """
+    assert options.checks is not None
+    if not options.checks.keep_failed:
+        return "its shards are not kept"
+    folder = storage.join(storage.join(options.parent, file_names.FAILED), options.version)
+    until = today + timedelta(days=options.checks.keep_failed)
+    if _read_mark(folder).get("job") != options.job:
+        storage.delete_tree(folder)
+        storage.make_directory(folder)
+        mark = {"job": options.job, "until": until.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")}
+        storage.write_text(storage.join(folder, FAILED_MARK), json.dumps(mark) + "\n")
+    for name, data in files.items():
+        storage.write_bytes(storage.join(folder, name), data)
+    for name, found in rejects_by_file(rejects).items():
+        write_stream(storage.join(folder, name), found.chunks(), found.size_bytes)
+    renames.rename([shard.temporary for shard in shards], [storage.join(folder, str(shard.name)) for shard in shards])
+    return f"the shards are kept in {folder} until {until:%Y-%m-%d}"
+
+
+def delete_expired_failures(parent: str, today: datetime) -> None:
+    """Delete failed versions that have been kept long enough."""
+    above = storage.join(parent, file_names.FAILED)
+    now = today.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    for name in storage.list_folders(above):
+        folder = storage.join(above, name)
+        if _read_mark(folder).get("until", now) < now:
+            storage.delete_tree(folder)
+
+
+def _read_mark(folder: str) -> dict[str, str]:
+    try:
+        found = json.loads(storage.read_bytes(storage.join(folder, FAILED_MARK)))
+    except (FileNotFoundError, ValueError):
+        return {}
+    return {key: str(value) for key, value in found.items()} if isinstance(found, dict) else {}
+
+
+_PUBLISH_MAX_SHOWN = 5  # shards that are missing, or there more than once
+_METADATA_FOLDER = "metadata"  # the folder that what describes the data set is staged in
+
+
+def prepare_folder(options: PublishOptions) -> str:
+    """Delete what dead jobs left; return the temporary directory.
+
+    Raises:
+        LockedError: if the job has lost the lease of the version directory, which its launcher took.
+    """
+    lease.check_lease(options.directory, options.job)
+    job_folder.delete_other_folders(options.directory, options.temporary)
     folder = storage.join(options.directory, options.temporary)
     storage.make_directory(folder)
     return folder
 
 
 def publish(build: Build, features: Features, options: PublishOptions) -> list[str]:
-    """Check `build`, then publish it; returns the paths of the shards.
+    """Check `build`, then publish it; return the paths of the shards.
 
     Raises:
-      ChecksError: it must not be published; its shards are kept apart.
-      LockedError: the job has lost the lease of the version directory.
-      JobError: records were lost, more were rejected than --max_reject_fraction allows, another job was faster, or an
-        operation failed; the message says what was published.
+        ChecksError: if it must not be published; its shards are kept apart.
+        LockedError: if the job has lost the lease of the version directory.
+        JobError: if records were lost, more were rejected than --max_reject_fraction allows, another job was faster, or
+            an operation failed; the message says what was published.
     """
     shards = sorted(build.shards, key=lambda shard: (shard.name.split, shard.name.shard))
     check_complete(shards, build.divisions)
     check_counts(build)
     _check_rejects(build, options)
-    more = _more_files(build, options)
+    more = _make_more_files(build, options)
     said = build.said_of_more(more) if more and build.said_of_more is not None else ()
     build = replace(build, notices=(*build.notices, *said))
-    files = metadata_files(make_manifest(build, features, options), build, options.asked, more)
+    files = make_metadata_files(make_manifest(build, features, options), build, options.asked, more)
 
     storage.make_directory(options.directory)
     with locks.locked(options.directory):
-        journal = _journal(shards, files, build.rejects, options)
+        journal = _prepare_journal(shards, files, build.rejects, options)
         if journal is not None:
-            publication.complete(options.directory, journal)
+            publication.complete_publication(options.directory, journal)
             if options.remember is not None:
-                forget_others(options.parent, options.version, files[naming.MANIFEST])
+                delete_unindexed(options.parent, options.version, files[file_names.MANIFEST])
     return [storage.join(options.directory, str(shard.name)) for shard in shards]
 
 
-def published_before(shards: Sequence[ShardInfo], options: PublishOptions) -> list[str] | None:
-    """The paths of the shards, where an earlier attempt of this job has published them, and cleared away what
-    describing them takes; else None."""
+def find_published_shards(shards: Sequence[ShardInfo], options: PublishOptions) -> list[str] | None:
+    """Return the paths of the shards if an earlier attempt of this job has published them and deleted its temporary
+    files, else None.
+    """
     if not shards or storage.exists(shards[0].temporary):
         return None
-    if not storage.exists(storage.join(options.directory, naming.SUCCESS)):
+    if not storage.exists(storage.join(options.directory, file_names.SUCCESS)):
         return None
-    manifest = storage.read_bytes(storage.join(options.directory, naming.MANIFEST)).decode()
+    manifest = storage.read_bytes(storage.join(options.directory, file_names.MANIFEST)).decode()
     named = [(str(shard.name), f'"{shard.crc32c:08x}"') for shard in shards]
     if not all(f'"{name}"' in manifest and crc in manifest for name, crc in named):
         return None
     return [storage.join(options.directory, name) for name in sorted(name for name, _ in named)]
 
 
-def _more_files(build: Build, options: PublishOptions) -> dict[str, bytes]:
-    """The files that a route adds. What they are made of lies in the job's temporary directory: an attempt that comes
-    after another has published finds them where that one put them."""
+def _make_more_files(build: Build, options: PublishOptions) -> dict[str, bytes]:
+    """Return the files that a route adds. If another attempt has published, the temporary files they are made of are
+    gone, and they are read from the version directory.
+    """
     if build.more is None:
         return {}
     try:
         return dict(build.more())
     except FileNotFoundError:
-        if not storage.exists(storage.join(options.directory, naming.SUCCESS)):
+        if not storage.exists(storage.join(options.directory, file_names.SUCCESS)):
             raise
-    names = [name for name, _ in storage.list_files(options.directory) if naming.is_transform_file(name)]
+    names = [name for name, _ in storage.list_files(options.directory) if file_names.is_transform_file(name)]
     return {name: storage.read_bytes(storage.join(options.directory, name)) for name in names}
 
 
-def _journal(
+def _prepare_journal(
     shards: Sequence[ShardInfo], files: Mapping[str, bytes], rejects: Rejects, options: PublishOptions
 ) -> Journal | None:
-    """The journal by which to publish, written; None if all is done. The version directory is locked where that can
-    be, so that two attempts of one job follow each other."""
-    success = storage.join(options.directory, naming.SUCCESS)
-    found, is_there = together(
+    """Return the journal of the publication, written, or None if all is done. The version directory is locked if
+    possible, so attempts of one job run one after the other.
+    """
+    success = storage.join(options.directory, file_names.SUCCESS)
+    found, is_there = run_concurrently(
         options.directory,
         partial(job_folder.read_journal, options.directory),
         partial(storage.exists, success),
@@ -125,20 +300,22 @@ def _journal(
         return None
     _check_lease(options)
     if found is not None:  # of a job that had lost its lease as it began
-        publication.settle(options.directory, found, discard=True, job=options.job)
-    checked = checking.Checked()
+        publication.complete_or_undo(options.directory, found, discard=True, job=options.job)
+    checked = PassedChecks()
     if options.checks is not None:
-        checked = checking.check(shards, files, rejects, options, datetime.now(UTC))
-    _check_ours(shards, options)
-    index, moves, before = together(
+        checked = check_before_publishing(shards, files, rejects, options, datetime.now(UTC))
+    _check_shard_files(shards, options)
+    index, moves, before = run_concurrently(
         options.directory,
-        partial(keep_files, options.parent, options.version, files[naming.MANIFEST], shards, options.remember),
-        partial(_stage, shards, files, rejects, options),
-        partial(latest, options.directory),
+        partial(store_index, options.parent, options.version, files[file_names.MANIFEST], shards, options.remember),
+        partial(_stage_files, shards, files, rejects, options),
+        partial(read_latest_beside, options.directory),
     )
     if options.record is not None:
         record = checked.told(options.record, datetime.now(UTC))
-        build_records.stage(options.directory, options.temporary, described(record, files[naming.MANIFEST], index))
+        build_records.stage_record(
+            options.directory, options.temporary, describe_build(record, files[file_names.MANIFEST], index)
+        )
     journal = Journal(
         options.job,
         options.name,
@@ -147,34 +324,34 @@ def _journal(
         before,
         tuple(moves),
         options.set_latest,
-        _templates(shards, options.directory, is_there),
+        _shard_templates(shards, options.directory, is_there),
     )
-    publication.begin(options.directory, journal)
+    publication.begin_publication(options.directory, journal)
     return journal
 
 
-def _templates(shards: Sequence[ShardInfo], directory: str, is_there: bool) -> tuple[str, ...]:
-    """By which shards are called, those to be published and those that are there, beside the default."""
-    older = job_folder.templates_in(directory, [naming.MANIFEST]) if is_there else set()
-    return tuple(sorted((older | {shard.name.template for shard in shards}) - {file_template.DEFAULT}))
+def _shard_templates(shards: Sequence[ShardInfo], directory: str, is_there: bool) -> tuple[str, ...]:
+    """Return the file name templates of shards to publish and shards that exist, except the default."""
+    older = job_folder.read_templates(directory, [file_names.MANIFEST]) if is_there else set()
+    return tuple(sorted((older | {shard.name.template for shard in shards}) - {file_names.DEFAULT_TEMPLATE}))
 
 
 def _check_lease(options: PublishOptions) -> None:
     try:
-        lease.check(options.directory, options.job)
+        lease.check_lease(options.directory, options.job)
     except LockedError as error:
         raise LockedError(f"{error}; nothing of this one was published") from None
 
 
 def _is_done(shards: Sequence[ShardInfo], files: Mapping[str, bytes], options: PublishOptions) -> bool:
-    """Whether an earlier attempt published the version that is there, and cleared up.
+    """Return True if an earlier attempt published the existing version and deleted its temporary files.
 
     Raises:
-      JobError: another job published that version meanwhile, and --overwrite was not given.
+        JobError: if another job published that version meanwhile, and --overwrite was not given.
     """
     if not any(storage.exists(shard.temporary) for shard in shards[:1]):
-        path = storage.join(options.directory, naming.MANIFEST)
-        if storage.exists(path) and storage.read_bytes(path) == files[naming.MANIFEST]:
+        path = storage.join(options.directory, file_names.MANIFEST)
+        if storage.exists(path) and storage.read_bytes(path) == files[file_names.MANIFEST]:
             return True
     if not options.overwrite:
         raise JobError(
@@ -184,9 +361,8 @@ def _is_done(shards: Sequence[ShardInfo], files: Mapping[str, bytes], options: P
     return False
 
 
-def _check_ours(shards: Sequence[ShardInfo], options: PublishOptions) -> None:
-    """Check that all shards lie where they were written, as long as they were: another job may have taken this one for
-    dead."""
+def _check_shard_files(shards: Sequence[ShardInfo], options: PublishOptions) -> None:
+    """Check that all shards still have their paths and sizes: another job may have taken this one for dead."""
     folder = storage.join(options.directory, options.temporary)
     sizes = {storage.join(folder, name): size for name, size in storage.list_files(folder)}
     for shard in shards:
@@ -197,10 +373,10 @@ def _check_ours(shards: Sequence[ShardInfo], options: PublishOptions) -> None:
             )
 
 
-def _stage(
+def _stage_files(
     shards: Sequence[ShardInfo], files: Mapping[str, bytes], rejects: Rejects, options: PublishOptions
 ) -> Iterable[Move]:
-    """Write `files` and the rejects beside the shards, and see that all is on its disk."""
+    """Write `files` and the rejects next to the shards, and sync all of them to disk."""
     moves = [
         Move(
             shard.temporary.removeprefix(f"{options.directory}/"),
@@ -210,8 +386,8 @@ def _stage(
         )
         for shard in shards
     ]
-    folder = f"{options.temporary}/{_METADATA}"
-    for name, found in rejects_files(rejects).items():
+    folder = f"{options.temporary}/{_METADATA_FOLDER}"
+    for name, found in rejects_by_file(rejects).items():
         write_stream(storage.join(options.directory, f"{folder}/{name}"), found.chunks(), found.size_bytes)
         moves.append(Move(f"{folder}/{name}", name, found.size_bytes, f"{found.crc32c:08x}"))
     storage.write_all({storage.join(options.directory, f"{folder}/{name}"): data for name, data in files.items()})
@@ -227,19 +403,20 @@ def _move(temporary: str, name: str, data: bytes) -> Move:
 
 
 def check_complete(shards: Sequence[ShardInfo], divisions: Divisions) -> None:
-    """Check that there is each shard of each split exactly once; raises JobError."""
+    """Check that each shard of each split exists exactly once; raise JobError if not."""
     expected = sorted((split, shard) for split, division in divisions.items() for shard in range(division.parts))
     found = sorted((shard.name.split, shard.name.shard) for shard in shards)
     if found != expected:
         missing, extra = sorted(set(expected) - set(found)), [key for key, n in Counter(found).items() if n > 1]
         raise JobError(
-            f"expected {len(expected)} shards, got {len(found)}; missing: {missing[:_SHOWN]}, more than once:"
-            f" {extra[:_SHOWN]}"
+            f"expected {len(expected)} shards, got {len(found)}; missing: {missing[:_PUBLISH_MAX_SHOWN]}, more "
+            f"than once:"
+            f" {extra[:_PUBLISH_MAX_SHOWN]}"
         )
 
 
 def check_counts(build: Build) -> None:
-    """Check that every record read was written or rejected, in each shard and in all; raises JobError."""
+    """Check that every record read was written or rejected, in each shard and in all; raise JobError if not."""
     for shard in build.shards:
         if shard.planned != shard.done + shard.rejected:
             raise JobError(
@@ -255,13 +432,13 @@ def check_counts(build: Build) -> None:
 
 def _check_rejects(build: Build, options: PublishOptions) -> None:
     rejects = build.rejects
-    if damaged := losses.failure(rejects.losses, rejects.unsure, options.on_damaged_file):
-        _keep(rejects, options)
+    if damaged := losses.loss_failure(rejects.losses, rejects.unsure, options.on_damaged_file):
+        _write_failed_rejects(rejects, options)
         raise JobError(f"{damaged}; all rejects are in {options.failed_rejects}; nothing was published")
     number, matched = rejects.records, build.records
     if number <= options.max_reject_fraction * matched and number < matched:
         return
-    _keep(rejects, options)
+    _write_failed_rejects(rejects, options)
     verdict = (
         f"more than --max_reject_fraction {options.max_reject_fraction} allows" if number < matched else "none is left"
     )
@@ -275,6 +452,6 @@ def _check_rejects(build: Build, options: PublishOptions) -> None:
     )
 
 
-def _keep(rejects: Rejects, options: PublishOptions) -> None:
-    """Leave the rejects of a job that fails beside the version directory."""
+def _write_failed_rejects(rejects: Rejects, options: PublishOptions) -> None:
+    """Write the rejects of a failing job next to the version directory."""
     write_stream(options.failed_rejects, rejects.chunks(), rejects.size_bytes)

@@ -1,1 +1,1 @@
-"""The route of records inside files: an external sort by key."""
+"""Convert records inside files to shards: an external sort by key."""

@@ -1,44 +1,52 @@
-"""Images in the columns of rows: each is checked as a file of its own would be, and measured. Pure."""
+"""Images in the columns of rows, and the objects in them."""
 
-from dataclasses import dataclass
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from shardmill.transforms.columns.buffers import data_of, offsets_of
-from shardmill.transforms.files.images.checked import checked_image
-from shardmill.transforms.files.images.errors import ImageError
-from shardmill.transforms.files.images.exif import UPRIGHT
-from shardmill.transforms.files.images.jpeg import plain_sizes
-from shardmill.transforms.options.pictures import PictureOptions
-from shardmill.transforms.statistics.pictures import picture_array
+from shardmill.errors import UserError
+from shardmill.transforms.columns.arrow import data_of, offsets_of
+from shardmill.transforms.files.image_codec import check_image
+from shardmill.transforms.files.image_features import box_notices
+from shardmill.transforms.files.image_geometry import UPRIGHT, ImageError, Picture
+from shardmill.transforms.files.image_headers import plain_sizes
+from shardmill.transforms.files.image_objects import ObjectEncoder, object_features
+from shardmill.transforms.formats.format import OBJECTS as COLUMN
+from shardmill.transforms.inputs.annotations import Object, find_unknown_classes, plan_objects, read_planned_objects
+from shardmill.transforms.inputs.manifest_files import build_objects_batch, check_image_size
+from shardmill.transforms.layout.objects import LABEL, RowObjects
+from shardmill.transforms.layout.options import ignored_value_notices
+from shardmill.transforms.layout.tables import TableLayout
+from shardmill.transforms.options.image_options import PictureOptions
+from shardmill.transforms.statistics.images import image_metadata_array
 
 NO_IMAGE = "no image"
 
 
 def pictures_column(name: str) -> str:
-    """How what is known of the images in column `name` is called in a batch, beside the column itself."""
+    """Return the name of the batch column that holds the metadata of the images in column `name`."""
     return f"\0pictures:{name}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CheckedImages:
-    """The images of some rows.
+    """The result of checking a column of images."""
 
-    Attributes:
-      bad: the rows whose image is refused, or missing: bool, shape (rows,).
-      reasons: why, of each of these.
-      pictures: what is known of each, null where it is bad.
-    """
-
-    bad: npt.NDArray[np.bool_]
-    reasons: dict[int, str]
-    pictures: pa.Array
+    bad: npt.NDArray[np.bool_]  # bool, shape (rows,): image is missing or rejected
+    reasons: dict[int, str]  # reason by bad row
+    pictures: pa.Array  # image metadata, null for bad rows
 
 
 def check_images(column: pa.Array, options: PictureOptions) -> CheckedImages:
-    """The images in a column of large_binary, as a file of its own each would be: plain JPEGs, as most are, at once."""
+    """Check the images in a large_binary column like image files. Plain JPEGs, the usual case, are measured all at
+    once.
+    """
     rows, offsets = len(column), offsets_of(column)
     pixels = np.zeros((rows, 2), np.int64)
     if options.verify != "decode":
@@ -51,7 +59,7 @@ def check_images(column: pa.Array, options: PictureOptions) -> CheckedImages:
         try:
             if data is None:
                 raise ImageError(NO_IMAGE)
-            header = checked_image(data, options.verify, options.max_pixels)
+            header = check_image(data, options.verify, options.max_pixels)
             pixels[row], formats[row], orientations[row] = (
                 (header.width, header.height),
                 header.format,
@@ -61,5 +69,100 @@ def check_images(column: pa.Array, options: PictureOptions) -> CheckedImages:
             reasons[row] = str(error)
     bad = np.zeros(rows, bool)
     bad[list(reasons)] = True
-    pictures = picture_array(sizes, pixels[:, 0], pixels[:, 1], formats, orientations, bad)
+    pictures = image_metadata_array(sizes, pixels[:, 0], pixels[:, 1], formats, orientations, bad)
     return CheckedImages(bad, reasons, pictures)
+
+
+_BOXES, _DROPPED = "boxes", "left out"  # of what is counted: boxes that changed, and what no example holds
+_NO_SIZE = (None, None)
+_NO_PICTURE = Picture(1, 1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlacedObjects:
+    """The objects in the images of some rows."""
+
+    batch: pa.RecordBatch  # rows, with object features in place of the objects column
+    bad: npt.NDArray[np.bool_]  # bool, shape (rows,): rows rejected for their objects
+    reasons: Mapping[int, str]  # reason by bad row
+    changed: Mapping[str, npt.NDArray[np.int64]]  # number of changed boxes in each row, by kind of change
+    left_out: Sequence[Sequence[str]]  # of each row, annotated properties that no example holds
+
+    def counts(self, good: npt.NDArray[np.bool_]) -> Counter[tuple[str, str]]:
+        """Return counts over the `good` rows, as `object_notices` expects them."""
+        found = Counter({(what, _BOXES): int(number[good].sum()) for what, number in self.changed.items()})
+        found.update((what, _DROPPED) for row in np.flatnonzero(good).tolist() for what in self.left_out[row])
+        return found
+
+
+def add_object_features(layout: TableLayout) -> TableLayout:
+    """Return the layout with the features of objects in place of their column.
+
+    Raises:
+        UserError: if another column has the name of one of these features.
+    """
+    if layout.objects is None:
+        return layout
+    told = object_features(layout.objects.column.members, layout.objects.classes.names)
+    for feature in told:
+        if any(feature.name == other.name for other in layout.features):
+            raise UserError(
+                f"column {feature.name!r} is called as a feature of the column {COLUMN!r}; leave one of them out with"
+                " --drop"
+            )
+    features = [item for feature in layout.features for item in (told if feature.name == COLUMN else (feature,))]
+    return replace(layout, features=tuple(features), labels=(*layout.labels, LABEL))
+
+
+def place_objects(batch: pa.RecordBatch, how: RowObjects) -> PlacedObjects:
+    """Read the objects of rows whose images have been checked."""
+    texts = batch[COLUMN].to_pylist()
+    sizes = list(zip(*(batch[side].to_pylist() for side in how.sides), strict=True)) or [_NO_SIZE] * len(batch)
+    objects: list[list[Object]] = []
+    left_out: list[list[str]] = []
+    reasons: dict[int, str] = {}
+    for row, text in enumerate(texts):
+        try:
+            check_image_size(sizes[row])
+            value = _parse_cell(text)
+            objects.append(how.column.objects(value))
+            left_out.append(list(how.column.left_out(value)))
+        except ValueError as error:
+            reasons[row] = f"column {COLUMN!r}: {error}"
+            objects.append([])
+            left_out.append([])
+            sizes[row] = _NO_SIZE
+    found = build_objects_batch(sizes, objects)
+    planned = plan_objects(found, how.classes.ids)
+    for row, reason in find_unknown_classes(found, planned, how.classes.source).items():
+        reasons.setdefault(row, reason)
+    encoder = ObjectEncoder(how.column.members, how.boxes.on_bad_box, how.boxes.boxes_seen)
+    pictures = [
+        _NO_PICTURE if seen is None else Picture(seen["width"], seen["height"], seen["orientation"])
+        for seen in batch[pictures_column(how.image)].to_pylist()
+    ]
+    features, placing = encoder.features(read_planned_objects(planned), pictures, None)
+    for row, refusal in placing.errors.items():
+        reasons.setdefault(row, str(refusal))
+    bad = np.zeros(len(batch), bool)
+    bad[list(reasons)] = True
+    batch = batch.drop_columns([COLUMN])
+    columns, names = [*batch.columns, *features.columns], [*batch.schema.names, *features.schema.names]
+    return PlacedObjects(pa.RecordBatch.from_arrays(columns, names), bad, reasons, placing.changed, left_out)
+
+
+def _parse_cell(text: bytes | None) -> Any:
+    """Parse a cell as JSON; return the text itself if it is not JSON."""
+    if not text:
+        return None
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text.decode(errors="replace")
+
+
+def object_notices(odd: Mapping[tuple[str, str], int]) -> list[str]:
+    """Return the notices about changed boxes and dropped properties, from their counts."""
+    boxes = {what: number for (what, kind), number in sorted(odd.items()) if kind == _BOXES}
+    left_out = {what: number for (what, kind), number in odd.items() if kind == _DROPPED}
+    return [*box_notices(boxes), *ignored_value_notices(left_out)]

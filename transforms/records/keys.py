@@ -1,33 +1,172 @@
-"""Keys of rows, vectorised: from the texts of keys, from positions, and from nothing but the order of the input."""
+"""Keys, groups, splits and content hashes of encoded rows."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from shardmill.records import spans
-from shardmill.transforms.columns.buffers import data_of, offsets_of
-from shardmill.transforms.contents.places import place_of
-from shardmill.transforms.formats.base import FileRef
+from shardmill.data import spans
+from shardmill.transforms.columns.arrow import data_of, offsets_of
+from shardmill.transforms.columns.example_encoding import encode_examples
+from shardmill.transforms.layout.tables import TableLayout
+from shardmill.transforms.options.job_options import CONTENT, SplitOptions
+from shardmill.transforms.records.encoding import EncodedRows, PreparedRows, hash_keys
+from shardmill.transforms.records.run_file import KeyedRecords
+from shardmill.transforms.shards import balance
+from shardmill.transforms.shards.balance import rows_by_group
+from shardmill.transforms.shards.divisions import Divisions
+from shardmill.transforms.statistics.contents import SEEDS, Contents
 
 
-def hash_keys(texts: pa.LargeBinaryArray, seed: int) -> np.ndarray:
-    """xxh3_64 of each of what transforms.columns.key_texts makes: uint64, shape (n,); that of no bytes where one is
-    missing."""
-    filled = pc.fill_null(texts, b"")
-    offsets, data = offsets_of(filled), data_of(filled)
-    return spans.hashes(data, offsets[:-1], offsets[1:], seed)
-
-
-def position_ties(file: FileRef, lines: np.ndarray) -> np.ndarray:
-    """A hash of each row's file and line: uint64, shape (n,), see shardmill.transforms.contents.places."""
-    return place_of(file.name, lines)
-
-
-def input_order(file: FileRef, lines: np.ndarray) -> np.ndarray:
-    """Keys that sort as the input does: uint64, shape (n,), within the file's share of the key space.
-
-    Where in its share a line falls is a guess (of 32 bytes a line) that need only be monotonic: it spreads keys over
-    the histogram.
+def is_whole_record_content(encoded: EncodedRows, apart: Sequence[str]) -> bool:
+    """Return True if a row's content is its whole record: it has no images, and none or all of its features are in
+    `apart`.
     """
-    guess = file.size_bytes / 32 + 1
-    return np.uint64(file.key_start) + (lines / (lines + guess) * file.key_span).astype(np.uint64)
+    return not encoded.pictures and len({name in apart for name in encoded.features.schema.names}) < 2
+
+
+def hash_contents(encoded: EncodedRows, seeds: Sequence[int], apart: Sequence[str]) -> np.ndarray:
+    """Return the 64-bit xxh3 of each row's content for each seed: uint64, shape (seeds, rows).
+
+    The content of a row with images is its images, so that rows and image files compare alike. Otherwise it is the
+    record without the features in `apart`, or the whole record if it has no other features.
+    """
+    if is_whole_record_content(encoded, apart):
+        return encoded.payload_hashes(seeds)
+    features = encoded.features
+    if len(encoded.pictures) == 1:  # which need not be copied
+        (name,) = encoded.pictures
+        return _hash_values(features[name], seeds)
+    held = encoded.pictures or [name for name in features.schema.names if name not in apart]
+    return hash_records(features.select(list(held)), seeds)
+
+
+def hash_records(features: pa.RecordBatch, seeds: Sequence[int]) -> np.ndarray:
+    """Return the 64-bit xxh3 of each row's encoded record for each seed: uint64, shape (seeds, rows)."""
+    return _hash_values(encode_examples(features), seeds)
+
+
+def _hash_values(values: pa.Array, seeds: Sequence[int]) -> np.ndarray:
+    offsets = offsets_of(values).astype(np.int64)
+    return spans.hashes_by_seed(data_of(values), offsets[:-1], offsets[1:], seeds)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyOptions:
+    """Options that decide the keys and splits of rows."""
+
+    split: SplitOptions = field(default_factory=SplitOptions)  # how rows are assigned to splits and ordered
+    key: str | None = None  # identity column; None for the encoded record
+    apart: tuple[str, ...] = ()  # features that identify a record but are not content
+
+
+def assign_keys(
+    rows: PreparedRows, encoded: EncodedRows, layout: TableLayout, options: KeyOptions, strata: Divisions | None
+) -> tuple[KeyedRecords, Contents]:
+    """Return the records of `rows` with their keys and splits, and their content hashes.
+
+    Args:
+        strata: cuts of each stratum; required with --stratify_by.
+    """
+    order, contents = order_and_contents(rows, encoded, options, _class_ids(encoded, layout))
+    if layout.fractions is None:
+        splits = rows.folder_splits
+    elif options.split.stratify_by is not None:
+        assert strata is not None
+        splits = _split_by_stratum(rows, encoded, layout, options, strata)
+    elif len(layout.splits) == 1:
+        splits = np.zeros(len(order), np.int64)
+    else:
+        splits = balance.assign_splits(hash_split_keys(encoded, options), balance.split_thresholds(layout.fractions))
+    ties = rows.ties if encoded.ties is None else encoded.ties
+    return KeyedRecords(encoded.framed, order, ties, splits, layout.splits), contents
+
+
+def key_by_stratum(rows: PreparedRows, encoded: EncodedRows, layout: TableLayout, options: KeyOptions) -> KeyedRecords:
+    """Return the records of `rows` grouped by stratum, each with the key that decides its split."""
+    names, codes = _stratum_codes(encoded, layout, options)
+    return KeyedRecords(encoded.framed, hash_split_keys(encoded, options), rows.ties, codes, names)
+
+
+def hash_split_keys(encoded: EncodedRows, options: KeyOptions) -> np.ndarray:
+    """Return the hash that decides each record's split: uint64, shape (rows,)."""
+    seed = balance.split_salt(options.split.split_seed)
+    column = options.split.group_by or options.key
+    by_content = options.split.group_by == CONTENT
+    if column is None or (by_content and column not in encoded.helpers):
+        return _hash_ungrouped(encoded, seed, options, by_content)
+    groups = hash_keys(encoded.helpers[column], seed)
+    missing = encoded.helpers[column].is_null().to_numpy(zero_copy_only=False)
+    if missing.any():  # rows of no group are groups of their own, or of their equals
+        groups[missing] = _hash_ungrouped(encoded, seed, options, by_content)[missing]
+    return groups
+
+
+def _hash_ungrouped(encoded: EncodedRows, seed: int, options: KeyOptions, by_content: bool) -> np.ndarray:
+    return hash_contents(encoded, [seed], options.apart)[0] if by_content else encoded.payload_hashes([seed])[0]
+
+
+def _stratum_codes(encoded: EncodedRows, layout: TableLayout, options: KeyOptions) -> tuple[list[str], np.ndarray]:
+    assert options.split.stratify_by is not None
+    column = encoded.helpers[options.split.stratify_by]
+    if options.split.stratify_by in layout.class_names:  # "1" and "1.0" are two classes
+        column = encoded.features[options.split.stratify_by].cast(pa.string()).cast(pa.large_binary())
+    column = pc.fill_null(column, b"").dictionary_encode()
+    names = [name.decode(errors="surrogateescape") for name in column.dictionary.to_pylist()]
+    return names, column.indices.to_numpy().astype(np.int64)
+
+
+def _split_by_stratum(
+    rows: PreparedRows, encoded: EncodedRows, layout: TableLayout, options: KeyOptions, strata: Divisions
+) -> np.ndarray:
+    names, codes = _stratum_codes(encoded, layout, options)
+    hashed = hash_split_keys(encoded, options)
+    splits = np.zeros(len(codes), np.int64)
+    for name, mine in zip(names, rows_by_group(codes, len(names)), strict=True):
+        splits[mine] = strata[name].cuts.part_of(hashed[mine], rows.ties[mine])
+    return splits
+
+
+def order_and_contents(
+    rows: PreparedRows, encoded: EncodedRows, options: KeyOptions, class_ids: pa.Array | None = None
+) -> tuple[np.ndarray, Contents]:
+    """Return the keys that order `rows`, uint64, shape (rows,), and the rows' content hashes, empty if the rows are
+    only parts of examples.
+
+    If both are hashes of whole records, one hash serves as both and records are read once. This saves a tenth of the
+    time of staging lines of text.
+
+    Args:
+        class_ids: class of each row, int64, null if it has none; kept apart because an image's content excludes its
+            label.
+    """
+    by_record = options.key is None and not options.split.no_shuffle
+    if by_record and is_whole_record_content(encoded, options.apart) and options.split.seed not in SEEDS:
+        order, low = encoded.payload_hashes([options.split.seed, SEEDS[1]])
+        return order, Contents(order, low, rows.ties)
+    if options.split.no_shuffle:
+        order = rows.input_order()
+    elif options.key is not None:
+        order = hash_keys(encoded.helpers[options.key], options.split.seed)
+    else:
+        order = encoded.payload_hashes([options.split.seed])[0]
+    if not encoded.is_compared:
+        return order, Contents()
+    high, low = hash_contents(encoded, SEEDS, options.apart)
+    if class_ids is None or not encoded.pictures:
+        return order, Contents(high, low, rows.ties)
+    labels = pc.fill_null(pc.add(class_ids, 1), 0).to_numpy().astype(np.uint64)
+    return order, Contents(high, low, rows.ties, labels)
+
+
+def _class_ids(encoded: EncodedRows, layout: TableLayout) -> pa.Array | None:
+    """Return the class id of each row, or None unless there is exactly one label with one class a row. Missing labels
+    are reported after all rows are read.
+    """
+    labels = layout.row_labels
+    if len(labels) != 1 or labels[0] not in encoded.features.schema.names:
+        return None
+    found = encoded.features[labels[0]]
+    return found if pa.types.is_int64(found.type) else None

@@ -1,28 +1,74 @@
-"""Runs: records of some blocks, framed and sorted by split and key, in a file of the job's temporary directory.
+"""Runs, the sorted records of a task in a temporary file, and their slices, one for each shard."""
 
-The file is the framed records (a TFRecord file in itself), then an entry of 20 bytes for each: its key, its tie and its
-framed size. A shard is a range of keys of one split, so its part of a run is one range of bytes among the records, and
-one among the entries. In an object store each record has its entry before it, too, so there the former is enough.
-"""
-
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from shardmill.records import spans
-from shardmill.transforms.columns.buffers import data_of, offsets_of
-from shardmill.transforms.columns.codes import narrow
-from shardmill.transforms.records.self_contained import ENTRY, with_entries
-from shardmill.transforms.sharding.divisions import Grouped
+from shardmill.data import spans
+from shardmill.data.tfrecord import OVERHEAD
+from shardmill.transforms.columns.arrow import data_of, narrow_codes, offsets_of
+from shardmill.transforms.columns.example_bytes import FOOTER_BYTES, HEADER_BYTES
+from shardmill.transforms.shards.balance import ShardKey
+from shardmill.transforms.shards.divisions import Division, Divisions, Grouped
 from shardmill.transforms.stores import storage
+from shardmill.transforms.values.tokens_encoding import ShardShare
+
+# Of a record: its key, its tie (uint64) and its framed size (uint32); packed: 20 bytes
+ENTRY = np.dtype([("key", "<u8"), ("tie", "<u8"), ("size", "<u4")])
+_SIZE_OFFSET = ENTRY.itemsize - 4
+
+
+def interleave_entries(data: Any, entries: np.ndarray) -> np.ndarray:
+    """Return the records, each after its entry: uint8, shape (bytes,).
+
+    Args:
+        data: consecutive framed records.
+        entries: entries of the records, dtype ENTRY, shape (records,).
+    """
+    each = np.full(len(entries), ENTRY.itemsize, np.int64)
+    sizes = entries["size"].astype(np.int64)
+    starts = np.cumsum(sizes) - sizes
+    places = starts + np.arange(1, len(entries) + 1) * ENTRY.itemsize  # of records
+    out = np.empty(int(sizes.sum()) + int(each.sum()), np.uint8)
+    spans.copy(entries.view(np.uint8), np.cumsum(each) - each, each, out, places - ENTRY.itemsize)
+    spans.copy(data, starts, sizes, out, places)
+    return out
+
+
+def extract_entries(data: bytes | bytearray) -> np.ndarray:
+    """Return the entries in data made by `with_entries`, or in a range of whole records of it: dtype ENTRY, shape
+    (records,).
+
+    Raises:
+        ValueError: if the data does not end with a record.
+    """
+    try:
+        starts = spans.chain(data, ENTRY.itemsize, _SIZE_OFFSET, OVERHEAD)
+    except ValueError as error:
+        raise ValueError(f"{len(data):,} bytes of a run, which do not end with a record") from error
+    return spans.gather(data, starts, np.full(len(starts), ENTRY.itemsize, np.int64))[0].view(ENTRY)
+
+
+def strip_frames(framed: bytes, sizes: np.ndarray, gap: int = 0) -> list[bytes]:
+    """Return each record without its frame.
+
+    Args:
+        framed: consecutive framed records.
+        sizes: framed size of each record: int64, shape (records,).
+        gap: bytes before each record to skip.
+    """
+    ends = np.cumsum(sizes + gap)
+    starts = ends - sizes + HEADER_BYTES
+    return [framed[start:end] for start, end in zip(starts.tolist(), (ends - FOOTER_BYTES).tolist(), strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """A run's records of one split (or of one stratum): `rows` of them, `size_bytes` in all."""
+class RunPart:
+    """The records of one split or stratum in a run: `rows` records of `size_bytes` in all."""
 
     group: str
     rows: int
@@ -31,85 +77,76 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run on disk.
+    """A run file."""
 
-    Attributes:
-      path: of the file.
-      index_offset: where the keys begin; the records lie before, unless the run has keys alone.
-      parts: of each split, in their order in the file.
-      self_contained: whether each record has its entry before it; see shardmill.transforms.records.self_contained.
-    """
-
-    path: str
-    index_offset: int
-    parts: tuple[Part, ...]
-    self_contained: bool = False
+    path: str  # path of the file
+    index_offset: int  # start of the entries; records come before, unless the run holds only keys
+    parts: tuple[RunPart, ...]  # of each split, in file order
+    self_contained: bool = False  # each record follows its entry, see transforms.records.run_file
 
     @property
     def rows(self) -> int:
-        """Records in all."""
+        """Number of records."""
         return sum(part.rows for part in self.parts)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeyedRecords:
-    """Framed records in any order.
+    """Framed records with keys, in any order.
 
     Attributes:
-      framed: as they stand in a TFRecord file.
-      keys, ties: uint64, shape (rows,).
-      groups: int64, shape (rows,), of each, the index in `names`.
-      names: of the groups.
+        keys, ties: uint64, shape (rows,)
     """
 
-    framed: pa.LargeBinaryArray
+    framed: pa.LargeBinaryArray  # records as in a TFRecord file
     keys: np.ndarray
     ties: np.ndarray
-    groups: np.ndarray
-    names: Sequence[str]
+    groups: np.ndarray  # int64, shape (rows,): indices into `names`
+    names: Sequence[str]  # names of the groups
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SortedRecords:
-    """Records as a run holds them.
+    """Sorted records, as a run holds them.
 
     Attributes:
-      data: framed, one behind the other.
-      index: of dtype ENTRY, shape (rows,).
-      parts: of each group, in their order.
+        data: consecutive framed records
     """
 
     data: Any  # a bytes-like object
-    index: np.ndarray
-    parts: tuple[Part, ...]
+    index: np.ndarray  # dtype ENTRY, shape (rows,)
+    parts: tuple[RunPart, ...]  # of each group, in order
 
 
 def sort_records(records: KeyedRecords) -> SortedRecords:
-    """At least one record, in the order of (group, key, tie)."""
-    order = key_order(records.keys, records.ties, records.groups)
-    starts, sizes = offsets_of(records.framed).take(order), sizes_of(records.framed).take(order)
+    """Sort at least one record by (group, key, tie)."""
+    order = sort_order(records.keys, records.ties, records.groups)
+    starts, sizes = offsets_of(records.framed).take(order), framed_sizes(records.framed).take(order)
     data, _ = spans.gather(data_of(records.framed), starts, sizes)
-    return SortedRecords(data, _index(records, order, sizes), _parts(records, sizes))
+    return SortedRecords(data, _make_entries(records, order, sizes), _make_parts(records, sizes))
 
 
 def write_sorted(path: str, records: SortedRecords, self_contained: bool = False) -> Run:
-    """Write records that are sorted, each behind its entry if `self_contained`."""
-    data = with_entries(records.data, records.index) if self_contained else records.data
+    """Write sorted records as a run; with `self_contained`, each record after its entry."""
+    data = interleave_entries(records.data, records.index) if self_contained else records.data
     storage.write_parts(path, [data, records.index])
     return Run(path, len(data), records.parts, self_contained)
 
 
 def write_keys(path: str, records: KeyedRecords, weights: np.ndarray | None = None) -> Run:
-    """As `write_sorted` of `records`, sorted, but of the keys alone, which is all that finding cuts takes; in the place
-    of their sizes stand `weights`, int64 of shape (rows,), if they are given."""
-    order = key_order(records.keys, records.ties, records.groups)
-    sizes = (sizes_of(records.framed) if weights is None else weights).take(order)
-    storage.write_parts(path, [_index(records, order, sizes)])
-    return Run(path, 0, _parts(records, sizes))
+    """Sort `records` and write a run that holds only their entries, which is enough to find cuts.
+
+    Args:
+        weights: int64, shape (rows,); written in place of the record sizes if given.
+    """
+    order = sort_order(records.keys, records.ties, records.groups)
+    sizes = (framed_sizes(records.framed) if weights is None else weights).take(order)
+    storage.write_parts(path, [_make_entries(records, order, sizes)])
+    return Run(path, 0, _make_parts(records, sizes))
 
 
 def read_keys(run: Run) -> Grouped:
-    """The keys, ties and sizes of a run's records by split: shardmill.transforms.sharding.cuts groups a run by it."""
+    """Read the keys, ties and sizes of a run's records by split. transforms.shards.cuts uses it to group a run."""
     keys, ties, sizes = read_keys_at(run.path, run.index_offset, run.rows)
     grouped: Grouped = {}
     start = 0
@@ -121,7 +158,7 @@ def read_keys(run: Run) -> Grouped:
 
 
 def read_distinct_keys(run: Run) -> Grouped:
-    """The different keys of a run's records by split, how many records have each, and the bytes of these."""
+    """Read the distinct keys of a run by split, with the number of records and the bytes of each key."""
     found: Grouped = {}
     for group, (keys, _, sizes) in read_keys(run).items():
         first = np.flatnonzero(np.diff(keys, prepend=~keys[:1]))
@@ -131,29 +168,29 @@ def read_distinct_keys(run: Run) -> Grouped:
 
 
 def read_keys_at(path: str, offset: int, rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Keys, ties and framed sizes from the entries of `rows` records, the first of which lies at `offset`."""
-    return columns_of(np.frombuffer(storage.read_range(path, offset, rows * ENTRY.itemsize), ENTRY))
+    """Read keys, ties and framed sizes from the `rows` entries that begin at `offset`."""
+    return entry_columns(np.frombuffer(storage.read_range(path, offset, rows * ENTRY.itemsize), ENTRY))
 
 
-def columns_of(entries: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Keys, ties and framed sizes of entries."""
+def entry_columns(entries: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the keys, ties and framed sizes of entries."""
     keys, ties, sizes = (np.ascontiguousarray(entries[name]) for name in ENTRY.names or ())
     return keys, ties, sizes
 
 
-def key_order(keys: np.ndarray, ties: np.ndarray, groups: np.ndarray | None = None) -> np.ndarray:
-    """The order of (group, key, tie): int64, shape (rows,).
+def sort_order(keys: np.ndarray, ties: np.ndarray, groups: np.ndarray | None = None) -> np.ndarray:
+    """Return the order of (group, key, tie): int64, shape (rows,).
 
-    Keys are hashes, so hardly two are equal: sorting by them alone and mending the rest is three times as fast as a
-    sort by all.
+    Keys are hashes, so equal ones are rare. Sorting by key alone, with a full sort only if there are equal keys, is
+    three times as fast as always sorting by all three.
     """
     order = np.argsort(keys)  # `take` is twice as fast as indexing by an array
     if groups is not None and len(groups) and groups.min() != (most := groups.max()):
-        groups = narrow(groups, int(most) + 1)
+        groups = narrow_codes(groups, int(most) + 1)
         order = order.take(np.argsort(groups.take(order), kind="stable"))
-        same = _is_as_before(keys.take(order)) & _is_as_before(groups.take(order))
+        same = _equals_previous(keys.take(order)) & _equals_previous(groups.take(order))
     else:
-        same = _is_as_before(keys.take(order))
+        same = _equals_previous(keys.take(order))
     if same.any():
         if groups is None:
             return np.lexsort((ties, keys))
@@ -161,28 +198,97 @@ def key_order(keys: np.ndarray, ties: np.ndarray, groups: np.ndarray | None = No
     return order
 
 
-def _is_as_before(values: np.ndarray) -> np.ndarray:
-    """Of each value but the first, whether it is that before it."""
+def _equals_previous(values: np.ndarray) -> np.ndarray:
+    """Return, for each value but the first, True if it equals the one before it."""
     equal: np.ndarray = values[1:] == values[:-1]
     return equal
 
 
-def sizes_of(framed: pa.LargeBinaryArray) -> np.ndarray:
-    """The size in bytes of each record: int64, shape (rows,)."""
+def framed_sizes(framed: pa.LargeBinaryArray) -> np.ndarray:
+    """Return the size in bytes of each record: int64, shape (rows,)."""
     return np.diff(offsets_of(framed))
 
 
-def _index(records: KeyedRecords, order: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+def _make_entries(records: KeyedRecords, order: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     index = np.empty(len(order), ENTRY)
     index["key"], index["tie"], index["size"] = records.keys.take(order), records.ties.take(order), sizes
     return index
 
 
-def _parts(records: KeyedRecords, sizes: np.ndarray) -> tuple[Part, ...]:
+def _make_parts(records: KeyedRecords, sizes: np.ndarray) -> tuple[RunPart, ...]:
     rows = np.bincount(records.groups)
     present = np.flatnonzero(rows).tolist()
     stops = np.cumsum(rows)[present].tolist()
     return tuple(
-        Part(records.names[group], stop - start, int(sizes[start:stop].sum()))
+        RunPart(records.names[group], stop - start, int(sizes[start:stop].sum()))
         for group, start, stop in zip(present, [0, *stops[:-1]], stops, strict=True)
     )
+
+
+_NO_SHARE = ShardShare(0, 0)
+
+
+class Slice(NamedTuple):
+    """A shard's part of a run.
+
+    Attributes:
+        skip, blocks: the shard's part of packed tokens, see transforms.values.tokens_encoding; else 0
+    """
+
+    path: str  # path of the run
+    entries_at: int | None  # offset of the first entry; None if records follow their entries
+    rows: int  # number of records
+    offset: int  # of the first record, or of the entry before it
+    size_bytes: int  # of all records and the entries between them
+    skip: int = 0
+    blocks: int = 0
+
+
+SLICE = pa.schema(
+    [
+        pa.field("path", pa.string()),
+        pa.field("entries_at", pa.int64()),
+        pa.field("rows", pa.int64()),
+        pa.field("offset", pa.int64()),
+        pa.field("size_bytes", pa.int64()),
+        pa.field("skip", pa.int64()),
+        pa.field("blocks", pa.int64()),
+    ]
+)
+
+
+def to_slices(batch: pa.RecordBatch) -> list[Slice]:
+    """Return the rows of a SLICE batch as Slices."""
+    return [Slice(*values) for values in zip(*(column.to_pylist() for column in batch.columns), strict=True)]
+
+
+def slice_bounds(division: Division, keys: np.ndarray, ties: np.ndarray) -> Iterator[tuple[int, int]]:
+    """Yield the start and stop row of each part among sorted (key, tie).
+
+    Parts of packed tokens may end within the document in which the next part begins. Both parts then include it.
+    """
+    cuts = division.cuts
+    for part, (start, stop) in enumerate(pairwise(cuts.bounds(keys, ties).tolist())):
+        ends_within = part + 1 < len(division.shares) and division.shares[part + 1].skip > 0
+        if ends_within and stop < len(keys) and (keys[stop], ties[stop]) == (cuts.keys[part], cuts.ties[part]):
+            stop += 1
+        yield start, stop
+
+
+def slice_run(run: Run, divisions: Divisions) -> list[tuple[ShardKey, Slice]]:
+    """Return a run's slices, each with its shard."""
+    slices: list[tuple[ShardKey, Slice]] = []
+    between = ENTRY.itemsize if run.self_contained else 0
+    first = offset = 0
+    for split, (keys, ties, sizes) in read_keys(run).items():
+        ends = offset + np.concatenate(([0], np.cumsum(sizes + between)))
+        for shard, (start, stop) in enumerate(slice_bounds(divisions[split], keys, ties)):
+            if start < stop:
+                entries_at = None if run.self_contained else run.index_offset + (first + start) * ENTRY.itemsize
+                begin, end = int(ends[start]), int(ends[stop])
+                share = divisions[split].shares[shard] if divisions[split].shares else _NO_SHARE
+                part = Slice(run.path, entries_at, stop - start, begin, end - begin, share.skip, share.blocks)
+                slices.append(((split, shard), part))
+        first += len(keys)
+        offset = int(ends[-1])
+    return slices

@@ -1,1 +1,1 @@
-"""Statistics that merge in any order to the same digits."""
+"""Statistics of examples and searches for duplicates, exact and mergeable in any order."""

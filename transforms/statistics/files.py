@@ -1,4 +1,4 @@
-"""Statistics of examples, exact and mergeable: integers only, so that no order of merging changes a digit."""
+"""Statistics of examples made from files, one example a file."""
 
 import copy
 from collections import Counter
@@ -6,38 +6,41 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol, Self, runtime_checkable
 
-from shardmill.statistics.feature_summary import FeatureSummary
-from shardmill.transforms.statistics.extremes import Extremes
-from shardmill.transforms.statistics.gathered import GatheredStats
-from shardmill.transforms.statistics.number_stats import NumberStats
+from shardmill.data.features import Renames
+from shardmill.quality.stats_file import FeatureSummary
+from shardmill.transforms.statistics.images import Extremes, NumberStats
+from shardmill.transforms.statistics.tables import BatchedStats
 
 ClassNames = Mapping[str, Sequence[str]]  # by feature
 
 
 class SplitStats(Protocol):
-    """Statistics of the examples of a split, or of a part of it."""
+    """Interface of the statistics of a split's examples, or of a part of them."""
 
     def merge(self, other: Self) -> None:
-        """Add what `other` counted."""
+        """Add the counts of `other`."""
 
     def label_counts(self, feature: str) -> Counter[int]:
-        """Examples by class id of a class label."""
+        """Return the number of examples by class id of a class label."""
 
     def summary(self, class_names: ClassNames) -> dict[str, FeatureSummary]:
-        """What stands in stats.json for a split: statistics by feature."""
+        """Return the statistics by feature, for stats.json."""
 
 
 @runtime_checkable
-class Located(Protocol):
-    """Statistics that say where some records lie."""
+class LocatedStats(Protocol):
+    """Interface of statistics that hold the positions of some records."""
 
     def lie_in(self, shard: str, start: int) -> None:
-        """Say that the records lie in a shard, counted from this byte of it; until then that of a chunk was meant."""
+        """Make record positions, which are relative to a chunk, relative to the shard; the chunk begins at byte
+        `start`.
+        """
 
 
 def count_labels(labels: Counter[int], ids: int | Sequence[int] | None) -> None:
-    """Count the label of a file by its id; of a list of them each, and the list as -1 less its length, which no id
-    is."""
+    """Count the label of a file by its id. For a list, count each id, and the list's length as key -1 - length, which
+    no id has.
+    """
     if isinstance(ids, int):
         labels[ids] += 1
     elif ids is not None:
@@ -45,9 +48,10 @@ def count_labels(labels: Counter[int], ids: int | Sequence[int] | None) -> None:
         labels[-1 - len(ids)] += 1
 
 
-def label_summaries(labels: Counter[int], class_names: ClassNames) -> dict[str, FeatureSummary]:
-    """The count of each class, by name, for the one label that files have, as `count_labels` counts them; none where
-    they have no label."""
+def summarize_labels(labels: Counter[int], class_names: ClassNames) -> dict[str, FeatureSummary]:
+    """Return the count of each class by name, for the single label of files counted by `count_labels`; empty without a
+    label.
+    """
     lengths = {-1 - key: number for key, number in labels.items() if key < 0}
     found = None
     if lengths:
@@ -62,8 +66,9 @@ def label_summaries(labels: Counter[int], class_names: ClassNames) -> dict[str, 
 
 @dataclass(slots=True)
 class CompanionStats:
-    """Statistics of a further file of each example: sizes in bytes, formats, how many EXIF says to turn, how many were
-    found with more than 8 bits a channel, and what masks were made of, where they were no gray PNG."""
+    """Statistics of a further file of each example: sizes in bytes, formats, images to turn by EXIF, images with more
+    than 8 bits a channel, and source formats of masks that were no gray PNG.
+    """
 
     sizes: NumberStats = field(default_factory=NumberStats)
     formats: Counter[str] = field(default_factory=Counter)
@@ -72,7 +77,7 @@ class CompanionStats:
     made_of: Counter[str] = field(default_factory=Counter)
 
     def merge(self, other: "CompanionStats") -> None:
-        """Add what `other` counted."""
+        """Add the counts of `other`."""
         self.sizes.merge(other.sizes)
         self.formats.update(other.formats)
         self.turned += other.turned
@@ -80,7 +85,7 @@ class CompanionStats:
         self.made_of.update(other.made_of)
 
     def summary(self) -> FeatureSummary:
-        """What stands in stats.json of the feature."""
+        """Return the statistics of the feature, for stats.json."""
         return FeatureSummary(
             formats=dict(sorted(self.formats.items())),
             size_bytes=self.sizes.summary(),
@@ -90,9 +95,12 @@ class CompanionStats:
 
 @dataclass(slots=True)
 class ImageStats:
-    """Statistics of some images: sizes in bytes, dimensions in pixels, formats, labels by id, how many EXIF says to
-    turn, how many were found with more than 8 bits a channel, which are extreme, and, where they are annotated, the
-    objects in them, and how many boxes were changed; and of further files of the same examples, by feature."""
+    """Statistics of images: sizes in bytes, dimensions in pixels, formats, labels by id, extremes, images to turn by
+    EXIF, and images with more than 8 bits a channel.
+
+    Annotated images also have statistics of their objects and counts of changed boxes. `beside` holds statistics of
+    further files of the same examples, by feature.
+    """
 
     sizes: NumberStats = field(default_factory=NumberStats)
     heights: NumberStats = field(default_factory=NumberStats)
@@ -102,12 +110,11 @@ class ImageStats:
     turned: int = 0
     deep: int = 0
     extremes: Extremes = field(default_factory=Extremes)
-    objects: GatheredStats | None = None
+    objects: BatchedStats | None = None
     boxes: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("clipped", "dropped", "cropped"), 0))
     beside: dict[str, CompanionStats] = field(default_factory=dict)
 
     def merge(self, other: "ImageStats") -> None:
-        """Add what `other` counted."""
         self.sizes.merge(other.sizes)
         self.heights.merge(other.heights)
         self.widths.merge(other.widths)
@@ -128,15 +135,13 @@ class ImageStats:
                 self.beside[feature] = copy.deepcopy(stats)
 
     def lie_in(self, shard: str, start: int) -> None:
-        """As `Located` says."""
         self.extremes.lie_in(shard, start)
 
     def label_counts(self, feature: str) -> Counter[int]:
-        """Images by class id, or objects: all but `label` are theirs."""
+        """Return the number of images by class id for `label`, else of objects."""
         return self.labels if feature == "label" or self.objects is None else self.objects.label_counts(feature)
 
     def summary(self, class_names: ClassNames) -> dict[str, FeatureSummary]:
-        """What stands in stats.json for a split: statistics by feature."""
         image = FeatureSummary(
             formats=dict(sorted(self.formats.items())),
             size_bytes=self.sizes.summary(),
@@ -145,7 +150,7 @@ class ImageStats:
         )
         of_objects = {name: names for name, names in class_names.items() if name != "label"}
         of_images = {name: names for name, names in class_names.items() if name == "label" or self.objects is None}
-        features = {"image": image, **label_summaries(self.labels, of_images)}
+        features = {"image": image, **summarize_labels(self.labels, of_images)}
         if self.objects is not None:
             features |= self.objects.summary(of_objects)
         if self.heights.count:
@@ -155,7 +160,7 @@ class ImageStats:
 
 
 def merge_by_split(parts: Iterable[tuple[str, SplitStats]]) -> dict[str, SplitStats]:
-    """The statistics of each split from those of its parts, which stay as they are."""
+    """Merge the statistics of each split's parts, which are not changed."""
     merged: dict[str, SplitStats] = {}
     for split, stats in parts:
         if split in merged:
@@ -163,3 +168,56 @@ def merge_by_split(parts: Iterable[tuple[str, SplitStats]]) -> dict[str, SplitSt
         else:
             merged[split] = copy.deepcopy(stats)
     return merged
+
+
+@dataclass(slots=True)
+class ManifestStats:
+    """The statistics of a split's files and of a manifest's further columns, by their names there."""
+
+    files: SplitStats  # statistics of the files' contents
+    columns: BatchedStats  # of the columns, and of the label, with which columns are associated
+
+    def merge(self, other: "ManifestStats") -> None:
+        self.files.merge(other.files)
+        self.columns.merge(other.columns)
+
+    def lie_in(self, shard: str, start: int) -> None:
+        if isinstance(self.files, LocatedStats):
+            self.files.lie_in(shard, start)
+
+    def label_counts(self, feature: str) -> Counter[int]:
+        return self.files.label_counts(feature)
+
+    def summary(self, class_names: ClassNames) -> dict[str, FeatureSummary]:
+        of_files = self.files.summary(class_names)
+        return {**of_files, **{name: of for name, of in self.columns.summary().items() if name not in of_files}}
+
+
+def file_stats(stats: SplitStats) -> SplitStats:
+    """Return the statistics of the files alone."""
+    return stats.files if isinstance(stats, ManifestStats) else stats
+
+
+@dataclass(frozen=True, slots=True)
+class RenamedStats:
+    """The statistics of a split, by the features' names in examples."""
+
+    stats: SplitStats
+    renames: Renames
+
+    def merge(self, other: "RenamedStats") -> None:
+        self.stats.merge(other.stats)
+
+    def label_counts(self, feature: str) -> Counter[int]:
+        return self.stats.label_counts(self.renames.original(feature))
+
+    def summary(self, class_names: ClassNames) -> dict[str, FeatureSummary]:
+        original = {self.renames.original(feature): names for feature, names in class_names.items()}
+        return {self.renames(feature): values for feature, values in self.stats.summary(original).items()}
+
+
+def rename_stats(stats: Mapping[str, SplitStats], renames: Renames) -> dict[str, SplitStats]:
+    """Return the statistics of each split by the features' names in examples."""
+    return (
+        {split: RenamedStats(of_split, renames) for split, of_split in stats.items()} if renames.pairs else dict(stats)
+    )

@@ -1,20 +1,19 @@
-"""Sketches of a column: which values it has, from the smallest hashes. What they keep depends on the values alone.
-
-A set's `n` smallest hashes are among the `n` smallest of each part that has them: merged in any order, the same are
-left.
-"""
+"""Mergeable statistics: sketches of distinct values, exact sums and histograms."""
 
 import math
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from shardmill.statistics.values import SAMPLED
+from shardmill.data import spans
+from shardmill.quality.stats_values import SAMPLE_SIZE, Bucket
+from shardmill.transforms.columns.arrow import data_of, offsets_of
 
-KEPT = 1024  # hashes: so many distinct values are counted, of more 3 % (1 / sqrt(1022)) is the standard error
-_LARGEST = (1 << 64) - 1  # the largest uint64, as hashes are
+HASHES_KEPT = 1024  # hashes: so many distinct values are counted, of more 3 % (1 / sqrt(1022)) is the standard error
+_MAX_HASH = (1 << 64) - 1  # the largest uint64, as hashes are
 
 Hashes = NDArray[np.uint64]
 Counts = NDArray[np.int64]
@@ -30,30 +29,28 @@ def _no_counts() -> Counts:
 
 @dataclass(slots=True)
 class DistinctValues:
-    """The distinct values of a column by hash: all of them with exact counts up to 1,024, else their number, estimated.
+    """The distinct values of a column by hash: exact counts of all up to 1,024 values, else an estimate of their
+    number.
 
     The estimate is that of Bar-Yossef et al., "Counting distinct elements in a data stream" (RANDOM 2002), as made
-    unbiased by Beyer et al., "On synopses for distinct-value estimation under multiset operations" (SIGMOD 2007): of
-    hashes spread evenly over [0, 1), the k-th smallest stands near k/n.
-
-    Attributes:
-      hashes: the 1,024 smallest hashes, ascending.
-      counts: how often each of these values occurs; None where there are more values than are kept.
+    unbiased by Beyer et al., "On synopses for distinct-value estimation under multiset operations" (SIGMOD 2007). If
+    hashes are uniform in [0, 1), the k-th smallest is near k/n.
     """
 
-    hashes: Hashes = field(default_factory=_no_hashes)
+    hashes: Hashes = field(default_factory=_no_hashes)  # the 1,024 smallest hashes, ascending
+    # occurrences of each value; None if there are more values than are kept
     counts: Counts | None = field(default_factory=_no_counts)
 
     def add(self, hashes: Hashes, counts: Counts | None) -> None:
         """Count values.
 
         Args:
-          hashes: the hash of each distinct value, in any order.
-          counts: how often each occurs. None where there are known to be more than 1,024; then hashes may also repeat.
+            hashes: the hash of each distinct value, in any order.
+            counts: occurrences of each. None if there are more than 1,024 values; then hashes may also repeat.
         """
-        if self.counts is not None and counts is not None and len(hashes) <= KEPT:
+        if self.counts is not None and counts is not None and len(hashes) <= HASHES_KEPT:
             both, places = np.unique(np.concatenate([self.hashes, hashes]), return_inverse=True)
-            if len(both) <= KEPT:
+            if len(both) <= HASHES_KEPT:
                 summed = np.zeros(len(both), np.int64)
                 np.add.at(summed, places, np.concatenate([self.counts, counts]))
                 self.hashes, self.counts = both, summed
@@ -62,68 +59,348 @@ class DistinctValues:
             nearest = unique_hashes(hashes[hashes < self.hashes[-1]])
         else:
             # Of many hashes, about the smallest 4,096, found without sorting them; few of these if most are repeated.
-            nearest = unique_hashes(hashes[hashes <= np.uint64(_LARGEST // max(1, len(hashes) // (4 * KEPT)))])
-            if len(nearest) < KEPT:
+            nearest = unique_hashes(hashes[hashes <= np.uint64(_MAX_HASH // max(1, len(hashes) // (4 * HASHES_KEPT)))])
+            if len(nearest) < HASHES_KEPT:
                 nearest = unique_hashes(hashes)
-        self.hashes, self.counts = unique_hashes(np.concatenate([self.hashes, nearest]))[:KEPT], None
+        self.hashes, self.counts = unique_hashes(np.concatenate([self.hashes, nearest]))[:HASHES_KEPT], None
 
     def merge(self, other: "DistinctValues") -> None:
-        """Add what `other` counted."""
+        """Add the values of `other`."""
         self.add(other.hashes, other.counts)
 
     def number(self) -> int:
-        """How many distinct values there are: exact while `counts` is there."""
+        """Return the number of distinct values, which is exact while `counts` is not None."""
         if self.counts is not None:
             return len(self.hashes)
-        return max(KEPT + 1, ((KEPT - 1) << 64) // (int(self.hashes[-1]) + 1))
+        return max(HASHES_KEPT + 1, ((HASHES_KEPT - 1) << 64) // (int(self.hashes[-1]) + 1))
 
     def relative_error(self) -> float:
-        """The standard error of `number`, as a share of it."""
-        return 0.0 if self.counts is not None else 1 / math.sqrt(KEPT - 2)
+        """Return the standard error of `number`, relative to it."""
+        return 0.0 if self.counts is not None else 1 / math.sqrt(HASHES_KEPT - 2)
 
 
 @dataclass(slots=True)
 class Sample:
-    """A uniform sample of values: the 1,024 with the smallest ties, ties being random numbers that go with the values.
-
-    Attributes:
-      ties: the smallest ties, ascending.
-      hashes: the hash of each one's value.
+    """A uniform sample of values: the 1,024 values with the smallest ties, which are random numbers assigned to the
+    values.
     """
 
-    ties: Hashes = field(default_factory=_no_hashes)
-    hashes: Hashes = field(default_factory=_no_hashes)
+    ties: Hashes = field(default_factory=_no_hashes)  # smallest ties, ascending
+    hashes: Hashes = field(default_factory=_no_hashes)  # hashes of their values
 
     def add(self, ties: Hashes, hashes: Hashes) -> None:
-        """Offer values: a tie and a hash for each, in any order."""
+        """Add values, with a tie and a hash each, in any order."""
         near = self.near(ties)
         ties, hashes = np.concatenate([self.ties, ties[near]]), np.concatenate([self.hashes, hashes[near]])
-        order = np.lexsort((hashes, ties))[:SAMPLED]  # by hash where ties are equal: still no matter which came first
+        order = np.lexsort((hashes, ties))[
+            :SAMPLE_SIZE
+        ]  # by hash where ties are equal: still no matter which came first
         self.ties, self.hashes = ties[order], hashes[order]
 
     def near(self, ties: Hashes) -> Counts:
-        """Which of these values may be sampled: all that `add` would keep, and few more."""
-        if len(self.ties) == SAMPLED:
+        """Return the indices of values that may be sampled: all that `add` would keep, and few more."""
+        if len(self.ties) == SAMPLE_SIZE:
             return np.flatnonzero(ties <= self.ties[-1])
-        if len(ties) <= SAMPLED:
+        if len(ties) <= SAMPLE_SIZE:
             return np.arange(len(ties))
-        near = np.flatnonzero(ties <= np.uint64(_LARGEST // (len(ties) // SAMPLED) * 2 & _LARGEST))
-        few = ties if len(near) < SAMPLED else ties[near]
-        return np.flatnonzero(ties <= np.partition(few, SAMPLED - 1)[SAMPLED - 1])
+        near = np.flatnonzero(ties <= np.uint64(_MAX_HASH // (len(ties) // SAMPLE_SIZE) * 2 & _MAX_HASH))
+        few = ties if len(near) < SAMPLE_SIZE else ties[near]
+        return np.flatnonzero(ties <= np.partition(few, SAMPLE_SIZE - 1)[SAMPLE_SIZE - 1])
 
     def merge(self, other: "Sample") -> None:
-        """Add what `other` sampled."""
+        """Add the values of `other`."""
         self.add(other.ties, other.hashes)
 
 
 def unique_hashes(hashes: Hashes) -> Hashes:
-    """As np.unique, which hashes what is hashed already and takes several times as long."""
+    """Return the sorted distinct hashes. np.unique takes several times as long, because it hashes them again."""
     hashes = np.sort(hashes)
     return hashes[run_starts(hashes)]
 
 
 def run_starts(values: NDArray[Any]) -> NDArray[np.int64]:
-    """The index of the first of each run of equal values."""
+    """Return the index of the first value in each run of equal values."""
     starts = np.ones(len(values), np.bool_)
     np.not_equal(values[1:], values[:-1], out=starts[1:])
     return np.flatnonzero(starts)
+
+
+# Of the finalizer of splitmix64 (https://prng.di.unimi.it/splitmix64.c). Its last step, which spreads what is in the
+# highest bits, is left out: hashes are compared, and the highest bits decide.
+_MULTIPLIERS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+_SHIFTS = (30, 27)  # bits, before each multiplication
+_NUMBERS_AT_ONCE = 1 << 13  # numbers mixed at once: few enough to stay in a processor's nearest cache through all steps
+
+
+def mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Map 64-bit integers one-to-one to others that look random, above all in their highest bits."""
+    mixed = values.copy()
+    for start in range(0, len(mixed), _NUMBERS_AT_ONCE):
+        part = mixed[start : start + _NUMBERS_AT_ONCE]
+        for shift, multiplier in zip(_SHIFTS, _MULTIPLIERS):
+            part ^= part >> np.uint64(shift)
+            part *= np.uint64(multiplier)
+    return mixed
+
+
+def unmix(mixed: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Invert `mix`."""
+    for shift, multiplier in zip(reversed(_SHIFTS), reversed(_MULTIPLIERS)):
+        mixed = mixed * np.uint64(pow(multiplier, -1, 1 << 64))
+        # Undoes x ^ x >> shift: 3 * shift is above 64
+        mixed ^= (mixed >> np.uint64(shift)) ^ (mixed >> np.uint64(2 * shift))
+    return mixed
+
+
+def hash_values(values: pa.Array) -> NDArray[np.uint64]:
+    """Return the hash of each value; nulls are not allowed. Types: int64, float32 or large_binary. Both zeros have one
+    hash, and so do all NaNs.
+    """
+    if not (pa.types.is_int64(values.type) or pa.types.is_float32(values.type)):
+        return hash_bytes(values)
+    numbers = values.to_numpy()
+    if numbers.dtype == np.float32:
+        numbers = np.where(np.isnan(numbers), np.float32(np.nan), numbers + np.float32(0))
+        return mix(numbers.view(np.uint32).astype(np.uint64))
+    return mix(numbers.view(np.uint64))
+
+
+def hash_bytes(values: pa.LargeBinaryArray) -> NDArray[np.uint64]:
+    """Return the hash of each value; nulls are not allowed."""
+    offsets = offsets_of(values)
+    return spans.hashes(data_of(values), offsets[:-1], offsets[1:])
+
+
+# Every float32 is a whole multiple of 2**-149, its smallest denormal (IEEE 754 binary32).
+FLOAT32_FRACTION_BITS = 149
+_FLOAT32_MANTISSA_BITS = 23  # of a float32, without the one that is not written
+# Sign, exponent, and the first 12 bits of the mantissa, the one that is not written among them
+_FIRST_HALF_MASK = 0xFFFFF000
+_AT_ONCE = 1 << 13  # numbers added at once: at most 2**16; of these, what is computed stays in a processor's cache
+# Integers are squared in limbs: a product of two stays within 2**44, so that 2**16 of them fit an int64.
+_LIMB_BITS = 22
+
+
+@dataclass(slots=True)
+class ExactSums:
+    """Count, sum and sum of squares of numbers."""
+
+    fraction_bits: int = 0  # the unit is 2**-fraction_bits; 0 for integers
+    count: int = 0  # number of numbers
+    total: int = 0  # sum, in units
+    squares: int = 0  # sum of squares, in squared units
+
+    def add_integers(self, values: NDArray[np.int64]) -> None:
+        """Add integers; fraction_bits must be 0."""
+        for start in range(0, len(values), _AT_ONCE):
+            limbs = _split_into_limbs(values[start : start + _AT_ONCE])
+            for place, limb in enumerate(limbs):
+                self.total += int(limb.sum()) << _LIMB_BITS * place
+                for lower in range(place):
+                    self.squares += int(np.dot(limb, limbs[lower])) << _LIMB_BITS * (place + lower) + 1
+                self.squares += int(np.dot(limb, limb)) << 2 * _LIMB_BITS * place
+        self.count += len(values)
+
+    def add_floats(self, values: NDArray[np.float32]) -> None:
+        """Add finite numbers in any order, fastest if ascending; fraction_bits must be 149."""
+        for start in range(0, len(values), _AT_ONCE):
+            part = np.ascontiguousarray(values[start : start + _AT_ONCE])
+            bits = part.view(np.uint32)
+            powers = bits >> np.uint32(_FLOAT32_MANTISSA_BITS)  # sign and exponent
+            runs = run_starts(powers)
+            # Where all have one exponent, sums of 2**16 mantissas of 24 bits are exact in float64. So are those of
+            # squares once they are split: the square of a mantissa's first half has 24 bits, and what it lacks has 37.
+            wide = part.astype(np.float64)
+            heads = (bits & np.uint32(_FIRST_HALF_MASK)).view(np.float32).astype(np.float64)
+            heads *= heads
+            rests = wide * wide
+            rests -= heads
+            self.total += _exact_sum(np.add.reduceat(wide, runs), self.fraction_bits)
+            for squares in (heads, rests):
+                self.squares += _exact_sum(np.add.reduceat(squares, runs), 2 * self.fraction_bits)
+        self.count += len(values)
+
+    def merge(self, other: "ExactSums") -> None:
+        """Add the sums of `other`, which must have the same unit."""
+        if self.fraction_bits != other.fraction_bits:
+            raise ValueError(
+                f"sums in units of 2**-{self.fraction_bits} cannot take sums in units of 2**-{other.fraction_bits}"
+            )
+        self.count += other.count
+        self.total += other.total
+        self.squares += other.squares
+
+    def mean(self) -> float:
+        """Return the mean of at least one number, as the nearest float."""
+        return self.total / (self.count << self.fraction_bits)
+
+    def std_dev(self) -> float:
+        """Return the population standard deviation of at least one number, as the nearest float."""
+        return _square_root(self.count * self.squares - self.total**2, self.count << self.fraction_bits)
+
+
+def _exact_sum(parts: NDArray[np.float64], fraction_bits: int) -> int:
+    return sum(int(math.ldexp(part, fraction_bits)) for part in parts.tolist())
+
+
+def _split_into_limbs(values: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    """Split integers into limbs of 22 bits, lowest first; only the last limb is signed."""
+    bits = max(int(values.max()).bit_length(), int(~values.min()).bit_length())
+    limbs = []
+    while bits > _LIMB_BITS:
+        limbs.append(values & ((1 << _LIMB_BITS) - 1))
+        values = values >> _LIMB_BITS
+        bits -= _LIMB_BITS
+    return [*limbs, values]
+
+
+def _square_root(square: int, divisor: int) -> float:
+    """Return the float nearest to sqrt(square) / divisor."""
+    # 64 bits of the root, and one more that says whether anything follows: then the division rounds as if it saw all.
+    shift = max(0, 64 + divisor.bit_length() - square.bit_length() // 2)
+    quotient, rest = divmod(square << 2 * shift, divisor**2)
+    root = math.isqrt(quotient)
+    return (2 * root + (rest > 0 or root * root != quotient)) / (1 << shift + 1)
+
+
+MAX_BINS = 2048  # of one feature while it is counted
+MAX_BUCKETS = 32  # of its histogram in stats.json
+_FLOAT64_SIGN = 1 << 63  # of a float64 as bits (IEEE 754)
+_FLOAT64_MANTISSA_BITS = 52  # of a float64
+
+Floats = NDArray[np.float64]
+Keys = NDArray[np.uint64]
+
+
+def _no_keys() -> Keys:
+    return np.empty(0, np.uint64)
+
+
+def _no_bin_counts() -> Counts:
+    return np.empty(0, np.int64)
+
+
+@dataclass(slots=True)
+class ValueBins:
+    """Counts of numbers by the leading bits of their float64 form.
+
+    All bins drop the same number of low bits, the smallest with which at most 2,048 bins are occupied. That number
+    follows from the set of values alone, and no part of a set needs more than the whole. Bins are therefore the same in
+    whatever order they are merged.
+
+    Up to 2,048 distinct numbers have a bin each. Otherwise bins grow with their distance from zero. For numbers of a
+    few orders of magnitude they are less than 1% of it wide, and far less where numbers are close together, such as
+    times.
+    """
+
+    shift: int = 0  # number of bits dropped
+    keys: Keys = field(default_factory=_no_keys)  # smallest key of each occupied bin, ascending, see `_keys`
+    counts: Counts = field(default_factory=_no_bin_counts)  # numbers in each bin
+
+    def add(self, values: Floats, counts: Counts) -> None:
+        """Count ascending integers or finite float32 numbers without -0.0; `counts` are their numbers of
+        occurrences.
+        """
+        self._add(_numbers_to_keys(values), counts, 0)
+
+    def merge(self, other: "ValueBins") -> None:
+        """Add the counts of `other`."""
+        self._add(other.keys, other.counts, other.shift)
+
+    def _add(self, keys: Keys, counts: Counts, shift: int) -> None:
+        shift = max(shift, self.shift)
+        keys, counts, shift = _fit_bins(keys, counts, shift)
+        if len(self.keys):
+            keys, counts = np.concatenate([self.keys, keys]), np.concatenate([self.counts, counts])
+            order = np.argsort(keys, kind="stable")
+            keys, counts, shift = _fit_bins(keys[order], counts[order], shift)
+        self.keys, self.counts, self.shift = keys, counts, shift
+
+    def relative_error(self) -> float:
+        """Return the maximum relative error of a quantile that is taken from the middle of its bin."""
+        return 2.0 ** (self.shift - _FLOAT64_MANTISSA_BITS - 1) if self.shift else 0.0
+
+    def edges(self) -> tuple[Floats, Floats]:
+        """Return the lower and upper bounds of all bins; both are the number itself if a bin holds only one."""
+        if not self.shift:
+            return _keys_to_numbers(self.keys), _keys_to_numbers(self.keys)
+        # Bins below zero are mirrored: the border that is a round number belongs to them at their lower end.
+        low = self.keys - (self.keys < _FLOAT64_SIGN).astype(np.uint64)
+        high = low + np.uint64(1 << self.shift)
+        high[self.keys == _FLOAT64_SIGN] = (
+            _FLOAT64_SIGN  # a bin of zero alone: neither integers nor float32 come nearer to it
+        )
+        return _keys_to_numbers(low), _keys_to_numbers(high)
+
+    def ranked(self, percents: list[int]) -> list[int]:
+        """Return, for each percent, the index of the bin that holds this percentile."""
+        reached = np.cumsum(self.counts)
+        ranks = [max(1, -(-int(reached[-1]) * percent // 100)) for percent in percents]
+        return [int(index) for index in np.searchsorted(reached, ranks)]
+
+    def buckets(self) -> list[Bucket]:
+        """Return a histogram of at most 32 buckets of about equal width, or of about equal counts if one would hold
+        over half.
+
+        A number on the border of two buckets is counted in the one farther from zero.
+        """
+        if not len(self.keys):
+            return []
+        low, high = self.edges()
+        group = np.arange(len(low))
+        if len(low) > MAX_BUCKETS:
+            middle = low / 2 + high / 2
+            group = np.floor((middle - middle[0]) / (middle[-1] - middle[0]) * MAX_BUCKETS)
+            group = np.minimum(group, MAX_BUCKETS - 1).astype(np.int64)
+            if 2 * np.bincount(group, weights=self.counts).max() > self.counts.sum():
+                below = np.cumsum(self.counts) - self.counts
+                group = below * MAX_BUCKETS // int(self.counts.sum())
+        firsts = np.flatnonzero(np.diff(group, prepend=-1))
+        lasts = np.append(firsts[1:], len(group)) - 1
+        totals = np.add.reduceat(self.counts, firsts)
+        return [Bucket(*bucket) for bucket in zip(low[firsts].tolist(), high[lasts].tolist(), totals.tolist())]
+
+
+def _numbers_to_keys(values: Floats) -> Keys:
+    """Return unsigned integers that sort like the numbers: their bits with the sign flipped, or all bits flipped if
+    below zero.
+    """
+    keys = values.view(np.uint64).copy()
+    positive = int(np.searchsorted(values, 0.0))
+    np.invert(keys[:positive], out=keys[:positive])
+    keys[positive:] ^= np.uint64(_FLOAT64_SIGN)
+    return keys
+
+
+def _keys_to_numbers(keys: Keys) -> Floats:
+    """Return the numbers of these keys."""
+    # No -0.0
+    return (keys ^ np.where(keys >= _FLOAT64_SIGN, np.uint64(_FLOAT64_SIGN), np.uint64((1 << 64) - 1))).view(
+        np.float64
+    ) + 0.0
+
+
+def _fit_bins(keys: Keys, counts: Counts, shift: int) -> tuple[Keys, Counts, int]:
+    """Return bins of ascending keys that drop `shift` bits, or more if needed for at most 2,048 bins."""
+    if len(keys) > 4 * MAX_BINS:
+        # Some of the keys need no more bits left out than all of them.
+        shift = max(shift, _least_shift(keys[:: len(keys) // (2 * MAX_BINS)]))
+    keys, counts = _merge_bins(keys, counts, shift)
+    if len(keys) > MAX_BINS:
+        shift = _least_shift(keys)
+        keys, counts = _merge_bins(keys, counts, shift)
+    return keys, counts, shift
+
+
+def _least_shift(keys: Keys) -> int:
+    """Return the number of bits to drop so that more than 2,048 ascending, distinct keys give at most 2,048 bins."""
+    # Neighbours stay apart as long as a bit is left in which they differ; all but 2,047 pairs have to fall together.
+    return int(np.partition(keys[1:] ^ keys[:-1], -MAX_BINS)[-MAX_BINS]).bit_length()
+
+
+def _merge_bins(keys: Keys, counts: Counts, shift: int) -> tuple[Keys, Counts]:
+    if not len(keys):
+        return keys, counts
+    keys = keys & np.uint64((1 << 64) - (1 << shift))
+    firsts = run_starts(keys)
+    return (keys, counts) if len(firsts) == len(keys) else (keys[firsts], np.add.reduceat(counts, firsts))

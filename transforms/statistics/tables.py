@@ -1,52 +1,169 @@
-"""Statistics of tables: per feature, from Arrow record batches, the same digits however rows are batched and batches
-merged."""
+"""Statistics of tables, per feature, from Arrow record batches."""
 
 import copy
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from shardmill.statistics.feature_summary import FeatureSummary
-from shardmill.transforms.statistics.hashes import hashes_of, mix
-from shardmill.transforms.statistics.label_pairs import MOST_PAIRS, LabelPairs, Labels
-from shardmill.transforms.statistics.pictures import PICTURE, PictureStats
-from shardmill.transforms.statistics.strings import StringStats
+from shardmill.quality.stats_file import FeatureSummary
+from shardmill.transforms.statistics.images import IMAGE_METADATA, ImageColumnStats
+from shardmill.transforms.statistics.sketches import hash_values, mix
 from shardmill.transforms.statistics.values import (
     ClassStats,
-    Codes,
+    DistinctCodes,
     MixedStats,
     NumericStats,
     RangeStats,
+    StringStats,
     Ties,
     ValueStats,
 )
 
+Hashes = NDArray[np.uint64]
+Numbers = NDArray[np.int64]
+
+MAX_PAIRS = 1024
+MIN_EXAMPLES = 10  # examples of a value, of less of which its label may be chance: each of an identifier's has one
+_DIGITS = 6  # of the share
+
+
+class RowLabels(NamedTuple):
+    """The labels of some rows: for each row an index into `ids`, -1 without a label, and the distinct ids: integers, or
+    hashes of strings.
+    """
+
+    codes: Numbers
+    ids: "Numbers | Hashes"
+
+    @classmethod
+    def of(cls, labels: pa.Array, most: int | None = None) -> "RowLabels | None":
+        """Return the labels in an int64 or large_binary array with nulls; None if there are more than `most` distinct
+        ones.
+        """
+        if most is not None and len(labels[: 2 * most].dictionary_encode().dictionary) > most:  # soon said of most
+            return None
+        encoded = labels.dictionary_encode()  # a quarter of the time that sorting them takes
+        if most is not None and len(encoded.dictionary) > most:
+            return None
+        named = encoded.dictionary
+        ids = named.to_numpy() if pa.types.is_int64(named.type) else hash_values(named)
+        return cls(encoded.indices.fill_null(-1).to_numpy().astype(np.int64), ids)
+
+    def of_rows(self, rows: "slice | NDArray[np.bool_]") -> "RowLabels":
+        """Return the labels of the selected rows."""
+        return RowLabels(self.codes[rows], self.ids)
+
+
+@dataclass(slots=True)
+class LabelPairs:
+    """Counts of each pair of a feature's value and a label."""
+
+    # by (hash of the value, label); None if there are more than MOST_PAIRS
+    counts: dict[tuple[int, int], int] | None = field(default_factory=dict)
+
+    def add(self, codes: Numbers, hashes: Hashes, labels: RowLabels) -> None:
+        """Count rows.
+
+        Args:
+            codes: of each row, the index of its value in `hashes`.
+            hashes: distinct hashes of values.
+            labels: labels of the rows.
+        """
+        if self.counts is None:
+            return
+        if len(hashes) > MAX_PAIRS:
+            self.counts = None
+            return
+        width, known = len(labels.ids), labels.codes >= 0
+        if not known.all():
+            codes, labels = codes[known], labels.of_rows(known)
+        if not len(codes):
+            return
+        pairs, numbers = _count_pairs(codes * width + labels.codes, len(hashes) * width)
+        if len(pairs) > MAX_PAIRS:
+            self.counts = None
+            return
+        values, ids = hashes[pairs // width].tolist(), labels.ids[pairs % width].tolist()
+        self._take(dict(zip(zip(values, ids, strict=True), numbers.tolist(), strict=True)))
+
+    def give_up(self) -> None:
+        """Stop counting, because there are too many pairs or values are not one to an example."""
+        self.counts = None
+
+    def merge(self, other: "LabelPairs") -> None:
+        """Add the counts of `other`."""
+        if other.counts is None:
+            self.counts = None
+        else:
+            self._take(other.counts)
+
+    def _take(self, counts: dict[tuple[int, int], int]) -> None:
+        if self.counts is None:
+            return
+        if not self.counts:
+            self.counts = dict(counts)
+            return
+        for pair, number in counts.items():
+            self.counts[pair] = self.counts.get(pair, 0) + number
+        if len(self.counts) > MAX_PAIRS:
+            self.counts = None
+
+    def association(self, labels: Mapping[int, int]) -> float | None:
+        """Return how well the values predict the label, 0 to 1; None if there are no values, too many pairs, or fewer
+        than two labels.
+
+        A missing value counts as a value. A value with fewer than FEWEST examples predicts nothing.
+
+        Args:
+            labels: number of examples by label.
+        """
+        if not self.counts or sum(number > 0 for number in labels.values()) < 2:
+            return None
+        of_value: dict[int | None, Counter[int]] = defaultdict(Counter)
+        missing = Counter(labels)
+        for (value, label), number in self.counts.items():
+            of_value[value][label] += number
+            missing[label] -= number
+        of_value[None] = missing
+        usual = min(labels, key=lambda label: (-labels[label], label))
+        total, most = sum(labels.values()), labels[usual]
+        right = sum(
+            max(found.values()) if found.total() >= MIN_EXAMPLES else found[usual] for found in of_value.values()
+        )
+        return round((right - most) / (total - most), _DIGITS)
+
+
+def _count_pairs(pairs: Numbers, most: int) -> tuple[Numbers, Numbers]:
+    """Return the distinct numbers, all below `most`, and their counts."""
+    if most > max(4 * len(pairs), MAX_PAIRS):
+        return np.unique(pairs, return_counts=True)
+    counts = np.bincount(pairs, minlength=most)
+    found = np.flatnonzero(counts)
+    return found, counts[found]
+
+
 # Values counted at once: what exact sums and `_order` take, and few enough to stay in a processor's cache.
-_AT_ONCE = 1 << 16
+_VALUES_AT_ONCE = 1 << 16
 _STRINGS = (pa.binary(), pa.large_binary(), pa.string(), pa.large_string())
 
 
 @dataclass(slots=True)
-class _Column:
-    """Statistics of a feature: examples that have it and that lack it, how many values they have of it, and the values.
-
-    Attributes:
-      lengths: numbers of values of the examples that have the feature; None where it is no list.
-      pairs: values with labels; None where there is no label.
-    """
+class _ColumnStats:
+    """Statistics of a feature: its values, examples that have or lack it, and numbers of values per example."""
 
     values: ValueStats
-    lengths: RangeStats | None
-    pairs: LabelPairs | None = None
+    lengths: RangeStats | None  # values per example; None if the feature is no list
+    pairs: LabelPairs | None = None  # values with labels; None if there is no label
     present: int = 0
     missing: int = 0
 
-    def add(self, column: pa.Array, ties: Ties, labels: Labels | None = None) -> None:
+    def add(self, column: pa.Array, ties: Ties, labels: RowLabels | None = None) -> None:
         self.present += len(column) - column.null_count
         self.missing += column.null_count
         labels = labels if self.pairs is not None else None
@@ -65,31 +182,31 @@ class _Column:
             valid = _is_valid(column)
             ties, labels = ties[valid], labels and labels.of_rows(valid)
             column = column.drop_null()
-        for start in range(0, len(column), _AT_ONCE):
-            rows = slice(start, start + _AT_ONCE)
+        for start in range(0, len(column), _VALUES_AT_ONCE):
+            rows = slice(start, start + _VALUES_AT_ONCE)
             part = column[rows]
             part = part.cast(pa.large_binary()) if isinstance(self.values, StringStats) else part
             codes = self.values.add(part, ties[rows])
             if labels is not None:
                 self._pair(part, codes, labels.of_rows(rows))
 
-    def _pair(self, values: pa.Array, codes: Codes | None, labels: Labels) -> None:
-        """Count some values, none of them null, with their labels; `codes` are theirs, where they were found."""
+    def _pair(self, values: pa.Array, codes: DistinctCodes | None, labels: RowLabels) -> None:
+        """Count values without nulls together with their labels; `codes` are their codes, if already computed."""
         assert self.pairs is not None
         if isinstance(self.values, NumericStats | StringStats) and self.values.distinct.counts is None:
             self.pairs.give_up()  # more than 1,024 values
         if self.pairs.counts is not None:
             if codes is None:
                 encoded = values.dictionary_encode()
-                codes = Codes(encoded.indices.to_numpy().astype(np.int64), hashes_of(encoded.dictionary))
+                codes = DistinctCodes(encoded.indices.to_numpy().astype(np.int64), hash_values(encoded.dictionary))
             self.pairs.add(codes.codes, codes.hashes, labels)
 
     @property
     def kind(self) -> str:
-        """What is counted, in words."""
+        """The type of the values, in words."""
         return ("lists of " if self.lengths is not None else "") + self.values.kind
 
-    def merge(self, other: "_Column") -> None:
+    def merge(self, other: "_ColumnStats") -> None:
         self.present += other.present
         self.missing += other.missing
         if self.lengths is not None and other.lengths is not None:
@@ -113,23 +230,19 @@ class _Column:
 
 @dataclass(slots=True)
 class TableStats:
-    """Statistics of some examples by feature.
+    """Statistics of examples by feature."""
 
-    Attributes:
-      examples: how many examples were counted.
-      columns: the statistics of each feature, by name; none before the first batch.
-      label: the feature that is to be predicted; None where there is none.
-    """
-
-    examples: int = 0
-    columns: dict[str, _Column] = field(default_factory=dict)
-    label: str | None = None
+    examples: int = 0  # number of examples
+    columns: dict[str, _ColumnStats] = field(
+        default_factory=dict
+    )  # statistics by feature; empty before the first batch
+    label: str | None = None  # feature to predict, or None
 
     @classmethod
     def of(
         cls, batch: pa.RecordBatch, ties: Ties, labels: Collection[str] = (), label: str | None = None
     ) -> "TableStats":
-        """The statistics of a batch; see `add`."""
+        """Return the statistics of a batch; see `add`."""
         stats = cls()
         stats.add(batch, ties, labels, label)
         return stats
@@ -138,22 +251,22 @@ class TableStats:
         """Count the examples of a batch.
 
         Args:
-          batch: columns of int64, float32, binary or string (large or not), or of lists of these; of images, of
-            shardmill.transforms.statistics.pictures.PICTURE; null where an example lacks the feature.
-          ties: a hash of each row's position, uint64, shape (rows,), unique in practice. Samples are drawn by it.
-          labels: features, of int64, that hold ids of classes: each id is counted, and nothing else.
-          label: the feature that is to be predicted, whatever it holds; if None the first of `labels` that is no list,
-            or else the first of all.
+            batch: columns of int64, float32, binary or string (large or not), or of lists of these; of images, of
+                transforms.statistics.images.IMAGE_METADATA. Null means that the example lacks the feature.
+            ties: a hash of each row's position, uint64, shape (rows,), unique in practice. Samples are drawn by it.
+            labels: int64 features that hold class ids. Ids are counted, without further statistics.
+            label: the feature to predict, of any type. If None, the first of `labels` that is no list, or else the
+                first of all.
 
         Raises:
-          TypeError: a column of another type.
+            TypeError: if a column has another type.
         """
-        self.label = label = label or _first_of(labels, batch)
-        of_rows = _labels(batch[label], label in labels) if label in batch.schema.names else None
+        self.label = label = label or _default_label(labels, batch)
+        of_rows = _row_labels(batch[label], label in labels) if label in batch.schema.names else None
         untold = of_rows is None and label in batch.schema.names
         for name, array in zip(batch.schema.names, batch.columns):
-            column = _column(name, array.type, name in labels)
-            if label is not None and name != label and name not in labels and array.type != PICTURE:
+            column = _make_column_stats(name, array.type, name in labels)
+            if label is not None and name != label and name not in labels and array.type != IMAGE_METADATA:
                 column.pairs = LabelPairs()
             known = self.columns.setdefault(name, replace(column, missing=self.examples))
             if known.kind == column.kind:
@@ -168,8 +281,9 @@ class TableStats:
         self.examples += batch.num_rows
 
     def merge(self, other: "TableStats") -> None:
-        """Add what `other` counted; `other` stays as it is. A column that one of them lacks is missing in its
-        examples."""
+        """Add the counts of `other`, which is not changed. A column that one of them lacks counts as missing in its
+        examples.
+        """
         for name, column in other.columns.items():
             if name in self.columns:
                 self.columns[name].merge(column)
@@ -181,41 +295,41 @@ class TableStats:
         self.label = self.label or other.label
 
     def summary(self, class_names: Mapping[str, Sequence[str]] = {}) -> dict[str, FeatureSummary]:
-        """What stands in stats.json: statistics by feature.
+        """Return the statistics by feature, for stats.json.
 
         Args:
-          class_names: the names of classes, by id, of features that were counted as labels.
+            class_names: class names, in order of ids, by feature; the features must have been counted as labels.
 
         Raises:
-          ValueError: names for a feature that was not counted as a label.
+            ValueError: if a feature in `class_names` was not counted as a label.
         """
         for name in class_names:
             self.label_counts(name)
-        labels = _counts(self.columns[self.label].values) if self.label in self.columns else None
+        labels = _label_counts(self.columns[self.label].values) if self.label in self.columns else None
         return {name: column.summary(class_names.get(name), labels) for name, column in self.columns.items()}
 
     def values_of(self, feature: str) -> int:
-        """How many values the examples have of a feature whose lists were counted; none of one that is not there."""
+        """Return the number of values of a list feature in all examples; 0 if there is no such feature."""
         column = self.columns.get(feature)
         return 0 if column is None or column.lengths is None else column.lengths.sums.total
 
     def lacks(self, feature: str) -> bool:
-        """Whether no example has a value of a feature: it is missing in all, or of none but empty lists."""
+        """Return True if no example has a value of the feature: it is missing or an empty list in all of them."""
         column = self.columns.get(feature)
         return column is None or not column.present or (column.lengths is not None and column.lengths.high <= 0)
 
     def turned(self, feature: str) -> int:
-        """How many images of a feature EXIF says to turn; 0 of a feature that was not counted as images."""
+        """Return the number of a feature's images to turn by EXIF; 0 if it was not counted as images."""
         column = self.columns.get(feature)
-        return column.values.turned if column is not None and isinstance(column.values, PictureStats) else 0
+        return column.values.turned if column is not None and isinstance(column.values, ImageColumnStats) else 0
 
     def numbers_of(self, feature: str) -> RangeStats | None:
-        """Range and exact sums of the finite values of a feature that was counted as numbers; None of another."""
+        """Return range and exact sums of a feature's finite values; None if it was not counted as numbers."""
         column = self.columns.get(feature)
         return column.values.range if column is not None and isinstance(column.values, NumericStats) else None
 
     def label_counts(self, feature: str) -> Counter[int]:
-        """How many values of a feature that was counted as a label have each id."""
+        """Return the number of values by class id, of a feature that was counted as a label."""
         values = self.columns[feature].values if feature in self.columns else None
         if not isinstance(values, ClassStats):
             raise ValueError(
@@ -224,7 +338,7 @@ class TableStats:
         return Counter(values.counts)
 
 
-def _column(name: str, dtype: pa.DataType, is_label: bool) -> _Column:
+def _make_column_stats(name: str, dtype: pa.DataType, is_label: bool) -> _ColumnStats:
     is_list = _is_list(dtype)
     value = dtype.value_type if is_list else dtype
     values: ValueStats
@@ -238,35 +352,34 @@ def _column(name: str, dtype: pa.DataType, is_label: bool) -> _Column:
         values = NumericStats.of_floats()
     elif value in _STRINGS:
         values = StringStats()
-    elif value == PICTURE:
-        values = PictureStats()
+    elif value == IMAGE_METADATA:
+        values = ImageColumnStats()
     else:
         raise TypeError(
             f'feature "{name}": no statistics of {dtype}, only of int64, float32, binary or string and lists of them'
         )
-    return _Column(values, RangeStats() if is_list else None)
+    return _ColumnStats(values, RangeStats() if is_list else None)
 
 
-def _first_of(labels: Collection[str], batch: pa.RecordBatch) -> str | None:
+def _default_label(labels: Collection[str], batch: pa.RecordBatch) -> str | None:
     scalars = (name for name in batch.schema.names if name in labels and not _is_list(batch[name].type))
     return next(scalars, next(iter(labels), None))
 
 
-def _labels(column: pa.Array, is_class: bool) -> Labels | None:
-    """The label of each row; None where a row has another number of them than one, or where too many of them differ
-    for any to be told."""
+def _row_labels(column: pa.Array, is_class: bool) -> RowLabels | None:
+    """Return the label of each row, or None if a row has several, or if there are too many distinct labels."""
     if _is_list(column.type):
         if (pc.list_value_length(column.drop_null()).to_numpy() != 1).any():
             return None
         valid = _is_valid(column)
         column = column.flatten().take(pa.array(np.cumsum(valid) - 1, mask=~valid))
     if pa.types.is_int64(column.type):
-        return Labels.of(column, most=None if is_class else MOST_PAIRS)
-    return Labels.of(column.cast(pa.large_binary()), MOST_PAIRS) if column.type in _STRINGS else None
+        return RowLabels.of(column, most=None if is_class else MAX_PAIRS)
+    return RowLabels.of(column.cast(pa.large_binary()), MAX_PAIRS) if column.type in _STRINGS else None
 
 
-def _counts(values: ValueStats) -> dict[int, int] | None:
-    """How many examples have each label, called as Labels calls it; None where that is not known."""
+def _label_counts(values: ValueStats) -> dict[int, int] | None:
+    """Return the number of examples by label, with the ids of `Labels`; None if unknown."""
     if isinstance(values, ClassStats):
         return dict(values.counts)
     if not isinstance(values, NumericStats | StringStats) or values.distinct.counts is None:
@@ -284,12 +397,68 @@ def _is_valid(column: pa.Array) -> NDArray[np.bool_]:
 
 
 def _no_ties(lengths: NDArray[np.int64]) -> Ties:
-    """For the values of lists of which no sample is drawn; no memory."""
+    """Return zero ties for values of lists that are not sampled; they take no memory."""
     return np.broadcast_to(np.uint64(0), (int(lengths.sum()),))
 
 
 def _value_ties(ties: Ties, lengths: NDArray[np.int64]) -> Ties:
-    """A tie for each value of lists, from that of its row and its place in the list."""
+    """Return a tie for each value of lists, from the tie of its row and its index in the list."""
     starts = np.cumsum(lengths) - lengths
     places = np.arange(int(lengths.sum()), dtype=np.int64) - np.repeat(starts, lengths)
     return mix(np.repeat(ties, lengths) + mix(places.view(np.uint64)))
+
+
+_ROWS_AT_ONCE = 4096  # examples that are counted at once
+_BYTES_AT_ONCE = 4 << 20  # of them, if they are large
+
+
+@dataclass(slots=True)
+class BatchedStats:
+    """A TableStats of batches of one schema that counts them once there are enough.
+
+    Attributes:
+        rows, size_bytes: approximate size of waiting batches; kept, because computing it takes as long as counting
+            a batch
+    """
+
+    labels: tuple[str, ...] = ()  # features that hold class ids
+    counted: TableStats = field(default_factory=TableStats)  # statistics of the batches counted so far
+    waiting: list[tuple[pa.RecordBatch, Ties]] = field(default_factory=list)  # other batches, with their ties
+    rows: int = 0
+    size_bytes: int = 0
+
+    @classmethod
+    def of(cls, batch: pa.RecordBatch, ties: Ties, labels: Sequence[str] = ()) -> "BatchedStats":
+        """Return the statistics of a batch; see TableStats.add."""
+        return cls(tuple(labels), waiting=[(batch, ties)], rows=len(batch), size_bytes=int(batch.nbytes))
+
+    def merge(self, other: "BatchedStats") -> None:
+        """Add counted and waiting batches of `other`, which is not changed."""
+        self.labels = self.labels or other.labels
+        self.counted.merge(other.counted)
+        self.waiting += other.waiting
+        self.rows += other.rows
+        self.size_bytes += other.size_bytes
+        if self.rows >= _ROWS_AT_ONCE or self.size_bytes >= _BYTES_AT_ONCE:
+            self._count()
+
+    def label_counts(self, feature: str) -> Counter[int]:
+        """Return the number of values by class id; see TableStats.label_counts."""
+        return self._count().label_counts(feature)
+
+    def summary(self, class_names: Mapping[str, Sequence[str]] = {}) -> dict[str, FeatureSummary]:
+        """Return the statistics by feature; see TableStats.summary."""
+        return self._count().summary(class_names)
+
+    def __getstate__(self) -> tuple[tuple[str, ...], TableStats]:
+        return self.labels, self._count()
+
+    def __setstate__(self, state: tuple[tuple[str, ...], TableStats]) -> None:
+        (self.labels, self.counted), self.waiting, self.rows, self.size_bytes = state, [], 0, 0
+
+    def _count(self) -> TableStats:
+        if self.waiting:
+            batches, ties = zip(*self.waiting, strict=True)
+            self.counted.add(pa.concat_batches(batches), np.concatenate(ties), self.labels)
+            self.waiting, self.rows, self.size_bytes = [], 0, 0
+        return self.counted

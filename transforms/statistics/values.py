@@ -1,6 +1,6 @@
-"""Statistics of a column's values, mergeable in any order: of numbers, of ids of classes, and what those of strings
-share."""
+"""Statistics of a column's values: numbers, class ids and strings."""
 
+import codecs
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -11,71 +11,85 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from shardmill.statistics.feature_summary import FeatureSummary
-from shardmill.statistics.numbers import Bucket, Numbers
-from shardmill.statistics.values import TOP_VALUES, Distinct, TopValue
-from shardmill.transforms.statistics.bins import ValueBins
-from shardmill.transforms.statistics.exact_sums import FLOAT32_FRACTION_BITS, ExactSums
-from shardmill.transforms.statistics.hashes import mix, unmix
-from shardmill.transforms.statistics.sketches import DistinctValues, run_starts
+from shardmill.quality.stats_file import FeatureSummary
+from shardmill.quality.stats_values import MAX_TOP_VALUES, MIN_SAMPLED, SAMPLE_SIZE, Bucket, Distinct, Numbers, TopValue
+from shardmill.transforms.columns.arrow import offsets_of
+from shardmill.transforms.statistics.sketches import (
+    FLOAT32_FRACTION_BITS,
+    HASHES_KEPT,
+    DistinctValues,
+    ExactSums,
+    Sample,
+    ValueBins,
+    hash_bytes,
+    mix,
+    run_starts,
+    unique_hashes,
+    unmix,
+)
 
 _PERCENTS = [1, 5, 10, 25, 50, 75, 90, 95, 99]  # of the quantiles in stats.json
 
 Ties = NDArray[np.uint64]
 
 
-class Codes(NamedTuple):
-    """Which of some values are equal: by value its index in `hashes`, which has each different value's once."""
+class DistinctCodes(NamedTuple):
+    """Equality of values: for each value, an index into `hashes`, the hashes of the distinct values."""
 
     codes: NDArray[np.int64]
     hashes: NDArray[np.uint64]
 
 
 class ValueStats(Protocol):
-    """What a column knows of its values."""
+    """Interface of the statistics of a column's values."""
 
     @property
     def kind(self) -> str:
-        """What the values are, in a word."""
+        """The type of the values, in a word."""
 
-    def add(self, values: pa.Array, ties: Ties) -> Codes | None:
-        """Count values, at most 2**16 and none of them null, each with its tie: random numbers that samples are drawn
-        by. Returns which of them are equal, if that was found on the way."""
+    def add(self, values: pa.Array, ties: Ties) -> DistinctCodes | None:
+        """Count at most 2**16 values without nulls. Return which are equal, if that was computed.
+
+        Args:
+            ties: random numbers of the values, by which samples are drawn.
+        """
 
     def merge(self, other: Self) -> None:
-        """Add what `other` counted."""
+        """Add the counts of `other`."""
 
     def summary(self, class_names: Sequence[str] | None) -> FeatureSummary:
-        """What stands in stats.json of them; `class_names` where the values are ids of classes that have names."""
+        """Return the statistics for stats.json; `class_names` are given if the values are ids of named classes."""
 
 
 @dataclass(slots=True)
 class RangeStats:
-    """Range, mean and standard deviation of numbers that are not kept otherwise: lengths."""
+    """Range, mean and standard deviation of numbers."""
 
     low: int | float = math.inf
     high: int | float = -math.inf
     sums: ExactSums = field(default_factory=ExactSums)
 
     def add(self, lengths: NDArray[np.int64]) -> None:
-        """Count `lengths`."""
+        """Count lengths."""
         if len(lengths):
             self.low, self.high = min(self.low, int(lengths.min())), max(self.high, int(lengths.max()))
             self.sums.add_integers(lengths)
 
     def merge(self, other: "RangeStats") -> None:
-        """Add what `other` counted."""
+        """Add the counts of `other`."""
         self.low, self.high = min(self.low, other.low), max(self.high, other.high)
         self.sums.merge(other.sums)
 
     def summary(self) -> Numbers:
-        """What stands in stats.json, of at least one number."""
+        """Return the statistics of at least one number, for stats.json."""
         return Numbers(minimum=self.low, maximum=self.high, mean=self.sums.mean(), std_dev=self.sums.std_dev())
 
 
 @dataclass(slots=True)
 class NumericStats:
-    """Statistics of int64 or float32 numbers. All but the counts of NaN and infinity are of the finite ones."""
+    """Statistics of int64 or float32 numbers. Except for the counts of NaN and infinity, they are those of the finite
+    numbers.
+    """
 
     range: RangeStats = field(default_factory=RangeStats)
     zeros: int = 0
@@ -86,16 +100,15 @@ class NumericStats:
 
     @classmethod
     def of_floats(cls) -> "NumericStats":
-        """Statistics that take float32."""
+        """Return empty statistics for float32."""
         return cls(RangeStats(sums=ExactSums(FLOAT32_FRACTION_BITS)))
 
     @property
     def kind(self) -> str:
-        """The type of the numbers."""
         return "int64" if self._is_integer else "float32"
 
     def add(self, values: pa.Array, ties: Ties) -> None:
-        """Count values; no sample is drawn of them."""
+        """Count numbers; no sample is drawn."""
         numbers = values.to_numpy()
         if numbers.dtype == np.float32:
             finite = np.isfinite(numbers)
@@ -112,7 +125,7 @@ class NumericStats:
             self.range.sums.add_floats(numbers)
         else:
             self.range.sums.add_integers(numbers)
-        numbers, counts = _counted(numbers)
+        numbers, counts = _count_numbers(numbers)
         self.range.low, self.range.high = (
             min(self.range.low, numbers[0].item()),
             max(self.range.high, numbers[-1].item()),
@@ -123,7 +136,6 @@ class NumericStats:
         self.bins.add(numbers.astype(np.float64), counts)
 
     def merge(self, other: "NumericStats") -> None:
-        """Add what `other` counted."""
         self.range.merge(other.range)
         self.zeros += other.zeros
         self.nan += other.nan
@@ -132,7 +144,7 @@ class NumericStats:
         self.bins.merge(other.bins)
 
     def summary(self, class_names: Sequence[str] | None) -> FeatureSummary:
-        """What stands in stats.json; the counts of NaN and infinity where there are any."""
+        """Return the statistics for stats.json, with counts of NaN and infinity if there are any."""
         if not self.range.sums.count:
             odd = Numbers(nan=self.nan, infinity=self.infinity)
             return FeatureSummary(numbers=None if odd == Numbers() else odd)
@@ -143,14 +155,16 @@ class NumericStats:
             nan=self.nan,
             infinity=self.infinity,
             quantiles={
-                str(percent / 100): _middle(*bounds[index])
+                str(percent / 100): _midpoint(*bounds[index])
                 for percent, index in zip(_PERCENTS, self.bins.ranked(_PERCENTS))
             },
             relative_error=self.bins.relative_error(),
             histogram=tuple(Bucket(*self._bounds(each.low, each.high), each.count) for each in self.bins.buckets()),
         )
         return FeatureSummary(
-            distinct=distinct_of(self.distinct, self.range.sums.count), numbers=numbers, top_values=self._top_values()
+            distinct=summarize_distinct(self.distinct, self.range.sums.count),
+            numbers=numbers,
+            top_values=self._top_values(),
         )
 
     def _top_values(self) -> tuple[TopValue, ...] | None:
@@ -160,7 +174,7 @@ class NumericStats:
         return tuple(TopValue(*value) for value in most_frequent(counted))
 
     def integers(self) -> NDArray[np.int64]:
-        """The integers that `distinct` holds the hashes of, in their order."""
+        """Return the integers whose hashes are in `distinct`, in their order."""
         return unmix(self.distinct.hashes).view(np.int64)
 
     @property
@@ -168,8 +182,9 @@ class NumericStats:
         return not self.range.sums.fraction_bits
 
     def _bounds(self, low: float, high: float) -> tuple[int | float, int | float]:
-        """The bounds of a bin or bucket: among the numbers there are; of integers, the smallest and the largest it
-        holds."""
+        """Return the bounds of a bin or bucket, limited to the range of the numbers; for integers, the smallest and
+        largest integer in it.
+        """
         if self._is_integer and not self.bins.shift:  # the bounds are numbers that there are
             low, high = int(low), int(high)
         elif self._is_integer and low != high:  # a bound between two bins is of the one farther from zero
@@ -182,27 +197,24 @@ class NumericStats:
 
 @dataclass(slots=True)
 class ClassStats:
-    """Exact counts of ids of classes, however many there are."""
+    """Exact counts of class ids, however many there are."""
 
     counts: Counter[int] = field(default_factory=Counter)
 
     @property
     def kind(self) -> str:
-        """A word for ids of classes."""
         return "label"
 
     def add(self, values: pa.Array, ties: Ties) -> None:
-        """Count ids, of type int64."""
+        """Count int64 ids."""
         ids, counts = np.unique(values.to_numpy(), return_counts=True)
         self.counts.update(dict(zip(ids.tolist(), counts.tolist())))
 
     def merge(self, other: "ClassStats") -> None:
-        """Add what `other` counted."""
         self.counts.update(other.counts)
 
     def summary(self, class_names: Sequence[str] | None) -> FeatureSummary:
-        """What stands in stats.json: the count of each class by name, where they have names; else of the most frequent
-        ids."""
+        """Return the count of each class by name for stats.json; without names, counts of the most frequent ids."""
         if class_names is None:
             top = tuple(TopValue(*counted) for counted in most_frequent(self.counts.items()))
             return FeatureSummary(distinct=Distinct(len(self.counts)), top_values=top)
@@ -211,7 +223,7 @@ class ClassStats:
 
 
 class MixedStats:
-    """Nothing of values that are of one kind here and of another there: existing records have no schema."""
+    """Empty statistics of values of different types; this can happen in existing records, which have no schema."""
 
     kind = "mixed"
 
@@ -222,12 +234,11 @@ class MixedStats:
         """Add nothing."""
 
     def summary(self, class_names: Sequence[str] | None) -> FeatureSummary:
-        """What stands in stats.json."""
         return FeatureSummary(is_mixed=True)
 
 
-def _counted(numbers: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """The different ones of at least one number, ascending, and how often each occurs."""
+def _count_numbers(numbers: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return the distinct values of at least one number, ascending, and their counts."""
     if numbers.dtype == np.int64:
         low, high = int(numbers.min()), int(numbers.max())
         if high - low <= 2 * len(numbers):  # ids of tokens, say: counted faster than they are sorted
@@ -242,21 +253,115 @@ def _counted(numbers: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
     return numbers[firsts], counts
 
 
-def distinct_of(distinct: DistinctValues, values: int) -> Distinct:
-    """How many of `values` values differ, and, where that is an estimate, its standard error."""
+def summarize_distinct(distinct: DistinctValues, values: int) -> Distinct:
+    """Return the number of distinct values among `values` values, with its standard error if it is an estimate."""
     if distinct.counts is not None:
         return Distinct(distinct.number())
     return Distinct(min(distinct.number(), values), round(distinct.relative_error(), 4))
 
 
 def most_frequent(counted: Iterable[tuple[Any, int]]) -> list[tuple[Any, int]]:
-    """The most frequent values, each with its count. Those that occur once say nothing, unless there are few values at
-    all."""
+    """Return the most frequent values with their counts. Values that occur once are omitted, unless there are few
+    values in all.
+    """
     ordered = sorted(counted, key=lambda item: (-item[1], item[0]))
-    return [(value, count) for value, count in ordered[:TOP_VALUES] if count > 1 or len(ordered) <= TOP_VALUES]
+    return [(value, count) for value, count in ordered[:MAX_TOP_VALUES] if count > 1 or len(ordered) <= MAX_TOP_VALUES]
 
 
-def _middle(low: int | float, high: int | float) -> int | float:
+def _midpoint(low: int | float, high: int | float) -> int | float:
     if isinstance(low, int) and isinstance(high, int):
         return (low + high) // 2
     return low if low == high else (low + high) / 2
+
+
+MAX_SHOWN_BYTES = 48  # of a string, in stats.json
+_PROBED_VALUES = 2048  # values looked at to tell whether finding equal ones pays
+
+
+@dataclass(slots=True)
+class StringStats:
+    """Statistics of byte strings."""
+
+    lengths: RangeStats = field(default_factory=RangeStats)  # in bytes
+    distinct: DistinctValues = field(default_factory=DistinctValues)  # values by hash
+    # sample of values, for the most frequent ones if there are too many to count
+    sample: Sample = field(default_factory=Sample)
+    # by hash, first 49 bytes of each value in `distinct`, if counted, or `sample`
+    texts: dict[int, bytes] = field(default_factory=dict)
+
+    @property
+    def kind(self) -> str:
+        return "bytes"
+
+    def add(self, values: pa.Array, ties: Ties) -> DistinctCodes | None:
+        """Count values of type large_binary; return which are equal, if that was computed."""
+        if not len(values):
+            return None
+        self.lengths.add(np.diff(offsets_of(values)))
+        # Where a part shows that there are too many values to count each, hashing all of them is cheaper than finding
+        # equal ones.
+        many = len(values[:_PROBED_VALUES].dictionary_encode().dictionary) > HASHES_KEPT
+        encoded = None if many else values.dictionary_encode()
+        named = values if encoded is None else encoded.dictionary
+        hashes = hash_bytes(named)
+        near = self.sample.near(ties)
+        if encoded is None:
+            self.distinct.add(hashes, None)
+            rows = near
+        else:
+            indices = encoded.indices.to_numpy()
+            self.distinct.add(hashes, np.bincount(indices))
+            rows = indices[near]
+        self.sample.add(ties[near], hashes[rows])
+        if encoded is not None and self.distinct.counts is not None:
+            rows = np.arange(len(hashes))
+        texts = (text[: MAX_SHOWN_BYTES + 1] for text in named.take(pa.array(rows)).to_pylist())
+        self._keep(self.texts | dict(zip(hashes[rows].tolist(), texts)))
+        return None if encoded is None else DistinctCodes(indices.astype(np.int64), hashes)
+
+    def merge(self, other: "StringStats") -> None:
+        self.lengths.merge(other.lengths)
+        self.distinct.merge(other.distinct)
+        self.sample.merge(other.sample)
+        self._keep(self.texts | other.texts)
+
+    def _named(self) -> NDArray[np.uint64]:
+        """Return the hashes whose texts are needed. If there are too many distinct values to count, only those of the
+        sample are.
+        """
+        if self.distinct.counts is None:
+            return unique_hashes(self.sample.hashes)
+        return unique_hashes(np.concatenate([self.sample.hashes, self.distinct.hashes]))
+
+    def _keep(self, texts: dict[int, bytes]) -> None:
+        self.texts = {hashed: texts[hashed] for hashed in self._named().tolist()}
+
+    def summary(self, class_names: Sequence[str] | None) -> FeatureSummary:
+        """Return the statistics for stats.json; long values are truncated."""
+        count = self.lengths.sums.count
+        if not count:
+            return FeatureSummary()
+        strings = FeatureSummary(distinct=summarize_distinct(self.distinct, count), length_bytes=self.lengths.summary())
+        if self.distinct.counts is not None:
+            counted = zip(self.distinct.hashes.tolist(), self.distinct.counts.tolist())
+            return replace(strings, top_values=self._top(counted))
+        sampled = Counter(self.sample.hashes.tolist()).items()
+        scaled = [(hashed, round(found * count / SAMPLE_SIZE)) for hashed, found in sampled if found >= MIN_SAMPLED]
+        return replace(
+            strings,
+            top_values=self._top(scaled),
+            top_values_from=f"a sample of {SAMPLE_SIZE:,} values, counts scaled up",
+        )
+
+    def _top(self, counted: Iterable[tuple[int, int]]) -> tuple[TopValue, ...]:
+        ordered = most_frequent(((self.texts[hashed], hashed), count) for hashed, count in counted)
+        return tuple(TopValue(_format_string(text), count) for (text, _), count in ordered)
+
+
+def _format_string(text: bytes) -> str:
+    """Return a string for stats.json: bytes that are not UTF-8 are escaped, and a long string is cut between
+    characters.
+    """
+    if len(text) <= MAX_SHOWN_BYTES:
+        return text.decode(errors="backslashreplace")
+    return codecs.getincrementaldecoder("utf-8")("backslashreplace").decode(text[:MAX_SHOWN_BYTES]) + "…"

@@ -1,1 +1,1 @@
-"""Bytes by exact names, on local disks and object stores."""
+"""Files on local disks, in zip archives and in object stores: S3, Google Cloud Storage and Azure."""

@@ -1,7 +1,8 @@
-"""Azure's Blob Storage by exact names: az://ACCOUNT/CONTAINER/PATH, as Beam's azfs:// names them.
+"""Azure Blob Storage as an object store, by exact names: az://ACCOUNT/CONTAINER/PATH.
 
-Beam's own file system copies by addresses of Azure's public cloud alone, knows one account, and asks for an object's
-metadata before it reads it. A backslash in a name is a slash to Azure itself.
+The URLs correspond to Beam's azfs://. Beam's own file system builds copy addresses for Azure's public cloud only,
+supports one account, and requests an object's metadata before reading it. Azure treats a backslash in a name as a
+slash.
 """
 
 import threading
@@ -20,14 +21,20 @@ from requests import Session
 from requests.adapters import HTTPAdapter
 
 from shardmill.errors import UserError
-from shardmill.transforms.stores.ahead import one_ahead
-from shardmill.transforms.stores.protocol import FileStat, Rename
-from shardmill.transforms.stores.stored import ChangedError, Stored, check_created, check_replaced
+from shardmill.transforms.stores.prefetch import prefetch_one
+from shardmill.transforms.stores.protocol import (
+    ChangedError,
+    FileStat,
+    Rename,
+    StoredFile,
+    check_created,
+    check_replaced,
+)
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
 
-_TOGETHER = 16  # copies or deletions
+_MAX_CONCURRENT = 16  # copies or deletions
 _SINGLE_BYTES = 64 << 20  # read or written in one request
 _CONNECTIONS = 256  # kept open: as many as threads of one process may want at once
 _POLL_SECONDS = 0.2  # between looks at a copy that the store makes by itself
@@ -35,17 +42,17 @@ _RETRIES = {"initial_backoff": 1, "increment_base": 2, "retry_total": 4}  # 1, 3
 _CHANGED = (404, 409, 412)  # statuses of a condition that does not hold
 # Of a 403, what is about who asks rather than the object:
 # https://learn.microsoft.com/rest/api/storageservices/common-rest-api-error-codes
-_OF_THE_CALLER = ("AuthenticationFailed", "InvalidAuthenticationInfo", "AccountIsDisabled")
+_CALLER_CODES = ("AuthenticationFailed", "InvalidAuthenticationInfo", "AccountIsDisabled")
 
 _lock = threading.Lock()
 _shared: "tuple[PipelineOptions, dict[str, BlobServiceClient]] | None" = None
 
 
 def split_az_url(url: str) -> tuple[str, str, str]:
-    """(account, container, name) of a URL; the name is empty for a container.
+    """Split a URL into (account, container, name); the name is empty for a container.
 
     Raises:
-      UserError: there is no account or no container in it.
+        UserError: if the account or the container is missing.
     """
     account, _, path = url.partition("://")[2].partition("/")
     container, _, name = path.partition("/")
@@ -55,24 +62,24 @@ def split_az_url(url: str) -> tuple[str, str, str]:
 
 
 def blob_client(url: str, options: "PipelineOptions") -> BlobClient:
-    """The client of an object."""
+    """Return the client of an object."""
     account, container, name = split_az_url(url)
     return _service(account, options).get_blob_client(container, name)
 
 
 def _service(account: str, options: "PipelineOptions") -> BlobServiceClient:
-    """The client of an account, which threads share."""
+    """Return the client of an account; all threads share it."""
     global _shared
     with _lock:
         if _shared is None or _shared[0] is not options:
             _shared = options, {}
         clients = _shared[1]
         if account not in clients:
-            clients[account] = _made(account, options)
+            clients[account] = _make_service(account, options)
         return clients[account]
 
 
-def _made(account: str, pipeline_options: "PipelineOptions") -> BlobServiceClient:
+def _make_service(account: str, pipeline_options: "PipelineOptions") -> BlobServiceClient:
     from apache_beam.options.pipeline_options import AzureOptions
 
     options = pipeline_options.view_as(AzureOptions)
@@ -105,109 +112,102 @@ def _made(account: str, pipeline_options: "PipelineOptions") -> BlobServiceClien
 
 
 class AzureBlobs:
-    """shardmill.transforms.stores.protocol.ObjectStore for az://."""
+    """An ObjectStore for az:// URLs."""
 
     def __init__(self, options: "PipelineOptions") -> None:
         self._options = options
 
     def read(self, url: str) -> bytes:
-        """The bytes of an object, as they are stored."""
-        with telling(url):
+        """Read an object's bytes as stored, without decompressing them."""
+        with translated_errors(url):
             return bytes(self._blob(url).download_blob(decompress=False).readall())
 
     def read_range(self, url: str, offset: int, length: int) -> bytes:
-        """Some of an object's bytes."""
-        with telling(url):
+        with translated_errors(url):
             return bytes(self._blob(url).download_blob(offset, length, decompress=False).readall())
 
     def write(self, url: str, data: bytes) -> None:
-        """Write an object."""
-        with telling(url):
+        with translated_errors(url):
             self._blob(url).upload_blob(data, overwrite=True)
 
     def upload(self, url: str) -> None:
-        """None: Beam's file system writes it."""
+        """Return None: Beam's file system writes the object."""
 
     def create(self, url: str, data: bytes) -> None:
-        """Write an object if none is there."""
-        with telling(url):
+        with translated_errors(url):
             try:
                 self._blob(url).upload_blob(data, overwrite=False)
             except ResourceExistsError:
                 check_created(url, data, self.read)
 
-    def look(self, url: str) -> Stored:
-        """A small object and its ETag."""
-        with telling(url):
+    def look(self, url: str) -> StoredFile:
+        """Read a small object with its ETag."""
+        with translated_errors(url):
             found = self._blob(url).download_blob(decompress=False)
-            return Stored(
+            return StoredFile(
                 bytes(found.readall()), str(found.properties.etag), found.properties.last_modified.timestamp()
             )
 
     def replace(self, url: str, data: bytes, revision: str) -> None:
-        """Write an object in the place of one with that ETag."""
-        with telling(url):
+        """Replace an object if it still has the ETag `revision`."""
+        with translated_errors(url):
             try:
-                self._blob(url).upload_blob(data, overwrite=True, **_unchanged(revision))
+                self._blob(url).upload_blob(data, overwrite=True, **_if_unmodified(revision))
             except HttpResponseError as error:
                 if error.status_code not in _CHANGED:
                     raise
                 check_replaced(url, data, self.read)
 
     def delete_unchanged(self, url: str, revision: str) -> None:
-        """Delete an object with that ETag."""
-        with telling(url):
+        """Delete an object if it still has the ETag `revision`."""
+        with translated_errors(url):
             try:
-                self._blob(url).delete_blob(**_unchanged(revision))
+                self._blob(url).delete_blob(**_if_unmodified(revision))
             except HttpResponseError as error:
                 if error.status_code not in _CHANGED:
                     raise
                 raise ChangedError(f"{url} was changed by another process") from None
 
     def size(self, url: str) -> int:
-        """The size of an object in bytes."""
         return self.stat(url).size_bytes
 
     def stat(self, url: str) -> FileStat:
-        """An object's properties."""
-        with telling(url):
+        with translated_errors(url):
             return _stat(url, self._blob(url).get_blob_properties())
 
     def stats(self, prefix: str) -> Iterator[FileStat]:
-        """Objects by prefix."""
         bucket, container, start = self._container(prefix)
-        with telling(bucket):
-            for page in one_ahead(map(list, container.list_blobs(name_starts_with=start).by_page())):
+        with translated_errors(bucket):
+            for page in prefetch_one(map(list, container.list_blobs(name_starts_with=start).by_page())):
                 for item in page:
                     yield _stat(f"{bucket}/{item.name}", item)
 
     def list(self, prefix: str) -> Iterator[tuple[str, int]]:
-        """Objects by prefix."""
         return ((found.path, found.size_bytes) for found in self.stats(prefix))
 
     def folders(self, prefix: str) -> Sequence[str]:
-        """Names of folders below `prefix`, which the store tells apart from what lies in them."""
+        """List the folders below `prefix`, grouped by the store itself."""
         bucket, container, start = self._container(prefix)
-        with telling(bucket):
+        with translated_errors(bucket):
             found = [item.name for item in container.walk_blobs(name_starts_with=start, delimiter="/")]
         return sorted(filter(None, {name[len(start) : -1] for name in found if name.endswith("/")}))
 
     def delete(self, urls: Sequence[str]) -> None:
-        """Delete objects, many at once."""
-        _each(self._delete, urls)
+        """Delete objects, several at once."""
+        _call_concurrently(self._delete, urls)
 
     def _delete(self, url: str) -> None:
-        with suppress(FileNotFoundError), telling(url):
+        with suppress(FileNotFoundError), translated_errors(url):
             self._blob(url).delete_blob()
 
     def rename(self, moves: Sequence[Rename]) -> None:
-        """Copy, within the store and many at once, and delete."""
-        _each(self._copy, moves)
+        """Copy objects within the store, several at once, then delete the sources."""
+        _call_concurrently(self._copy, moves)
         self.delete([move.source for move in moves])
 
     def _copy(self, move: Rename) -> None:
         source, destination = self._blob(move.source), self._blob(move.destination)
-        with telling(move.source):
+        with translated_errors(move.source):
             status = destination.start_copy_from_url(source.url)["copy_status"]
             while status == "pending":
                 time.sleep(_POLL_SECONDS)
@@ -216,28 +216,28 @@ class AzureBlobs:
                 raise OSError(f"{move.source}: its copy ended with status {status}")
 
     def abort_uploads(self, prefix: str) -> None:
-        """Nothing to do: blocks of uploads never completed are gone within a week."""
+        """Do nothing: Azure discards blocks of incomplete uploads within a week."""
 
     def _blob(self, url: str) -> BlobClient:
         return blob_client(url, self._options)
 
     def _container(self, prefix: str) -> tuple[str, ContainerClient, str]:
-        """The URL of a container, its client, and how names begin that have the prefix."""
+        """Return the URL of the prefix's container, its client, and the prefix of object names in it."""
         account, container, start = split_az_url(prefix)
         return f"az://{account}/{container}", _service(account, self._options).get_container_client(container), start
 
 
-def _each(function: Any, items: Sequence[Any]) -> None:
+def _call_concurrently(function: Any, items: Sequence[Any]) -> None:
     if len(items) < 2:
         for item in items:
             function(item)
         return
-    with ThreadPoolExecutor(_TOGETHER, "shardmill-azure") as pool:
+    with ThreadPoolExecutor(_MAX_CONCURRENT, "shardmill-azure") as pool:
         for _ in pool.map(function, items):
             pass
 
 
-def _unchanged(revision: str) -> dict[str, Any]:
+def _if_unmodified(revision: str) -> dict[str, Any]:
     return {"etag": revision, "match_condition": MatchConditions.IfNotModified}
 
 
@@ -247,25 +247,25 @@ def _stat(url: str, item: Any) -> FileStat:
 
 
 @contextmanager
-def telling(url: str) -> Iterator[None]:
-    """Errors of Azure's client as those of ObjectStore."""
+def translated_errors(url: str) -> Iterator[None]:
+    """Translate errors of Azure's client into those that ObjectStore promises."""
     try:
         yield
     except ResourceNotFoundError as error:
         raise FileNotFoundError(f"{url}: not found") from error
     except HttpResponseError as error:
         if error.status_code == 416:
-            raise EOFError(f"{url}: {_said(error)}") from error
+            raise EOFError(f"{url}: {_first_line(error)}") from error
         code = getattr(error, "error_code", None)
         code = getattr(code, "value", code) or ""  # of those that the library knows, it is one of an enumeration
-        forbidden = error.status_code == 403 and code not in _OF_THE_CALLER
+        forbidden = error.status_code == 403 and code not in _CALLER_CODES
         raise (PermissionError if forbidden else OSError)(
-            f"{url}: {f'{code}: ' if code else ''}{_said(error)}"
+            f"{url}: {f'{code}: ' if code else ''}{_first_line(error)}"
         ) from error
     except AzureError as error:
-        raise OSError(f"{url}: {_said(error)}") from error
+        raise OSError(f"{url}: {_first_line(error)}") from error
 
 
-def _said(error: AzureError) -> str:
-    """The first line of its text: those after it are of the request."""
+def _first_line(error: AzureError) -> str:
+    """Return the first line of the error's message; the others describe the request."""
     return str(error.message).partition("\n")[0]

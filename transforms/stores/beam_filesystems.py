@@ -1,23 +1,29 @@
-"""Any other scheme that Beam's FileSystems knows (hdfs://, az://, …), by the same exact names.
-
-FileSystems takes names for globs, so what a listing gives is compared with the name that was asked for.
+"""Beam file systems: the writer for az://, the holder of pipeline options, and other Beam file systems as object
+stores.
 """
 
 import hashlib
+import io
+import uuid
 from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from apache_beam.io.filesystem import BeamIOError, CompressionTypes
+from apache_beam.io.filesystem import BeamIOError, CompressedFile, CompressionTypes, FileSystem
 from apache_beam.io.filesystems import FileSystems
+from apache_beam.options.pipeline_options import PipelineOptions
 
-from shardmill.transforms.stores.protocol import TIME_STAMP, FileStat, Rename
-from shardmill.transforms.stores.stored import ChangedError, Stored
+from shardmill.transforms.stores.protocol import TIME_STAMP, ChangedError, FileStat, Rename, StoredFile
+
+if TYPE_CHECKING:
+    from azure.storage.blob import BlobClient
 
 
 class BeamStore:
-    """shardmill.transforms.stores.protocol.ObjectStore through FileSystems alone."""
+    """An ObjectStore that uses Beam's FileSystems."""
 
     def read(self, url: str) -> bytes:
-        """The bytes of a file as they are stored."""
+        """Read a file's bytes as stored, without decompressing them."""
         try:
             with FileSystems.open(url, compression_type=CompressionTypes.UNCOMPRESSED) as file:
                 return bytes(file.read())
@@ -25,7 +31,6 @@ class BeamStore:
             raise self._error(url, error) from error
 
     def read_range(self, url: str, offset: int, length: int) -> bytes:
-        """Some of a file's bytes."""
         try:
             with FileSystems.open(url, compression_type=CompressionTypes.UNCOMPRESSED) as file:
                 file.seek(offset)
@@ -34,31 +39,30 @@ class BeamStore:
             raise self._error(url, error) from error
 
     def write(self, url: str, data: bytes) -> None:
-        """Write a file; one that is there is replaced."""
         with FileSystems.create(url, compression_type=CompressionTypes.UNCOMPRESSED) as file:
             file.write(data)
 
     def upload(self, url: str) -> None:
-        """None: Beam's file system writes it."""
+        """Return None: Beam's file system writes the object."""
 
     def create(self, url: str, data: bytes) -> None:
-        """Write a file that is not there yet; what FileSystems can do tells no better which of two came first."""
+        """Write a file if there is none; FileSystems cannot detect that another process creates it at the same time."""
         if FileSystems.exists(url):
             raise FileExistsError(f"{url} is there already")
         self.write(url, data)
 
-    def look(self, url: str) -> Stored:
-        """A small file; what FileSystems can do knows no revision of it but its bytes."""
+    def look(self, url: str) -> StoredFile:
+        """Read a small file; its revision is a hash of its content, since FileSystems has no other."""
         data = self.read(url)
-        return Stored(data, hashlib.sha256(data).hexdigest(), self.stat(url).modified)
+        return StoredFile(data, hashlib.sha256(data).hexdigest(), self.stat(url).modified)
 
     def replace(self, url: str, data: bytes, revision: str) -> None:
-        """Write a file if its bytes are the same; between the two another process may come."""
+        """Write a file if its content is unchanged; another process may write between the check and the write."""
         self._check_unchanged(url, revision)
         self.write(url, data)
 
     def delete_unchanged(self, url: str, revision: str) -> None:
-        """Delete a file if its bytes are the same; between the two another process may come."""
+        """Delete a file if its content is unchanged; another process may write between the check and the deletion."""
         self._check_unchanged(url, revision)
         self.delete([url])
 
@@ -71,39 +75,34 @@ class BeamStore:
             raise ChangedError(f"{url} was changed by another process")
 
     def size(self, url: str) -> int:
-        """The size of a file in bytes."""
         return self.stat(url).size_bytes
 
     def stat(self, url: str) -> FileStat:
-        """A file as FileSystems describes it."""
         for found in self._match(url):
             if found.path == url:
                 return found
         raise FileNotFoundError(f"{url}: not found")
 
     def stats(self, prefix: str) -> Iterator[FileStat]:
-        """Files whose URL starts with `prefix`."""
         found = (stat for stat in self._match(f"{prefix}**") if stat.path.startswith(prefix))
         yield from sorted(found, key=lambda stat: stat.path)
 
     def list(self, prefix: str) -> Iterator[tuple[str, int]]:
-        """Files whose URL starts with `prefix`."""
         for stat in self.stats(prefix):
             yield stat.path, stat.size_bytes
 
     def folders(self, prefix: str) -> Sequence[str]:
-        """Names of folders below `prefix`, from all the files below them: what FileSystems can do lists no folders."""
+        """List the folders below `prefix`, found by listing all files below it: FileSystems cannot list folders."""
         names = (url[len(prefix) :].split("/") for url, _ in self.list(prefix))
         return sorted({parts[0] for parts in names if len(parts) > 1 and parts[0]})
 
     def delete(self, urls: Sequence[str]) -> None:
-        """Delete files; one that is gone already is no error."""
         there = [url for url in urls if FileSystems.exists(url)]
         if there:
             FileSystems.delete(there)
 
     def rename(self, moves: Sequence[Rename]) -> None:
-        """Rename each source to its destination, which need not be free."""
+        """Rename each source to its destination, replacing existing files."""
         self.delete([move.destination for move in moves])
         for folder in sorted({move.destination.rpartition("/")[0] for move in moves}):
             if not FileSystems.exists(folder):  # a store of folders, such as HDFS, makes none by itself
@@ -111,7 +110,7 @@ class BeamStore:
         FileSystems.rename([move.source for move in moves], [move.destination for move in moves])
 
     def abort_uploads(self, prefix: str) -> None:
-        """Nothing to do: what FileSystems can do knows of no uploads."""
+        """Do nothing: FileSystems has no notion of uploads."""
 
     def _match(self, pattern: str) -> Iterator[FileStat]:
         try:
@@ -132,3 +131,117 @@ class BeamStore:
             return PermissionError(f"{url}: {error}")
         missing = isinstance(error, FileNotFoundError) or not FileSystems.exists(url)
         return FileNotFoundError(f"{url}: not found") if missing else OSError(f"{url}: {error}")
+
+
+_BLOCK_BYTES = 8 << 20  # of 50,000 blocks at most, which makes 390 GiB
+
+
+class AzureFileSystem(FileSystem):
+    """A write-only Beam file system for az://; transforms.stores.azure does everything else."""
+
+    def __init__(self, pipeline_options: Any) -> None:
+        super().__init__(pipeline_options)
+        self._options = pipeline_options
+
+    @classmethod
+    def scheme(cls) -> str:
+        return "az"
+
+    def join(self, basepath: str, *paths: str) -> str:
+        return "/".join([basepath.rstrip("/"), *(path.strip("/") for path in paths)])
+
+    def split(self, path: str) -> tuple[str, str]:
+        """Split a URL at its last slash."""
+        head, _, tail = path.rpartition("/")
+        return head, tail
+
+    def mkdirs(self, path: str) -> None:
+        """Do nothing: the store has no folders."""
+
+    def has_dirs(self) -> bool:
+        return False
+
+    def create(
+        self,
+        path: str,
+        mime_type: str = "application/octet-stream",
+        compression_type: str = CompressionTypes.AUTO,
+    ) -> Any:
+        """Open a new file for writing, in the account and container of `path`."""
+        from shardmill.transforms.stores.azure import blob_client
+
+        kind = compression_type
+        if kind == CompressionTypes.AUTO:
+            kind = CompressionTypes.detect_compression_type(path)
+        writer = io.BufferedWriter(_BlockWriter(path, blob_client(path, self._options)), _BLOCK_BYTES)
+        return writer if kind == CompressionTypes.UNCOMPRESSED else CompressedFile(writer, compression_type=kind)
+
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        raise OSError("az:// is read and listed by shardmill.transforms.stores.azure")
+
+    _list = open = copy = rename = exists = size = last_updated = metadata = checksum = delete = _refuse
+
+
+class _BlockWriter(io.RawIOBase):
+    """An object written block by block, which exists once it is closed."""
+
+    def __init__(self, url: str, client: "BlobClient") -> None:
+        self._url, self._client = url, client
+        self._names: list[str] = []
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        """Upload a block."""
+        from shardmill.transforms.stores.azure import translated_errors
+
+        name, block = uuid.uuid4().hex, bytes(data)
+        if block:
+            with translated_errors(self._url):
+                self._client.stage_block(name, block)
+            self._names.append(name)
+        return len(block)
+
+    def close(self) -> None:
+        """Commit the uploaded blocks as an object."""
+        if self.closed:
+            return
+        from azure.storage.blob import BlobBlock
+
+        from shardmill.transforms.stores.azure import translated_errors
+
+        super().close()
+        with translated_errors(self._url):
+            self._client.commit_block_list([BlobBlock(name) for name in self._names])
+
+
+_SCHEME = "shardmill-options"
+
+
+def process_options() -> PipelineOptions:
+    """Return the pipeline options that FileSystems has in this process; Beam's defaults before a pipeline exists."""
+    return FileSystems.get_filesystem(f"{_SCHEME}://").options or _no_options()
+
+
+@cache
+def _no_options() -> PipelineOptions:
+    return PipelineOptions([])
+
+
+class OptionsFileSystem(FileSystem):
+    """A file system without files that holds the pipeline options; Beam imports it in workers by this name."""
+
+    def __init__(self, pipeline_options: Any) -> None:
+        super().__init__(pipeline_options)
+        self.options = pipeline_options
+
+    @classmethod
+    def scheme(cls) -> str:
+        return _SCHEME
+
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        raise OSError(f"{_SCHEME}:// holds no files")
+
+    join = split = mkdirs = has_dirs = _list = create = open = _refuse
+    copy = rename = exists = size = last_updated = metadata = checksum = delete = _refuse

@@ -1,8 +1,8 @@
-"""Which object store a URL lies on, reached with the pipeline options of this process.
+"""Find the object store of a URL, and reach it with the pipeline options of this process.
 
-Beam's FileSystems builds a client for every call (measured for S3: 0.2 s and 12 MB each), takes names for globs, and
-asks for an object's metadata before it reads it. So what is done to one object after another goes through clients that
-are kept; shards are still written by Beam's sink.
+Beam's FileSystems builds a client for every call (measured for S3: 0.2 s and 12 MB each), treats names as globs, and
+requests an object's metadata before reading it. Operations on single objects therefore use clients that are kept.
+Beam's sink still writes shards.
 """
 
 import os
@@ -12,9 +12,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from shardmill.errors import UserError
-from shardmill.installation.extras import install_hint
-from shardmill.transforms.stores.protocol import ObjectStore, split_url
-from shardmill.transforms.stores.web import web_reason
+from shardmill.installed import install_hint
+from shardmill.transforms.stores.protocol import ObjectStore, split_url, web_url_problem
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -25,19 +24,20 @@ _before: "tuple[PipelineOptions | None, dict[str, str | None]]" = (None, {})  # 
 
 
 def object_store(url: str) -> ObjectStore:
-    """The store that `url` lies on, with the pipeline options that FileSystems was given; within the steps of a job one
-    that is asked again for minutes, see shardmill.transforms.stores.patience.
+    """Return the store of `url`, with the pipeline options that FileSystems was given.
+
+    Within the steps of a job, the store retries for minutes; see transforms.stores.patience.
 
     Raises:
-      UserError: there is none for its scheme, or its client library is not installed.
+        UserError: if no store has this scheme, or its client library is not installed.
     """
-    from shardmill.transforms.stores.patient_store import PatientStore
+    from shardmill.transforms.stores.patience import RetryingStore
 
     if url.startswith("zip://"):
         from shardmill.transforms.stores.zip_archive import ZipArchives
 
         return ZipArchives(object_store)
-    return PatientStore(_store(url))
+    return RetryingStore(_store(url))
 
 
 def _store(url: str) -> ObjectStore:
@@ -61,7 +61,7 @@ def _store(url: str) -> ObjectStore:
         except ImportError:
             raise UserError(f"{url}: az:// needs Azure's clients; {install_hint('azure')}") from None
         return AzureBlobs(_options())
-    if why := web_reason(url):
+    if why := web_url_problem(url):
         raise UserError(f"{url}: {why}")
     from apache_beam.io.filesystems import FileSystems
 
@@ -78,20 +78,20 @@ def _store(url: str) -> ObjectStore:
 
 
 def set_options(options: "PipelineOptions | None") -> None:
-    """Reach object stores as `options` say (credentials, endpoint), before there is a pipeline that would set them."""
+    """Reach object stores with the credentials and endpoints of `options`, before a pipeline sets them."""
     from apache_beam.io.filesystems import FileSystems
 
     FileSystems.set_options(options)
     if options is not None:
-        from shardmill.transforms.stores.s3_retries import set_retries
+        from shardmill.transforms.stores.patience import set_retries
 
         set_retries(options)
 
 
 @contextmanager
-def reaching(options: "PipelineOptions") -> Iterator[None]:
-    """Reach object stores as `options` say, and as before when it is done."""
-    from shardmill.transforms.stores.s3_retries import VARIABLES
+def using_options(options: "PipelineOptions") -> Iterator[None]:
+    """Within this context, reach object stores with `options`; restore the earlier options afterwards."""
+    from shardmill.transforms.stores.patience import VARIABLES
 
     """Reach object stores as `options` say within this block, and afterwards as those do who are still in theirs."""
 
@@ -129,24 +129,23 @@ def _set_variables(values: "dict[str, str | None]") -> None:
 
 
 def prepare_clients() -> None:
-    """Let clients that Beam makes in this process, as it writes shards, repeat requests as ours do."""
-    from shardmill.transforms.stores.s3_retries import set_retries
+    """Make clients that Beam creates in this process for writing shards retry as ours do."""
+    from shardmill.transforms.stores.patience import set_retries
 
     set_retries(_options())
 
 
 def _options() -> "PipelineOptions":
-    from shardmill.transforms.stores.process_options import process_options
+    from shardmill.transforms.stores.beam_filesystems import process_options
 
     return process_options()
 
 
 def check_url(url: str) -> None:
-    """Check that `url` can be opened at all: that its scheme is known and, where a scheme has buckets, that it names
-    one.
+    """Check that the scheme of `url` is supported and that the URL names a bucket where the scheme has buckets.
 
     Raises:
-      UserError: not so.
+        UserError: if not.
     """
     object_store(url)
     if url.startswith(("gs://", "s3://")):

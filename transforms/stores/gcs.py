@@ -1,5 +1,7 @@
-"""Google Cloud Storage by exact names, through the client that Beam makes; it finds credentials, or the emulator, as
-Beam does."""
+"""Google Cloud Storage as an object store, by exact names.
+
+Uses the client that Beam creates, which finds credentials or the emulator as Beam does.
+"""
 
 import threading
 from collections.abc import Iterator, Sequence
@@ -21,19 +23,27 @@ from google.cloud.storage.retry import DEFAULT_RETRY
 from requests.exceptions import RequestException
 from urllib3.exceptions import HTTPError
 
-from shardmill.transforms.stores.ahead import one_ahead
 from shardmill.transforms.stores.patience import PatienceOptions
-from shardmill.transforms.stores.protocol import CHECKSUM_STAMP, FileStat, Rename, split_url
-from shardmill.transforms.stores.stored import ChangedError, Stored, check_created, check_replaced
-from shardmill.transforms.stores.transient import StatusError
+from shardmill.transforms.stores.prefetch import prefetch_one
+from shardmill.transforms.stores.protocol import (
+    CHECKSUM_STAMP,
+    ChangedError,
+    FileStat,
+    Rename,
+    StatusError,
+    StoredFile,
+    check_created,
+    check_replaced,
+    split_url,
+)
 
 # A client each thread: cheap to make, keeps one connection open, and is not promised to be safe to share.
 _thread = threading.local()
 _TYPE = "application/octet-stream"
 _CLIENT_SECONDS = 120  # for which the client itself repeats a request at most, as it does unless it is told
-_LOOKS = 10  # at an object that is written anew meanwhile, before that is an error
+_READ_ATTEMPTS = 10  # at an object that is written anew meanwhile, before that is an error
 # Reasons of a 403 that are not about the object: https://cloud.google.com/storage/docs/json_api/v1/status-codes
-_OF_THE_CALLER = (
+_CALLER_REASONS = (
     "accountDisabled",
     "quotaExceeded",
     "rateLimitExceeded",
@@ -43,7 +53,7 @@ _OF_THE_CALLER = (
 
 
 class GoogleStorage:
-    """shardmill.transforms.stores.protocol.ObjectStore for gs://."""
+    """An ObjectStore for gs:// URLs."""
 
     def __init__(self, options: PipelineOptions) -> None:
         if getattr(_thread, "options", None) is not options:
@@ -53,13 +63,13 @@ class GoogleStorage:
         self._retry = DEFAULT_RETRY.with_timeout(seconds) if seconds else None
 
     def read(self, url: str) -> bytes:
-        """The object's bytes as they are stored, checked against the store's own checksum."""
-        with _errors(url):
+        """Read an object's bytes as stored, checked against the store's checksum."""
+        with _translated_errors(url):
             return bytes(self._blob(url).download_as_bytes(raw_download=True, retry=self._retry))
 
     def read_range(self, url: str, offset: int, length: int) -> bytes:
-        """Some of the object's bytes; the store has no checksum of a part."""
-        with _errors(url):
+        """Read part of an object, unchecked: the store has no checksums of parts."""
+        with _translated_errors(url):
             blob = self._blob(url)
             return bytes(
                 blob.download_as_bytes(
@@ -68,41 +78,40 @@ class GoogleStorage:
             )
 
     def write(self, url: str, data: bytes) -> None:
-        """Write an object."""
-        with _errors(url):
+        with _translated_errors(url):
             self._blob(url).upload_from_string(data, _TYPE, retry=self._retry)
 
     def upload(self, url: str) -> None:
-        """None: Beam's file system writes it."""
+        """Return None: Beam's file system writes the object."""
 
     def create(self, url: str, data: bytes) -> None:
-        """Write an object of generation 0: one that is not there yet."""
-        with _errors(url):
+        """Write an object on the condition that its generation is 0, so that it does not exist yet."""
+        with _translated_errors(url):
             blob = self._blob(url)
             try:
                 blob.upload_from_string(data, _TYPE, retry=self._retry, if_generation_match=0)
             except PreconditionFailed:
                 check_created(url, data, self.read)
 
-    def look(self, url: str) -> Stored:
-        """A small object and its generation."""
-        with _errors(url):
-            for _ in range(_LOOKS - 1):
+    def look(self, url: str) -> StoredFile:
+        """Read a small object with its generation."""
+        with _translated_errors(url):
+            for _ in range(_READ_ATTEMPTS - 1):
                 with suppress(PreconditionFailed):  # written anew between the two requests
                     return self._look(url)
             return self._look(url)
 
-    def _look(self, url: str) -> Stored:
+    def _look(self, url: str) -> StoredFile:
         blob = self._blob(url)
         blob.reload(retry=self._retry)
         # Reading forgets them where an answer has no such headers
         generation, updated = int(blob.generation), blob.updated
         data = blob.download_as_bytes(raw_download=True, if_generation_match=generation, retry=self._retry)
-        return Stored(bytes(data), str(generation), updated.timestamp())
+        return StoredFile(bytes(data), str(generation), updated.timestamp())
 
     def replace(self, url: str, data: bytes, revision: str) -> None:
-        """Write an object in the place of one generation."""
-        with _errors(url):
+        """Replace an object if it still has the generation `revision`."""
+        with _translated_errors(url):
             blob = self._blob(url)
             try:
                 blob.upload_from_string(data, _TYPE, retry=self._retry, if_generation_match=int(revision))
@@ -110,68 +119,66 @@ class GoogleStorage:
                 check_replaced(url, data, self.read)
 
     def delete_unchanged(self, url: str, revision: str) -> None:
-        """Delete one generation of an object."""
-        with _errors(url):
+        """Delete an object if it still has the generation `revision`."""
+        with _translated_errors(url):
             try:
                 self._blob(url).delete(if_generation_match=int(revision), retry=self._retry)
             except (PreconditionFailed, NotFound):
                 raise ChangedError(f"{url} was changed by another process") from None
 
     def size(self, url: str) -> int:
-        """The size of an object in bytes."""
-        with _errors(url):
+        with _translated_errors(url):
             blob = self._blob(url)
             blob.reload(retry=self._retry)
             return int(blob.size)
 
     def stat(self, url: str) -> FileStat:
-        """An object's metadata."""
-        with _errors(url):
+        with _translated_errors(url):
             blob = self._blob(url)
             blob.reload(retry=self._retry)
             return _stat(url, blob)
 
     def stats(self, prefix: str) -> Iterator[FileStat]:
-        """Objects by prefix; only the fields that are needed are asked for."""
+        """List objects by prefix, requesting only the fields that are needed."""
         bucket, start = split_url(prefix)
         fields = "items(name,size,crc32c,generation,updated),nextPageToken"
-        with _errors(f"gs://{bucket}"):
+        with _translated_errors(f"gs://{bucket}"):
             blobs = self._io.client.list_blobs(bucket, prefix=start, fields=fields, retry=self._retry)
-            for page in one_ahead(map(list, blobs.pages)):
+            for page in prefetch_one(map(list, blobs.pages)):
                 for blob in page:
                     yield _stat(f"gs://{bucket}/{blob.name}", blob)
 
     def list(self, prefix: str) -> Iterator[tuple[str, int]]:
-        """Objects by prefix; only the fields that are needed are asked for."""
+        """List names and sizes by prefix, requesting only the fields that are needed."""
         bucket, start = split_url(prefix)
-        with _errors(f"gs://{bucket}"):
+        with _translated_errors(f"gs://{bucket}"):
             fields = "items(name,size),nextPageToken"
             for blob in self._io.client.list_blobs(bucket, prefix=start, fields=fields, retry=self._retry):
                 yield f"gs://{bucket}/{blob.name}", int(blob.size)
 
     def folders(self, prefix: str) -> Sequence[str]:
-        """Names of folders below `prefix`, which the store tells apart from what lies in them."""
+        """List the folders below `prefix`, grouped by the store itself."""
         bucket, start = split_url(prefix)
-        with _errors(f"gs://{bucket}"):
+        with _translated_errors(f"gs://{bucket}"):
             fields = "prefixes,nextPageToken"
             blobs = self._io.client.list_blobs(bucket, prefix=start, delimiter="/", fields=fields, retry=self._retry)
             names = {name[len(start) : -1] for page in blobs.pages for name in page.prefixes}
         return sorted(filter(None, names))
 
     def delete(self, urls: Sequence[str]) -> None:
-        """Delete objects, a hundred in a request."""
-        with _errors(urls[0] if urls else ""):
+        """Delete objects, a hundred per request."""
+        with _translated_errors(urls[0] if urls else ""):
             _raise_first((url, status) for url, status in self._io.delete_batch(list(urls)))
 
     def rename(self, moves: Sequence[Rename]) -> None:
-        """Copy, within the store, and delete; a hundred in a request."""
+        """Copy objects within the store, then delete the sources; a hundred per request."""
         pairs = [(move.source, move.destination) for move in moves]
-        with _errors(pairs[0][0] if pairs else ""):
+        with _translated_errors(pairs[0][0] if pairs else ""):
             _raise_first((source, status) for source, _, status in self._io.copy_batch(pairs))
         self.delete([source for source, _ in pairs])
 
     def abort_uploads(self, prefix: str) -> None:
-        """Nothing to do: uploads never completed expire, and cost nothing until then."""
+        """Do nothing: incomplete uploads expire, and cost nothing until then."""
 
     def _blob(self, url: str) -> Blob:
         bucket, name = split_url(url)
@@ -184,7 +191,7 @@ def _stat(url: str, blob: Blob) -> FileStat:
 
 
 @contextmanager
-def _errors(url: str) -> Iterator[None]:
+def _translated_errors(url: str) -> Iterator[None]:
     try:
         yield
     except NotFound as error:
@@ -193,7 +200,7 @@ def _errors(url: str) -> Iterator[None]:
         raise EOFError(f"{url}: {error}") from error
     except Forbidden as error:
         answer = getattr(error.response, "text", "")  # the error of a download has its reasons nowhere else
-        of_the_caller = any(reason in answer for reason in _OF_THE_CALLER)
+        of_the_caller = any(reason in answer for reason in _CALLER_REASONS)
         raise (OSError if of_the_caller else PermissionError)(f"{url}: {error}") from error
     except (GoogleAPIError, GoogleAuthError, DataCorruption, RequestException, HTTPError) as error:
         raise OSError(f"{url}: {error}") from error

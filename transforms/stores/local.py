@@ -1,7 +1,4 @@
-"""Files on local disks, by names that are taken as they are: they may hold `[`, `*` or bytes that are not UTF-8.
-
-What lies in object stores too goes through shardmill.transforms.stores.storage, which asks where a path is.
-"""
+"""Read, write and list files on local disks."""
 
 import errno
 import io
@@ -12,16 +9,15 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO
 
-from shardmill.metadata.naming import TEMP_SUFFIX
-from shardmill.transforms.stores.error_text import NotAFileError, of_writing
-from shardmill.transforms.stores.protocol import TIME_STAMP, FileStat
+from shardmill.metadata.file_names import TEMP_SUFFIX
+from shardmill.transforms.stores.protocol import TIME_STAMP, FileStat, NotAFileError, writing_error
 
 try:
     from shardmill._native import read_files
 except ImportError:  # not compiled
 
     def read_files(paths: list[str], most: int) -> list[bytes | None]:
-        """As if every file were to be read alone."""
+        """Return None for each file, so that each is read alone: the extension module is not compiled."""
         return [None] * len(paths)
 
 
@@ -38,13 +34,14 @@ PIECE_BYTES = 1 << 18
 
 
 def read_small(paths: list[str]) -> list[bytes | None]:
-    """The bytes of each of some files, all read at once; None of one that is large, or is to be read alone for another
-    reason, such as that it cannot be."""
+    """Read several small files in one call. The result is None for a file that is large or must be read alone, for
+    example because reading fails.
+    """
     return read_files(paths, _SMALL_BYTES)
 
 
 def read_bytes(path: str) -> bytes:
-    """The bytes of a file; raises OSError."""
+    """Read a file; raises OSError."""
     # Two system calls fewer than a file object: this is the inner loop of a job over small images.
     # Without O_NONBLOCK a named pipe that took the place of a file would be waited on for ever.
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -65,7 +62,7 @@ def _read_all(descriptor: int, size_bytes: int) -> bytes:
 
 
 def read_range(path: str, offset: int, length: int) -> bytes:
-    """`length` bytes of a file from `offset`, fewer at its end; raises OSError."""
+    """Read `length` bytes of a file from `offset`, fewer at its end; raises OSError."""
     with open(path, "rb", buffering=0) as file:
         file.seek(offset)
         data = file.read(length)
@@ -75,7 +72,7 @@ def read_range(path: str, offset: int, length: int) -> bytes:
 
 
 def read_into(path: str, offset: int, target: memoryview) -> None:
-    """Fill `target`, of bytes, from a file at `offset`; raises OSError, or EOFError if the file ends before."""
+    """Fill the byte buffer `target` from a file at `offset`; raises OSError, or EOFError if the file is too short."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         while target:
@@ -88,7 +85,7 @@ def read_into(path: str, offset: int, target: memoryview) -> None:
 
 
 def stat_file(path: str) -> FileStat:
-    """What the file system says of a file; raises OSError, a NotAFileError if it is something else."""
+    """Return the metadata of a file; raises OSError, or NotAFileError if it is no regular file."""
     status = os.stat(path)
     if not stat.S_ISREG(status.st_mode):
         raise NotAFileError(errno.EINVAL, "not a regular file", path)
@@ -96,7 +93,7 @@ def stat_file(path: str) -> FileStat:
 
 
 def list_files(directory: str) -> Iterator[tuple[str, int]]:
-    """All files below `directory`, as (name relative to it, bytes), in no order; none if it is missing."""
+    """Yield (relative name, size in bytes) of all files below `directory`, unordered; none if it is missing."""
     for folder, _, files in os.walk(directory, onerror=_raise_unless_gone):
         for file in files:
             path = os.path.join(folder, file)
@@ -110,16 +107,16 @@ def _raise_unless_gone(error: OSError) -> None:
 
 
 def list_folders(directory: str) -> list[str]:
-    """The names of the folders in `directory`, empty ones too; none if it is missing."""
+    """Return the sorted names of the folders in `directory`, including empty ones; none if it is missing."""
     if not os.path.isdir(directory):
         return []
     return sorted(entry.name for entry in os.scandir(directory) if entry.is_dir(follow_symlinks=False))
 
 
 def make_directory(path: str) -> None:
-    """Make `path` and its parents, and wait until their names are on their disk."""
+    """Create `path` and its parents, and sync their names to disk."""
     made = list(_missing(path.rstrip("/")))
-    with writing(path):
+    with path_in_errors(path):
         try:
             os.makedirs(path or ".", exist_ok=True)
         except FileExistsError as error:  # as something else than a folder, which is no reason to take it for made
@@ -128,33 +125,33 @@ def make_directory(path: str) -> None:
 
 
 def _missing(folder: str) -> Iterator[str]:
-    """A folder and those that it lies in, as far as there are none."""
+    """Yield a folder and its parents, as far as they do not exist."""
     while folder and not os.path.isdir(folder):
         yield folder
         folder = os.path.dirname(folder)
 
 
 @contextmanager
-def writing(path: str) -> Iterator[None]:
-    """Have an error of writing to `path` say that it is about that file, and how much is free where it must."""
+def path_in_errors(path: str) -> Iterator[None]:
+    """Add the file name to errors of writing to `path`, and the free space if the disk is full."""
     try:
         yield
     except OSError as error:
-        told = of_writing(error, path)
+        told = writing_error(error, path)
         if told is error:
             raise
         raise told from error
 
 
 class _File(io.FileIO):
-    """A file that takes PIECE_BYTES at a time."""
+    """A file that writes at most PIECE_BYTES per call."""
 
     def write(self, data: Any) -> int:
-        """Write the beginning of bytes-like `data`; how many bytes."""
+        """Write the beginning of bytes-like `data` and return the number of bytes written."""
         return super().write(memoryview(data)[:PIECE_BYTES])
 
     def write_all(self, data: Any) -> None:
-        """Write all of it."""
+        """Write all of `data`."""
         view = memoryview(data).cast("B")
         while view:
             view = view[self.write(view) :]
@@ -162,25 +159,25 @@ class _File(io.FileIO):
 
 @contextmanager
 def open_new(path: str) -> Iterator[BinaryIO]:
-    """A file that is not there yet, to be written, in a folder that is made; raises OSError."""
+    """Open a file that must not exist yet for writing, and create its folder; raises OSError."""
     make_directory(os.path.dirname(path))
-    with writing(path), io.BufferedWriter(_File(path, "xb")) as file:
+    with path_in_errors(path), io.BufferedWriter(_File(path, "xb")) as file:
         yield file
 
 
 def write_parts(path: str, parts: Sequence[Any]) -> None:
-    """Write a file that is not there yet from bytes-like `parts`; raises OSError."""
+    """Write a file that must not exist yet from bytes-like `parts`; raises OSError."""
     make_directory(os.path.dirname(path))
-    with writing(path), _File(path, "xb") as file:
+    with path_in_errors(path), _File(path, "xb") as file:
         for part in parts:
             file.write_all(part)
 
 
 def write_bytes(path: str, data: bytes, temporary: str | None = None, sync: bool = True) -> None:
-    """Write `data` whole or not at all, and wait until it is on its disk if `sync`.
+    """Write `data` atomically, and sync it to disk if `sync`.
 
-    It is written to `temporary`, by default its name with a suffix, and renamed; where several processes may write to
-    one path, each needs one of its own. Nothing is left of it where that fails.
+    It is written to `temporary` (by default `path` with a suffix) and renamed. If several processes may write to one
+    path, each needs its own temporary name. If writing fails, the temporary file is removed.
     """
     temporary = temporary or path + TEMP_SUFFIX
     try:
@@ -195,7 +192,7 @@ def write_bytes(path: str, data: bytes, temporary: str | None = None, sync: bool
 
 
 def create(path: str, data: bytes, temporary: str) -> None:
-    """As `write_bytes`, but of a file that is not there yet; raises FileExistsError if it is."""
+    """Write a file like `write_bytes`, but raise FileExistsError if it exists."""
     _write(temporary, data, sync=True)
     link(temporary, path)
     sync_directories([os.path.dirname(path)])
@@ -203,7 +200,7 @@ def create(path: str, data: bytes, temporary: str) -> None:
 
 def _write(path: str, data: bytes, sync: bool) -> None:
     make_directory(os.path.dirname(path))
-    with writing(path):
+    with path_in_errors(path):
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
         try:
             view = memoryview(data)
@@ -216,7 +213,7 @@ def _write(path: str, data: bytes, sync: bool) -> None:
 
 
 def link(temporary: str, path: str) -> None:
-    """Give a file a name that is not there yet, as well or instead; raises FileExistsError if it is."""
+    """Give a file a new name by a hard link, or by renaming it; raises FileExistsError if the name exists."""
     try:
         os.link(temporary, path)
     except (FileExistsError, FileNotFoundError):
@@ -228,25 +225,25 @@ def link(temporary: str, path: str) -> None:
 
 
 def move(source: str, destination: str) -> None:
-    """Rename a file, into a folder that is made if there is none; one of the other name is replaced."""
+    """Rename a file, replacing any file at `destination`, and create the destination folder if needed."""
     make_directory(os.path.dirname(destination))
     os.replace(source, destination)
 
 
 def touch(path: str) -> None:
-    """Let a file be as if it were written now, by the clock of its disk."""
+    """Set a file's modification time to now, by the clock of its disk."""
     os.utime(path)
 
 
 def sync_files(paths: Iterable[str]) -> None:
-    """Wait until files are on their disks, whoever wrote them."""
+    """Sync files to disk, including those that other processes wrote."""
     with ThreadPoolExecutor(_SYNCERS, "shardmill-sync") as pool:
         for _ in pool.map(_sync, paths):
             pass
 
 
 def sync_directories(paths: Iterable[str]) -> None:
-    """Wait until the names in directories are on their disks."""
+    """Sync the names in directories to disk."""
     for path in paths:
         try:
             _sync(path or ".")
@@ -259,26 +256,26 @@ def sync_directories(paths: Iterable[str]) -> None:
 def _sync(path: str) -> None:
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        with writing(path):
+        with path_in_errors(path):
             os.fsync(descriptor)
     finally:
         os.close(descriptor)
 
 
 def remove(path: str) -> None:
-    """Delete a file; one that is gone already is no error."""
+    """Delete a file; a missing one is no error."""
     with suppress(FileNotFoundError):
         os.remove(path)
 
 
 def remove_empty(folder: str) -> None:
-    """Remove a folder if nothing is in it."""
+    """Remove a folder if it is empty."""
     with suppress(OSError):
         os.rmdir(folder)
 
 
 def delete_tree(directory: str) -> None:
-    """Delete `directory` and all below it; links are deleted, not followed. No error if there is none."""
+    """Delete `directory` and everything below it, without following links; a missing one is no error."""
     if not os.path.isdir(directory):
         return
     with ThreadPoolExecutor(_DELETERS, "shardmill-delete") as pool:
@@ -288,3 +285,26 @@ def delete_tree(directory: str) -> None:
             remove(linked)
         with suppress(FileNotFoundError):
             os.rmdir(folder)
+
+
+class LinksInside:
+    """Predicate for paths: `LinksInside(root)(path)` is True if `path`, with links followed, lies below `root`.
+
+    Each folder is resolved once; a file that is no link costs one `lstat`. A missing file counts as inside, because
+    others report it.
+    """
+
+    def __init__(self, root: str) -> None:
+        self._root = os.path.realpath(root)
+        self._folders: dict[str, bool] = {}
+
+    def __call__(self, path: str) -> bool:
+        """Return True if `path`, with links followed, lies inside the root."""
+        folder = os.path.dirname(path)
+        known = self._folders.get(folder)
+        if known is None:
+            known = self._folders[folder] = self._is_inside(folder or ".")
+        return self._is_inside(path) if os.path.islink(path) else known
+
+    def _is_inside(self, path: str) -> bool:
+        return f"{os.path.realpath(path)}/".startswith(f"{self._root.rstrip('/')}/")

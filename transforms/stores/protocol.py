@@ -1,12 +1,61 @@
-"""What storage needs of an object store: operations on objects by their exact names, many at once where one request
-can."""
+"""The interface of object stores, their errors, and short retries."""
 
-from collections.abc import Iterator, Sequence
+import errno
+import os
+import re
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
-from shardmill.errors import UserError
-from shardmill.transforms.stores.stored import Stored
+from shardmill.errors import JobError, UserError
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """A small file that was read completely.
+
+    On S3 the ETag depends on the content alone.
+    """
+
+    data: bytes
+    revision: str  # changes with each write: generation, ETag or file status
+    modified: float  # write time, seconds since 1970 by the store's clock; or 0
+
+
+class ChangedError(OSError):
+    """A file has been written or deleted by another process since it was read."""
+
+
+def check_created(url: str, data: bytes, read: Callable[[str], bytes]) -> None:
+    """Check, after a store refused to create an object, that our own earlier request created it.
+
+    If the object has our bytes, the response to that request was lost and the request was repeated. `read` returns an
+    object's bytes, or raises FileNotFoundError.
+
+    Raises:
+        FileExistsError: if the object has other bytes or is missing.
+    """
+    if not _has_content(url, data, read):
+        raise FileExistsError(f"{url} is there already") from None
+
+
+def check_replaced(url: str, data: bytes, read: Callable[[str], bytes]) -> None:
+    """Check, after a store refused to replace a revision, that our own earlier request did; see `check_created`.
+
+    Raises:
+        ChangedError: if the object has other bytes or is missing.
+    """
+    if not _has_content(url, data, read):
+        raise ChangedError(f"{url} was changed by another process") from None
+
+
+def _has_content(url: str, data: bytes, read: Callable[[str], bytes]) -> bool:
+    with suppress(FileNotFoundError):
+        return read(url) == data
+    return False
+
 
 CHECKSUM_STAMP = "crc32c:"  # what a stamp begins with that is a checksum of the content
 TIME_STAMP = "time:"  # and one that is the time when the file was written
@@ -14,24 +63,16 @@ TIME_STAMP = "time:"  # and one that is the time when the file was written
 
 @dataclass(frozen=True, slots=True)
 class FileStat:
-    """A file as its store describes it without reading it.
+    """A file's metadata as its store reports it, without reading the file."""
 
-    Attributes:
-      path: its path or URL.
-      size_bytes: of it.
-      stamp: another one wherever the content is another: the crc32c of it, its ETag, or the time in ns when it was
-        written.
-      modified: when it was written, by the clock of its store, in seconds since 1970.
-    """
-
-    path: str
+    path: str  # path or URL
     size_bytes: int
-    stamp: str
-    modified: float
+    stamp: str  # changes with the content: crc32c, ETag or write time in ns
+    modified: float  # write time by the store's clock, in seconds since 1970
 
 
 class Rename(NamedTuple):
-    """An object that is to have another URL, and how large it is."""
+    """The source and destination URLs of an object to rename, and its size."""
 
     source: str
     destination: str
@@ -39,84 +80,322 @@ class Rename(NamedTuple):
 
 
 class Upload(Protocol):
-    """A new object that is written as its bytes come."""
+    """A new object that is written as its bytes arrive."""
 
     def write(self, data: bytes) -> object:
-        """Take more bytes; raises OSError."""
+        """Add bytes; raises OSError."""
 
     def close(self) -> None:
-        """Wait until the object is there, whole; raises OSError."""
+        """Wait until the whole object exists; raises OSError."""
 
     def abandon(self) -> None:
-        """Let there be none: no more bytes come."""
+        """Discard the upload; no more bytes follow."""
 
 
 class ObjectStore(Protocol):
-    """Objects by URL. All raise FileNotFoundError for what is missing, a bucket too, PermissionError for an object that
-    may not be read or written, and OSError for other failures."""
+    """A store of objects by URL.
+
+    All methods raise FileNotFoundError for a missing object or bucket, and PermissionError for an object that may not
+    be read or written. Other failures raise OSError.
+    """
 
     def read(self, url: str) -> bytes:
-        """The bytes of an object, in one request."""
+        """Read an object in one request."""
 
     def read_range(self, url: str, offset: int, length: int) -> bytes:
-        """At least one byte of an object, in one request: `length` bytes from `offset`, fewer at its end.
+        """Read `length` bytes from `offset` in one request, fewer at the object's end, but at least one.
 
         Raises:
-          EOFError: it ends before.
+            EOFError: if the object ends before `offset`.
         """
 
     def write(self, url: str, data: bytes) -> None:
-        """Write an object, in one request: it is there whole or not at all."""
+        """Write an object atomically, in one request."""
 
     def upload(self, url: str) -> Upload | None:
-        """A new object; None where Beam's file system writes what is too large for one request."""
+        """Start a new object; return None if Beam's file system writes objects that are too large for one request."""
 
     def create(self, url: str, data: bytes) -> None:
-        """As `write`, but raises FileExistsError if there is one already, wherever the store can tell."""
+        """Write an object, but raise FileExistsError if one exists, as far as the store can detect it."""
 
-    def look(self, url: str) -> Stored:
-        """A small object, with what tells it from what is written there later."""
+    def look(self, url: str) -> StoredFile:
+        """Read a small object with the revision that distinguishes it from later writes."""
 
     def replace(self, url: str, data: bytes, revision: str) -> None:
-        """As `write`, but raises ChangedError unless the object there is of that revision."""
+        """Write an object, but raise ChangedError unless the existing one has this revision."""
 
     def delete_unchanged(self, url: str, revision: str) -> None:
-        """Delete an object; raises ChangedError unless it is of that revision."""
+        """Delete an object; raises ChangedError unless it has this revision."""
 
     def size(self, url: str) -> int:
-        """The size of an object in bytes."""
+        """Return the size of an object in bytes."""
 
     def stat(self, url: str) -> FileStat:
-        """An object as the store describes it, in one request."""
+        """Return the metadata of an object, in one request."""
 
     def stats(self, prefix: str) -> Iterator[FileStat]:
-        """Each object whose URL starts with `prefix`, sorted."""
+        """Yield the metadata of each object whose URL starts with `prefix`, sorted by URL."""
 
     def list(self, prefix: str) -> Iterator[tuple[str, int]]:
-        """(URL, bytes) of each object whose URL starts with `prefix`, sorted."""
+        """Yield (URL, size in bytes) of each object whose URL starts with `prefix`, sorted by URL."""
 
     def folders(self, prefix: str) -> Sequence[str]:
-        """What stands, in URLs of objects that start with `prefix`, between it and a further slash; sorted, each
-        once."""
+        """Return the sorted, distinct parts of URLs between `prefix` and the next slash."""
 
     def delete(self, urls: Sequence[str]) -> None:
-        """Delete objects; one that is gone already is no error."""
+        """Delete objects; a missing one is no error."""
 
     def rename(self, moves: Sequence[Rename]) -> None:
         """Copy each source to its destination, then delete the sources."""
 
     def abort_uploads(self, prefix: str) -> None:
-        """Forget uploads under `prefix` that were never completed, where the store keeps, and charges for, their
-        parts."""
+        """Abort incomplete uploads below `prefix`, in stores that keep and charge for their parts."""
 
 
 def split_url(url: str) -> tuple[str, str]:
-    """(bucket, name of the object) of `url`; the name is empty for a bucket.
+    """Split `url` into (bucket, object name); the name is empty for a bucket.
 
     Raises:
-      UserError: there is no bucket in it.
+        UserError: if the bucket is missing.
     """
     bucket, _, name = url.partition("://")[2].partition("/")
     if not bucket:
         raise UserError(f"{url}: there is no bucket in it; expected {url.partition('://')[0]}://bucket/path")
     return bucket, name
+
+
+def web_url_problem(url: str) -> str:
+    """Return why `url` is not read and what to do instead; "" if it is no web address."""
+    scheme = url.partition("://")[0].lower()
+    if scheme not in ("http", "https"):
+        return ""
+    return (
+        f"{scheme}:// is not read; download it first: img2dataset makes tar files of a list of images, which `shardmill"
+        " webdataset` takes"
+    )
+
+
+_DISK_FULL_ERRNOS = (errno.ENOSPC, errno.EDQUOT)
+
+# How objects without a text of their own are shown, such as `<ast.Call object at 0x7f0c…>`: where they lie in memory is
+# chance.
+_ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]+")
+
+
+class NotAFileError(OSError):
+    """The path exists but is no regular file, for example a folder or a pipe. The system has no error number for this,
+    so the text is ours.
+    """
+
+
+def os_error_text(error: OSError) -> str:
+    """Return the text of a system error, with the name of its file."""
+    return f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
+
+
+def is_out_of_space(error: OSError) -> bool:
+    """Return True if there is no room for the output (disk full, quota or file size limit), which is no mistake of the
+    user's.
+    """
+    return error.errno in (*_DISK_FULL_ERRNOS, errno.EFBIG)
+
+
+def output_error(words: str, error: OSError) -> UserError | JobError:
+    """Return the error of a command that cannot write its output: a JobError if there is no space, else a UserError.
+
+    Args:
+        words: the output and its location.
+        error: the reason.
+    """
+    return (JobError if is_out_of_space(error) else UserError)(f"{words}: {error.strerror or error}")
+
+
+def writing_error(error: OSError, path: str) -> OSError:
+    """Return `error` with `path` added, which the system omits if the file is already open.
+
+    If the disk is full, the message also gives its free space.
+    """
+    if error.errno is None:
+        return error
+    said = os.strerror(error.errno)
+    if error.errno in _DISK_FULL_ERRNOS and (room := _free_space_text(path)):
+        said = f"{said}; {room}"
+    elif error.filename:
+        return error
+    return OSError(error.errno, said, error.filename or path)
+
+
+def _free_space_text(path: str) -> str:
+    """Describe the free space on the disk of a local path; "" if it cannot be determined."""
+    while path and not os.path.isdir(path):
+        path = os.path.dirname(path)
+    import shutil  # which every command would import for this one sentence
+
+    try:
+        found = shutil.disk_usage(path or ".")
+    except OSError:
+        return ""
+    return f"{found.free:,} of {found.total:,} bytes are free there"
+
+
+def error_text(error: BaseException, lines: int | None = None) -> str:
+    """Return the text of an exception for rejects/ and the manifest: one line, without memory addresses or paths.
+
+    System errors get the system's generic text, because their own text and Arrow's contain the path.
+
+    Args:
+        lines: use only this many lines of the text.
+    """
+    if isinstance(error, NotAFileError):
+        return str(error.strerror)
+    if isinstance(error, OSError) and error.errno:
+        return os.strerror(error.errno)
+    if isinstance(error, FileNotFoundError):  # an object store's, which names the URL
+        return "no such file"
+    if isinstance(error, PermissionError):  # an object store's, too
+        return os.strerror(errno.EACCES)
+    return _ADDRESS.sub("", " ".join(" ".join(str(error).splitlines()[:lines]).split()))
+
+
+_STATUSES = (408, 429)  # and all from 500 on
+_CODES = ("InternalError", "RequestTimeout", "ServiceUnavailable", "SlowDown", "Throttling", "ThrottlingException")
+_TYPES = (
+    "azure.core.exceptions.IncompleteReadError",
+    "azure.core.exceptions.ServiceRequestError",
+    "azure.core.exceptions.ServiceResponseError",
+    "google.api_core.exceptions.RetryError",
+    "google.auth.exceptions.TransportError",
+    "google.resumable_media.common.DataCorruption",  # a checksum that differs: of what came, not of what lies there
+    "google.cloud.storage._media.common.DataCorruption",
+    "http.client.HTTPException",
+    "urllib3.exceptions.HTTPError",
+    "requests.exceptions.ConnectionError",
+    "requests.exceptions.Timeout",
+    "requests.exceptions.ChunkedEncodingError",
+    "botocore.exceptions.ConnectionError",
+    "botocore.exceptions.HTTPClientError",
+    "botocore.exceptions.IncompleteReadError",
+    "botocore.exceptions.ResponseStreamingError",
+)
+
+
+class GivenUpError(OSError):
+    """A store that failed for as long as the caller was ready to wait; callers must not retry again."""
+
+
+class StatusError(OSError):
+    """A store's error for one object of a batch, with its HTTP status or error code."""
+
+    def __init__(self, text: str, code: int | str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+def is_transient(error: BaseException) -> bool:
+    """Return True if the same request may succeed in a minute; the causes of an error count too."""
+    found = list(_causes(error))
+    if any(isinstance(cause, GivenUpError | FileNotFoundError | PermissionError | FileExistsError) for cause in found):
+        return False
+    return any(map(_is_transient, found))
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    cause: BaseException | None = error
+    while cause is not None:
+        yield cause
+        cause = masked_error(cause) or cause.__cause__
+
+
+def masked_error(error: BaseException) -> BaseException | None:
+    """Return the error that Beam's S3 client failed to report; None if `error` is another.
+
+    Beam's `get_http_error_code` raises AttributeError for errors that are no response of the store.
+    """
+    return error.__context__ if isinstance(error, AttributeError) else None
+
+
+def _is_transient(error: BaseException) -> bool:
+    if isinstance(error, ConnectionError | TimeoutError):
+        return True
+    names = {f"{base.__module__}.{base.__qualname__}" for base in type(error).__mro__}
+    return not names.isdisjoint(_TYPES) or any(map(_is_transient_code, _codes(error)))
+
+
+def _codes(error: BaseException) -> Iterator[Any]:
+    """Yield the status or code of an error of Google's libraries, botocore or Beam's file systems."""
+    yield getattr(error, "code", None)
+    response = getattr(error, "response", None)
+    yield getattr(response, "status_code", None)
+    if isinstance(response, dict):
+        yield response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+        yield response.get("Error", {}).get("Code")
+
+
+def _is_transient_code(code: Any) -> bool:
+    if isinstance(code, int) and not isinstance(code, bool):
+        return code in _STATUSES or 500 <= code < 600
+    return code in _CODES
+
+
+TIMEOUT_S = 10.0  # for one request, the client's own attempts at it included
+
+Result = TypeVar("Result")
+_thread = threading.local()  # steps of a job that has ended may still be under way in others
+_gone = False  # whether a store has not answered, nor since
+
+
+@contextmanager
+def short_timeouts() -> Iterator[None]:
+    """Within this context, limit the current thread's storage requests to seconds."""
+    before = has_short_timeouts()
+    _thread.is_brief = True
+    try:
+        yield
+    finally:
+        _thread.is_brief = before
+
+
+def has_short_timeouts() -> bool:
+    """Return True if the current thread's storage requests are limited to seconds."""
+    return getattr(_thread, "is_brief", False)
+
+
+def mark_store_responsive() -> None:
+    """Record that a store has responded, so that brief requests are tried again."""
+    global _gone
+    _gone = False
+
+
+def call_with_timeout(function: Callable[..., Result], *arguments: Any) -> Result:
+    """Call `function` in a thread and wait at most 10 seconds; fail at once if an earlier call timed out.
+
+    Raises:
+        GivenUpError: if the call did not end in time.
+        Exception: whatever `function` raises.
+    """
+    global _gone
+    if _gone:
+        raise GivenUpError("the store no longer answers")
+    ended: list[Callable[[], Result]] = []
+
+    def call() -> None:
+        try:
+            result = function(*arguments)
+            ended.append(lambda: result)
+        except BaseException as error:  # handed to the thread that asks, whatever it is
+            ended.append(_raiser(error))
+
+    thread = threading.Thread(target=call, name="shardmill-brief", daemon=True)
+    thread.start()
+    thread.join(TIMEOUT_S)
+    if not ended:
+        _gone = True
+        raise GivenUpError(f"the store has not answered for {TIMEOUT_S:g} seconds")
+    return ended[0]()
+
+
+def _raiser(error: BaseException) -> Callable[[], Any]:
+    def again() -> Any:
+        raise error
+
+    return again

@@ -1,135 +1,547 @@
-"""S3 by exact names, through boto3's clients, made from Beam's --s3_* options."""
+"""Amazon S3 and compatible stores."""
 
+import functools
+import io
+import os
+import re
 import threading
+import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import Any, TypeVar
+from urllib.parse import unquote, urlsplit
+from xml.etree import ElementTree
 
+import boto3
+import botocore.session
 from apache_beam.options.pipeline_options import PipelineOptions, S3Options
 from boto3.s3.transfer import TransferConfig
-from botocore.exceptions import ClientError, HTTPClientError, IncompleteReadError
+from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, IncompleteReadError
+from botocore.httpchecksum import AwsChunkedWrapper
+from botocore.utils import parse_timestamp
+from obstore.exceptions import PermissionDeniedError
+from obstore.store import S3Store
 
-from shardmill.transforms.stores.listing_at_once import list_at_once
-from shardmill.transforms.stores.protocol import FileStat, Rename, split_url
-from shardmill.transforms.stores.s3_clients import Clients
-from shardmill.transforms.stores.s3_errors import MISSING, code_of, errors
-from shardmill.transforms.stores.s3_upload import S3Upload
-from shardmill.transforms.stores.stored import ChangedError, Stored, check_created, check_replaced
-from shardmill.transforms.stores.transient import StatusError
+from shardmill.transforms.stores.prefetch import list_concurrently
+from shardmill.transforms.stores.protocol import (
+    ChangedError,
+    FileStat,
+    Rename,
+    StatusError,
+    StoredFile,
+    check_created,
+    check_replaced,
+    split_url,
+)
+
+
+def parse_time(value: Any) -> datetime:
+    """Parse a time as S3 writes it in listings (2026-11-19T02:03:04.000Z) or headers (Thu, 19 Nov 2026 02:03:04 GMT).
+
+    botocore parses any other form, and raises ValueError.
+    """
+    if isinstance(value, str):
+        for parse in (datetime.fromisoformat, parsedate_to_datetime):
+            try:
+                found = parse(value)
+            except (TypeError, ValueError):
+                continue
+            if found.tzinfo is not None:
+                return found.astimezone(UTC)
+    return parse_timestamp(value)
+
+
+_EVENT = "before-parse.s3.ListObjectsV2"
+
+
+def parse_pages(client: Any) -> None:
+    """Make a boto3 client parse the objects of listings with this module, and only the rest of a page itself."""
+    client.meta.events.register(_EVENT, _parse)
+
+
+def _parse(response_dict: dict[str, Any], customized_response_dict: dict[str, Any], **_: Any) -> None:
+    """Handle botocore's event before parsing: fill in the fields of `Contents` that are used here.
+
+    See https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectsV2.html.
+    """
+    if response_dict["status_code"] != 200:
+        return
+    page = ElementTree.fromstring(response_dict["body"])
+    namespace = page.tag.rpartition("}")[0] + "}" if "}" in page.tag else ""
+    items = page.findall(f"{namespace}Contents")
+    if not items:
+        return
+    customized_response_dict["Contents"] = [
+        {
+            "Key": item.findtext(f"{namespace}Key", ""),
+            "Size": int(item.findtext(f"{namespace}Size", "")),
+            "ETag": item.findtext(f"{namespace}ETag", ""),
+            "LastModified": parse_time(item.findtext(f"{namespace}LastModified", "")),
+        }
+        for item in items
+    ]
+    for item in items:
+        page.remove(item)
+    response_dict["body"] = ElementTree.tostring(page)
+
+
+_BACKOFF_S = 5.0  # for which boto3 alone reads of a bucket after obstore could not
+# Credentials are asked for again five minutes before they end. Those of botocore hold for ten, or are renewed first.
+_CREDENTIALS_LIFETIME = timedelta(minutes=10)
+_SIGNED = re.compile(r"AWS4-HMAC-SHA256 Credential=([^/]+)/\d{8}/([^/]+)/s3/aws4_request,")
+_DIRECTORY_BUCKET_SUFFIX = "--x-s3"  # directory buckets, which have sessions of their own
+
+# () -> access key, secret key and token
+Credentials = Callable[[], tuple[str, str, str | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class SentRequest:
+    """A request as boto3 sent it."""
+
+    url: str
+    authorization: str
+
+
+class ObstoreReader:
+    """The obstore reads of this process, from any number of threads. A bucket is read only after boto3 has shown
+    how.
+    """
+
+    def __init__(self, credentials: Credentials, trusts_system: bool = True) -> None:
+        """Create the reader.
+
+        Args:
+            credentials: returns those that boto3 signs with at that moment.
+            trusts_system: True if https connections trust the system's certificates.
+        """
+        self._credentials, self._trusts_system = credentials, trusts_system
+        self._stores: dict[str, S3Store] = {}
+        self._resting: dict[str, float] = {}  # until when
+        self._process = os.getpid()  # obstore's threads are not there in one that is forked
+
+    def read(self, bucket: str, key: str, offset: int = 0, length: int | None = None) -> bytes | None:
+        """Read an object or up to `length` bytes of it; return None if boto3 must read it."""
+        store = self._stores.get(bucket)
+        if store is None or not _is_plain(key) or os.getpid() != self._process:
+            return None
+        try:
+            if length is None:
+                return bytes(store.get(key).bytes())
+            return bytes(store.get_range(key, start=offset, length=length))
+        except (FileNotFoundError, PermissionDeniedError):  # of this object alone
+            return None
+        except Exception:  # of whatever kind: boto3 meets it, too, or makes up for it
+            self._resting[bucket] = time.monotonic() + _BACKOFF_S
+            self._stores.pop(bucket, None)
+            return None
+
+    def learn(self, bucket: str, key: str, sent: SentRequest) -> None:
+        """From now on, read from a bucket as boto3 read an object of it, if obstore can."""
+        if bucket in self._stores or time.monotonic() < self._resting.get(bucket, 0.0):
+            return
+        if not (self._trusts_system or sent.url.startswith("http:")):
+            return
+        with suppress(Exception):  # of whatever kind: boto3 reads on
+            store = _make_store(bucket, key, sent, self._credentials)
+            if store is not None and os.getpid() == self._process:
+                self._stores[bucket] = store
+
+
+def _is_plain(key: str) -> bool:
+    """Return True if object_store takes a key unchanged: without empty parts, leading or trailing slashes, or dot
+    segments.
+    """
+    return key.isprintable() and all(part not in ("", ".", "..") for part in key.split("/"))
+
+
+def _make_store(bucket: str, key: str, sent: SentRequest, credentials: Credentials) -> S3Store | None:
+    """Return a store that sends requests like `sent`; None if that is impossible."""
+    signed = _SIGNED.match(sent.authorization)
+    if signed is None or bucket.endswith(_DIRECTORY_BUCKET_SUFFIX) or signed[1] != credentials()[0]:
+        return None
+    url = urlsplit(sent.url)
+    path = unquote(url.path)
+    if path.endswith(f"/{bucket}/{key}"):
+        is_of_host, above = False, path.removesuffix(f"/{bucket}/{key}")
+    elif url.netloc.startswith(f"{bucket}.") and path == f"/{key}":
+        is_of_host, above = True, ""
+    else:
+        return None
+
+    def provide() -> Any:
+        access, secret, token = credentials()
+        until = datetime.now(UTC) + _CREDENTIALS_LIFETIME
+        return {"access_key_id": access, "secret_access_key": secret, "token": token, "expires_at": until}
+
+    return S3Store(
+        bucket,
+        endpoint=f"{url.scheme}://{url.netloc}{above}",
+        region=signed[2],
+        virtual_hosted_style_request=is_of_host,
+        skip_signature=False,  # these, which object_store reads from the environment, as the request shows them
+        request_payer=False,
+        s3_express=False,
+        client_options={
+            "allow_http": url.scheme == "http",
+            "connect_timeout": "10s",
+            "read_timeout": "60s",
+            "timeout": "15min",
+        },
+        retry_config={"max_retries": 0},  # boto3's affair
+        credential_provider=provide,
+    )
+
+
+_PIECE_BYTES = 1 << 20  # which botocore puts together of as many
+_create_loader = functools.cache(botocore.session.create_loader)
+
+
+class _Client:
+    """A boto3 client, with a flag that is set when any of its requests had to be repeated."""
+
+    def __init__(self, client: Any) -> None:
+        self.client, self.is_spent = client, False
+        self.sent = SentRequest("", "")  # the last read
+        client.meta.events.register("after-call.s3", self._answered)
+        client.meta.events.register("after-call-error.s3", self._failed)
+        client.meta.events.register("before-send.s3.GetObject", self._sends)
+        client.meta.events.register("before-send.s3", _send_in_one_call)
+
+    def _answered(self, parsed: Mapping[str, Any], **_: Any) -> None:
+        self.is_spent |= parsed["ResponseMetadata"].get("RetryAttempts", 0) > 0
+
+    def _failed(self, **_: Any) -> None:
+        self.is_spent = True
+
+    def _sends(self, request: Any, **_: Any) -> None:
+        signed = request.headers.get("Authorization", b"")
+        self.sent = SentRequest(request.url, signed.decode() if isinstance(signed, bytes) else signed)
+
+
+def _send_in_one_call(request: Any, **_: Any) -> None:
+    """Send the bytes that botocore has wrapped in a file with one call.
+
+    Files are sent in pieces of 16 KiB. Before each piece, a thread waits for the interpreter while others work.
+    """
+    if isinstance(request.body, io.BytesIO):
+        request.body = request.body.getvalue()
+    elif isinstance(request.body, AwsChunkedWrapper):  # by https, with a checksum behind them
+        body = request.body
+        request.body = b"".join(iter(functools.partial(body.read, _PIECE_BYTES), b""))
+        body.seek(0)  # where a repetition begins
+
+
+class S3Clients:
+    """The boto3 clients of this process. Each serves one thread at a time, and none is used again after it had to
+    repeat a request.
+
+    A client repeats a few dozen requests and then fails at the first error (botocore's quota: 500, at 14 each, or 5 for
+    SlowDown). Threads that share a client would fail within seconds, whatever their number of attempts. Another client
+    of the same session costs 0.3 MB and some milliseconds.
+    """
+
+    def __init__(self, options: "S3Options") -> None:
+        self._options = options
+        _share_service_descriptions()
+        core = botocore.session.get_session()
+        core.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=parse_time)
+        self._session = boto3.session.Session(botocore_session=core)
+        self._lock = threading.Lock()  # the session's: threads may share clients, but not that
+        self._idle = [self._make()]  # the first here: what is wrong with the options is said at once
+        # obstore trusts whom the system trusts, and others beside, never instead
+        own_trust = options.s3_verify is not None or core.get_config_variable("ca_bundle")
+        trusts_system = not own_trust and "REQUESTS_CA_BUNDLE" not in os.environ
+        self._reads = ObstoreReader(self._credentials, trusts_system)
+
+    @contextmanager
+    def one(self) -> Iterator[Any]:
+        """Yield a client that no other thread uses meanwhile."""
+        with self._own() as own:
+            yield own.client
+
+    def read(self, bucket: str, key: str, offset: int = 0, length: int | None = None) -> bytes:
+        """Read an object or a range of it; raises what boto3 raises."""
+        if (found := self._reads.read(bucket, key, offset, length)) is not None:
+            return found
+        more = {} if length is None else {"Range": f"bytes={offset}-{offset + length - 1}"}
+        with self._own() as own:
+            data = bytes(own.client.get_object(Bucket=bucket, Key=key, **more)["Body"].read())
+            self._reads.learn(bucket, key, own.sent)
+            return data
+
+    def _credentials(self) -> tuple[str, str, str | None]:
+        """Return the credentials that clients sign with now."""
+        options = self._options
+        if options.s3_access_key_id:
+            return options.s3_access_key_id, options.s3_secret_access_key, options.s3_session_token
+        with self._lock:
+            found = self._session.get_credentials()
+        frozen = found.get_frozen_credentials()
+        return frozen.access_key, frozen.secret_key, frozen.token
+
+    @contextmanager
+    def _own(self) -> Iterator[_Client]:
+        try:
+            own = self._idle.pop()
+        except IndexError:
+            own = self._make()
+        try:
+            yield own
+        finally:
+            if not own.is_spent:
+                self._idle.append(own)
+
+    def _make(self) -> _Client:
+        options = self._options
+        with self._lock:
+            client = self._session.client(
+                "s3",
+                region_name=options.s3_region_name,
+                api_version=options.s3_api_version,
+                use_ssl=not options.s3_disable_ssl,
+                verify=options.s3_verify,
+                endpoint_url=options.s3_endpoint_url,
+                aws_access_key_id=options.s3_access_key_id,
+                aws_secret_access_key=options.s3_secret_access_key,
+                aws_session_token=options.s3_session_token,
+            )
+        parse_pages(client)
+        return _Client(client)
+
+
+def _share_service_descriptions() -> None:
+    """Share botocore's parsed service descriptions among all sessions of this process.
+
+    Beam makes a session for each shard that it writes. Each would parse 3 MB of JSON, which takes 0.3 s of a core.
+    """
+    botocore.session.create_loader = _create_loader
+
+
+MISSING = ("404", "NoSuchKey", "NoSuchBucket")
+_NO_SUCH_RANGE = ("416", "InvalidRange")
+# A HEAD has no code but its status. Other codes of a 403 (InvalidAccessKeyId, RequestTimeTooSkewed, …) are of who asks:
+# https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html
+_FORBIDDEN = ("403", "AccessDenied")
+
+
+def error_code(error: ClientError) -> str:
+    """Return the store's code of an error."""
+    return str(error.response.get("Error", {}).get("Code"))
+
+
+@contextmanager
+def translated_errors(url: str) -> Iterator[None]:
+    """Within this context, raise errors of boto3 about `url` as OSError or a subclass."""
+    try:
+        yield
+    except ClientError as error:
+        if error_code(error) in MISSING:
+            raise FileNotFoundError(f"{url}: not found") from error
+        if error_code(error) in _NO_SUCH_RANGE:
+            raise EOFError(f"{url}: {error}") from error
+        raise (PermissionError if error_code(error) in _FORBIDDEN else OSError)(f"{url}: {error}") from error
+    except BotoCoreError as error:
+        raise OSError(f"{url}: {error}") from error
+
+
+# S3 takes parts of 5 MiB to 5 GiB, the last may be smaller, and 10,000 of them: here, objects of up to 78 GiB.
+# https://docs.aws.amazon.com/AmazonS3/latest/userguide/qfacts.html
+PART_BYTES = 8 << 20
+_AT_ONCE = 3  # parts of an object: so many are held beside the one that is gathered
+
+
+class S3Upload:
+    """A new S3 object that exists once it is closed."""
+
+    def __init__(self, clients: S3Clients, url: str) -> None:
+        self._clients, self._url = clients, url
+        bucket, key = split_url(url)
+        self._object = {"Bucket": bucket, "Key": key}
+        self._pending: list[bytes] = []
+        self._pending_bytes = self._size_bytes = 0
+        self._upload: dict[str, str] = {}
+        self._etags: list[str] = []
+        self._under_way: deque[Future[str]] = deque()
+        self._pool = ThreadPoolExecutor(_AT_ONCE, "shardmill-upload")
+
+    def write(self, data: bytes) -> None:
+        """Add bytes.
+
+        Raises:
+            OSError: if the store refuses these bytes or earlier ones.
+        """
+        self._pending.append(bytes(data))
+        self._pending_bytes += len(data)
+        if self._pending_bytes >= PART_BYTES:
+            self._send()
+
+    def close(self) -> None:
+        """Wait until the object exists; raises as `write`."""
+        with self._pool, translated_errors(self._url):
+            if not self._upload:
+                with self._clients.one() as client:
+                    client.put_object(**self._object, Body=self._taken())
+                return
+            if self._pending:
+                self._send()
+            while self._under_way:
+                self._etags.append(self._under_way.popleft().result())
+            self._complete()
+
+    def abandon(self) -> None:
+        """Discard the object, and its uploaded parts if the store responds."""
+        self._pool.shutdown(cancel_futures=True)
+        if self._upload:
+            with suppress(Exception), self._clients.one() as client:  # the error that led here is the one to tell
+                client.abort_multipart_upload(**self._object, **self._upload)
+
+    def _taken(self) -> bytes:
+        data = self._pending[0] if len(self._pending) == 1 else b"".join(self._pending)
+        self._size_bytes += len(data)
+        self._pending, self._pending_bytes = [], 0
+        return data
+
+    def _send(self) -> None:
+        with translated_errors(self._url):
+            if not self._upload:
+                with self._clients.one() as client:
+                    self._upload = {"UploadId": client.create_multipart_upload(**self._object)["UploadId"]}
+            number = len(self._etags) + len(self._under_way) + 1
+            self._under_way.append(self._pool.submit(self._send_part, number, self._taken()))
+            if len(self._under_way) >= _AT_ONCE:
+                self._etags.append(self._under_way.popleft().result())
+
+    def _send_part(self, number: int, data: bytes) -> str:
+        with self._clients.one() as client:
+            answer: Any = client.upload_part(**self._object, **self._upload, PartNumber=number, Body=data)
+        return str(answer["ETag"])
+
+    def _complete(self) -> None:
+        parts = [{"PartNumber": number, "ETag": etag} for number, etag in enumerate(self._etags, 1)]
+        with self._clients.one() as client:
+            try:
+                client.complete_multipart_upload(**self._object, **self._upload, MultipartUpload={"Parts": parts})
+            except ClientError as error:
+                if error_code(error) != "NoSuchUpload":
+                    raise
+                # It was completed, and the answer was lost
+                if client.head_object(**self._object)["ContentLength"] != self._size_bytes:
+                    raise
+
 
 _COPIES = 16  # at once
 _DELETIONS = 1000  # in one request: the limit of S3
 _ATTEMPTS = 3  # at an answer that breaks off midway, which boto3 does not repeat
 _SINGLE_COPY_BYTES = 1 << 30  # one request copies up to 5 GB, and is long about it
 _COPY = TransferConfig(multipart_threshold=_SINGLE_COPY_BYTES, use_threads=False)
-_THERE = ("PreconditionFailed", "ConditionalRequestConflict", "412")
+_CONFLICT_CODES = ("PreconditionFailed", "ConditionalRequestConflict", "412")
 
 T = TypeVar("T")
 
 _lock = threading.Lock()
-_shared: "tuple[PipelineOptions, Clients] | None" = None
+_shared: "tuple[PipelineOptions, S3Clients] | None" = None
 
 
 class S3:
-    """shardmill.transforms.stores.protocol.ObjectStore for s3://."""
+    """An ObjectStore for s3:// URLs."""
 
     def __init__(self, options: PipelineOptions) -> None:
         global _shared
-        with _lock, errors("s3://"):
+        with _lock, translated_errors("s3://"):
             if _shared is None or _shared[0] is not options:
-                _shared = options, Clients(options.view_as(S3Options))
+                _shared = options, S3Clients(options.view_as(S3Options))
             self._clients = _shared[1]
 
     def read(self, url: str) -> bytes:
-        """The bytes of an object; boto3 repeats a request that fails, but not one that breaks off midway."""
+        """Read an object; retry a response that breaks off midway, which boto3 does not."""
         bucket, key = split_url(url)
-        with errors(url):
-            return _whole(lambda: self._clients.read(bucket, key))
+        with translated_errors(url):
+            return _retry_read(lambda: self._clients.read(bucket, key))
 
     def read_range(self, url: str, offset: int, length: int) -> bytes:
-        """Some of an object's bytes."""
         bucket, key = split_url(url)
-        with errors(url):
-            return _whole(lambda: self._clients.read(bucket, key, offset, length))
+        with translated_errors(url):
+            return _retry_read(lambda: self._clients.read(bucket, key, offset, length))
 
     def write(self, url: str, data: bytes) -> None:
-        """Write an object; it may be empty, which the multipart upload of Beam's file system may not."""
+        """Write an object, which may be empty, unlike in the multipart uploads of Beam's file system."""
         bucket, key = split_url(url)
-        with errors(url), self._clients.one() as client:
+        with translated_errors(url), self._clients.one() as client:
             client.put_object(Bucket=bucket, Key=key, Body=data)
 
     def upload(self, url: str) -> S3Upload:
-        """A new object, in parts."""
+        """Start a multipart upload."""
         return S3Upload(self._clients, url)
 
     def create(self, url: str, data: bytes) -> None:
-        """Write an object if none is there."""
         bucket, key = split_url(url)
-        with errors(url):
+        with translated_errors(url):
             try:
                 with self._clients.one() as client:
                     client.put_object(Bucket=bucket, Key=key, Body=data, IfNoneMatch="*")
             except ClientError as error:
-                if code_of(error) not in _THERE:
+                if error_code(error) not in _CONFLICT_CODES:
                     raise
                 check_created(url, data, self.read)
 
-    def look(self, url: str) -> Stored:
-        """A small object and its ETag; retried as `read` is."""
+    def look(self, url: str) -> StoredFile:
+        """Read a small object with its ETag, retrying as `read` does."""
         bucket, key = split_url(url)
-        with errors(url):
-            return _whole(lambda: self._look(bucket, key))
+        with translated_errors(url):
+            return _retry_read(lambda: self._look(bucket, key))
 
-    def _look(self, bucket: str, key: str) -> Stored:
+    def _look(self, bucket: str, key: str) -> StoredFile:
         with self._clients.one() as client:
             answer = client.get_object(Bucket=bucket, Key=key)
-            return Stored(bytes(answer["Body"].read()), answer["ETag"], answer["LastModified"].timestamp())
+            return StoredFile(bytes(answer["Body"].read()), answer["ETag"], answer["LastModified"].timestamp())
 
     def replace(self, url: str, data: bytes, revision: str) -> None:
-        """Write an object in the place of one with that ETag."""
+        """Replace an object if it still has the ETag `revision`."""
         bucket, key = split_url(url)
-        with errors(url):
+        with translated_errors(url):
             try:
                 with self._clients.one() as client:
                     client.put_object(Bucket=bucket, Key=key, Body=data, IfMatch=revision)
             except ClientError as error:
-                if code_of(error) not in (*_THERE, *MISSING):
+                if error_code(error) not in (*_CONFLICT_CODES, *MISSING):
                     raise
                 check_replaced(url, data, self.read)
 
     def delete_unchanged(self, url: str, revision: str) -> None:
-        """Delete an object with that ETag."""
+        """Delete an object if it still has the ETag `revision`."""
         bucket, key = split_url(url)
-        with errors(url):
+        with translated_errors(url):
             try:
                 with self._clients.one() as client:
                     client.delete_object(Bucket=bucket, Key=key, IfMatch=revision)
             except ClientError as error:
-                if code_of(error) not in (*_THERE, *MISSING):
+                if error_code(error) not in (*_CONFLICT_CODES, *MISSING):
                     raise
                 raise ChangedError(f"{url} was changed by another process") from None
 
     def size(self, url: str) -> int:
-        """The size of an object in bytes."""
         bucket, key = split_url(url)
-        with errors(url), self._clients.one() as client:
+        with translated_errors(url), self._clients.one() as client:
             return int(client.head_object(Bucket=bucket, Key=key)["ContentLength"])
 
     def stat(self, url: str) -> FileStat:
-        """An object's metadata."""
         bucket, key = split_url(url)
-        with errors(url), self._clients.one() as client:
+        with translated_errors(url), self._clients.one() as client:
             return _stat(url, client.head_object(Bucket=bucket, Key=key), "ContentLength")
 
     def stats(self, prefix: str) -> Iterator[FileStat]:
-        """Objects by prefix."""
-        with errors(f"s3://{split_url(prefix)[0]}"):
-            yield from list_at_once(partial(self._pages, prefix), self._some_folders, prefix)
+        with translated_errors(f"s3://{split_url(prefix)[0]}"):
+            yield from list_concurrently(partial(self._pages, prefix), self._some_folders, prefix)
 
     def _pages(self, prefix: str, first: str, end: str) -> Iterator[list[FileStat]]:
-        """As shardmill.transforms.stores.listing_at_once has them."""
+        """Yield pages of objects below `prefix` with first <= URL < end, as `list_at_once` requires."""
         bucket, start = split_url(prefix)
         # What comes after the name of the folder without its slash, comes before the folder too: `a.jpg` before `a/`
         more = {"StartAfter": split_url(first)[1].removesuffix("/")} if first else {}
@@ -148,37 +560,36 @@ class S3:
         return sorted(item["Prefix"][len(start) : -1] for item in page.get("CommonPrefixes", ()))
 
     def list(self, prefix: str) -> Iterator[tuple[str, int]]:
-        """Objects by prefix."""
         bucket, start = split_url(prefix)
-        with errors(f"s3://{bucket}"), self._clients.one() as client:
+        with translated_errors(f"s3://{bucket}"), self._clients.one() as client:
             for page in client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=start):
                 for item in page.get("Contents", ()):
                     yield f"s3://{bucket}/{item['Key']}", int(item["Size"])
 
     def folders(self, prefix: str) -> Sequence[str]:
-        """Names of folders below `prefix`, which the store tells apart from what lies in them."""
+        """List the folders below `prefix`, grouped by the store itself."""
         bucket, start = split_url(prefix)
-        with errors(f"s3://{bucket}"), self._clients.one() as client:
+        with translated_errors(f"s3://{bucket}"), self._clients.one() as client:
             pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=start, Delimiter="/")
             names = {item["Prefix"][len(start) : -1] for page in pages for item in page.get("CommonPrefixes", ())}
         return sorted(filter(None, names))
 
     def delete(self, urls: Sequence[str]) -> None:
-        """Delete objects, a thousand of a bucket in a request."""
+        """Delete objects, a thousand of one bucket per request."""
         buckets: dict[str, list[dict[str, str]]] = {}
         for bucket, key in map(split_url, urls):
             buckets.setdefault(bucket, []).append({"Key": key})
         for bucket, keys in buckets.items():
             for start in range(0, len(keys), _DELETIONS):
                 some = keys[start : start + _DELETIONS]
-                with errors(f"s3://{bucket}/{some[0]['Key']}"), self._clients.one() as client:
+                with translated_errors(f"s3://{bucket}/{some[0]['Key']}"), self._clients.one() as client:
                     answer = client.delete_objects(Bucket=bucket, Delete={"Objects": some, "Quiet": True})
                 for error in answer.get("Errors", ()):
                     said = f"s3://{bucket}/{error['Key']}: {error['Code']}: {error['Message']}"
                     raise StatusError(said, error["Code"])
 
     def rename(self, moves: Sequence[Rename]) -> None:
-        """Copy, within the store and many at once, and delete."""
+        """Copy objects within the store, several at once, then delete the sources."""
         with ThreadPoolExecutor(_COPIES, "shardmill-copy") as pool:
             for _ in pool.map(self._copy, moves):
                 pass
@@ -187,26 +598,26 @@ class S3:
     def _copy(self, move: Rename) -> None:
         (bucket, key), (to_bucket, to_key) = split_url(move.source), split_url(move.destination)
         source = {"Bucket": bucket, "Key": key}
-        with errors(move.source), self._clients.one() as client:
+        with translated_errors(move.source), self._clients.one() as client:
             if move.size_bytes < _SINGLE_COPY_BYTES:
                 client.copy_object(CopySource=source, Bucket=to_bucket, Key=to_key)
             else:
                 client.copy(source, to_bucket, to_key, Config=_COPY)
 
     def abort_uploads(self, prefix: str) -> None:
-        """Abort unfinished multipart uploads: S3 keeps and charges for their parts, and shows them in no listing.
+        """Abort incomplete multipart uploads: S3 keeps and charges for their parts, and shows them in no listing.
 
-        A courtesy that needs permissions of its own: without them, nothing happens.
+        This needs extra permissions; without them, it does nothing.
         """
         bucket, start = split_url(prefix)
-        with errors(prefix), suppress(ClientError), self._clients.one() as client:
+        with translated_errors(prefix), suppress(ClientError), self._clients.one() as client:
             for page in client.get_paginator("list_multipart_uploads").paginate(Bucket=bucket, Prefix=start):
                 for upload in page.get("Uploads", ()):
                     client.abort_multipart_upload(Bucket=bucket, Key=upload["Key"], UploadId=upload["UploadId"])
 
 
-def _whole(read: Callable[[], T]) -> T:
-    """What `read` gives; an answer that breaks off midway is asked for again."""
+def _retry_read(read: Callable[[], T]) -> T:
+    """Return the result of `read`, retrying responses that break off midway."""
     for _ in range(_ATTEMPTS - 1):
         with suppress(HTTPClientError, IncompleteReadError):
             return read()

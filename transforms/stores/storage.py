@@ -1,60 +1,94 @@
-"""File operations that take names as they are, on local disks and on object stores.
-
-Beam's FileSystems treats a name as a glob in `match` and `delete`, so local paths go to transforms.stores.local, and
-URLs to shardmill.transforms.stores.clients, which take exact names both.
-"""
+"""Read, write, list, lock and rename files by path or URL, whichever store holds them."""
 
 import errno
+import fcntl
+import io
 import os
+import threading
+import uuid
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from functools import partial
 from typing import Any, BinaryIO
 
-from shardmill.filesystems.local import LocalFiles
+from shardmill.filesystem import LocalFiles
+from shardmill.metadata.file_names import TEMP_SUFFIX
 from shardmill.transforms.stores import local
 from shardmill.transforms.stores.clients import object_store, prepare_clients
-from shardmill.transforms.stores.error_text import NotAFileError, error_text
-from shardmill.transforms.stores.object_file import open_object
-from shardmill.transforms.stores.protocol import FileStat, Upload
+from shardmill.transforms.stores.prefetch import RangeReader, ReadAhead
+from shardmill.transforms.stores.protocol import (
+    ChangedError,
+    FileStat,
+    NotAFileError,
+    Rename,
+    StoredFile,
+    Upload,
+    error_text,
+)
+
+_RANGE_BYTES = 8 << 20  # a request takes some ten milliseconds, in which as much could be read
+
+
+def open_object(url: str, size_bytes: int | None = None, range_bytes: int = _RANGE_BYTES) -> io.BufferedReader:
+    """Open an object for reading.
+
+    Args:
+        size_bytes: size of the object, or of the leading part that is needed; None to look it up.
+        range_bytes: bytes per request.
+
+    Raises:
+        FileNotFoundError, OSError: here, or during reading.
+    """
+    size = object_store(url).size(url) if size_bytes is None else size_bytes
+
+    def read_range(offset: int, length: int) -> bytes:
+        return object_store(url).read_range(url, offset, length)  # of the thread that reads
+
+    ranges = ReadAhead(read_range, size, range_bytes)
+    return io.BufferedReader(RangeReader(ranges.read, size, ranges.close), range_bytes)
+
 
 _WRITERS = 16  # threads: a write of a small object is a wait of some tens of milliseconds
 
 
 def is_local(path: str) -> bool:
-    """Whether `path` is a local path rather than a URL (`gs://…`)."""
+    """Return True if `path` is a local path rather than a URL such as `gs://…`."""
     return "://" not in path
 
 
 def join(directory: str, name: str) -> str:
-    """`name` under `directory`."""
+    """Return the path of `name` in `directory`."""
     return f"{directory.rstrip('/')}/{name}" if directory != "/" else f"/{name}"
 
 
 def open_read(path: str, end: int | None = None) -> BinaryIO:
-    """Open `path` for reading its bytes as they are; those from `end` on, where it is given, are not wanted: a store is
-    neither asked for them nor for how many there are.
+    """Open `path` for reading its raw bytes.
+
+    Args:
+        end: offset from which on nothing is needed; a store is then not asked for the size either.
 
     Raises:
-      OSError: it cannot be opened; FileNotFoundError if it does not exist.
+        OSError: if it cannot be opened; FileNotFoundError if it does not exist.
     """
     return open(path, "rb") if is_local(path) else open_object(path, end)
 
 
 def open_beginning(path: str, size_bytes: int, range_bytes: int) -> BinaryIO:
-    """As `open_read` of a file of `size_bytes`, of which hardly more than the first `range_bytes` are wanted."""
+    """Open a file of `size_bytes` like `open_read`, if little more than its first `range_bytes` will be read."""
     return open(path, "rb") if is_local(path) else open_object(path, size_bytes, max(range_bytes, 1))
 
 
 def read_bytes(path: str) -> bytes:
-    """The bytes of `path`; raises as `open_read` does."""
+    """Read the bytes of `path`; raises as `open_read` does."""
     return local.read_bytes(path) if is_local(path) else object_store(path).read(path)
 
 
 def read_small(paths: list[str]) -> list[bytes | None]:
-    """The bytes of some files, as far as they are small and on a local disk, all read at once; None of any other, and
-    of one that cannot be read: `read_bytes` says why."""
+    """Read several small local files in one call. The result is None for any other file and for one that cannot be
+    read; `read_bytes` reports the reason.
+    """
     found: list[bytes | None] = [None] * len(paths)
     places = [place for place, path in enumerate(paths) if is_local(path)]
     for place, data in zip(places, local.read_small([paths[place] for place in places]), strict=True):
@@ -63,10 +97,10 @@ def read_small(paths: list[str]) -> list[bytes | None]:
 
 
 def read_range(path: str, offset: int, length: int) -> bytes:
-    """`length` bytes of `path` from `offset`, all of which must be there.
+    """Read exactly `length` bytes of `path` from `offset`.
 
     Raises:
-      OSError: it cannot be read; EOFError if it ends before.
+        OSError: if it cannot be read; EOFError if it ends too early.
     """
     if not length:
         return b""
@@ -78,7 +112,7 @@ def read_range(path: str, offset: int, length: int) -> bytes:
 
 
 def read_into(path: str, offset: int, target: memoryview) -> None:
-    """Fill `target`, of bytes, from `path` at `offset`; raises as `read_range`."""
+    """Fill the byte buffer `target` from `path` at `offset`; raises as `read_range`."""
     if is_local(path):
         local.read_into(path, offset, target)
     else:
@@ -86,7 +120,7 @@ def read_into(path: str, offset: int, target: memoryview) -> None:
 
 
 def exists(path: str) -> bool:
-    """Whether there is a file or a local directory at `path`."""
+    """Return True if `path` is a file, or a local directory."""
     if is_local(path):
         return os.path.exists(path)
     try:
@@ -97,20 +131,20 @@ def exists(path: str) -> bool:
 
 
 def size(path: str) -> int:
-    """The size in bytes of the file at `path`; raises OSError if there is none, or something that is not a file."""
+    """Return the size of a file in bytes; raises OSError if it is missing or no file."""
     return local.stat_file(path).size_bytes if is_local(path) else object_store(path).size(path)
 
 
 def stat_file(path: str) -> FileStat:
-    """What the store says of the file at `path`; raises OSError if there is none, or something that is not a file."""
+    """Return the metadata of a file; raises OSError if it is missing or no file."""
     return local.stat_file(path) if is_local(path) else object_store(path).stat(path)
 
 
 def list_files(directory: str) -> Iterator[tuple[str, int]]:
-    """All files below `directory`, as (name relative to it, bytes), in no particular order; none if it is missing.
+    """Yield (relative name, size in bytes) of all files below `directory`, unordered; none if it is missing.
 
     Raises:
-      OSError: there is no such bucket, or it cannot be listed.
+        OSError: if the bucket is missing or cannot be listed.
     """
     root = directory.rstrip("/") or "/"
     if is_local(root):
@@ -122,7 +156,7 @@ def list_files(directory: str) -> Iterator[tuple[str, int]]:
 
 
 def stat_files(directory: str) -> Iterator[FileStat]:
-    """As `list_files`, with what the store says of each file; those that go meanwhile are left out."""
+    """Yield the metadata of all files below `directory`; skip files that are deleted meanwhile."""
     if not is_local(directory):
         yield from object_store(directory).stats(f"{directory.rstrip('/')}/")
         return
@@ -132,20 +166,22 @@ def stat_files(directory: str) -> Iterator[FileStat]:
 
 
 def list_folders(directory: str) -> list[str]:
-    """The names of the folders in `directory`, empty ones too where there are such; none if it is missing."""
+    """Return the names of the folders in `directory`, including empty local ones; none if it is missing."""
     if is_local(directory):
         return local.list_folders(directory)
     return list(object_store(directory).folders(f"{directory.rstrip('/')}/"))
 
 
 def make_directory(path: str) -> None:
-    """Make `path` and its parents, and wait until their names are on their disk; nothing to do on an object store."""
+    """Create `path` and its parents, and sync their names to disk; do nothing on an object store."""
     if is_local(path):
         local.make_directory(path)
 
 
 def write_parts(path: str, parts: Sequence[Any]) -> None:
-    """Write a new file from bytes-like `parts`; a temporary one, since a local file is there before it is whole."""
+    """Write a new file from bytes-like `parts`. Use it for temporary files: a local file exists before it is
+    complete.
+    """
     if is_local(path):
         local.write_parts(path, parts)
     else:
@@ -153,15 +189,17 @@ def write_parts(path: str, parts: Sequence[Any]) -> None:
 
 
 def upload(path: str) -> Upload | None:
-    """A new object, to be written as its bytes come and then closed, where the store has a way of its own; None on a
-    local disk, and where Beam's file systems write it."""
+    """Start a new object to be written as its bytes arrive. Return None on a local disk, and if Beam's file systems
+    write it.
+    """
     return None if is_local(path) else object_store(path).upload(path)
 
 
 @contextmanager
 def open_write(path: str) -> Iterator[Any]:
-    """A new file that takes bytes by `write`, as they come; as `write_parts`, a temporary one: what is interrupted may
-    leave part of it, on an object store too."""
+    """Open a new file for writing. Use it for temporary files: an interruption may leave part of the file, on object
+    stores too.
+    """
     if is_local(path):
         with local.open_new(path) as file:
             yield file
@@ -183,14 +221,14 @@ def open_write(path: str) -> Iterator[Any]:
 
 
 def write_text(path: str, text: str, temporary: str | None = None, sync: bool = True) -> None:
-    """Write `text`, as UTF-8, as write_bytes does."""
+    """Write `text` as UTF-8, like `write_bytes`."""
     write_bytes(path, text.encode(), temporary, sync)
 
 
 def write_bytes(path: str, data: bytes, temporary: str | None = None, sync: bool = True) -> None:
-    """Write `data` whole or not at all, and wait until it is on its disk if `sync`; object stores do all that anyway.
+    """Write `data` atomically, and sync a local file to disk if `sync`; object stores are always durable.
 
-    `temporary` and what it is for on a local disk: see `local.write_bytes`.
+    For `temporary`, which only local disks use, see `local.write_bytes`.
     """
     if is_local(path):
         local.write_bytes(path, data, temporary, sync)
@@ -199,7 +237,7 @@ def write_bytes(path: str, data: bytes, temporary: str | None = None, sync: bool
 
 
 def write_all(files: Mapping[str, bytes]) -> None:
-    """Write the files at several paths, as `write_bytes` does but for the wait; many at once on object stores."""
+    """Write several files like `write_bytes`, without syncing; in parallel on object stores."""
     with ThreadPoolExecutor(_WRITERS, "shardmill-write") as pool:
         remote = [path for path in files if not is_local(path)]
         written = [pool.submit(write_bytes, path, files[path]) for path in remote]
@@ -210,10 +248,10 @@ def write_all(files: Mapping[str, bytes]) -> None:
 
 
 def create_text(path: str, text: str, temporary: str) -> None:
-    """As `write_text`, but of a file that is not there yet: of several processes, one succeeds.
+    """Write a file that must not exist yet, like `write_text`; of several processes, one succeeds.
 
     Raises:
-      FileExistsError: it is there.
+        FileExistsError: if the file exists.
     """
     if is_local(path):
         local.create(path, text.encode(), temporary)
@@ -222,41 +260,43 @@ def create_text(path: str, text: str, temporary: str) -> None:
 
 
 def remove_empty(folder: str) -> None:
-    """Remove a local folder if nothing is in it; nothing to do on an object store."""
+    """Remove a local folder if it is empty; do nothing on an object store."""
     if is_local(folder):
         local.remove_empty(folder)
 
 
 def sync_files(paths: Iterable[str]) -> None:
-    """Wait until local files are on their disks, whoever wrote them; what an object store has acknowledged, it has."""
+    """Sync local files to disk, including those of other processes; object stores are durable once they have
+    acknowledged a write.
+    """
     local.sync_files(filter(is_local, paths))
 
 
 def sync_directories(paths: Iterable[str]) -> None:
-    """Wait until the names in local directories are on their disks."""
+    """Sync the names in local directories to disk."""
     local.sync_directories(filter(is_local, paths))
 
 
 def delete(paths: Iterable[str]) -> None:
-    """Delete the files at exactly these paths, wherever each lies; one that is gone already is no error."""
+    """Delete the files at exactly these paths, on any store; a missing one is no error."""
     remote = defaultdict(list)
     for path in paths:
         if is_local(path):
             local.remove(path)
         else:
-            remote[bucket_of(path)].append(path)
+            remote[bucket_url(path)].append(path)
     for urls in remote.values():
         object_store(urls[0]).delete(urls)
 
 
-def bucket_of(url: str) -> str:
-    """Scheme and bucket, or host: what one request of an object store is about."""
+def bucket_url(url: str) -> str:
+    """Return the scheme and bucket (or host) of a URL, to which one request is limited."""
     scheme, _, rest = url.partition("://")
     return f"{scheme}://{rest.partition('/')[0]}"
 
 
 def delete_tree(directory: str) -> None:
-    """Delete `directory` and all below it; no error if there is none."""
+    """Delete `directory` and everything below it; a missing one is no error."""
     if is_local(directory):
         local.delete_tree(directory)
     else:
@@ -278,28 +318,315 @@ def cleaning_up(clean_up: Callable[[], Any]) -> Iterator[None]:
 
 
 def abort_uploads(prefix: str) -> None:
-    """Forget what was being uploaded to names that start with `prefix`; nothing to do on local disks."""
+    """Abort incomplete uploads to names that start with `prefix`; do nothing on local disks."""
     if not is_local(prefix):
         object_store(prefix).abort_uploads(prefix)
 
 
 class StorageFiles:
-    """These operations, as shardmill.filesystems.local.Files asks for them."""
+    """An implementation of shardmill.filesystem.Files for every store."""
 
     def open(self, path: str) -> BinaryIO:
-        """Open `path` for reading."""
         return open_read(path)
 
     def read(self, path: str) -> bytes:
-        """The bytes of a file, in one request of an object store."""
+        """Read a file, in one request of an object store."""
         if is_local(path) and not os.path.exists(path):  # in a file, or in a folder that may not be searched, too
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         return read_bytes(path)
 
     def exists(self, path: str) -> bool:
-        """Whether there is a file at `path`."""
         return exists(path)
 
     def folders(self, path: str) -> list[str]:
-        """The names in `path` that may be folders; raises OSError."""
+        """Return the names in `path` that may be folders; raises OSError."""
         return LocalFiles().folders(path) if is_local(path) else list_folders(path)
+
+
+_ANSWERS = (FileNotFoundError, PermissionError, NotAFileError)  # 404, 403, and a member of an archive that is no good
+
+
+def raise_if_store_failed(error: OSError, path: str) -> None:
+    """Raise `error` again if it came from a store and a retry may help.
+
+    Args:
+        error: the error of reading `path`.
+        path: the file, or a folder on the same store.
+
+    Raises:
+        OSError: `error` itself.
+    """
+    if not is_local(path) and not isinstance(error, _ANSWERS):
+        raise error
+
+
+_shared_lock = threading.Lock()
+_shared: dict[Hashable, tuple[ExitStack, list[None]]] = {}  # contexts that are entered, with an item for each user
+
+
+@contextmanager
+def hold_shared(key: Hashable, context: Callable[[], AbstractContextManager[Any]]) -> Iterator[None]:
+    """Hold a context that changes settings of the process, together with all other threads that hold that of `key`.
+
+    The first thread enters the context and the last one leaves it, in whatever order they come and go.
+    """
+    with _shared_lock:
+        if key not in _shared:
+            stack = ExitStack()
+            stack.enter_context(context())
+            _shared[key] = stack, []
+        stack, users = _shared[key]
+        users.append(None)
+    try:
+        yield
+    finally:
+        with _shared_lock:
+            users.pop()
+            if not users:
+                del _shared[key]
+                stack.close()
+
+
+def run_concurrently(directory: str, *calls: Callable[[], Any]) -> list[Any]:
+    """Return the results of `calls`, in order. They run concurrently if `directory` is on an object store, one by one
+    on a local disk.
+
+    All calls have ended when this returns. If several fail, the error of the first in order is raised.
+    """
+    if is_local(directory):
+        return [call() for call in calls]
+    with ThreadPoolExecutor(len(calls), "shardmill-together") as pool:
+        futures = [pool.submit(call) for call in calls]
+    return [future.result() for future in futures]
+
+
+@contextmanager
+def locked(directory: str, wait: bool = True) -> Iterator[bool]:
+    """Hold the lock of an existing `directory`, and yield True if it was obtained. With `wait` it always is.
+
+    Object stores and some file systems have no locks: there it counts as obtained at once.
+    """
+    descriptor = _lock_file(directory, wait) if is_local(directory) else None
+    try:
+        yield descriptor != _BUSY
+    finally:
+        release_lock(descriptor)
+
+
+def hold_lock(path: str) -> int | None:
+    """Hold the lock of the file at `path` until `release` or the end of the process; return None if another process
+    holds it or there are no locks.
+    """
+    descriptor = _lock_file(path, wait=False)
+    return None if descriptor == _BUSY else descriptor
+
+
+def create_locked(path: str, text: str) -> int | None:
+    """Create a file in an existing folder, and lock it like `hold` before its text is written."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    kept = False
+    try:
+        kept = _try_lock(descriptor, wait=False)
+        os.write(descriptor, text.encode())
+    finally:
+        if not kept:
+            os.close(descriptor)
+    return descriptor if kept else None
+
+
+def is_locked(path: str) -> bool:
+    """Return True if a living process holds the lock of a local file."""
+    try:
+        descriptor = _lock_file(path, wait=False)
+    except FileNotFoundError:
+        return False
+    release_lock(descriptor)
+    return descriptor == _BUSY
+
+
+def release_lock(descriptor: int | None) -> None:
+    """Release a lock."""
+    if descriptor is not None and descriptor != _BUSY:
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_UN)  # not by closing alone: a process forked meanwhile has it open, too
+        os.close(descriptor)
+
+
+_BUSY = -1  # in place of a descriptor: another process holds the lock
+
+
+def _lock_file(path: str, wait: bool) -> int | None:
+    while True:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        kept = False
+        try:
+            if not _try_lock(descriptor, wait):
+                return None
+            with suppress(FileNotFoundError):
+                # Else deleted, and perhaps made anew, meanwhile
+                kept = os.path.samestat(os.fstat(descriptor), os.stat(path))
+            if kept:
+                return descriptor
+        except BlockingIOError:
+            return _BUSY
+        finally:
+            if not kept:
+                os.close(descriptor)
+
+
+def _try_lock(descriptor: int, wait: bool) -> bool:
+    """Lock an open file; return False if the file system has no locks. Raises BlockingIOError if another process holds
+    the lock.
+    """
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError:
+        raise
+    except OSError as error:
+        if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EBADF, errno.EINVAL):
+            raise
+        return False
+    return True
+
+
+def read(path: str) -> StoredFile | None:
+    """Read the file at `path`; return None if there is none.
+
+    Raises:
+        OSError: if it cannot be read.
+    """
+    try:
+        return _read_local(path) if is_local(path) else object_store(path).look(path)
+    except FileNotFoundError:
+        return None
+
+
+def create(path: str, text: str, temporary: str | None = None) -> None:
+    """Write a file that must not exist yet; of several processes, one succeeds.
+
+    Args:
+        temporary: a name on the same disk that only this process uses, under which a local file is written first; by
+            default a random one.
+
+    Raises:
+        FileExistsError: if the file exists.
+    """
+    temporary = temporary or _temporary_name(path)
+    with cleaning_up(partial(_delete_temporary, path, temporary)):
+        create_text(path, text, temporary)
+
+
+def replace(path: str, text: str, found: StoredFile, temporary: str | None = None) -> None:
+    """Replace a file that is unchanged since it was read as `found`; `temporary` as in `create`.
+
+    Raises:
+        ChangedError: if it has changed.
+    """
+    if not is_local(path):
+        object_store(path).replace(path, text.encode(), found.revision)
+        return
+    temporary = temporary or _temporary_name(path)
+    with cleaning_up(partial(_delete_temporary, path, temporary)), _locked_unchanged(path, found):
+        write_text(path, text, temporary)
+
+
+def delete_if_unchanged(path: str, found: StoredFile) -> None:
+    """Delete a file that is unchanged since it was read as `found`.
+
+    Raises:
+        ChangedError: if it has changed or no longer exists.
+    """
+    if not is_local(path):
+        object_store(path).delete_unchanged(path, found.revision)
+        return
+    with _locked_unchanged(path, found):
+        delete([path])
+
+
+@contextmanager
+def _locked_unchanged(path: str, found: StoredFile) -> Iterator[None]:
+    try:
+        with locked(path):
+            if _read_local(path) != found:
+                raise ChangedError(f"{path} was changed by another process")
+            yield
+    except FileNotFoundError as error:
+        if error.filename not in (None, path):
+            raise
+        raise ChangedError(f"{path} was deleted by another process") from None
+
+
+def _read_local(path: str) -> StoredFile:
+    with open(path, "rb") as file:
+        status = os.fstat(file.fileno())
+        revision = f"{status.st_dev}:{status.st_ino}:{status.st_mtime_ns}"
+        return StoredFile(file.read(), revision, status.st_mtime)
+
+
+def _temporary_name(path: str) -> str:
+    return f"{path}.{uuid.uuid4().hex}{TEMP_SUFFIX}"
+
+
+def _delete_temporary(path: str, temporary: str) -> None:
+    if is_local(path):
+        delete([temporary])
+
+
+def rename(sources: Sequence[str], destinations: Sequence[str], *, sizes: Mapping[str, int] | None = None) -> None:
+    """Rename each source to its destination, replacing it; skip sources that an earlier attempt has renamed.
+
+    Args:
+        sizes: bytes of each existing source by path; None to look them up.
+
+    Raises:
+        FileNotFoundError: if neither a source nor its destination exists.
+    """
+    there = _existing(sources) if sizes is None else sizes
+    moves = []
+    for source, destination in zip(sources, destinations, strict=True):
+        if source in there:
+            moves.append(Rename(source, destination, there[source]))
+        elif not exists(destination):
+            raise FileNotFoundError(f"neither {source} nor {destination} exists")
+    remote = defaultdict(list)
+    for move in moves:
+        if is_local(move.source):
+            local.move(move.source, move.destination)
+        else:
+            remote[bucket_url(move.source)].append(move)
+    for renamed in remote.values():
+        object_store(renamed[0].source).rename(renamed)
+
+
+def _existing(paths: Sequence[str]) -> dict[str, int]:
+    """Return the sizes in bytes of those `paths` that exist.
+
+    Objects below one folder are found by one listing, not by a request each.
+    """
+    found = {path: os.path.getsize(path) for path in paths if is_local(path) and os.path.exists(path)}
+    outer = ""
+    for folder in sorted({f"{path.rpartition('/')[0]}/" for path in paths if not is_local(path)}):
+        if not outer or not folder.startswith(outer):
+            outer = folder
+            found.update(object_store(folder).list(folder))
+    return found
+
+
+def put_in_place(source: str, destination: str) -> bool:
+    """Rename a small file, replacing `destination`; return False if `source` is missing, which an earlier attempt may
+    have renamed.
+
+    On an object store, where this is a copy, the source is left for the cleanup of its folder.
+    """
+    if is_local(source):
+        if not os.path.exists(source):
+            return False
+        local.move(source, destination)
+        sync_directories([os.path.dirname(destination)])
+        return True
+    try:
+        data = read_bytes(source)
+    except FileNotFoundError:
+        return False
+    write_bytes(destination, data)
+    return True

@@ -1,23 +1,36 @@
-"""Files that are written as they come, because they may be too large for memory."""
+"""Read and write large or compressed files as streams, read parts of many files, and detect changed files."""
 
+import bz2
+import io
 import os
-from collections.abc import Iterable
+import time
+import zlib
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from typing import Any, BinaryIO, Protocol, cast
 
-from shardmill.metadata.naming import TEMP_SUFFIX
+import xxhash
+import zstandard
+
+from shardmill.data.spans import Positions
+from shardmill.metadata.file_names import TEMP_SUFFIX
 from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.protocol import TIME_STAMP, error_text
+from shardmill.transforms.stores.storage import raise_if_store_failed
 
-_WHOLE_BYTES = 8 << 20  # in one request of an object store
+_SINGLE_REQUEST_BYTES = 8 << 20  # in one request of an object store
 
 
 def write_stream(path: str, chunks: Iterable[bytes], size_bytes: int) -> None:
-    """Write `size_bytes` that come in `chunks`, whole or not at all, in the place of what was there; one process at a
-    time. A local file is not yet synced.
+    """Write `size_bytes` from `chunks` atomically, replacing an existing file; only one process may do so at a time.
+
+    A local file is not yet synced.
 
     Raises:
-      OSError: it cannot be written; nothing is left of it.
+        OSError: if it cannot be written; nothing of it is left.
     """
-    if size_bytes <= _WHOLE_BYTES:
+    if size_bytes <= _SINGLE_REQUEST_BYTES:
         storage.write_bytes(path, b"".join(chunks), sync=False)
         return
     temporary = path + TEMP_SUFFIX if storage.is_local(path) else path
@@ -33,3 +46,384 @@ def write_stream(path: str, chunks: Iterable[bytes], size_bytes: int) -> None:
         with suppress(OSError):
             os.unlink(temporary)
         raise
+
+
+_INPUT = 16 << 10  # bytes given to a decompressor at once: zstd makes up to 128 KiB of four, and cannot be told to stop
+_OUTPUT = 1 << 20  # bytes asked of one at once, where it can be told
+
+
+class TruncatedError(OSError):
+    """Compressed data that ends too early or is damaged. The message gives the position, but no file name.
+
+    Attributes:
+        good_bytes: compressed bytes before the damage
+        made_bytes: decompressed bytes
+        promised_bytes: decompressed size that the header gives; 0 if none
+        is_cut: True if the file ends too early, False if it is damaged
+    """
+
+    def __init__(
+        self, message: str, good_bytes: int = 0, made_bytes: int = 0, promised_bytes: int = 0, is_cut: bool = False
+    ) -> None:
+        super().__init__(message)
+        self.good_bytes = good_bytes
+        self.made_bytes = made_bytes
+        self.promised_bytes = promised_bytes
+        self.is_cut = is_cut
+
+
+class _Member(Protocol):
+    """Decompressor of one member of a compressed file; a file may hold several members in sequence."""
+
+    @property
+    def eof(self) -> bool: ...
+
+    @property
+    def unused_data(self) -> bytes: ...
+
+    @property
+    def needs_input(self) -> bool: ...
+
+    @property
+    def promised_bytes(self) -> int: ...
+
+    def decompress(self, data: bytes) -> bytes: ...
+
+
+class _Zlib:
+    WBITS = 15  # a header and a checksum of zlib's
+    promised_bytes = 0
+
+    def __init__(self) -> None:
+        self._zlib = zlib.decompressobj(wbits=self.WBITS)
+        self._full = False
+
+    def decompress(self, data: bytes) -> bytes:
+        made = self._zlib.decompress(self._zlib.unconsumed_tail + data, _OUTPUT)
+        self._full = len(made) == _OUTPUT
+        return made
+
+    @property
+    def eof(self) -> bool:
+        return self._zlib.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._zlib.unused_data
+
+    @property
+    def needs_input(self) -> bool:
+        return not self._full  # zlib may hold output back even when it has consumed all input
+
+
+class _Gzip(_Zlib):
+    WBITS = 31  # of gzip's
+
+
+class _Bzip2:
+    promised_bytes = 0
+
+    def __init__(self) -> None:
+        self._bz2 = bz2.BZ2Decompressor()
+
+    def decompress(self, data: bytes) -> bytes:
+        return self._bz2.decompress(data, _OUTPUT)
+
+    @property
+    def eof(self) -> bool:
+        return self._bz2.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._bz2.unused_data
+
+    @property
+    def needs_input(self) -> bool:
+        return self._bz2.needs_input
+
+
+class _Zstandard:
+    needs_input = True
+
+    def __init__(self) -> None:
+        self._zstd = zstandard.ZstdDecompressor().decompressobj()
+        self._begun = False
+        self.promised_bytes = 0
+
+    def decompress(self, data: bytes) -> bytes:
+        if not self._begun and data:
+            self._begun = True
+            self.promised_bytes = _zstd_content_size(data)
+        return self._zstd.decompress(data)
+
+    @property
+    def eof(self) -> bool:
+        return self._zstd.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._zstd.unused_data
+
+
+def _zstd_content_size(data: bytes) -> int:
+    """Return the content size that the frame header at the start of `data` gives; 0 if it gives none."""
+    try:
+        return max(zstandard.frame_content_size(data), 0)
+    except zstandard.ZstdError:
+        return 0
+
+
+_KINDS: dict[str, tuple[str, Callable[[], _Member]]] = {
+    ".gz": ("gzip", _Gzip),
+    ".tgz": ("gzip", _Gzip),
+    ".bz2": ("bzip2", _Bzip2),
+    ".zst": ("zstd", _Zstandard),
+}
+_DAMAGE = (zlib.error, zstandard.ZstdError, OSError, ValueError, EOFError)  # what the three raise; bz2: OSError
+
+
+def is_compressed(name: str) -> bool:
+    """Return True if `name` ends in .gz, .tgz, .bz2 or .zst, in any case."""
+    return _kind(name) is not None
+
+
+def open_decompressed(path: str, name: str, end: int | None = None) -> BinaryIO:
+    """Open `path` for one forward read of its decompressed contents.
+
+    Reading raises TruncatedError where the compressed data ends too early or is damaged, after all data before that
+    point has been returned.
+
+    Args:
+        name: its suffix selects the compression, if any.
+        end: offset in the stored bytes from which on nothing is needed.
+
+    Raises:
+        OSError: if it cannot be opened; FileNotFoundError if it does not exist.
+    """
+    raw = storage.open_read(path, end)
+    kind = _kind(name)
+    return raw if kind is None else cast(BinaryIO, Decompressed(raw, *kind))
+
+
+def open_gzip(path: str) -> "Decompressed":
+    """Open a gzip file of any name; otherwise like open_decompressed."""
+    return Decompressed(storage.open_read(path), "gzip", _Gzip)
+
+
+def open_zlib(path: str) -> "Decompressed":
+    """Open a file in zlib format (RFC 1950); otherwise like open_decompressed."""
+    return Decompressed(storage.open_read(path), "zlib", _Zlib)
+
+
+def _kind(name: str) -> tuple[str, Callable[[], _Member]] | None:
+    return next((kind for suffix, kind in _KINDS.items() if name.lower().endswith(suffix)), None)
+
+
+class Decompressed(io.BufferedIOBase):
+    """A stream of the decompressed contents of `raw`.
+
+    The first read that has nothing else to return raises the error of damaged data.
+    """
+
+    def __init__(self, raw: BinaryIO, kind: str, make: Callable[[], _Member]) -> None:
+        self._raw = raw
+        self._kind = kind
+        self._make = make
+        self._member: _Member | None = None
+        self._members = 0
+        self._input = b""
+        self._ready = memoryview(b"")
+        self._read_bytes = 0
+        self._made_bytes = 0
+        self._good_bytes = 0
+        self._member_start = 0  # of its contents
+        self._error: TruncatedError | None = None
+
+    @property
+    def good_bytes(self) -> int:
+        """Number of compressed bytes decompressed so far, which may be ahead of reading."""
+        return self._good_bytes
+
+    @property
+    def made_bytes(self) -> int:
+        """Number of decompressed bytes produced so far."""
+        return self._made_bytes
+
+    def readable(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        """Close this stream and the underlying file."""
+        self._raw.close()
+        super().close()
+
+    def peek(self, size: int = 0) -> bytes:
+        """Return some of the next bytes without consuming them; with this method, `readline` does not read single
+        bytes.
+        """
+        if not self._ready:
+            self._ready = memoryview(self._next())
+        return bytes(self._ready[: max(size, 8 << 10)])
+
+    def read(self, size: int | None = -1) -> bytes:
+        """Read `size` bytes, or all if negative. Return fewer only at the end, and just before damaged data."""
+        parts: list[memoryview] = []
+        left = -1 if size is None or size < 0 else size
+        while left:
+            try:
+                self._ready = self._ready or memoryview(self._next())
+            except TruncatedError:
+                if parts:
+                    break
+                raise
+            if not self._ready:
+                break
+            part = self._ready if left < 0 else self._ready[:left]
+            self._ready = self._ready[len(part) :]
+            parts.append(part)
+            left -= len(part) if left > 0 else 0
+        return b"".join(parts)
+
+    read1 = read
+
+    def _next(self) -> bytes:
+        """Return more of the contents, b"" at the end. After an error, raise the same error again."""
+        if self._error:
+            raise self._error
+        while self._member or self._start():
+            member = cast(_Member, self._member)
+            made = self._decompress(member)
+            if member.eof:
+                self._input = member.unused_data
+                self._member = None
+            if made:
+                self._made_bytes += len(made)
+                return made
+        return b""
+
+    def _decompress(self, member: _Member) -> bytes:
+        """Return the output of `member` for its next input."""
+        if member.needs_input and not self._input and not self._fill():
+            promised = member.promised_bytes and self._member_start + member.promised_bytes
+            raise self._fail(f"the {self._kind} data ends too early", promised, is_cut=True)
+        data = self._input if member.needs_input else b""
+        self._input = self._input[len(data) :]
+        try:
+            made = member.decompress(data)
+            self._good_bytes += len(data) - len(member.unused_data)
+            return made
+        except _DAMAGE as error:
+            raise self._fail(f"the {self._kind} data is damaged ({error_text(error)})") from error
+
+    def _start(self) -> bool:
+        """Start the next member and return True, or False at the end. Zeros between members are padding, as on
+        tapes.
+        """
+        while self._input or self._fill():
+            if self._members:
+                self._input = self._input.lstrip(b"\0")
+            if self._input:
+                self._member = self._make()
+                self._members += 1
+                self._member_start = self._made_bytes
+                return True
+        if not self._members:
+            raise self._fail(f"the file is empty, without even a {self._kind} header", is_cut=True)
+        return False
+
+    def _fill(self) -> bool:
+        self._input = self._raw.read(_INPUT)
+        self._read_bytes += len(self._input)
+        return bool(self._input)
+
+    def _fail(self, what: str, promised_bytes: int = 0, is_cut: bool = False) -> TruncatedError:
+        at = f"at byte {self._read_bytes:,} of the compressed file, after {self._made_bytes:,} bytes of contents"
+        self._error = TruncatedError(f"{what}, {at}", self._good_bytes, self._made_bytes, promised_bytes, is_cut)
+        return self._error
+
+
+try:
+    from shardmill._native import read_ranges as _read_some
+except ImportError:  # not compiled
+
+    def _read_some(paths: list[str], offsets: Positions, target: Any, places: Positions) -> int:
+        """Return 0, so that every range is read alone: the extension module is not compiled."""
+        return 0
+
+
+def read_ranges(paths: list[str], offsets: Positions, target: Any, places: Positions) -> None:
+    """Fill `target[places[n]:places[n + 1]]` from `paths[n]` at `offsets[n]`, for each n.
+
+    Args:
+        paths: n paths, which may repeat.
+        offsets: int64, shape (n,).
+        target: writable uint8, shape (m,).
+        places: int64, shape (n + 1,), ascending, at most m.
+
+    Raises:
+        OSError: if a file cannot be read; EOFError if it ends too early.
+    """
+    done = _read_some(paths, offsets, target, places) if all(map(storage.is_local, paths)) else 0
+    for n in range(done, len(paths)):
+        storage.read_into(paths[n], int(offsets[n]), memoryview(target)[places[n] : places[n + 1]])
+
+
+_THREADS, _REMOTE_THREADS = 8, 32  # that read files: a disk has a queue, a store answers late
+_BLOCK_BYTES = 8 << 20  # read at once
+UNREADABLE = "reject:"  # what stands before the reason, for a file that cannot be read
+
+
+def checksums(paths: Iterable[str]) -> list[str]:
+    """Return the XXH3-128 of each file as `xxh3:` and 32 hex digits, or UNREADABLE and the reason. Files are read in
+    parallel.
+
+    Raises:
+        OSError: if a store fails.
+    """
+    wanted = list(paths)
+    threads = _THREADS if all(map(storage.is_local, wanted)) else _REMOTE_THREADS
+    with ThreadPoolExecutor(threads, "shardmill-read") as pool:
+        return list(pool.map(_checksum, wanted))
+
+
+def _checksum(path: str) -> str:
+    digest = xxhash.xxh3_128()
+    try:
+        with storage.open_read(path) as file:
+            while block := file.read(_BLOCK_BYTES):
+                digest.update(block)
+    except OSError as error:
+        raise_if_store_failed(error, path)
+        return f"{UNREADABLE}{error_text(error)}"
+    return f"xxh3:{digest.hexdigest()}"
+
+
+# Within one tick of a disk's clock, 2 s on FAT, a file may change again without a trace.
+_TICK_SECONDS = 2.0
+
+
+def file_identity(size: int, stamp: str, modified: float, now: float | None = None) -> int | None:
+    """Return a hash that changes whenever the file does; None if a change might go unnoticed.
+
+    Args:
+        size: in bytes.
+        stamp, modified: see transforms.stores.protocol.FileStat.
+        now: seconds since 1970; by default the current time.
+    """
+    moment = time.time() if now is None else now
+    if stamp.startswith(TIME_STAMP) and not 0 < modified <= moment - _TICK_SECONDS:
+        return None
+    return xxhash.xxh3_64_intdigest(f"{size}\0{stamp}".encode())
+
+
+def combined_identity(identity: int | None, others: Iterable[tuple[str, int | None]]) -> int | None:
+    """Return a hash that changes whenever one of several files does; None if a change might go unnoticed.
+
+    Args:
+        identity: of the first file; it is the result if there are no `others`.
+        others: (path, identity) of each other file.
+    """
+    told = list(others)
+    if not told or identity is None or any(of_other is None for _, of_other in told):
+        return None if any(of_other is None for _, of_other in told) else identity
+    return xxhash.xxh3_64_intdigest("\0".join([str(identity), *(f"{path}\0{other}" for path, other in told)]).encode())

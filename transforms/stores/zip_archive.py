@@ -1,8 +1,7 @@
-"""Zip archives as a store that is only read: `zip://PATH/NAME` is the member NAME of the archive at PATH, on a disk or
-on a store.
+"""Zip archives as read-only stores: `zip://PATH/NAME` is the member NAME of the archive at PATH, on a disk or a store.
 
-What is where stands at an archive's end: that is read once a process, by zipfile, some hundred bytes of memory a
-member. A member is one read of a range, whoever asks at once. The format is PKWARE's, APPNOTE.TXT 6.3.10.
+zipfile reads the directory at an archive's end once per process, which takes some hundred bytes of memory per member.
+Reading a member is one range request, and threads may read concurrently. The format is PKWARE's APPNOTE.TXT 6.3.10.
 """
 
 import bisect
@@ -21,10 +20,16 @@ from typing import NamedTuple, NoReturn
 
 from shardmill.errors import UserError
 from shardmill.transforms.stores import local
-from shardmill.transforms.stores.error_text import NotAFileError, error_text
-from shardmill.transforms.stores.protocol import FileStat, ObjectStore, Rename, Upload
-from shardmill.transforms.stores.range_reader import RangeReader
-from shardmill.transforms.stores.stored import Stored
+from shardmill.transforms.stores.prefetch import RangeReader
+from shardmill.transforms.stores.protocol import (
+    FileStat,
+    NotAFileError,
+    ObjectStore,
+    Rename,
+    StoredFile,
+    Upload,
+    error_text,
+)
 
 SCHEME = "zip://"
 Stores = Callable[[str], ObjectStore]  # that of a URL
@@ -40,7 +45,7 @@ _JUNK = ("__MACOSX/",)  # what archivers put beside
 
 
 class MemberError(NotAFileError):
-    """A member that cannot be read, and never will be."""
+    """A member that can never be read."""
 
     def __init__(self, why: str, url: str) -> None:
         super().__init__(errno.EIO, why, url)
@@ -55,17 +60,17 @@ class _Member(NamedTuple):
     is_encrypted: bool
 
 
-def archive_of(path: str) -> str:
-    """The path of the archive that a member lies in; any other path as it is."""
+def archive_path(path: str) -> str:
+    """Return the path of the archive that holds a member; return any other path unchanged."""
     return _parts(path)[0] if path.startswith(SCHEME) else path
 
 
-def folder_in(path: str, stores: Stores) -> str:
-    """The URL of what the archive at `path` holds: of its one folder, if that is called as the archive is.
+def content_folder(path: str, stores: Stores) -> str:
+    """Return the URL of an archive's contents, or of its only folder if that has the archive's name.
 
     Raises:
-      UserError: it is no archive.
-      OSError: it cannot be read.
+        UserError: if it is no archive.
+        OSError: if it cannot be read.
     """
     found = _archive(path, stores, fresh=True)
     stem = f"{path.rpartition('/')[2].rpartition('.')[0]}/"
@@ -74,14 +79,7 @@ def folder_in(path: str, stores: Stores) -> str:
 
 
 def _parts(url: str, stores: Stores | None = None) -> tuple[str, str]:
-    """Split a URL into the path of the archive and the name of the member, "" for none.
-
-    Folders may be called as archives are: the first part of the path that ends in `.zip` and is no folder is the
-    archive. On a store, that is the first one that is an object; without `stores`, the first one.
-
-    Raises:
-      UserError: no part of the path ends in `.zip`.
-    """
+    """Split a URL into archive path and member name, "" for none; raises UserError."""
     path = url.removeprefix(SCHEME)
     bucket = _SCHEME_AND_BUCKET.match(path)
     ends = [match.end() for match in _SUFFIX.finditer(path) if bucket is None or match.end() > bucket.end()]
@@ -104,7 +102,7 @@ def _is_folder(path: str, stores: Stores | None) -> bool:
 
 
 class _Archive:
-    """What is known of an archive."""
+    """The directory of an archive."""
 
     def __init__(self, stat: FileStat, stores: Stores) -> None:
         self.stat, self._stores = stat, stores
@@ -159,7 +157,7 @@ class _Archive:
         return data
 
     def _range(self, offset: int, length: int) -> bytes:
-        """At most so many bytes of the archive; none beyond its end."""
+        """Read at most `length` bytes of the archive; none beyond its end."""
         path = self.stat.path
         try:
             return (local.read_range if "://" not in path else self._stores(path).read_range)(path, offset, length)
@@ -167,7 +165,7 @@ class _Archive:
             return b""
 
     def _packed(self, name: str, member: _Member, url: str) -> bytes:
-        """The bytes of a member as they lie."""
+        """Read the compressed bytes of a member."""
         likely = _HEADER.size + len(name.encode()) + _EXTRA + member.packed
         found = self._range(member.offset, max(min(likely, self._end - member.offset), 0))
         if len(found) < _HEADER.size:
@@ -182,37 +180,37 @@ class _Archive:
 
 
 def _name(info: zipfile.ZipInfo) -> str:
-    """What a member is called: tools of Windows there are that put backslashes between folders, against the format."""
+    """Return a member's name with slashes; some Windows tools write backslashes, against the format."""
     is_of_windows = info.create_system == _WINDOWS and "/" not in info.filename
     return info.filename.replace("\\", "/") if is_of_windows else info.filename
 
 
-def _deflated(data: bytes, size: int) -> bytes:
+def _inflate(data: bytes, size: int) -> bytes:
     return zlib.decompressobj(-zlib.MAX_WBITS).decompress(data, size + 1)
 
 
-def _bzipped(data: bytes, size: int) -> bytes:
+def _decompress_bzip2(data: bytes, size: int) -> bytes:
     return bz2.BZ2Decompressor().decompress(data, size + 1)
 
 
-def _stored(data: bytes, size: int) -> bytes:
+def _copy_stored(data: bytes, size: int) -> bytes:
     return data
 
 
 # By the number of the method; never more than a byte beyond the size that is told
 _METHODS: dict[int, Callable[[bytes, int], bytes]] = {
-    zipfile.ZIP_STORED: _stored,
-    zipfile.ZIP_DEFLATED: _deflated,
-    zipfile.ZIP_BZIP2: _bzipped,
+    zipfile.ZIP_STORED: _copy_stored,
+    zipfile.ZIP_DEFLATED: _inflate,
+    zipfile.ZIP_BZIP2: _decompress_bzip2,
 }
-_KEPT = 4  # archives
+_MAX_ARCHIVES = 4  # archives
 _known: dict[str, _Archive] = {}
 _lock = threading.Lock()
 _last = threading.local()  # the member that was read last in parts
 
 
 def _archive(path: str, stores: Stores, fresh: bool = False) -> _Archive:
-    """The archive at `path`; if `fresh`, as it is now, and else as it was when it was last listed."""
+    """Return the archive at `path`: as last listed, or if `fresh`, as it is now."""
     with _lock:
         found = _known.get(path)
         if found is None or fresh:
@@ -221,19 +219,16 @@ def _archive(path: str, stores: Stores, fresh: bool = False) -> _Archive:
                 found = _Archive(stat, stores)
             _known.pop(path, None)
             _known[path] = found
-            while len(_known) > _KEPT:
+            while len(_known) > _MAX_ARCHIVES:
                 del _known[next(iter(_known))]
         return found
 
 
 class ZipArchives:
-    """A shardmill.transforms.stores.protocol.ObjectStore."""
+    """A read-only ObjectStore for zip:// URLs."""
 
     def __init__(self, stores: Stores) -> None:
-        """Args:
-
-        stores: those that archives lie on.
-        """
+        """Create the store; `stores` returns the store on which an archive lies."""
         self._stores = stores
 
     def _archive(self, url: str, fresh: bool = False) -> tuple[_Archive, str]:
@@ -241,12 +236,12 @@ class ZipArchives:
         return _archive(path, self._stores, fresh), name
 
     def read(self, url: str) -> bytes:
-        """As the protocol says; raises a MemberError for a member that is damaged."""
+        """Read a member; raises MemberError if it is damaged."""
         archive, name = self._archive(url)
         return archive.read(name)
 
     def read_range(self, url: str, offset: int, length: int) -> bytes:
-        """As the protocol says; the member is unpacked once for all ranges that a thread reads of it in turn."""
+        """Read part of a member, which is unpacked once for consecutive ranges read by the same thread."""
         archive, _ = self._archive(url)
         if getattr(_last, "of", None) != (url, archive.stat):
             _last.data, _last.of = self.read(url), (url, archive.stat)
@@ -256,25 +251,21 @@ class ZipArchives:
         return found
 
     def size(self, url: str) -> int:
-        """As the protocol says."""
         archive, name = self._archive(url)
         return archive.member(name).size
 
     def stat(self, url: str) -> FileStat:
-        """As the protocol says: a member is another where its checksum is."""
+        """Return the metadata of a member, with its checksum as the stamp."""
         return self._stat(*self._archive(url))
 
     def stats(self, prefix: str) -> Iterator[FileStat]:
-        """As the protocol says."""
         archive, _ = self._archive(prefix, fresh=True)
         return (self._stat(archive, name) for name in self._below(archive, prefix))
 
     def list(self, prefix: str) -> Iterator[tuple[str, int]]:
-        """As the protocol says."""
         return ((stat.path, stat.size_bytes) for stat in self.stats(prefix))
 
     def folders(self, prefix: str) -> Sequence[str]:
-        """As the protocol says."""
         archive, begin = self._archive(prefix, fresh=True)
         inner = (name[len(begin) :].partition("/") for name in self._below(archive, prefix))
         return sorted({folder for folder, slash, _ in inner if slash})
@@ -293,39 +284,31 @@ class ZipArchives:
         return FileStat(f"{SCHEME}{archive.stat.path}/{name}", member.size, stamp, archive.stat.modified)
 
     def write(self, url: str, data: bytes) -> None:
-        """Not done."""
         _refuse(url)
 
     def upload(self, url: str) -> Upload | None:
-        """Not done."""
         _refuse(url)
 
     def create(self, url: str, data: bytes) -> None:
-        """Not done."""
         _refuse(url)
 
-    def look(self, url: str) -> Stored:
-        """Not done."""
+    def look(self, url: str) -> StoredFile:
         _refuse(url)
 
     def replace(self, url: str, data: bytes, revision: str) -> None:
-        """Not done."""
         _refuse(url)
 
     def delete_unchanged(self, url: str, revision: str) -> None:
-        """Not done."""
         _refuse(url)
 
     def delete(self, urls: Sequence[str]) -> None:
-        """Not done."""
         _refuse(*urls[:1])
 
     def rename(self, moves: Sequence[Rename]) -> None:
-        """Not done."""
         _refuse(*(move.destination for move in moves[:1]))
 
     def abort_uploads(self, prefix: str) -> None:
-        """Not done."""
+        """Do nothing: there are no uploads."""
 
 
 def _refuse(*urls: str) -> NoReturn:

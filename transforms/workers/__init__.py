@@ -1,1 +1,1 @@
-"""What runs inside a Beam worker and knows no data: threads, batches, progress."""
+"""Threads, memory, progress and rejects of Beam workers."""

@@ -1,17 +1,17 @@
-"""--worker_memory, an option beside those of Beam."""
+"""The flag --worker_memory, one of Beam's options so that workers receive it."""
 
 from argparse import ArgumentTypeError
 from typing import Any
 
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from shardmill.transforms.options.declare import ValueMistake
-from shardmill.transforms.options.shards import parse_size
-from shardmill.transforms.stores.process_options import process_options
+from shardmill.transforms.options.declare import OptionValueError
+from shardmill.transforms.options.job_options import parse_size
+from shardmill.transforms.stores.beam_filesystems import process_options
 
 
 class MemoryOptions(PipelineOptions):
-    """--worker_memory; it travels to the workers as Beam's own options do."""
+    """The option --worker_memory."""
 
     @classmethod
     def _add_argparse_args(cls, parser: Any) -> None:
@@ -26,10 +26,10 @@ class MemoryOptions(PipelineOptions):
 def _size(text: str) -> int:
     try:
         return parse_size(text)
-    except ValueMistake as error:
+    except OptionValueError as error:
         raise ArgumentTypeError(str(error)) from None
 
 
-def asked_bytes() -> int:
-    """What --worker_memory says in this process, launcher or worker; 0 where it was not given."""
+def worker_memory_bytes() -> int:
+    """Return the value of --worker_memory in this process, launcher or worker; 0 if it was not given."""
     return int(process_options().view_as(MemoryOptions).worker_memory)

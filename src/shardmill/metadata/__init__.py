@@ -1,1 +1,1 @@
-"""What a data set says of itself in files of TFDS, tensorflow-metadata and its own, sealed by checksums."""
+"""Files that describe a dataset: manifest, schema, TFDS metadata and build records."""

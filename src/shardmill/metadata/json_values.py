@@ -1,5 +1,4 @@
-"""Values of a JSON file that may have come from anywhere: each is checked as it is taken, and an error says where it
-stands."""
+"""Values of untrusted JSON files; each is checked when it is read, and errors name its location."""
 
 import json
 import math
@@ -13,41 +12,41 @@ from shardmill.errors import CorruptDataError
 
 Content = TypeVar("Content")
 MAX_INTEGER = (1 << 63) - 1  # the largest int64
-_SHOWN = 60  # letters of a value that is no good
+_MAX_SHOWN = 60  # letters of a value that is no good
 
 
 @dataclass(slots=True)  # not frozen, which doubles what it takes: of a wide table there are a hundred thousand
 class Value:
-    """A value, and where it stands: `splits[0].shards[1].examples`. Every method raises ValueError, which says both."""
+    """A value and its location, such as `splits[0].shards[1].examples`; methods raise ValueErrors that name both."""
 
     value: Any
     where: str = ""
 
     def __getitem__(self, key: str) -> "Value":
-        """What an object has under `key`; it must be there."""
+        """Return an object's member `key`, which must exist."""
         content = self.mapping()
         if key not in content:
             raise ValueError(f"{self._below(key)} is missing")
         return Value(content[key], self._below(key))
 
     def get(self, key: str, default: Any) -> "Value":
-        """What an object has under `key`, or `default`."""
+        """Return an object's member `key`, or `default`."""
         return Value(self.mapping().get(key, default), self._below(key))
 
     def mapping(self) -> dict[str, Any]:
-        """An object."""
+        """Return the value as an object."""
         return self._of(dict, "an object")
 
     def items(self) -> list["Value"]:
-        """The values of a list."""
+        """Return the values of a list."""
         return [Value(item, f"{self.where}[{index}]") for index, item in enumerate(self._of(list, "a list"))]
 
     def entries(self) -> dict[str, "Value"]:
-        """The values of an object by key."""
+        """Return the values of an object by key."""
         return {key: Value(value, self._below(key)) for key, value in self.mapping().items()}
 
     def text(self) -> str:
-        """A string that can be written as UTF-8, which JSON's escapes allow not to be."""
+        """Return the value as a string that UTF-8 can encode; JSON's escapes allow lone surrogates, which it cannot."""
         text: str = self._of(str, "a string")
         try:
             text.encode()
@@ -56,26 +55,26 @@ class Value:
         return text
 
     def matching(self, pattern: re.Pattern[str], what: str) -> str:
-        """A string that `pattern` matches; `what` names such a one."""
+        """Return the value as a string that `pattern` matches; `what` describes the expected string."""
         text = self.text()
         if pattern.fullmatch(text) is None:
             raise self.wrong(what)
         return text
 
     def one_of(self, *allowed: str) -> Any:
-        """One of these strings."""
+        """Return the value as one of the allowed strings."""
         if self.text() not in allowed:
             raise self.wrong(f"one of {', '.join(map(repr, allowed))}")
         return self.value
 
     def integer(self, low: int = 0, high: int = MAX_INTEGER) -> int:
-        """An integer from `low` to `high`."""
+        """Return the value as an integer from `low` to `high`."""
         if not isinstance(self.value, int) or isinstance(self.value, bool) or not low <= self.value <= high:
             raise self.wrong(f"an integer from {low} to {high}")
         return self.value
 
     def number(self) -> int | float:
-        """A number, neither NaN nor infinite."""
+        """Return the value as a finite number."""
         if (
             isinstance(self.value, bool)
             or not isinstance(self.value, (int, float))
@@ -85,12 +84,12 @@ class Value:
         return self.value
 
     def flag(self) -> bool:
-        """True or false."""
+        """Return the value as a boolean."""
         found: bool = self._of(bool, "true or false")
         return found
 
     def wrong(self, expected: str) -> ValueError:
-        """The error that this is not what was `expected`."""
+        """Return the error for a value that differs from what was `expected`."""
         return ValueError(f"{self.where or 'the file'} is {self._shown()}; expected {expected}")
 
     def _of(self, kind: type, what: str) -> Any:
@@ -105,14 +104,14 @@ class Value:
         if isinstance(self.value, (dict, list)):
             return "an object" if isinstance(self.value, dict) else "a list"
         text = json.dumps(self.value)
-        return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
+        return text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN - 1]}…"
 
 
 def parse_json(text: str | bytes) -> Value:
-    """The one value that a file holds.
+    """Parse a JSON file.
 
     Raises:
-      ValueError: it is not JSON, or nested too deep to be looked through.
+        ValueError: if it is not JSON, or nested too deeply.
     """
     try:
         return Value(json.loads(text))
@@ -121,17 +120,17 @@ def parse_json(text: str | bytes) -> Value:
 
 
 def parse_file(text: str | bytes, name: str, newest: int, what: str, of: Callable[[Value], Content]) -> Content:
-    """What a file of this package holds, which says the number of its format.
+    """Parse a JSON file of shardmill, which holds the number of its format.
 
     Args:
-      text: of the file.
-      name: how errors call it.
-      newest: the format that is known here.
-      what: how an error goes on of a file that is none: "is not a shardmill manifest".
-      of: what becomes of the content; raises ValueError.
+        text: the file's content.
+        name: the file's name in errors.
+        newest: the newest supported format.
+        what: the words after the name in an error, such as "is not a shardmill manifest".
+        of: parses the content; raises ValueError.
 
     Raises:
-      CorruptDataError: it is no such file, or one of a newer format.
+        CorruptDataError: if the file is invalid or of a newer format.
     """
     try:
         content = parse_json(text)
@@ -143,9 +142,9 @@ def parse_file(text: str | bytes, name: str, newest: int, what: str, of: Callabl
 
 
 def parse_large_json(text: str | bytes) -> Value:
-    """As `parse_json`, three times as fast; an integer of more than 64 bits is a fraction.
+    """Parse JSON three times as fast as `parse_json`; an integer of more than 64 bits becomes a float.
 
-    What orjson does not take, such as half a character, Python's parser is asked of, which has its own words for it.
+    Input that orjson refuses, such as lone surrogates, is parsed by Python's parser, which has its own error messages.
     """
     import orjson  # by who has large files to read alone
 

@@ -1,29 +1,24 @@
-"""Class names and their ids: sorted names from 0, or a frozen file that rebuilds keep to."""
+"""Class names and ids: sorted names from 0, or the fixed names of a labels file."""
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from shardmill.data.features import Feature, Features
 from shardmill.errors import UserError
-from shardmill.features.feature import Feature, Features
-from shardmill.metadata import naming
+from shardmill.metadata import file_names
 
-_SHOWN = 60  # letters of a name that is too long
+_MAX_SHOWN = 60  # letters of a name that is too long
 LABELS_FILE = "--labels_file"
 ON_NEW_LABEL = ("fail", "append", "reject")
 
 
 @dataclass(frozen=True)
 class ClassNames:
-    """The class names of a label feature; a name's id is its position.
-
-    Attributes:
-      names: of the classes.
-      source: where they come from, in words: a record may have another class.
-    """
+    """The class names of a label feature; a name's id is its position."""
 
     names: tuple[str, ...]
-    source: str = field(default=LABELS_FILE, compare=False)
+    source: str = field(default=LABELS_FILE, compare=False)  # origin of the names, for messages
     _ids: dict[str, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -40,12 +35,12 @@ class ClassNames:
         object.__setattr__(self, "_ids", ids)
 
     def id(self, name: str) -> int | None:
-        """The id of class `name`, or None if it is not a class."""
+        """Return the id of class `name`, or None if there is no such class."""
         return self._ids.get(name)
 
     @property
     def ids(self) -> Mapping[str, int]:
-        """The id of each class by its name."""
+        """Return the id of each class by its name."""
         return self._ids
 
     def __len__(self) -> int:
@@ -53,31 +48,31 @@ class ClassNames:
 
 
 def check_label_name(label: str) -> None:
-    """Check that the file of a label's class names, which is called after it, is a file in the data set's directory;
-    the label may be called image/class/label.
+    """Check that a label's name, which may be like image/class/label, gives its labels file a valid name in the
+    dataset's folder.
 
     Raises:
-      UserError: its name would be a way to another folder, or can be none; nobody else's file is to be overwritten.
+        UserError: if the name would lead to another folder, where it could overwrite files, or cannot name a file.
     """
-    if not (naming.is_inside(label) and naming.is_file_name(naming.labels_file(label))):
-        shown = label if len(label) <= _SHOWN else f"{label[:_SHOWN]}…"
+    if not (file_names.is_inside(label) and file_names.is_file_name(file_names.labels_file(label))):
+        shown = label if len(label) <= _MAX_SHOWN else f"{label[:_MAX_SHOWN]}…"
         raise UserError(
             f"--label {shown!r}: the names of its classes stand in a file that is called after it, and that is no name"
             " for one; rename the column: no '\\', no control characters, between '/' neither nothing nor '.' nor '..',"
-            f" and {naming.MAX_LABEL_BYTES} bytes at most"
+            f" and {file_names.MAX_LABEL_BYTES} bytes at most"
         )
 
 
 def labels_files(labels: Features) -> dict[str, str]:
-    """The content of the file of each label's class names, by its name.
+    """Return the content of each label's labels file, by file name.
 
     Raises:
-      UserError: see check_label_name; or two would have one file.
+        UserError: if `check_label_name` refuses a label, or two labels would share a file.
     """
     named: dict[str, Feature] = {}
     for feature in labels:
         check_label_name(feature.stem)
-        file = naming.labels_file(feature.stem)
+        file = file_names.labels_file(feature.stem)
         if (other := named.setdefault(file, feature)) is not feature:
             raise UserError(
                 f"{other.name!r} and {feature.name!r} would have the names of their classes in one file, {file};"
@@ -89,17 +84,17 @@ def labels_files(labels: Features) -> dict[str, str]:
 def resolve_class_names(
     found: Iterable[str], frozen: Sequence[str] | None, on_new_label: str, source: str = LABELS_FILE
 ) -> ClassNames:
-    """The class table of a build.
+    """Return the class names of a build.
 
     Args:
-      found: the class names in the input, in any order, each any number of times.
-      frozen: the names of `source`, in id order, or None.
-      on_new_label: what becomes of a found class that `frozen` lacks: `fail`, `append` (ids after the frozen ones, in
-        sorted order) or `reject` (the class gets no id; its records are rejected).
-      source: see ClassNames.
+        found: the class names in the input, in any order, with repetitions.
+        frozen: the names in `source`, in id order, or None.
+        on_new_label: treatment of a class that `frozen` lacks: `fail`, `append` (ids after the frozen ones, sorted by
+            name) or `reject` (no id; its records are rejected).
+        source: origin of `frozen`, for messages.
 
     Raises:
-      UserError: a new class with `fail`; the message names it.
+        UserError: if there is a new class and `on_new_label` is `fail`; the message names it.
     """
     names = sorted(set(found))
     if frozen is None:
@@ -119,7 +114,7 @@ def resolve_class_names(
 
 
 def parse_labels(text: str, name: str) -> tuple[str, ...]:
-    """The names in the text of a labels file, one a line; `name` is what errors call the file."""
+    """Parse a labels file, one name a line; `name` is the file's name in errors."""
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
     names = tuple(lines[:-1] if lines[-1] == "" else lines)
     if not names:

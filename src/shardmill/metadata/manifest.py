@@ -1,27 +1,177 @@
-"""manifest.json: what stands in a data set, shard by shard, and what it was made from.
+"""The manifest of a version: its splits, shards, features and rejects."""
 
-It holds nothing that differs between two runs on the same input: no time, no host, no path of the output.
-"""
-
-from collections.abc import Mapping
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Literal, get_args
 
-from shardmill.codecs.base import Codec
-from shardmill.codecs.registry import CODECS
-from shardmill.features.feature import Features
-from shardmill.metadata import file_template
-from shardmill.metadata import manifest_parser as parse
+import google_crc32c
+
+from shardmill.data import features as roles
+from shardmill.data.codecs import CODECS, Codec
+from shardmill.data.feature_kind import ELEMENT_TYPES
+from shardmill.data.features import DType, Feature, Features, Kind, Role, TimeUnit
+from shardmill.metadata import file_names
+from shardmill.metadata.file_names import MANIFEST, ShardName
 from shardmill.metadata.json_values import Value, parse_file
-from shardmill.metadata.naming import ShardName
 from shardmill.metadata.tfds_metadata import dump_json
 
-FORMAT = 1  # raised when a reader of the former format would misread the file
+_CRC32C = re.compile(r"[0-9a-f]{8}")
+_MAX_VALUES = 1 << 31  # in a feature: an Example has 2 GB at most
+_MAX_DIMENSIONS = 64  # NumPy's
+
+
+def parse_features(values: Value, configured: Mapping[str, Any]) -> Features:
+    """Parse the features, whose names must be unique. If an old manifest has no roles, they are inferred from
+    `configured`.
+    """
+    found = tuple(map(_parse_feature, values.items()))
+    _check_once(values, (feature.name for feature in found))
+    if found and not any("role" in value.mapping() for value in values.items()):
+        return roles.infer_roles(found, configured)
+    return found
+
+
+def _parse_feature(value: Value) -> Feature:
+    name = value["name"].text()
+    shape = value.get("shape", [])
+    sizes = tuple(None if size.value is None else size.integer(0, _MAX_VALUES) for size in shape.items())
+    if len(sizes) > _MAX_DIMENSIONS or math.prod(size for size in sizes if size is not None) > _MAX_VALUES:
+        raise shape.wrong(f"{_MAX_DIMENSIONS} sizes and {_MAX_VALUES} values at most")
+    # Of all that a feature may have most have a third, and a wide table has thousands.
+    known = value.mapping()
+    others = {key: take(value[key]) for key, take in _OPTIONAL_FIELDS if key in known}
+    return Feature(
+        name=name,
+        dtype=value["dtype"].one_of(*get_args(DType)),
+        shape=sizes,
+        **others,
+    )
+
+
+def _parse_texts(value: Value) -> tuple[str, ...]:
+    return tuple(item.text() for item in value.items())
+
+
+_OPTIONAL_FIELDS: tuple[tuple[str, Callable[[Value], Any]], ...] = (
+    ("kind", lambda value: value.one_of(*get_args(Kind))),
+    ("required", Value.flag),
+    ("class_names", _parse_texts),
+    ("encoding", Value.text),
+    ("element", lambda value: value.one_of("", *ELEMENT_TYPES)),
+    ("sample_rate", Value.integer),
+    ("channels", Value.integer),
+    ("role", lambda value: value.one_of(*get_args(Role))),
+    ("original", Value.text),
+    ("sequence", Value.text),
+    ("time", lambda value: value.one_of(*get_args(TimeUnit))),
+)
+
+
+def parse_split_name(value: Value) -> str:
+    """Parse a split's name."""
+    if not file_names.is_split_name(value.text()):
+        raise value.wrong("the name of a split: letters, digits and '_'")
+    return value.text()
+
+
+def parse_shard_file(value: Value, expected: file_names.ShardName) -> str:
+    """Parse a shard's file name, which must be `expected`: no other folder, no other shard."""
+    if value.text() != str(expected):
+        raise value.wrong(repr(str(expected)))
+    return value.text()
+
+
+def parse_crc32c(value: Value) -> str:
+    """Parse a checksum of 8 hex digits."""
+    return value.matching(_CRC32C, "8 hex digits")
+
+
+def parse_dataset_name(value: Value) -> str:
+    """Parse a dataset's name."""
+    if not file_names.is_dataset_name(value.text()):
+        raise value.wrong("the name of a data set: a letter, then letters, digits and '_'")
+    return value.text()
+
+
+def parse_version(value: Value) -> str:
+    """Parse a version."""
+    if not file_names.is_version(value.text()):
+        raise value.wrong("three numbers, such as 1.0.0")
+    return value.text()
+
+
+def parse_files(value: Value) -> dict[str, str]:
+    """Parse checksums by the names of files in or below the version's folder."""
+    entries = value.entries()
+    for name, entry in entries.items():
+        if not file_names.is_inside(name):
+            raise ValueError(f"{entry.where} is not the name of a file of the data set")
+    return {name: parse_crc32c(entry) for name, entry in entries.items()}
+
+
+def parse_configuration(value: Value) -> dict[str, Any]:
+    """Parse the options that shaped the output, and check the types of those that readers use."""
+    if (written := value.get("format", None)).value is not None:
+        written.text()
+    if (label := value.get("label", None)).value is not None:
+        for name in label.items() if isinstance(label.value, list) else [label]:
+            name.text()
+    if (pixels := value.get("max_pixels", None)).value is not None:
+        pixels.integer(1)
+    if (template := value.get("file_template", None)).value is not None and file_names.template_problem(
+        template.text()
+    ):
+        raise template.wrong("a template of shards' names")
+    return value.mapping()
+
+
+def parse_rejects(value: Value) -> dict[str, Any]:
+    """Parse the number of rejected records, in all and by reason."""
+    value.get("records", 0).integer()
+    for count in value.get("reasons", {}).entries().values():
+        count.integer()
+    return value.mapping()
+
+
+def parse_input(value: Value) -> dict[str, Any]:
+    """Parse the description of the input."""
+    value.get("pattern", "").text()
+    value.get("records", 0).integer()
+    return value.mapping()
+
+
+def check_total(read: Value, rejected: Value, examples: int) -> None:
+    """Check that the records read equal those in shards plus those rejected; raise ValueError otherwise."""
+    if "records" not in read.mapping() or "records" not in rejected.mapping():
+        return
+    records, others = read["records"].integer(), rejected["records"].integer()
+    if "in_examples" in read.mapping():
+        examples = read["in_examples"].integer()
+    if records != examples + others:
+        raise ValueError(f"it counts {records} records read, but {examples} in its shards and {others} rejected")
+
+
+def check_splits(values: Value, names: Iterable[str]) -> None:
+    """Check that no split occurs twice; raise ValueError otherwise."""
+    _check_once(values, names)
+
+
+def _check_once(values: Value, names: Iterable[str]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise ValueError(f"{values.where} has {name!r} twice")
+        seen.add(name)
+
+
+MANIFEST_FORMAT = 1  # raised when a reader of the former format would misread the file
 
 
 @dataclass(frozen=True, slots=True)
 class ShardEntry:
-    """One shard file: its name, its examples, its size on disk and the crc32c of its bytes (8 hex digits)."""
+    """A shard file: its name, number of examples, size on disk and crc32c (8 hex digits)."""
 
     file: str
     examples: int
@@ -31,7 +181,7 @@ class ShardEntry:
 
 @dataclass(frozen=True, slots=True)
 class SplitEntry:
-    """One split: its shards in order, and how many records planned for it were rejected while it was written."""
+    """A split: its shards in order, and the number of its planned records that were rejected during writing."""
 
     name: str
     shards: tuple[ShardEntry, ...]
@@ -39,63 +189,56 @@ class SplitEntry:
 
     @property
     def examples(self) -> int:
-        """The number of examples in all shards."""
+        """Return the number of examples in all shards."""
         return sum(shard.examples for shard in self.shards)
 
     @property
     def size_bytes(self) -> int:
-        """The size on disk of all shards."""
+        """Return the size on disk of all shards."""
         return sum(shard.size_bytes for shard in self.shards)
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The whole file.
-
-    Attributes:
-      compression: the name of the shards' codec.
-      input: what was read: `pattern`, `records`, `size_bytes`, and a `fingerprint` of all names and sizes; where an
-        example is not one record, `in_examples`, how many records are in examples.
-      configuration: the options that shape the output, by flag.
-      versions: the libraries whose release can change the bytes.
-      rejects: how many records were rejected, in all and by reason.
-      notices: what the user was told at the end.
-      files: the crc32c (8 hex digits) of every other file that describes the data set, rejects too, by name; empty in
-        data sets made before there was this.
-    """
+    """The content of manifest.json."""
 
     name: str
     version: str
-    compression: str
+    compression: str  # name of the shards' codec
     features: Features
     splits: tuple[SplitEntry, ...]
+    # `pattern`, `records`, `size_bytes`, `fingerprint` of names and sizes; `in_examples`: records used, if examples
+    # combine records
     input: Mapping[str, Any] = field(default_factory=dict)
-    configuration: Mapping[str, Any] = field(default_factory=dict)
-    versions: Mapping[str, str] = field(default_factory=dict)
-    rejects: Mapping[str, Any] = field(default_factory=dict)
-    notices: tuple[str, ...] = ()
+    configuration: Mapping[str, Any] = field(default_factory=dict)  # options that shape the output, by flag
+    versions: Mapping[str, str] = field(default_factory=dict)  # of libraries whose releases can change the bytes
+    rejects: Mapping[str, Any] = field(default_factory=dict)  # number of rejected records, in all and by reason
+    notices: tuple[str, ...] = ()  # shown to the user at the end
+    # crc32c (8 hex digits) of all other metadata files and rejects, by name; empty in old datasets
     files: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def codec(self) -> Codec:
-        """The format of the shards."""
+        """Return the format of the shards."""
         return CODECS[self.compression]
 
     @property
     def file_template(self) -> str:
-        """By which shards are called."""
-        return _template(self.configuration)
+        """Return the template of shard file names."""
+        return _template_of(self.configuration)
 
     @property
     def rejected_of_no_split(self) -> int:
-        """Records that were left out before it was known of which split they are, or that are of none."""
+        """Return the number of rejected records that belong to no split, or were rejected before their split was
+        known.
+        """
         return int(self.rejects.get("records", 0)) - sum(split.rejected for split in self.splits)
 
     def split(self, name: str) -> SplitEntry:
-        """The split called `name`.
+        """Return the split `name`.
 
         Raises:
-          KeyError: there is none; the message names those there are.
+            KeyError: if there is none; the message lists the splits.
         """
         for split in self.splits:
             if split.name == name:
@@ -104,66 +247,118 @@ class Manifest:
         raise KeyError(f"{self.name} {self.version} has no split {name!r}; it has {known}")
 
     def to_json(self) -> str:
-        """The text of the file."""
-        content = {"format": FORMAT, **asdict(self)}
-        content["features"] = [_told(asdict(feature)) for feature in self.features]
+        """Return the text of the file."""
+        content = {"format": MANIFEST_FORMAT, **asdict(self)}
+        content["features"] = [_without_empty_fields(asdict(feature)) for feature in self.features]
         return dump_json(content)
 
     @classmethod
     def from_json(cls, text: str | bytes, name: str) -> "Manifest":
-        """Parse the text of the file called `name`.
+        """Parse the text of the file `name`.
 
         Raises:
-          CorruptDataError: it is not a manifest, or one of a newer format; the message names the file and what in it is
-            no good.
+            CorruptDataError: if it is not a manifest, or of a newer format; the message names the file and the faulty
+                value.
         """
-        return parse_file(text, name, FORMAT, "is not a shardmill manifest", cls._of)
+        return parse_file(text, name, MANIFEST_FORMAT, "is not a shardmill manifest", cls._of)
 
     @classmethod
     def _of(cls, content: Value) -> "Manifest":
-        name, codec = parse.dataset_name(content["name"]), CODECS[content["compression"].one_of(*CODECS)]
-        configuration = parse.configuration(content.get("configuration", {}))
-        called = (name, codec, _template(configuration))
-        splits = tuple(_split(split, *called) for split in content["splits"].items())
-        parse.check_splits(content["splits"], (split.name for split in splits))
+        name, codec = parse_dataset_name(content["name"]), CODECS[content["compression"].one_of(*CODECS)]
+        configuration = parse_configuration(content.get("configuration", {}))
+        called = (name, codec, _template_of(configuration))
+        splits = tuple(_parse_split(split, *called) for split in content["splits"].items())
+        check_splits(content["splits"], (split.name for split in splits))
         made = cls(
             name=name,
-            version=parse.version(content["version"]),
+            version=parse_version(content["version"]),
             compression=codec.name,
-            features=parse.features(content["features"], configuration),
+            features=parse_features(content["features"], configuration),
             splits=splits,
-            input=parse.source(content.get("input", {})),
+            input=parse_input(content.get("input", {})),
             configuration=configuration,
             versions=content.get("versions", {}).mapping(),
-            rejects=parse.rejects(content.get("rejects", {})),
+            rejects=parse_rejects(content.get("rejects", {})),
             notices=tuple(notice.text() for notice in content.get("notices", []).items()),
-            files=parse.files(content.get("files", {})),
+            files=parse_files(content.get("files", {})),
         )
-        parse.check_total(content.get("input", {}), content.get("rejects", {}), sum(split.examples for split in splits))
+        check_total(content.get("input", {}), content.get("rejects", {}), sum(split.examples for split in splits))
         return made
 
 
-def _told(feature: dict[str, Any]) -> dict[str, Any]:
-    """A feature without what only audio, renamed features, objects and times have: the manifests of others stay as they
-    were."""
+def _without_empty_fields(feature: dict[str, Any]) -> dict[str, Any]:
+    """Drop empty fields that only audio, renamed features, objects and times have, so that manifests of others stay
+    unchanged.
+    """
     rare = ("sample_rate", "channels", "original", "sequence", "time")
     return {key: value for key, value in feature.items() if value or key not in rare}
 
 
-def _template(configuration: Mapping[str, Any]) -> str:
-    return str(configuration.get("file_template") or file_template.DEFAULT)
+def _template_of(configuration: Mapping[str, Any]) -> str:
+    return str(configuration.get("file_template") or file_names.DEFAULT_TEMPLATE)
 
 
-def _split(value: Value, name: str, codec: Codec, template: str) -> SplitEntry:
-    split, shards = parse.split_name(value["name"]), value["shards"].items()
+def _parse_split(value: Value, name: str, codec: Codec, template: str) -> SplitEntry:
+    split, shards = parse_split_name(value["name"]), value["shards"].items()
     names = (ShardName(name, split, index, len(shards), codec, template) for index in range(len(shards)))
-    return SplitEntry(split, tuple(map(_shard, shards, names)), value["rejected"].integer())
+    return SplitEntry(split, tuple(map(_parse_shard, shards, names)), value["rejected"].integer())
 
 
-def _shard(value: Value, name: ShardName) -> ShardEntry:
+def _parse_shard(value: Value, name: ShardName) -> ShardEntry:
     return ShardEntry(
-        parse.shard_file(value["file"], name),
+        parse_shard_file(value["file"], name),
         value["examples"].integer(),
         value["size_bytes"].integer(),
-        parse.crc32c(value["crc32c"]),
+        parse_crc32c(value["crc32c"]),
     )
+
+
+def crc32c_hex(data: bytes) -> str:
+    """Return the crc32c of `data` as 8 hex digits."""
+    return f"{google_crc32c.value(data):08x}"
+
+
+def file_checksums(files: Mapping[str, bytes]) -> dict[str, str]:
+    """Return the crc32c of each file by its name, for `Manifest.files`."""
+    return {name: crc32c_hex(data) for name, data in sorted(files.items())}
+
+
+def success_text(manifest: bytes) -> str:
+    """Return the text of `_SUCCESS` for a manifest."""
+    return f"{MANIFEST} crc32c {crc32c_hex(manifest)}\n"
+
+
+Certainty = Literal["exact", "estimated", "at least"]
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """A rejected record, or the unreadable rest of a file."""
+
+    source: str  # file of the record
+    line: int | None  # in that file, or in the manifest that names it
+    stage: str  # step that rejected it
+    reason: str
+    # number of records; None if estimated once all files are read, see transforms.workers.rejects
+    records: int | None = 1
+    size_bytes: int = 0  # of the unreadable file on disk; 0 for a record that was read
+    count: Certainty = "exact"  # certainty of `records`: exact (footer, index), estimated by bytes, or a lower bound
+    manifest: str = ""  # with the line, if there are several manifests
+
+    @property
+    def counted(self) -> int:
+        """Return the number of records that it adds to the input's total."""
+        return 1 if self.records is None else self.records
+
+    @property
+    def is_loss(self) -> bool:
+        """Return True if something could not even be read."""
+        return self.records != 1 or self.size_bytes > 0 or self.count != "exact"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return its line in rejects/, with its amount unless that is one record, and its manifest only if there are
+        several.
+        """
+        lost = {"records": self.records, "size_bytes": self.size_bytes, "count": self.count} if self.is_loss else {}
+        of = {"manifest": self.manifest} if self.manifest else {}
+        return {"source": self.source, **of, "line": self.line, "stage": self.stage, "reason": self.reason, **lost}

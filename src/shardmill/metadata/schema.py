@@ -1,50 +1,153 @@
-"""Features as a tensorflow-metadata Schema: what TFT, TFX and TFDV read.
-
-See tensorflow_metadata/proto/v0/schema.proto. A dense feature has presence 1.0 and a fixed shape, which
-`tensorflow_transform.tf_metadata.schema_utils.schema_as_feature_spec` turns into a FixedLenFeature; all others become
-VarLenFeature, flat. What a Schema has no field for stands in a feature's annotation: `shape:-1,4` where the values have
-more than one dimension but no fixed number, and `shape:28,28` with `element:uint8` for an array, which is a single
-bytes.
-"""
+"""Convert features to and from TensorFlow Metadata schemas, and class names to label maps."""
 
 import math
+from collections.abc import Callable, Sequence
 
-from google.protobuf import text_format
+from google.protobuf import text_encoding, text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from shardmill.features.feature import DType, Feature, Features
-from shardmill.kinds.notes import notes_of, shape_note, shape_of
-from shardmill.kinds.registry import KINDS, kind_of
-from shardmill.metadata.asked_schema import with_asked
-from shardmill.metadata.time_domains import set_unit, unit_of
+from shardmill.data.feature_kind import NOTE_PATTERN, parse_shape_note, read_notes, shape_note
+from shardmill.data.features import DType, Feature, Features, TimeUnit
+from shardmill.data.kinds import KINDS, kind_of
+
+_FORMATS: dict[TimeUnit, int] = {
+    "s": schema_pb2.TimeDomain.UNIX_SECONDS,
+    "ms": schema_pb2.TimeDomain.UNIX_MILLISECONDS,
+    "us": schema_pb2.TimeDomain.UNIX_MICROSECONDS,
+    "ns": schema_pb2.TimeDomain.UNIX_NANOSECONDS,
+}
+
+
+def set_time_unit(proto: schema_pb2.Feature, unit: TimeUnit) -> None:
+    """Set the time unit of a schema's feature; do nothing if `unit` is ""."""
+    if unit:
+        proto.time_domain.integer_format = _FORMATS[unit]
+
+
+def time_unit_of(proto: schema_pb2.Feature) -> TimeUnit:
+    """Return the time unit of a schema's feature; "" if it is no time or has an unsupported unit."""
+    if proto.type != schema_pb2.INT or not proto.HasField("time_domain"):
+        return ""
+    return next((unit for unit, number in _FORMATS.items() if number == proto.time_domain.integer_format), "")
+
+
+def unsupported_time_unit_of(proto: schema_pb2.Feature) -> str:
+    """Return the name of an unsupported time unit of a schema's feature, such as UNIX_DAYS; "" if it has none."""
+    number = proto.time_domain.integer_format
+    if time_unit_of(proto) or number == schema_pb2.TimeDomain.FORMAT_UNKNOWN:
+        return ""
+    return schema_pb2.TimeDomain.IntegerTimeFormat.Name(number)
+
+
+_FIELDS_NAMING_FEATURES = ("sparse_feature", "weighted_feature", "tensor_representation_group")  # which name features
+
+
+def schema_requests(text: str, renamed: Callable[[str], str] = str) -> str:
+    """Return the parts of a schema.pbtxt that go beyond each feature's description, which is written anyway; "" if
+    there are none.
+
+    Args:
+        text: a schema, written by shardmill or by others.
+        renamed: maps a feature's name in the schema to its new name.
+
+    Raises:
+        google.protobuf.text_format.ParseError: if `text` is not a schema.
+    """
+    found = text_format.Parse(text, schema_pb2.Schema())
+    asked = schema_pb2.Schema()
+    asked.CopyFrom(found)
+    del asked.feature[:]
+    for feature in found.feature:
+        _strip_description(feature)
+        if len(feature.ListFields()) > 1:  # more than its name
+            feature.name = renamed(feature.name)
+            asked.feature.append(feature)
+    return text_format.MessageToString(asked, as_utf8=True)
+
+
+def unsupported_time_units(asked: str) -> dict[str, str]:
+    """Return, by feature, the requested time units that shardmill does not support, such as UNIX_DAYS."""
+    found = text_format.Parse(asked, schema_pb2.Schema())
+    return {feature.name: unit for feature in found.feature if (unit := unsupported_time_unit_of(feature))}
+
+
+def _strip_description(feature: schema_pb2.Feature) -> None:
+    """Remove what only repeats the feature's description."""
+    if time_unit_of(feature):
+        feature.ClearField("time_domain")
+    feature.ClearField("type")
+    feature.ClearField("shape")
+    if feature.presence.min_fraction == 1.0 and feature.presence.min_count <= 1:
+        feature.ClearField("presence")
+    if feature.value_count.min == feature.value_count.max:
+        feature.ClearField("value_count")
+    if feature.int_domain.is_categorical:
+        feature.ClearField("int_domain")
+    feature.ClearField("bool_domain")
+    feature.ClearField("image_domain")
+    tags = [tag for tag in feature.annotation.tag if not NOTE_PATTERN.fullmatch(tag)]
+    del feature.annotation.tag[:]
+    feature.annotation.tag.extend(tags)
+    if not feature.annotation.ListFields():
+        feature.ClearField("annotation")
+
+
+def merge_requests(made: schema_pb2.Schema, asked: str) -> schema_pb2.Schema:
+    """Return a dataset's schema merged with requests, see `asked_of`; requests for features that are left out are
+    dropped.
+    """
+    whole = text_format.Parse(asked, schema_pb2.Schema())
+    of_feature = {feature.name: feature for feature in whole.feature}
+    if of_feature.keys() - {feature.name for feature in made.feature}:
+        for field in _FIELDS_NAMING_FEATURES:
+            whole.ClearField(field)
+    del whole.feature[:]
+    for feature in made.feature:
+        whole.feature.append(_merge_feature_requests(feature, of_feature.get(feature.name)))
+    return whole
+
+
+def _merge_feature_requests(made: schema_pb2.Feature, asked: schema_pb2.Feature | None) -> schema_pb2.Feature:
+    if asked is None:
+        return made
+    whole = schema_pb2.Feature()
+    whole.CopyFrom(asked)
+    domain = asked.WhichOneof("domain_info")
+    if domain is not None and made.WhichOneof("domain_info") is not None:
+        whole.ClearField(domain)
+    whole.MergeFrom(made)
+    if asked.presence.min_count > made.presence.min_count:
+        whole.presence.min_count = asked.presence.min_count
+    return whole
+
 
 _TYPES: dict[DType, int] = {"int64": schema_pb2.INT, "float32": schema_pb2.FLOAT, "bytes": schema_pb2.BYTES}
 
 
 def to_schema(features: Features) -> schema_pb2.Schema:
-    """The Schema proto of `features`, in their order."""
+    """Return the Schema proto of `features`, in their order."""
     schema = schema_pb2.Schema()
     for feature in features:
-        _add(schema.feature.add(), feature)
+        _add_feature(schema.feature.add(), feature)
     return schema
 
 
 def to_pbtxt(features: Features, asked: str = "") -> str:
-    """The text of `schema.pbtxt`, with what is `asked` of the features beside, see shardmill.metadata.asked_schema."""
-    return text_format.MessageToString(with_asked(to_schema(features), asked), as_utf8=True)
+    """Return the text of `schema.pbtxt`, merged with the requests in `asked`, see shardmill.metadata.schema."""
+    return text_format.MessageToString(merge_requests(to_schema(features), asked), as_utf8=True)
 
 
 def from_pbtxt(text: str) -> Features:
-    """The features in the text of a `schema.pbtxt`, ours or another's, in its order.
+    """Parse the features in a `schema.pbtxt`, from shardmill or others, in its order.
 
     Raises:
-      google.protobuf.text_format.ParseError: it is not the text of a Schema.
-      ValueError: a feature is of a kind that an Example cannot hold; the message names it.
+        google.protobuf.text_format.ParseError: if `text` is not a schema.
+        ValueError: if an Example cannot hold a feature's type; the message names the feature.
     """
-    return tuple(_feature(proto) for proto in text_format.Parse(text, schema_pb2.Schema()).feature)
+    return tuple(_parse_feature(proto) for proto in text_format.Parse(text, schema_pb2.Schema()).feature)
 
 
-def _feature(proto: schema_pb2.Feature) -> Feature:
+def _parse_feature(proto: schema_pb2.Feature) -> Feature:
     dtype = next((name for name, type_ in _TYPES.items() if type_ == proto.type), None)
     if dtype is None:
         found = schema_pb2.FeatureType.Name(proto.type)
@@ -55,15 +158,15 @@ def _feature(proto: schema_pb2.Feature) -> Feature:
         fixed = count.min if count.min == count.max > 0 else None  # an empty one asks for nothing
         shape = () if fixed == 1 else (fixed,)
     required = proto.presence.min_fraction == 1.0
-    notes = notes_of(proto)
+    notes = read_notes(proto)
     if "shape" in notes and not proto.HasField("shape"):
-        shape = shape_of(notes["shape"])
-    plain = Feature(proto.name, dtype, "tensor", shape, required, time=unit_of(proto))
+        shape = parse_shape_note(notes["shape"])
+    plain = Feature(proto.name, dtype, "tensor", shape, required, time=time_unit_of(proto))
     found = (kind.from_schema(proto, plain, notes) for kind in KINDS.values())
     return next(feature for feature in found if feature is not None)
 
 
-def _add(proto: schema_pb2.Feature, feature: Feature) -> None:
+def _add_feature(proto: schema_pb2.Feature, feature: Feature) -> None:
     proto.name = feature.name
     proto.type = _TYPES[feature.dtype]
     if feature.required:
@@ -78,5 +181,14 @@ def _add(proto: schema_pb2.Feature, feature: Feature) -> None:
         proto.value_count.min = proto.value_count.max = math.prod(size for size in shape if size is not None)
     if feature.is_packed or (len(shape) > 1 and not feature.is_dense):
         proto.annotation.tag.append(shape_note(feature))
-    set_unit(proto, feature.time)
+    set_time_unit(proto, feature.time)
     kind_of(feature).annotate(proto, feature)
+
+
+def to_label_map(class_names: Sequence[str]) -> str:
+    """Return the label map's text; id 0 is the background and is left out."""
+    return "".join(
+        f'item {{\n  id: {number}\n  name: "{text_encoding.CEscape(name, as_utf8=True)}"\n}}\n'
+        for number, name in enumerate(class_names)
+        if number
+    )

@@ -1,25 +1,21 @@
-"""Features and splits as TFDS's own JSON files, so that `tfds.builder_from_directory` needs no code.
-
-The files are protobuf JSON of tensorflow_datasets/core/proto/{feature,dataset_info}.proto. A feature that may be
-missing is a tensor of shape (None,), or (None, 4) if its values have shape (n, 4): it reads as zero or one value. What
-is said of each of several objects is a Sequence of what is said of one.
-"""
+"""Metadata files for other readers: features.json and dataset_info.json of TFDS, and transform.json."""
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from shardmill.codecs.registry import PLAIN
-from shardmill.features.feature import Feature, Features, known_as
-from shardmill.kinds import tfds_entries
-from shardmill.kinds.registry import kind_of
-from shardmill.metadata import file_template
+from shardmill.data import feature_kind
+from shardmill.data.codecs import PLAIN_CODEC
+from shardmill.data.features import Feature, Features, find_feature
+from shardmill.data.kinds import kind_of
+from shardmill.metadata import file_names
+from shardmill.metadata.json_values import Value, parse_file
 
 
 @dataclass(frozen=True, slots=True)
 class SplitInfo:
-    """A split as TFDS sees it: the examples in each shard, and the bytes of all of them."""
+    """A split as TFDS describes it: the number of examples in each shard, and the size of all shards."""
 
     name: str
     shard_lengths: tuple[int, ...]
@@ -27,11 +23,12 @@ class SplitInfo:
 
 
 def to_features_json(features: Features, languages: Sequence[str] = ()) -> str:
-    """The text of `features.json`: a Translation, as TFDS's data sets of such have it, where all features are texts of
-    `languages`."""
+    """Return the text of `features.json`. If all features are texts of `languages`, it describes a Translation, as in
+    TFDS's own datasets.
+    """
     are_texts = all(feature.dtype == "bytes" for feature in features)
     if languages and are_texts and {feature.name for feature in features} == set(languages):
-        return dump_json(tfds_entries.translation(languages))
+        return dump_json(feature_kind.translation_entry(languages))
     entries: dict[str, dict[str, Any]] = {}
     members: dict[str, dict[str, dict[str, Any]]] = {}
     for feature in features:
@@ -40,9 +37,11 @@ def to_features_json(features: Features, languages: Sequence[str] = ()) -> str:
             continue
         if feature.sequence not in members:
             members[feature.sequence] = {}
-            entries[feature.sequence] = tfds_entries.sequence(tfds_entries.features_dict(members[feature.sequence]))
+            entries[feature.sequence] = feature_kind.sequence_entry(
+                feature_kind.features_dict_entry(members[feature.sequence])
+            )
         members[feature.sequence][feature.member] = kind_of(feature).tfds_member(feature)
-    return dump_json(tfds_entries.features_dict(entries))
+    return dump_json(feature_kind.features_dict_entry(entries))
 
 
 def to_dataset_info_json(
@@ -51,10 +50,10 @@ def to_dataset_info_json(
     splits: Sequence[SplitInfo],
     supervised: tuple[str, str] | None,
     description: str,
-    file_format: str = PLAIN.file_format,
-    template: str = file_template.DEFAULT,
+    file_format: str = PLAIN_CODEC.file_format,
+    template: str = file_names.DEFAULT_TEMPLATE,
 ) -> str:
-    """The text of `dataset_info.json`; `supervised` names the input and target of `as_supervised=True`."""
+    """Return the text of `dataset_info.json`; `supervised` names the input and target of `as_supervised=True`."""
     content: dict[str, Any] = {
         "name": name,
         "version": version,
@@ -76,17 +75,19 @@ def to_dataset_info_json(
 
 
 def supervised_keys(features: Features, label: str = "label") -> tuple[str, str] | None:
-    """Input and target of `as_supervised=True` among all features, if there are any: image, `text`, array or audio, and
-    `label`."""
-    text = known_as(features, "text")
+    """Return input (image, `text`, array or audio) and target (`label`) of `as_supervised=True`; None if either is
+    absent.
+    """
+    text = find_feature(features, "text")
     inputs = [(rank, item.name) for item in features if (rank := _input_rank(item, item is text)) is not None]
     found = min(inputs, key=lambda pair: pair[0])[1] if inputs else label  # the first of those of a rank
     return (found, label) if found != label and any(item.name == label for item in features) else None
 
 
 def _input_rank(feature: Feature, is_text: bool) -> int | None:
-    """Which feature is the input: that of the least rank; None for one that is none. Of many strings, such as columns,
-    that is the text which is called so."""
+    """Return the rank of a feature as model input, least first; None if it is no input. Of several strings, only the
+    one named `text` is an input.
+    """
     rank = kind_of(feature).input_rank
     if rank is None and feature.name == "image":
         rank = 0
@@ -94,5 +95,160 @@ def _input_rank(feature: Feature, is_text: bool) -> int | None:
 
 
 def dump_json(content: Mapping[str, Any]) -> str:
-    """JSON the way all our files have it: indented, keys in the order given, one newline at the end."""
+    """Return JSON in the style of all our files: indented, keys in the given order, one newline at the end."""
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+
+
+FORMAT = 1  # raised when a reader of the former format would misread the file
+HEAD_ENTRIES = 10  # entries of a vocabulary that are listed
+
+
+@dataclass(frozen=True, slots=True)
+class VocabularySummary:
+    """A summary of a vocabulary."""
+
+    file: str  # its entries, one a line; relative to the version's folder
+    entries: int  # number of entries
+    distinct: int  # distinct values before any threshold or limit
+    head: tuple[tuple[str, int], ...]  # most frequent entries with counts
+    unknown: Mapping[str, tuple[int, int]]  # by split: number of values, and of those out of the vocabulary
+
+    @classmethod
+    def from_json(cls, value: Value) -> "VocabularySummary":
+        """Parse the JSON object; raise ValueError if it is invalid."""
+        pairs = (pair.items() for pair in value["head"].items())
+        return cls(
+            value["file"].text(),
+            value["entries"].integer(),
+            value["distinct"].integer(),
+            tuple((entry.text(), count.integer()) for entry, count in pairs),
+            {
+                split: (found["values"].integer(), found["unknown"].integer())
+                for split, found in value["unknown"].entries().items()
+            },
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON object."""
+        return {
+            "file": self.file,
+            "entries": self.entries,
+            "distinct": self.distinct,
+            "head": [list(pair) for pair in self.head],
+            "unknown": {split: {"values": n, "unknown": out} for split, (n, out) in self.unknown.items()},
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Asset:
+    """A file of a graph whose lines were found by analysis, such as a vocabulary."""
+
+    file: str  # relative to the version's folder
+    entries: int  # number of lines
+    head: tuple[str, ...]  # first lines
+
+    @classmethod
+    def from_json(cls, value: Value) -> "Asset":
+        """Parse the JSON object; raise ValueError if it is invalid."""
+        head = tuple(entry.text() for entry in value["head"].items())
+        return cls(value["file"].text(), value["entries"].integer(), head)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON object."""
+        return {"file": self.file, "entries": self.entries, "head": list(self.head)}
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleSummary:
+    """A summary of a graph made by a module's preprocessing_fn."""
+
+    name: str  # of the module's file
+    sha256: str  # of its text
+    found: str  # SHA-256 of TFT's analysis: numbers in the graph, and assets
+    assets: tuple[Asset, ...] = ()  # such as vocabularies
+
+    @classmethod
+    def from_json(cls, value: Value) -> "ModuleSummary":
+        """Parse the JSON object; raise ValueError if it is invalid."""
+        assets = tuple(map(Asset.from_json, value["assets"].items()))
+        return cls(value["name"].text(), value["sha256"].text(), value["found"].text(), assets)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON object."""
+        told = {"name": self.name, "sha256": self.sha256, "found": self.found}
+        return {**told, "assets": [asset.to_json() for asset in self.assets]}
+
+
+@dataclass(frozen=True, slots=True)
+class TransformedOutput:
+    """One feature of transformed examples."""
+
+    name: str
+    feature: str  # raw feature it is made of; "" if a module made it
+    steps: tuple[Mapping[str, Any], ...] = ()  # in order, each `{name: parameters}`; none if unchanged
+    constants: Mapping[str, Any] = field(default_factory=dict)  # found by analysis, by name
+    vocabulary: VocabularySummary | None = None
+    # constants of these examples, if those of a previous version are used
+    drift: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def from_json(cls, value: Value) -> "TransformedOutput":
+        """Parse the JSON object; raise ValueError if it is invalid."""
+        entry = value.mapping()
+        return cls(
+            value["name"].text(),
+            value["feature"].text(),
+            tuple(step.mapping() for step in value["steps"].items()),
+            value["constants"].mapping(),
+            VocabularySummary.from_json(value["vocabulary"]) if "vocabulary" in entry else None,
+            value.get("drift", {}).mapping(),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON object."""
+        told = {
+            "name": self.name,
+            "feature": self.feature,
+            "steps": [dict(step) for step in self.steps],
+            "constants": dict(self.constants),
+        }
+        if self.vocabulary is not None:
+            told["vocabulary"] = self.vocabulary.to_json()
+        return told | ({"drift": dict(self.drift)} if self.drift else {})
+
+
+@dataclass(frozen=True, slots=True)
+class TransformFile:
+    """The content of transform.json."""
+
+    analyzed: Mapping[str, int]  # number of examples analyzed, by split
+    outputs: tuple[TransformedOutput, ...]  # in order
+    former: str = ""  # dataset and version of the constants; "" if from these examples
+    module: ModuleSummary | None = None  # that made the graph; None if --transform did
+
+    def to_json(self) -> str:
+        """Return the text of the file."""
+        content = {
+            "format": FORMAT,
+            "analyzed": dict(self.analyzed),
+            **({"former": self.former} if self.former else {}),
+            **({"module": self.module.to_json()} if self.module is not None else {}),
+            "outputs": [output.to_json() for output in self.outputs],
+        }
+        return json.dumps(content, ensure_ascii=False, indent=1) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str | bytes, name: str) -> "TransformFile":
+        """Parse the text of the file `name`.
+
+        Raises:
+            CorruptDataError: if it is not a transform.json, or of a newer format.
+        """
+        return parse_file(text, name, FORMAT, "does not say what was found for a transform", cls._of)
+
+    @classmethod
+    def _of(cls, content: Value) -> "TransformFile":
+        analyzed = {split: count.integer() for split, count in content["analyzed"].entries().items()}
+        outputs = tuple(map(TransformedOutput.from_json, content["outputs"].items()))
+        module = ModuleSummary.from_json(content["module"]) if "module" in content.mapping() else None
+        return cls(analyzed, outputs, content.get("former", "").text(), module)

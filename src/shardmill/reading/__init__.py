@@ -1,1 +1,1 @@
-"""A published data set, opened, checked and read as NumPy values, without TensorFlow."""
+"""Read datasets as NumPy values or TensorFlow tensors."""

@@ -1,28 +1,39 @@
-"""A data set on disk, opened: its manifest and its shards, and nothing that is not published."""
+"""Open a version of a data set, select its splits and features, and read its shards."""
 
 import os
 import posixpath
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any, BinaryIO, cast
 
 import google_crc32c
 
+from shardmill.data.features import Feature, Features, translated_features
+from shardmill.data.kinds import kind_of
 from shardmill.errors import CorruptDataError, UserError
-from shardmill.filesystems.local import Files, LocalFiles, read_if_there, read_whole
-from shardmill.metadata import naming
-from shardmill.metadata.manifest import Manifest, ShardEntry
-from shardmill.metadata.seal import crc32c, seal
-from shardmill.statistics.stats_file import StatsFile
-from shardmill.versions.published import published_versions, unended_publications
-from shardmill.versions.tags import find_latest, find_version
+from shardmill.filesystem import Files, LocalFiles, files_for, read_if_exists, read_small_file
+from shardmill.metadata import file_names
+from shardmill.metadata.manifest import Manifest, ShardEntry, SplitEntry, crc32c_hex, success_text
+from shardmill.metadata.tfds_metadata import supervised_keys
+from shardmill.metadata.versions import (
+    describe_published_versions,
+    find_interrupted_publications,
+    read_latest,
+    resolve_version,
+)
+from shardmill.quality.stats_file import StatsFile
+from shardmill.text import to_printable
 
 _SHOWN = 60  # letters of what a file should not hold
 
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """A published data set: its version directory, its manifest, the files it is read through, and the checksum of the
-    manifest's file as it was opened, "" where nobody asked."""
+    """A published dataset: its version's folder, manifest, files to read through, and the crc32c of the manifest's file
+    as opened ("" if not computed).
+    """
 
     directory: str
     manifest: Manifest
@@ -30,32 +41,32 @@ class Dataset:
     manifest_crc32c: str = ""
 
     def path(self, shard: ShardEntry) -> str:
-        """The full path of a shard."""
+        """Return the full path of a shard."""
         return posixpath.join(self.directory, shard.file)
 
     def metadata(self, name: str) -> bytes:
-        """The bytes of a file that describes the data set.
+        """Return the bytes of a metadata file.
 
         Raises:
-          FileNotFoundError: it is missing.
-          CorruptDataError: it is not what was written.
+            FileNotFoundError: if it is missing.
+            CorruptDataError: if it differs from what was written.
         """
-        data = read_whole(self.files, posixpath.join(self.directory, name))
+        data = read_small_file(self.files, posixpath.join(self.directory, name))
         expected = self.manifest.files.get(name)
-        if expected is not None and crc32c(data) != expected:
+        if expected is not None and crc32c_hex(data) != expected:
             raise CorruptDataError(
                 f"{posixpath.join(self.directory, name)} is not the file that was written: its crc32c is"
-                f" {crc32c(data)}, the manifest says {expected}"
+                f" {crc32c_hex(data)}, the manifest says {expected}"
             )
         return data
 
     def lines(self, name: str) -> Iterator[str]:
-        """The lines of a file that describes the data set and may be too large for memory, without their ends.
+        """Yield the lines, without line ends, of a metadata file that may be too large for memory.
 
         Raises:
-          FileNotFoundError: it is missing.
-          UnicodeDecodeError: it is not UTF-8.
-          CorruptDataError: it is not what was written, which is known at its end.
+            FileNotFoundError: if it is missing.
+            UnicodeDecodeError: if it is not UTF-8.
+            CorruptDataError: after the last line, if it differs from what was written.
         """
         path, checksum = posixpath.join(self.directory, name), 0
         with self.files.open(path) as file:
@@ -69,19 +80,19 @@ class Dataset:
             )
 
     def stats(self) -> StatsFile:
-        """What stands in stats.json.
+        """Return the content of stats.json.
 
         Raises:
-          FileNotFoundError: it is missing.
-          CorruptDataError: it is not what was written, or no such file.
+            FileNotFoundError: if it is missing.
+            CorruptDataError: if it differs from what was written, or is invalid.
         """
-        return StatsFile.from_json(self.metadata(naming.STATS), posixpath.join(self.directory, naming.STATS))
+        return StatsFile.from_json(self.metadata(file_names.STATS), posixpath.join(self.directory, file_names.STATS))
 
     def records(self, shard: ShardEntry) -> Iterator[bytes]:
-        """The serialized examples of a shard, every checksum verified and their number too.
+        """Yield the serialized examples of a shard, and verify every checksum and their number.
 
         Raises:
-          CorruptDataError: the shard is missing or not what was written.
+            CorruptDataError: if the shard is missing or differs from what was written.
         """
         try:
             raw = self.files.open(self.path(shard))
@@ -97,83 +108,388 @@ class Dataset:
 
 
 def open_dataset(path: str | os.PathLike[str], files: Files | None = None, version: str | None = None) -> Dataset:
-    """Open the data set in `path`: a version directory, or the directory above it, whose LATEST names one.
+    """Open the dataset in `path`: a version's folder, or its parent, whose LATEST names a version.
 
     Args:
-      path: of one of the two.
-      files: what it is read through; None for local files.
-      version: a version of the directory above, or a tag; None for the one that LATEST names.
+        files: the files to read through; None for local files.
+        version: a version or tag in the parent folder; None for the version in LATEST.
 
     Raises:
-      UserError: there is no data set, or an unpublished one (no _SUCCESS); it says which versions are published there;
-        there is no such version or tag.
-      CorruptDataError: its manifest cannot be read, or is not what was written; LATEST or a tag names no version.
+        UserError: if there is no dataset, version or tag, or it is unpublished (no _SUCCESS); the message lists the
+            published versions.
+        CorruptDataError: if the manifest is unreadable or differs from what was written, or LATEST or a tag is invalid.
     """
     files = files or LocalFiles()
     above = os.fspath(path).rstrip("/") or "/"
     if version is not None:
-        _check_above(files, above, version)
-    directory, naming_file = _find(files, above, version)
+        _check_parent_folder(files, above, version)
+    directory, naming_file = _find_version_folder(files, above, version)
     while True:
         try:
-            return _open(files, directory, naming_file)
+            return _open_version(files, directory, naming_file)
         except (UserError, CorruptDataError):
-            named = _find(files, above, version)
+            named = _find_version_folder(files, above, version)
             if named == (directory, naming_file):
                 raise
             directory, naming_file = named  # it names another by now, and what it named may have been deleted
 
 
-def _find(files: Files, above: str, version: str | None) -> tuple[str, str]:
-    """The version directory that is meant, and the file that names it, "" where none does."""
+def _find_version_folder(files: Files, above: str, version: str | None) -> tuple[str, str]:
+    """Return the version's folder, and the file that names the version; "" if none does."""
     if version is not None:
-        found, naming_file = find_version(files, above, version)
-    elif named := find_latest(files, above):
+        found, naming_file = resolve_version(files, above, version)
+    elif named := read_latest(files, above):
         found, naming_file = named
     else:
         return above, ""
     return posixpath.join(above, found), naming_file
 
 
-def _open(files: Files, directory: str, naming_file: str) -> Dataset:
-    """The data set in a version directory; raises as `open_dataset`."""
-    success, manifest = (posixpath.join(directory, name) for name in (naming.SUCCESS, naming.MANIFEST))
-    sealed = read_if_there(files, success)
+def _open_version(files: Files, directory: str, naming_file: str) -> Dataset:
+    """Return the dataset in a version's folder; raise the errors of `open_dataset`."""
+    success, manifest = (posixpath.join(directory, name) for name in (file_names.SUCCESS, file_names.MANIFEST))
+    sealed = read_if_exists(files, success)
     if sealed is None:
         what = f"{naming_file} names {posixpath.basename(directory)}, but " if naming_file else ""
-        raise UserError(f"{what}{_why_unpublished(files, directory)}{published_versions(files, directory)}")
-    text = read_if_there(files, manifest)
+        raise UserError(f"{what}{_why_unpublished(files, directory)}{describe_published_versions(files, directory)}")
+    text = read_if_exists(files, manifest)
     if text is None:
         raise CorruptDataError(f"{manifest} is missing")
     content = Manifest.from_json(text, manifest)
-    if sealed and sealed != seal(text).encode():  # empty in data sets made before it held anything
+    if sealed and sealed != success_text(text).encode():  # empty in data sets made before it held anything
         raise CorruptDataError(
-            f"{manifest} is not the file that was written: its crc32c is {crc32c(text)}, but {naming.SUCCESS} says "
+            f"{manifest} is not the file that was written: its crc32c is {crc32c_hex(text)}, but "
+            f"{file_names.SUCCESS} says "
             f"{sealed[:_SHOWN].decode(errors='replace').strip()!r}; one of the two was changed"
         )
-    return Dataset(directory, content, files, crc32c(text))
+    return Dataset(directory, content, files, crc32c_hex(text))
 
 
-def _check_above(files: Files, directory: str, version: str) -> None:
-    """Check that `directory` may hold versions; raises UserError."""
-    if naming.is_version(posixpath.basename(directory)) and files.exists(posixpath.join(directory, naming.MANIFEST)):
+def _check_parent_folder(files: Files, directory: str, version: str) -> None:
+    """Check that `directory` may contain versions; raise UserError otherwise."""
+    if file_names.is_version(posixpath.basename(directory)) and files.exists(
+        posixpath.join(directory, file_names.MANIFEST)
+    ):
         raise UserError(
             f"version={version!r}: {directory} is a version already; give the folder above it, or no version"
         )
 
 
 def _why_unpublished(files: Files, directory: str) -> str:
-    """What is in a `directory` that has no _SUCCESS, and what to do."""
-    if files.exists(posixpath.join(directory, naming.PUBLISHING)):
+    """Explain the state of a `directory` without _SUCCESS, and what to do."""
+    if files.exists(posixpath.join(directory, file_names.PUBLISHING)):
         return (
             f"{directory} has no _SUCCESS: its job was interrupted while it published; run it again, or "
             f"`shardmill verify --repair {directory}`, which completes it"
         )
-    if files.exists(posixpath.join(directory, naming.MANIFEST)):
+    if files.exists(posixpath.join(directory, file_names.MANIFEST)):
         return f"{directory} has no _SUCCESS: its job did not finish, and it is not a data set; run it again"
-    if unended := unended_publications(files, directory):
+    if unended := find_interrupted_publications(files, directory):
         return (
             f"{directory} is not a data set yet: the job of its version {unended[0]} was interrupted while it"
             f" published; run it again, or `shardmill verify --repair {directory}`, which completes it"
         )
     return f"{directory} is not a data set: there is no _SUCCESS and no manifest.json in it"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One worker's part of a split: every `step`-th example of `shards`, in order, starting with example `first`."""
+
+    shards: tuple[ShardEntry, ...]
+    first: int = 0
+    step: int = 1
+
+    @property
+    def examples(self) -> int:
+        """Return the number of examples in the part."""
+        total = sum(shard.examples for shard in self.shards)
+        return max(total - self.first + self.step - 1, 0) // self.step
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The features for a model: inputs, and labels if there are any."""
+
+    inputs: Features
+    labels: Features = ()
+
+    @property
+    def all(self) -> Features:
+        """Return inputs and labels, each once."""
+        return (*self.inputs, *(label for label in self.labels if label not in self.inputs))
+
+
+def find_split(manifest: Manifest, name: str) -> SplitEntry:
+    """Return the split `name`.
+
+    Raises:
+        UserError: if there is none; the message lists the splits.
+    """
+    try:
+        return manifest.split(name)
+    except KeyError as error:
+        raise UserError(error.args[0]) from None
+
+
+def select_part(split: SplitEntry, num_workers: int, worker_index: int) -> Part:
+    """Return the part of a split that worker `worker_index` of `num_workers` reads. The parts are disjoint and cover
+    the split.
+
+    A part is every num_workers-th shard. If there are fewer shards than workers, it is every num_workers-th example,
+    with a warning: each worker then reads all shards.
+
+    Raises:
+        UserError: if there is no such worker.
+    """
+    if num_workers < 1:
+        raise UserError(f"num_workers is {num_workers}; expected at least 1")
+    if not 0 <= worker_index < num_workers:
+        raise UserError(
+            f"worker_index is {worker_index}; expected 0 to {num_workers - 1}, for num_workers is {num_workers}"
+        )
+    if num_workers <= len(split.shards):
+        return Part(split.shards[worker_index::num_workers])
+    if split.examples:
+        warnings.warn(
+            f"split {split.name!r} has {len(split.shards)} shards for {num_workers} workers: each reads all of them and"
+            f" keeps one of {num_workers} examples; with --num_shards {num_workers} or more, each would read its own",
+            stacklevel=3,
+        )
+    return Part(split.shards, worker_index, num_workers)
+
+
+def find_features(manifest: Manifest, names: Sequence[str]) -> Features:
+    """Return the features called `names`, in that order.
+
+    Raises:
+        UserError: if one does not exist; the message lists the features.
+    """
+    known = {feature.name: feature for feature in manifest.features}
+    for name in names:
+        if name not in known:
+            raise UserError(f"{manifest.name} has no feature {name!r}; it has {', '.join(known)}")
+    return tuple(known[name] for name in names)
+
+
+def labels_of(manifest: Manifest) -> Features:
+    """Return the features with the role `label`."""
+    return tuple(feature for feature in manifest.features if feature.role == "label")
+
+
+def supervised_pair(manifest: Manifest) -> tuple[str, str] | None:
+    """Return input and target of TFDS's `as_supervised=True`: an input and the first label, or without a label two
+    languages; None if neither exists.
+    """
+    label = next(iter(labels_of(manifest)), None)
+    if label is not None:
+        return supervised_keys(manifest.features, label.name)
+    languages = translated_features(manifest.configuration)
+    return (languages[0], languages[1]) if len(languages) == 2 else None
+
+
+def choose_columns(
+    manifest: Manifest, names: Sequence[str] | None, label: str | Sequence[str] | None, supervised: bool
+) -> Columns:
+    """Return inputs and labels.
+
+    Args:
+        names: the inputs; None for all features except labels and those that shardmill added: `filename`, `height`,
+            `width`, `line_number`.
+        label: one or several labels; None for those that the dataset was built with.
+        supervised: False for no labels.
+
+    Raises:
+        UserError: if a name is unknown or there are no inputs; the message lists the features.
+    """
+    found: Features = ()
+    if supervised:
+        given = [label] if isinstance(label, str) else label
+        found = find_features(manifest, given) if given is not None else labels_of(manifest)
+    elif label is not None:
+        raise UserError(f"label={label!r} makes no sense with supervised=False, which asks for no label")
+    if isinstance(names, str):
+        raise UserError(f"features={names!r} is one string; expected a list of names: [{names!r}]")
+    if names is not None:
+        inputs = find_features(manifest, names)
+    else:
+        inputs = tuple(feature for feature in manifest.features if feature not in found and feature.role != "source")
+    if not inputs:
+        raise UserError(
+            f"{manifest.name} has no input beside the label {', '.join(repr(label.name) for label in found) or None};"
+            " give features=[…]"
+        )
+    return Columns(inputs, found)
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetInfo:
+    """A dataset's description; it prints as a short table."""
+
+    name: str
+    version: str
+    directory: str  # folder of the opened version
+    compression: str  # of the shards, "" or "gzip"
+    splits: Mapping[str, SplitEntry]  # by name; each has `examples`, `size_bytes` and `shards`
+    # by name; each has `dtype`, `kind`, `shape`, `required`, `class_names` and `element`
+    features: Mapping[str, Feature]
+    label: str | None  # first feature to predict, or None
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """Return the label's class names by id; empty if it has none."""
+        return () if self.label is None else self.features[self.label].class_names
+
+    def __str__(self) -> str:
+        lines = [f"{self.name} {self.version} in {self.directory}"]
+        for split in self.splits.values():
+            amount = f"{split.examples:,} examples in {len(split.shards):,} shards, {split.size_bytes:,} bytes"
+            lines.append(f"  split {split.name}: {amount}")
+        for feature in self.features.values():
+            lines.append(
+                f"  feature {feature.name}: {_describe(feature)}{', the label' if feature.role == 'label' else ''}"
+            )
+        return "\n".join(map(to_printable, lines))
+
+
+def info(directory: str | os.PathLike[str], *, version: str | None = None, files: Files | None = None) -> DatasetInfo:
+    """Describe the dataset in `directory`: a version's folder, or its parent, whose LATEST names a version.
+
+    Args:
+        directory: folder of a version, or its parent.
+        version: a version or tag in the parent folder; None for the version in LATEST.
+        files: the files to read through; None for local files, or TensorFlow's file system for gs:// and similar
+            schemes.
+
+    Raises:
+        UserError: if there is no dataset, or it is unpublished.
+        CorruptDataError: if its manifest cannot be read.
+    """
+    dataset = open_dataset(directory, files or files_for(directory), version)
+    manifest = dataset.manifest
+    labels = labels_of(manifest)
+    return DatasetInfo(
+        manifest.name,
+        manifest.version,
+        dataset.directory,
+        manifest.compression,
+        {split.name: split for split in manifest.splits},
+        {feature.name: feature for feature in manifest.features},
+        labels[0].name if labels else None,
+    )
+
+
+def _describe(feature: Feature) -> str:
+    sizes = "".join(f"[{'any number' if size is None else size}]" for size in feature.shape)
+    element = feature.element or feature.dtype
+    kind = f", {name.replace('_', ' ')}" if (name := kind_of(feature).own_name) else ""
+    kind = f", {feature.time} since 1970 in UTC" if feature.time else kind
+    classes = f" of {len(feature.class_names)}" if feature.class_names else ""
+    return f"{element}{sizes}{kind}{classes}{'' if feature.required else ', may be missing'}"
+
+
+_THREADS = 32  # an object store answers a request in some 50 ms
+_BLOCK_BYTES = 8 << 20  # read at once, as in shardmill.reading.tensor_dataset
+
+
+def check_sizes(dataset: Dataset, shards: Sequence[ShardEntry]) -> None:
+    """Check that each shard exists and has the size in the manifest.
+
+    Files without a method `size` are not checked.
+
+    Raises:
+        CorruptDataError: if a shard is missing, truncated or replaced; the message names it.
+    """
+    size: Any = getattr(dataset.files, "size", None)
+    if size is None:
+        return
+
+    def check(shard: ShardEntry) -> None:
+        try:
+            found = size(dataset.path(shard))
+        except FileNotFoundError:
+            raise CorruptDataError(f"{dataset.path(shard)} is missing; the manifest lists it") from None
+        if found != shard.size_bytes:
+            raise CorruptDataError(
+                f"{dataset.path(shard)} has {found:,} bytes; the manifest says {shard.size_bytes:,}: it was cut short"
+                " or replaced"
+            )
+
+    _check_concurrently(check, shards)
+
+
+def check_contents(dataset: Dataset, shards: Sequence[ShardEntry]) -> None:
+    """Read each shard and check its bytes against the manifest.
+
+    Raises:
+        CorruptDataError: if a shard differs from what was written; the message names it, and the record if one is
+            damaged.
+    """
+    _check_concurrently(lambda shard: check_content(dataset, shard), shards)
+
+
+def check_content(dataset: Dataset, shard: ShardEntry, block_bytes: int = _BLOCK_BYTES) -> None:
+    """Read a shard, `block_bytes` at a time, and check its bytes against the manifest.
+
+    Raises:
+        CorruptDataError: if it is missing or differs from what was written; the message names it, and the record if one
+            is damaged.
+    """
+    crc = 0
+    try:
+        with dataset.files.open(dataset.path(shard)) as file:
+            while block := file.read(block_bytes):
+                crc = google_crc32c.extend(crc, block)
+    except FileNotFoundError:
+        raise CorruptDataError(f"{dataset.path(shard)} is missing; the manifest lists it") from None
+    if f"{crc:08x}" != shard.crc32c:
+        for _ in dataset.records(shard):  # which says more, if it is a record that is damaged
+            pass
+        raise replaced_shard_error(shard, crc)
+
+
+def replaced_shard_error(shard: ShardEntry, crc: int) -> CorruptDataError:
+    """Return the error for a shard whose records are sound but which is not the one that was written."""
+    return CorruptDataError(
+        f"{shard.file} is not the file that was written: its crc32c is {crc:08x}, the manifest says {shard.crc32c}; "
+        "every record in it is sound, so it may be another data set's shard"
+    )
+
+
+def _check_concurrently(check: Callable[[ShardEntry], None], shards: Sequence[ShardEntry]) -> None:
+    with ThreadPoolExecutor(min(_THREADS, len(shards)) or 1, "shardmill-check") as pool:
+        for _ in pool.map(check, shards):
+            pass
+
+
+def read_shard(dataset: Dataset, shard: ShardEntry) -> Iterator[list[bytes]]:
+    """Yield the serialized examples of a shard, some at a time; verify every checksum, and that of the file at the end.
+
+    Raises:
+        CorruptDataError: if the shard is missing or differs from what was written; the message names it and the record.
+    """
+    try:
+        raw = _ChecksummedFile(dataset.files.open(dataset.path(shard)))
+    except FileNotFoundError as error:
+        raise CorruptDataError(f"{shard.file} is missing") from error
+    count = 0
+    with raw.file:
+        for records in dataset.manifest.codec.blocks(cast(BinaryIO, raw), shard.file):
+            count += len(records)
+            yield records
+    if count != shard.examples:
+        raise CorruptDataError(f"{shard.file} holds {count} records; the manifest says {shard.examples}")
+    if f"{raw.crc:08x}" != shard.crc32c:
+        raise replaced_shard_error(shard, raw.crc)
+
+
+class _ChecksummedFile:
+    """A file with the crc32c of the bytes read from it."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file, self.crc = file, 0
+
+    def read(self, size: int = -1) -> bytes:
+        data = self.file.read(size)
+        self.crc = google_crc32c.extend(self.crc, data)
+        return data

@@ -1,21 +1,360 @@
-"""A split as dictionaries of NumPy values: for PyTorch, JAX and scripts, with neither TensorFlow nor Beam."""
+"""Decode examples to Python and NumPy values without TensorFlow."""
 
+import math
 import os
 import random
+import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
+import numpy as np
+
+from shardmill.data.example import decode_example, encode_varint
+from shardmill.data.feature_kind import fixed_sizes
+from shardmill.data.features import DType, Feature, Features, features_of_kind
+from shardmill.data.kinds import kind_of
 from shardmill.errors import CorruptDataError, UserError
-from shardmill.features.feature import Feature, Features, of_kind
-from shardmill.filesystems.gfile import files_for
-from shardmill.filesystems.local import Files
-from shardmill.kinds.registry import kind_of
-from shardmill.reading.dataset import Dataset, open_dataset
-from shardmill.reading.example_decoder import ExampleDecoder
-from shardmill.reading.missing_values import check_defaults
-from shardmill.reading.selection import Part, find_features, find_split, part_of
-from shardmill.reading.shard_blocks import read_shard
-from shardmill.reading.shard_checks import check_sizes
+from shardmill.filesystem import Files, files_for
+from shardmill.reading.dataset import (
+    Dataset,
+    Part,
+    check_sizes,
+    find_features,
+    find_split,
+    open_dataset,
+    read_shard,
+    select_part,
+)
+
+Read = Callable[[bytes, int, int], Any]  # values from (record, start, end); ValueError where they are not as expected
+
+# Field numbers in `message Feature`
+_TAGS: dict[DType, bytes] = {"bytes": b"\x0a", "float32": b"\x12", "int64": b"\x1a"}
+_NO_ENTRY = b"\xff"  # no entry begins like that
+_KNOWN_PREFIXES = 1 << 16  # remembered: some megabytes at most
+_LENGTHS_BYTES = 17  # of three lengths and two tags at most, between a name and its values
+_FLOAT = struct.Struct("<f")
+_SMALL = list(np.arange(0x80))  # making a NumPy scalar takes longer than all else about it
+
+
+class _Prefixes(dict[int, bytes]):
+    """The bytes before a feature's values, by the size of the whole entry; computed on first use."""
+
+    def __init__(self, feature: Feature) -> None:
+        self._feature = feature
+
+    def __missing__(self, size: int) -> bytes:
+        if len(self) >= _KNOWN_PREFIXES:
+            self.clear()
+        prefix = self[size] = _prefix(self._feature, size)
+        return prefix
+
+
+# Name, whether it is required, how it is read: None if it is not wanted
+_Plan = tuple[str, bool, Read | None, _Prefixes]
+
+
+class ExampleDecoder:
+    """Decode serialized examples of known features.
+
+    A scalar becomes np.int64, np.float32 or bytes. A list becomes an array of int64 or float32, or a list of bytes.
+    More dimensions become an array of the feature's shape, with dtype object for bytes. A feature of kind `array`
+    becomes an array of its element type. Missing features are absent.
+    """
+
+    def __init__(self, features: Features, wanted: Sequence[str] | None = None) -> None:
+        """Set up a decoder of the features named in `wanted`, in the order of `features`; None for all."""
+        self._features = {item.name: item for item in features}
+        self._wanted = set(self._features if wanted is None else wanted)
+        self._required = frozenset(item.name for item in features if item.required) & self._wanted
+        self._plans = {item.name: _plan(item, item.name in self._wanted) for item in features}
+        self._order = list(self._plans.values())
+
+    def __call__(self, record: bytes) -> dict[str, Any]:
+        """Return the wanted features of a serialized example.
+
+        Raises:
+            ValueError: if `record` is not an example, or a feature has the wrong type or number of values; the message
+                names it.
+        """
+        values = self._decode(record)
+        return self._decode_any(record) if values is None else values
+
+    def _decode(self, record: bytes) -> dict[str, Any] | None:
+        """Decode the expected layout fast; return None for any other."""
+        end = len(record)
+        size, position = _read_length(record, 1, end)
+        if end == 0 or record[0] != 0x0A or position + size != end:
+            return None
+        values: dict[str, Any] = {}
+        try:
+            for name, required, read, prefixes in self._order if position < end else ():
+                size, start = record[position + 1], position + 2
+                if size > 0x7F:
+                    size, start = _read_length(record, position + 1, end)
+                prefix = prefixes[size]
+                if record.startswith(prefix, position):
+                    stop = start + size
+                    if read is not None:
+                        values[name] = read(record, position + len(prefix), stop)
+                    position = stop
+                elif required:
+                    return None
+                if position >= end:
+                    break
+        except (IndexError, ValueError):
+            return None
+        return values if position == end and self._required <= values.keys() else None
+
+    def _decode_any(self, record: bytes) -> dict[str, Any]:
+        """Decode any order of features slowly, and expect that order from now on."""
+        found = decode_example(record)
+        order = [self._plans[name] for name in found if name in self._plans]
+        if order != [plan for plan in self._order if plan[0] in found]:
+            self._order = order + [plan for name, plan in self._plans.items() if name not in found]
+        values = {}
+        for name in self._plans:
+            if name in self._wanted and name in found and (len(found[name]) or None in self._features[name].list_shape):
+                values[name] = _checked(self._features[name], found[name])
+            elif name in self._wanted and self._features[name].required:
+                raise ValueError(f"feature {name!r} is missing")
+        return values
+
+
+def _checked(feature: Feature, values: Any) -> Any:
+    """Check values that shardmill.data.example decoded, and return them in their feature's form."""
+    dtype = values.dtype.name if isinstance(values, np.ndarray) else "bytes"
+    if len(values) and dtype != feature.dtype:
+        raise ValueError(f"feature {feature.name!r} holds {dtype}; expected {feature.dtype}")
+    count = 1 if _is_single(feature) else math.prod(fixed_sizes(feature))
+    if None not in feature.list_shape and len(values) != count:
+        raise ValueError(f"feature {feature.name!r} has {len(values)} values; expected {count}")
+    if len(values) % max(count, 1):
+        raise ValueError(f"feature {feature.name!r} has {len(values)} values; expected a multiple of {count}")
+    if _is_single(feature):
+        unpack = kind_of(feature).unpacker(feature)
+        return values[0] if unpack is None else unpack(values[0])
+    if len(feature.shape) == 1:
+        return values if feature.dtype == "bytes" or len(values) else np.empty(0, feature.dtype)
+    return _reshape(feature, values)
+
+
+def _is_single(feature: Feature) -> bool:
+    """Return True if a feature's list holds one value."""
+    return not feature.list_shape
+
+
+def _reshape(feature: Feature, values: Any) -> np.ndarray:
+    array: np.ndarray = np.array(values, object) if feature.dtype == "bytes" else np.asarray(values, feature.dtype)
+    return array.reshape([-1 if size is None else size for size in feature.shape])
+
+
+def _plan(feature: Feature, wanted: bool) -> _Plan:
+    return feature.name, feature.required, _reader(feature) if wanted else None, _Prefixes(feature)
+
+
+def _prefix(feature: Feature, size: int) -> bytes:
+    """Return the bytes before the values in an entry of `size` bytes.
+
+    Values are a scalar, an array, a packed list or a list of bytes.
+    """
+    listed = feature.dtype == "bytes" and not _is_single(feature)
+    name = feature.name.encode()
+    key = b"\x0a" + encode_varint(len(name)) + name + b"\x12"
+    most = size - len(key)
+    for count in range(max(most - _LENGTHS_BYTES, 0), most + 1):
+        inner = b"" if listed or (count == 0 and not _is_single(feature)) else b"\x0a" + encode_varint(count)
+        value = _TAGS[feature.dtype] + encode_varint(len(inner) + count) + inner
+        head = key + encode_varint(len(value) + count) + value
+        if len(head) + count == size:
+            return b"\x0a" + encode_varint(size) + head
+    return _NO_ENTRY
+
+
+def _read_length(record: bytes, position: int, end: int) -> tuple[int, int]:
+    """Return the varint at `position` and its end; (-1, end) if there is none."""
+    value = shift = 0
+    while position < end and shift < 35:
+        byte = record[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+        shift += 7
+    return -1, end
+
+
+def _reader(feature: Feature) -> Read:
+    unpack = kind_of(feature).unpacker(feature)
+    if unpack is not None:
+        return lambda record, start, end: unpack(record[start:end])
+    if not feature.shape:
+        return _SCALARS[feature.dtype]
+    count = None if None in feature.shape else math.prod(fixed_sizes(feature))
+    values = partial(_LISTS[feature.dtype], count)
+    return (
+        values if len(feature.shape) == 1 else lambda record, start, end: _reshape(feature, values(record, start, end))
+    )
+
+
+def _one_bytes(record: bytes, start: int, end: int) -> bytes:
+    return record[start:end]
+
+
+def _one_float(record: bytes, start: int, end: int) -> Any:
+    if end - start != 4:
+        raise ValueError("not one float")
+    return np.float32(_FLOAT.unpack_from(record, start)[0])
+
+
+def _one_int(record: bytes, start: int, end: int) -> Any:
+    if end - start == 1 and record[start] < 0x80:
+        return _SMALL[record[start]]
+    value = shift = 0
+    for byte in record[start:end]:
+        value |= (byte & 0x7F) << shift
+        shift += 7
+    # One value: only its last byte has no continuation bit.
+    if end == start or end - start > 10 or record[end - 1] > 0x7F or min(record[start : end - 1]) < 0x80:
+        raise ValueError("not one integer")
+    value &= 0xFFFFFFFFFFFFFFFF
+    return np.int64(value - (1 << 64) if value >> 63 else value)
+
+
+def _floats(count: int | None, record: bytes, start: int, end: int) -> np.ndarray:
+    values = np.frombuffer(record[start:end], "<f4")
+    if count is not None and len(values) != count:
+        raise ValueError("another number of floats")
+    return values
+
+
+def _ints(count: int | None, record: bytes, start: int, end: int) -> np.ndarray:
+    values = unpack_varints(record[start:end])
+    if count is not None and len(values) != count:
+        raise ValueError("another number of integers")
+    return values
+
+
+def _strings(count: int | None, record: bytes, start: int, end: int) -> list[bytes]:
+    values = []
+    while start < end:
+        size, first = _read_length(record, start + 1, end)
+        if record[start] != 0x0A or size < 0 or first + size > end:
+            raise ValueError("not a list of bytes")
+        start = first + size
+        values.append(record[first:start])
+    if count is not None and len(values) != count:
+        raise ValueError("another number of strings")
+    return values
+
+
+_SCALARS: Mapping[DType, Read] = {"bytes": _one_bytes, "float32": _one_float, "int64": _one_int}
+_LISTS: Mapping[DType, Callable[..., Any]] = {"bytes": _strings, "float32": _floats, "int64": _ints}
+
+
+def unpack_varints(packed: bytes) -> np.ndarray:
+    """Decode packed base-128 varints to int64, shape (values,).
+
+    Raises:
+        ValueError: if the last one is incomplete, or one has more than ten bytes.
+    """
+    data = np.frombuffer(packed, np.uint8)
+    last = data < 0x80
+    if last.all():
+        return data.astype(np.int64)
+    ends = np.flatnonzero(last) + 1
+    if not last[-1]:
+        raise ValueError("a varint without end")
+    starts = np.zeros_like(ends)
+    starts[1:] = ends[:-1]
+    lengths = ends - starts
+    if lengths.max() > 10:
+        raise ValueError("a varint of more than ten bytes")
+    shifts = (7 * (np.arange(len(data)) - np.repeat(starts, lengths))).astype(np.uint64)
+    return np.add.reduceat((data & 0x7F).astype(np.uint64) << shifts, starts).view(np.int64)
+
+
+def check_defaults(features: Features, defaults: Mapping[str, Any], known: Features) -> dict[str, Any]:
+    """Return the defaults of `features` in their shape and type: bytes for text, one value for lists of any length, and
+    arrays for kind `array`.
+
+    Args:
+        features: the features that are read.
+        defaults: by name; one value may fill a whole list or array.
+        known: all features, for which defaults are allowed.
+
+    Raises:
+        UserError: if a default is for an unknown feature, or does not fit its feature.
+    """
+    names = [feature.name for feature in known]
+    for name in defaults:
+        if name not in names:
+            raise UserError(f"defaults names {name!r}, which is no feature; there are {', '.join(names)}")
+    return {
+        feature.name: _parse_default(feature, defaults[feature.name])
+        for feature in features
+        if feature.name in defaults
+    }
+
+
+def check_complete(features: Features, defaults: Mapping[str, Any]) -> None:
+    """Check that every feature that may be missing has a default or is a list of any length, which may be empty.
+
+    Raises:
+        UserError: if one has no default; the message suggests one.
+    """
+    lacking = [
+        feature
+        for feature in features
+        if not feature.required and None not in feature.shape and feature.name not in defaults
+    ]
+    if lacking:
+        wanted = ", ".join(f"{feature.name!r}: {_example_default(feature)}" for feature in lacking)
+        what = "is a feature that some examples lack" if len(lacking) == 1 else "are features that some examples lack"
+        raise UserError(
+            f"{', '.join(feature.name for feature in lacking)} {what}; say what stands for a missing value, "
+            f"defaults={{{wanted}}} for instance, or choose others with features=[…]"
+        )
+
+
+_EXAMPLE_DEFAULTS: dict[DType, str] = {"int64": "0", "float32": "0.0", "bytes": "''"}
+
+
+def _example_default(feature: Feature) -> str:
+    return "0" if feature.is_packed else _EXAMPLE_DEFAULTS[feature.dtype]
+
+
+def _parse_default(feature: Feature, value: Any) -> Any:
+    shape = () if None in feature.shape else fixed_sizes(feature)
+    if feature.is_packed:
+        array = _parse_numbers(feature, value, np.dtype(feature.element))
+    elif feature.dtype == "bytes":
+        array = np.array(value, object)
+        if not all(isinstance(item, (str, bytes)) for item in array.flat):
+            raise UserError(f"the default {value!r} of feature {feature.name!r} is no text")
+        array = np.array([item.encode() if isinstance(item, str) else item for item in array.flat], object).reshape(
+            array.shape
+        )
+    else:
+        array = _parse_numbers(feature, value, np.dtype(feature.dtype))
+    if array.shape not in ((), shape):
+        raise UserError(
+            f"the default {value!r} of feature {feature.name!r} has shape {array.shape}; expected {shape} or one value"
+        )
+    return np.broadcast_to(array, shape)[()] if shape == () else np.broadcast_to(array, shape)
+
+
+def _parse_numbers(feature: Feature, value: Any, dtype: np.dtype[Any]) -> np.ndarray:
+    try:
+        array = np.array(value, dtype)
+        fits = dtype.kind in "fc" or bool(np.all(array == np.array(value)))
+    except (TypeError, ValueError, OverflowError):
+        fits = False
+    if not fits:
+        raise UserError(f"the default {value!r} of feature {feature.name!r} is no {dtype}")
+    return array
+
 
 Example = dict[str, Any]
 
@@ -35,12 +374,15 @@ def examples(
     version: str | None = None,
     files: Files | None = None,
 ) -> Iterator[Example]:
-    """Read a split as dictionaries by feature name; the checksum of every record and every file is verified.
+    """Read a split as dictionaries by feature name, and verify the checksum of every record and file.
 
-    A scalar is np.int64, np.float32 or bytes (text, as UTF-8); a list is an array of int64 or float32, or a list of
-    bytes; what has more dimensions is an array of its shape: boxes are (n, 4), (0, 4) where there are none; an array
-    has its own type; an image is its file's bytes, and so is audio unless its samples were stored. Arrays are
-    read-only. A missing value is absent.
+    * A scalar is np.int64, np.float32 or bytes (UTF-8 for text).
+    * A list is an array of int64 or float32, or a list of bytes.
+    * Values of more dimensions are an array of the feature's shape: boxes are (n, 4), or (0, 4) if there are none.
+    * An array has its own type.
+    * An image is the bytes of its file, and so is audio unless its samples were stored.
+
+    Arrays are read-only. Missing values are absent.
 
     In PyTorch, each worker process of the loader reads its own part:
 
@@ -49,8 +391,8 @@ def examples(
         def __iter__(self):
             worker = torch.utils.data.get_worker_info()
             count, index = (1, 0) if worker is None else (worker.num_workers, worker.id)
-            for example in shardmill.examples("datasets/flowers", decode_images=True, num_workers=count,
-            worker_index=index):
+            own = dict(num_workers=count, worker_index=index)
+            for example in shardmill.examples("datasets/flowers", decode_images=True, **own):
                 yield torch.from_numpy(example["image"]).permute(2, 0, 1), int(example["label"])
 
     loader = torch.utils.data.DataLoader(Flowers(), batch_size=1, num_workers=4)
@@ -68,34 +410,33 @@ def examples(
     ```
 
     Args:
-      directory: of the data set's version, or the one above it, whose LATEST names one. gs:// and the like are read
-        through TensorFlow's file system, which is then imported.
-      split: its name.
-      version: one of those in the directory above, or a tag; None for the one that LATEST names.
-      features: names of those to read; None for all.
-      defaults: what stands for a missing value, by name.
-      decode_images: whether an image becomes an array of uint8 (height, width, 3), as `shardmill images` itself makes
-        RGB: 16 bits are scaled, transparency is laid on white. EXIF's orientation is not heeded: pixels lie as they are
-        stored, as `height` and `width` say, and as TensorFlow decodes them; `--image_format` turns them upright. A mask
-        becomes an array of its values, uint8 or uint16 (height, width, 1). Pillow is then imported.
-      decode_audio: whether a WAV file becomes an array of float32, (frames,), or (frames, channels) unless all have one
-        channel: floats as they are, integers scaled to [-1, 1). Samples that were stored as such are arrays in any
-          case.
-      shuffle_buffer_size: of so many examples a random one comes next, and the shards come in a random order. 0 for the
-        order of shards and records.
-      seed: of that, an epoch's number for instance; None for another order each time.
-      num_workers: how many share the split; each example is on exactly one of them.
-      worker_index: which one this is, from 0.
-      files: what to read through; None for what `directory` says.
+        directory: folder of a version, or its parent, whose LATEST names a version. gs:// and similar schemes are read
+            through TensorFlow's file system, which is then imported.
+        split: name of the split.
+        version: a version or tag in the parent folder; None for the version in LATEST.
+        features: names of the features to read; None for all.
+        defaults: values that replace missing ones, by feature name.
+        decode_images: decode an image to an array of uint8 (height, width, 3), as `shardmill images` makes RGB: 16 bits
+            are scaled, and transparency is composited on white. EXIF orientation is ignored: pixels are oriented as
+            stored, consistent with `height`, `width` and TensorFlow; `--image_format` makes images upright. A mask
+            becomes an array of its values, uint8 or uint16 (height, width, 1). Pillow is then imported.
+        decode_audio: decode a WAV file to an array of float32, (frames,) if all files have one channel, else (frames,
+            channels): floats unchanged, integers scaled to [-1, 1). Stored samples are arrays in any case.
+        shuffle_buffer_size: draw each example at random from a buffer of this many, and read the shards in random
+            order. 0 keeps the order of shards and records.
+        seed: seed of the shuffling, for instance the epoch's number; None for another order each time.
+        num_workers: number of workers that share the split; each example is read by exactly one of them.
+        worker_index: index of this worker, from 0.
+        files: the files to read through; None to choose them by `directory`.
 
     Raises:
-      UserError: no such data set, split, feature or worker, or a default that its feature cannot hold.
-      CorruptDataError: the manifest cannot be read; a shard is missing or has another size; later, while reading, a
-        shard or record is not what was written. The message names file and record.
+        UserError: if the dataset, split, feature or worker does not exist, or a default does not fit its feature.
+        CorruptDataError: if the manifest is unreadable, or a shard is missing or has another size; while reading, if a
+            shard or record differs from what was written. The message names file and record.
     """
     dataset = open_dataset(directory, files or files_for(directory), version)
     manifest = dataset.manifest
-    part = part_of(find_split(manifest, split), num_workers, worker_index)
+    part = select_part(find_split(manifest, split), num_workers, worker_index)
     chosen = manifest.features if features is None else find_features(manifest, features)
     fills = check_defaults(chosen, defaults or {}, manifest.features)
     if shuffle_buffer_size < 0:
@@ -110,9 +451,9 @@ def examples(
         for feature in chosen
         if feature.kind in wanted and (opener := kind_of(feature).opened(feature, manifest.configuration))
     }
-    if decode_audio and not of_kind(chosen, "audio"):
+    if decode_audio and not features_of_kind(chosen, "audio"):
         raise UserError(f"decode_audio is for audio; those of {manifest.name} that are read are {_names(chosen)}")
-    if decode_images and not of_kind(chosen, "image") and not of_kind(chosen, "mask"):
+    if decode_images and not features_of_kind(chosen, "image") and not features_of_kind(chosen, "mask"):
         raise UserError(f"decode_images is for images; those of {manifest.name} that are read are {_names(chosen)}")
     check_sizes(dataset, part.shards)
     if not shuffle_buffer_size:
@@ -157,7 +498,7 @@ def _index(records: Sequence[bytes], record: bytes, before: int) -> int:
 
 
 def _shuffle(stream: Iterator[Example], size: int, generator: random.Random) -> Iterator[Example]:
-    """Each time one of the next `size` examples."""
+    """Yield a random one of the next `size` examples each time."""
     held: list[Example] = []
     for example in stream:
         if len(held) < size:

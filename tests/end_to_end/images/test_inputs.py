@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from shardmill.records.example import decode_example
+from shardmill.data.example import decode_example
 from tests.support.command import (
     Contents,
     Run,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import shardmill
-from shardmill.features.feature import Feature
+from shardmill.data.features import Feature
 from shardmill.metadata.manifest import Manifest
 from shardmill.reading.dataset import open_dataset
 from tests.support.command import Run, check_mistake, image, write_files

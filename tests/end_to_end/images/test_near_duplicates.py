@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from shardmill.pipelines.config import pixels
+from shardmill.pipelines.config import images
 from tests.support.command import Run, write_files
 from tests.support.photographs import CHANGES, encoded, photograph
 
@@ -125,9 +125,9 @@ def test_the_next_build_takes_hashes_from_the_former_and_counts_the_same(
 
     found = []
     with pytest.MonkeyPatch.context() as patch:
-        from shardmill.transforms.files.images import look
+        from shardmill.transforms.files import image_codec
 
-        patch.setattr(look, "look_of", counting(look.look_of))
+        patch.setattr(image_codec, "perceptual_hash", counting(image_codec.perceptual_hash))
         for version, expected in (("1.1.0", 20), ("1.2.0", 0)):
             looked.clear()
             result = run(*base, "--near_duplicates", "--reuse", "LATEST", "--version", version)
@@ -162,7 +162,7 @@ def test_reports_show_the_pairs(flags: tuple[str, ...], source: Path, run: Run, 
 def test_who_lacks_the_library_is_told_what_to_install(
     source: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pixels, "find_spec", lambda name: None)
+    monkeypatch.setattr(images, "find_spec", lambda name: None)
 
     result = run("images", "--input", source, "--output", tmp_path, "--name", "n", "--near_duplicates")
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from shardmill.pipelines import cli
-from shardmill.pipelines.reports.figures import from_to
+from shardmill.pipelines.reports.summary import format_range
 from tests.support.command import (
     Contents,
     Run,
@@ -189,7 +189,7 @@ def test_dry_run_writes_nothing_and_says_what_the_run_does(
     for split in plain.dataset.manifest.splits:
         (line,) = (line for line in result.out.splitlines() if line.startswith(f"Split {split.name}:"))
         assert f"{split.examples} examples" in line
-        assert f"in 2 shards of {from_to(counts(split))} examples" in line
+        assert f"in 2 shards of {format_range(counts(split))} examples" in line
     assert "Input: --input" in result.out
     assert f"90 files, {sum(map(len, TREE.values())) / 1000:.1f} kB" in result.out
     by_class = Counter((name[:3], split) for name, split in plain.split_of.items())

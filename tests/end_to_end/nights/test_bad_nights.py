@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from shardmill.pipelines.rebuilding import planning
-from shardmill.pipelines.rebuilding.inputs import find_inputs
-from shardmill.versions.build_record import BuildRecord
+from shardmill.metadata.versions import BuildRecord
+from shardmill.pipelines.nightly import planning
+from shardmill.pipelines.nightly.inputs import find_inputs
 from tests.support.command import Run
 from tests.support.nights import KINDS, recipe, rows, write
 

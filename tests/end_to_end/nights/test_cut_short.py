@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from shardmill.metadata.versions import BuildRecord
 from shardmill.reading.dataset import open_dataset
 from shardmill.transforms.publishing import lease
-from shardmill.versions.build_record import BuildRecord
 from tests.support.command import Process, Run
 from tests.support.faults import kill
 from tests.support.nights import rows, write
@@ -21,7 +21,7 @@ from tests.support.small_disk import SmallDisk
 
 def test_two_builders(run: Run, here: Path) -> None:
     write(rows(610))
-    with lease.held("sets/events/1.0.1", "beam-temp-events-other", "other"):
+    with lease.hold_lease("sets/events/1.0.1", "beam-temp-events-other", "other"):
         result = run("rebuild", "events.yaml", "--json")
 
     assert result.status == 4
@@ -75,11 +75,11 @@ def dies_at(moment: str) -> None:
 @pytest.mark.parametrize(
     ("moment", "latest", "says"),
     [
-        ("shardmill.pipelines.rebuilding.planning.find_inputs", "1.0.0", "events 1.0.1 is published"),
+        ("shardmill.pipelines.nightly.planning.find_inputs", "1.0.0", "events 1.0.1 is published"),
         ("shardmill.transforms.publishing.lease.Lease", "1.0.0", "events 1.0.1 is published"),
-        ("shardmill.transforms.publishing.checking.check", "1.0.0", "events 1.0.1 is published"),
-        ("shardmill.transforms.publishing.publication.announce", "1.0.0", "unchanged since 1.0.1"),
-        ("shardmill.pipelines.rebuilding.build.retain", "1.0.1", "unchanged since 1.0.1"),
+        ("shardmill.transforms.publishing.publish.check_before_publishing", "1.0.0", "events 1.0.1 is published"),
+        ("shardmill.transforms.publishing.publication._announce", "1.0.0", "unchanged since 1.0.1"),
+        ("shardmill.pipelines.nightly.build.retain", "1.0.1", "unchanged since 1.0.1"),
     ],
 )
 def test_killed(run: Run, here: Path, moment: str, latest: str, says: str) -> None:

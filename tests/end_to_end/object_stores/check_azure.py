@@ -79,9 +79,9 @@ def bucket(azurite: str) -> Iterator[AzureBucket]:
 def patient(bucket: AzureBucket, store: FaultyStore) -> Iterator[FaultyStore]:
     """The store, failing, as a step of a job reaches it."""
     set_options(PipelineOptions([f"--azure_connection_string={azure_connection(store.endpoint)}"]))
-    patience.grant()
+    patience.set_patience()
     yield store
-    patience.grant(False)
+    patience.set_patience(False)
 
 
 @pytest.mark.parametrize("case", ["images-splits", "csv-label", "text", "reshard"])

@@ -10,14 +10,14 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from shardmill.errors import JobError
-from shardmill.metadata import naming
-from shardmill.pipelines.running import taking_up
-from shardmill.pipelines.running.taking_up import repair
-from shardmill.transforms.publishing.describe import Build, PublishOptions
-from shardmill.transforms.publishing.owner import Owner
-from shardmill.transforms.publishing.publish import prepare, publish
+from shardmill.metadata import file_names
+from shardmill.pipelines.jobs import outcome
+from shardmill.pipelines.jobs.outcome import repair
+from shardmill.transforms.publishing.description import Build, PublishOptions
+from shardmill.transforms.publishing.lease import Owner
+from shardmill.transforms.publishing.publish import prepare_folder, publish
 from shardmill.transforms.stores.clients import set_options
-from shardmill.transforms.stores.s3_retries import VARIABLES
+from shardmill.transforms.stores.patience import VARIABLES
 from tests.end_to_end.test_publication import NEW, OLD, published, start
 from tests.support.buckets import Bucket, Files, below, local_files
 from tests.support.builds import FEATURES, options
@@ -68,7 +68,7 @@ def of_version(files: Files) -> Files:
     return {
         name: data
         for name, data in below(files, VERSION).items()
-        if name != naming.LOCK and not name.startswith(naming.TEMP_PREFIX)
+        if name != file_names.LOCK and not name.startswith(file_names.TEMP_PREFIX)
     }
 
 
@@ -83,7 +83,7 @@ def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     if request.param == "overwrite":
         published(disk, OLD)
     made = start(disk, NEW)
-    return Stage({**local_files(disk), f"{VERSION}/{naming.LOCK}": lock_of(NEW)}, made, disk, versions)
+    return Stage({**local_files(disk), f"{VERSION}/{file_names.LOCK}": lock_of(NEW)}, made, disk, versions)
 
 
 def options_of(output: str, job: str, overwrite: bool = True) -> PublishOptions:
@@ -92,7 +92,7 @@ def options_of(output: str, job: str, overwrite: bool = True) -> PublishOptions:
 
 @pytest.mark.parametrize("strike", STRIKES)
 def test_disturbed_at_every_request(bucket: Bucket, stage: Stage, strike: str) -> None:
-    older = naming.SUCCESS in of_version(stage.files)
+    older = file_names.SUCCESS in of_version(stage.files)
     ends = set()
     for number in itertools.count():
         output = f"{bucket.url}/{number}"
@@ -120,7 +120,7 @@ def test_disturbed_at_every_request(bucket: Bucket, stage: Stage, strike: str) -
 
 def check_said(said: str, found: Files) -> None:
     """Check that the sentence of a publication that failed is true."""
-    begun, success = naming.PUBLISHING in found, naming.SUCCESS in found
+    begun, success = file_names.PUBLISHING in found, file_names.SUCCESS in found
     assert ("is published, but" in said) <= success
     assert begun <= ("completes it" in said) <= (begun or success), said
 
@@ -130,11 +130,13 @@ def check(bucket: Bucket, number: int, stage: Stage, made: Build, how: str) -> s
     then."""
     output = f"{bucket.url}/{number}"
     left = of_version(below(bucket.files(f"{number}/"), str(number)))
-    begun = naming.PUBLISHING in left
-    if naming.SUCCESS in left:  # which readers believe
+    begun = file_names.PUBLISHING in left
+    if file_names.SUCCESS in left:  # which readers believe
         assert any(files.items() <= left.items() for files in stage.versions.values())
     else:
-        assert begun or naming.SUCCESS not in of_version(stage.files), "the older version is gone, and nothing says how"
+        assert begun or file_names.SUCCESS not in of_version(stage.files), (
+            "the older version is gone, and nothing says how"
+        )
     before = whole(left, stage)
     if begun or how != "next attempt":
         HOW[how](bucket, number, made)
@@ -144,24 +146,24 @@ def check(bucket: Bucket, number: int, stage: Stage, made: Build, how: str) -> s
     if end is not None:
         assert files["flowers/LATEST"] == b"1.0.0\n"
 
-    bucket.put(f"{number}/{VERSION}/{naming.LOCK}", lock_of("next"))
-    prepare(options_of(output, "next"))
-    assert not [name for name in bucket.names(f"{number}/") if naming.TEMP_PREFIX in name]
+    bucket.put(f"{number}/{VERSION}/{file_names.LOCK}", lock_of("next"))
+    prepare_folder(options_of(output, "next"))
+    assert not [name for name in bucket.names(f"{number}/") if file_names.TEMP_PREFIX in name]
     return end
 
 
 def whole(found: Files, stage: Stage) -> str | None:
     """Which version is published, every byte of it; None if there is none, or its publication has not come to its
     end."""
-    if naming.PUBLISHING in found or naming.SUCCESS not in found:
+    if file_names.PUBLISHING in found or file_names.SUCCESS not in found:
         return None
     (job,) = (job for job, files in stage.versions.items() if files == found)
     return job
 
 
 def next_run(bucket: Bucket, number: int, made: Build) -> None:
-    bucket.put(f"{number}/{VERSION}/{naming.LOCK}", lock_of("next"))
-    taking_up._complete(f"{bucket.url}/{number}/{VERSION}", True, "next")
+    bucket.put(f"{number}/{VERSION}/{file_names.LOCK}", lock_of("next"))
+    outcome._complete_version(f"{bucket.url}/{number}/{VERSION}", True, "next")
 
 
 HOW: dict[str, Callable[[Bucket, int, Build], object]] = {

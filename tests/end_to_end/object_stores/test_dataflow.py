@@ -115,9 +115,9 @@ def test_a_template_is_written_and_run_later(dataflow: Dataflow, run: Run) -> No
     assert said[-1]["build"]["status"] == "launched"
     assert len(dataflow.ask("/jobs")) == before
     assert dataflow.bucket.names("launched/") == ["launched/d/1.0.0/LOCK"]
-    owner = lease.holder(directory)
+    owner = lease.read_holder(directory)
     assert owner is not None
-    assert (owner.detached, owner.seconds) == (True, lease.DETACHED_SECONDS)
+    assert (owner.detached, owner.seconds) == (True, lease.DETACHED_LEASE_SECONDS)
     result = run(*words)
     assert result.status == 4
     assert f"{directory} is being built by" in result.err
@@ -142,7 +142,7 @@ def test_a_job_publishes_when_its_launcher_is_gone(dataflow: Dataflow, tmp_path:
         time.sleep(0.1)
     launcher.send_signal(signal.SIGKILL)
     launcher.result()
-    assert lease.may_live(f"{dataflow.bucket.url}/left/d/1.0.0")
+    assert lease.is_maybe_building(f"{dataflow.bucket.url}/left/d/1.0.0")
     assert dataflow.ask(f"/run?job={jobs[0]['id']}")["currentState"] == "JOB_STATE_DONE"
     assert dataflow.published("left") == promised("csv")
 

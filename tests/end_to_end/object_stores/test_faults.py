@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from shardmill.transforms.stores import conditional, patience, storage
+from shardmill.transforms.stores import patience, storage
+from shardmill.transforms.stores import storage as conditional
 from shardmill.transforms.stores.clients import object_store, set_options
 from shardmill.transforms.stores.protocol import Rename
 from tests.support.buckets import Bucket, Files, below, flags_by, make_images, without_source
@@ -37,9 +38,9 @@ def flags(bucket: Bucket, store: FaultyStore) -> list[str]:
 def patient(bucket: Bucket, store: FaultyStore) -> Iterator[FaultyStore]:
     """The store, as a step of a job reaches it."""
     set_options(PipelineOptions(flags(bucket, store)))
-    patience.grant()
+    patience.set_patience()
     yield store
-    patience.grant(False)
+    patience.set_patience(False)
 
 
 def written(url: str) -> bytes:

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from shardmill.records import tfrecord
-from shardmill.records.example import encode_example
+from shardmill.data import tfrecord
+from shardmill.data.example import encode_example
 from shardmill.transforms.stores import storage
-from shardmill.transforms.stores.failures import raise_if_store_failed
+from shardmill.transforms.stores.storage import raise_if_store_failed
 from tests.support.buckets import Bucket, S3Bucket, jpeg, upload
 from tests.support.command import Run
 from tests.support.object_store_server import FORBIDDEN, OF_THE_CALLER
@@ -60,7 +60,7 @@ FILES: Mapping[str, tuple[str, bytes]] = {
     "csv": (".csv", b"n\n1\n"),
     "jsonl": (".jsonl", b'{"n": 1}\n'),
     "parquet": (".parquet", _parquet()),
-    "reshard": (".tfrecord", tfrecord.frame(encode_example({"n": [1]}))),
+    "reshard": (".tfrecord", tfrecord.frame_record(encode_example({"n": [1]}))),
 }
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from shardmill.transforms.stores import brief
+from shardmill.transforms.stores import protocol
 from tests.support.buckets import Bucket, flags_by
 from tests.support.command import Process, Run
 from tests.support.faulty_store import faulty
@@ -19,7 +19,7 @@ FOREVER = 10**9
 
 def prepare(environment: Mapping[str, str]) -> None:
     os.environ.update(environment)
-    brief.SECONDS = 1.0
+    protocol.TIMEOUT_S = 1.0
 
 
 def test_what_is_left_is_said_and_the_next_run_clears_it(

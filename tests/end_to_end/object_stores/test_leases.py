@@ -10,40 +10,40 @@ from typing import Any
 import pytest
 
 from shardmill.errors import LockedError
-from shardmill.metadata import naming
+from shardmill.metadata import file_names
 from shardmill.transforms.publishing import lease, publish
-from shardmill.transforms.stores import conditional
-from shardmill.transforms.stores.stored import ChangedError
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.protocol import ChangedError
 from tests.support.buckets import Bucket, make_images
 from tests.support.pairs import make_source, race
 
 
 def test_a_change_needs_what_was_read(bucket: Bucket) -> None:
     url = f"{bucket.url}/small"
-    assert conditional.read(url) is None
-    conditional.create(url, "one")
+    assert storage.read(url) is None
+    storage.create(url, "one")
     with pytest.raises(FileExistsError):
-        conditional.create(url, "two")
-    one = conditional.read(url)
+        storage.create(url, "two")
+    one = storage.read(url)
     assert one is not None
     assert one.data == b"one"
-    conditional.replace(url, "two", one)
+    storage.replace(url, "two", one)
     assert abs(one.modified - time.time()) < 3600
     with pytest.raises(ChangedError):
-        conditional.replace(url, "three", one)
+        storage.replace(url, "three", one)
     with pytest.raises(ChangedError):
-        conditional.delete(url, one)
-    two = conditional.read(url)
+        storage.delete_if_unchanged(url, one)
+    two = storage.read(url)
     assert two is not None
-    conditional.replace(url, "four", two)
-    conditional.replace(url, "four", two)  # an answer was lost, and the request repeated
-    four = conditional.read(url)
+    storage.replace(url, "four", two)
+    storage.replace(url, "four", two)  # an answer was lost, and the request repeated
+    four = storage.read(url)
     assert four is not None
-    conditional.delete(url, four)
+    storage.delete_if_unchanged(url, four)
     with pytest.raises(ChangedError):
-        conditional.replace(url, "five", four)
+        storage.replace(url, "five", four)
     with pytest.raises(ChangedError):
-        conditional.delete(url, four)
+        storage.delete_if_unchanged(url, four)
     assert bucket.files() == {}
 
 
@@ -53,7 +53,7 @@ def test_one_of_many_has_the_lease(bucket: Bucket) -> None:
 
     def attempt(number: int) -> lease.Lease | None:
         try:
-            return lease.take(directory, naming.temporary_folder("n", f"{number}"), f"{number}")
+            return lease.take_lease(directory, file_names.temporary_folder("n", f"{number}"), f"{number}")
         except LockedError:
             return None
 
@@ -63,7 +63,7 @@ def test_one_of_many_has_the_lease(bucket: Bucket) -> None:
         found = json.loads(bucket.files()["sets/n/1.0.0/LOCK"])
         bucket.put("sets/n/1.0.0/LOCK", json.dumps({**found, "job": "x", "boot": "another", "host": "web7"}).encode())
         with pytest.raises(LockedError, match=r"on web7 since .* ends 300 s after it was last renewed"):
-            lease.take(directory, naming.temporary_folder("n", "8"), "8")
+            lease.take_lease(directory, file_names.temporary_folder("n", "8"), "8")
         abandoned = {**found, "job": "x", "boot": "another", "seconds": -2}  # times of S3 are whole seconds
         bucket.put("sets/n/1.0.0/LOCK", json.dumps(abandoned).encode())
         (won,) = filter(None, pool.map(attempt, range(8)))

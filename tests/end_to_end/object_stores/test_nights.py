@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from shardmill.metadata.versions import BuildRecord
 from shardmill.pipelines import cli
-from shardmill.versions.build_record import BuildRecord
 from tests.end_to_end.object_stores.conftest import a_new_bucket
 from tests.support.buckets import Bucket, Disk, without_source
 from tests.support.command import PROGRESS, Process, Result

@@ -7,16 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from shardmill.codecs.registry import PLAIN
-from shardmill.metadata import naming
-from shardmill.metadata.naming import ShardName
-from shardmill.metadata.rejects import Reject
-from shardmill.transforms.inputs.listing import Found, Listed, list_input
-from shardmill.transforms.options.checks import CheckOptions
-from shardmill.transforms.publishing import checking
-from shardmill.transforms.publishing.describe import PublishOptions
-from shardmill.transforms.stores import renames, storage
-from shardmill.transforms.writing.shard_info import ShardInfo
+from shardmill.data.codecs import PLAIN_CODEC
+from shardmill.metadata import file_names
+from shardmill.metadata.file_names import ShardName
+from shardmill.metadata.manifest import Reject
+from shardmill.transforms.inputs.listing import FoundFile, ListingItem, list_input
+from shardmill.transforms.options.job_options import CheckOptions
+from shardmill.transforms.publishing import publish
+from shardmill.transforms.publishing.description import PublishOptions
+from shardmill.transforms.shards.sources import ShardInfo
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores import storage as renames
 from tests.support.buckets import Bucket, Files, upload
 from tests.support.rejects import rejects_of
 
@@ -26,7 +27,7 @@ def test_listing_finds_what_a_local_one_finds(bucket: Bucket, photos: Files, loc
     bucket.put("photos/rose/", b"")  # a "folder", as the consoles make it
     bucket.put("photos-hard/rose/1.jpg", b"")
 
-    def ordered(listed: Iterator[Listed]) -> list[Listed]:
+    def ordered(listed: Iterator[ListingItem]) -> list[ListingItem]:
         return sorted(listed, key=repr)
 
     patterns = (
@@ -41,7 +42,7 @@ def test_listing_finds_what_a_local_one_finds(bucket: Bucket, photos: Files, loc
     for pattern in ("", *patterns):
         found = ordered(list_input(root + pattern))
         assert found == ordered(list_input(str(local_photos) + pattern)), pattern
-        assert any(isinstance(item, Found) for item in found), pattern
+        assert any(isinstance(item, FoundFile) for item in found), pattern
 
 
 def test_operations_on_more_objects_than_a_request_holds(bucket: Bucket) -> None:
@@ -79,24 +80,31 @@ def test_rename_may_be_repeated(bucket: Bucket) -> None:
 
 
 def test_a_version_that_failed_its_checks_is_kept_for_some_days(bucket: Bucket) -> None:
-    told = PublishOptions(f"{bucket.url}/sets", "n", "1.0.1", PLAIN, 0, {}, "", {}, {}, "job", checks=CheckOptions())
+    told = PublishOptions(
+        f"{bucket.url}/sets", "n", "1.0.1", PLAIN_CODEC, 0, {}, "", {}, {}, "job", checks=CheckOptions()
+    )
     shard = ShardInfo(ShardName("n", "train", 0, 1), f"{told.directory}/{told.temporary}/0", 1, 1, 0, 4, 0, None)
     storage.write_text(shard.temporary, "data")
     noon = datetime(2026, 11, 20, 12, tzinfo=UTC)
     bad = Reject("a", 1, "read", "no")
 
     for _ in range(2):  # an attempt may be repeated
-        said = checking.keep_failed([shard], {"manifest.json": b"{}"}, rejects_of(bad), told, noon)
+        said = publish.keep_failed_version([shard], {"manifest.json": b"{}"}, rejects_of(bad), told, noon)
     assert said == f"the shards are kept in {bucket.url}/sets/n/failed/1.0.1 until 2026-11-23"
     kept = {
         f"sets/n/failed/1.0.1/{name}"
-        for name in ("n-train.tfrecord-00000-of-00001", "manifest.json", "_FAILED", f"rejects/{naming.REJECTS_FILE}")
+        for name in (
+            "n-train.tfrecord-00000-of-00001",
+            "manifest.json",
+            "_FAILED",
+            f"rejects/{file_names.REJECTS_FILE}",
+        )
     }
     assert bucket.files().keys() == kept
 
-    checking.delete_expired(told.parent, noon + timedelta(days=2))
+    publish.delete_expired_failures(told.parent, noon + timedelta(days=2))
     assert bucket.files().keys() == kept
-    checking.delete_expired(told.parent, noon + timedelta(days=4))
+    publish.delete_expired_failures(told.parent, noon + timedelta(days=4))
     assert bucket.files() == {}
 
 

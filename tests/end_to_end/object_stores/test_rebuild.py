@@ -1,6 +1,6 @@
 """`shardmill rebuild` on object stores: the recipe, the input and the data set lie there."""
 
-from shardmill.versions.build_record import BuildRecord
+from shardmill.metadata.versions import BuildRecord
 from tests.support.buckets import Bucket
 from tests.support.command import Run
 

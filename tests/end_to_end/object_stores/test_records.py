@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from shardmill.metadata.naming import TEMP_PREFIX
+from shardmill.metadata.file_names import TEMP_PREFIX
 from shardmill.pipelines import cli
 from tests.support.buckets import Bucket, Files, below, local_files, upload, without_source
 from tests.support.command import write_files

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from shardmill.metadata.versions import BuildRecord, Status
 from shardmill.pipelines import cli
-from shardmill.pipelines.rebuilding.versions import version_to_build
+from shardmill.pipelines.nightly.planning import version_to_build
 from shardmill.reading.dataset import open_dataset
 from shardmill.transforms.stores import storage
-from shardmill.versions.build_record import BuildRecord, Status
 from tests.support.buckets import Bucket, jpeg, make_images, upload
 from tests.support.command import tree_bytes
 from tests.support.versions import make_version

@@ -13,9 +13,8 @@ from botocore.awsrequest import AWSResponse
 
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.clients import set_options
-from shardmill.transforms.stores.s3_clients import Clients
-from shardmill.transforms.stores.s3_retries import VARIABLES
-from shardmill.transforms.stores.s3_upload import PART_BYTES, S3Upload
+from shardmill.transforms.stores.patience import VARIABLES
+from shardmill.transforms.stores.s3 import PART_BYTES, S3Clients, S3Upload
 from tests.support.buckets import Bucket, S3Bucket, below, jpeg, local_files, make_images, upload, without_source
 from tests.support.command import write_files
 from tests.support.request_faults import struck
@@ -44,7 +43,7 @@ def test_uploads_that_cannot_be_forgotten_are_an_error_of_the_store(
     assert requests.count == 1
 
 
-class OneClient(Clients):
+class OneClient(S3Clients):
     """One client for all threads."""
 
     def __init__(self, client: Any) -> None:
@@ -132,7 +131,7 @@ def test_what_breaks_off_leaves_nothing(s3: S3Bucket) -> None:
 @pytest.mark.parametrize("whole", [True, False])
 def test_an_upload_that_was_completed_is_done(s3: S3Bucket, whole: bool) -> None:
     """The store completed it, its answer was lost, the client asks again, and the store knows of no such upload."""
-    found = Clients(PipelineOptions(s3.flags).view_as(S3Options))
+    found = S3Clients(PipelineOptions(s3.flags).view_as(S3Options))
     with found.one() as client:
         uploading = S3Upload(OneClient(client), f"{s3.url}/out/a")
 

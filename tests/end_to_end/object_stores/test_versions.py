@@ -5,16 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from shardmill.metadata import naming
-from shardmill.pipelines.kinds.registry import KINDS
-from shardmill.pipelines.rebuilding.decide import decide, to_bytes
-from shardmill.pipelines.rebuilding.inputs import find_inputs
-from shardmill.pipelines.rebuilding.retain import retain
-from shardmill.pipelines.recipes.sections import RetainOptions
+from shardmill.metadata import file_names
+from shardmill.pipelines.jobs.registry import KINDS
+from shardmill.pipelines.nightly.inputs import find_inputs
+from shardmill.pipelines.nightly.planning import decide, encode_inputs
+from shardmill.pipelines.nightly.recipe import RetainOptions
+from shardmill.pipelines.nightly.versions import retain
 from shardmill.reading.dataset import open_dataset
 from shardmill.transforms.publishing import lease
-from shardmill.transforms.publishing.catalog import versions_in
-from shardmill.transforms.publishing.deletion import delete_version
+from shardmill.transforms.publishing.catalog import delete_version, list_versions
 from shardmill.transforms.stores import storage
 from tests.support.buckets import Bucket
 from tests.support.command import Run, tree_bytes
@@ -57,7 +56,7 @@ def test_versions_tags_and_rollback(run: Run, bucket: Bucket, parent: str) -> No
 
 def test_what_a_killed_deletion_left_of_a_version_goes(bucket: Bucket, parent: str) -> None:
     """No more than the lease, of a machine that renewed it long ago."""
-    held = lease.take(f"{parent}/1.0.9", naming.temporary_folder("deletion", "x"), "x")
+    held = lease.take_lease(f"{parent}/1.0.9", file_names.temporary_folder("deletion", "x"), "x")
     held.leave()
     found = json.loads(bucket.files()["out/n/1.0.9/LOCK"])
     options = RetainOptions(min_versions=5, max_age=1.0)
@@ -68,7 +67,7 @@ def test_what_a_killed_deletion_left_of_a_version_goes(bucket: Bucket, parent: s
 
     assert retain(parent, options) == []
     assert not any(name.startswith("out/n/1.0.9/") for name in bucket.files())
-    assert len(versions_in(parent)) == 3
+    assert len(list_versions(parent)) == 3
 
 
 def test_deletion(bucket: Bucket, parent: str) -> None:
@@ -81,13 +80,13 @@ def test_deletion(bucket: Bucket, parent: str) -> None:
     assert delete_version(f"{parent}/1.0.0", lambda: False)
     gone = {name for name in before if name.startswith("out/n/1.0.0/")} | {"out/n/builds/1.0.0.inputs"}
     assert bucket.files() == {name: data for name, data in before.items() if name not in gone}
-    assert [state.version for state in versions_in(parent)] == ["1.0.2", "1.0.1"]
+    assert [state.version for state in list_versions(parent)] == ["1.0.2", "1.0.1"]
 
 
 def test_a_deletion_that_was_interrupted_is_known(bucket: Bucket, parent: str) -> None:
     storage.delete([f"{parent}/1.0.0/_SUCCESS", f"{parent}/1.0.0/features.json"])
 
-    assert [(state.version, state.published) for state in versions_in(parent)][-1] == ("1.0.0", False)
+    assert [(state.version, state.published) for state in list_versions(parent)][-1] == ("1.0.0", False)
     assert delete_version(f"{parent}/1.0.0", lambda: False)
     assert bucket.files("out/n/1.0.0/") == {}
 
@@ -106,7 +105,7 @@ def test_is_there_anything_to_do(bucket: Bucket, parent: str, listed: bool, fing
         return str(decide(config, find_inputs(config, fingerprint)))
 
     assert said() == "what 1.0.2 was made from was not recorded"
-    bucket.put("out/n/builds/1.0.2.inputs", to_bytes(find_inputs(config, fingerprint)))
+    bucket.put("out/n/builds/1.0.2.inputs", encode_inputs(find_inputs(config, fingerprint)))
     assert said() == "unchanged since 1.0.2: 4 files"
     bucket.put("in/c0/0.jpg", b"one")  # again: its content is the same
     assert said() == "unchanged since 1.0.2: 4 files"

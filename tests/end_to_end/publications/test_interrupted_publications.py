@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from shardmill.pipelines.running import recorded
+from shardmill.pipelines.jobs import job
 from tests.support.command import Run, tree_bytes
 from tests.support.publications import OTHER, command, stopped, strike_at_rename, version_of
 
@@ -24,7 +24,7 @@ def interrupt_and_hang(number: int) -> None:
 
 
 def hang_at_the_page(number: int) -> None:
-    setattr(recorded, "write_page", lambda *_: interrupt_and_hang(number))  # noqa: B010
+    setattr(job, "write_page", lambda *_: interrupt_and_hang(number))  # noqa: B010
 
 
 @pytest.mark.parametrize("older", [False, True], ids=["new", "overwrite"])

@@ -40,8 +40,8 @@ def stop_at(module: str, name: str, reached: Path, go_on: Path) -> None:
 # Where the first of two commands stands when the second comes: it writes, publishes, has published but looks at it yet.
 STOPS = {
     "writing": ("shardmill.transforms.publishing.publish", "check_counts"),
-    "publishing": ("shardmill.transforms.publishing.publication", "_place"),
-    "published": ("shardmill.pipelines.running.convert", "published"),
+    "publishing": ("shardmill.transforms.publishing.publication", "_move_into_place"),
+    "published": ("shardmill.pipelines.jobs.job", "open_published"),
 }
 
 
@@ -96,7 +96,7 @@ def test_two_commands_that_start_at_once(tmp_path: Path, source: Path, versions:
     """With --overwrite one may also follow the other; both look whole, and what is there is of one of them."""
     for round_number in range(3):
         output, go_on = tmp_path / f"out {round_number}", tmp_path / f"go on {round_number}"
-        before = partial(stop_at, "shardmill.pipelines.running.convert", "take_lease", tmp_path / "reached", go_on)
+        before = partial(stop_at, "shardmill.pipelines.jobs.job", "take_lease", tmp_path / "reached", go_on)
         processes = {
             version: Process(
                 tmp_path / f"{version} {round_number}", *command(source, output, "--overwrite", *flags), before=before

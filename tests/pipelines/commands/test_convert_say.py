@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from shardmill.versions.build_record import BuildRecord
+from shardmill.metadata.versions import BuildRecord
 from tests.support.command import Run, write_files
 
 

@@ -4,16 +4,16 @@ from collections import Counter
 from dataclasses import replace
 
 from shardmill.metadata.labels import ClassNames
-from shardmill.metadata.rejects import Reject
+from shardmill.metadata.manifest import Reject
 from shardmill.pipelines.config.images import ImagesConfig
-from shardmill.pipelines.graphs.files_plan import DryRun, describe
+from shardmill.pipelines.jobs.file_graphs import FilesDryRun, describe_files_plan
 from shardmill.transforms.inputs.folders import SPLITS_OF_CLASSES
 from shardmill.transforms.inputs.summary import InputSummary
 from shardmill.transforms.layout.files import Layout
-from shardmill.transforms.rejects.part import parts_of
+from shardmill.transforms.workers.rejects import make_parts
 
 CONFIG = ImagesConfig(input="photos", output="out", name="flowers")
-PLAN = DryRun(
+PLAN = FilesDryRun(
     InputSummary(records=1234, size_bytes=5_000_000),
     Layout(
         ("train", "test", "rest"),
@@ -29,7 +29,7 @@ PLAN = DryRun(
 
 
 def test_what_would_be_done() -> None:
-    assert describe(PLAN, CONFIG).splitlines() == [
+    assert describe_files_plan(PLAN, CONFIG).splitlines() == [
         "Dry run: nothing is written. Would write out/flowers/1.0.0",
         "Input: --input photos: 1,234 files, 5.0 MB",
         "Split train: 1,001 examples, about 4.1 MB, in 2 shards of 500 to 501 examples, 2.0 MB to 2.1 MB",
@@ -46,9 +46,9 @@ def test_rejects_and_unlabelled_images() -> None:
     plan = replace(
         PLAN,
         layout=replace(PLAN.layout, class_names=None),
-        rejects=parts_of([Reject("a b.jpg", None, "index", "no split")] * 2, None),
+        rejects=make_parts([Reject("a b.jpg", None, "index", "no split")] * 2, None),
     )
-    lines = describe(plan, CONFIG).splitlines()
+    lines = describe_files_plan(plan, CONFIG).splitlines()
 
     assert "Rejected so far: 2, such as 'a b.jpg': no split" in lines
     assert "Classes: none; the images are unlabelled" in lines
@@ -56,7 +56,9 @@ def test_rejects_and_unlabelled_images() -> None:
 
 def test_many_classes_are_counted() -> None:
     names = tuple(f"class{index:04}" for index in range(1000))
-    lines = describe(replace(PLAN, layout=replace(PLAN.layout, class_names=ClassNames(names))), CONFIG).splitlines()
+    lines = describe_files_plan(
+        replace(PLAN, layout=replace(PLAN.layout, class_names=ClassNames(names))), CONFIG
+    ).splitlines()
 
     assert "Classes: 1,000" in lines
     assert "  … and 987 more …" in lines

@@ -11,11 +11,11 @@ import pytest
 from PIL import Image
 from tensorflow_metadata.proto.v0 import statistics_pb2
 
-from shardmill.features.feature import Feature
-from shardmill.metadata.seal import crc32c
+from shardmill.data.features import Feature
+from shardmill.metadata.manifest import crc32c_hex
 from shardmill.pipelines.cli import main
 from shardmill.pipelines.commands.inspect import features_table
-from shardmill.pipelines.reports.example_text import show
+from shardmill.pipelines.reports.inspection import show_values
 from shardmill.reading.dataset import open_dataset
 
 _LONG = "ein_sehr_langer_Name_" * 4
@@ -222,7 +222,7 @@ _LABEL = Feature("label", "int64", "class_label", class_names=("cat", _LONG))
     ],
 )
 def test_values(values: Any, feature: Feature | None, shown: str) -> None:
-    assert show(values, feature) == shown
+    assert show_values(values, feature) == shown
 
 
 def test_names_of_features_are_not_markup() -> None:
@@ -308,7 +308,7 @@ def test_feature_stats_say_what_stats_json_says(table: Path, built: Path) -> Non
     for directory in (table, built):
         proto = statistics_pb2.DatasetFeatureStatisticsList.FromString((directory / "FeatureStats.pb").read_bytes())
         manifest, stats = open_dataset(directory).manifest, open_dataset(directory).stats()
-        assert manifest.files["FeatureStats.pb"] == crc32c((directory / "FeatureStats.pb").read_bytes())
+        assert manifest.files["FeatureStats.pb"] == crc32c_hex((directory / "FeatureStats.pb").read_bytes())
         assert {each.name: each.num_examples for each in proto.datasets} == {
             name: split.examples for name, split in stats.splits.items()
         }

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from shardmill.pipelines.commands.rebuild import main
-from shardmill.pipelines.rebuilding.inputs import find_inputs
+from shardmill.pipelines.commands.rebuild import run_rebuild
+from shardmill.pipelines.nightly.inputs import find_inputs
 from tests.support.command import write_files
 
 RECIPE = """\
@@ -33,8 +33,8 @@ def test_a_store_that_fails_one_recipe_does_not_stop_the_others(
             raise OSError(5, "Input/output error", str(tmp_path / "in"))
         return find_inputs(config, *options)
 
-    monkeypatch.setattr("shardmill.pipelines.rebuilding.planning.find_inputs", failing)
-    status = main([*map(str, recipes), "--dry_run"])
+    monkeypatch.setattr("shardmill.pipelines.nightly.planning.find_inputs", failing)
+    status = run_rebuild([*map(str, recipes), "--dry_run"])
 
     assert status == 1
     assert "first: a store failed: " in caplog.text

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from shardmill.pipelines import cli
-from shardmill.pipelines.kinds.registry import KINDS
+from shardmill.pipelines.jobs.registry import KINDS
 from tests.support.command import Result, Run, write_files
 
 CALLS: dict[str, list[str]] = {

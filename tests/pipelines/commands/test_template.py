@@ -10,18 +10,17 @@ from google.cloud.dataflow_v1beta3.types import ParameterType, TemplateMetadata
 from google.protobuf import json_format
 
 from shardmill.errors import UserError
-from shardmill.pipelines.commands.convert import parser_of
-from shardmill.pipelines.commands.template import command_line, metadata
-from shardmill.pipelines.flags.beam import beam_parser
-from shardmill.pipelines.kinds.registry import KINDS
+from shardmill.pipelines.commands.convert import convert_parser, launch_arguments, template_metadata
+from shardmill.pipelines.config.beam_flags import beam_parser
+from shardmill.pipelines.jobs.registry import KINDS
 from tests.support.command import REPOSITORY
 
 FILE = REPOSITORY / "deploy" / "dataflow" / "metadata.json"
-PARAMETERS: list[dict[str, Any]] = metadata()["parameters"]
+PARAMETERS: list[dict[str, Any]] = template_metadata()["parameters"]
 
 
 def test_the_file_is_what_the_flags_declare() -> None:
-    assert json.loads(FILE.read_text()) == metadata(), "run deploy/dataflow/write_metadata.py"
+    assert json.loads(FILE.read_text()) == template_metadata(), "run deploy/dataflow/write_metadata.py"
 
 
 def test_google_reads_it() -> None:
@@ -57,7 +56,7 @@ def test_regexes_are_of_egrep(name: str, value: str, matches: bool) -> None:
 
 @pytest.mark.parametrize("command", KINDS)
 def test_every_flag_of_a_command_is_a_parameter(command: str) -> None:
-    parser = parser_of(KINDS[command])
+    parser = convert_parser(KINDS[command])
     by_name = {parameter["name"]: parameter for parameter in PARAMETERS}
     for option in (option for option in KINDS[command].options if not option.flag.hidden):
         parameter = by_name[option.name]
@@ -65,13 +64,13 @@ def test_every_flag_of_a_command_is_a_parameter(command: str) -> None:
             parameter["paramType"], "7"
         )
         needed = [f"--{name}=x" for name in ("input", "output", "name") if name != option.name]
-        line = command_line([f"--command={command}", *needed, f"--{option.name}={value}"])
+        line = launch_arguments([f"--command={command}", *needed, f"--{option.name}={value}"])
         parsed, rest = parser.parse_known_args(line[1:])
         assert (line[0], rest, option.field in vars(parsed)) == (command, [], True)
 
 
 def test_parallel_texts_are_launched_with_all_of_their_files() -> None:
-    line = command_line(["--command=text", "--input=de=gs://b/a.de;en=gs://b/a.en", "--name=n"])
+    line = launch_arguments(["--command=text", "--input=de=gs://b/a.de;en=gs://b/a.en", "--name=n"])
     assert line == ["text", "--input=de=gs://b/a.de", "--input=en=gs://b/a.en", "--name=n"]
     (said,) = (parameter["helpText"] for parameter in PARAMETERS if parameter["name"] == "input")
     assert "of text also several: NAME=PATH;OTHER=PATH" in said
@@ -83,13 +82,13 @@ def test_a_launch_is_a_command_line() -> None:
         "--command=images --coco=train=a.json;val=b.json --output=gs://b/o --name=n --overwrite=true --no_shuffle=False"
         ' --runner=DataflowRunner --template_location=gs://b/job --labels={"a":"b=c"} --streaming'
     )
-    line = command_line(launch.split())
+    line = launch_arguments(launch.split())
     assert line == [
         "images",
         *("--coco=train=a.json", "--coco=val=b.json", "--output=gs://b/o", "--name=n", "--overwrite"),
         *("--runner=DataflowRunner", "--template_location=gs://b/job", '--labels={"a":"b=c"}', "--streaming"),
     ]
-    own, rest = parser_of(KINDS["images"]).parse_known_args(line[1:])
+    own, rest = convert_parser(KINDS["images"]).parse_known_args(line[1:])
     assert own.coco == ["train=a.json", "val=b.json"]
     assert beam_parser().parse_known_args(rest)[1] == []
 
@@ -105,4 +104,4 @@ def test_a_launch_is_a_command_line() -> None:
 )
 def test_mistakes(launch: str, words: str) -> None:
     with pytest.raises(UserError, match=re.escape(words)):
-        command_line(launch.split())
+        launch_arguments(launch.split())

@@ -14,8 +14,8 @@ from tensorflow_metadata.proto.v0 import statistics_pb2
 
 from shardmill.pipelines.cli import main
 from shardmill.reading.dataset import open_dataset
+from shardmill.transforms.publishing.verification import find_dataset_faults
 from shardmill.transforms.stores import storage
-from shardmill.transforms.verification.metadata_files import dataset_faults
 from tests.end_to_end.test_bad_input import png_header
 
 _SHARD = "digits-train.tfrecord-00001-of-00002"
@@ -145,7 +145,7 @@ def test_mistakes(
 
 
 def _faults(directory: Path) -> list[str]:
-    return list(map(str, dataset_faults(open_dataset(str(directory)))))
+    return list(map(str, find_dataset_faults(open_dataset(str(directory)))))
 
 
 def test_no_dataset_faults(built: Path, built_unchecked: Path) -> None:
@@ -269,7 +269,7 @@ def test_shard_that_the_manifest_does_not_list(directory: Path) -> None:
 
 
 def test_rejects_too_many_to_be_held_are_read_as_they_come(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shardmill.transforms.verification.metadata_files._MANY_REJECTS", 1)
+    monkeypatch.setattr("shardmill.transforms.publishing.verification._MANY_REJECTS", 1)
     read_bytes = storage.read_bytes
     read: list[str] = []
 

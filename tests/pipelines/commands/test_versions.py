@@ -8,11 +8,11 @@ from threading import Barrier
 import pytest
 
 from shardmill.errors import JobError, UserError
-from shardmill.pipelines.rebuilding.names import delete_tag, set_tag
+from shardmill.metadata.versions import BuildRecord
+from shardmill.pipelines.nightly.versions import delete_tag, set_tag
 from shardmill.transforms.publishing import lease
-from shardmill.transforms.stores import conditional
-from shardmill.transforms.stores.stored import Stored
-from shardmill.versions.build_record import BuildRecord
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.protocol import StoredFile
 from tests.support.command import Run, check_mistake, tree_bytes, write_files
 from tests.support.versions import make_version
 
@@ -119,7 +119,7 @@ def test_rollback_waits_for_a_publication_which_would_undo_it(run: Run, parent: 
 
 def test_rollback_as_a_version_is_built_is_told_of_it(run: Run, parent: Path) -> None:
     """For that build undoes it."""
-    with lease.held(str(parent / "1.0.3"), "beam-temp-n-0123", "0123"):
+    with lease.hold_lease(str(parent / "1.0.3"), "beam-temp-n-0123", "0123"):
         result = run("rollback", parent)
 
     assert (result.status, result.out) == (0, f"{parent}: LATEST: 1.0.2 -> 1.0.1\n")
@@ -187,15 +187,15 @@ def test_of_two_who_give_a_tag_at_once_one_does(parent: Path, before: str) -> No
 
 def test_a_tag_that_another_moved_meanwhile_stands(parent: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     set_tag(str(parent), "1.0.0", "good", move=False)
-    real = conditional.read
+    real = storage.read
 
-    def read(path: str) -> Stored | None:
+    def read(path: str) -> StoredFile | None:
         """What was there before another moved the tag."""
         found = real(path)
         (parent / "TAGS/good").write_text("1.0.2\n")
         return found
 
-    monkeypatch.setattr("shardmill.transforms.stores.conditional.read", read)
+    monkeypatch.setattr("shardmill.transforms.stores.storage.read", read)
     with pytest.raises(JobError, match=r"the tag good of .* was written by another meanwhile, and stands"):
         set_tag(str(parent), "1.0.1", "good", move=True)
     (parent / "TAGS/good").write_text("1.0.1\n")

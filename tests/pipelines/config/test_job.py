@@ -8,9 +8,9 @@ import pytest
 
 from shardmill.errors import UserError
 from shardmill.pipelines.config.images import ImagesConfig
-from shardmill.transforms.files.images.codec import Reencode
-from shardmill.transforms.options.shards import DEFAULT_SHARD_SIZE
-from shardmill.transforms.sharding.balance import ShardCount
+from shardmill.transforms.files.image_codec import Reencode
+from shardmill.transforms.options.job_options import DEFAULT_SHARD_SIZE
+from shardmill.transforms.shards.balance import ShardCount
 
 HALVES = (("train", Fraction(1, 2)), ("test", Fraction(1, 2)))
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from shardmill.pipelines.config.parallel import parse_inputs
-from shardmill.transforms.options.declare import ValueMistake
+from shardmill.pipelines.config.records import parse_inputs
+from shardmill.transforms.options.declare import OptionValueError
 
 
 @pytest.mark.parametrize(
@@ -36,14 +36,14 @@ def test_what_is_given(given: object, inputs: object) -> None:
     ],
 )
 def test_mistakes(given: object, said: str) -> None:
-    with pytest.raises(ValueMistake, match=said):
+    with pytest.raises(OptionValueError, match=said):
         parse_inputs(given)
 
 
 def test_a_file_with_such_a_name_is_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("de=a.de").write_text("x")
-    with pytest.raises(ValueMistake, match=r"de=a\.de is one of several inputs and has no name"):
+    with pytest.raises(OptionValueError, match=r"de=a\.de is one of several inputs and has no name"):
         parse_inputs(["de=a.de", "en=a.en"])
 
 
@@ -52,7 +52,7 @@ def test_one_with_a_name_lacks_the_others(given: str, tmp_path: Path, monkeypatc
     monkeypatch.chdir(tmp_path)
     assert parse_inputs(given) == (("", given),)  # nothing is there by the one name or the other
     Path("a.de").write_text("x")
-    with pytest.raises(ValueMistake, match=r"alone has no file that its lines belong to; .* or --input a"):
+    with pytest.raises(OptionValueError, match=r"alone has no file that its lines belong to; .* or --input a"):
         parse_inputs([given])
     Path("de=a.de").write_text("x")
     assert parse_inputs(given) == (("", given),)

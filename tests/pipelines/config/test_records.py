@@ -3,8 +3,8 @@
 import pytest
 
 from shardmill.pipelines.config.records import RecordsConfig
-from shardmill.pipelines.kinds.registry import KINDS
-from shardmill.transforms.workers.threads import TWICE_THE_CORES
+from shardmill.pipelines.jobs.registry import KINDS
+from shardmill.transforms.workers.running import TWICE_THE_CORES
 
 LOCAL, REMOTE = "/data/rows.csv", "gs://bucket/rows.csv"
 

@@ -2,7 +2,7 @@
 
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from shardmill.pipelines.flags.beam import beam_parser, flags_of_clusters
+from shardmill.pipelines.config.beam_flags import beam_parser, cluster_flags
 
 
 def test_it_knows_what_beam_takes_and_gives_back_the_rest() -> None:
@@ -27,4 +27,4 @@ def test_it_takes_every_name_that_beams_own_parser_takes() -> None:
 
 def test_what_only_clusters_look_at() -> None:
     flags = ["--parallelism", "4", "--direct_num_workers=2", "--num_workers=3", "--max_cache_memory_usage_mb=9"]
-    assert flags_of_clusters(flags) == ["--parallelism", "--num_workers"]
+    assert cluster_flags(flags) == ["--parallelism", "--num_workers"]

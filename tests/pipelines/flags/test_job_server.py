@@ -10,12 +10,12 @@ from apache_beam.options.pipeline_options import PortableOptions
 from apache_beam.portability.api import beam_job_api_pb2, beam_job_api_pb2_grpc
 
 from shardmill.errors import UserError
-from shardmill.pipelines.commands.convert import parser_of
-from shardmill.pipelines.flags.options import beam_options
-from shardmill.pipelines.kinds.registry import KINDS
+from shardmill.pipelines.commands.convert import convert_parser
+from shardmill.pipelines.config.flags import beam_options
+from shardmill.pipelines.jobs.registry import KINDS
 
 OF_FLINK = ("number_of_execution_retries", "execution_retry_delay", "max_bundle_size", "parallelism")
-PARSER = parser_of(KINDS["images"])
+PARSER = convert_parser(KINDS["images"])
 
 
 class JobServer(beam_job_api_pb2_grpc.JobServiceServicer):

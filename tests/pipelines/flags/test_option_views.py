@@ -6,17 +6,17 @@ import pickle
 
 from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOptions, StandardOptions, TypeOptions
 
-from shardmill.pipelines.flags.option_views import RememberingOptions
-from shardmill.pipelines.flags.options import beam_options
-from shardmill.pipelines.running import launch
+from shardmill.pipelines.config.beam_flags import CachedOptions
+from shardmill.pipelines.config.flags import beam_options
+from shardmill.pipelines.jobs import launch
 
 
 def test_a_view_is_made_once_and_shares_its_values() -> None:
     given = PipelineOptions(["--runner", "DirectRunner"])
-    options = given.view_as(RememberingOptions)
+    options = given.view_as(CachedOptions)
     view = options.view_as(StandardOptions)
     assert options.view_as(StandardOptions) is view
-    assert options.view_as(RememberingOptions) is options
+    assert options.view_as(CachedOptions) is options
     given.view_as(StandardOptions).runner = "PrismRunner"
     assert view.runner == "PrismRunner"
     view.streaming = True
@@ -25,7 +25,7 @@ def test_a_view_is_made_once_and_shares_its_values() -> None:
 
 
 def test_a_copy_has_values_of_its_own_and_no_credential() -> None:
-    options = PipelineOptions([], impersonate_service_account="somebody").view_as(RememberingOptions)
+    options = PipelineOptions([], impersonate_service_account="somebody").view_as(CachedOptions)
     assert options.view_as(GoogleCloudOptions).impersonate_service_account == "somebody"
     assert b"somebody" not in pickle.dumps(options)
     made = copy.deepcopy(options)

@@ -10,17 +10,14 @@ import pytest
 from apache_beam.options.pipeline_options import DirectOptions, GoogleCloudOptions, StandardOptions
 
 from shardmill.errors import UserError
-from shardmill.pipelines.commands.convert import parser_of
+from shardmill.pipelines.commands.convert import convert_parser
 from shardmill.pipelines.commands.inspect import inspect_parser
 from shardmill.pipelines.commands.verify import verify_parser
-from shardmill.pipelines.config.images import ImagesConfig
-from shardmill.pipelines.config.pixels import parse_resolution
-from shardmill.pipelines.flags.options import OF_SAYING, Parser, beam_options
-from shardmill.pipelines.flags.say import BuildSayOptions
-from shardmill.pipelines.kinds.registry import KINDS
-from shardmill.transforms.options.declare import ValueMistake, options_of
-from shardmill.transforms.options.shards import parse_num_shards, parse_size
-from shardmill.transforms.options.splits import parse_splits
+from shardmill.pipelines.config.flags import OUTPUT_FLAGS, BuildOutputOptions, Parser, beam_options
+from shardmill.pipelines.config.images import ImagesConfig, parse_resolution
+from shardmill.pipelines.jobs.registry import KINDS
+from shardmill.transforms.options.declare import OptionValueError, options_of
+from shardmill.transforms.options.job_options import parse_num_shards, parse_size, parse_splits
 from tests.support.command import Run, check_mistake
 
 MINIMAL = ["--input", "photos", "--output", "out", "--name", "flowers"]
@@ -50,7 +47,7 @@ def test_sizes(text: str, size: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "MiB", "-1", "1e6", "12XB", "1.5.2M", "1,5M", "128 Mi B", "0x10", "1m2"])
 def test_bad_sizes(text: str) -> None:
-    with pytest.raises(ValueMistake, match="is not a size; expected a number and a unit, such as 128MiB or 1GB"):
+    with pytest.raises(OptionValueError, match="is not a size; expected a number and a unit, such as 128MiB or 1GB"):
         parse_size(text)
 
 
@@ -96,7 +93,7 @@ def test_splits(text: str, splits: dict[str, str]) -> None:
     ],
 )
 def test_bad_splits(text: str, sentence: str) -> None:
-    with pytest.raises(ValueMistake, match=sentence):
+    with pytest.raises(OptionValueError, match=sentence):
         parse_splits(text)
 
 
@@ -110,12 +107,12 @@ def test_num_shards(text: str, counts: Any) -> None:
 
 @pytest.mark.parametrize("text", ["", "eight", "8.5", "train", "train=", "train=16,test", "train=x", "train=16,"])
 def test_bad_num_shards(text: str) -> None:
-    with pytest.raises(ValueMistake, match="is neither a number nor split=number,…"):
+    with pytest.raises(OptionValueError, match="is neither a number nor split=number,…"):
         parse_num_shards(text)
 
 
 def test_num_shards_of_one_split_twice() -> None:
-    with pytest.raises(ValueMistake, match=r"^'train=1,train=2' names a split twice$"):
+    with pytest.raises(OptionValueError, match=r"^'train=1,train=2' names a split twice$"):
         parse_num_shards("train=1,train=2")
 
 
@@ -128,7 +125,7 @@ def test_resolutions(text: str, size: tuple[int, int]) -> None:
     "text", ["", "224", "224x", "x224", "0x224", "224x0", "-1x5", "224x224x3", "65501x1", "1x65501", "a x b", "22.5x4"]
 )
 def test_bad_resolutions(text: str) -> None:
-    with pytest.raises(ValueMistake, match="is not WIDTHxHEIGHT in pixels, such as 224x224"):
+    with pytest.raises(OptionValueError, match="is not WIDTHxHEIGHT in pixels, such as 224x224"):
         parse_resolution(text)
 
 
@@ -136,7 +133,7 @@ IMAGES = KINDS["images"]
 
 
 def images_parser() -> Parser:
-    return parser_of(IMAGES)
+    return convert_parser(IMAGES)
 
 
 # Flags that say what the command does, or says, and are in no configuration.
@@ -278,7 +275,7 @@ def test_unknown_flags(flags: list[str], sentence: str) -> None:
 
 
 def test_the_flags_of_saying_are_all_known_as_such() -> None:
-    assert {f"--{option.name}" for option in options_of(BuildSayOptions)} == set(OF_SAYING)
+    assert {f"--{option.name}" for option in options_of(BuildOutputOptions)} == set(OUTPUT_FLAGS)
 
 
 def test_no_abbreviations() -> None:
@@ -294,7 +291,7 @@ def test_labels_of_a_job_on_dataflow_are_passed_through() -> None:
 
 
 PARSERS: dict[str, Parser] = {
-    **{command: parser_of(kind) for command, kind in KINDS.items()},
+    **{command: convert_parser(kind) for command, kind in KINDS.items()},
     "inspect": inspect_parser(),
     "verify": verify_parser(),
 }
@@ -324,7 +321,7 @@ def test_a_parser_forgets_the_line_before() -> None:
 
 
 def test_flags_that_say_it_twice_or_add_up_may_be_repeated() -> None:
-    args = parser_of(KINDS["csv"]).parse_args(
+    args = convert_parser(KINDS["csv"]).parse_args(
         [*MINIMAL, "--fill", "a=1", "--fill", "b=2", "--overwrite", "--overwrite"]
     )
 

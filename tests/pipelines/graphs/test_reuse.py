@@ -8,8 +8,8 @@ import pytest
 
 from shardmill.errors import UserError
 from shardmill.pipelines.config.images import ImagesConfig
-from shardmill.pipelines.graphs.reuse import Reuse, find_reuse
-from shardmill.transforms.publishing.file_index import FileIndex, files_folder, index_name
+from shardmill.pipelines.jobs.file_graphs import Reuse, find_reuse
+from shardmill.transforms.shards.sources import FileIndex, index_folder, index_name
 
 ENCODING = {"verify": "header", "pillow": "1"}
 MANIFEST = b"{}"
@@ -29,7 +29,7 @@ def publish(config: ImagesConfig, version: str = "1.0.0", text: str | None = Non
     (parent / version / "manifest.json").write_bytes(MANIFEST)
     (parent / version / "_SUCCESS").touch()
     (parent / "LATEST").write_text(f"{version}\n")
-    folder = Path(files_folder(str(parent), version))
+    folder = Path(index_folder(str(parent), version))
     folder.mkdir(parents=True)
     index = replace(FileIndex(config.root, 3, ENCODING), **changes)
     (folder / index_name(MANIFEST)).write_text(index.to_json() if text is None else text)

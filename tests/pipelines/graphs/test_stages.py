@@ -13,7 +13,7 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.portable_runner import PortableRunner
 
-from shardmill.pipelines.kinds.registry import KINDS
+from shardmill.pipelines.jobs.registry import KINDS
 
 FUSED = ["--environment_type", "LOOPBACK", "--experiments", "pre_optimize=all"]
 

@@ -12,9 +12,16 @@ import pytest
 
 from shardmill.errors import CorruptDataError, UserError
 from shardmill.pipelines.config.job import JobConfig
-from shardmill.pipelines.kinds.registry import KINDS
-from shardmill.pipelines.rebuilding.decide import Changed, Unchanged, decide, difference, from_bytes, to_bytes
-from shardmill.pipelines.rebuilding.inputs import find_inputs
+from shardmill.pipelines.jobs.registry import KINDS
+from shardmill.pipelines.nightly.inputs import find_inputs
+from shardmill.pipelines.nightly.planning import (
+    Changed,
+    Unchanged,
+    decide,
+    decode_inputs,
+    describe_difference,
+    encode_inputs,
+)
 from tests.support.command import REPOSITORY, write_files
 from tests.support.versions import make_version
 
@@ -37,7 +44,7 @@ def build(config: JobConfig, version: str = "1.0.0", latest: bool = True, **opti
     make_version(Path(config.parent), version, latest=latest)
     inputs = Path(config.parent) / "builds" / f"{version}.inputs"
     inputs.parent.mkdir(exist_ok=True)
-    inputs.write_bytes(to_bytes(find_inputs(config, **options)))
+    inputs.write_bytes(encode_inputs(find_inputs(config, **options)))
 
 
 def said(config: JobConfig, **options: Any) -> str:
@@ -146,8 +153,8 @@ def test_a_library_of_another_release_is_named(folder: Path) -> None:
     now = find_inputs(config)
     older = dataclasses.replace(now, code={**now.code, "xxhash": '"0.1"', "shardmill": '"0.0.9"'})
 
-    assert difference(older, now).startswith("shardmill 0.0.9 -> ")
-    assert "; xxhash 0.1 -> " in difference(older, now)
+    assert describe_difference(older, now).startswith("shardmill 0.0.9 -> ")
+    assert "; xxhash 0.1 -> " in describe_difference(older, now)
 
 
 def test_what_a_recipe_keeps_counts(folder: Path) -> None:
@@ -256,7 +263,7 @@ def test_no_input(tmp_path: Path) -> None:
 
 def test_a_list_of_inputs_is_read_as_it_was_written(folder: Path) -> None:
     inputs = find_inputs(config_of(folder))
-    read = from_bytes(to_bytes(inputs), "x")
+    read = decode_inputs(encode_inputs(inputs), "x")
 
     assert (read.data_version, read.code_version, read.newest) == (
         inputs.data_version,
@@ -264,16 +271,16 @@ def test_a_list_of_inputs_is_read_as_it_was_written(folder: Path) -> None:
         inputs.newest,
     )
     with pytest.raises(CorruptDataError, match="x is not the list of a version's inputs"):
-        from_bytes(to_bytes(inputs)[:-20], "x")
+        decode_inputs(encode_inputs(inputs)[:-20], "x")
 
 
 def test_nothing_to_do_takes_no_beam(folder: Path) -> None:
     """Which takes longer to import than all the rest."""
     program = (
-        "import sys; from shardmill.pipelines.kinds.registry import KINDS;"
+        "import sys; from shardmill.pipelines.jobs.registry import KINDS;"
         f"config = KINDS['images'].make_config({{'input': {str(folder / 'in')!r}, 'output': '/o', 'name': 'n'}});"
-        "from shardmill.pipelines.rebuilding.inputs import find_inputs; "
-        "from shardmill.pipelines.rebuilding.decide import decide;"
+        "from shardmill.pipelines.nightly.inputs import find_inputs; "
+        "from shardmill.pipelines.nightly.planning import decide;"
         "print(decide(config, find_inputs(config))); assert not {'apache_beam', 'tensorflow'} & set(sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, text=True)

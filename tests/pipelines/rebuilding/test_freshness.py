@@ -3,8 +3,8 @@
 import pytest
 
 from shardmill.errors import ChecksError
-from shardmill.pipelines.rebuilding.freshness import check_freshness
-from shardmill.pipelines.recipes.sections import FreshnessOptions
+from shardmill.pipelines.nightly.inputs import check_freshness
+from shardmill.pipelines.nightly.recipe import FreshnessOptions
 
 HOUR = 3600.0
 NOW = 500_000 * HOUR

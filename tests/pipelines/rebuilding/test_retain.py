@@ -12,14 +12,13 @@ from typing import Any
 import pytest
 
 from shardmill.errors import JobError, UserError
-from shardmill.pipelines.rebuilding.names import rollback, set_tag
-from shardmill.pipelines.rebuilding.retain import deletable, retain
-from shardmill.pipelines.recipes.sections import RetainOptions
+from shardmill.pipelines.nightly.recipe import RetainOptions
+from shardmill.pipelines.nightly.versions import deletable, retain, rollback, set_tag
 from shardmill.reading.dataset import open_dataset
 from shardmill.transforms.publishing import lease
-from shardmill.transforms.publishing.catalog import VersionState
-from shardmill.transforms.publishing.whole import why_not_whole
-from shardmill.transforms.stores import conditional, storage
+from shardmill.transforms.publishing.catalog import VersionState, find_damage
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores import storage as conditional
 from tests.support.buckets import Disk
 from tests.support.command import write_files
 from tests.support.faults import fail, faulty, in_child, kill
@@ -105,7 +104,7 @@ def test_nothing_goes_while_nobody_knows_what_is_named(parent: Path, name: str, 
 
 def test_nothing_goes_while_another_build_may_read_it(parent: Path) -> None:
     options = RetainOptions(min_versions=1, max_age=DAY)
-    held = lease.take(str(parent / "1.0.5"), "beam-temp-n-0123", "0123")
+    held = lease.take_lease(str(parent / "1.0.5"), "beam-temp-n-0123", "0123")
     try:
         (said,) = retain(str(parent), options)
     finally:
@@ -141,10 +140,10 @@ def test_wherever_it_is_killed_the_next_leaves_nothing(parent: Path, tmp_path: P
 
 
 def test_the_folder_of_a_build_that_begins_stays(parent: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shardmill.pipelines.rebuilding.retain.builder_of", lambda parent: "")
-    with lease.held(str(parent / "1.0.5"), "beam-temp-n-0123", "0123"):
+    monkeypatch.setattr("shardmill.pipelines.nightly.versions.version_under_way", lambda parent: "")
+    with lease.hold_lease(str(parent / "1.0.5"), "beam-temp-n-0123", "0123"):
         retain(str(parent), RetainOptions(min_versions=4, max_age=DAY))
-        assert lease.is_held(str(parent / "1.0.5"), "0123")
+        assert lease.is_lease_held(str(parent / "1.0.5"), "0123")
 
 
 def test_a_disk_that_fails_is_told_and_the_next_build_goes_on(parent: Path) -> None:
@@ -162,13 +161,13 @@ def test_a_disk_that_fails_is_told_and_the_next_build_goes_on(parent: Path) -> N
 def test_a_version_that_a_job_begins_to_build_is_not_deleted(parent: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A backfill that takes the lease after it was looked whether anybody builds."""
     directory = str(parent / "1.0.0")
-    monkeypatch.setattr("shardmill.pipelines.rebuilding.retain.builder_of", lambda parent: "")
-    with lease.held(directory, "beam-temp-n-0123", "0123"):
+    monkeypatch.setattr("shardmill.pipelines.nightly.versions.version_under_way", lambda parent: "")
+    with lease.hold_lease(directory, "beam-temp-n-0123", "0123"):
         (said,) = retain(str(parent), RetainOptions(min_versions=4, max_age=DAY))
 
     assert said.startswith("1.0.0 is not deleted now: ")
     assert "is being built by process" in said
-    assert why_not_whole(directory) == ""
+    assert find_damage(directory) == ""
     assert retain(str(parent), RetainOptions(min_versions=4, max_age=DAY))[0].startswith("deleted 1.0.0")
     assert kept(parent) == ["1.0.1", "1.0.2", "1.0.3", "1.0.4"]
 
@@ -251,4 +250,4 @@ def test_a_tag_and_a_deletion_at_once_leave_what_is_whole(parent: Path, tmp_path
         if (copy / "TAGS/new").exists():
             assert open_dataset(copy, version="new").manifest.version == "1.0.0"
         if (copy / "1.0.0").exists():
-            assert not why_not_whole(str(copy / "1.0.0"))
+            assert not find_damage(str(copy / "1.0.0"))

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from shardmill.pipelines.rebuilding.versions import next_patch, version_to_build
+from shardmill.metadata.versions import BuildRecord, Status
+from shardmill.pipelines.nightly.planning import next_patch, version_to_build
 from shardmill.transforms.publishing.build_records import write_record
-from shardmill.versions.build_record import BuildRecord, Status
 
 
 def publish(parent: Path, *versions: str) -> None:

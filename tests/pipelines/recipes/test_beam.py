@@ -1,7 +1,7 @@
 """Beam's options in a recipe and on a command line."""
 
-from shardmill.pipelines.recipes.beam import beam_arguments, beam_entries
-from shardmill.pipelines.recipes.read import read_recipes
+from shardmill.pipelines.nightly.recipe import read_recipes
+from shardmill.pipelines.nightly.recipe_values import beam_arguments, beam_entries
 
 
 def test_there_and_back() -> None:

@@ -5,8 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from shardmill.pipelines.recipes.dates import dated_glob, dated_version, odd_word, parse_date, window
-from shardmill.transforms.options.declare import ValueMistake
+from shardmill.pipelines.nightly.recipe_values import (
+    dated_glob,
+    dated_version,
+    days_up_to,
+    parse_date,
+    unknown_date_word,
+)
+from shardmill.transforms.options.declare import OptionValueError
 from tests.support.later import Later
 
 tfds_version = Later("tensorflow_datasets.core.utils.version")
@@ -15,8 +21,8 @@ DAY = date(2026, 3, 1)
 
 
 def test_a_window_ends_with_its_day() -> None:
-    assert [str(day) for day in window(DAY, 3)] == ["2026-02-27", "2026-02-28", "2026-03-01"]
-    assert window(DAY, 1) == [DAY]
+    assert [str(day) for day in days_up_to(DAY, 3)] == ["2026-02-27", "2026-02-28", "2026-03-01"]
+    assert days_up_to(DAY, 1) == [DAY]
 
 
 @pytest.mark.parametrize(
@@ -30,7 +36,7 @@ def test_a_window_ends_with_its_day() -> None:
     ],
 )
 def test_globs(text: str, days: int, glob: str) -> None:
-    assert dated_glob(text, window(DAY, days)) == glob
+    assert dated_glob(text, days_up_to(DAY, days)) == glob
 
 
 @pytest.mark.parametrize(
@@ -50,12 +56,12 @@ def test_versions_are_those_that_tfds_reads(text: str, version: str, tmp_path: P
 
 
 def test_what_is_no_part_of_a_date() -> None:
-    assert odd_word("dt={YYYY}-{M}/{a,b}/*") == "{M}"
-    assert odd_word("dt={YYYY}-{MM}/{a,b}/*") is None
+    assert unknown_date_word("dt={YYYY}-{M}/{a,b}/*") == "{M}"
+    assert unknown_date_word("dt={YYYY}-{MM}/{a,b}/*") is None
 
 
 def test_days_of_a_flag() -> None:
     assert parse_date("2026-03-01") == DAY
     for text in ("2026-02-30", "20260301", "yesterday", ""):
-        with pytest.raises(ValueMistake, match="is not a day; expected year, month and day"):
+        with pytest.raises(OptionValueError, match="is not a day; expected year, month and day"):
             parse_date(text)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from shardmill.pipelines.recipes.durations import parse_days, parse_duration, shown
-from shardmill.transforms.options.declare import ValueMistake
+from shardmill.pipelines.nightly.recipe_values import format_duration, parse_days, parse_duration
+from shardmill.transforms.options.declare import OptionValueError
 
 
 @pytest.mark.parametrize(
@@ -17,13 +17,13 @@ def test_units(text: str, seconds: float) -> None:
 
 @pytest.mark.parametrize("text", ["26", "h", "-1h", "26 hours", "0h", "1e3h", "99999d", "1h30m", True, None])
 def test_what_is_none(text: object) -> None:
-    with pytest.raises(ValueMistake):
+    with pytest.raises(OptionValueError):
         parse_duration(text)
 
 
 def test_days_are_whole() -> None:
     assert (parse_days("7d"), parse_days("1w"), parse_days("48h"), parse_days(7)) == (7, 7, 2, 7)
-    with pytest.raises(ValueMistake, match="'36h' is not a number of whole days"):
+    with pytest.raises(OptionValueError, match="'36h' is not a number of whole days"):
         parse_days("36h")
 
 
@@ -35,4 +35,4 @@ def test_days_are_whole() -> None:
     ],
 )
 def test_shown(seconds: float, text: str) -> None:
-    assert shown(seconds) == text
+    assert format_duration(seconds) == text

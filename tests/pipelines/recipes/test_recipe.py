@@ -8,14 +8,13 @@ from typing import Any
 import pytest
 
 from shardmill.errors import UserError
-from shardmill.pipelines.kinds.registry import KINDS
-from shardmill.pipelines.recipes.load import Mistaken, load_recipes
-from shardmill.pipelines.recipes.recipe import Recipe
+from shardmill.pipelines.jobs.registry import KINDS
+from shardmill.pipelines.nightly.recipe import InvalidRecipe, Recipe, load_recipes
 
 DAY = date(2026, 11, 20)
 
 
-def load(tmp_path: Path, text: str | bytes, **given: str) -> Recipe | Mistaken:
+def load(tmp_path: Path, text: str | bytes, **given: str) -> Recipe | InvalidRecipe:
     path = tmp_path / "flowers.yaml"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     (found,) = load_recipes([str(path)], given, DAY, {"BUCKET": "gs://photos"})
@@ -30,7 +29,7 @@ def read(tmp_path: Path, text: str | bytes, **given: str) -> Recipe:
 
 def mistake(tmp_path: Path, text: str | bytes, **given: str) -> str:
     found = load(tmp_path, text, **given)
-    assert isinstance(found, Mistaken)
+    assert isinstance(found, InvalidRecipe)
     sentence = str(found.error)
     assert "\n" not in sentence
     return sentence.replace(f"{tmp_path}/", "")
@@ -247,10 +246,10 @@ def test_a_mistake_is_named_with_its_line(case: str, tmp_path: Path) -> None:
 def test_a_window_that_begins_before_there_are_days(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(f"{TOP}images:\n  input: dt={{YYYY}}-{{MM}}-{{DD}}/*\nwindow: 7d\n")
 
-    for day, ends in ((date(1, 1, 6), Mistaken), (date(1, 1, 7), Recipe)):
+    for day, ends in ((date(1, 1, 6), InvalidRecipe), (date(1, 1, 7), Recipe)):
         (made,) = load_recipes([str(tmp_path)], {}, day, {})
         assert isinstance(made, ends)
-        if isinstance(made, Mistaken):
+        if isinstance(made, InvalidRecipe):
             assert str(made.error).endswith(
                 "line 5: window: 7d up to 0001-01-06 begins before there are dates, in the year 1"
             )
@@ -270,9 +269,9 @@ def test_several_recipes_in_a_file_and_in_a_folder(tmp_path: Path) -> None:
     assert isinstance(first, Recipe)
     assert isinstance(second, Recipe)
     assert (first.name, second.name) == ("flowers", "b")
-    assert isinstance(third, Mistaken)
+    assert isinstance(third, InvalidRecipe)
     assert f"{tmp_path}/b.yml line 9: give either --input" in str(third.error)
-    assert isinstance(fourth, Mistaken)
+    assert isinstance(fourth, InvalidRecipe)
     assert f"{tmp_path}/c.yaml line 2: flowers in sets is built by {tmp_path}/a.yaml line 1" in str(fourth.error)
 
 
@@ -288,7 +287,7 @@ def test_two_recipes_of_one_data_set_whatever_they_call_its_folder(tmp_path: Pat
     assert isinstance(first, Recipe)
     assert isinstance(other, Recipe)
     for recipe in same:
-        assert isinstance(recipe, Mistaken)
+        assert isinstance(recipe, InvalidRecipe)
         assert str(recipe.error).endswith(f"is built by {tmp_path}/0.yaml line 1 already")
 
 
@@ -296,7 +295,7 @@ def test_what_is_no_recipe_at_all(tmp_path: Path) -> None:
     for path, sentence in (("none.yaml", "no such file or folder"), ("", "has no recipe; expected files whose names")):
         try:
             (found,) = load_recipes([str(tmp_path / path)], {}, DAY, {})
-            assert isinstance(found, Mistaken)
+            assert isinstance(found, InvalidRecipe)
             said = str(found.error)
         except UserError as error:
             said = str(error)

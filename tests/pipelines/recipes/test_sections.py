@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from shardmill.errors import UserError
-from shardmill.pipelines.recipes.sections import BuildOptions, FailureOptions, FreshnessOptions, RetainOptions
+from shardmill.pipelines.nightly.recipe import BuildOptions, FailureOptions, FreshnessOptions, RetainOptions
 
 
 @pytest.mark.parametrize(

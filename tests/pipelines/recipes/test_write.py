@@ -8,12 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardmill.pipelines.kinds.registry import KINDS
-from shardmill.pipelines.recipes.load import load_recipes
-from shardmill.pipelines.recipes.read import read_recipes
-from shardmill.pipelines.recipes.recipe import Recipe, parse_recipe
-from shardmill.pipelines.recipes.variables import Variables
-from shardmill.pipelines.recipes.write import recipe_text
+from shardmill.pipelines.jobs.registry import KINDS
+from shardmill.pipelines.nightly.recipe import Recipe, load_recipes, parse_recipe, read_recipes, recipe_text
+from shardmill.pipelines.nightly.recipe_values import Variables
 from tests.support.command import Run, write_files
 
 DAY = date(2026, 11, 20)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from shardmill.features.feature import Feature
-from shardmill.pipelines.reports.array_pictures import is_drawable, picture
+from shardmill.data.features import Feature
+from shardmill.pipelines.reports.contact_sheet import draw_array, is_drawable
 
 
 def feature(element: str, *shape: int) -> Feature:
@@ -46,16 +46,16 @@ def test_what_can_be_drawn(element: str, shape: tuple[int, ...], drawable: bool)
 )
 def test_values_are_scaled(values: np.ndarray, pixels: list[int]) -> None:
     with warnings.catch_warnings(action="error"):
-        png = picture(feature(str(values.dtype), *values.shape), values.tobytes())
+        png = draw_array(feature(str(values.dtype), *values.shape), values.tobytes())
     assert np.asarray(Image.open(io.BytesIO(png))).ravel().tolist() == pixels
 
 
 def test_channels() -> None:
     values = np.arange(18, dtype=np.uint8).reshape(2, 3, 3)
 
-    assert Image.open(io.BytesIO(picture(feature("uint8", 2, 3, 3), values.tobytes()))).mode == "RGB"
-    assert Image.open(io.BytesIO(picture(feature("uint8", 6, 3, 1), values.tobytes()))).mode == "L"
+    assert Image.open(io.BytesIO(draw_array(feature("uint8", 2, 3, 3), values.tobytes()))).mode == "RGB"
+    assert Image.open(io.BytesIO(draw_array(feature("uint8", 6, 3, 1), values.tobytes()))).mode == "L"
 
 
 def test_bytes_of_another_length_are_no_picture() -> None:
-    assert picture(feature("uint8", 2, 3), b"12345") == b""
+    assert draw_array(feature("uint8", 2, 3), b"12345") == b""

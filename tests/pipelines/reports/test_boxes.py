@@ -2,14 +2,14 @@
 
 from PIL import Image, ImageChops
 
-from shardmill.pipelines.reports.boxes import draw_objects
-from shardmill.pipelines.reports.objects import Drawn
-from shardmill.transforms.files.images.boxes import Box
+from shardmill.pipelines.reports.contact_sheet import draw_objects
+from shardmill.pipelines.reports.pictures import ObjectBox
+from shardmill.transforms.files.image_geometry import Box
 
 
 def drawn(name: str, left: float, right: float) -> Image.Image:
     image = Image.new("RGB", (100, 60))
-    draw_objects(image, [Drawn(Box(0.1, left, 0.9, right), 1, name)], b"")
+    draw_objects(image, [ObjectBox(Box(0.1, left, 0.9, right), 1, name)], b"")
     return image
 
 

@@ -9,22 +9,22 @@ import numpy as np
 import pytest
 from PIL import Image, ImageFont
 
+from shardmill.data.example import encode_example
+from shardmill.data.features import Feature
+from shardmill.data.tfrecord import frame_record
 from shardmill.errors import CorruptDataError
-from shardmill.features.feature import Feature
-from shardmill.filesystems.local import LocalFiles
+from shardmill.filesystem import LocalFiles
 from shardmill.metadata.manifest import Manifest, ShardEntry, SplitEntry
 from shardmill.pipelines.reports.contact_sheet import (
     Sample,
-    contact_sheet,
     count_turned,
-    fit,
+    draw_contact_sheet,
+    fit_line,
     pick_samples,
-    readable,
+    to_ascii,
     to_sample,
 )
 from shardmill.reading.dataset import Dataset
-from shardmill.records.example import encode_example
-from shardmill.records.tfrecord import frame
 
 _RED_FRAME = (198, 40, 40)
 _FEATURES = (
@@ -59,7 +59,7 @@ def _dataset(folder: Path, shards: Sequence[Sequence[int | None]], ordered: bool
         for index, label in enumerate(labels):
             example = {"image": [b"image"], "filename": [f"{number}/{index}".encode()]}
             records.append(encode_example(example if label is None else {**example, "label": [label]}))
-        (folder / name).write_bytes(b"".join(map(frame, records)))
+        (folder / name).write_bytes(b"".join(map(frame_record, records)))
         entries.append(ShardEntry(name, len(labels), 0, ""))
     labelled = any(label is not None for labels in shards for label in labels)
     features = _FEATURES if labelled else (_FEATURES[0], _FEATURES[2])
@@ -143,14 +143,14 @@ def test_sample_of_an_example() -> None:
 
 def test_every_image_is_on_the_sheet() -> None:
     colours = [(index, 255 - index, 7) for index in range(0, 250, 6)]
-    page = _open(contact_sheet([Sample(_png(colour)) for colour in colours]))
+    page = _open(draw_contact_sheet([Sample(_png(colour)) for colour in colours]))
     assert set(colours) <= _colours(page)
     assert _RED_FRAME not in _colours(page)
 
 
 @pytest.mark.parametrize("number", [0, 1, 2, 7, 40, 300])
 def test_page_is_as_large_as_its_grid(number: int) -> None:
-    page = _open(contact_sheet([Sample(_png((1, 2, 3)))] * number))
+    page = _open(draw_contact_sheet([Sample(_png((1, 2, 3)))] * number))
     columns, rows = (page.width - 8) // 148, (page.height - 8) // 148
     assert page.size == (8 + 148 * columns, 8 + 148 * rows)
     assert columns <= 12
@@ -162,8 +162,8 @@ def test_page_is_as_large_as_its_grid(number: int) -> None:
 @pytest.mark.parametrize("data", [b"", b"no image", _png((1, 2, 3))[:-25], b"\xff\xd8\xff\xe0" + b"\0" * 50])
 def test_what_does_not_decode_is_marked(data: bytes) -> None:
     good, bad = Sample(_png((1, 2, 3)), "cat", "a.png"), Sample(data, "cat", "a.png")
-    assert _RED_FRAME not in _colours(_open(contact_sheet([good, good])))
-    page = _open(contact_sheet([good, bad]))
+    assert _RED_FRAME not in _colours(_open(draw_contact_sheet([good, good])))
+    page = _open(draw_contact_sheet([good, bad]))
     assert page.getpixel((8, 8)) != _RED_FRAME
     assert page.getpixel((8 + 148, 8)) == _RED_FRAME
     assert (1, 2, 3) in _colours(page)
@@ -173,7 +173,7 @@ def test_a_bomb_is_not_decoded() -> None:
     page = Image.new("1", (20_000, 10_000))  # 200 million pixels, in some 25 kB
     out = io.BytesIO()
     page.save(out, "PNG")
-    assert _RED_FRAME in _colours(_open(contact_sheet([Sample(out.getvalue())])))
+    assert _RED_FRAME in _colours(_open(draw_contact_sheet([Sample(out.getvalue())])))
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_a_bomb_is_not_decoded() -> None:
     ],
 )
 def test_images_fill_their_cell(size: tuple[int, int], shown: tuple[int, int]) -> None:
-    image = (np.asarray(_open(contact_sheet([Sample(_png((9, 8, 7), size))]))) == (9, 8, 7)).all(2)
+    image = (np.asarray(_open(draw_contact_sheet([Sample(_png((9, 8, 7), size))]))) == (9, 8, 7)).all(2)
     rows, columns = np.nonzero(image)
     assert (int(np.ptp(columns)) + 1, int(np.ptp(rows)) + 1) == shown
 
@@ -196,23 +196,23 @@ def test_images_of_all_modes() -> None:
     out = io.BytesIO()
     Image.new("CMYK", (200, 100), (0, 0, 0, 0)).save(out, "JPEG")
     samples = [Sample(_png((5,), (9, 9), "L")), Sample(_png((0, 90, 0, 128), (9, 9), "RGBA")), Sample(out.getvalue())]
-    colours = _colours(_open(contact_sheet(samples)))
+    colours = _colours(_open(draw_contact_sheet(samples)))
     assert _RED_FRAME not in colours
     assert {(5, 5, 5), (127, 172, 127)} <= colours
 
 
 def test_labels_and_names_are_drawn_beneath() -> None:
     image = _png((1, 2, 3))
-    bare, label, both = (contact_sheet([Sample(image, *text)]) for text in ((), ("cat",), ("cat", "cat/1.png")))
+    bare, label, both = (draw_contact_sheet([Sample(image, *text)]) for text in ((), ("cat",), ("cat", "cat/1.png")))
     assert _open(bare).height < _open(label).height < _open(both).height
-    assert label != contact_sheet([Sample(image, "dog")])
-    assert both != contact_sheet([Sample(image, "cat", "cat/2.png")])
-    assert contact_sheet([Sample(image)], "title") not in (bare, contact_sheet([Sample(image)], "other"))
+    assert label != draw_contact_sheet([Sample(image, "dog")])
+    assert both != draw_contact_sheet([Sample(image, "cat", "cat/2.png")])
+    assert draw_contact_sheet([Sample(image)], "title") not in (bare, draw_contact_sheet([Sample(image)], "other"))
 
 
 def test_long_text_stays_in_its_card() -> None:
     image, text = _png((1, 2, 3)), "Ünïcødé 猫 " * 1000
-    page = np.asarray(_open(contact_sheet([Sample(image, text, text)] * 2, text)))
+    page = np.asarray(_open(draw_contact_sheet([Sample(image, text, text)] * 2, text)))
     gap, edge = page[30:, 149:156], page[:, -8:]  # between the two cards; right of the second
     assert _colours(Image.fromarray(gap)) == _colours(Image.fromarray(edge)) == {(241, 243, 245)}
 
@@ -230,14 +230,14 @@ def test_long_text_stays_in_its_card() -> None:
     ],
 )
 def test_readable(text: str, shown: str) -> None:
-    assert readable(text) == shown
+    assert to_ascii(text) == shown
 
 
 @pytest.mark.parametrize("width", [20, 50, 128])
 @pytest.mark.parametrize("text", ["i" * 500, "W" * 500, "short", "a/b/c/" * 30 + "end.jpg"])
 def test_text_is_cut_to_fit(text: str, width: int) -> None:
     font = ImageFont.load_default(size=12)
-    start, end = fit(text, width), fit(text, width, keep_end=True)
+    start, end = fit_line(text, width), fit_line(text, width, keep_end=True)
     if font.getlength(text) <= width:
         assert start == end == text
         return

@@ -4,10 +4,17 @@ import math
 
 import pytest
 
-from shardmill.pipelines.reports.figures import distinct_words, figure, from_to, human_size, measured, share, so_many
-from shardmill.statistics.feature_summary import FeatureSummary
-from shardmill.statistics.numbers import Numbers
-from shardmill.statistics.values import Distinct
+from shardmill.pipelines.reports.summary import (
+    format_distinct,
+    format_number,
+    format_range,
+    format_share,
+    human_size,
+    main_numbers,
+    plural,
+)
+from shardmill.quality.stats_file import FeatureSummary
+from shardmill.quality.stats_values import Distinct, Numbers
 
 
 @pytest.mark.parametrize(
@@ -28,7 +35,7 @@ from shardmill.statistics.values import Distinct
     ],
 )
 def test_figure(value: float | None, shown: str) -> None:
-    assert figure(value) == shown
+    assert format_number(value) == shown
 
 
 @pytest.mark.parametrize(
@@ -59,29 +66,29 @@ def test_a_size_is_below_a_thousand_of_its_unit(size_bytes: int, shown: str) -> 
     ],
 )
 def test_share(part: int, whole: int, shown: str) -> None:
-    assert share(part, whole) == shown
+    assert format_share(part, whole) == shown
 
 
 def test_distinct_words() -> None:
-    assert [distinct_words(one) for one in (None, Distinct(1234), Distinct(1234, 0.03))] == ["", "1,234", "~1,234"]
+    assert [format_distinct(one) for one in (None, Distinct(1234), Distinct(1234, 0.03))] == ["", "1,234", "~1,234"]
 
 
 def test_measured() -> None:
     numbers = Numbers(minimum=1)
 
-    assert measured(FeatureSummary(numbers=numbers)) == ("", numbers)
-    assert measured(FeatureSummary(values=numbers)) == ("all values", numbers)
-    assert measured(FeatureSummary(length_bytes=numbers)) == ("length in bytes", numbers)
-    assert measured(FeatureSummary(size_bytes=numbers)) == ("size in bytes", numbers)
-    assert measured(FeatureSummary(classes={"cat": 1})) == ("", None)
+    assert main_numbers(FeatureSummary(numbers=numbers)) == ("", numbers)
+    assert main_numbers(FeatureSummary(values=numbers)) == ("all values", numbers)
+    assert main_numbers(FeatureSummary(length_bytes=numbers)) == ("length in bytes", numbers)
+    assert main_numbers(FeatureSummary(size_bytes=numbers)) == ("size in bytes", numbers)
+    assert main_numbers(FeatureSummary(classes={"cat": 1})) == ("", None)
 
 
 def test_a_span_of_one_number_is_that_number() -> None:
-    assert from_to([1617, 1618]) == "1,617 to 1,618"
-    assert from_to([1618, 1618]) == "1,618"
-    assert from_to([1_000_000, 1_000_001], human_size) == "1.0 MB"
+    assert format_range([1617, 1618]) == "1,617 to 1,618"
+    assert format_range([1618, 1618]) == "1,618"
+    assert format_range([1_000_000, 1_000_001], human_size) == "1.0 MB"
 
 
 def test_one_is_called_as_one() -> None:
-    assert [so_many(number, "class", "classes") for number in (0, 1, 1000)] == ["0 classes", "1 class", "1,000 classes"]
-    assert [so_many(number, "row") for number in (1, 2)] == ["1 row", "2 rows"]
+    assert [plural(number, "class", "classes") for number in (0, 1, 1000)] == ["0 classes", "1 class", "1,000 classes"]
+    assert [plural(number, "row") for number in (1, 2)] == ["1 row", "2 rows"]

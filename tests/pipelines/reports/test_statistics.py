@@ -1,10 +1,8 @@
 """The table of what is in the features of a split."""
 
-from shardmill.pipelines.reports.statistics import statistics_table
-from shardmill.statistics.feature_summary import FeatureSummary
-from shardmill.statistics.numbers import Numbers
-from shardmill.statistics.stats_file import SplitSummary
-from shardmill.statistics.values import Distinct
+from shardmill.pipelines.reports.inspection import statistics_table
+from shardmill.quality.stats_file import FeatureSummary, SplitSummary
+from shardmill.quality.stats_values import Distinct, Numbers
 
 
 def test_a_row_a_feature() -> None:

@@ -6,14 +6,20 @@ from typing import Any
 
 import pytest
 
-from shardmill.features.feature import Feature, Features
-from shardmill.metadata import naming
+from shardmill.data.features import Feature, Features
+from shardmill.metadata import file_names
 from shardmill.metadata.manifest import Manifest, ShardEntry, SplitEntry
 from shardmill.pipelines.config.images import ImagesConfig
-from shardmill.pipelines.reports.figures import human_size
-from shardmill.pipelines.reports.summary import class_lines, reading_code, shortened, splits_table, summary
+from shardmill.pipelines.reports.summary import (
+    class_lines,
+    human_size,
+    job_summary,
+    reading_code,
+    shortened,
+    splits_table,
+)
 from shardmill.reading.dataset import open_dataset
-from shardmill.transforms.files.images.features import animation_notices
+from shardmill.transforms.files.image_features import animation_notices
 from shardmill.transforms.stores.storage import write_text
 
 LABEL = Feature("label", "int64", "class_label", class_names=("a",), role="label")
@@ -40,8 +46,8 @@ def publish(output: Path, **changes: Any) -> ImagesConfig:
         "rejects": {"records": 0, "reasons": {}},
     }
     manifest = Manifest("flowers", "1.0.0", **(values | {"input": {"records": 1333}} | changes))
-    write_text(f"{config.directory}/{naming.MANIFEST}", manifest.to_json())
-    write_text(f"{config.directory}/{naming.SUCCESS}", "")
+    write_text(f"{config.directory}/{file_names.MANIFEST}", manifest.to_json())
+    write_text(f"{config.directory}/{file_names.SUCCESS}", "")
     return config
 
 
@@ -84,7 +90,7 @@ def test_the_whole_report(tmp_path: Path) -> None:
     rejects = {"records": 1007, "reasons": {f"reason {n}": n for n in range(1, 8)} | {"a name": 3}}
     config = publish(tmp_path, input={"records": 2340}, rejects=rejects, notices=("split 'empty' is empty",))
 
-    lines = summary(config, open_dataset(config.directory)).splitlines()
+    lines = job_summary(config, open_dataset(config.directory)).splitlines()
 
     assert lines[0] == config.directory
     assert lines[1].split() == ["split", "examples", "shards", "smallest", "largest", "bytes", "rejected"]
@@ -101,7 +107,7 @@ def test_the_whole_report(tmp_path: Path) -> None:
 
 def test_nothing_is_said_of_no_rejects(tmp_path: Path) -> None:
     config = publish(tmp_path)
-    assert "records rejected" not in summary(config, open_dataset(config.directory))
+    assert "records rejected" not in job_summary(config, open_dataset(config.directory))
 
 
 def code(output: Path, **changes: Any) -> list[str]:

@@ -3,7 +3,7 @@
 import pytest
 from rich.table import Table
 
-from shardmill.pipelines.reports.text_table import text_of
+from shardmill.pipelines.reports.summary import table_text
 
 
 def test_a_table_has_neither_colours_nor_markup(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -13,11 +13,11 @@ def test_a_table_has_neither_colours_nor_markup(monkeypatch: pytest.MonkeyPatch)
     table.add_column(":cat:")
     table.add_row("train", "1")
 
-    assert text_of(table) == "[b]split  :cat:\ntrain     1"
+    assert table_text(table) == "[b]split  :cat:\ntrain     1"
 
 
 def test_a_table_is_as_wide_as_it_may_be() -> None:
     table = Table(box=None, pad_edge=False)
     table.add_column("x" * 30)
 
-    assert all(len(line) <= 20 for line in text_of(table, 20).splitlines())
+    assert all(len(line) <= 20 for line in table_text(table, 20).splitlines())

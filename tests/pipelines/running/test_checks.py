@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from shardmill.errors import UserError
-from shardmill.pipelines.kinds.registry import KINDS
-from shardmill.pipelines.running.checks import check_baseline, check_input
-from shardmill.transforms.options.checks import CheckOptions
+from shardmill.pipelines.jobs.job import check_baseline, check_input
+from shardmill.pipelines.jobs.registry import KINDS
+from shardmill.transforms.options.job_options import CheckOptions
 from tests.support.versions import make_version
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import shardmill
 from shardmill.errors import JobError, UserError
-from shardmill.pipelines.running import launch, runner
+from shardmill.pipelines.jobs import launch, runner
 from shardmill.transforms.publishing import lease
 from shardmill.transforms.publishing.build_records import read_record
 from tests.support.command import Run, image_tree, tree_bytes, write_files
@@ -117,14 +117,14 @@ def test_a_cluster_s_job_keeps_its_version_when_its_launcher_is_interrupted(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(runner, "works_here", lambda options: False)
-        patch.setattr(launch, "run", interrupted)
+        patch.setattr(runner, "has_local_workers", lambda options: False)
+        patch.setattr(launch, "run_pipeline", interrupted)
         with pytest.raises(KeyboardInterrupt, match=r"goes on, .*; 1\.0\.0 stays its own until it has written"):
             shardmill.convert(config)
 
-    owner = lease.holder(str(tmp_path / "out/d/1.0.0"))
+    owner = lease.read_holder(str(tmp_path / "out/d/1.0.0"))
     assert owner is not None
-    assert (owner.detached, owner.seconds) == (True, lease.DETACHED_SECONDS)
+    assert (owner.detached, owner.seconds) == (True, lease.DETACHED_LEASE_SECONDS)
 
 
 def test_failures_are_raised(tmp_path: Path) -> None:

@@ -3,22 +3,24 @@ ones."""
 
 import pytest
 
-from shardmill.errors import KINDS, JobError, UserError
-from shardmill.pipelines.running.failures import to_raise
-from shardmill.transforms.workers.reported import Failure
+from shardmill.errors import ERRORS_BY_NAME, JobError, UserError
+from shardmill.pipelines.jobs.launch import error_to_raise
+from shardmill.transforms.workers.running import Failure
 
 TEXT = "Traceback\n  File\nshardmill.errors.UserError: of a step before\n\nRuntimeError: bundle failed\n"
 
 
-@pytest.mark.parametrize("kind", KINDS.values())
+@pytest.mark.parametrize("kind", ERRORS_BY_NAME.values())
 def test_what_a_step_reported_is_raised(kind: type[Exception]) -> None:
-    raised = to_raise(RuntimeError(TEXT), Failure("Layout", kind.__name__, "no 'a [while running 'b'] c' is there"))
+    raised = error_to_raise(
+        RuntimeError(TEXT), Failure("Layout", kind.__name__, "no 'a [while running 'b'] c' is there")
+    )
 
     assert (type(raised), str(raised)) == (kind, "no 'a [while running 'b'] c' is there")
 
 
 def test_of_another_error_the_step_is_named() -> None:
-    raised = to_raise(RuntimeError(TEXT), Failure("Write/WriteShard", "", "OSError: disk full"))
+    raised = error_to_raise(RuntimeError(TEXT), Failure("Write/WriteShard", "", "OSError: disk full"))
 
     assert (type(raised), str(raised)) == (JobError, "the job failed in step Write/WriteShard: OSError: disk full")
 
@@ -37,7 +39,7 @@ def test_of_another_error_the_step_is_named() -> None:
     ],
 )
 def test_what_tft_says_of_an_analysis_is_told_without_the_examples(said: str, sentence: str) -> None:
-    raised = to_raise(RuntimeError(TEXT), Failure("AnalyzeModule/Analyze/Apply", "", said))
+    raised = error_to_raise(RuntimeError(TEXT), Failure("AnalyzeModule/Analyze/Apply", "", said))
 
     expected = f"--module_file: TensorFlow Transform cannot analyze the examples: {sentence}"
     assert (type(raised), str(raised)) == (JobError, expected)
@@ -45,8 +47,8 @@ def test_what_tft_says_of_an_analysis_is_told_without_the_examples(said: str, se
 
 @pytest.mark.parametrize("kind", ["Exception", "SystemExit", "KINDS"])
 def test_a_report_names_no_other_class(kind: str) -> None:
-    assert kind not in KINDS
-    assert str(to_raise(RuntimeError(TEXT), Failure("Step", kind, "x"))) == "the job failed in step Step: x"
+    assert kind not in ERRORS_BY_NAME
+    assert str(error_to_raise(RuntimeError(TEXT), Failure("Step", kind, "x"))) == "the job failed in step Step: x"
 
 
 @pytest.mark.parametrize(
@@ -58,7 +60,7 @@ def test_a_report_names_no_other_class(kind: str) -> None:
     ],
 )
 def test_without_a_report_the_runner_has_the_word(error: Exception, sentence: str) -> None:
-    raised = to_raise(error, None)
+    raised = error_to_raise(error, None)
 
     assert (type(raised), str(raised)) == (JobError, sentence)
 
@@ -68,11 +70,11 @@ def test_the_sentence_is_that_before_beam_wrote_behind_it() -> None:
     second.__context__ = first
     first.__context__ = JobError("dealt with")
 
-    assert to_raise(second, None) is first
+    assert error_to_raise(second, None) is first
 
 
 def test_an_error_of_ours_that_was_dealt_with_is_not_shown() -> None:
     error = OSError("disk full")
     error.__context__ = UserError("no such column")
 
-    assert str(to_raise(error, None)) == "the job failed: disk full"
+    assert str(error_to_raise(error, None)) == "the job failed: disk full"

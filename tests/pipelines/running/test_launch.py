@@ -15,7 +15,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms import core, userstate
 
 from shardmill.errors import JobError, UserError
-from shardmill.pipelines.running import launch
+from shardmill.pipelines.jobs import launch
 from shardmill.transforms.stores import patience
 
 
@@ -30,7 +30,7 @@ def run(function: Callable[[Any], Any], *flags: str) -> None:
     def build(pipeline: beam.Pipeline, _: str | None) -> None:
         _ = pipeline | beam.Create([1]) | "Step" >> beam.Map(function)
 
-    launch.run(build, PipelineOptions(list(flags)), "test")
+    launch.run_pipeline(build, PipelineOptions(list(flags)), "test")
 
 
 FIRST_BEGUN, SECOND_BEGUN, FIRST_ENDED = (threading.Event() for _ in range(3))
@@ -123,7 +123,7 @@ def test_the_progress_folder_is_there_while_it_runs_and_gone_after() -> None:
         _ = pipeline | beam.Create([folder]) | beam.Map(os.listdir)
 
     before = set(glob.glob(f"{tempfile.gettempdir()}/shardmill-progress-*"))
-    launch.run(build, PipelineOptions([]), "test")
+    launch.run_pipeline(build, PipelineOptions([]), "test")
 
     assert not os.path.exists(folders[0])
     assert folders[0] not in before

@@ -11,7 +11,7 @@ import grpc
 from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions
 from apache_beam.portability.api import beam_fn_api_pb2, beam_fn_api_pb2_grpc, endpoints_pb2
 
-from shardmill.pipelines.running.loopback import loopback_workers
+from shardmill.pipelines.jobs.local_cluster import loopback_workers
 
 FLAGS = ["--runner", "PortableRunner", "--job_endpoint", "localhost:1", "--environment_type", "LOOPBACK"]
 

@@ -13,7 +13,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.runner import create_runner
 
 from shardmill.errors import UserError
-from shardmill.pipelines.running.own_job_server import own_job_server
+from shardmill.pipelines.jobs.local_cluster import own_job_server
 from tests.support.command import Run, check_mistake, write_files
 from tests.support.processes import is_there
 

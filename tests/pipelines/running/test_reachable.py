@@ -14,8 +14,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.utils import retry
 
 from shardmill.errors import UserError
-from shardmill.pipelines.running.reachable import check_job_server
-from shardmill.pipelines.running.runner import check_runner
+from shardmill.pipelines.jobs.runner import check_job_server, check_runner
 from tests.support.command import REPOSITORY, SOURCE, Process, Run, check_mistake, write_files
 
 RUNNER = ("--runner", "PortableRunner", "--environment_type", "LOOPBACK")
@@ -117,7 +116,7 @@ def test_dataflow_without_credentials(folder: Path, tmp_path: Path, key_file: st
     "program",
     [
         ("-m", "shardmill.pipelines.cli", "images"),
-        ("-m", "shardmill.pipelines", "verify", "none"),
+        ("-m", "shardmill", "verify", "none"),
         ("-c", "import shardmill.pipelines.commands.verify"),
     ],
 )

@@ -9,7 +9,7 @@ from apache_beam.runners.portability.fn_api_runner import fn_runner
 from apache_beam.runners.portability.stager import Stager
 
 from shardmill.errors import UserError
-from shardmill.pipelines.running.runner import check_runner_options, check_running_mode, is_local, make_runner
+from shardmill.pipelines.jobs.runner import check_runner_options, check_running_mode, is_local, make_runner
 from tests.support.command import write_files
 
 

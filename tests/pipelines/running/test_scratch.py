@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from shardmill.pipelines.running.scratch import scratch_folder
+from shardmill.pipelines.jobs.runner import scratch_folder
 from tests.support.faults import in_child
 
 

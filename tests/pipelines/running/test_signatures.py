@@ -9,7 +9,7 @@ from apache_beam.coders import VarIntCoder
 from apache_beam.transforms import core, userstate
 from apache_beam.typehints import decorators
 
-from shardmill.pipelines.running.signatures import remembered_signatures
+from shardmill.pipelines.jobs.launch import cache_signatures
 
 KEPT = beam.DoFn.StateParam(userstate.ReadModifyWriteStateSpec("count", VarIntCoder()))
 
@@ -34,9 +34,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 def test_a_method_is_asked_about_once(asked: list[Any]) -> None:
     before = core.get_signature
-    with remembered_signatures():
+    with cache_signatures():
         found = [module.get_signature(Told().one) for module in (core, decorators) for _ in range(3)]
-        with remembered_signatures():  # of a job beside this one
+        with cache_signatures():  # of a job beside this one
             found.append(core.get_signature(Told().one))
         found.append(core.get_signature(Told().one))
     assert {str(one) for one in found} == {"(first: int, second: str = '') -> None"}
@@ -46,7 +46,7 @@ def test_a_method_is_asked_about_once(asked: list[Any]) -> None:
 
 def test_functions_are_asked_about_each_time(asked: list[Any]) -> None:
     """One may be made anew under a name that is known."""
-    with remembered_signatures():
+    with cache_signatures():
         for function in (lambda first: first, lambda second: second, len, Told):
             core.get_signature(function)
     assert len(asked) == 4
@@ -79,7 +79,7 @@ def test_what_a_dofn_keeps_is_asked_once_of_each(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(userstate, "get_dofn_specs", ask)
     functions = [Doing(), Doing(Keeping().process), NoHash()]
-    with remembered_signatures():
+    with cache_signatures():
         found = [[userstate.is_stateful_dofn(function) for function in functions] for _ in range(3)]
 
     assert found == [[False, True, True]] * 3
@@ -88,6 +88,6 @@ def test_what_a_dofn_keeps_is_asked_once_of_each(monkeypatch: pytest.MonkeyPatch
 
 def test_a_failure_leaves_beam_as_it_was(asked: list[Any]) -> None:
     before = core.get_signature
-    with pytest.raises(KeyError), remembered_signatures():
+    with pytest.raises(KeyError), cache_signatures():
         raise KeyError
     assert core.get_signature is before

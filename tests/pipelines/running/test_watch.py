@@ -7,22 +7,21 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from shardmill.errors import JobError, UserError
-from shardmill.pipelines.running import watch
-from shardmill.pipelines.running.failures import to_raise
-from shardmill.pipelines.running.watch import Watch
-from shardmill.transforms.workers.reported import Failure, begun_path, report
+from shardmill.pipelines.jobs import launch
+from shardmill.pipelines.jobs.launch import JobWatch, error_to_raise
+from shardmill.transforms.workers.running import Failure, started_path, write_failure
 
 FLAGS = ["--runner", "PortableRunner", "--environment_type", "EXTERNAL", "--environment_config", "here:50000"]
 
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch, "_INTERVAL", -1.0)
+    monkeypatch.setattr(launch, "_WATCH_INTERVAL_S", -1.0)
 
 
 def test_no_worker_begins(tmp_path: Path) -> None:
     flags = [*FLAGS, "--parallelism", "8", "--job_server_timeout", "0"]
-    gave_up = Watch(str(tmp_path / "failure"), PipelineOptions(flags), threading.Event()).look()
+    gave_up = JobWatch(str(tmp_path / "failure"), PipelineOptions(flags), threading.Event()).look()
     assert isinstance(gave_up, JobError)
     assert str(gave_up).startswith("no worker has begun within 0 seconds; expected 8 free slots, as --parallelism asks")
     assert "workers at here:50000 that have apache-beam 2." in str(gave_up)
@@ -31,7 +30,7 @@ def test_no_worker_begins(tmp_path: Path) -> None:
 def test_the_environment_of_workers_is_not_said(tmp_path: Path) -> None:
     config = '{"command": "/opt/boot", "env": {"TOKEN": "secret"}}'
     process = ["--environment_type", "PROCESS", "--environment_config", config, "--job_server_timeout", "0"]
-    gave_up = Watch(str(tmp_path / "failure"), PipelineOptions([*FLAGS[:2], *process]), threading.Event()).look()
+    gave_up = JobWatch(str(tmp_path / "failure"), PipelineOptions([*FLAGS[:2], *process]), threading.Event()).look()
     assert isinstance(gave_up, JobError)
     assert "and workers that have apache-beam" in str(gave_up)
     assert "TOKEN" not in str(gave_up)
@@ -39,31 +38,31 @@ def test_the_environment_of_workers_is_not_said(tmp_path: Path) -> None:
 
 def test_a_worker_may_take_a_minute_and_an_image_longer(tmp_path: Path) -> None:
     path = str(tmp_path / "failure")
-    assert Watch(path, PipelineOptions(FLAGS), threading.Event()).look() is None
+    assert JobWatch(path, PipelineOptions(FLAGS), threading.Event()).look() is None
     docker = ["--runner", "PortableRunner", "--environment_type", "DOCKER", "--job_server_timeout", "0"]
-    assert Watch(path, PipelineOptions(docker), threading.Event()).look() is None
+    assert JobWatch(path, PipelineOptions(docker), threading.Event()).look() is None
 
 
 def test_a_job_that_has_begun_may_take_its_time(tmp_path: Path) -> None:
     path = str(tmp_path / "failure")
-    Path(begun_path(path)).touch()
-    assert Watch(path, PipelineOptions([*FLAGS, "--job_server_timeout", "0"]), threading.Event()).look() is None
+    Path(started_path(path)).touch()
+    assert JobWatch(path, PipelineOptions([*FLAGS, "--job_server_timeout", "0"]), threading.Event()).look() is None
 
 
 def test_a_cluster_that_has_asked_for_a_worker_has_slots(tmp_path: Path) -> None:
     asked = threading.Event()
     asked.set()
     loopback = [*FLAGS[:2], "--environment_type", "LOOPBACK", "--job_server_timeout", "0"]
-    assert Watch(str(tmp_path / "failure"), PipelineOptions(loopback), asked).look() is None
+    assert JobWatch(str(tmp_path / "failure"), PipelineOptions(loopback), asked).look() is None
 
 
 def test_a_mistake_is_not_tried_again_and_a_fault_is(tmp_path: Path) -> None:
     path = str(tmp_path / "failure")
-    Path(begun_path(path)).touch()
-    looking = Watch(path, PipelineOptions(FLAGS), threading.Event())
-    report(path, Failure("Read", "", "OSError: the store is away"))
+    Path(started_path(path)).touch()
+    looking = JobWatch(path, PipelineOptions(FLAGS), threading.Event())
+    write_failure(path, Failure("Read", "", "OSError: the store is away"))
     assert looking.look() is None
-    report(path, Failure("Layout", UserError.__name__, "no label"))
+    write_failure(path, Failure("Layout", UserError.__name__, "no label"))
     assert looking.look() == Failure("Layout", "UserError", "no label")
 
 
@@ -85,7 +84,9 @@ def test_a_mistake_is_not_tried_again_and_a_fault_is(tmp_path: Path) -> None:
     ],
 )
 def test_what_flink_lacks_is_a_setting_of_it(of_flink: str, setting: str) -> None:
-    error = to_raise(RuntimeError(f"Pipeline x failed in state FAILED: {of_flink}\n\tat org.apache.y(Z.java:1)"), None)
+    error = error_to_raise(
+        RuntimeError(f"Pipeline x failed in state FAILED: {of_flink}\n\tat org.apache.y(Z.java:1)"), None
+    )
     assert isinstance(error, JobError)
     assert setting in str(error)
     assert "java" not in str(error)

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from shardmill.pipelines.running.worker import HOST
-from shardmill.pipelines.running.worker_processes import WorkerProcesses
+from shardmill.pipelines.jobs.local_cluster import WorkerProcesses
+from shardmill.pipelines.jobs.worker import HOST
 from tests.support.command import REPOSITORY, SOURCE, Process, image, write_files
 
 PROGRESS = "n: "  # every ten seconds where stderr is no terminal
@@ -112,7 +112,7 @@ def test_one_without_a_launcher_ends_at_once() -> None:
     with socket.create_server((HOST, 0)) as server:
         port = server.getsockname()[1]
     done = subprocess.run(
-        [sys.executable, "-m", "shardmill.pipelines.running.worker", str(port)], cwd=REPOSITORY, timeout=300
+        [sys.executable, "-m", "shardmill.pipelines.jobs.worker", str(port)], cwd=REPOSITORY, timeout=300
     )
 
     assert done.returncode == 0  # Beam's would fail: it is not told of any job

@@ -1,9 +1,9 @@
 from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import anomalies_pb2
 
-from shardmill.checks.anomalies import to_pbtxt
-from shardmill.checks.result import CheckResult
-from shardmill.features.feature import Feature
+from shardmill.data.features import Feature
+from shardmill.quality.constraints import anomalies_pbtxt
+from shardmill.quality.limits import CheckResult
 
 RESULTS = [
     CheckResult("examples_under", "error", "there are 4 of 10", value=0.4, threshold=0.5),
@@ -17,7 +17,7 @@ RESULTS = [
 
 def test_tensorflow_metadata_reads_it() -> None:
     baseline = (Feature("amount", "float32"),)
-    made = text_format.Parse(to_pbtxt(RESULTS, baseline), anomalies_pb2.Anomalies())
+    made = text_format.Parse(anomalies_pbtxt(RESULTS, baseline), anomalies_pb2.Anomalies())
     info = anomalies_pb2.AnomalyInfo
 
     assert [feature.name for feature in made.baseline.feature] == ["amount"]
@@ -37,7 +37,7 @@ def test_tensorflow_metadata_reads_it() -> None:
 
 
 def test_distances_are_measurements() -> None:
-    made = text_format.Parse(to_pbtxt(RESULTS), anomalies_pb2.Anomalies())
+    made = text_format.Parse(anomalies_pbtxt(RESULTS), anomalies_pb2.Anomalies())
     measured = {tuple(found.path.step): found for found in made.drift_skew_info}
 
     (drift,) = measured[("amount",)].drift_measurements
@@ -48,4 +48,4 @@ def test_distances_are_measurements() -> None:
 
 
 def test_all_is_well() -> None:
-    assert to_pbtxt([]) == ""
+    assert anomalies_pbtxt([]) == ""

@@ -3,8 +3,13 @@ import math
 import numpy as np
 import pytest
 
-from shardmill.checks.chance import divergence_floor, ratio_ceiling, ratio_floor, share_floor
-from shardmill.checks.distances import divergence
+from shardmill.quality.distances import (
+    divergence_floor,
+    jensen_shannon_of_counts,
+    ratio_ceiling,
+    ratio_floor,
+    share_floor,
+)
 from tests.support.later import Later
 
 stats = Later("scipy.stats")
@@ -19,7 +24,7 @@ def test_two_samples_of_the_same_do_not_reach_the_floors(examples: int, bins: in
     floor = divergence_floor(bins, examples, examples)
     widest = max(share_floor(share, examples, examples, bins) for share in shares)
 
-    divergences = [divergence(one.tolist(), other.tolist()) for one, other in zip(*drawn)]
+    divergences = [jensen_shannon_of_counts(one.tolist(), other.tolist()) for one, other in zip(*drawn)]
     assert max(divergences) < floor
     assert np.abs(drawn[0] - drawn[1]).max() / examples < widest
 
@@ -27,7 +32,7 @@ def test_two_samples_of_the_same_do_not_reach_the_floors(examples: int, bins: in
 def test_the_floors_are_not_far_above_what_chance_does() -> None:
     random = np.random.default_rng(0)
     drawn = random.multinomial(1000, [0.05] * 20, size=(2, 2000))
-    largest = max(divergence(one.tolist(), other.tolist()) for one, other in zip(*drawn))
+    largest = max(jensen_shannon_of_counts(one.tolist(), other.tolist()) for one, other in zip(*drawn))
 
     assert divergence_floor(20, 1000, 1000) < 2.5 * largest
     assert share_floor(0.05, 1000, 1000, 20) < 2.5 * np.abs(drawn[0] - drawn[1]).max() / 1000

@@ -2,9 +2,9 @@ from typing import Any
 
 import pytest
 
-from shardmill.checks import columns
-from shardmill.checks.result import CheckResult
-from shardmill.transforms.options.checks import CheckOptions
+from shardmill.quality import checks
+from shardmill.quality.limits import CheckResult
+from shardmill.transforms.options.job_options import CheckOptions
 from tests.support.profiles import profile
 
 LIMITS = CheckOptions().limits
@@ -13,7 +13,7 @@ OLD = {"x": [1] * 100, "text": ["a"] * 100, "boxes": [[1.0, 2.0]] * 100}
 
 def results(now: dict[str, Any], **classes: Any) -> list[CheckResult]:
     new, old = profile({"train": now}, **classes), profile({"train": OLD}, version="1.0.0")
-    return [result for result in columns.columns(new, old, LIMITS) if result.severity != "ok"]
+    return [result for result in checks.check_columns(new, old, LIMITS) if result.severity != "ok"]
 
 
 def test_nothing_changed() -> None:
@@ -70,7 +70,7 @@ def test_presence(present: int, before: int, severity: str) -> None:
         profile({"train": {"x": [1] * number + [None] * (100 - number)}}, version=version)
         for number, version in ((present, "1.0.1"), (before, "1.0.0"))
     )
-    (result,) = columns.presence(new, old, LIMITS)
+    (result,) = checks.check_presence(new, old, LIMITS)
 
     assert result.severity == severity
     assert result.value == pytest.approx(max(before - present, 0) / 100)
@@ -78,7 +78,7 @@ def test_presence(present: int, before: int, severity: str) -> None:
 
 def test_a_small_drop_of_many() -> None:
     new, old = (profile({"train": {"x": [1] * number + [None] * (10_000 - number)}}) for number in (9_000, 10_000))
-    (result,) = columns.presence(new, old, LIMITS)
+    (result,) = checks.check_presence(new, old, LIMITS)
 
     assert (result.severity, result.threshold) == ("warn", 0.05)
     assert result.sentence == "90 % of the examples of 'train' have 'x', 100 % in 1.0.1"

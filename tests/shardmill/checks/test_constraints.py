@@ -3,10 +3,10 @@ from typing import Any
 import pytest
 from google.protobuf.text_format import ParseError
 
-from shardmill.checks.asked import Constraints
-from shardmill.checks.profile import Profile
-from shardmill.checks.run import run_checks
-from shardmill.transforms.options.checks import CheckOptions
+from shardmill.quality.checks import run_checks
+from shardmill.quality.limits import Constraints
+from shardmill.quality.profile import Profile
+from shardmill.transforms.options.job_options import CheckOptions
 from tests.support.profiles import profile
 
 LIMITS = CheckOptions().limits

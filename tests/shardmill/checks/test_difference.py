@@ -3,8 +3,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from shardmill.checks.difference import differences, since
-from shardmill.checks.profile import Profile
+from shardmill.quality.difference import describe_changes, find_differences
+from shardmill.quality.profile import Profile
 from tests.support.profiles import profile
 
 CLASSES = {"action": ["buy", "click", "view"]}
@@ -41,7 +41,7 @@ def test_a_bad_night(old: Profile) -> None:
     }
     new = of(columns, classes={"action": ["click", "view"]}, format="csv")
 
-    assert since(new, old) == (
+    assert describe_changes(new, old) == (
         "since 1.0.1: 20,000 -> 11,886 rows; class buy gone; ids moved: 'click' from 1 to 0, 'view' from 2 to 1;"
         " column campaign new; amount mean 9.9 -> 995"
     )
@@ -49,7 +49,7 @@ def test_a_bad_night(old: Profile) -> None:
 
 def test_another_draw_of_the_same(old: Profile) -> None:
     assert (
-        since(of(night(20_000, 7), format="csv"), old)
+        describe_changes(of(night(20_000, 7), format="csv"), old)
         == "since 1.0.1: 20,000 rows, as before; nothing else changed in its statistics"
     )
 
@@ -67,18 +67,20 @@ def test_another_draw_of_the_same(old: Profile) -> None:
     ],
 )
 def test_a_feature_changed(old: Profile, changes: dict[str, Any], words: str) -> None:
-    assert words in since(of(OLD | changes, format="csv"), old)
+    assert words in describe_changes(of(OLD | changes, format="csv"), old)
 
 
 def test_a_column_and_a_split_are_gone() -> None:
     both = profile({"train": {"x": [1], "y": [1]}, "test": {"x": [1], "y": [2]}}, version="1.0.0")
     one = profile({"train": {"x": [1]}}, rejected=3)
 
-    assert since(one, both) == "since 1.0.0: 2 -> 1 examples; 0 -> 3 rejected; split test gone; column y gone"
-    assert since(both, one).endswith("1 -> 2 examples; 3 -> 0 rejected; split test new; column y new")
+    assert (
+        describe_changes(one, both) == "since 1.0.0: 2 -> 1 examples; 0 -> 3 rejected; split test gone; column y gone"
+    )
+    assert describe_changes(both, one).endswith("1 -> 2 examples; 3 -> 0 rejected; split test new; column y new")
 
 
 def test_what_differs_has_values(old: Profile) -> None:
-    (found, *_) = differences(of(night(10_000)), old)
+    (found, *_) = find_differences(of(night(10_000)), old)
 
     assert (found.what, found.before, found.after) == ("examples", 20_000, 10_000)

@@ -5,10 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from shardmill.checks.limits import OFF
-from shardmill.checks.result import CheckResult
-from shardmill.checks.run import run_checks
-from shardmill.transforms.options.checks import CheckOptions
+from shardmill.quality.checks import run_checks
+from shardmill.quality.limits import NO_LIMITS, CheckResult
+from shardmill.transforms.options.job_options import CheckOptions
 from tests.support.profiles import profile
 
 LIMITS = CheckOptions().limits
@@ -91,7 +90,7 @@ def test_a_feature_may_have_thresholds_of_its_own() -> None:
 
 def test_thresholds_of_a_feature_that_is_not_there_are_a_warning() -> None:
     new = profile({"train": {"amount": [1, 2]}})
-    results = run_checks(new, None, LIMITS, by_feature={"amuont": {"numeric_drift": OFF}, "amount": {}})
+    results = run_checks(new, None, LIMITS, by_feature={"amuont": {"numeric_drift": NO_LIMITS}, "amount": {}})
 
     assert [(r.severity, r.sentence) for r in results if r.check == "columns"] == [
         ("warn", "there is no feature 'amuont', which has thresholds of its own; did you mean 'amount'?")

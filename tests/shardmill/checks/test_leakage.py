@@ -5,13 +5,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from shardmill.checks.difference import differences
-from shardmill.checks.limits import ByFeature
-from shardmill.checks.profile import Profile
-from shardmill.checks.result import CheckResult
-from shardmill.checks.run import run_checks
-from shardmill.pipelines.reports.html.alerts import alerts
-from shardmill.transforms.options.checks import CheckOptions, parse_columns
+from shardmill.pipelines.reports.content import alerts
+from shardmill.quality.checks import run_checks
+from shardmill.quality.difference import find_differences
+from shardmill.quality.limits import ByFeature, CheckResult
+from shardmill.quality.profile import Profile
+from shardmill.transforms.options.job_options import CheckOptions, parse_feature_limits
 from tests.support.profiles import profile
 
 LABELS = np.arange(600) % 3
@@ -39,7 +38,7 @@ def test_what_tells_the_label_warns_and_nothing_else() -> None:
 
 @pytest.mark.parametrize("told", [{"code": {"label_leakage": "off"}}, {"code": "off"}])
 def test_one_feature_may_be_allowed(told: Any) -> None:
-    assert "code" not in leakage(made(code=LABELS * 7), parse_columns(told))
+    assert "code" not in leakage(made(code=LABELS * 7), parse_feature_limits(told))
 
 
 def test_the_page_says_it_but_not_of_what_shardmill_added() -> None:
@@ -56,8 +55,8 @@ def test_what_begins_to_tell_the_label_is_a_difference() -> None:
     noise = np.random.default_rng(1).integers(0, 3, len(LABELS))
     before, after = made(code=noise), made(code=LABELS)
 
-    (found,) = (one for one in differences(after, before) if one.what == "leakage")
-    (gone,) = (one for one in differences(before, after) if one.what == "leakage")
+    (found,) = (one for one in find_differences(after, before) if one.what == "leakage")
+    (gone,) = (one for one in find_differences(before, after) if one.what == "leakage")
 
     assert found.words.startswith("code looks like the label: ")
     assert gone.words.startswith("code looks like the label no longer: 100.0% -> ")

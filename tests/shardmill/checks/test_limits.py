@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from shardmill.checks.limits import Limits
+from shardmill.quality.limits import Limits
 
 BOTH = Limits(warn=0.1, error=0.3)
 GROUND = Limits(warn=0.9, error=0.5)

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from shardmill.checks.result import CheckResult, worst
+from shardmill.quality.limits import CheckResult, worst_severity
 
 FULL = CheckResult("drift", "error", "it moved", "amount", "train", value=0.5, threshold=0.1, noise_floor=0.01)
 
@@ -36,6 +36,6 @@ def test_the_worst_of_some_results() -> None:
     def of(*severities: str) -> list[CheckResult]:
         return [CheckResult("x", severity, "") for severity in severities]  # type: ignore[arg-type]
 
-    assert worst([]) == "ok"
-    assert worst(of("ok", "unknown")) == "unknown"
-    assert worst(of("warn", "error", "unknown")) == "error"
+    assert worst_severity([]) == "ok"
+    assert worst_severity(of("ok", "unknown")) == "unknown"
+    assert worst_severity(of("warn", "error", "unknown")) == "error"

@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from shardmill.checks.limits import OFF
-from shardmill.checks.profile import Profile
-from shardmill.checks.result import CheckResult, worst
-from shardmill.checks.run import failures, run_checks
-from shardmill.features.feature import Feature
-from shardmill.transforms.options.checks import CheckOptions
+from shardmill.data.features import Feature
+from shardmill.quality.checks import find_failures, run_checks
+from shardmill.quality.limits import NO_LIMITS, CheckResult, worst_severity
+from shardmill.quality.profile import Profile
+from shardmill.transforms.options.job_options import CheckOptions
 from tests.support.profiles import profile
 
 LIMITS = CheckOptions().limits
@@ -93,14 +92,14 @@ def test_what_is_known_without_an_older_version() -> None:
     (baseline,) = [result for result in results if result.check == "baseline"]
     assert baseline.severity == "unknown"
     assert "label_skew" in {result.check for result in results}
-    assert worst(results) == "unknown"
-    assert failures(results) == []
+    assert worst_severity(results) == "unknown"
+    assert find_failures(results) == []
 
 
 def test_every_check_can_be_turned_off() -> None:
     old, new = of(rows(200, 1), "1.0.0"), of(rows(60, 2), "1.0.1")
 
-    assert run_checks(new, old, dict.fromkeys(LIMITS, OFF)) == []
+    assert run_checks(new, old, dict.fromkeys(LIMITS, NO_LIMITS)) == []
 
 
 def test_what_no_statistic_of_single_columns_shows() -> None:

@@ -9,14 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardmill.codecs.base import Codec
-from shardmill.codecs.registry import BY_OPTION, CODECS, PLAIN
+from shardmill.data.codecs import CODECS, CODECS_BY_OPTION, PLAIN_CODEC, Codec
+from shardmill.data.tfrecord import frame_record
 from shardmill.errors import CorruptDataError
-from shardmill.metadata.naming import ShardName
-from shardmill.records.tfrecord import frame
+from shardmill.metadata.file_names import ShardName
 
 ROOT = Path(__file__).resolve().parents[3]
-every = pytest.mark.parametrize("codec", CODECS.values(), ids=list(BY_OPTION))
+every = pytest.mark.parametrize("codec", CODECS.values(), ids=list(CODECS_BY_OPTION))
 
 
 def written(codec: Codec, *parts: bytes) -> bytes:
@@ -28,7 +27,7 @@ def written(codec: Codec, *parts: bytes) -> bytes:
 @given(st.lists(st.binary(max_size=300), max_size=9), st.integers(0, 9))
 @settings(deadline=None, max_examples=30)
 def test_what_is_written_is_read(codec: Codec, records: list[bytes], cut: int) -> None:
-    framed = list(map(frame, records))
+    framed = list(map(frame_record, records))
     data = written(codec, b"".join(framed[:cut]), b"".join(framed[cut:]))
 
     assert data == written(codec, *framed)  # however records come, the bytes are the same
@@ -38,7 +37,7 @@ def test_what_is_written_is_read(codec: Codec, records: list[bytes], cut: int) -
 
 @every
 def test_a_file_cut_short_is_told_after_all_that_came_before(codec: Codec) -> None:
-    data = written(codec, *map(frame, (b"one", b"two" * 100)))[:-1]
+    data = written(codec, *map(frame_record, (b"one", b"two" * 100)))[:-1]
     found: list[bytes] = []
 
     with pytest.raises(CorruptDataError, match=r"^s: ") as one:
@@ -57,16 +56,16 @@ def test_names_say_the_format(codec: Codec) -> None:
 
     assert ShardName.parse(str(name)) == name
     assert pickle.loads(pickle.dumps(codec)) == codec
-    assert codec == PLAIN or str(name) != str(ShardName("flowers", "train", 1, 2))
+    assert codec == PLAIN_CODEC or str(name) != str(ShardName("flowers", "train", 1, 2))
 
 
 def test_no_two_are_called_the_same() -> None:
-    assert len(CODECS) == len(BY_OPTION) == len({(codec.file_format, codec.suffix) for codec in CODECS.values()})
+    assert len(CODECS) == len(CODECS_BY_OPTION) == len({(codec.file_format, codec.suffix) for codec in CODECS.values()})
 
 
 @every
 def test_the_lines_for_others_read_the_shards(codec: Codec, tmp_path: Path) -> None:
-    (tmp_path / "d-train-0").write_bytes(written(codec, frame(b"one")))
+    (tmp_path / "d-train-0").write_bytes(written(codec, frame_record(b"one")))
     names: dict[str, object] = {}
 
     exec("\n".join(codec.reading_lines(f"{tmp_path}/d-*")), names)
@@ -77,7 +76,7 @@ def test_the_lines_for_others_read_the_shards(codec: Codec, tmp_path: Path) -> N
 
 def test_nobody_else_asks_which_format_it_is() -> None:
     """Another format is one more module: no code compares a codec's name, or that of its option, with a text."""
-    names = (set(CODECS) | set(BY_OPTION)) - {"", "none"}
+    names = (set(CODECS) | set(CODECS_BY_OPTION)) - {"", "none"}
     paths = [
         path for package in ("src/shardmill", "transforms", "pipelines") for path in (ROOT / package).rglob("*.py")
     ]

@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from shardmill.features.feature import Feature
+from shardmill.data.features import Feature
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,10 @@ import numpy as np
 import pytest
 
 import shardmill
+from shardmill.data.features import Feature, Renames
 from shardmill.errors import UserError
-from shardmill.features.feature import Feature
-from shardmill.features.renames import Renames
 from shardmill.pipelines.reports.contact_sheet import pick_samples
-from shardmill.reading.dataset import open_dataset
-from shardmill.reading.selection import supervised_of
+from shardmill.reading.dataset import open_dataset, supervised_pair
 from tests.support.command import Run, check_mistake, image, image_tree, write_files
 from tests.support.later import Later
 from tests.support.small_data_set import edit_manifest
@@ -93,7 +91,7 @@ def test_readers_ask_features_what_they_are_not_how_the_writer_was_told(run: Run
 
     manifest = open_dataset(directory).manifest
     assert {feature.original: feature.name for feature in manifest.features} == TF_RECORDS
-    assert supervised_of(manifest) == ("image/encoded", "image/class/label")
+    assert supervised_pair(manifest) == ("image/encoded", "image/class/label")
     assert next(iter(shardmill.load(directory, batch_size=8)))[0].shape == (8, 6, 8, 3)  # their common size is known
     (sample,) = pick_samples(open_dataset(directory), manifest.splits, 1)
     assert sample.filename in files

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from shardmill.errors import UserError
-from shardmill.installation.extras import hint_of, install_hint
-from shardmill.installation.lazy_tensorflow import _Lazy
+from shardmill.installed import _LazyTensorFlow, hint_from_direct_url, install_hint
 
 FOLDER = "in shardmill's folder, run: pip install '.[gcp]'"
 
@@ -29,7 +28,7 @@ FOLDER = "in shardmill's folder, run: pip install '.[gcp]'"
     ],
 )
 def test_where_nobody_knows_it_is_the_folder(direct_url: object) -> None:
-    assert hint_of(direct_url, "gcp") == FOLDER
+    assert hint_from_direct_url(direct_url, "gcp") == FOLDER
 
 
 @pytest.mark.parametrize(
@@ -39,14 +38,14 @@ def test_where_nobody_knows_it_is_the_folder(direct_url: object) -> None:
 def test_the_folder_or_wheel_that_pip_was_given(tmp_path: Path, name: str, info: object, flag: str) -> None:
     folder = tmp_path / name
     folder.mkdir()
-    hint = hint_of({"url": folder.as_uri(), "dir_info": info}, "aws")
+    hint = hint_from_direct_url({"url": folder.as_uri(), "dir_info": info}, "aws")
     assert hint.startswith(f"run: pip install {flag}'")
     assert shlex.split(hint)[-1] == f"{folder}[aws]"
 
 
 def test_the_repository_that_pip_was_given() -> None:
     url = {"url": "https://host/x.git", "vcs_info": {"vcs": "git", "commit_id": "abc", "requested_revision": "main"}}
-    assert hint_of(url, "gcp") == "run: pip install 'shardmill[gcp] @ git+https://host/x.git@abc'"
+    assert hint_from_direct_url(url, "gcp") == "run: pip install 'shardmill[gcp] @ git+https://host/x.git@abc'"
 
 
 def test_what_pip_wrote_down_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,7 +67,7 @@ def test_who_lacks_tensorflow_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(
         UserError, match=f"^reading into tensors needs TensorFlow; {re.escape(install_hint('tensorflow'))}$"
     ):
-        _ = _Lazy().nn
+        _ = _LazyTensorFlow().nn
 
 
 def test_no_sentence_names_a_project_of_an_index() -> None:

@@ -7,16 +7,16 @@ from typing import Any, cast, get_args
 import numpy as np
 import pytest
 
-from shardmill.features.feature import Feature, Kind
-from shardmill.kinds import registry
-from shardmill.kinds.base import Entry, FeatureKind
-from shardmill.kinds.registry import KINDS, kind_of
+from shardmill.data import kinds as registry
+from shardmill.data.example import FeatureValue, encode_example
+from shardmill.data.feature_kind import Entry, FeatureKind
+from shardmill.data.features import Feature, Kind
+from shardmill.data.kinds import KINDS, kind_of
 from shardmill.metadata.manifest import Manifest
 from shardmill.metadata.schema import from_pbtxt, to_pbtxt
 from shardmill.metadata.tfds_metadata import supervised_keys, to_features_json
-from shardmill.reading.example_decoder import ExampleDecoder
-from shardmill.records.example import FeatureValue, encode_example
-from shardmill.transforms.verification.shards import check_example
+from shardmill.reading.plain_examples import ExampleDecoder
+from shardmill.transforms.publishing.verification import check_example
 
 FEATURES = (
     Feature("a", "float32", shape=(None, 4)),

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from shardmill.media.wav import WavError, decode, read_header, samples
+from shardmill.data.media import WavError, decode_samples, decode_to_array, read_header
 from tests.support.sounds import SAMPLES, chunk, form, riff, scipy_samples, scipy_wav, wav
 
 
@@ -13,14 +13,14 @@ def test_pcm_is_as_scipy_reads_it(bits: int, channels: int) -> None:
     data = wav(31, channels, bits, 22_050)
     found = read_header(data)
     assert (found.encoding, found.channels, found.sample_rate, found.frames) == (f"pcm{bits}", channels, 22_050, 31)
-    np.testing.assert_array_equal(samples(data, found), scipy_samples(data))
+    np.testing.assert_array_equal(decode_samples(data, found), scipy_samples(data))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int16", "int32", "uint8"])
 def test_files_of_scipy(dtype: str) -> None:
     values = (np.arange(24).reshape(12, 2) * 5).astype(dtype)
     data = scipy_wav(values)
-    np.testing.assert_array_equal(samples(data, read_header(data)), scipy_samples(data))
+    np.testing.assert_array_equal(decode_samples(data, read_header(data)), scipy_samples(data))
 
 
 def test_extensible_header_and_further_chunks() -> None:
@@ -28,7 +28,7 @@ def test_extensible_header_and_further_chunks() -> None:
         chunk(b"LIST", b"odd"), chunk(b"fmt ", form(0xFFFE, extended=1)), chunk(b"data", SAMPLES), chunk(b"id3 ", b"x")
     )
     assert read_header(extensible).encoding == "pcm16"
-    np.testing.assert_array_equal(samples(extensible, read_header(extensible)), scipy_samples(extensible))
+    np.testing.assert_array_equal(decode_samples(extensible, read_header(extensible)), scipy_samples(extensible))
     assert (
         read_header(riff(chunk(b"fmt ", form(0xFFFE, bits=32, extended=3)), chunk(b"data", SAMPLES))).encoding
         == "float32"
@@ -37,9 +37,9 @@ def test_extensible_header_and_further_chunks() -> None:
 
 def test_one_channel_is_flat_only_where_all_are() -> None:
     data = wav(7)
-    assert decode(data, 1).shape == (7,)
-    assert decode(data, 0).shape == (7, 1)
-    assert not decode(data, 1).flags.writeable
+    assert decode_to_array(data, 1).shape == (7,)
+    assert decode_to_array(data, 0).shape == (7, 1)
+    assert not decode_to_array(data, 1).flags.writeable
 
 
 def test_the_last_padding_may_be_missing() -> None:

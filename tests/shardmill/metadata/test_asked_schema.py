@@ -4,9 +4,8 @@ import pytest
 from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from shardmill.features.feature import Feature
-from shardmill.metadata.asked_schema import asked_of
-from shardmill.metadata.schema import from_pbtxt, to_pbtxt
+from shardmill.data.features import Feature
+from shardmill.metadata.schema import from_pbtxt, schema_requests, to_pbtxt
 
 GIVEN = """
 feature {
@@ -37,11 +36,11 @@ def parsed(text: str) -> schema_pb2.Schema:
 
 
 def test_what_is_asked_is_published_again() -> None:
-    made = to_pbtxt(from_pbtxt(GIVEN), asked_of(GIVEN))
+    made = to_pbtxt(from_pbtxt(GIVEN), schema_requests(GIVEN))
 
     assert parsed(made) == parsed(GIVEN)
     assert from_pbtxt(made) == from_pbtxt(GIVEN)
-    assert asked_of(made) == asked_of(GIVEN)
+    assert schema_requests(made) == schema_requests(GIVEN)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +57,7 @@ def test_what_is_asked_is_published_again() -> None:
     ],
 )
 def test_what_a_feature_is_is_not_asked(feature: Feature) -> None:
-    assert asked_of(to_pbtxt((feature,))) == ""
+    assert schema_requests(to_pbtxt((feature,))) == ""
 
 
 def test_what_a_feature_has_become_stands_in_place_of_what_is_asked() -> None:
@@ -69,7 +68,7 @@ def test_what_a_feature_has_become_stands_in_place_of_what_is_asked() -> None:
     }"""
     label = Feature("kind", "int64", "class_label", class_names=("a", "b"))
 
-    (made,) = parsed(to_pbtxt((label,), asked_of(given))).feature
+    (made,) = parsed(to_pbtxt((label,), schema_requests(given))).feature
 
     assert (made.type, made.int_domain.max, made.WhichOneof("domain_info")) == (schema_pb2.INT, 1, "int_domain")
     assert made.drift_comparator.infinity_norm.threshold == 0.5
@@ -78,7 +77,7 @@ def test_what_a_feature_has_become_stands_in_place_of_what_is_asked() -> None:
 def test_of_features_that_are_left_out_nothing_is_asked() -> None:
     amount = next(feature for feature in from_pbtxt(GIVEN) if feature.name == "amount")
 
-    made = parsed(to_pbtxt((amount,), asked_of(GIVEN)))
+    made = parsed(to_pbtxt((amount,), schema_requests(GIVEN)))
 
     assert [feature.name for feature in made.feature] == ["amount"]
     assert not made.weighted_feature
@@ -86,6 +85,6 @@ def test_of_features_that_are_left_out_nothing_is_asked() -> None:
 
 
 def test_names_are_those_that_features_get() -> None:
-    asked = parsed(asked_of(GIVEN, lambda name: {"amount": "price"}.get(name, name)))
+    asked = parsed(schema_requests(GIVEN, lambda name: {"amount": "price"}.get(name, name)))
 
     assert [feature.name for feature in asked.feature] == ["price", "kind", "day", "words"]

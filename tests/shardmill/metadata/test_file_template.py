@@ -2,15 +2,15 @@
 
 import pytest
 
-from shardmill.codecs.registry import CODECS
-from shardmill.metadata import file_template, naming
-from shardmill.metadata.naming import ShardName
+from shardmill.data.codecs import CODECS
+from shardmill.metadata import file_names
+from shardmill.metadata.file_names import ShardName
 from tests.support.later import Later
 
 tfds_naming = Later("tensorflow_datasets.core.naming")
 
 GOOD = [
-    file_template.DEFAULT,
+    file_names.DEFAULT_TEMPLATE,
     "{SPLIT}-{SHARD_X_OF_Y}.{FILEFORMAT}",
     "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_INDEX}",
     "{DATASET}_{SPLIT}_{SHARD_INDEX}_{NUM_SHARDS}.{FILEFORMAT}",
@@ -23,21 +23,21 @@ GOOD = [
 def test_names_are_those_of_tfds(template: str) -> None:
     theirs = tfds_naming.ShardedFileTemplate("/x", template, "flowers", "train_a", "tfrecord")
 
-    assert file_template.problem(template) is None
+    assert file_names.template_problem(template) is None
     for shard, count in ((0, 1), (7, 12), (99_998, 99_999)):
         name = str(ShardName("flowers", "train_a", shard, count, template=template))
         assert name == theirs.relative_filepath(shard_index=shard, num_shards=count)
-        assert naming.is_shard(name, template, "flowers", "train_a")
-        assert naming.is_dataset_file(name, "flowers", [template])
-        assert naming.is_dataset_file(name, "flowers") is (template == file_template.DEFAULT)
-        assert not naming.is_shard(name, template, "flowers", "test")
-        assert not naming.is_shard(f"{name}.bak", template)
-        assert naming.is_shard(f"{name}.gz", template)
+        assert file_names.is_shard(name, template, "flowers", "train_a")
+        assert file_names.is_dataset_file(name, "flowers", [template])
+        assert file_names.is_dataset_file(name, "flowers") is (template == file_names.DEFAULT_TEMPLATE)
+        assert not file_names.is_shard(name, template, "flowers", "test")
+        assert not file_names.is_shard(f"{name}.bak", template)
+        assert file_names.is_shard(f"{name}.gz", template)
     assert str(ShardName("f", "s", 0, 1, CODECS["gzip"], template)).endswith(".gz")
 
 
 def test_the_default_is_that_of_tfds() -> None:
-    assert tfds_naming.DEFAULT_FILENAME_TEMPLATE == file_template.DEFAULT
+    assert tfds_naming.DEFAULT_FILENAME_TEMPLATE == file_names.DEFAULT_TEMPLATE
 
 
 @pytest.mark.parametrize(
@@ -68,4 +68,4 @@ def test_the_default_is_that_of_tfds() -> None:
     ],
 )
 def test_what_is_no_template(template: str, words: str) -> None:
-    assert words in (file_template.problem(template) or "")
+    assert words in (file_names.template_problem(template) or "")

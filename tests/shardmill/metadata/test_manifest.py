@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from shardmill.data.features import Feature
 from shardmill.errors import CorruptDataError
-from shardmill.features.feature import Feature
-from shardmill.metadata.manifest import FORMAT, Manifest, ShardEntry, SplitEntry
+from shardmill.metadata.manifest import MANIFEST_FORMAT, Manifest, ShardEntry, SplitEntry
 
 
 def _shard(index: int, *values: Any) -> ShardEntry:
@@ -234,6 +234,6 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 def test_a_newer_format_is_refused() -> None:
     content = json.loads(MANIFEST.to_json())
-    content["format"] = FORMAT + 1
+    content["format"] = MANIFEST_FORMAT + 1
     with pytest.raises(CorruptDataError, match=r"^d/manifest\.json is of a newer format .*; upgrade shardmill$"):
         Manifest.from_json(json.dumps(content), "d/manifest.json")

@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardmill.codecs.base import Codec
-from shardmill.codecs.registry import CODECS
-from shardmill.metadata import naming
-from shardmill.metadata.naming import ShardName
+from shardmill.data.codecs import CODECS, Codec
+from shardmill.metadata import file_names
+from shardmill.metadata.file_names import ShardName
 
 
 @pytest.mark.parametrize(
@@ -21,7 +20,7 @@ from shardmill.metadata.naming import ShardName
     ],
 )
 def test_dataset_names(name: str, good: bool) -> None:
-    assert naming.is_dataset_name(name) is good
+    assert file_names.is_dataset_name(name) is good
 
 
 @pytest.mark.parametrize(
@@ -29,7 +28,7 @@ def test_dataset_names(name: str, good: bool) -> None:
     [("train", True), ("2024", True), ("a_b", True)] + [(s, False) for s in ("", "a-b", "a b", "é", "a\n")],
 )
 def test_split_names(split: str, good: bool) -> None:
-    assert naming.is_split_name(split) is good
+    assert file_names.is_split_name(split) is good
 
 
 @pytest.mark.parametrize(
@@ -38,7 +37,7 @@ def test_split_names(split: str, good: bool) -> None:
     + [(v, False) for v in ("", "1", "1.0", "1.0.0.0", "v1.0.0", "1.0.0-rc1", "١.0.0", "1.0.0\n")],
 )
 def test_versions(version: str, good: bool) -> None:
-    assert naming.is_version(version) is good
+    assert file_names.is_version(version) is good
 
 
 @pytest.mark.parametrize(
@@ -110,12 +109,12 @@ def test_what_is_no_shard(text: str) -> None:
     ],
 )
 def test_which_files_are_ours(path: str, ours: bool) -> None:
-    assert naming.is_dataset_file(path, "flowers") is ours
+    assert file_names.is_dataset_file(path, "flowers") is ours
 
 
 def test_names_that_readers_know() -> None:
-    assert naming.shard_prefix("flowers", "train") == "flowers-train.tfrecord"
-    assert naming.labels_file("label") == "label.labels.txt"
+    assert file_names.shard_prefix("flowers", "train") == "flowers-train.tfrecord"
+    assert file_names.labels_file("label") == "label.labels.txt"
 
 
 @pytest.mark.parametrize(
@@ -144,8 +143,8 @@ def test_names_that_readers_know() -> None:
     ],
 )
 def test_names_of_files(tmp_path: Path, name: str, is_name: bool) -> None:
-    assert naming.is_file_name(name) is is_name
+    assert file_names.is_file_name(name) is is_name
     if "/" not in name:
-        assert naming.is_inside(f"rejects/{name}") is is_name
+        assert file_names.is_inside(f"rejects/{name}") is is_name
     if is_name:
-        (tmp_path / f"{name}{naming.TEMP_SUFFIX}").write_text("such a file can be written")
+        (tmp_path / f"{name}{file_names.TEMP_SUFFIX}").write_text("such a file can be written")

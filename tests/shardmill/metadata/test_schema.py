@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from shardmill.features.arrays import ELEMENTS
-from shardmill.features.feature import Feature
+from shardmill.data.feature_kind import ELEMENT_TYPES
+from shardmill.data.features import Feature
 from shardmill.metadata.schema import from_pbtxt, to_pbtxt, to_schema
 from tests.support.later import Later
 
@@ -104,7 +104,7 @@ def features(draw: st.DrawFn) -> Feature:
     bytes."""
     name, shape, required = draw(st.text(st.characters(codec="utf-8"), min_size=1)), draw(SIZES), draw(st.booleans())
     if draw(st.booleans()):
-        return Feature(name, "bytes", "array", shape, required, element=draw(st.sampled_from(ELEMENTS)))
+        return Feature(name, "bytes", "array", shape, required, element=draw(st.sampled_from(ELEMENT_TYPES)))
     if draw(st.booleans()):
         return Feature(name, draw(st.sampled_from(["int64", "float32", "bytes"])), "tensor", (None, *shape), required)
     # One value that may be missing, and a list of one, are the same to a Schema.

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from shardmill.features.feature import Feature, Features
+from shardmill.data.features import Feature, Features
 from shardmill.metadata.tfds_metadata import (
     SplitInfo,
     dump_json,

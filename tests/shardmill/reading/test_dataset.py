@@ -6,14 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from shardmill.data import tfrecord
+from shardmill.data.features import Feature
 from shardmill.errors import CorruptDataError, UserError
-from shardmill.features.feature import Feature
-from shardmill.filesystems.local import LocalFiles
-from shardmill.metadata import naming
-from shardmill.metadata.manifest import Manifest, ShardEntry, SplitEntry
-from shardmill.metadata.seal import crc32c, seal
+from shardmill.filesystem import LocalFiles
+from shardmill.metadata import file_names
+from shardmill.metadata.manifest import Manifest, ShardEntry, SplitEntry, crc32c_hex, success_text
 from shardmill.reading.dataset import Dataset, open_dataset
-from shardmill.records import tfrecord
 from tests.support.small_data_set import edit_manifest
 
 GZIPPED = "d-train.tfrecord-00000-of-00001.gz"
@@ -22,7 +21,7 @@ RECORDS = [b"one", b"two", b"three"]
 
 def publish(directory: Path, compression: str = "", records: list[bytes] = RECORDS) -> Path:
     """A data set of one shard in `directory`."""
-    data = b"".join(map(tfrecord.frame, records))
+    data = b"".join(map(tfrecord.frame_record, records))
     data = gzip.compress(data) if compression else data
     entry = ShardEntry(
         f"d-train.tfrecord-00000-of-00001{'.gz' if compression else ''}", len(RECORDS), len(data), "00000000"
@@ -30,8 +29,8 @@ def publish(directory: Path, compression: str = "", records: list[bytes] = RECOR
     manifest = Manifest("d", "1.0.0", compression, (Feature("a", "bytes"),), (SplitEntry("train", (entry,)),))
     directory.mkdir(parents=True)
     (directory / entry.file).write_bytes(data)
-    (directory / naming.MANIFEST).write_text(manifest.to_json())
-    (directory / naming.SUCCESS).touch()
+    (directory / file_names.MANIFEST).write_text(manifest.to_json())
+    (directory / file_names.SUCCESS).touch()
     return directory
 
 
@@ -48,7 +47,7 @@ def test_records(tmp_path: Path, compression: str) -> None:
 def test_latest_names_the_version(tmp_path: Path, slash: str) -> None:
     publish(tmp_path / "d" / "1.0.0")
     newer = publish(tmp_path / "d" / "2.0.0")
-    (tmp_path / "d" / naming.LATEST).write_text("2.0.0\n")
+    (tmp_path / "d" / file_names.LATEST).write_text("2.0.0\n")
 
     dataset = open_dataset(f"{tmp_path}/d{slash}")
 
@@ -60,7 +59,7 @@ class _Moving(LocalFiles):
     """Files among which, as a version is opened that LATEST or a tag named, a newer one takes its name, and it goes."""
 
     def exists(self, path: str) -> bool:
-        if path.endswith(f"1.0.0/{naming.SUCCESS}"):
+        if path.endswith(f"1.0.0/{file_names.SUCCESS}"):
             folder = Path(path).parents[1]
             shutil.rmtree(folder / "1.0.0", ignore_errors=True)
             for name in ("LATEST", "TAGS/good"):
@@ -84,7 +83,7 @@ def test_a_version_that_is_deleted_as_it_is_opened(tmp_path: Path, version: str 
 
 def test_without_success_it_is_no_data_set(tmp_path: Path) -> None:
     directory = publish(tmp_path / "d")
-    (directory / naming.SUCCESS).unlink()
+    (directory / file_names.SUCCESS).unlink()
 
     with pytest.raises(UserError, match="has no _SUCCESS: its job did not finish"):
         open_dataset(str(directory))
@@ -98,11 +97,11 @@ def test_no_data_set_at_all(tmp_path: Path, name: str) -> None:
 
 def test_a_manifest_that_is_missing_or_damaged(tmp_path: Path) -> None:
     directory = publish(tmp_path / "d")
-    (directory / naming.MANIFEST).write_bytes(b'{"name": "\xff"}')
+    (directory / file_names.MANIFEST).write_bytes(b'{"name": "\xff"}')
     with pytest.raises(CorruptDataError, match=r"manifest\.json is not a shardmill manifest"):
         open_dataset(str(directory))
 
-    (directory / naming.MANIFEST).unlink()
+    (directory / file_names.MANIFEST).unlink()
     with pytest.raises(CorruptDataError, match=r"manifest\.json is missing"):
         open_dataset(str(directory))
 
@@ -137,7 +136,7 @@ def test_a_damaged_record_is_named(tmp_path: Path) -> None:
         records_of(dataset)
 
 
-@pytest.mark.parametrize("size", range(1, len(gzip.compress(b"".join(map(tfrecord.frame, RECORDS))))))
+@pytest.mark.parametrize("size", range(1, len(gzip.compress(b"".join(map(tfrecord.frame_record, RECORDS))))))
 def test_a_gzip_stream_cut_short(tmp_path: Path, size: int) -> None:
     dataset = open_dataset(str(publish(tmp_path / "d", "gzip")))
     shard = tmp_path / "d" / GZIPPED
@@ -172,7 +171,7 @@ def test_what_is_not_gzip(tmp_path: Path) -> None:
 def test_latest_that_names_no_version(tmp_path: Path, content: bytes) -> None:
     publish(tmp_path / "other" / "1.0.0")
     publish(tmp_path / "d" / "1.0.0")
-    (tmp_path / "d" / naming.LATEST).write_bytes(content)
+    (tmp_path / "d" / file_names.LATEST).write_bytes(content)
 
     with pytest.raises(
         CorruptDataError,
@@ -186,11 +185,11 @@ def test_latest_that_names_no_version(tmp_path: Path, content: bytes) -> None:
 
 def test_a_manifest_that_was_changed_is_not_read(tmp_path: Path) -> None:
     directory = publish(tmp_path / "d")
-    sealed = directory / naming.SUCCESS
-    sealed.write_text(seal((directory / naming.MANIFEST).read_bytes()))
+    sealed = directory / file_names.SUCCESS
+    sealed.write_text(success_text((directory / file_names.MANIFEST).read_bytes()))
     assert records_of(open_dataset(str(directory))) == RECORDS
 
-    manifest = directory / naming.MANIFEST
+    manifest = directory / file_names.MANIFEST
     manifest.write_text(manifest.read_text().replace('"name": "a"', '"name": "b"'))
     with pytest.raises(
         CorruptDataError, match=r"d/manifest\.json is not the file that was written: its crc32c is .{8}, but _SUCC"
@@ -205,7 +204,7 @@ def test_metadata_is_what_was_written(tmp_path: Path) -> None:
     directory = publish(tmp_path / "d")
     (directory / "stats.json").write_text("{}")
     (directory / "other.json").write_text("{}")
-    edit_manifest(directory, lambda content: content.update(files={"stats.json": crc32c(b"{}")}))
+    edit_manifest(directory, lambda content: content.update(files={"stats.json": crc32c_hex(b"{}")}))
     dataset = open_dataset(str(directory))
     assert dataset.metadata("stats.json") == dataset.metadata("other.json") == b"{}"
 

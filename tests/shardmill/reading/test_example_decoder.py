@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardmill.features.feature import DType, Feature
-from shardmill.reading.example_decoder import ExampleDecoder, unpack_varints
-from shardmill.records.example import encode_example
+from shardmill.data.example import encode_example
+from shardmill.data.features import DType, Feature
+from shardmill.reading.plain_examples import ExampleDecoder, unpack_varints
 from tests.support.later import Later
 
 tf = Later("tensorflow")

@@ -13,7 +13,7 @@ from PIL import Image
 import shardmill
 from shardmill.errors import CorruptDataError, UserError
 from shardmill.pipelines import cli
-from shardmill.transforms.files.images.codec import Reencode, reencode
+from shardmill.transforms.files.image_codec import Reencode, reencode
 from tests.support.command import image, write_files
 from tests.support.reading import ROWS, by_number, copy, flip, make, make_images, make_rows, plain, row, shards
 from tests.support.small_data_set import edit_manifest

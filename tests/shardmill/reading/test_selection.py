@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shardmill.data.features import Feature, infer_roles
 from shardmill.errors import UserError
-from shardmill.features.feature import Feature
-from shardmill.features.roles import assumed
 from shardmill.metadata.manifest import Manifest, ShardEntry, SplitEntry
-from shardmill.reading.selection import choose_columns, find_split, labels_of, part_of
+from shardmill.reading.dataset import choose_columns, find_split, labels_of, select_part
 
 
 def split_of(*examples: int) -> SplitEntry:
@@ -20,7 +19,7 @@ def split_of(*examples: int) -> SplitEntry:
 
 def manifest(*names: str, **configuration: object) -> Manifest:
     features = tuple(Feature(name, "bytes", "image" if name == "image" else "text") for name in names)
-    marked = assumed(features, configuration)
+    marked = infer_roles(features, configuration)
     return Manifest("d", "1.0.0", "", marked, (split_of(1), SplitEntry("test", ())), configuration=configuration)
 
 
@@ -35,9 +34,9 @@ def test_parts_are_disjoint_and_together_everything(examples: list[int], workers
     split = split_of(*examples)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        parts = [part_of(split, workers, worker) for worker in range(workers)]
+        parts = [select_part(split, workers, worker) for worker in range(workers)]
 
-    assert sorted(chain(*(taken(part, split) for part in parts))) == sorted(taken(part_of(split, 1, 0), split))
+    assert sorted(chain(*(taken(part, split) for part in parts))) == sorted(taken(select_part(split, 1, 0), split))
     assert [part.examples for part in parts] == [len(taken(part, split)) for part in parts]
 
 
@@ -45,7 +44,7 @@ def test_fewer_shards_than_workers_is_warned_of() -> None:
     with pytest.warns(
         UserWarning, match="has 2 shards for 3 workers: each reads all of them and keeps one of 3 examples"
     ):
-        assert part_of(split_of(4, 4), 3, 1).step == 3
+        assert select_part(split_of(4, 4), 3, 1).step == 3
 
 
 @pytest.mark.parametrize(
@@ -54,7 +53,7 @@ def test_fewer_shards_than_workers_is_warned_of() -> None:
 )
 def test_a_worker_that_there_is_not(workers: int, worker: int, message: str) -> None:
     with pytest.raises(UserError, match=message):
-        part_of(split_of(4, 4), workers, worker)
+        select_part(split_of(4, 4), workers, worker)
 
 
 def test_an_unknown_split_is_told_the_known_ones() -> None:

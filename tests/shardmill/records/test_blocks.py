@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shardmill.data.spans import read_blocks
+from shardmill.data.tfrecord import frame_record, read_records
 from shardmill.errors import CorruptDataError
-from shardmill.records.blocks import read_blocks
-from shardmill.records.tfrecord import frame, read_records
 
 RECORDS = st.lists(st.one_of(st.binary(max_size=10), st.integers(0, 400).map(bytes)), max_size=8)
 
@@ -37,13 +37,13 @@ def outcome(data: bytes, block_bytes: int | None, file: type[io.BytesIO] = io.By
 @given(RECORDS, st.integers(1, 500))
 @settings(deadline=None)
 def test_records(records: list[bytes], block_bytes: int) -> None:
-    assert outcome(b"".join(map(frame, records)), block_bytes) == (records, "")
+    assert outcome(b"".join(map(frame_record, records)), block_bytes) == (records, "")
 
 
 @given(RECORDS.filter(bool), st.integers(1, 500), st.data())
 @settings(deadline=None, max_examples=300)
 def test_damage(records: list[bytes], block_bytes: int, data: st.DataObject) -> None:
-    damaged = bytearray(b"".join(map(frame, records)))
+    damaged = bytearray(b"".join(map(frame_record, records)))
     if data.draw(st.booleans()):
         damaged[data.draw(st.integers(0, len(damaged) - 1))] ^= 1 << data.draw(st.integers(0, 7))
     else:
@@ -54,6 +54,6 @@ def test_damage(records: list[bytes], block_bytes: int, data: st.DataObject) -> 
 
 @pytest.mark.parametrize("cut", [0, 1, 5])
 def test_short_reads(cut: int) -> None:
-    data = b"".join(map(frame, [b"x" * 50, b"", b"y" * 9]))[: -cut or None]
+    data = b"".join(map(frame_record, [b"x" * 50, b"", b"y" * 9]))[: -cut or None]
 
     assert outcome(data, 1000, ShortReads) == outcome(data, None)

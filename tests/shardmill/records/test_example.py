@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardmill.records import example
-from shardmill.records.example import decode_example, encode_example
+from shardmill.data import example
+from shardmill.data.example import decode_example, encode_example
 
 INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
 FLOAT32 = st.floats(width=32)
@@ -51,12 +51,14 @@ def test_round_trip_where_length_prefixes_grow(size: int) -> None:
 @given(st.text(max_size=200), st.one_of(st.binary(max_size=300), st.integers(0, 40_000).map(bytes)))
 @settings(max_examples=150, deadline=None)
 def test_header_before_a_payload_equals_the_whole_entry(name: str, value: bytes) -> None:
-    assert example.bytes_entry_header(name, len(value)) + value == example.entry(name, example.bytes_feature([value]))
+    assert example.bytes_entry_header(name, len(value)) + value == example.encode_entry(
+        name, example.encode_bytes_feature([value])
+    )
 
 
 @pytest.mark.parametrize("size", [0, 100, 127, 128, 16_384, (1 << 21) - 20, 1 << 21])
 def test_header_before_payloads_of_many_sizes(size: int) -> None:
-    whole = example.entry("image", example.bytes_feature([bytes(size)]))
+    whole = example.encode_entry("image", example.encode_bytes_feature([bytes(size)]))
 
     assert whole == example.bytes_entry_header("image", size) + bytes(size)
 
@@ -89,7 +91,7 @@ def test_golden_bytes(features: dict[str, Any], golden: str) -> None:
     ],
 )
 def test_varint(value: int, golden: str) -> None:
-    assert example.varint(value).hex() == golden
+    assert example.encode_varint(value).hex() == golden
 
 
 def test_features_stand_in_the_order_given() -> None:
@@ -115,7 +117,7 @@ def test_what_is_no_feature_is_named() -> None:
 
 
 def test_a_later_entry_of_the_same_name_replaces_an_earlier_one() -> None:
-    entries = b"".join(example.entry("label", example.int64_feature([value])) for value in (1, 2))
+    entries = b"".join(example.encode_entry("label", example.encode_int64_feature([value])) for value in (1, 2))
 
     assert same(decode_example(example.example_header(len(entries)) + entries), {"label": [2]})
 
@@ -123,8 +125,8 @@ def test_a_later_entry_of_the_same_name_replaces_an_earlier_one() -> None:
 def test_lists_that_are_not_packed() -> None:
     numbers = bytes.fromhex("080108ff01")  # field 1 as a varint, twice
     floats = bytes.fromhex("0d0000803f0d00000040")  # field 1 as four bytes, twice
-    entries = example.entry("i", b"\x1a" + example.varint(len(numbers)) + numbers)
-    entries += example.entry("f", b"\x12" + example.varint(len(floats)) + floats)
+    entries = example.encode_entry("i", b"\x1a" + example.encode_varint(len(numbers)) + numbers)
+    entries += example.encode_entry("f", b"\x12" + example.encode_varint(len(floats)) + floats)
 
     assert same(decode_example(example.example_header(len(entries)) + entries), {"i": [1, 255], "f": [1.0, 2.0]})
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from shardmill.records.example import decode_example, encode_example
+from shardmill.data.example import decode_example, encode_example
 from tests.shardmill.records.test_example import EXAMPLES, same
 from tests.support.later import Later
 

@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardmill import __version__, _native
+from shardmill.data import spans, tfrecord
+from shardmill.data import tfrecord as python_spans
 from shardmill.pipelines import cli
-from shardmill.records import python_spans, spans, tfrecord
 from tests.support.command import REPOSITORY, tree_bytes, write_files
 
 BOTH = pytest.mark.parametrize("module", [_native, python_spans], ids=["compiled", "python"])
@@ -82,7 +83,7 @@ def test_frames_around_payloads_in_place(module: ModuleType, records: list[bytes
     offsets = gap + np.cumsum([0, *(len(record) + 16 for record in records)], dtype=np.int64)
     module.frame(data, offsets)
 
-    assert bytes(data) == bytes(gap) + b"".join(map(tfrecord.frame, records)) + bytes(gap)
+    assert bytes(data) == bytes(gap) + b"".join(map(tfrecord.frame_record, records)) + bytes(gap)
 
 
 @BOTH
@@ -91,7 +92,7 @@ def test_checksums_of_lengths(module: ModuleType, size: int) -> None:
     data = bytearray(size + 16)
     module.frame(data, np.array([0, size + 16]))
 
-    assert data == tfrecord.frame(bytes(size))
+    assert data == tfrecord.frame_record(bytes(size))
 
 
 @BOTH
@@ -202,7 +203,7 @@ def test_a_job_without_the_compiled_module(tmp_path: Path) -> None:
     )
     program = (
         "import sys; sys.modules['shardmill._native'] = None\n"
-        "import shardmill.pipelines.cli, shardmill.records.spans, shardmill\n"
+        "import shardmill.pipelines.cli, shardmill.data.spans, shardmill\n"
         "shardmill.pipelines.cli.main(['--version'])\n"
         "status = shardmill.pipelines.cli.main(sys.argv[2:])\n"
         "assert sum(1 for _ in shardmill.examples(sys.argv[1])) > 2000\n"

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shardmill.data import tfrecord
+from shardmill.data.tfrecord import OVERHEAD, read_records
 from shardmill.errors import CorruptDataError
-from shardmill.records import tfrecord
-from shardmill.records.tfrecord import OVERHEAD, read_records
 
 # What tf.io.TFRecordWriter writes for the one record b"abc".
 GOLDEN = bytes.fromhex("0300000000000000b099490e6162636e57f121")
 RECORDS = [b"first", b"", b"third" * 100]
-FILE = b"".join(map(tfrecord.frame, RECORDS))
+FILE = b"".join(map(tfrecord.frame_record, RECORDS))
 STARTS = [0, OVERHEAD + 5, 2 * OVERHEAD + 5, 3 * OVERHEAD + 505]
 
 
@@ -32,7 +32,7 @@ class OneByteFile(io.BytesIO):
 
 
 def test_golden_bytes() -> None:
-    assert tfrecord.frame(b"abc") == GOLDEN
+    assert tfrecord.frame_record(b"abc") == GOLDEN
     assert read(GOLDEN) == [b"abc"]
 
 
@@ -41,14 +41,14 @@ def test_the_mask_is_that_of_tensorflow() -> None:
     crc = google_crc32c.value(b"123456789")
 
     assert crc == 0xE3069283
-    assert tfrecord.mask(crc) == (((crc >> 15) | (crc << 17)) + 0xA282EAD8) % (1 << 32) == 0xC78AB0E5
-    assert tfrecord.mask_all(np.array([crc, 0], np.uint32)).tolist() == [tfrecord.mask(crc), tfrecord.mask(0)]
+    assert tfrecord.mask_crc(crc) == (((crc >> 15) | (crc << 17)) + 0xA282EAD8) % (1 << 32) == 0xC78AB0E5
+    assert tfrecord.mask_crcs(np.array([crc, 0], np.uint32)).tolist() == [tfrecord.mask_crc(crc), tfrecord.mask_crc(0)]
 
 
 @given(st.lists(st.binary(max_size=200), max_size=8))
 @settings(max_examples=100, deadline=None)
 def test_round_trip(records: list[bytes]) -> None:
-    data = b"".join(map(tfrecord.frame, records))
+    data = b"".join(map(tfrecord.frame_record, records))
 
     assert len(data) == sum(map(len, records)) + OVERHEAD * len(records)
     assert read(data) == records
@@ -59,7 +59,7 @@ def test_round_trip(records: list[bytes]) -> None:
 def test_a_record_in_pieces(pieces: list[bytes]) -> None:
     whole = b"".join(pieces)
 
-    assert tfrecord.header(len(whole)) + whole + tfrecord.footer(pieces) == tfrecord.frame(whole)
+    assert tfrecord.record_header(len(whole)) + whole + tfrecord.record_footer(pieces) == tfrecord.frame_record(whole)
 
 
 def test_short_reads_are_continued() -> None:
@@ -134,7 +134,7 @@ def test_records_before_the_damage_are_given() -> None:
 
 def test_a_length_beyond_the_file() -> None:
     length = struct.pack("<Q", 1 << 40)
-    data = length + struct.pack("<I", tfrecord.mask(google_crc32c.value(length))) + b"short"
+    data = length + struct.pack("<I", tfrecord.mask_crc(google_crc32c.value(length))) + b"short"
 
     with pytest.raises(CorruptDataError, match="record 0 at byte 0 is cut short: 5 of 1099511627780 bytes"):
         read(data)

@@ -5,12 +5,10 @@ from typing import Any
 import pytest
 from tensorflow_metadata.proto.v0 import statistics_pb2 as pb
 
-from shardmill.features.feature import Feature
-from shardmill.statistics.feature_stats import to_bytes
-from shardmill.statistics.feature_summary import FeatureSummary
-from shardmill.statistics.numbers import Bucket, Numbers
-from shardmill.statistics.stats_file import SplitSummary, StatsFile
-from shardmill.statistics.values import Distinct, TopValue
+from shardmill.data.features import Feature
+from shardmill.quality.feature_stats import to_bytes
+from shardmill.quality.stats_file import FeatureSummary, SplitSummary, StatsFile
+from shardmill.quality.stats_values import Bucket, Distinct, Numbers, TopValue
 
 FEATURES = (
     Feature("image", "bytes", "image"),

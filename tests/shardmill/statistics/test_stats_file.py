@@ -6,11 +6,9 @@ from typing import Any
 import pytest
 
 from shardmill.errors import CorruptDataError
-from shardmill.statistics.duplicates import Duplicates, Member, Pair, Repeated
-from shardmill.statistics.feature_summary import FeatureSummary
-from shardmill.statistics.numbers import Bucket, Buckets, Numbers
-from shardmill.statistics.stats_file import SplitSummary, StatsFile
-from shardmill.statistics.values import Distinct, TopValue
+from shardmill.quality.duplicates import Duplicates, ExampleSource, Pair, RepeatedContents
+from shardmill.quality.stats_file import FeatureSummary, SplitSummary, StatsFile
+from shardmill.quality.stats_values import Bucket, BucketColumns, Distinct, Numbers, TopValue
 
 LENGTHS = Numbers(minimum=1, maximum=4, mean=2.5, std_dev=0.5)
 SIZES = Numbers(2, 3, 9, 6.0, 3.0, histogram=(Bucket.of_bits(2, 1), Bucket.of_bits(4, 1)))
@@ -46,10 +44,10 @@ FEATURES = {
 }
 DUPLICATES = Duplicates(
     "records",
-    {"train": Repeated(4, 2)},
+    {"train": RepeatedContents(4, 2)},
     {"train": {"test": 3}, "test": {"train": 1}},
     {"test": 1, "train": 3},
-    (Pair(Member("test", "a.csv", 0), Member("train", "b.png")),),
+    (Pair(ExampleSource("test", "a.csv", 0), ExampleSource("train", "b.png")),),
 )
 STATS = StatsFile({"train": SplitSummary(10, 999, 1, FEATURES), "test": SplitSummary(0, 0, 0)}, DUPLICATES)
 
@@ -137,7 +135,7 @@ def test_what_is_no_good_is_named(path: tuple[str, ...], value: Any, message: st
 
 def test_buckets_as_columns_are_those_buckets() -> None:
     buckets = (Bucket(-1.5, 0, 2), Bucket(0.5, 1.0, 3), Bucket(7, 7, 1))
-    columns = Buckets((-1.5, 0.5, 7), (0, 1.0, 7), (2, 3, 1))
+    columns = BucketColumns((-1.5, 0.5, 7), (0, 1.0, 7), (2, 3, 1))
 
     assert columns == buckets
     assert columns != buckets[:2]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from shardmill.tensors.images import ImageDecoder
+from shardmill.reading.tensor_examples import ImageDecoder
 from tests.support.later import Later
 
 tf = Later("tensorflow")

@@ -7,7 +7,7 @@ import pytest
 
 import shardmill
 from shardmill.errors import CorruptDataError, UserError
-from shardmill.filesystems.gfile import GFiles
+from shardmill.filesystem import GFiles
 from tests.support.later import Later
 from tests.support.reading import (
     FILLS,

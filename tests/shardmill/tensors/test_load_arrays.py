@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import shardmill
+from shardmill.data.feature_kind import ELEMENT_TYPES
+from shardmill.data.features import Feature
 from shardmill.errors import CorruptDataError, UserError
-from shardmill.features.arrays import ELEMENTS
-from shardmill.features.feature import Feature
 from tests.support.later import Later
 from tests.support.small_data_set import encode, write_data_set
 
@@ -45,22 +45,24 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("shape", [(), (3,), (2, 3)])
 def test_every_element_type(shape: tuple[int, ...], tmp_path: Path) -> None:
-    features = tuple(Feature(element, "bytes", "array", shape, element=element) for element in ELEMENTS)
-    rows = [{element: array_of(number, element, shape) for element in ELEMENTS} for number in range(EXAMPLES)]
+    features = tuple(Feature(element, "bytes", "array", shape, element=element) for element in ELEMENT_TYPES)
+    rows = [{element: array_of(number, element, shape) for element in ELEMENT_TYPES} for number in range(EXAMPLES)]
     directory = write_data_set(tmp_path, features, rows)
 
     batches = list(shardmill.load(directory, batch_size=4, shuffle=False))
-    for element in ELEMENTS:
+    for element in ELEMENT_TYPES:
         expected = np.stack([row[element] for row in rows])
         found = np.concatenate([batch[element].numpy() for batch in batches])
         assert (found.dtype.name, found.shape) == (element, expected.shape)
         assert np.array_equal(found, expected)
     for example, row in zip(shardmill.examples(directory), rows, strict=True):
-        assert all((example[element].dtype.name, example[element].shape) == (element, shape) for element in ELEMENTS)
-        assert all(np.array_equal(example[element], row[element]) for element in ELEMENTS)
+        assert all(
+            (example[element].dtype.name, example[element].shape) == (element, shape) for element in ELEMENT_TYPES
+        )
+        assert all(np.array_equal(example[element], row[element]) for element in ELEMENT_TYPES)
     by_tfds = tfds.builder_from_directory(directory).as_dataset(split="train")
     for example, row in zip(by_tfds.as_numpy_iterator(), rows, strict=True):
-        readable = [element for element in ELEMENTS if element != "uint32"]
+        readable = [element for element in ELEMENT_TYPES if element != "uint32"]
         assert all(np.array_equal(example[element], row[element]) for element in readable)
         assert example["uint32"] == row["uint32"].tobytes()  # which TFDS cannot decode
 

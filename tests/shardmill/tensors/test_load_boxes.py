@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import shardmill
+from shardmill.data.features import Feature
 from shardmill.errors import CorruptDataError
-from shardmill.features.feature import Feature
 from tests.support.later import Later
 from tests.support.small_data_set import write_data_set
 

@@ -2,9 +2,9 @@
 
 import pytest
 
+from shardmill.data.features import Feature
 from shardmill.errors import UserError
-from shardmill.features.feature import Feature
-from shardmill.tensors.multi_hot import classes_of, multi_hot
+from shardmill.reading.tensor_examples import multi_hot, multi_hot_classes
 from tests.support.later import Later
 
 tf = Later("tensorflow")
@@ -28,12 +28,12 @@ def test_an_id_of_no_class(ids: list[list[int]], message: str) -> None:
 
 
 def test_which_features_it_is_for() -> None:
-    assert classes_of((TAGS, IDS), False) == {}
-    assert classes_of((TAGS, IDS, OBJECTS), True) == {"tags": 3}
-    assert classes_of((TAGS, IDS), 10) == {"tags": 3, "ids": 10}
+    assert multi_hot_classes((TAGS, IDS), False) == {}
+    assert multi_hot_classes((TAGS, IDS, OBJECTS), True) == {"tags": 3}
+    assert multi_hot_classes((TAGS, IDS), 10) == {"tags": 3, "ids": 10}
     with pytest.raises(UserError, match=r"'ids' is a list of integers whose classes nobody named; give their number"):
-        classes_of((IDS,), True)
+        multi_hot_classes((IDS,), True)
     with pytest.raises(UserError, match="none of what is read is one: objects/label"):
-        classes_of((OBJECTS,), True)
+        multi_hot_classes((OBJECTS,), True)
     with pytest.raises(UserError, match="multi_hot is 0; expected True, or a number of classes"):
-        classes_of((IDS,), 0)
+        multi_hot_classes((IDS,), 0)

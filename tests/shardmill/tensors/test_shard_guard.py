@@ -10,7 +10,7 @@ import pytest
 import shardmill
 from shardmill.errors import CorruptDataError
 from shardmill.reading.dataset import Dataset, open_dataset
-from shardmill.tensors.shard_guard import guard
+from shardmill.reading.tensor_dataset import with_shard_checks
 from tests.support.later import Later
 from tests.support.reading import copy, flip, shards
 
@@ -120,7 +120,7 @@ def test_each_shard_is_read_once_more_in_all_epochs(rows: Path) -> None:
     dataset = Dataset(sound.directory, sound.manifest, Counting(sound))
     entries = sound.manifest.splits[0].shards
     paths = [dataset.path(shard) for shard in entries]
-    guarded = guard(dataset, entries, tf.data.Dataset.from_tensor_slices(paths))
+    guarded = with_shard_checks(dataset, entries, tf.data.Dataset.from_tensor_slices(paths))
 
     for _ in range(3):
         assert [path.decode() for path in guarded.as_numpy_iterator()] == paths

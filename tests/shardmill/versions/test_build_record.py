@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from shardmill.errors import CorruptDataError
-from shardmill.versions.build_record import FORMAT, BuildRecord, failed_record_path, page_path, record_path
+from shardmill.metadata.versions import FORMAT, BuildRecord, failed_record_path, page_path, record_path
 
 RECORD = BuildRecord(
     name="flowers",

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 import shardmill
+from shardmill.data.features import Feature
 from shardmill.errors import CorruptDataError, UserError
-from shardmill.features.feature import Feature
-from shardmill.filesystems.local import LocalFiles
-from shardmill.metadata import naming
+from shardmill.filesystem import LocalFiles
+from shardmill.metadata import file_names
 from shardmill.reading.dataset import open_dataset
 from tests.support.command import Run
 from tests.support.small_data_set import write_data_set
@@ -33,8 +33,8 @@ def folder(tmp_path: Path) -> Path:
     for version in (*PUBLISHED, "3.0.0", "4.0.0", "1.0"):
         write_data_set(above / version, (Feature("x", "int64"),), [{"x": [1]}], shards=1)
     for version in ("3.0.0", "4.0.0"):
-        (above / version / naming.SUCCESS).unlink()
-    (above / "4.0.0" / naming.PUBLISHING).write_text("{}")
+        (above / version / file_names.SUCCESS).unlink()
+    (above / "4.0.0" / file_names.PUBLISHING).write_text("{}")
     (above / "5.0.0").touch()
     return above
 
@@ -54,15 +54,15 @@ def said(reader: str, run: Run, path: Path, status: int) -> str:
 
 @pytest.mark.parametrize("reader", [*FUNCTIONS, "inspect", "verify"])
 def test_every_reader_says_what_is_there(run: Run, folder: Path, reader: str) -> None:
-    latest = folder / naming.LATEST
+    latest = folder / file_names.LATEST
     there = f"; published in {folder}: 1.10.0, 1.9.0, 1.0.0; open {folder}/1.10.0"
 
     sentence = said(reader, run, folder, 2)
     assert sentence.startswith(f"{folder} is not a data set yet: the job of its version 4.0.0 was interrupted while it")
     assert sentence.endswith(f"`shardmill verify --repair {folder}`, which completes it{there}")
-    (folder / "4.0.0" / naming.PUBLISHING).rename(folder / "journal")
+    (folder / "4.0.0" / file_names.PUBLISHING).rename(folder / "journal")
     assert said(reader, run, folder, 2) == f"{folder} {NOTHING}{there}"
-    (folder / "journal").rename(folder / "4.0.0" / naming.PUBLISHING)
+    (folder / "journal").rename(folder / "4.0.0" / file_names.PUBLISHING)
     assert said(reader, run, folder / "2.0.0", 2) == f"{folder}/2.0.0 {NOTHING}{there}"
     latest.write_text("2.0.0\n")
     assert said(reader, run, folder, 2) == f"{latest} names 2.0.0, but {folder}/2.0.0 {NOTHING}{there}"
@@ -85,7 +85,7 @@ def test_every_reader_says_what_is_there(run: Run, folder: Path, reader: str) ->
         == f"{latest} names 2.0.0, but {folder}/2.0.0 {NOTHING}; no version is published in {folder}"
     )
     latest.unlink()
-    (folder / "4.0.0" / naming.PUBLISHING).unlink()
+    (folder / "4.0.0" / file_names.PUBLISHING).unlink()
     assert said(reader, run, folder, 2) == f"{folder} {NOTHING}"
 
 
@@ -122,11 +122,11 @@ class _Closed(LocalFiles):
 
 @pytest.mark.parametrize("files", [_WithoutFolders(), _Closed()])
 def test_where_folders_cannot_be_listed_the_error_is_the_same_but_for_them(folder: Path, files: LocalFiles) -> None:
-    (folder / naming.LATEST).write_text("2.0.0")
+    (folder / file_names.LATEST).write_text("2.0.0")
     with pytest.raises(UserError, match=r"/LATEST names 2\.0\.0, but .*/2\.0\.0 is not a data set: .* in it$"):
         open_dataset(folder, files)
 
-    (folder / naming.LATEST).write_text("1.9.0")
+    (folder / file_names.LATEST).write_text("1.9.0")
     assert open_dataset(folder, files).directory == f"{folder}/1.9.0"
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 import shardmill
+from shardmill.data.features import Feature
 from shardmill.errors import CorruptDataError, UserError
-from shardmill.features.feature import Feature
+from shardmill.metadata.versions import is_tag
 from shardmill.reading.dataset import open_dataset
-from shardmill.versions.tags import is_tag
 from tests.support.small_data_set import edit_manifest, write_data_set
 
 FEATURES = (Feature("x", "int64", "tensor", (), True),)

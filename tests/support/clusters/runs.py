@@ -44,7 +44,7 @@ def launch(
     cluster: FlinkCluster, case: str, inputs: Path, output: Path, flags: Sequence[str]
 ) -> "subprocess.Popen[str]":
     """The command of a case, begun."""
-    from_folder = ["-m", "shardmill.pipelines", *command_from(inputs, case), "--output", str(output)]
+    from_folder = ["-m", "shardmill", *command_from(inputs, case), "--output", str(output)]
     words = [sys.executable, *from_folder, *cluster.flags(), *flags]
     env = {**os.environ, "PYTHONPATH": cluster.worker_environment()["PYTHONPATH"]}
     return subprocess.Popen(words, cwd=inputs, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)

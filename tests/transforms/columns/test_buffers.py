@@ -5,7 +5,7 @@ from itertools import pairwise
 import pyarrow as pa
 import pytest
 
-from shardmill.transforms.columns.buffers import data_of, offsets_of, text_buffers
+from shardmill.transforms.columns.arrow import data_of, offsets_of, text_buffers
 
 
 @pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary()])

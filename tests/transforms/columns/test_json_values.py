@@ -5,9 +5,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardmill.transforms.columns.json_values import array_of, column_array, column_type, convert
-from shardmill.transforms.columns.nested import ColumnError
-from shardmill.transforms.columns.types import ColumnType, Spelled, merge_types, value_type
+from shardmill.transforms.columns.conversion import column_array, column_type, convert_value, converted_array
+from shardmill.transforms.columns.types import ColumnError, ColumnType, ScalarType, merge_types, value_type
 from tests.support.json_strategies import VALUES
 
 BOXES = st.lists(st.floats(-5, 5), min_size=2, max_size=2)
@@ -48,7 +47,7 @@ def test_a_column_is_converted_as_its_values_are(values: list[Any], column: Colu
     array = column_array(values, column)
     if array is not None:
         array.validate(full=True)
-        assert array.equals(array_of([convert(value, column) for value in values], column))
+        assert array.equals(converted_array([convert_value(value, column) for value in values], column))
 
 
 @given(
@@ -58,7 +57,7 @@ def test_a_column_is_converted_as_its_values_are(values: list[Any], column: Colu
 )
 @settings(max_examples=50, deadline=None)
 def test_common_columns_are_converted_whole(integers: list[Any], floats: list[Any], texts: list[Any]) -> None:
-    columns: list[tuple[list[Any], Spelled]] = [
+    columns: list[tuple[list[Any], ScalarType]] = [
         (integers, "int64"),
         (integers, "float32"),
         (floats, "float32"),

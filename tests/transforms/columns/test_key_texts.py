@@ -13,15 +13,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from shardmill.records import tfrecord
-from shardmill.records.example import encode_example
-from shardmill.transforms.columns.key_texts import key_texts, key_texts_of_values, without_leading_zeros
+from shardmill.data import tfrecord
+from shardmill.data.example import encode_example
+from shardmill.transforms.columns.example_decoding import decode_parts, feature_key_texts
+from shardmill.transforms.columns.text import key_texts, key_texts_of_values, without_leading_zeros
 from shardmill.transforms.columns.types import ColumnType
-from shardmill.transforms.examples.decode import decode_parts, key_feature
-from shardmill.transforms.formats.base import FileRef, KeyColumn, RecordFormat, key_column
-from shardmill.transforms.formats.csv.format import CsvFormat
+from shardmill.transforms.formats.csv import CsvFormat
+from shardmill.transforms.formats.format import FileRef, KeyColumn, RecordFormat, key_column_name
 from shardmill.transforms.formats.json_lines import JsonLinesFormat
-from shardmill.transforms.formats.parquet.format import ParquetFormat
+from shardmill.transforms.formats.parquet import ParquetFormat
 from shardmill.transforms.formats.tfrecords import TFRecordFormat
 
 _DAY = datetime(2024, 1, 2)
@@ -163,7 +163,7 @@ def _keys(found: RecordFormat, path: Path) -> list[bytes | None]:
     for block in blocks:
         for rows in found.read(block, types, [KeyColumn("k")]):  # type: ignore[arg-type]
             assert not rows.rejects
-            keys += rows.batch[key_column("k")].to_pylist()
+            keys += rows.batch[key_column_name("k")].to_pylist()
     return keys
 
 
@@ -173,7 +173,7 @@ def _example_keys(found: TFRecordFormat, path: Path) -> list[bytes | None]:
     keys: list[bytes | None] = []
     for block in blocks:
         for rows in found.read(block, {}):  # type: ignore[arg-type]
-            keys += key_feature(decode_parts(rows.batch["record"]), "k").to_pylist()
+            keys += feature_key_texts(decode_parts(rows.batch["record"]), "k").to_pylist()
     return keys
 
 
@@ -201,5 +201,5 @@ def test_every_format_and_block_size_gives_the_same_keys(tmp_path: Path, values:
     # Whole numbers beyond 2^24 are others once they are floats, and an Example knows no booleans.
     plain = [str(value) if isinstance(value, bool) else value for value in values]
     examples = [{"k": [value.encode()] if isinstance(value, str) else np.array([value])} for value in plain]
-    path.write_bytes(b"".join(tfrecord.frame(encode_example(example)) for example in examples))
+    path.write_bytes(b"".join(tfrecord.frame_record(encode_example(example)) for example in examples))
     assert _example_keys(TFRecordFormat(block_size), path) == expected

@@ -8,8 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardmill.transforms.columns.nested import MAX_RANK, ColumnError, in_words, leaves, shape_and_values, shown
-from shardmill.transforms.columns.types import ColumnType, check_shape, value_type
+from shardmill.transforms.columns.types import (
+    MAX_RANK,
+    ColumnError,
+    ColumnType,
+    check_shape,
+    format_shape,
+    leaf_values,
+    preview_value,
+    shape_and_values,
+    value_type,
+)
 
 
 @pytest.mark.parametrize(
@@ -23,7 +32,7 @@ from shardmill.transforms.columns.types import ColumnType, check_shape, value_ty
 )
 def test_shapes(value: list[Any], shape: tuple[int, ...], values: list[Any]) -> None:
     assert shape_and_values(value) == (shape, values)
-    assert leaves(value) == values
+    assert leaf_values(value) == values
 
 
 @pytest.mark.parametrize(
@@ -43,12 +52,12 @@ def test_what_has_no_shape(value: list[Any], reason: str) -> None:
 
 
 def test_words() -> None:
-    assert in_words((None, 4)) == "any number x 4"
-    assert shown([[1.5, "ä"]]) == '[[1.5, "\\u00e4"]]'
+    assert format_shape((None, 4)) == "any number x 4"
+    assert preview_value([[1.5, "ä"]]) == '[[1.5, "\\u00e4"]]'
     deep: list[Any] = []
     for _ in range(5000):
         deep = [deep]
-    assert shown(deep) == "a value nested too deep"
+    assert preview_value(deep) == "a value nested too deep"
     while deep:  # or else taking it apart is a recursion, too
         deep = deep.pop()
 

@@ -2,13 +2,13 @@
 
 import pyarrow as pa
 
-from shardmill.transforms.columns.separated import parts_of, split_texts
+from shardmill.transforms.columns.arrow import split_text, split_texts
 
 
 def test_parts_are_stripped_and_none_is_empty() -> None:
-    assert parts_of(" red; green;;\t; red", ";") == ["red", "green", "red"]
-    assert parts_of("a, b and c", " and ") == ["a, b", "c"]
-    assert parts_of("", ";") == parts_of(" ; ", ";") == []
+    assert split_text(" red; green;;\t; red", ";") == ["red", "green", "red"]
+    assert split_text("a, b and c", " and ") == ["a, b", "c"]
+    assert split_text("", ";") == split_text(" ; ", ";") == []
 
 
 def test_texts_are_split_where_they_stand() -> None:

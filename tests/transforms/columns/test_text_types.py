@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shardmill.transforms.columns.text_types import infer_type
-from shardmill.transforms.columns.types import ColumnType, Spelled, value_spelled, widest
+from shardmill.transforms.columns.text import infer_type
+from shardmill.transforms.columns.types import ColumnType, ScalarType, common_type, text_scalar_type
 
 BOOL = ["true", "True", "TRUE", "false", "False", "FALSE"]
 INT64 = [
@@ -170,7 +170,7 @@ def column(values: list[str | None]) -> pa.Array:
     return pa.array([None if value is None else value.encode() for value in values], pa.binary())
 
 
-def dtype(values: list[str | None]) -> Spelled | None:
+def dtype(values: list[str | None]) -> ScalarType | None:
     found = infer_type(column(values))
     return found.dtype if found else None
 
@@ -184,15 +184,15 @@ TABLE = [
 
 
 @pytest.mark.parametrize(("value", "expected"), TABLE)
-def test_one_value(value: str, expected: Spelled) -> None:
-    assert value_spelled(value.encode()) == expected
+def test_one_value(value: str, expected: ScalarType) -> None:
+    assert text_scalar_type(value.encode()) == expected
     assert infer_type(column([value])) == ColumnType(expected, None, 1)
 
 
 @pytest.mark.parametrize("first", ["0", "1.5", "-3", "nan", "true"])
 @pytest.mark.parametrize(("value", "expected"), TABLE)
-def test_one_value_after_another(first: str, value: str, expected: Spelled) -> None:
-    wanted = widest(value_spelled(first.encode()), expected)
+def test_one_value_after_another(first: str, value: str, expected: ScalarType) -> None:
+    wanted = common_type(text_scalar_type(first.encode()), expected)
 
     assert dtype([first, value]) == wanted
     assert dtype([None, first, None, first, value, None]) == wanted
@@ -229,9 +229,9 @@ columns = st.one_of([st.lists(st.one_of(st.none(), kind), max_size=12) for kind 
 
 @given(columns)
 def test_a_column_is_the_widest_of_its_values(values: list[str | None]) -> None:
-    types = [value_spelled(value.encode()) for value in values if value is not None]
+    types = [text_scalar_type(value.encode()) for value in values if value is not None]
 
-    assert infer_type(column(values)) == (ColumnType(reduce(widest, types), None, len(types)) if types else None)
+    assert infer_type(column(values)) == (ColumnType(reduce(common_type, types), None, len(types)) if types else None)
 
 
 @given(columns, st.data())

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shardmill.transforms.columns.text_values import misfit, parse_values
-from shardmill.transforms.columns.types import Spelled, value_spelled
+from shardmill.transforms.columns.text import misfit_reason, parse_values
+from shardmill.transforms.columns.types import ScalarType, text_scalar_type
 
 LARGEST = (1 << 63) - 1
 STORED = {"bool": pa.int64(), "int64": pa.int64(), "float32": pa.float32(), "bytes": pa.large_binary()}
@@ -54,7 +54,7 @@ NO_INTEGERS = [
 ]
 FLOATS = ["0", "1.5", "-.5", "+1.", "1e3", "1E+03", "007", "00.5", "inf", "-Infinity", "+INF"]
 NO_FLOATS = ["", "x", "1e39", "-1e39", "1e400", "nan(1)", "1,5", " 1", "1 ", "0x10", "1e", "infin", "1_0", "1f"]
-TABLE: list[tuple[Spelled, str, int | float | None]] = [
+TABLE: list[tuple[ScalarType, str, int | float | None]] = [
     *(("int64", text, int(text)) for text in INTEGERS),
     *(("int64", text, None) for text in NO_INTEGERS),
     *(("float32", text, float(text)) for text in FLOATS),
@@ -77,7 +77,7 @@ def column(*values: str | None) -> pa.Array:
 @pytest.mark.parametrize(
     "beside", [[], ["1"], ["true"], ["1.5", None], [None, "+2", "-3"], ["x", "0x1", "1e39", "9" * 30]]
 )
-def test_values(dtype: Spelled, text: str, value: float | None, beside: list[str]) -> None:
+def test_values(dtype: ScalarType, text: str, value: float | None, beside: list[str]) -> None:
     values, misfits = parse_values(column(*beside, text, *beside), dtype)
 
     assert values.type == STORED[dtype]
@@ -93,7 +93,7 @@ def test_nan() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int64", "float32", "bytes"])
-def test_missing_is_no_misfit(dtype: Spelled) -> None:
+def test_missing_is_no_misfit(dtype: ScalarType) -> None:
     values, misfits = parse_values(column(None, None), dtype)
 
     assert (values.to_pylist(), len(misfits)) == ([None, None], 0)
@@ -118,18 +118,18 @@ def test_bytes_are_what_they_are() -> None:
         (b"yes", "bool", "'yes' is neither true nor false (bool)"),
     ],
 )
-def test_reasons(value: bytes, dtype: Spelled, reason: str) -> None:
-    assert misfit(value, dtype) == reason
+def test_reasons(value: bytes, dtype: ScalarType, reason: str) -> None:
+    assert misfit_reason(value, dtype) == reason
 
 
 @given(st.lists(st.one_of(st.none(), FLOAT32, st.integers().map(str))), st.sampled_from(["int64", "float32"]))
-def test_what_a_value_is_inferred_to_be_it_fits(values: list[str | None], dtype: Spelled) -> None:
+def test_what_a_value_is_inferred_to_be_it_fits(values: list[str | None], dtype: ScalarType) -> None:
     parsed, misfits = parse_values(column(*values), dtype)
 
     for row, value in enumerate(values):
         if value is None:
             assert parsed[row].as_py() is None
-        elif value_spelled(value.encode()) == dtype:
+        elif text_scalar_type(value.encode()) == dtype:
             assert row not in misfits
             expected = int(value) if dtype == "int64" else float(value)
             assert parsed[row].as_py() == expected or (math.isnan(parsed[row].as_py()) and math.isnan(expected))

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardmill.transforms.columns.timestamps import Times, read_times
-from shardmill.transforms.options.timestamps import UNITS
+from shardmill.transforms.columns.text import Times, read_times
+from shardmill.transforms.options.job_options import TIME_UNITS
 
 
 def times(*texts: str | None, unit: str = "ms") -> Times:
@@ -40,17 +40,17 @@ def test_every_time_of_python(moment: datetime, zone: int | None, form: str, bet
     found = times(text, None, unit=unit)
 
     microseconds = (aware - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
-    assert found.values.to_pylist() == [microseconds // (1_000_000 // UNITS[unit]), None]
+    assert found.values.to_pylist() == [microseconds // (1_000_000 // TIME_UNITS[unit]), None]
     assert found.naive.tolist() == [zone is None, False]
-    assert found.cut.tolist() == [microseconds % (1_000_000 // UNITS[unit]) != 0, False]
+    assert found.cut.tolist() == [microseconds % (1_000_000 // TIME_UNITS[unit]) != 0, False]
     assert not found.bad.any()
 
 
-@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("unit", TIME_UNITS)
 @pytest.mark.parametrize("zone", [None, "UTC", "Europe/Berlin", "+05:30"])
 def test_what_arrow_writes_of_its_own(unit: str, zone: str | None) -> None:
     rng = np.random.default_rng(5)
-    numbers = rng.integers(-(2**31), 2**32, 20_000) * UNITS[unit] + rng.integers(0, UNITS[unit], 20_000)
+    numbers = rng.integers(-(2**31), 2**32, 20_000) * TIME_UNITS[unit] + rng.integers(0, TIME_UNITS[unit], 20_000)
     array = pa.array(numbers, pa.timestamp(unit, zone))
     found = read_times(array.cast(pa.string()).cast(pa.large_binary()), unit)
     assert not found.bad.any()

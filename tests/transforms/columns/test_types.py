@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardmill.features.feature import Feature
-from shardmill.records import example
-from shardmill.transforms.columns.nested import ColumnError, leaves
-from shardmill.transforms.columns.types import ColumnType, merge_types, value_type
-from shardmill.transforms.files.manifest_columns import encode_columns
+from shardmill.data import example
+from shardmill.data.features import Feature
+from shardmill.transforms.columns.types import ColumnError, ColumnType, leaf_values, merge_types, value_type
+from shardmill.transforms.files.references import encode_columns
 
 CSV, JSON = True, False
 
@@ -140,7 +139,7 @@ def test_types_know_no_order(rows: list[dict[str, Any]], data: st.DataObject) ->
 
 
 def _is_beyond_float32(value: Any) -> bool:
-    floats = [item for item in leaves(value) if isinstance(item, float) and math.isfinite(item)]
+    floats = [item for item in leaf_values(value) if isinstance(item, float) and math.isfinite(item)]
     with np.errstate(over="ignore"):
         return bool(np.isinf(np.array(floats, np.float32)).any())
 

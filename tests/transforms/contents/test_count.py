@@ -10,19 +10,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardmill.statistics.duplicates import SHOWN, Duplicates, Member, Repeated
-from shardmill.transforms.contents.count import repeated_values
-from shardmill.transforms.contents.find import find_duplicates
-from shardmill.transforms.contents.hashes import Contents, digest, of_digests
-from shardmill.transforms.contents.places import place_of
-from shardmill.transforms.contents.section import (
+from shardmill.quality.duplicates import MAX_PAIRS, Duplicates, ExampleSource, RepeatedContents
+from shardmill.transforms.statistics.contents import (
+    Contents,
     Section,
-    in_parts,
-    layout_section,
-    names_blob,
+    contents_of_digests,
+    digest_content,
+    encode_names,
+    hash_lines,
+    make_section,
     number_of_ranges,
-    range_of,
+    range_bounds,
+    sort_by_split,
 )
+from shardmill.transforms.statistics.duplicates import find_duplicates, find_repeated
 from shardmill.transforms.stores import storage
 
 SPLITS = ("test", "train", "validation")
@@ -36,11 +37,13 @@ def sections(rows: list[Row], path: Path, cuts: list[int]) -> list[Section]:
         for split in SPLITS:
             mine = [row for row in rows[start:stop] if row[0] == split]
             if mine:
-                places = place_of(f"{split}.csv", np.array([line for _, _, line in mine]))
-                contents = of_digests(b"".join(digest(content.encode()) for _, content, _ in mine), places)
-                (contents,) = in_parts(contents, np.zeros(len(mine), np.int64), 1)
+                places = hash_lines(f"{split}.csv", np.array([line for _, _, line in mine]))
+                contents = contents_of_digests(
+                    b"".join(digest_content(content.encode()) for _, content, _ in mine), places
+                )
+                (contents,) = sort_by_split(contents, np.zeros(len(mine), np.int64), 1)
                 name = str(path / f"{start}-{split}")
-                section, parts = layout_section(contents, split, name, 0, names_blob([f"{split}.csv", "other.csv"]))
+                section, parts = make_section(contents, split, name, 0, encode_names([f"{split}.csv", "other.csv"]))
                 storage.write_parts(name, parts)
                 found.append(section)
     return found
@@ -50,18 +53,18 @@ def found(sections: list[Section], at_once: int = 1 << 20) -> Duplicates:
     return find_duplicates("rows", sections, at_once=at_once)
 
 
-def expected(rows: list[Row]) -> tuple[dict[str, Repeated], dict[str, dict[str, int]], dict[str, int]]:
+def expected(rows: list[Row]) -> tuple[dict[str, RepeatedContents], dict[str, dict[str, int]], dict[str, int]]:
     """Counted the slow way: every two rows."""
     by_content: dict[str, Counter[str]] = defaultdict(Counter)
     for split, content, _ in rows:
         by_content[content][split] += 1
-    within: dict[str, Repeated] = {}
+    within: dict[str, RepeatedContents] = {}
     across: dict[str, dict[str, int]] = defaultdict(dict)
     elsewhere: dict[str, int] = {}
     for split in SPLITS:
         repeated = [counts[split] for counts in by_content.values() if counts[split] > 1]
         if repeated:
-            within[split] = Repeated(sum(repeated), len(repeated))
+            within[split] = RepeatedContents(sum(repeated), len(repeated))
         if shared := sum(counts[split] for counts in by_content.values() if len(counts) > 1 and split in counts):
             elsewhere[split] = shared
     for split, other in product(SPLITS, SPLITS):
@@ -104,38 +107,38 @@ def test_pairs_in_two_splits_are_listed_first(tmp_path: Path) -> None:
 
     duplicates = found(sections(rows, tmp_path, [100]), 60)
 
-    assert [pair.one.split != pair.other.split for pair in duplicates.pairs] == [True] * 30 + [False] * (SHOWN - 30)
-    assert duplicates.within == {"train": Repeated(300, 150)}
+    assert [pair.one.split != pair.other.split for pair in duplicates.pairs] == [True] * 30 + [False] * (MAX_PAIRS - 30)
+    assert duplicates.within == {"train": RepeatedContents(300, 150)}
     assert duplicates.across == {"test": {"train": 30}, "train": {"test": 60}}
-    assert Member("test", "test.csv", 0) in {pair.one for pair in duplicates.pairs}
+    assert ExampleSource("test", "test.csv", 0) in {pair.one for pair in duplicates.pairs}
 
 
 @pytest.mark.parametrize("at_once", [1, 100])
 def test_ranges_smaller_than_a_part_of_a_section(at_once: int, tmp_path: Path) -> None:
     rows = [("train", f"{n % 400}", n) for n in range(500)]
 
-    assert found(sections(rows, tmp_path, [90]), at_once).within == {"train": Repeated(200, 100)}
+    assert found(sections(rows, tmp_path, [90]), at_once).within == {"train": RepeatedContents(200, 100)}
 
 
 def test_halves_that_are_equal_are_not_enough(tmp_path: Path) -> None:
-    places = place_of("a", np.arange(4))
+    places = hash_lines("a", np.arange(4))
     contents = Contents(np.array([7, 7, 8, 8], np.uint64), np.array([1, 2, 3, 3], np.uint64), places)
-    section, parts = layout_section(contents, "train", str(tmp_path / "one"), 0, names_blob(["a"]))
+    section, parts = make_section(contents, "train", str(tmp_path / "one"), 0, encode_names(["a"]))
     storage.write_parts(section.path, parts)
 
-    assert found([section]).within == {"train": Repeated(2, 1)}
+    assert found([section]).within == {"train": RepeatedContents(2, 1)}
 
 
 @pytest.mark.parametrize(("examples", "ranges"), [(0, 1), (1, 1), (10, 1), (11, 2), (41, 8)])
 def test_ranges(examples: int, ranges: int) -> None:
     assert number_of_ranges(examples, 10) == ranges
-    bounds = [range_of(index, ranges) for index in range(ranges)]
+    bounds = [range_bounds(index, ranges) for index in range(ranges)]
     assert bounds[0][0] == 0
     assert bounds[-1][1] == (1 << 64) - 1
     assert all(low == high + 1 for (_, high), (low, _) in pairwise(bounds))
 
 
-@pytest.mark.parametrize("bounds", [range_of(0, 1), range_of(1, 4), range_of(700, 1024)])
+@pytest.mark.parametrize("bounds", [range_bounds(0, 1), range_bounds(1, 4), range_bounds(700, 1024)])
 @pytest.mark.parametrize("number", [0, 1, 300, 200_000])
 def test_repeated_values_are_found_however_many_are_sorted_at_once(number: int, bounds: tuple[int, int]) -> None:
     chance = np.random.default_rng(number)
@@ -145,7 +148,7 @@ def test_repeated_values_are_found_however_many_are_sorted_at_once(number: int, 
     some = np.array([low, high, high, low, low], np.uint64)  # at the ends of the range
     parts = [part[np.argsort(part >> np.uint64(56), kind="stable")] for part in (*np.array_split(values, 7), some)]
 
-    found = repeated_values(parts, bounds)
+    found = find_repeated(parts, bounds)
 
     counted = Counter(np.concatenate(parts).tolist())
     assert found.tolist() == sorted(value for value, times in counted.items() if times > 1)

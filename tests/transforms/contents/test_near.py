@@ -11,9 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from shardmill.statistics.duplicates import SHOWN
-from shardmill.transforms.contents.count_near import Near, Pictures, count_near
-from shardmill.transforms.contents.near import distances, near_pairs
+from shardmill.quality.duplicates import MAX_PAIRS
+from shardmill.transforms.statistics.near_duplicates import (
+    ComparedImages,
+    SimilarCounts,
+    bit_distances,
+    count_similar,
+    find_near_pairs,
+)
 
 hashes = st.lists(st.integers(0, 2**64 - 1), max_size=12)
 flips = st.lists(st.tuples(st.integers(0, 11), st.lists(st.integers(0, 63), max_size=6)), max_size=12)
@@ -34,7 +39,7 @@ def test_every_near_pair_is_found_once(found: list[int], changed: list[tuple[int
 
     pairs = [
         (*sorted((int(known[a]), int(known[b]))), int(apart))
-        for one, other, apart in near_pairs(known, distance)
+        for one, other, apart in find_near_pairs(known, distance)
         for a, b, apart in zip(one, other, apart, strict=True)
     ]
 
@@ -47,7 +52,7 @@ def test_many_hashes_that_share_their_bands_are_compared_too() -> None:
     """All differ in the same bits, so that in most orders all stand together."""
     known = np.arange(600, dtype=np.uint64) << np.uint64(27)
 
-    found = sum(len(one) for one, _, _ in near_pairs(known, 4))
+    found = sum(len(one) for one, _, _ in find_near_pairs(known, 4))
 
     assert found == sum(_bits(a, b) <= 4 for a, b in combinations(known.tolist(), 2))
 
@@ -56,7 +61,7 @@ def test_distances_are_those_of_integers() -> None:
     one = np.array([0, 2**64 - 1, 5, 1 << 63], np.uint64)
     other = np.array([0, 0, 6, 1], np.uint64)
 
-    assert distances(one, other).tolist() == [0, 64, 2, 2]
+    assert bit_distances(one, other).tolist() == [0, 64, 2, 2]
 
 
 pictures = st.lists(
@@ -100,10 +105,10 @@ def test_the_counts_are_those_of_looking_at_all_two_by_two(rows: list[tuple[int,
     ]
 
 
-def _counted(known: list[tuple[int, int, int, int]]) -> Near:
+def _counted(known: list[tuple[int, int, int, int]]) -> SimilarCounts:
     columns: list[NDArray[np.uint64]] = [np.array([row[n] for row in known], np.uint64) for n in range(3)]
     splits = np.array([row[3] for row in known], np.int64)
-    return count_near(Pictures(columns[0], columns[1], columns[2], splits), 3, 4)
+    return count_similar(ComparedImages(columns[0], columns[1], columns[2], splits), 3, 4)
 
 
 @pytest.mark.parametrize("splits", [1, 2])
@@ -119,7 +124,7 @@ def test_of_many_pairs_the_nearest_are_listed(splits: int) -> None:
 
     found = _counted(rows)
 
-    assert len(found.pairs) == SHOWN
+    assert len(found.pairs) == MAX_PAIRS
     ranks = [(two.within, two.distance) for two in found.pairs]
     assert ranks == sorted(ranks)
     assert sum(not two.within for two in found.pairs) == (67 if splits == 2 else 0)

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shardmill.transforms.contents.places import find_places, hashes_of, place_of, places_of
+from shardmill.transforms.statistics.contents import combine_with_lines, hash_file_names, hash_lines, invert_positions
 
 
 @given(
@@ -14,9 +14,12 @@ from shardmill.transforms.contents.places import find_places, hashes_of, place_o
 )
 def test_places_are_found_again(names: set[str], lines: list[int], data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(sorted(names)))
-    places = place_of(name, np.array(lines, np.int64)).tolist()
+    places = hash_lines(name, np.array(lines, np.int64)).tolist()
 
     blob = "\0".join(sorted(names)).encode()
-    assert find_places(places, blob) == {place: (name, line) for place, line in zip(places, lines, strict=True)}
-    hashes = hashes_of([name] * len(lines) + ["another"])
-    assert places_of(hashes, np.array([*lines, 7])).tolist() == [*places, *place_of("another", np.array([7]))]
+    assert invert_positions(places, blob) == {place: (name, line) for place, line in zip(places, lines, strict=True)}
+    hashes = hash_file_names([name] * len(lines) + ["another"])
+    assert combine_with_lines(hashes, np.array([*lines, 7])).tolist() == [
+        *places,
+        *hash_lines("another", np.array([7])),
+    ]

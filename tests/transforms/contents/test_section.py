@@ -4,8 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shardmill.transforms.contents.hashes import Contents
-from shardmill.transforms.contents.section import BITS, in_parts, layout_section
+from shardmill.transforms.statistics.contents import PART_BITS, Contents, make_section, sort_by_split
 
 ROW = st.tuples(st.integers(0, 299), st.integers(0, (1 << 64) - 1))  # more splits than a byte counts
 
@@ -16,16 +15,18 @@ def test_contents_by_split_and_part(rows: list[tuple[int, int]], labelled: bool)
     high = np.array([value for _, value in rows], np.uint64)
     contents = Contents(high, ~high, places, places + np.uint64(1) if labelled else None)
 
-    for split, mine in enumerate(in_parts(contents, np.array([split for split, _ in rows], np.int64), 300)):
-        expected = sorted(((value >> 64 - BITS, place) for place, (other, value) in enumerate(rows) if other == split))
+    for split, mine in enumerate(sort_by_split(contents, np.array([split for split, _ in rows], np.int64), 300)):
+        expected = sorted(
+            ((value >> 64 - PART_BITS, place) for place, (other, value) in enumerate(rows) if other == split)
+        )
         assert [
-            (value >> 64 - BITS, place) for value, place in zip(mine.high.tolist(), mine.places.tolist())
+            (value >> 64 - PART_BITS, place) for value, place in zip(mine.high.tolist(), mine.places.tolist())
         ] == expected
         assert mine.low.tolist() == (~mine.high).tolist()
         assert (mine.labels is None) is not labelled
         assert mine.labels is None or (mine.labels - 1).tolist() == mine.places.tolist()
         if expected:
-            section, parts = layout_section(mine, "train", "path", 0, b"")
+            section, parts = make_section(mine, "train", "path", 0, b"")
             begin = np.frombuffer(memoryview(parts[0]), "<u4").tolist()  # type: ignore[arg-type]
-            assert begin == [sum(part < number for part, _ in expected) for number in range((1 << BITS) + 1)]
+            assert begin == [sum(part < number for part, _ in expected) for number in range((1 << PART_BITS) + 1)]
             assert section.examples == len(expected)

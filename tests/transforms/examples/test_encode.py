@@ -1,4 +1,4 @@
-"""Tables to Examples: the bytes of shardmill.records.example, and what TensorFlow reads in them."""
+"""Tables to Examples: the bytes of shardmill.data.example, and what TensorFlow reads in them."""
 
 from typing import Any
 
@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardmill.records import example
-from shardmill.transforms.examples.encode import encode_examples, encode_framed, example_sizes
+from shardmill.data import example
+from shardmill.transforms.columns.example_encoding import encode_examples, encode_framed, example_sizes
 from tests.support.later import Later
 from tests.support.plain_examples import check, one_column, row_values
 

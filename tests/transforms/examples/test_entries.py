@@ -1,4 +1,4 @@
-"""Entries of a feature: the headers of shardmill.records.example around values of any size."""
+"""Entries of a feature: the headers of shardmill.data.example around values of any size."""
 
 from dataclasses import dataclass
 
@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardmill.records import example
-from shardmill.records.example import varint
-from shardmill.transforms.examples.entries import FeatureEntries, Payload
-from shardmill.transforms.examples.pieces import PieceWriter
-from shardmill.transforms.examples.varints import Sizes
+from shardmill.data import example
+from shardmill.data.example import encode_varint
+from shardmill.transforms.columns.example_bytes import PieceWriter, Sizes
+from shardmill.transforms.columns.example_encoding import FeatureEntries, Payload
 
 # Around the sizes at which one of the sizes in a header takes another byte.
 LENGTH = st.one_of(st.integers(0, 140), st.integers((1 << 14) - 160, (1 << 14) + 3))
@@ -46,8 +45,8 @@ class Filled(FeatureEntries):
 
 def expected_entry(name: str, headed: str, length: int) -> bytes:
     has_header = headed == "always" or (headed == "unless empty" and length > 0)
-    values = (b"\x0a" + varint(length) if has_header else b"") + b"v" * length
-    return example.entry(name, b"\x1a" + varint(len(values)) + values)
+    values = (b"\x0a" + encode_varint(length) if has_header else b"") + b"v" * length
+    return example.encode_entry(name, b"\x1a" + encode_varint(len(values)) + values)
 
 
 @given(
@@ -62,7 +61,7 @@ def test_entries_are_those_of_the_plain_encoder(
     lengths: list[tuple[int, bool]], name: str, headed: str, some: bool, start: int
 ) -> None:
     present = np.array([there for _, there in lengths]) if some else None
-    prefix = b"\x0a" + varint(len(name)) + name.encode() + b"\x12"
+    prefix = b"\x0a" + encode_varint(len(name)) + name.encode() + b"\x12"
     column = Filled(prefix, b"\x1a", present, np.array([length for length, _ in lengths]), headed)
     rows = slice(min(start, len(lengths) - 1), len(lengths))
     expected = [expected_entry(name, headed, length) if there or not some else b"" for length, there in lengths][rows]

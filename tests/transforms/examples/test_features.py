@@ -7,15 +7,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from shardmill.records import example
-from shardmill.transforms.examples.features import feature_columns
-from shardmill.transforms.examples.pieces import PieceWriter
+from shardmill.data import example
+from shardmill.transforms.columns.example_bytes import PieceWriter
+from shardmill.transforms.columns.example_encoding import feature_columns
 
 INTS, FLOATS, TEXTS = [1, -1, 300, 1 << 40], [0.5, -1.0, 2.0, 0.0], ["a", "", "x" * 200, "é"]
 FEATURES: dict[str, tuple[Callable[[list[Any]], bytes], list[Any], pa.DataType]] = {
-    "int": (example.int64_feature, INTS, pa.int64()),
-    "float": (example.float_feature, FLOATS, pa.float32()),
-    "text": (lambda values: example.bytes_feature(value.encode() for value in values), TEXTS, pa.string()),
+    "int": (example.encode_int64_feature, INTS, pa.int64()),
+    "float": (example.encode_float_feature, FLOATS, pa.float32()),
+    "text": (lambda values: example.encode_bytes_feature(value.encode() for value in values), TEXTS, pa.string()),
 }
 LISTS = [pa.list_, pa.large_list]
 
@@ -38,7 +38,7 @@ def entries(array: pa.Array, rows: slice) -> tuple[list[int], bytes]:
 def check(array: pa.Array, kind: str, values: list[list[Any] | None]) -> None:
     """`array` is what is in `values`, for the rows of each tile, and of a slice."""
     feature = FEATURES[kind][0]
-    expected = [b"" if items is None else example.entry("x", feature(items)) for items in values]
+    expected = [b"" if items is None else example.encode_entry("x", feature(items)) for items in values]
     for start in range(len(values)):
         for stop in range(start + 1, len(values) + 1):
             joined = list(map(len, expected[start:stop])), b"".join(expected[start:stop])

@@ -1,4 +1,4 @@
-"""Framing of many records: read by shardmill.records.tfrecord and by TensorFlow."""
+"""Framing of many records: read by shardmill.data.tfrecord and by TensorFlow."""
 
 import io
 from pathlib import Path
@@ -10,8 +10,8 @@ import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardmill.records import tfrecord
-from shardmill.transforms.examples.framing import Framing, frame, payload_hashes
+from shardmill.data import tfrecord
+from shardmill.transforms.columns.example_bytes import RecordFramer, frame, payload_hashes
 from tests.support.later import Later
 
 tf = Later("tensorflow")
@@ -32,15 +32,15 @@ def test_framed_as_one_by_one(records: list[bytes]) -> None:
     framed = frame(array(records))
     framed.validate(full=True)
 
-    assert framed.to_pylist() == list(map(tfrecord.frame, records))
+    assert framed.to_pylist() == list(map(tfrecord.frame_record, records))
     assert list(tfrecord.read_records(io.BytesIO(b"".join(framed.to_pylist())), "memory")) == records
 
 
 @given(st.lists(st.lists(st.binary(max_size=40), max_size=4), max_size=9))
 @settings(deadline=None)
 def test_framed_from_parts(records: list[list[bytes]]) -> None:
-    framing = Framing()
-    whole = [tfrecord.frame(b"".join(parts)) for parts in records]
+    framing = RecordFramer()
+    whole = [tfrecord.frame_record(b"".join(parts)) for parts in records]
 
     assert [framing.add(parts) for parts in records] == list(map(len, whole))
     assert bytes(framing.framed()) == b"".join(whole)
@@ -92,4 +92,4 @@ def test_many_records(mean: int, count: int, tmp_path: Path) -> None:
 def test_checksums_of_lengths(size: int) -> None:
     record = bytes(size)
 
-    assert frame(array([record, b"x", record])).to_pylist() == list(map(tfrecord.frame, (record, b"x", record)))
+    assert frame(array([record, b"x", record])).to_pylist() == list(map(tfrecord.frame_record, (record, b"x", record)))

@@ -6,9 +6,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardmill.features.feature import DType
-from shardmill.transforms.examples.decode import decode_parts, sequence_examples
-from shardmill.transforms.examples.kinds import Held, Kinds, kinds_of, merge_kinds, misfits, mixed_kinds, most_frequent
+from shardmill.data.features import DType
+from shardmill.transforms.columns.example_decoding import (
+    KindCount,
+    Kinds,
+    count_kinds,
+    decode_parts,
+    describe_mixed_kinds,
+    flag_sequence_examples,
+    kind_misfits,
+    merge_kinds,
+    most_frequent_kinds,
+)
 from tests.support.later import Later
 
 tf = Later("tensorflow")
@@ -32,7 +41,7 @@ def serialized(features: dict[str, tuple[str, list[int]]]) -> bytes:
 
 def counted(records: list[bytes], places: list[tuple[str, int]]) -> Kinds:
     files = pa.array([file for file, _ in places], pa.string())
-    return kinds_of(
+    return count_kinds(
         decode_parts(pa.array(records, pa.large_binary())), files, np.array([number for _, number in places], np.int64)
     )
 
@@ -43,29 +52,29 @@ def test_the_kinds_are_those_of_every_record(
     rows: list[tuple[dict[str, tuple[str, list[int]]], tuple[str, int]]], cut: int
 ) -> None:
     records, places = [serialized(features) for features, _ in rows], [place for _, place in rows]
-    expected: dict[str, dict[str, Held]] = {}
+    expected: dict[str, dict[str, KindCount]] = {}
     for features, place in rows:
         for name, (kind, _) in features.items():
             if kind:
-                known = expected.setdefault(name, {}).get(kind, Held(0, place))
-                expected[name][kind] = Held(known.records + 1, min(known.first, place))
+                known = expected.setdefault(name, {}).get(kind, KindCount(0, place))
+                expected[name][kind] = KindCount(known.records + 1, min(known.first, place))
     whole = counted(records, places)
     assert whole == expected
     assert merge_kinds(counted(records[:cut], places[:cut]), counted(records[cut:], places[cut:])) == whole
-    wanted = most_frequent(whole)
-    bad = misfits(decode_parts(pa.array(records, pa.large_binary())), wanted)
+    wanted = most_frequent_kinds(whole)
+    bad = kind_misfits(decode_parts(pa.array(records, pa.large_binary())), wanted)
     assert sorted(bad) == [
         row
         for row, (features, _) in enumerate(rows)
         if any(kind and kind != wanted[name] for name, (kind, _) in features.items())
     ]
-    assert bool(mixed_kinds(whole)) == bool(bad)
+    assert bool(describe_mixed_kinds(whole)) == bool(bad)
 
 
 @pytest.mark.parametrize(("features", "end"), [(3, ""), (4, "; and 1 more feature"), (5, "; and 2 more features")])
 def test_a_few_features_of_several_kinds_are_named(features: int, end: str) -> None:
-    held: dict[DType, Held] = {"int64": Held(1, ("a", 1)), "bytes": Held(1, ("b", 1))}
-    said = mixed_kinds({f"x{number}": held for number in range(features)})
+    held: dict[DType, KindCount] = {"int64": KindCount(1, ("a", 1)), "bytes": KindCount(1, ("b", 1))}
+    said = describe_mixed_kinds({f"x{number}": held for number in range(features)})
 
     assert said.count("'x") == 3
     assert said.partition("; and")[1] + said.partition("; and")[2] == end
@@ -83,6 +92,6 @@ def test_sequence_examples_of_any_size(size: int) -> None:
         tf.train.Example(features=context),
     ]
     records = pa.array([message.SerializeToString() for message in made], pa.large_binary())
-    assert sequence_examples(records).tolist() == [False, True, False, True, False]
-    assert sequence_examples(records[3:]).tolist() == [True, False]
-    assert sequence_examples(records[:0]).tolist() == []
+    assert flag_sequence_examples(records).tolist() == [False, True, False, True, False]
+    assert flag_sequence_examples(records[3:]).tolist() == [True, False]
+    assert flag_sequence_examples(records[:0]).tolist() == []

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardmill.records.example import varint
-from shardmill.transforms.examples.pieces import PieceWriter, tiles
+from shardmill.data.example import encode_varint
+from shardmill.transforms.columns.example_bytes import PieceWriter, tiles
 
 # On both sides of each limit: items NumPy copies fast, padded values, values similar in size, copies one by one.
 LENGTHS = st.sampled_from([0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 100, 127, 128, 129, 255, 256, 600, 1024, 2047, 2048, 5000])
@@ -34,10 +34,10 @@ def pieces(draw: st.DrawFn, rows: int) -> Piece:
         return Piece(lambda writer: writer.literal(piece), [piece] * rows)
     if kind == "same varint":
         number = draw(NUMBERS)
-        return Piece(lambda writer: writer.varint(number), [varint(number)] * rows)
+        return Piece(lambda writer: writer.varint(number), [encode_varint(number)] * rows)
     if kind == "varint":
         numbers = draw(st.lists(NUMBERS, min_size=rows, max_size=rows))
-        return Piece(lambda writer: writer.varint(np.array(numbers, np.int64)), list(map(varint, numbers)))
+        return Piece(lambda writer: writer.varint(np.array(numbers, np.int64)), list(map(encode_varint, numbers)))
     rng = np.random.default_rng(draw(st.integers(0, 99)))
     if kind in ("field", "part"):
         items = rng.integers(0, 200, rows).astype(draw(st.sampled_from([np.uint8, np.float32, np.uint64])))

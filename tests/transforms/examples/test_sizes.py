@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from shardmill.records import example
-from shardmill.transforms.examples.encode import MAX_RECORD_BYTES, encode_examples, example_sizes
+from shardmill.data import example
+from shardmill.transforms.columns.example_encoding import MAX_RECORD_BYTES, encode_examples, example_sizes
 from tests.support.plain_examples import check, one_column
 
 

@@ -1,12 +1,12 @@
-"""Varints of arrays: those of shardmill.records.example, one by one."""
+"""Varints of arrays: those of shardmill.data.example, one by one."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardmill.records.example import varint
-from shardmill.transforms.examples.varints import encode_varints, largest, varint_widths
+from shardmill.data.example import encode_varint
+from shardmill.transforms.columns.example_bytes import encode_varints, max_size, varint_widths
 
 LIMITS = [*(1 << bits for bits in range(0, 64, 7)), (1 << 32), (1 << 64) - 1]
 NUMBERS = st.one_of(
@@ -24,13 +24,13 @@ def beginnings(items: np.ndarray, lengths: list[int]) -> list[bytes]:
 @settings(max_examples=200, deadline=None)
 def test_those_of_one_number_each(numbers: list[int]) -> None:
     values = np.array(numbers, np.uint64)
-    expected = [varint(number) for number in numbers]
+    expected = [encode_varint(number) for number in numbers]
     lengths = list(map(len, expected))
     widths = varint_widths(values)
 
     assert np.broadcast_to(widths, len(values)).tolist() == lengths
     assert isinstance(widths, int) == (len(set(lengths)) == 1)
-    assert largest(widths) == max(lengths)
+    assert max_size(widths) == max(lengths)
     assert beginnings(encode_varints(values, widths), lengths) == expected
 
 
@@ -40,10 +40,10 @@ def test_each_length_alone_and_beside_shorter_ones(length: int) -> None:
     alone, beside = np.array([first, last], np.uint64), np.array([0, first, 127, last], np.uint64)
 
     assert varint_widths(alone) == length
-    assert beginnings(encode_varints(alone, length), [length] * 2) == [varint(first), varint(last)]
+    assert beginnings(encode_varints(alone, length), [length] * 2) == [encode_varint(first), encode_varint(last)]
     lengths = [1, length, 1, length]
     assert beginnings(encode_varints(beside, varint_widths(beside)), lengths) == [
-        varint(number) for number in beside.tolist()
+        encode_varint(number) for number in beside.tolist()
     ]
 
 
@@ -52,12 +52,12 @@ def test_each_length_alone_and_beside_shorter_ones(length: int) -> None:
 def test_widths_of_signed_numbers(numbers: list[int]) -> None:
     widths = varint_widths(np.array(numbers, np.int64))
 
-    assert np.broadcast_to(widths, len(numbers)).tolist() == [len(varint(number)) for number in numbers]
+    assert np.broadcast_to(widths, len(numbers)).tolist() == [len(encode_varint(number)) for number in numbers]
 
 
 @pytest.mark.parametrize("number", [0, 127, 128, 1 << 35, (1 << 64) - 1])
 def test_the_width_of_one_number(number: int) -> None:
-    assert varint_widths(number) == len(varint(number))
+    assert varint_widths(number) == len(encode_varint(number))
 
 
 def test_no_numbers() -> None:

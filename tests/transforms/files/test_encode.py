@@ -9,18 +9,16 @@ from typing import Any
 
 import pytest
 
-from shardmill.features.renames import NO_RENAMES, Renames
-from shardmill.records.tfrecord import OVERHEAD
-from shardmill.transforms.files import encode
-from shardmill.transforms.files.arrays.encode import ArrayEncoder
-from shardmill.transforms.files.arrays.npy import ArrayType
-from shardmill.transforms.files.audio.encode import AudioEncoder
-from shardmill.transforms.files.encode import Encoded, FileEncoder
-from shardmill.transforms.files.images.encode import ImageEncoder
+from shardmill.data.features import NO_RENAMES, Renames
+from shardmill.data.tfrecord import OVERHEAD
+from shardmill.transforms.columns.arrow import convert_batch
+from shardmill.transforms.files import encoding
+from shardmill.transforms.files.arrays import ArrayEncoder, ArrayType
+from shardmill.transforms.files.audio import AudioEncoder
+from shardmill.transforms.files.encoding import Encoded, FileEncoder, TextFileEncoder, TextStats
+from shardmill.transforms.files.image_encoder import ImageEncoder
 from shardmill.transforms.files.references import PLANNED
-from shardmill.transforms.files.texts import TextFileEncoder, TextStats
 from shardmill.transforms.stores import storage
-from shardmill.transforms.workers.batches import to_batch
 
 
 class Refused(Exception):
@@ -51,7 +49,7 @@ def planned(names: list[str], line: int | None = None, size: int = 7) -> Any:
     rows = [
         (name, size, None, index, line, None, "train", index, 0, None, None, None) for index, name in enumerate(names)
     ]
-    return to_batch([list(column) for column in zip(*rows, strict=True)], PLANNED)
+    return convert_batch([list(column) for column in zip(*rows, strict=True)], PLANNED)
 
 
 EVERY = {
@@ -75,9 +73,9 @@ def test_a_file_larger_than_an_example_is_refused_unread(kind: str) -> None:
 def test_what_grows_beyond_an_example_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a").write_bytes(b"one")
     whole = Shouting(str(tmp_path))(planned(["a"]))
-    monkeypatch.setattr(encode, "MAX_RECORD_BYTES", len(whole.framed) - OVERHEAD)
+    monkeypatch.setattr(encoding, "MAX_RECORD_BYTES", len(whole.framed) - OVERHEAD)
     assert bytes(Shouting(str(tmp_path))(planned(["a"])).framed) == bytes(whole.framed)
-    monkeypatch.setattr(encode, "MAX_RECORD_BYTES", len(whole.framed) - OVERHEAD - 1)
+    monkeypatch.setattr(encoding, "MAX_RECORD_BYTES", len(whole.framed) - OVERHEAD - 1)
     chunk = Shouting(str(tmp_path))(planned(["a"]))
 
     assert (bytes(chunk.framed), chunk.examples) == (b"", 0)

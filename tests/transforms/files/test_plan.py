@@ -13,14 +13,12 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.util import assert_that
 
-from shardmill.pipelines.running.runner import make_runner
+from shardmill.pipelines.jobs.runner import make_runner
+from shardmill.transforms.columns.arrow import convert_batch
 from shardmill.transforms.files.plan import AssignStrata, KeepOrder, PlanShards, distribute
 from shardmill.transforms.files.references import PLANNED, sorted_by_key
-from shardmill.transforms.sharding.balance import ShardCount
-from shardmill.transforms.sharding.divisions import Division
-from shardmill.transforms.sharding.key_histogram import to_cuts
-from shardmill.transforms.sharding.shards import ShardKey, shard_count
-from shardmill.transforms.workers.batches import to_batch
+from shardmill.transforms.shards.balance import ShardCount, ShardKey, shard_count
+from shardmill.transforms.shards.divisions import Division, to_cuts
 
 Row = dict[str, Any]
 SPLITS, FRACTIONS = ("train", "validation", "test"), (Fraction(8, 10), Fraction(1, 10), Fraction(1, 10))
@@ -52,7 +50,7 @@ def rows(number: int, **values: Any) -> list[Row]:
 def batches(planned: list[Row], size: int) -> list[pa.RecordBatch]:
     shuffled = random.Random(size).sample(planned, len(planned))
     parts = [shuffled[start : start + size] for start in range(0, len(shuffled), size)]
-    return [to_batch([[row[field.name] for row in part] for field in PLANNED], PLANNED) for part in parts]
+    return [convert_batch([[row[field.name] for row in part] for field in PLANNED], PLANNED) for part in parts]
 
 
 def run(build: Callable[[Any], Any], parts: list[pa.RecordBatch], check: Callable[[list[Any]], None]) -> None:

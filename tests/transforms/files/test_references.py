@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shardmill.transforms.columns.arrow import convert_batch, to_batches
 from shardmill.transforms.files.references import PLANNED, sorted_by_key
-from shardmill.transforms.inputs.found import FOUND
-from shardmill.transforms.workers.batches import batches, to_batch
-from shardmill.transforms.workers.coder import RecordBatchCoder
+from shardmill.transforms.inputs.found_files import FOUND
+from shardmill.transforms.workers.elements import RecordBatchCoder
 
 NAME = st.text(max_size=10)
 FOUND_ROWS = st.lists(
@@ -32,13 +32,13 @@ FOUND_ROWS = st.lists(
 
 def planned(keys: list[tuple[int, int]]) -> pa.RecordBatch:
     rows = [(f"{key}-{tie}", 1, None, 0, None, b"\0\xff", "train", key, tie, None, None, None) for key, tie in keys]
-    return to_batch([list(column) for column in zip(*rows)], PLANNED)
+    return convert_batch([list(column) for column in zip(*rows)], PLANNED)
 
 
 @given(FOUND_ROWS, st.integers(1, 8))
 @settings(max_examples=60, deadline=None)
 def test_batches_hold_the_rows_in_order(rows: list[tuple[Any, ...]], size: int) -> None:
-    made = list(batches(rows, FOUND, size))
+    made = list(to_batches(rows, FOUND, size))
 
     assert all(len(batch) == size for batch in made[:-1])
     assert all(0 < len(batch) <= size for batch in made)
@@ -49,7 +49,7 @@ def test_batches_hold_the_rows_in_order(rows: list[tuple[Any, ...]], size: int) 
 @settings(max_examples=60, deadline=None)
 def test_the_coder_round_trips_batches_and_slices(rows: list[tuple[Any, ...]], data: st.DataObject) -> None:
     coder = RecordBatchCoder()
-    for batch in batches(rows, FOUND):
+    for batch in to_batches(rows, FOUND):
         start = data.draw(st.integers(0, len(batch)))
         part = batch.slice(start, data.draw(st.integers(0, len(batch) - start)))
         for value in (batch, part):
@@ -72,7 +72,7 @@ def test_beam_knows_the_coder() -> None:
 
 @pytest.mark.parametrize("schema", [FOUND, PLANNED])
 def test_no_rows_no_batches(schema: pa.Schema) -> None:
-    assert list(batches([], schema)) == []
+    assert list(to_batches([], schema)) == []
 
 
 KEY = st.integers(0, 2) | st.integers(0, (1 << 64) - 1)

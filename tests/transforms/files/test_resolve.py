@@ -9,22 +9,20 @@ import pyarrow as pa
 import pytest
 
 from shardmill.metadata.labels import ClassNames
-from shardmill.metadata.rejects import Reject
+from shardmill.metadata.manifest import Reject
+from shardmill.transforms.columns.arrow import to_batches
 from shardmill.transforms.columns.types import ColumnType
-from shardmill.transforms.files.manifest_columns import encode_columns
-from shardmill.transforms.files.references import PLANNED
-from shardmill.transforms.files.resolve import ResolveOptions, resolve
+from shardmill.transforms.files.references import PLANNED, PlanOptions, encode_columns, resolve_files
 from shardmill.transforms.inputs.folders import CLASSES, SPLITS_OF_CLASSES
-from shardmill.transforms.inputs.found import FOUND
+from shardmill.transforms.inputs.found_files import FOUND
 from shardmill.transforms.layout.files import Layout
-from shardmill.transforms.sharding import keys
-from shardmill.transforms.workers.batches import batches
+from shardmill.transforms.shards import balance
 from tests.support.grouped import grouped
 
 FRACTIONS = (Fraction(8, 10), Fraction(2, 10))
 TREE = Layout(("train", "test"), FRACTIONS, CLASSES, ClassNames(("ant", "bee")))
 FOLDERS = Layout(("train", "test"), None, SPLITS_OF_CLASSES, ClassNames(("ant", "bee")))
-PLAIN = ResolveOptions()
+PLAIN = PlanOptions()
 USER = {"user": ColumnType("bytes", None, 1)}
 
 Row = tuple[Any, ...]
@@ -39,11 +37,11 @@ def row(name: str, line: int, label: str | None = "ant", split: str | None = Non
 
 
 def planned(
-    rows: list[Row], layout: Layout = TREE, options: ResolveOptions = PLAIN
+    rows: list[Row], layout: Layout = TREE, options: PlanOptions = PLAIN
 ) -> tuple[list[dict[str, Any]], list[Reject]]:
-    (batch,) = batches(rows, FOUND)
+    (batch,) = to_batches(rows, FOUND)
     rejects, found = [], []
-    for item in resolve(batch, layout, options):
+    for item in resolve_files(batch, layout, options):
         if isinstance(item, Reject):
             rejects.append(item)
         else:
@@ -55,9 +53,9 @@ def planned(
 
 def test_keys_and_splits_are_those_of_the_name() -> None:
     names = [f"ant/{index}.jpg" for index in range(500)]
-    found, _ = planned([file(name) for name in names], options=ResolveOptions(grouped(seed=3, split_seed=4)["split"]))
-    order = keys.hash_strings(names, 3)
-    splits = keys.assign(keys.split_keys(names, 4), keys.thresholds(FRACTIONS))
+    found, _ = planned([file(name) for name in names], options=PlanOptions(grouped(seed=3, split_seed=4)["split"]))
+    order = balance.hash_strings(names, 3)
+    splits = balance.assign_splits(balance.split_keys(names, 4), balance.split_thresholds(FRACTIONS))
 
     assert [row["key"] for row in found] == order.tolist()
     assert {row["tie"] for row in found} == {0}  # no name occurs twice
@@ -66,9 +64,9 @@ def test_keys_and_splits_are_those_of_the_name() -> None:
 
 @pytest.mark.parametrize(
     ("options", "moved"),
-    [(ResolveOptions(grouped(seed=9)["split"]), "key"), (ResolveOptions(grouped(split_seed=9)["split"]), "split")],
+    [(PlanOptions(grouped(seed=9)["split"]), "key"), (PlanOptions(grouped(split_seed=9)["split"]), "split")],
 )
-def test_each_seed_moves_its_own(options: ResolveOptions, moved: str) -> None:
+def test_each_seed_moves_its_own(options: PlanOptions, moved: str) -> None:
     rows = [file(f"ant/{index}.jpg") for index in range(200)]
     before, _ = planned(rows)
     after, _ = planned(rows, options=options)
@@ -135,7 +133,7 @@ def test_unlabelled() -> None:
 
 def test_a_group_stays_in_one_split() -> None:
     rows = [row(f"{index}.jpg", index + 2, user=f"u{index % 20}") for index in range(400)]
-    found, _ = planned(rows, replace(TREE, columns=USER), ResolveOptions(grouped(group_by="user")["split"]))
+    found, _ = planned(rows, replace(TREE, columns=USER), PlanOptions(grouped(group_by="user")["split"]))
     splits: dict[int, set[str]] = {}
     for index, item in enumerate(found):
         splits.setdefault(index % 20, set()).add(item["split"])
@@ -146,17 +144,17 @@ def test_a_group_stays_in_one_split() -> None:
 
 def test_rows_without_a_group_are_groups_of_their_own() -> None:
     rows = [row(f"{index}.jpg", index + 2, user="") for index in range(200)]
-    found, _ = planned(rows, replace(TREE, columns=USER), ResolveOptions(grouped(group_by="user")["split"]))
+    found, _ = planned(rows, replace(TREE, columns=USER), PlanOptions(grouped(group_by="user")["split"]))
 
     assert [item["split"] for item in found] == [item["split"] for item in planned(rows)[0]]
 
 
 def test_strata_keep_what_decides_their_split() -> None:
     rows = [row("a", 2, "ant"), row("b", 3, "bee"), row("c", 4, "ant")]
-    found, _ = planned(rows, options=ResolveOptions(grouped(stratify_by="label", split_seed=5)["split"]))
+    found, _ = planned(rows, options=PlanOptions(grouped(stratify_by="label", split_seed=5)["split"]))
 
     assert [item["stratum"] for item in found] == ["ant", "bee", "ant"]
-    assert [item["split_key"] for item in found] == keys.split_keys(["a", "b", "c"], 5).tolist()
+    assert [item["split_key"] for item in found] == balance.split_keys(["a", "b", "c"], 5).tolist()
     assert [item["split"] for item in found] == ["", "", ""]
     assert all(item["stratum"] is item["split_key"] is None for item in planned(rows)[0])
 
@@ -178,9 +176,9 @@ def test_columns_are_encoded() -> None:
 
 def test_planned_sizes_grow_with_what_is_written() -> None:
     small, large = planned([file("ant/1.jpg", 1000), file("ant/1.jpg", 5000)])[0]
-    resized, other = planned(
-        [file("ant/1.jpg", 1000), file("ant/1.jpg", 5000)], options=ResolveOptions(record_bytes=300)
-    )[0]
+    resized, other = planned([file("ant/1.jpg", 1000), file("ant/1.jpg", 5000)], options=PlanOptions(record_bytes=300))[
+        0
+    ]
 
     assert large["size"] - small["size"] == 4000
     assert resized["size"] == other["size"] == small["size"] - 700

@@ -14,23 +14,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardmill.metadata.labels import ClassNames
-from shardmill.metadata.rejects import Reject
-from shardmill.transforms.examples.encode import MAX_RECORD_BYTES
-from shardmill.transforms.files.former import Former
-from shardmill.transforms.files.references import SHARD
-from shardmill.transforms.files.resolve import ResolveOptions, resolve
-from shardmill.transforms.files.reuse import ReusingShards
-from shardmill.transforms.files.source import FileShards
-from shardmill.transforms.files.texts import TextFileEncoder
-from shardmill.transforms.inputs.file_kind import FileKind
-from shardmill.transforms.inputs.folders import CLASSES
-from shardmill.transforms.inputs.list_files import index_listing
+from shardmill.metadata.manifest import Reject
+from shardmill.transforms.columns.arrow import concatenate
+from shardmill.transforms.columns.example_encoding import MAX_RECORD_BYTES
+from shardmill.transforms.files.encoding import TextFileEncoder
+from shardmill.transforms.files.references import SHARD, PlanOptions, resolve_files
+from shardmill.transforms.files.shards import FileShards, PreviousVersion, ReusingShards
+from shardmill.transforms.inputs.folders import CLASSES, FileKind
 from shardmill.transforms.inputs.listing import list_input
+from shardmill.transforms.inputs.sources import index_listing
 from shardmill.transforms.layout.files import Layout
-from shardmill.transforms.options.splits import SplitOptions
-from shardmill.transforms.publishing.file_index import FileIndex, IndexedPiece
-from shardmill.transforms.workers.batches import concatenate
-from shardmill.transforms.writing.remembered import PieceWriter
+from shardmill.transforms.options.job_options import SplitOptions
+from shardmill.transforms.shards.sources import FileIndex, IndexedPiece, PieceWriter
 
 TEXTS = FileKind("text files", "txt")
 SPLITS = ("train", "test")
@@ -93,7 +88,7 @@ def planned(tree: Tree, seed: int) -> pa.RecordBatch:
         for item in index_listing(list_input(str(tree.root), TEXTS), identities=True)
         if isinstance(item, pa.RecordBatch)
     ]
-    parts = [part for batch in found for part in resolve(batch, layout, ResolveOptions(SplitOptions(seed=seed)))]
+    parts = [part for batch in found for part in resolve_files(batch, layout, PlanOptions(SplitOptions(seed=seed)))]
     return concatenate([part for part in parts if isinstance(part, pa.RecordBatch)])
 
 
@@ -139,14 +134,16 @@ def merged(version: Version) -> Any:
     return total
 
 
-def shards_of(tree: Tree, seed: int, former: Former | None = None, **changes: Any) -> ReusingShards:
+def shards_of(tree: Tree, seed: int, former: PreviousVersion | None = None, **changes: Any) -> ReusingShards:
     return replace(
         ReusingShards(TextFileEncoder(str(tree.root)), 3, seed, {"shardmill": "1"}, former=former), **changes
     )
 
 
-def former_of(folder: Path, tree: Tree, seed: int, version: Version) -> Former:
-    return Former("1.0.0", str(folder), str(folder), FileIndex(str(tree.root), seed, {}, pieces=version.pieces))
+def former_of(folder: Path, tree: Tree, seed: int, version: Version) -> PreviousVersion:
+    return PreviousVersion(
+        "1.0.0", str(folder), str(folder), FileIndex(str(tree.root), seed, {}, pieces=version.pieces)
+    )
 
 
 NUMBER = st.integers(0, 7)
@@ -208,14 +205,14 @@ def tree(tmp_path: Path) -> Tree:
 
 
 @pytest.fixture
-def older(tree: Tree, tmp_path: Path) -> tuple[Former, Version]:
+def older(tree: Tree, tmp_path: Path) -> tuple[PreviousVersion, Version]:
     folder = tmp_path / "older"
     folder.mkdir()
     made = build(tree, 0, 2, shards_of(tree, 0), folder)
     return former_of(folder, tree, 0, made), made
 
 
-def test_what_was_encoded_otherwise_is_read(tree: Tree, older: tuple[Former, Version]) -> None:
+def test_what_was_encoded_otherwise_is_read(tree: Tree, older: tuple[PreviousVersion, Version]) -> None:
     former, made = older
 
     def reused(**changes: Any) -> int:
@@ -228,7 +225,7 @@ def test_what_was_encoded_otherwise_is_read(tree: Tree, older: tuple[Former, Ver
     assert reused(encoder=TextFileEncoder(str(tree.root), "utf-8-sig")) == 0
 
 
-def test_rejects_that_would_say_something_else_are_read(tree: Tree, older: tuple[Former, Version]) -> None:
+def test_rejects_that_would_say_something_else_are_read(tree: Tree, older: tuple[PreviousVersion, Version]) -> None:
     former, made = older
     batch = planned(tree, 0).select(SHARD.names)
     encoding = shards_of(tree, 0)._encoding
@@ -242,7 +239,9 @@ def test_rejects_that_would_say_something_else_are_read(tree: Tree, older: tuple
     assert others["reason"].null_count == 40
 
 
-def test_a_record_that_fails_its_checksum_is_read_from_its_file(tree: Tree, older: tuple[Former, Version]) -> None:
+def test_a_record_that_fails_its_checksum_is_read_from_its_file(
+    tree: Tree, older: tuple[PreviousVersion, Version]
+) -> None:
     former, made = older
     for name, data in made.shards.items():
         path = Path(former.directory) / name
@@ -255,7 +254,7 @@ def test_a_record_that_fails_its_checksum_is_read_from_its_file(tree: Tree, olde
 
 
 @pytest.mark.parametrize("what", ["shards", "pieces", "piece"])
-def test_what_is_gone_or_another_is_done_without(tree: Tree, older: tuple[Former, Version], what: str) -> None:
+def test_what_is_gone_or_another_is_done_without(tree: Tree, older: tuple[PreviousVersion, Version], what: str) -> None:
     former, made = older
     for path in Path(former.directory).iterdir():
         if path.name.endswith(".parquet") == (what != "shards"):
@@ -268,7 +267,9 @@ def test_what_is_gone_or_another_is_done_without(tree: Tree, older: tuple[Former
     assert version.reused == (len(made.rejects) if what == "shards" else 0)
 
 
-def test_what_is_not_to_be_remembered_is_not(tree: Tree, older: tuple[Former, Version], tmp_path: Path) -> None:
+def test_what_is_not_to_be_remembered_is_not(
+    tree: Tree, older: tuple[PreviousVersion, Version], tmp_path: Path
+) -> None:
     former, made = older
     folder = tmp_path / "newer"
     folder.mkdir()

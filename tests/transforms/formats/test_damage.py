@@ -17,11 +17,11 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from shardmill.metadata.rejects import Reject
-from shardmill.records import example, tfrecord
-from shardmill.transforms.formats.damage import of_compressed, unread_file
-from shardmill.transforms.rejects.losses import Losses
-from shardmill.transforms.stores.compressed import TruncatedError, open_decompressed
+from shardmill.data import example, tfrecord
+from shardmill.metadata.manifest import Reject
+from shardmill.transforms.formats.format import compressed_damage, reject_file
+from shardmill.transforms.stores.streams import TruncatedError, open_decompressed
+from shardmill.transforms.workers.rejects import Losses
 from tests.support.bad_tables import check_consistent
 from tests.support.command import Result, Run, write_files
 from tests.support.table_results import Table, convert
@@ -36,7 +36,7 @@ def test_only_what_is_more_than_a_record_is_a_loss() -> None:
     assert BAD.to_json() == {"source": "a.csv", "line": 3, "stage": "read", "reason": "the row has 2 fields"}
     position = {"source": "c.csv.gz", "line": 41, "stage": "read", "reason": "damaged"}
     assert REST.to_json() == {**position, "records": 60, "size_bytes": 700, "count": "estimated"}
-    assert [reject.is_loss for reject in (BAD, GROUP, REST, CUT, unread_file("e", 9, "index", "no"))] == [
+    assert [reject.is_loss for reject in (BAD, GROUP, REST, CUT, reject_file("e", 9, "index", "no"))] == [
         False,
         *[True] * 4,
     ]
@@ -56,7 +56,7 @@ def test_only_what_is_more_than_a_record_is_a_loss() -> None:
 def test_the_rest_of_a_compressed_file(
     error: TruncatedError, size: int, read: int, expected: tuple[object, ...]
 ) -> None:
-    reject = of_compressed(error, size).reject("a", 1, "read", "x", read, size)
+    reject = compressed_damage(error, size).reject("a", 1, "read", "x", read, size)
     assert (reject.records, reject.size_bytes, reject.count) == expected
 
 
@@ -103,7 +103,7 @@ def lines_text(first: int, rows: int = ROWS) -> bytes:
 
 def records(first: int, rows: int = ROWS) -> bytes:
     return b"".join(
-        tfrecord.frame(example.encode_example({"id": [n], "name": [b"%x" % (n * 2654435761 % 2**32)]}))
+        tfrecord.frame_record(example.encode_example({"id": [n], "name": [b"%x" % (n * 2654435761 % 2**32)]}))
         for n in range(first, first + rows)
     )
 

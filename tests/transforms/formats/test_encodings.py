@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shardmill.transforms.formats.encodings import Utf8Stream, encoding_name, is_utf8, keeps_bytes, to_utf8
+from shardmill.transforms.formats.line_blocks import Utf8Stream, encoding_name, is_ascii_transparent, is_utf8, to_utf8
 from tests.support.command import REPOSITORY, Run, check_mistake, write_files
 
 ENCODINGS = [
@@ -67,7 +67,7 @@ def test_names_that_are_no_good(name: str) -> None:
     ],
 )
 def test_keeps_bytes(encoding: str, special: bytes, keeps: bool) -> None:
-    assert keeps_bytes(encoding, special) is keeps
+    assert is_ascii_transparent(encoding, special) is keeps
 
 
 @pytest.mark.parametrize(

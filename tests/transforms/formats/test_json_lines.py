@@ -13,13 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardmill.metadata.rejects import Reject
+from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.arrow import arrow_type, parse_fill
-from shardmill.transforms.columns.inferred import Inferred, ValuesOf
-from shardmill.transforms.columns.json_values import convert
-from shardmill.transforms.columns.nested import ColumnError
-from shardmill.transforms.columns.types import ColumnType, merge_types, value_type
-from shardmill.transforms.formats.base import FileRef, Rows
+from shardmill.transforms.columns.conversion import convert_value
+from shardmill.transforms.columns.types import ColumnError, ColumnType, Inferred, ValuesOf, merge_types, value_type
+from shardmill.transforms.formats.format import FileRef, Rows
 from shardmill.transforms.formats.json_lines import JsonLinesFormat
 from tests.support.json_strategies import VALUES
 
@@ -315,7 +313,9 @@ def test_any_block_size_gives_the_rows(
     assert len(rows) + len(rejects) + blank == len(lines) - (0 if lines[-1] else 1)
     assert used.isdisjoint(reject.line for reject in rejects)
     for number, row in rows:
-        assert row == {name: convert(json.loads(lines[number - 1]).get(name), column) for name, column in types.items()}
+        assert row == {
+            name: convert_value(json.loads(lines[number - 1]).get(name), column) for name, column in types.items()
+        }
     for reject in rejects:
         assert reject.line is not None
         assert not _fits(lines[reject.line - 1], types)
@@ -324,7 +324,7 @@ def test_any_block_size_gives_the_rows(
 def _fits(line: bytes, types: Types) -> bool:
     try:
         row = json.loads(line)
-        return all(_is_finite(convert(row.get(name), column)) for name, column in types.items())
+        return all(_is_finite(convert_value(row.get(name), column)) for name, column in types.items())
     except ValueError:
         return False
 

@@ -10,11 +10,10 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardmill.metadata.rejects import Reject
+from shardmill.metadata.manifest import Reject
 from shardmill.transforms.formats import line_blocks
-from shardmill.transforms.formats.base import BlockRef, FileRef
-from shardmill.transforms.formats.encodings import BOM
-from shardmill.transforms.formats.line_blocks import Piece, index_lines, read_pieces
+from shardmill.transforms.formats.format import BlockRef, FileRef
+from shardmill.transforms.formats.line_blocks import BOM, Piece, index_lines, read_pieces
 
 COMPRESS: dict[str, Callable[[bytes], bytes]] = {
     ".gz": gzip.compress,

@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardmill.metadata.rejects import Reject
-from shardmill.transforms.columns.inferred import MAX_VALUES, Inferred, ValuesOf
-from shardmill.transforms.columns.types import ColumnType
-from shardmill.transforms.formats.base import FileRef, Rows
+from shardmill.metadata.manifest import Reject
+from shardmill.transforms.columns.types import MAX_VALUES, ColumnType, Inferred, ValuesOf
+from shardmill.transforms.formats.format import FileRef, Rows
 from shardmill.transforms.formats.lines import LinesFormat
 
 TEXT = ColumnType("bytes", None, 0)

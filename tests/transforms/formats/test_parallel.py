@@ -9,11 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardmill.errors import UserError
-from shardmill.metadata.rejects import Reject
+from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.types import ColumnType
-from shardmill.transforms.formats.base import FileRef
-from shardmill.transforms.formats.lines import LinesFormat
-from shardmill.transforms.formats.parallel import ParallelFormat
+from shardmill.transforms.formats.format import FileRef
+from shardmill.transforms.formats.lines import LinesFormat, ParallelFormat
 
 TYPES = {name: ColumnType("bytes", None, 0) for name in ("de", "en")} | {"line_number": ColumnType("int64", None, 0)}
 Row = tuple[int, bytes, bytes]

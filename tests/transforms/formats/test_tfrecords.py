@@ -12,21 +12,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardmill.metadata.rejects import Reject
-from shardmill.records import tfrecord
-from shardmill.records.example import decode_example, encode_example
-from shardmill.records.tfrecord import OVERHEAD
-from shardmill.transforms.columns.inferred import Inferred, ValuesOf
-from shardmill.transforms.columns.types import ColumnType
-from shardmill.transforms.examples.decode import decode_examples, infer_examples
-from shardmill.transforms.formats.base import BlockRef, FileRef, Rows
+from shardmill.data import tfrecord
+from shardmill.data.example import decode_example, encode_example
+from shardmill.data.tfrecord import OVERHEAD
+from shardmill.metadata.manifest import Reject
+from shardmill.transforms.columns.example_decoding import decode_examples, infer_examples
+from shardmill.transforms.columns.types import ColumnType, Inferred, ValuesOf
+from shardmill.transforms.formats.format import BlockRef, FileRef, Rows
 from shardmill.transforms.formats.tfrecords import TFRecordFormat
 from tests.support.later import Later
 
 tf = Later("tensorflow")
 
 EXAMPLES = [encode_example({"id": [number], "text": [b"x" * number]}) for number in range(7)]
-FILE = b"".join(map(tfrecord.frame, EXAMPLES))
+FILE = b"".join(map(tfrecord.frame_record, EXAMPLES))
 STARTS = [sum(len(example) + OVERHEAD for example in EXAMPLES[:number]) for number in range(8)]
 Found = tuple[list[tuple[int, bytes]], list[Reject]]
 
@@ -99,7 +98,7 @@ def test_any_block_size_gives_the_records(
     tmp_path_factory: pytest.TempPathFactory, sizes: list[int], block_size: int, zipped: bool
 ) -> None:
     records = [encode_example({"x": [b"y" * size]}) for size in sizes]
-    data = b"".join(map(tfrecord.frame, records))
+    data = b"".join(map(tfrecord.frame_record, records))
     name, stored = ("file.tfrecord.gz", gzip.compress(data)) if zipped else ("file.tfrecord", data)
     file = file_ref(tmp_path_factory.mktemp("records"), stored, name)
     found = list(blocks(file, block_size))
@@ -113,7 +112,7 @@ def test_any_block_size_gives_the_records(
 
 def test_many_small_and_some_large_records_are_split(tmp_path: Path) -> None:
     records = [encode_example({"x": [b"y" * (200_000 if number % 100 == 7 else 20)]}) for number in range(1000)]
-    file = file_ref(tmp_path, b"".join(map(tfrecord.frame, records)))
+    file = file_ref(tmp_path, b"".join(map(tfrecord.frame_record, records)))
 
     assert len(list(blocks(file, 300_000))) > 3
     assert read(file, 300_000) == (numbered(records), [])
@@ -128,7 +127,7 @@ def test_the_contents_say_whether_a_file_is_gzipped(tmp_path: Path, name: str, z
 def test_a_length_that_looks_like_gzip(tmp_path: Path) -> None:
     record = encode_example({"x": [b"y" * 0x88B00]})
     record = encode_example({"x": [b"y" * (0x88B00 + 0x88B1F - len(record))]})
-    file = file_ref(tmp_path, tfrecord.frame(record))
+    file = file_ref(tmp_path, tfrecord.frame_record(record))
 
     assert (tmp_path / "file.tfrecord").read_bytes().startswith(b"\x1f\x8b\x08")
     assert read(file) == ([(1, record)], [])
@@ -236,7 +235,7 @@ def test_a_file_that_vanished_after_it_was_indexed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("size", [1, 100, 1 << 20])
 def test_records_that_are_no_examples(tmp_path: Path, size: int) -> None:
     records = [EXAMPLES[0], b"\xff\xff", EXAMPLES[1], b"text", b"", EXAMPLES[2]]
-    file = file_ref(tmp_path, b"".join(map(tfrecord.frame, records)))
+    file = file_ref(tmp_path, b"".join(map(tfrecord.frame_record, records)))
     found, rejects = read(file, size)
 
     # An empty record is an empty Example

@@ -10,25 +10,28 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.util import assert_that, equal_to
 
-from shardmill.metadata.rejects import Reject
-from shardmill.pipelines.running.runner import make_runner
+from shardmill.metadata.manifest import Reject
+from shardmill.pipelines.jobs.runner import make_runner
+from shardmill.transforms.columns.arrow import convert_batch
 from shardmill.transforms.columns.types import ColumnType
-from shardmill.transforms.inputs.found import FOUND
-from shardmill.transforms.inputs.list_files import ListFiles, index_listing
-from shardmill.transforms.inputs.listing import Found, Listed, Skipped
-from shardmill.transforms.inputs.manifests.given import ManifestFile
-from shardmill.transforms.inputs.measure import measure
-from shardmill.transforms.inputs.read_manifests import ReadManifest
+from shardmill.transforms.inputs.found_files import FOUND, measure_rows
+from shardmill.transforms.inputs.listing import FoundFile, ListingItem, Skipped
+from shardmill.transforms.inputs.manifest_files import ManifestFile
+from shardmill.transforms.inputs.sources import ListFiles, ReadManifest, index_listing
 from shardmill.transforms.inputs.summary import InputSummary, summarize_batch
 from shardmill.transforms.stores.protocol import FileStat
-from shardmill.transforms.workers.batches import to_batch
 from tests.support.rejects import rejects_in
 
 REJECT = Reject("bad.jpg", None, "index", "why")
 
 
 def test_a_listing_in_any_order_has_one_summary() -> None:
-    items: list[Listed] = [Found("cat/a.jpg", 5), REJECT, Found("dog/b.jpg", 7), Skipped("x.txt", ".txt file")]
+    items: list[ListingItem] = [
+        FoundFile("cat/a.jpg", 5),
+        REJECT,
+        FoundFile("dog/b.jpg", 7),
+        Skipped("x.txt", ".txt file"),
+    ]
 
     summaries = [list(index_listing(order))[-1].value for order in (items, items[::-1])]
 
@@ -47,7 +50,7 @@ def test_an_empty_listing_has_a_summary_too() -> None:
 def rows(*names: str, **columns: Any) -> Any:
     empty: dict[str, list[Any]] = {field.name: [None] * len(names) for field in FOUND}
     known = {"name": list(names), "line": [index + 2 for index in range(len(names))], "columns": ["{}"] * len(names)}
-    return to_batch(list((empty | known | columns).values()), FOUND)
+    return convert_batch(list((empty | known | columns).values()), FOUND)
 
 
 def test_measure(tmp_path: Path) -> None:
@@ -55,7 +58,7 @@ def test_measure(tmp_path: Path) -> None:
     (tmp_path / "c.jpg").write_bytes(b"123")
     batch = rows("a.jpg", "b.jpg", "c", uri=[None, None, str(tmp_path / "c.jpg")])
 
-    measured, types, rejects = measure(batch, str(tmp_path), True)
+    measured, types, rejects = measure_rows(batch, str(tmp_path), True)
 
     assert list(zip(measured["name"].to_pylist(), measured["size"].to_pylist(), strict=True)) == [
         ("a.jpg", 5),
@@ -71,7 +74,7 @@ def test_measure_types_the_columns(tmp_path: Path) -> None:
     (tmp_path / "b").touch()
     columns = [json.dumps({"n": 1, "box": [1, 2]}), json.dumps({"n": 2.5, "bad": {"x": 1}})]
 
-    _, types, rejects = measure(rows("a", "b", columns=columns), str(tmp_path), False)
+    _, types, rejects = measure_rows(rows("a", "b", columns=columns), str(tmp_path), False)
 
     assert types == {"n": ColumnType("int64", None, 1), "box": ColumnType("int64", 2, 1)}
     assert [reject.reason for reject in rejects] == [
@@ -126,7 +129,7 @@ def test_read_manifest(tmp_path: Path) -> None:
 
 
 def test_the_fingerprint_is_that_of_the_files() -> None:
-    items: list[Listed] = [Found(f"{index}.jpg", index) for index in range(25_000)]
+    items: list[ListingItem] = [FoundFile(f"{index}.jpg", index) for index in range(25_000)]
     outputs = list(index_listing(items))
     batches, summary = outputs[:-1], outputs[-1].value
 
@@ -140,10 +143,10 @@ def test_a_store_that_fails_is_asked_again_and_a_disk_is_not(monkeypatch: pytest
     def fails(path: str) -> FileStat:
         raise error
 
-    monkeypatch.setattr("shardmill.transforms.inputs.measure.storage.stat_file", fails)
+    monkeypatch.setattr("shardmill.transforms.inputs.found_files.storage.stat_file", fails)
     row = {"name": "a.jpg", "line": 2, "columns": "{}"}
-    batch = to_batch([[row.get(field.name)] for field in FOUND], FOUND)
+    batch = convert_batch([[row.get(field.name)] for field in FOUND], FOUND)
 
-    assert measure(batch, "folder", textual=False)[2][0].reason.startswith("cannot be read")
+    assert measure_rows(batch, "folder", textual=False)[2][0].reason.startswith("cannot be read")
     with pytest.raises(type(error)):
-        measure(batch, "gs://bucket/folder", textual=False)
+        measure_rows(batch, "gs://bucket/folder", textual=False)

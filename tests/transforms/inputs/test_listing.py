@@ -10,18 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shardmill.metadata.rejects import Reject
-from shardmill.transforms.inputs.file_kind import FileKind
+from shardmill.metadata.manifest import Reject
+from shardmill.transforms.inputs.folders import FileKind
 from shardmill.transforms.inputs.listing import (
     NO_MATCH,
-    Found,
-    Listed,
+    FoundFile,
+    ListingItem,
     Skipped,
-    choices,
+    expand_choices,
     input_root,
     is_glob,
     list_input,
-    matches,
+    matches_glob,
 )
 from tests.support.command import Run, write_files
 
@@ -33,23 +33,23 @@ def touch(root: Path, *names: str) -> Path:
     return root
 
 
-def listed(pattern: object) -> list[Listed]:
+def listed(pattern: object) -> list[ListingItem]:
     return sorted(list_input(str(pattern)), key=str)
 
 
 def found(pattern: object) -> list[str]:
-    return sorted(item.name for item in list_input(str(pattern)) if isinstance(item, Found))
+    return sorted(item.name for item in list_input(str(pattern)) if isinstance(item, FoundFile))
 
 
-def others(pattern: object) -> list[Listed]:
-    return [item for item in listed(pattern) if not isinstance(item, Found)]
+def others(pattern: object) -> list[ListingItem]:
+    return [item for item in listed(pattern) if not isinstance(item, FoundFile)]
 
 
 def test_a_folder(tmp_path: Path) -> None:
     touch(tmp_path, "a.jpg", "cat/b.PNG", "cat/deep/c.webp", "train/cat/d.tiff")
 
     assert listed(tmp_path) == [
-        Found(name, 5) for name in ("a.jpg", "cat/b.PNG", "cat/deep/c.webp", "train/cat/d.tiff")
+        FoundFile(name, 5) for name in ("a.jpg", "cat/b.PNG", "cat/deep/c.webp", "train/cat/d.tiff")
     ]
     assert listed(f"{tmp_path}/") == listed(tmp_path)
 
@@ -126,7 +126,7 @@ def test_links_that_lead_nowhere(tmp_path: Path, pattern: str) -> None:
 
     found_ = listed(f"{tmp_path}{pattern}")
 
-    assert [item for item in found_ if isinstance(item, Found)] == [Found("a.jpg", 5)]
+    assert [item for item in found_ if isinstance(item, FoundFile)] == [FoundFile("a.jpg", 5)]
     rejects = {item.source: item.reason for item in found_ if isinstance(item, Reject)}
     assert rejects.keys() >= {"gone.jpg", "self.jpg", "one.jpg", "other.jpg"}
     assert all(reason.startswith("dangling or looping symbolic link: ") for reason in rejects.values())
@@ -185,13 +185,13 @@ def test_a_choice_that_nothing_is_there_for_is_said(tmp_path: Path, pattern: str
     items = sorted(list_input(f"{tmp_path}/{pattern}", FileKind("CSV files", "csv")), key=str)
 
     missing = pattern.replace("{01,02,03}", "02").replace("{dt=01/a.csv,dt=02/a.csv,dt=03/a.csv}", "dt=02/a.csv")
-    assert items == [Found("dt=01/a.csv", 5), Found("dt=03/a.csv", 5), Skipped(missing, NO_MATCH)]
+    assert items == [FoundFile("dt=01/a.csv", 5), FoundFile("dt=03/a.csv", 5), Skipped(missing, NO_MATCH)]
 
 
 def test_choices() -> None:
-    assert choices("a/{b,c}/{d,e}*") == ["a/b/d*", "a/b/e*", "a/c/d*", "a/c/e*"]
-    assert choices("a/{b,{c,b}}") == ["a/b", "a/c"]
-    assert choices("a/{b}/*") == ["a/{b}/*"]
+    assert expand_choices("a/{b,c}/{d,e}*") == ["a/b/d*", "a/b/e*", "a/c/d*", "a/c/e*"]
+    assert expand_choices("a/{b,{c,b}}") == ["a/b", "a/c"]
+    assert expand_choices("a/{b}/*") == ["a/{b}/*"]
 
 
 def test_one_file(tmp_path: Path) -> None:
@@ -246,7 +246,7 @@ def test_roots(pattern: str, root: str) -> None:
     ],
 )
 def test_matches(path: str, pattern: str, good: bool) -> None:
-    assert matches(path.split("/"), pattern.split("/")) is good
+    assert matches_glob(path.split("/"), pattern.split("/")) is good
 
 
 @pytest.mark.parametrize(
@@ -257,7 +257,7 @@ def test_matches_as_the_glob_module_does(tmp_path: Path, pattern: str) -> None:
     touch(tmp_path, *names)
     expected = {name for name in glob.glob(pattern, root_dir=tmp_path, recursive=True) if (tmp_path / name).is_file()}
 
-    assert {name for name in names if matches(name.split("/"), pattern.split("/"))} == expected
+    assert {name for name in names if matches_glob(name.split("/"), pattern.split("/"))} == expected
 
 
 def recursive_match(parts: Sequence[str], pattern: Sequence[str]) -> bool:
@@ -278,7 +278,7 @@ def recursive_match(parts: Sequence[str], pattern: Sequence[str]) -> bool:
     st.lists(st.sampled_from(["**", "*", "a", ".*", ".**", "***", ""]), max_size=6),
 )
 def test_matches_by_its_definition(parts: list[str], pattern: list[str]) -> None:
-    assert matches(parts, pattern) is recursive_match(parts, pattern)
+    assert matches_glob(parts, pattern) is recursive_match(parts, pattern)
 
 
 @pytest.mark.parametrize("pattern", ["**/" * 9 + "*.jpg", "a/**/" * 9 + "c"])
@@ -294,7 +294,7 @@ def test_each_part_of_a_path_is_compared_once_with_each_of_a_glob(
     monkeypatch.setattr(fnmatch, "fnmatchcase", count)
     path = ["a"] * 14
 
-    assert not matches(path, pattern.split("/"))
+    assert not matches_glob(path, pattern.split("/"))
     assert len(compared) <= len(path) * len(pattern.split("/"))
 
 

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from shardmill.errors import UserError
-from shardmill.transforms.inputs.masks import Masks
+from shardmill.transforms.inputs.found_files import MaskFolder
 from tests.support.command import write_files
 
 
-def masks(folder: Path, *names: str) -> Masks:
-    return Masks(str(write_files(folder, dict.fromkeys(names, b"0123"))))
+def masks(folder: Path, *names: str) -> MaskFolder:
+    return MaskFolder(str(write_files(folder, dict.fromkeys(names, b"0123"))))
 
 
 def test_a_mask_has_the_path_of_its_image_but_for_the_suffix(tmp_path: Path) -> None:

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from shardmill.errors import UserError
-from shardmill.transforms.formats.base import FileRef
-from shardmill.transforms.inputs.file_kind import FileKind
+from shardmill.transforms.formats.format import FileRef
+from shardmill.transforms.inputs.folders import FileKind
 from shardmill.transforms.inputs.listing import Skipped
-from shardmill.transforms.inputs.record_files import OneInput, ParallelInput
+from shardmill.transforms.inputs.record_files import ParallelInput, SingleInput
 from tests.support.command import write_files
 
 KIND = FileKind("text files", "txt")
@@ -23,7 +23,7 @@ def listed(*patterns: tuple[str, object]) -> list[tuple[str, ...]]:
 def test_one_input_is_in_order_and_has_shares_of_the_keys(tmp_path: Path) -> None:
     write_files(tmp_path, {"b.txt": b"bb", "a.txt": b"a", "c.md": b""})
 
-    *others, a, b = OneInput(str(tmp_path)).listed(KIND)
+    *others, a, b = SingleInput(str(tmp_path)).listed(KIND)
 
     assert others == [Skipped("c.md", ".md file")]
     assert isinstance(a, FileRef)

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shardmill.transforms.columns.arrow import to_batches
 from shardmill.transforms.columns.types import ColumnType
-from shardmill.transforms.inputs.found import FOUND
+from shardmill.transforms.inputs.found_files import FOUND
 from shardmill.transforms.inputs.summary import InputSummary, summarize_batch, summarize_skipped
-from shardmill.transforms.workers.batches import batches
-from shardmill.transforms.workers.merging import Merging
+from shardmill.transforms.workers.elements import MergeFn
 
 Row = tuple[Any, ...]
 
@@ -26,7 +26,7 @@ def row(name: str, line: int, label: str | None = None, split: str | None = None
 
 
 def summary_of(rows: list[Row]) -> InputSummary:
-    (batch,) = batches(rows, FOUND)
+    (batch,) = to_batches(rows, FOUND)
     return summarize_batch(batch)
 
 
@@ -80,7 +80,7 @@ PARTS = st.one_of(
 def test_merging_knows_no_order(parts: list[InputSummary], data: st.DataObject) -> None:
     shuffled = data.draw(st.permutations(parts))
     cut = data.draw(st.integers(0, len(parts)))
-    combine = Merging(InputSummary, InputSummary.merge)
+    combine = MergeFn(InputSummary, InputSummary.merge)
     halves = [
         reduce(combine.add_input, half, combine.create_accumulator()) for half in (shuffled[:cut], shuffled[cut:])
     ]
@@ -102,7 +102,7 @@ def test_merging_is_linear_in_folders() -> None:
 
     def lookups(folders: int) -> int:
         parts = [InputSummary(folders=Counter({Name(number): 1})) for number in range(folders)]
-        combine, Name.lookups = Merging(InputSummary, InputSummary.merge), 0
+        combine, Name.lookups = MergeFn(InputSummary, InputSummary.merge), 0
         halves = [
             reduce(combine.add_input, half, combine.create_accumulator())
             for half in (parts[: folders // 2], parts[folders // 2 :])

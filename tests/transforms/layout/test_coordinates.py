@@ -10,9 +10,9 @@ import pytest
 from PIL import Image
 
 from shardmill.errors import UserError
-from shardmill.pipelines.config.pixels import parse_coordinates
+from shardmill.pipelines.config.images import parse_coordinates
 from shardmill.transforms.columns.types import ColumnType
-from shardmill.transforms.layout.coordinates import check_coordinates, looks_like_coordinates
+from shardmill.transforms.layout.objects import check_coordinates, looks_like_coordinates
 from tests.support.command import Run, image, read_back, write_files
 
 BOXES = ColumnType("float32", -1, 3, (4,))

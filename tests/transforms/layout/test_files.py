@@ -7,15 +7,14 @@ import pytest
 
 from shardmill.errors import UserError
 from shardmill.metadata.labels import ClassNames
-from shardmill.transforms.columns.inferred import MAX_VALUES
-from shardmill.transforms.columns.types import ColumnType
-from shardmill.transforms.inputs.folders import CLASSES, SPLITS_OF_CLASSES, FolderRoles, split_name
+from shardmill.transforms.columns.types import MAX_VALUES, ColumnType
+from shardmill.transforms.inputs.folders import CLASSES, SPLITS_OF_CLASSES, FolderRoles, normalize_split
 from shardmill.transforms.inputs.summary import InputSummary
-from shardmill.transforms.layout.file_options import LayoutOptions
 from shardmill.transforms.layout.files import Layout, make_layout
+from shardmill.transforms.layout.options import FileLayoutOptions
 from tests.support.grouped import grouped
 
-OPTIONS = LayoutOptions("--input photos")
+OPTIONS = FileLayoutOptions("--input photos")
 HALVES = (("train", Fraction(1, 2)), ("test", Fraction(1, 2)))
 NUMBER = ColumnType("int64", None, 1)
 
@@ -31,7 +30,7 @@ def manifest(labels: list[str], splits: list[str] | None = None, **columns: Colu
 
 
 def layout(summary: InputSummary, **options: object) -> Layout:
-    return make_layout(summary, LayoutOptions("--input photos", **grouped(**options)))
+    return make_layout(summary, FileLayoutOptions("--input photos", **grouped(**options)))
 
 
 def names(made: Layout) -> tuple[str, ...] | None:
@@ -120,7 +119,7 @@ def test_given_splits() -> None:
     ("text", "split"), [("val", "validation"), ("VAL", "validation"), ("Train", "train"), ("Zoo", "Zoo")]
 )
 def test_split_names(text: str, split: str) -> None:
-    assert split_name(text) == split
+    assert normalize_split(text) == split
 
 
 def test_labels() -> None:

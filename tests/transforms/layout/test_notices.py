@@ -1,9 +1,9 @@
-"""shardmill.transforms.layout.notices: what is said of what was passed over."""
+"""shardmill.transforms.layout.options: what is said of what was passed over."""
 
 import pytest
 
 from shardmill.transforms.inputs.summary import InputSummary
-from shardmill.transforms.layout.notices import skipped_notices
+from shardmill.transforms.layout.options import skipped_notices
 
 
 @pytest.mark.parametrize(

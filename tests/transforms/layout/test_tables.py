@@ -7,20 +7,16 @@ from typing import Any
 
 import pytest
 
+from shardmill.data.features import Feature
 from shardmill.errors import UserError
-from shardmill.features.feature import Feature
-from shardmill.transforms.columns.inferred import Inferred
-from shardmill.transforms.columns.types import ColumnType
-from shardmill.transforms.formats.base import KeyColumn
+from shardmill.transforms.columns.types import ColumnType, Inferred
+from shardmill.transforms.formats.format import KeyColumn
 from shardmill.transforms.inputs.summary import InputSummary, summarize_files, summarize_header, summarize_skipped
 from shardmill.transforms.layout.columns import wanted_columns
-from shardmill.transforms.layout.label import names_beside_schema
-from shardmill.transforms.layout.lines import make_line_layout
-from shardmill.transforms.layout.records import make_record_layout
-from shardmill.transforms.layout.table_layout import TableLayout
-from shardmill.transforms.layout.table_options import TableOptions
-from shardmill.transforms.layout.tables import make_table_layout
-from shardmill.transforms.options.labels import LabelOptions
+from shardmill.transforms.layout.labels import labels_file_names
+from shardmill.transforms.layout.options import TableOptions
+from shardmill.transforms.layout.tables import TableLayout, make_line_layout, make_record_layout, make_table_layout
+from shardmill.transforms.options.image_options import LabelOptions
 from tests.support.grouped import grouped
 
 HEADER = ("id", "age", "city", "ok", "empty")
@@ -236,6 +232,6 @@ def test_existing_records_have_no_features_yet() -> None:
 
 def test_the_file_of_names_beside_a_schema_is_called_in_either_way() -> None:
     flat, nested = (Feature(name, "int64", "class_label", (), class_names=("0", "1")) for name in ("a", "b/c"))
-    assert names_beside_schema(flat) == "a.labels.txt"
-    assert names_beside_schema(nested) == "b.c.labels.txt or b-c.labels.txt"
-    assert names_beside_schema(replace(nested, sequence="b")) == "b-c.labels.txt"
+    assert labels_file_names(flat) == "a.labels.txt"
+    assert labels_file_names(nested) == "b.c.labels.txt or b-c.labels.txt"
+    assert labels_file_names(replace(nested, sequence="b")) == "b-c.labels.txt"

@@ -3,9 +3,9 @@ from typing import Any
 
 import pytest
 
-from shardmill.checks.limits import OFF, Limits
 from shardmill.errors import UserError
-from shardmill.transforms.options.checks import CheckOptions, parse_constraints, parse_limits
+from shardmill.quality.limits import NO_LIMITS, Limits
+from shardmill.transforms.options.job_options import CheckOptions, parse_constraints, parse_limits
 
 
 @pytest.mark.parametrize(
@@ -19,8 +19,8 @@ from shardmill.transforms.options.checks import CheckOptions, parse_constraints,
         ("0.2", Limits(None, 0.2)),
         ("error", Limits(None, 0.0)),
         ("warn", Limits(0.0)),
-        ("off", OFF),
-        (False, OFF),
+        ("off", NO_LIMITS),
+        (False, NO_LIMITS),
         (Limits(1.0, 2.0), Limits(1.0, 2.0)),
     ],
 )
@@ -48,10 +48,10 @@ def test_a_baseline_is_a_version_or_a_tag(baseline: str) -> None:
 
 
 def test_every_check_has_its_limits() -> None:
-    limits = CheckOptions(columns_new=OFF).limits
+    limits = CheckOptions(columns_new=NO_LIMITS).limits
 
     assert limits["examples_under"] == Limits(0.9, 0.5)
-    assert limits["columns_new"] == OFF
+    assert limits["columns_new"] == NO_LIMITS
     assert "baseline" not in limits
 
 
@@ -89,7 +89,7 @@ def test_the_page_has_every_check_and_its_limits() -> None:
 def test_thresholds_of_single_features() -> None:
     columns = CheckOptions(columns={"id": "off", "amount": {"numeric_drift": {"error": "0.5"}}}).columns or {}  # type: ignore[dict-item]
 
-    assert set(columns["id"].values()) == {OFF}
+    assert set(columns["id"].values()) == {NO_LIMITS}
     assert columns["amount"] == {"numeric_drift": Limits(error=0.5)}
     assert CheckOptions().columns is None
 

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import pytest
 
 from shardmill.errors import UserError
-from shardmill.transforms.options.declare import Options, ValueMistake, flag, options_of
+from shardmill.transforms.options.declare import Options, OptionValueError, flag, options_of
 
 
 def parse_pair(value: Any) -> tuple[str, str]:
@@ -14,7 +14,7 @@ def parse_pair(value: Any) -> tuple[str, str]:
         return value
     name, equals, rest = str(value).partition("=")
     if not equals:
-        raise ValueMistake(f"{value!r} is not name=value")
+        raise OptionValueError(f"{value!r} is not name=value")
     return name, rest
 
 

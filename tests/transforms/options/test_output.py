@@ -3,7 +3,7 @@
 import pytest
 
 from shardmill.errors import UserError
-from shardmill.transforms.options.output import OutputOptions
+from shardmill.transforms.options.job_options import OutputOptions
 from tests.support.later import Later
 
 tfds_version = Later("tensorflow_datasets.core.utils.version")

@@ -12,10 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shardmill.errors import JobError
-from shardmill.transforms.preprocessing import counted, gather, quantiles, spill
-from shardmill.transforms.preprocessing.constants import Constants, find_constants
-from shardmill.transforms.preprocessing.gather import Analysis, Gathered, Gatherer
-from shardmill.transforms.preprocessing.parse import parse_transform
+from shardmill.transforms.values import analyzers
+from shardmill.transforms.values.analyzers import Analysis, Constants, Gathered, Gatherer, find_constants
+from shardmill.transforms.values.preprocessing_sources import parse_transform
 
 TRANSFORM = b"""\
 x: z_score
@@ -114,8 +113,8 @@ def test_what_is_out_of_a_vocabulary_is_counted_by_split(tmp_path: Path) -> None
 def test_batches_and_their_order_do_not_show(tmp_path: Path, step: int, monkeypatch: pytest.MonkeyPatch) -> None:
     batch = examples()
     _, whole = found(analysis(), tmp_path / "whole", batch)
-    monkeypatch.setattr(gather, "_MOST_ENTRIES", 3)  # all is merged and written several times
-    monkeypatch.setattr(gather, "_MOST_BYTES", 100)
+    monkeypatch.setattr(analyzers, "_MAX_COUNTS_HELD", 3)  # all is merged and written several times
+    monkeypatch.setattr(analyzers, "_MAX_KEY_BYTES_HELD", 100)
 
     gathered, parted = found(analysis(), tmp_path / "parted", batch, step)
 
@@ -170,18 +169,18 @@ def test_what_cannot_be_a_line_is_no_entry(tmp_path: Path) -> None:
     assert vocabulary.entries is not None
     assert vocabulary.entries["value"].to_pylist() == [b"a", b"\xff\x00"]
     assert vocabulary.unknown == {"train": (6, 3)}
-    assert b"".join(map(bytes, counted.lines(vocabulary.entries))) == b"a\n\xff\x00\n"
+    assert b"".join(map(bytes, analyzers.vocabulary_lines(vocabulary.entries))) == b"a\n\xff\x00\n"
 
 
 def test_parts_are_merged_a_few_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     batch = examples()
     _, at_once = found(analysis(), tmp_path / "a", batch)
-    monkeypatch.setattr("shardmill.transforms.preprocessing.constants._AT_ONCE", 1)
+    monkeypatch.setattr("shardmill.transforms.values.analyzers._COUNT_BYTES_AT_ONCE", 1)
 
     gathered, in_parts = found(analysis(), tmp_path / "b", batch)
 
     assert in_parts == at_once
-    assert len(spill.ranges(gathered.spilled, 1)) == counted.PARTS
+    assert len(analyzers.part_ranges(gathered.spilled, 1)) == analyzers.PARTS
 
 
 @pytest.mark.parametrize(
@@ -216,11 +215,11 @@ def test_a_vocabulary_without_an_entry_is_none(tmp_path: Path) -> None:
 
 @given(st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=1), st.integers(2, 20))
 def test_quantiles_are_exact(numbers: list[float], buckets: int) -> None:
-    keys = quantiles.keys_of(np.array(numbers, np.float32) + np.float32(0))
+    keys = analyzers.numbers_to_keys(np.array(numbers, np.float32) + np.float32(0))
     ordered = sorted(np.float32(number) for number in numbers)
 
     half = len(keys) // 2
-    boundaries = quantiles.boundaries(buckets, lambda: [keys[half:], keys[:half]])
+    boundaries = analyzers.quantile_boundaries(buckets, lambda: [keys[half:], keys[:half]])
 
     assert boundaries == tuple(float(ordered[len(ordered) * part // buckets]) for part in range(1, buckets))
 
@@ -228,7 +227,7 @@ def test_quantiles_are_exact(numbers: list[float], buckets: int) -> None:
 @given(st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False)))
 def test_keys_are_ordered_as_their_numbers(numbers: list[float]) -> None:
     array = np.array(numbers, np.float32) + np.float32(0)
-    keys = quantiles.keys_of(array)
+    keys = analyzers.numbers_to_keys(array)
 
-    assert np.array_equal(quantiles.numbers_of(keys), array)
-    assert np.array_equal(np.sort(array), quantiles.numbers_of(np.sort(keys)))
+    assert np.array_equal(analyzers.keys_to_numbers(keys), array)
+    assert np.array_equal(np.sort(array), analyzers.keys_to_numbers(np.sort(keys)))

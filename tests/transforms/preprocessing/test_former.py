@@ -2,14 +2,13 @@
 
 import pyarrow as pa
 
-from shardmill.metadata.transform_file import TransformedOutput, TransformFile
-from shardmill.transforms.preprocessing.constants import Constants
-from shardmill.transforms.preprocessing.counted import SCHEMA
-from shardmill.transforms.preprocessing.former import drift, drift_sentences
+from shardmill.metadata.tfds_metadata import TransformedOutput, TransformFile
+from shardmill.transforms.values.analyzers import COUNT_SCHEMA, Constants
+from shardmill.transforms.values.preprocessing_sources import drift_notices, measure_drift
 
 
 def entries(*values: bytes) -> pa.Table:
-    return pa.table([pa.array(values, pa.large_binary()), pa.array([0] * len(values), pa.int64())], schema=SCHEMA)
+    return pa.table([pa.array(values, pa.large_binary()), pa.array([0] * len(values), pa.int64())], schema=COUNT_SCHEMA)
 
 
 FORMER = {
@@ -30,10 +29,11 @@ NEW = {
 
 def test_what_would_have_changed_is_said() -> None:
     outputs = tuple(
-        TransformedOutput(name, name, (), FORMER[name].numbers, drift=drift(FORMER[name], NEW[name])) for name in NEW
+        TransformedOutput(name, name, (), FORMER[name].numbers, drift=measure_drift(FORMER[name], NEW[name]))
+        for name in NEW
     )
 
-    assert list(drift_sentences(TransformFile({"train": 9}, outputs, "d 1.0.0"))) == [
+    assert list(drift_notices(TransformFile({"train": 9}, outputs, "d 1.0.0"))) == [
         "the constants of transformed features are those of d 1.0.0",
         "age: the mean is 9, 0.5 standard deviations below that of d 1.0.0",
         "fare: values are from -1 to 8; in d 1.0.0 they were from 0 to 9",
@@ -43,7 +43,7 @@ def test_what_would_have_changed_is_said() -> None:
 
 
 def test_of_constants_of_these_examples_nothing_is_said() -> None:
-    assert list(drift_sentences(TransformFile({"train": 9}, ()))) == []
+    assert list(drift_notices(TransformFile({"train": 9}, ()))) == []
 
 
 def test_it_is_read_back() -> None:

@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 
 from shardmill.errors import JobError
-from shardmill.transforms.preprocessing.graph_process import GraphProcess, begun_ahead, graph_process
+from shardmill.transforms.values.graph_process import GraphProcess, graph_process, prestarted
 from tests.support.processes import is_there
 
 FOLDERS = "shardmill-transform-*"
 
 
 def test_the_process_that_was_begun_ahead_is_taken_once() -> None:
-    with begun_ahead():
-        with begun_ahead(), graph_process() as first:
+    with prestarted():
+        with prestarted(), graph_process() as first:
             assert first.folder.is_dir()
         with graph_process() as second:
             assert second.pid != first.pid
@@ -29,15 +29,14 @@ def test_the_process_that_was_begun_ahead_is_taken_once() -> None:
 
 def test_one_that_nobody_takes_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    with begun_ahead():
+    with prestarted():
         assert len(list(tmp_path.glob(FOLDERS))) == 1
     assert list(tmp_path.glob(FOLDERS)) == []
 
 
 def test_it_ends_with_whoever_began_it(tmp_path: Path) -> None:
     program = (
-        "import time; from shardmill.transforms.preprocessing.graph_process import GraphProcess as G; "
-        "p = G(); print(p.pid)"
+        "import time; from shardmill.transforms.values.graph_process import GraphProcess as G; p = G(); print(p.pid)"
     )
     launcher = subprocess.Popen(
         [sys.executable, "-u", "-c", f"{program}; time.sleep(600)"],

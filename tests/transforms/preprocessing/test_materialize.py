@@ -5,10 +5,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from shardmill.features.feature import Feature
+from shardmill.data.features import Feature
 from shardmill.metadata.schema import to_pbtxt
-from shardmill.transforms.examples.encode import encode_examples
-from shardmill.transforms.preprocessing.materialize import Apply, transformed
+from shardmill.transforms.columns.example_encoding import encode_examples
+from shardmill.transforms.values.transform_graph import Apply, transform_records
 
 RAW = (Feature("x", "float32"), Feature("maybe", "int64", required=False), Feature("text", "bytes"))
 OUTPUTS = (
@@ -24,7 +24,7 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Apply:
     """One that asserts of x that it is not negative."""
     import tensorflow as tf
 
-    from shardmill.transforms.preprocessing.tensorflow_apply import SavedGraph
+    from shardmill.transforms.values.tensorflow_apply import SavedGraph
 
     class Module(tf.Module):
         @tf.function(  # type: ignore[untyped-decorator]
@@ -60,7 +60,7 @@ def records(numbers: list[float]) -> list[bytes]:
 
 
 def test_examples_become_columns(graph: Apply) -> None:
-    (batch,), failed = transformed(records([1, 2, 3]), graph)
+    (batch,), failed = transform_records(records([1, 2, 3]), graph)
 
     assert failed == {}
     assert batch.to_pydict() == {
@@ -76,7 +76,7 @@ def test_the_rows_around_one_that_the_graph_does_not_take_are_kept(graph: Apply)
     for bad in (0, 41, 42, 99):
         numbers[bad] = -1
 
-    batches, failed = transformed(records(numbers), graph)
+    batches, failed = transform_records(records(numbers), graph)
 
     assert [x / 2 for batch in batches for x in batch["x"].to_pylist()] == [number for number in numbers if number >= 0]
     assert list(failed) == [0, 41, 42, 99]

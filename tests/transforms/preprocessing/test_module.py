@@ -8,7 +8,7 @@ import pytest
 from apache_beam.internal import pickler
 
 from shardmill.errors import UserError
-from shardmill.transforms.preprocessing.module import PreprocessingModule
+from shardmill.transforms.values.preprocessing_sources import PreprocessingModule
 
 TEXT = """
 from __future__ import annotations

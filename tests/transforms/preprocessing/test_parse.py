@@ -5,12 +5,11 @@ import re
 
 import pytest
 
+from shardmill.data.features import Feature, Renames
 from shardmill.errors import UserError
-from shardmill.features.feature import Feature
-from shardmill.features.renames import Renames
-from shardmill.transforms.preprocessing import steps
-from shardmill.transforms.preprocessing.declaration import Declaration, check_transform
-from shardmill.transforms.preprocessing.parse import parse_transform
+from shardmill.transforms.values import preprocessing_declaration
+from shardmill.transforms.values.preprocessing_declaration import Declaration, check_transform
+from shardmill.transforms.values.preprocessing_sources import parse_transform
 
 WHOLE = """\
 age: z_score
@@ -51,18 +50,18 @@ def test_every_step_has_its_parameters() -> None:
     found = {chain.name: chain.steps for chain in parsed(WHOLE).chains}
 
     assert found == {
-        "age": (steps.ZScore(),),
-        "fare": (steps.Log1p(), steps.MinMax(0, 1)),
-        "city": (steps.Vocabulary(top_k=1000, num_oov_buckets=1),),
+        "age": (preprocessing_declaration.ZScore(),),
+        "fare": (preprocessing_declaration.Log1p(), preprocessing_declaration.MinMax(0, 1)),
+        "city": (preprocessing_declaration.Vocabulary(top_k=1000, num_oov_buckets=1),),
         "review": (
-            steps.Lower(),
-            steps.Tokenize("[^a-z]+"),
-            steps.Vocabulary(frequency_threshold=2, default_value=-7),
+            preprocessing_declaration.Lower(),
+            preprocessing_declaration.Tokenize("[^a-z]+"),
+            preprocessing_declaration.Vocabulary(frequency_threshold=2, default_value=-7),
         ),
-        "income_scaled": (steps.MinMax(-1, 1),),
-        "income_bucket": (steps.Bucketize(10), steps.OneHot()),
-        "tag": (steps.Fill("none"), steps.Hash(100)),
-        "years": (steps.Buckets((18, 30, 65)),),
+        "income_scaled": (preprocessing_declaration.MinMax(-1, 1),),
+        "income_bucket": (preprocessing_declaration.Bucketize(10), preprocessing_declaration.OneHot()),
+        "tag": (preprocessing_declaration.Fill("none"), preprocessing_declaration.Hash(100)),
+        "years": (preprocessing_declaration.Buckets((18, 30, 65)),),
     }
     assert [feature for feature, _ in parsed(WHOLE).dropped] == ["id"]
 

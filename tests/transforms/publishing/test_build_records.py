@@ -3,8 +3,14 @@
 from dataclasses import replace
 from pathlib import Path
 
-from shardmill.transforms.publishing.build_records import newest_built, put_in_place, read_record, stage, write_record
-from shardmill.versions.build_record import BuildRecord
+from shardmill.metadata.versions import BuildRecord
+from shardmill.transforms.publishing.build_records import (
+    find_newest_built,
+    place_record,
+    read_record,
+    stage_record,
+    write_record,
+)
 
 GOOD = BuildRecord("n", "1.0.0", "published", "2026-11-20T03:00:00Z")
 BAD = replace(GOOD, status="failed", started="2026-11-21T03:00:00Z")
@@ -15,7 +21,7 @@ def test_a_failed_build_is_recorded_until_one_succeeds(tmp_path: Path) -> None:
 
     assert [Path(path).name for path in paths] == ["1.0.0.json", "1.0.0.json", "1.0.0.failed.json"]
     assert [read_record(path) for path in paths[1:]] == [GOOD, BAD]
-    assert newest_built(str(tmp_path)) == "1.0.0"
+    assert find_newest_built(str(tmp_path)) == "1.0.0"
     assert sorted(path.name for path in (tmp_path / "builds").iterdir()) == ["1.0.0.failed.json", "1.0.0.json"]
 
 
@@ -30,13 +36,13 @@ def test_a_record_that_is_damaged_is_none(tmp_path: Path) -> None:
 def test_whoever_completes_a_publication_puts_its_record_in_place(tmp_path: Path) -> None:
     directory = str(tmp_path / "1.0.0")
     (tmp_path / "1.0.0" / "beam-temp-n-1").mkdir(parents=True)
-    stage(directory, "beam-temp-n-1", GOOD)
+    stage_record(directory, "beam-temp-n-1", GOOD)
     for before in (GOOD, BAD):  # the second should have replaced the first
         write_record(str(tmp_path), before)
     (tmp_path / "builds" / "1.0.0.failed.html").touch()
 
     for _ in range(2):
-        put_in_place(directory, "beam-temp-n-1")
+        place_record(directory, "beam-temp-n-1")
         assert read_record(f"{tmp_path}/builds/1.0.0.json") == GOOD
         assert [path.name for path in (tmp_path / "builds").iterdir()] == ["1.0.0.json"]
 

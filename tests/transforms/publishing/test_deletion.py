@@ -8,9 +8,7 @@ import pytest
 
 from shardmill.errors import UserError
 from shardmill.reading.dataset import open_dataset
-from shardmill.transforms.publishing.catalog import published, versions_in
-from shardmill.transforms.publishing.deletion import delete_version
-from shardmill.transforms.publishing.whole import why_not_whole
+from shardmill.transforms.publishing.catalog import delete_version, find_damage, list_published, list_versions
 from tests.support.command import tree_bytes, write_files
 from tests.support.faults import fail, faulty, in_child, kill
 from tests.support.versions import make_version
@@ -57,7 +55,7 @@ def test_all_of_a_version_goes_and_nothing_else(two: Path, tmp_path: Path) -> No
 
     assert delete(parent)
     check_gone(parent, before)
-    assert why_not_whole(str(parent / "1.0.1")) == ""
+    assert find_damage(str(parent / "1.0.1")) == ""
 
 
 def operations(two: Path, tmp_path: Path, strike: Callable[[], None]) -> int:
@@ -83,8 +81,8 @@ def test_wherever_it_is_interrupted_a_version_is_whole_or_none(
                 delete(parent)
 
         in_child(interrupted)
-        assert why_not_whole(str(parent / "1.0.1")) == ""
-        states = {state.version: state.published for state in versions_in(str(parent))}
+        assert find_damage(str(parent / "1.0.1")) == ""
+        states = {state.version: state.published for state in list_versions(str(parent))}
         if (parent / "1.0.0/_SUCCESS").exists():
             outcomes.add("whole")
             assert tree_bytes(parent) == before
@@ -113,9 +111,9 @@ def test_what_is_named_while_it_is_deleted_is_whole_again(two: Path, tmp_path: P
     (parent / "1.0.0/_SUCCESS").write_bytes((parent / "1.0.1/_SUCCESS").read_bytes())
 
     assert not delete(parent, lambda: next(answers))
-    assert why_not_whole(str(parent / "1.0.0")) == ""
+    assert find_damage(str(parent / "1.0.0")) == ""
     assert sorted(tree_bytes(parent)) == sorted(tree_bytes(two))
-    assert [state.version for state in published(str(parent))] == ["1.0.1", "1.0.0"]
+    assert [state.version for state in list_published(str(parent))] == ["1.0.1", "1.0.0"]
 
 
 def test_what_is_left_of_one_is_not_made_whole_by_a_name(two: Path, tmp_path: Path) -> None:

@@ -10,26 +10,23 @@ import pytest
 from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from shardmill.codecs.registry import CODECS, PLAIN
-from shardmill.features.feature import Feature
-from shardmill.metadata.manifest import Manifest
-from shardmill.metadata.naming import ShardName
-from shardmill.metadata.rejects import Reject
-from shardmill.metadata.seal import crc32c
-from shardmill.transforms.publishing.describe import (
+from shardmill.data.codecs import CODECS, PLAIN_CODEC
+from shardmill.data.features import Feature
+from shardmill.metadata.file_names import ShardName
+from shardmill.metadata.manifest import Manifest, Reject, crc32c_hex
+from shardmill.transforms.publishing.description import (
     Build,
     PublishOptions,
+    collect_notices,
     make_manifest,
-    metadata_files,
-    notices,
-    rejects_files,
-    stats_file,
+    make_metadata_files,
+    make_stats_file,
+    rejects_by_file,
 )
-from shardmill.transforms.sharding.balance import ShardCount
-from shardmill.transforms.sharding.divisions import Division
-from shardmill.transforms.sharding.key_histogram import to_cuts
+from shardmill.transforms.shards.balance import ShardCount
+from shardmill.transforms.shards.divisions import Division, to_cuts
+from shardmill.transforms.shards.sources import ShardInfo
 from shardmill.transforms.statistics.files import ImageStats, merge_by_split
-from shardmill.transforms.writing.shard_info import ShardInfo
 from tests.support.rejects import rejects_of
 
 FEATURES = (
@@ -37,7 +34,7 @@ FEATURES = (
     Feature("label", "int64", "class_label", class_names=("ant", "bee", "cow")),
 )
 OPTIONS = PublishOptions(
-    "out/", "pets", "1.0.0", PLAIN, 0.01, {"": ShardCount(2)}, "photos/", {"seed": 0}, {"shardmill": "0.1.0"}, "1"
+    "out/", "pets", "1.0.0", PLAIN_CODEC, 0.01, {"": ShardCount(2)}, "photos/", {"seed": 0}, {"shardmill": "0.1.0"}, "1"
 )
 
 
@@ -102,12 +99,14 @@ def test_manifest() -> None:
 def test_the_order_of_arrival_changes_no_text() -> None:
     turned = replace(made_of(BUILD, SHARDS[::-1]), rejects=rejects_of(*REJECTS[::-1]))
 
-    assert metadata_files(make_manifest(turned, FEATURES, OPTIONS), turned) == metadata_files(manifest(), BUILD)
+    assert make_metadata_files(make_manifest(turned, FEATURES, OPTIONS), turned) == make_metadata_files(
+        manifest(), BUILD
+    )
     assert list(turned.rejects.chunks()) == list(BUILD.rejects.chunks())
 
 
 def test_metadata_files() -> None:
-    files = metadata_files(manifest(), BUILD)
+    files = make_metadata_files(manifest(), BUILD)
 
     assert list(files)[-1] == "manifest.json"
     assert files["label.labels.txt"] == b"ant\nbee\ncow\n"
@@ -119,11 +118,11 @@ def test_metadata_files() -> None:
     assert "supervisedKeys" in info
     assert set(json.loads(files["features.json"])["featuresDict"]["features"]) == {"image", "label"}
     assert [f.name for f in text_format.Parse(files["schema.pbtxt"], schema_pb2.Schema()).feature] == ["image", "label"]
-    ((name, rejects),) = rejects_files(BUILD.rejects).items()
+    ((name, rejects),) = rejects_by_file(BUILD.rejects).items()
     assert name == "rejects/rejects-00000-of-00001.jsonl"
     lines = b"".join(rejects.chunks())
     assert [json.loads(line)["source"] for line in lines.splitlines()] == ["a.jpg", "b.jpg"]
-    others = {name: crc32c(data) for name, data in {**files, name: lines}.items() if name != "manifest.json"}
+    others = {name: crc32c_hex(data) for name, data in {**files, name: lines}.items() if name != "manifest.json"}
     assert Manifest.from_json(files["manifest.json"], "manifest.json") == replace(manifest(), files=others)
     assert len(others) == 7
 
@@ -132,12 +131,12 @@ def test_gzip_gets_no_file_that_would_lead_tfds_astray() -> None:
     made = make_manifest(BUILD, FEATURES, replace(OPTIONS, codec=CODECS["gzip"]))
 
     assert made.compression == "gzip"
-    assert "dataset_info.json" not in metadata_files(made, BUILD)
-    assert "features.json" in metadata_files(made, BUILD)
+    assert "dataset_info.json" not in make_metadata_files(made, BUILD)
+    assert "features.json" in make_metadata_files(made, BUILD)
 
 
 def test_unlabelled_images_have_no_labels_file() -> None:
-    files = metadata_files(make_manifest(BUILD, FEATURES[:1], OPTIONS), BUILD)
+    files = make_metadata_files(make_manifest(BUILD, FEATURES[:1], OPTIONS), BUILD)
 
     assert "label.labels.txt" not in files
     assert "supervisedKeys" not in json.loads(files["dataset_info.json"])
@@ -145,7 +144,7 @@ def test_unlabelled_images_have_no_labels_file() -> None:
 
 
 def test_stats() -> None:
-    found: dict[str, Any] = json.loads(stats_file(manifest(), BUILD).to_json())["splits"]
+    found: dict[str, Any] = json.loads(make_stats_file(manifest(), BUILD).to_json())["splits"]
 
     assert list(found) == ["train", "test"]
     assert found["train"]["features"]["label"]["classes"] == {"ant": 2, "bee": 3, "cow": 0}
@@ -157,10 +156,10 @@ def test_an_empty_split_has_a_manifest_entry_but_none_for_tfds() -> None:
     made = make_manifest(build, FEATURES, OPTIONS)
 
     assert made.split("test").shards == ()
-    assert [split["name"] for split in json.loads(metadata_files(made, build)["dataset_info.json"])["splits"]] == [
+    assert [split["name"] for split in json.loads(make_metadata_files(made, build)["dataset_info.json"])["splits"]] == [
         "train"
     ]
-    assert stats_file(made, build).splits["test"].features == {}
+    assert make_stats_file(made, build).splits["test"].features == {}
     assert "split 'test' is empty" in made.notices
 
 
@@ -173,32 +172,32 @@ def test_an_empty_split_has_a_manifest_entry_but_none_for_tfds() -> None:
     ],
 )
 def test_fewer_shards_than_asked_for_is_said(counts: dict[str, ShardCount], said: list[str]) -> None:
-    found = notices(BUILD, FEATURES, replace(OPTIONS, shard_counts=counts))
+    found = collect_notices(BUILD, FEATURES, replace(OPTIONS, shard_counts=counts))
 
     assert [notice for notice in found if "shards instead of" in notice] == said
 
 
 def test_classes_in_one_split_or_none_are_said() -> None:
-    assert notices(BUILD, FEATURES, OPTIONS) == ["class 'cow' has no examples"]
+    assert collect_notices(BUILD, FEATURES, OPTIONS) == ["class 'cow' has no examples"]
     lopsided = made_of(BUILD, [shard("train", 0, 2, {0: 3, 1: 1, 2: 1}), shard("test", 0, 2, {0: 2})])
-    assert notices(lopsided, FEATURES, OPTIONS) == [
+    assert collect_notices(lopsided, FEATURES, OPTIONS) == [
         "2 classes, such as 'bee', have examples in one split only ('bee': train); --stratify_by label spreads each"
         " class"
     ]
     single = made_of(BUILD, [shard("train", 0, 2, {0: 3, 1: 1, 2: 1})])
-    assert notices(single, FEATURES, OPTIONS) == []
+    assert collect_notices(single, FEATURES, OPTIONS) == []
 
 
 def test_classes_of_objects_have_objects() -> None:
     objects = tuple(replace(one, sequence="objects") if one.name == "label" else one for one in FEATURES)
 
-    assert notices(BUILD, objects, OPTIONS) == ["class 'cow' has no objects"]
+    assert collect_notices(BUILD, objects, OPTIONS) == ["class 'cow' has no objects"]
 
 
 def test_the_route_s_notices_come_first() -> None:
     build = replace(BUILD, notices=("passed over 1 hidden file, such as '.x'",))
 
-    assert notices(build, FEATURES, OPTIONS)[0] == "passed over 1 hidden file, such as '.x'"
+    assert collect_notices(build, FEATURES, OPTIONS)[0] == "passed over 1 hidden file, such as '.x'"
 
 
 def test_directories() -> None:

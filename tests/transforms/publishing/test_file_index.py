@@ -6,15 +6,13 @@ from pathlib import Path
 import pytest
 
 from shardmill.errors import CorruptDataError
-from shardmill.metadata.naming import ShardName
-from shardmill.transforms.publishing.file_index import FileIndex, IndexedPiece, index_name, read_index
-from shardmill.transforms.publishing.keep_files import RememberOptions, forget_others, keep_files
-from shardmill.transforms.writing.remembered import Piece
-from shardmill.transforms.writing.shard_info import ShardInfo
+from shardmill.metadata.file_names import ShardName
+from shardmill.transforms.publishing.build_records import IndexOptions, delete_unindexed, store_index
+from shardmill.transforms.shards.sources import FileIndex, IndexedPiece, ShardInfo, ShardPiece, index_name, read_index
 
 PIECE = IndexedPiece("train-0.parquet", 7, "n-train.tfrecord-00000-of-00001", 0, (1 << 64) - 1)
 INDEX = FileIndex("/in", (1 << 64) - 1, {"pillow": "1"}, "", "1.0.0", "", 100_000, 98_990, 0, (PIECE,))
-OPTIONS = RememberOptions("/in", 3, {"pillow": "1"}, "", former="0.9.0")
+OPTIONS = IndexOptions("/in", 3, {"pillow": "1"}, "", former="0.9.0")
 MANIFEST = b'{"a": 1}'
 
 
@@ -52,16 +50,16 @@ def shards(folder: Path, names: list[str]) -> list[ShardInfo]:
     found = []
     for number, name in enumerate(names):
         (folder / name).write_bytes(b"piece")
-        piece = Piece(str(folder / name), 7, 1, 2, reused=4, damaged=number)
+        piece = ShardPiece(str(folder / name), 7, 1, 2, reused=4, damaged=number)
         found.append(ShardInfo(ShardName("n", "train", number, len(names)), "", 6, 5, 1, 0, 0, piece=piece))
-    return [*found, ShardInfo(ShardName("n", "test", 0, 1), "", 2, 2, 0, 0, 0, piece=Piece())]
+    return [*found, ShardInfo(ShardName("n", "test", 0, 1), "", 2, 2, 0, 0, 0, piece=ShardPiece())]
 
 
 def test_pieces_are_put_beside_the_version_once_and_again_and_found_by_its_manifest(tmp_path: Path) -> None:
     parent = tmp_path / "n"
     made = shards(tmp_path / "job", ["a.parquet", "b.parquet"])
     for _ in range(2):  # an attempt that is repeated
-        keep_files(str(parent), "1.0.0", MANIFEST, made, OPTIONS)
+        store_index(str(parent), "1.0.0", MANIFEST, made, OPTIONS)
     (parent / "1.0.0").mkdir()
     (parent / "1.0.0/manifest.json").write_bytes(MANIFEST)
 
@@ -77,8 +75,8 @@ def test_pieces_are_put_beside_the_version_once_and_again_and_found_by_its_manif
 
 def test_what_a_version_replaced_remembers_stays_until_it_is_published(tmp_path: Path) -> None:
     parent, folder = str(tmp_path / "n"), tmp_path / "n/builds/1.0.0.files"
-    keep_files(parent, "1.0.0", b"old", shards(tmp_path / "one", ["a.parquet"]), OPTIONS)
-    keep_files(parent, "1.0.0", b"new", shards(tmp_path / "two", ["b.parquet"]), OPTIONS)
+    store_index(parent, "1.0.0", b"old", shards(tmp_path / "one", ["a.parquet"]), OPTIONS)
+    store_index(parent, "1.0.0", b"new", shards(tmp_path / "two", ["b.parquet"]), OPTIONS)
     assert {path.name for path in folder.iterdir()} == {
         "a.parquet",
         "b.parquet",
@@ -86,12 +84,12 @@ def test_what_a_version_replaced_remembers_stays_until_it_is_published(tmp_path:
         index_name(b"new"),
     }
 
-    forget_others(parent, "1.0.0", b"new")
+    delete_unindexed(parent, "1.0.0", b"new")
 
     assert {path.name for path in folder.iterdir()} == {"b.parquet", index_name(b"new")}
 
 
 def test_nothing_is_kept_where_nothing_is_remembered(tmp_path: Path) -> None:
-    keep_files(str(tmp_path), "1.0.0", MANIFEST, shards(tmp_path / "job", ["a.parquet"]), None)
+    store_index(str(tmp_path), "1.0.0", MANIFEST, shards(tmp_path / "job", ["a.parquet"]), None)
 
     assert [path.name for path in tmp_path.iterdir()] == ["job"]

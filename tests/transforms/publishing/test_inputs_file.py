@@ -3,9 +3,9 @@
 import shutil
 from pathlib import Path
 
-from shardmill.metadata import naming
-from shardmill.transforms.publishing import inputs_file
-from shardmill.transforms.publishing.describe import Build
+from shardmill.metadata import file_names
+from shardmill.transforms.publishing import build_records
+from shardmill.transforms.publishing.description import Build
 from shardmill.transforms.publishing.publish import publish
 from tests.support.builds import FEATURES, build, options
 from tests.support.faults import faulty, in_child, kill
@@ -18,7 +18,7 @@ def staged(output: Path, job: str, inputs: bytes | None) -> Build:
     directory = output / "flowers/1.0.0"
     made = build(directory, job, counts=SHARDS)
     if inputs is not None:
-        inputs_file.stage(str(directory / naming.temporary_folder("flowers", job)), inputs)
+        build_records.stage_inputs(str(directory / file_names.temporary_folder("flowers", job)), inputs)
     return made
 
 
@@ -27,7 +27,7 @@ def published(output: Path, job: str, inputs: bytes | None) -> None:
 
 
 def found(output: Path) -> bytes | None:
-    path = Path(inputs_file.inputs_path(str(output / "flowers"), "1.0.0"))
+    path = Path(build_records.inputs_path(str(output / "flowers"), "1.0.0"))
     return path.read_bytes() if path.exists() else None
 
 

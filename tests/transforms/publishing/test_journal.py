@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 
 from shardmill.errors import CorruptDataError
-from shardmill.metadata import naming
-from shardmill.transforms.publishing.job_folder import read_journal
-from shardmill.transforms.publishing.journal import Journal, Move
+from shardmill.metadata import file_names
+from shardmill.transforms.publishing.publication import Journal, Move, read_journal
 
-TEMPORARY = naming.temporary_folder("n", "j")
+TEMPORARY = file_names.temporary_folder("n", "j")
 MANIFEST = Move(f"{TEMPORARY}/metadata/manifest.json", "manifest.json", 2, "00000000")
 SHARD = Move(f"{TEMPORARY}/part", "n-train.tfrecord-00000-of-00001", 3, "01234567")
 JOURNAL = Journal("j", "n", "1.0.0", TEMPORARY, "0.9.0", (SHARD, MANIFEST))
@@ -61,9 +60,9 @@ def test_shards_are_called_by_the_templates_that_it_names() -> None:
         moved(file="x/../n-train.tfrecord-00000-of-00001"),
         moved(file="rejects/../../x"),
         moved(file="notes.txt"),
-        moved(file=naming.SUCCESS),
-        moved(file=naming.PUBLISHING),
-        moved(file=naming.LOCK),
+        moved(file=file_names.SUCCESS),
+        moved(file=file_names.PUBLISHING),
+        moved(file=file_names.LOCK),
         changed(set_latest=1),
         moved(file=f"{TEMPORARY}/n-train.tfrecord-00000-of-00001"),
         moved(file=5),
@@ -77,10 +76,10 @@ def test_shards_are_called_by_the_templates_that_it_names() -> None:
         moved(file="manifest.json"),
         changed(temporary=".."),
         changed(temporary="/tmp"),
-        changed(temporary=naming.temporary_folder("n", "other")),
-        changed(job="../j", temporary=naming.temporary_folder("n", "../j")),
+        changed(temporary=file_names.temporary_folder("n", "other")),
+        changed(job="../j", temporary=file_names.temporary_folder("n", "../j")),
         changed(name="../n"),
-        changed(name="n-", temporary=naming.temporary_folder("n-", "j")),
+        changed(name="n-", temporary=file_names.temporary_folder("n-", "j")),
         moved(file="x\x1b.labels.txt"),
         moved(file="stats.json.tmp"),
         moved(temporary=MANIFEST.temporary),
@@ -100,13 +99,13 @@ def test_shards_are_called_by_the_templates_that_it_names() -> None:
     ],
 )
 def test_what_is_refused(tmp_path: Path, text: str) -> None:
-    (tmp_path / naming.PUBLISHING).write_text(text)
-    with pytest.raises(CorruptDataError, match=naming.PUBLISHING):
+    (tmp_path / file_names.PUBLISHING).write_text(text)
+    with pytest.raises(CorruptDataError, match=file_names.PUBLISHING):
         read_journal(str(tmp_path))
 
 
 def test_bytes_that_are_no_text(tmp_path: Path) -> None:
     assert read_journal(str(tmp_path)) is None
-    (tmp_path / naming.PUBLISHING).write_bytes(b"\xff\xfe\x00{")
-    with pytest.raises(CorruptDataError, match=naming.PUBLISHING):
+    (tmp_path / file_names.PUBLISHING).write_bytes(b"\xff\xfe\x00{")
+    with pytest.raises(CorruptDataError, match=file_names.PUBLISHING):
         read_journal(str(tmp_path))

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from shardmill.metadata import naming
-from shardmill.metadata.naming import SUCCESS
-from shardmill.transforms.publishing import latest
-from shardmill.transforms.stores import conditional
-from shardmill.transforms.stores.stored import Stored
+from shardmill.metadata import file_names
+from shardmill.metadata.file_names import SUCCESS
+from shardmill.transforms.publishing import catalog
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.protocol import StoredFile
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def parent(tmp_path: Path) -> Path:
 
 def named(parent: Path) -> str:
     (found,) = [path for path in parent.iterdir() if path.is_file()]  # and no temporary file
-    assert found.name == naming.LATEST
+    assert found.name == file_names.LATEST
     return found.read_text()
 
 
@@ -41,23 +41,23 @@ def named(parent: Path) -> str:
 )
 def test_what_is_named(parent: Path, before: str | None, announced: str, set_latest: bool, expected: str) -> None:
     if before is not None:
-        (parent / naming.LATEST).write_text(before)
+        (parent / file_names.LATEST).write_text(before)
     directory = str(parent / announced)
-    latest.announce(directory, latest.latest(directory), "job", set_latest)
+    catalog.update_latest(directory, catalog.read_latest_beside(directory), "job", set_latest)
     assert named(parent) == expected
 
 
 def test_a_version_that_is_being_replaced_is_not_lost(parent: Path) -> None:
-    (parent / naming.LATEST).write_text("1.1.0\n")
-    (parent / "1.1.0" / SUCCESS).rename(parent / "1.1.0" / naming.LOCK)
-    latest.announce(str(parent / "1.0.9"), "", "job")
+    (parent / file_names.LATEST).write_text("1.1.0\n")
+    (parent / "1.1.0" / SUCCESS).rename(parent / "1.1.0" / file_names.LOCK)
+    catalog.update_latest(str(parent / "1.0.9"), "", "job")
     assert named(parent) == "1.1.0\n"
 
 
 def test_a_repeated_attempt_does_not_move_it_back(parent: Path) -> None:
     """An attempt of a publication with --set_latest, which comes when others have published since."""
-    (parent / naming.LATEST).write_text("1.1.0\n")
-    latest.announce(str(parent / "1.0.9"), "1.0.10", "job", set_latest=True)
+    (parent / file_names.LATEST).write_text("1.1.0\n")
+    catalog.update_latest(str(parent / "1.0.9"), "1.0.10", "job", set_latest=True)
     assert named(parent) == "1.1.0\n"
 
 
@@ -67,16 +67,16 @@ def test_whoever_comes_between_reading_and_writing_is_not_overwritten(
     parent: Path, monkeypatch: pytest.MonkeyPatch, order: tuple[str, ...], there: bool
 ) -> None:
     if there:
-        (parent / naming.LATEST).write_text("1.0.0\n")
+        (parent / file_names.LATEST).write_text("1.0.0\n")
     coming = list(order)
-    read = conditional.read
+    read = storage.read
 
-    def read_and_wait(path: str) -> Stored | None:
+    def read_and_wait(path: str) -> StoredFile | None:
         found = read(path)
         if coming:
-            latest.announce(str(parent / coming.pop()), "", f"job {len(coming)}")
+            catalog.update_latest(str(parent / coming.pop()), "", f"job {len(coming)}")
         return found
 
-    monkeypatch.setattr(conditional, "read", read_and_wait)
-    latest.announce(str(parent / coming.pop()), "", "first job")
+    monkeypatch.setattr(storage, "read", read_and_wait)
+    catalog.update_latest(str(parent / coming.pop()), "", "first job")
     assert named(parent) == "1.1.0\n"

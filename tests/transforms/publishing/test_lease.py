@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from shardmill.errors import LockedError
-from shardmill.metadata import naming
+from shardmill.metadata import file_names
 from shardmill.transforms.publishing import lease
-from shardmill.transforms.publishing.owner import Owner
+from shardmill.transforms.publishing.lease import Owner
 from shardmill.transforms.stores import local, storage
 from tests.support.faults import in_child
 
@@ -26,15 +26,15 @@ def directory(tmp_path: Path) -> str:
     return str(tmp_path / "n" / "1.0.0")
 
 
-def take(directory: str, job: str, seconds: float = lease.SECONDS) -> lease.Lease:
-    return lease.take(directory, naming.temporary_folder("n", job), job, seconds)
+def take(directory: str, job: str, seconds: float = lease.LEASE_SECONDS) -> lease.Lease:
+    return lease.take_lease(directory, file_names.temporary_folder("n", job), job, seconds)
 
 
 def write_lock(directory: str, age: float = 0, **changes: Any) -> Path:
     """A LOCK as another left it so many seconds ago."""
     os.makedirs(directory, exist_ok=True)
-    owner = json.loads(Owner.this_process("theirs", lease.SECONDS).to_json())
-    path = Path(directory) / naming.LOCK
+    owner = json.loads(Owner.this_process("theirs", lease.LEASE_SECONDS).to_json())
+    path = Path(directory) / file_names.LOCK
     path.write_text(json.dumps({**owner, **changes}))
     os.utime(path, (time.time() - age,) * 2)
     return path
@@ -42,10 +42,10 @@ def write_lock(directory: str, age: float = 0, **changes: Any) -> Path:
 
 def test_one_at_a_time(directory: str) -> None:
     first = take(directory, "first")
-    assert lease.is_held(directory, "first")
+    assert lease.is_lease_held(directory, "first")
     with pytest.raises(LockedError, match=rf"is being built by process {os.getpid()} of \S+ on \S+ since .*Z; nothing"):
         take(directory, "second")
-    assert sorted(os.listdir(directory)) == [naming.LOCK, "beam-temp-n-first"]
+    assert sorted(os.listdir(directory)) == [file_names.LOCK, "beam-temp-n-first"]
     first.release()
     first.release()
     assert os.listdir(directory) == []
@@ -66,7 +66,7 @@ def test_of_many_at_once_one_has_it(directory: str) -> None:
 
         with ThreadPoolExecutor(8) as pool:
             (won,) = filter(None, pool.map(attempt, range(8)))
-        assert sum(lease.is_held(directory, f"job{number}") for number in range(8)) == 1
+        assert sum(lease.is_lease_held(directory, f"job{number}") for number in range(8)) == 1
         won.leave()
 
 
@@ -76,9 +76,9 @@ def test_nobody_waits_for_a_process_that_was_killed(directory: str) -> None:
         os._exit(9)
 
     assert in_child(die) == 9
-    assert lease.is_held(directory, "killed")
+    assert lease.is_lease_held(directory, "killed")
     take(directory, "next").release()
-    assert [name for name in os.listdir(directory) if name == naming.LOCK] == []
+    assert [name for name in os.listdir(directory) if name == file_names.LOCK] == []
 
 
 @pytest.mark.parametrize(("age", "free"), [(0, False), (200, False), (400, True)])
@@ -94,11 +94,11 @@ def test_of_another_machine_only_its_time_is_known(
     with pytest.raises(LockedError, match="if it is dead, its lease ends 300 s after it was last renewed"):
         take(directory, "mine")
     assert path.read_bytes() == before
-    assert os.listdir(directory) == [naming.LOCK]
+    assert os.listdir(directory) == [file_names.LOCK]
 
 
 HOURS = 3600.0
-DETACHED = {"detached": True, "seconds": lease.DETACHED_SECONDS}
+DETACHED = {"detached": True, "seconds": lease.DETACHED_LEASE_SECONDS}
 
 
 @pytest.mark.parametrize(
@@ -109,38 +109,38 @@ def test_a_cluster_s_job_lives_as_long_as_it_writes(
 ) -> None:
     """The hours since its launcher renewed LOCK, and since one of its workers wrote a file."""
     write_lock(directory, lock * HOURS, **DETACHED, **ELSEWHERE)
-    run = Path(directory, naming.temporary_folder("n", "theirs"), "runs", "1")
-    other = Path(directory, naming.temporary_folder("n", "another"), "runs", "1")
+    run = Path(directory, file_names.temporary_folder("n", "theirs"), "runs", "1")
+    other = Path(directory, file_names.temporary_folder("n", "another"), "runs", "1")
     for path, hours in ((run, file), (other, 0)):
         if hours is not None:
             path.parent.mkdir(parents=True)
             path.touch()
             os.utime(path, (time.time() - hours * HOURS,) * 2)
 
-    assert lease.may_live(directory) == lives
+    assert lease.is_maybe_building(directory) == lives
     if not lives:
         take(directory, "mine").release()
         return
     with pytest.raises(LockedError, match="ends 6 h after the job last wrote anything; if it was cancelled, delete "):
         take(directory, "mine")
-    assert lease.is_held(directory, "theirs")
+    assert lease.is_lease_held(directory, "theirs")
 
 
 def test_a_cluster_s_job_outlives_its_launcher_until_it_has_published(directory: str) -> None:
     def die() -> None:
-        lease.take(directory, "beam-temp-n-far", "far", lease.DETACHED_SECONDS, detached=True)
-        lease.end_soon(directory, "far")  # whose launcher lives, and has the lock of the file
+        lease.take_lease(directory, "beam-temp-n-far", "far", lease.DETACHED_LEASE_SECONDS, detached=True)
+        lease.shorten_lease(directory, "far")  # whose launcher lives, and has the lock of the file
         os._exit(9)
 
     assert in_child(die) == 9
-    assert lease.may_live(directory)
+    assert lease.is_maybe_building(directory)
     with pytest.raises(LockedError, match="its job may go on without that process"):
         take(directory, "next")
 
-    lease.end_soon(directory, "another")
-    assert lease.may_live(directory)
-    lease.end_soon(directory, "far")
-    assert lease.is_held(directory, "far")
+    lease.shorten_lease(directory, "another")
+    assert lease.is_maybe_building(directory)
+    lease.shorten_lease(directory, "far")
+    assert lease.is_lease_held(directory, "far")
     take(directory, "next").release()
 
 
@@ -154,24 +154,24 @@ def test_time_is_that_of_the_disk(directory: str, monkeypatch: pytest.MonkeyPatc
 
 def test_it_is_renewed(directory: str) -> None:
     held = take(directory, "mine", seconds=0.05)
-    path = Path(directory) / naming.LOCK
+    path = Path(directory) / file_names.LOCK
     before = path.stat().st_mtime_ns
     while path.stat().st_mtime_ns == before:
         time.sleep(0.005)
     held.leave()
-    assert lease.is_held(directory, "mine")
+    assert lease.is_lease_held(directory, "mine")
 
 
 def test_what_was_taken_over_is_neither_renewed_nor_given_up(directory: str) -> None:
     held = take(directory, "mine", seconds=0.05)
     write_lock(directory, 1000, **ELSEWHERE)
-    path = Path(directory) / naming.LOCK
+    path = Path(directory) / file_names.LOCK
     before = path.stat().st_mtime_ns, path.read_bytes()
     time.sleep(0.1)
     held.release()
     assert (path.stat().st_mtime_ns, path.read_bytes()) == before
     with pytest.raises(LockedError, match=r"has lost the lease of .* to process .* on web7 since"):
-        lease.check(directory, "mine")
+        lease.check_lease(directory, "mine")
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"[]", b"null", b"\xff", b'{"format": 1}'])
@@ -214,5 +214,5 @@ def test_interrupted_as_it_is_taken_it_is_nobodys(
 
     monkeypatch.setattr(module, name, step)
     with pytest.raises(KeyboardInterrupt):
-        lease.take(str(tmp_path / "1.0.0"), "beam-temp-x", "job")
-    assert lease.holder(str(tmp_path / "1.0.0")) is None
+        lease.take_lease(str(tmp_path / "1.0.0"), "beam-temp-x", "job")
+    assert lease.read_holder(str(tmp_path / "1.0.0")) is None

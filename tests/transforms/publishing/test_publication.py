@@ -6,14 +6,18 @@ from pathlib import Path
 import pytest
 
 from shardmill.errors import JobError
-from shardmill.metadata import naming
-from shardmill.pipelines.running import taking_up
+from shardmill.metadata import file_names
+from shardmill.pipelines.jobs import outcome
 from shardmill.transforms.publishing import lease
-from shardmill.transforms.publishing.job_folder import read_journal
-from shardmill.transforms.publishing.journal import Journal
-from shardmill.transforms.publishing.publication import LostFilesError, complete, settle
+from shardmill.transforms.publishing.publication import (
+    Journal,
+    LostFilesError,
+    complete_or_undo,
+    complete_publication,
+    read_journal,
+)
 from shardmill.transforms.publishing.publish import publish
-from shardmill.transforms.stores import local, renames
+from shardmill.transforms.stores import local, storage
 from tests.support.builds import FEATURES, build, contents, options, own
 from tests.support.recording_os import RecordingOs
 
@@ -27,39 +31,39 @@ def directory(tmp_path: Path) -> Path:
 
 def test_all_is_on_the_disk_before_success(tmp_path: Path, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     publish(build(directory, "older", counts=SHARDS), FEATURES, options(tmp_path, job="older"))
-    (directory.parent / naming.LATEST).write_text("0.9.0\n")
+    (directory.parent / file_names.LATEST).write_text("0.9.0\n")
     made = build(directory, "new", rejects=1, counts=SHARDS)
     recorder = RecordingOs(directory)
     monkeypatch.setattr(local, "os", recorder)
     publish(made, FEATURES, options(tmp_path, job="new"))
     done = recorder.done
-    temporary = naming.temporary_folder("flowers", "new")
+    temporary = file_names.temporary_folder("flowers", "new")
 
     sources = [source for what, source in done if what == "rename from" and source.startswith(f"{temporary}/")]
-    names = [source for source in sources if not source.endswith(naming.TEMP_SUFFIX)]
+    names = [source for source in sources if not source.endswith(file_names.TEMP_SUFFIX)]
     assert len(names) == 3 + len(["features", "info", "schema", "stats", "figures", "labels", "rejects", "manifest"])
-    folders = {temporary, f"{temporary}/metadata", f"{temporary}/metadata/{naming.REJECTS_DIR}"}
+    folders = {temporary, f"{temporary}/metadata", f"{temporary}/metadata/{file_names.REJECTS_DIR}"}
     assert {os.path.dirname(name) for name in names} == folders
-    journal = recorder.last(("link", naming.PUBLISHING))
+    journal = recorder.last(("link", file_names.PUBLISHING))
     staged = recorder.last(*(("sync", name) for name in names), *(("sync", folder) for folder in folders))
     assert staged < journal
-    assert done[journal - 1] == ("sync", f"{temporary}/{naming.PUBLISHING}")  # the journal's text, before its name
+    assert done[journal - 1] == ("sync", f"{temporary}/{file_names.PUBLISHING}")  # the journal's text, before its name
     assert done[journal + 1] == ("sync", ".")
 
-    removed = recorder.last(("remove", naming.SUCCESS))
+    removed = recorder.last(("remove", file_names.SUCCESS))
     assert journal < removed < done.index(("rename from", names[0]))
     assert done[removed + 1] == ("sync", ".")  # else, after a power cut, it may stand beside files of two versions
 
-    success = recorder.last(("rename to", naming.SUCCESS))
+    success = recorder.last(("rename to", file_names.SUCCESS))
     renamed = recorder.last(*(("rename from", name) for name in names))
     after = done[renamed + 2 : success]
     assert ("sync", ".") in after
-    assert ("sync", naming.REJECTS_DIR) in after
-    assert done[success - 2] == ("sync", f"{naming.SUCCESS}{naming.TEMP_SUFFIX}")
+    assert ("sync", file_names.REJECTS_DIR) in after
+    assert done[success - 2] == ("sync", f"{file_names.SUCCESS}{file_names.TEMP_SUFFIX}")
     assert done[success + 1] == ("sync", ".")
 
-    latest = recorder.last(("rename to", f"../{naming.LATEST}"))
-    assert success < latest < recorder.last(("remove", naming.PUBLISHING))
+    latest = recorder.last(("rename to", f"../{file_names.LATEST}"))
+    assert success < latest < recorder.last(("remove", file_names.PUBLISHING))
     assert done[latest - 2][0] == "sync"
     assert done[latest + 1] == ("sync", "..")
     assert done[-1] == ("sync", ".")
@@ -72,7 +76,7 @@ def test_folders_that_a_job_makes_are_on_the_disk_before_anything_is_in_them(
     recorder = RecordingOs(tmp_path)
     monkeypatch.setattr(local, "os", recorder)
     directory = tmp_path / "new" / "tree" / "flowers" / "1.0.0"
-    lease.take(str(directory), naming.temporary_folder("flowers", "new"), "new").release()
+    lease.take_lease(str(directory), file_names.temporary_folder("flowers", "new"), "new").release()
     above = [".", "new", "new/tree", "new/tree/flowers", "new/tree/flowers/1.0.0"]
     assert sorted(recorder.done[: len(above)]) == [("sync", folder) for folder in above]
 
@@ -95,9 +99,9 @@ def begun(tmp_path: Path, directory: Path, monkeypatch: pytest.MonkeyPatch, move
         stop()
 
     with monkeypatch.context() as patch:
-        patch.setattr(renames, "rename", rename_some)
+        patch.setattr(storage, "rename", rename_some)
         if not moved:
-            patch.setattr("shardmill.transforms.publishing.publication._place", stop)
+            patch.setattr("shardmill.transforms.publishing.publication._move_into_place", stop)
         with pytest.raises(
             JobError, match=r"was begun but failed: stopped; the next run, or `shardmill verify --repair"
         ):
@@ -137,13 +141,13 @@ def test_what_is_gone_is_said_and_nothing_is_published(
     for _ in range(2):
         own(directory, journal.job)
         with pytest.raises(LostFilesError, match=sentence):
-            complete(str(directory), journal)
+            complete_publication(str(directory), journal)
         with pytest.raises(LostFilesError, match=sentence):
-            taking_up.repair(str(directory))
+            outcome.repair(str(directory))
         assert contents(tmp_path) == before  # a repair deletes nothing that somebody may still want
 
     own(directory, "next")
-    said = settle(str(directory), journal, True, "next")
+    said = complete_or_undo(str(directory), journal, True, "next")
     assert said is not None
     assert "run its job again" in said
     assert contents(tmp_path) == {}
@@ -155,7 +159,7 @@ def test_the_older_version_stands_where_files_of_the_newer_are_gone(
     publish(build(directory, "older", counts=SHARDS), FEATURES, options(tmp_path, job="older"))
     before = contents(tmp_path)
     lose(directory, begun(tmp_path, directory, monkeypatch))
-    (said,) = taking_up.repair(str(directory))
+    (said,) = outcome.repair(str(directory))
     assert (
         "files are gone, such as flowers-test.tfrecord-00000-of-00001, which was beam-temp-flowers-new/test-0;" in said
     )

@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 
 from shardmill.errors import JobError, LockedError
-from shardmill.metadata import naming
-from shardmill.metadata.naming import ShardName
-from shardmill.metadata.rejects import Reject
+from shardmill.metadata import file_names
+from shardmill.metadata.file_names import ShardName
+from shardmill.metadata.manifest import Reject
 from shardmill.reading.dataset import open_dataset
-from shardmill.transforms.publishing import job_folder, lease, publication
-from shardmill.transforms.publishing.describe import Build
-from shardmill.transforms.publishing.publish import check_complete, check_counts, prepare, publish
+from shardmill.transforms.publishing import lease, publication
+from shardmill.transforms.publishing import publication as job_folder
+from shardmill.transforms.publishing.description import Build
+from shardmill.transforms.publishing.publish import check_complete, check_counts, prepare_folder, publish
 from shardmill.transforms.stores import storage
 from tests.support.builds import FEATURES, REJECT, SHARDS, build, contents, options, own
 from tests.support.rejects import rejects_of
@@ -27,7 +28,7 @@ def directory(tmp_path: Path) -> Path:
 def prepared(tmp_path: Path, job: str = "1") -> None:
     """What comes before a job's first shard."""
     own(tmp_path / "flowers" / "1.0.0", job)
-    prepare(options(tmp_path, job=job))
+    prepare_folder(options(tmp_path, job=job))
 
 
 def run(tmp_path: Path, directory: Path, attempt: str = "1", rejects: int = 0) -> list[str]:
@@ -55,8 +56,8 @@ def test_what_is_published(tmp_path: Path, directory: Path) -> None:
     }
     assert contents(directory).keys() == {*names, *described, "_SUCCESS"}
     assert (directory / names[1]).read_text() == "1: test 1"
-    assert (directory.parent / naming.LATEST).read_text() == "1.0.0\n"
-    assert not list(directory.glob(f"{naming.TEMP_PREFIX}*"))
+    assert (directory.parent / file_names.LATEST).read_text() == "1.0.0\n"
+    assert not list(directory.glob(f"{file_names.TEMP_PREFIX}*"))
     assert open_dataset(str(directory.parent)).manifest.split("train").examples == 40
 
 
@@ -74,15 +75,15 @@ def test_a_cluster_s_job_without_a_launcher_gives_its_version_up_once_it_has_pub
     tmp_path: Path, directory: Path
 ) -> None:
     made = build(directory)
-    storage.delete([str(directory / naming.LOCK)])
-    folder = naming.temporary_folder("flowers", "1")
-    lease.take(str(directory), folder, "1", lease.DETACHED_SECONDS, detached=True).leave()
+    storage.delete([str(directory / file_names.LOCK)])
+    folder = file_names.temporary_folder("flowers", "1")
+    lease.take_lease(str(directory), folder, "1", lease.DETACHED_LEASE_SECONDS, detached=True).leave()
 
     publish(made, FEATURES, options(tmp_path))
 
-    owner = lease.holder(str(directory))
+    owner = lease.read_holder(str(directory))
     assert owner is not None
-    assert (owner.job, owner.detached, owner.seconds) == ("1", False, lease.SECONDS)
+    assert (owner.job, owner.detached, owner.seconds) == ("1", False, lease.LEASE_SECONDS)
 
 
 def test_a_job_that_was_taken_for_dead_publishes_nothing(tmp_path: Path, directory: Path) -> None:
@@ -104,11 +105,11 @@ def test_a_job_that_has_lost_its_lease_publishes_nothing(tmp_path: Path, directo
     before = contents(directory)
     for step in (
         lambda: publish(made, FEATURES, options(tmp_path, job="2")),
-        lambda: prepare(options(tmp_path, job="2")),
+        lambda: prepare_folder(options(tmp_path, job="2")),
     ):
         with pytest.raises(LockedError, match=r"has lost the lease of .*, to process \d+ of .*"):
             step()
-    (directory / naming.LOCK).unlink()
+    (directory / file_names.LOCK).unlink()
     with pytest.raises(LockedError, match=r"no longer has the lease .*; nothing of this one was published"):
         publish(made, FEATURES, options(tmp_path, job="2"))
     assert contents(directory) == before
@@ -133,14 +134,14 @@ def test_a_job_that_loses_its_lease_while_it_publishes_leaves_the_rest_to_the_ot
         publish(made, FEATURES, options(tmp_path, job="2"))
     monkeypatch.undo()
     if step == "begin":
-        assert not (directory / naming.PUBLISHING).exists()
-        shutil.rmtree(directory / naming.temporary_folder("flowers", "2"))
+        assert not (directory / file_names.PUBLISHING).exists()
+        shutil.rmtree(directory / file_names.temporary_folder("flowers", "2"))
         assert contents(directory) == before
         return
-    assert not (directory / naming.SUCCESS).exists()
+    assert not (directory / file_names.SUCCESS).exists()
     journal = job_folder.read_journal(str(directory))
     assert journal is not None
-    publication.complete(str(directory), journal, "3")
+    publication.complete_publication(str(directory), journal, "3")
     assert (directory / "flowers-test.tfrecord-00001-of-00002").read_text() == "2: test 1"
     assert contents(directory).keys() == before.keys()
 
@@ -225,7 +226,7 @@ def test_prepare_may_run_late(tmp_path: Path, directory: Path) -> None:
     build(directory, "mine")
     before = contents(directory)
     for _ in range(2):
-        prepare(options(tmp_path, job="mine"))
+        prepare_folder(options(tmp_path, job="mine"))
         assert not Path(other.shards[0].temporary).parent.exists()
         assert len(contents(directory)) == len(before) / 2
 
@@ -236,7 +237,7 @@ def test_rejects_are_listed_in_the_order_of_their_sources(tmp_path: Path, direct
     others = [Reject("z.jpg", 4, "index", "bad"), Reject("a.jpg", None, "index", "sö")]
     publish(replace(made, rejects=rejects_of(*others, REJECT), records=62), FEATURES, options(tmp_path))
 
-    lines = (directory / "rejects" / naming.REJECTS_FILE).read_text().splitlines()
+    lines = (directory / "rejects" / file_names.REJECTS_FILE).read_text().splitlines()
     assert lines == [
         '{"source": "a.jpg", "line": null, "stage": "index", "reason": "sö"}',
         '{"source": "bad.jpg", "line": null, "stage": "write", "reason": "the file is empty"}',
@@ -263,7 +264,7 @@ def test_the_limit_of_rejects(tmp_path: Path, directory: Path, rejects: int, fra
     )
     with pytest.raises(JobError, match=sentence):
         publish(made, FEATURES, chosen)
-    assert not (directory / naming.SUCCESS).exists()
+    assert not (directory / file_names.SUCCESS).exists()
     assert len((directory.parent / "1.0.0-rejects.jsonl").read_text().splitlines()) == rejects
 
 
@@ -294,7 +295,7 @@ def test_a_failed_job_leaves_the_published_data_set(tmp_path: Path, directory: P
         publish(made, FEATURES, options(tmp_path, job="2"))
 
     assert {
-        name: data for name, data in contents(directory).items() if not name.startswith(naming.TEMP_PREFIX)
+        name: data for name, data in contents(directory).items() if not name.startswith(file_names.TEMP_PREFIX)
     } == before
 
 
@@ -312,7 +313,7 @@ def test_lost_records_fail_the_job(tmp_path: Path, directory: Path) -> None:
         JobError, match=r"^flowers-train.tfrecord-00000-of-00004: 10 records planned, but 9 written and 0 rejected$"
     ):
         check_counts(replace(made, shards=[short, *made.shards[1:]]))
-    assert not (directory / naming.SUCCESS).exists()
+    assert not (directory / file_names.SUCCESS).exists()
 
 
 def test_shards_missing_or_twice_fail_the_job(directory: Path) -> None:
@@ -341,4 +342,4 @@ def test_a_shard_that_is_nowhere_fails_the_job(tmp_path: Path, directory: Path) 
 
     with pytest.raises(JobError, match=r"/train-3 has no bytes, but 10 were written"):
         publish(made, FEATURES, options(tmp_path))
-    assert not (directory / naming.SUCCESS).exists()
+    assert not (directory / file_names.SUCCESS).exists()

@@ -6,11 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shardmill.data import tfrecord
 from shardmill.errors import JobError
-from shardmill.records import tfrecord
-from shardmill.transforms.records.analyze import check_examples, records_of
 from shardmill.transforms.records.run_file import KeyedRecords, sort_records, write_sorted
-from shardmill.transforms.records.stage import Staged
+from shardmill.transforms.records.staging import StagedFindings, check_examples, read_record_batches
 from shardmill.transforms.statistics.tables import TableStats
 
 NAMES = ("test", "train", "validation")
@@ -33,12 +32,12 @@ def test_records_are_those_of_the_splits(
     self_contained: bool,
 ) -> None:
     numbers = np.arange(len(rows), dtype=np.uint64)
-    framed = pa.array([tfrecord.frame(record) for record, _ in rows], pa.large_binary())
+    framed = pa.array([tfrecord.frame_record(record) for record, _ in rows], pa.large_binary())
     groups = np.array([group for _, group in rows], np.int64)
     keyed = KeyedRecords(framed, numbers, numbers, groups, NAMES)
     run = write_sorted(str(tmp_path_factory.mktemp("runs") / "run"), sort_records(keyed), self_contained)
 
-    batches = list(records_of(run, splits, at_once, most))
+    batches = list(read_record_batches(run, splits, at_once, most))
 
     expected = [record for name in NAMES for record, group in rows if NAMES[group] == name and name in splits]
     assert [record for batch in batches for record in batch] == expected
@@ -46,7 +45,7 @@ def test_records_are_those_of_the_splits(
 
 
 def test_there_must_be_examples_that_are_analyzed() -> None:
-    staged = Staged(read=7, stats={"train": TableStats(examples=0), "test": TableStats(examples=5)})
+    staged = StagedFindings(read=7, stats={"train": TableStats(examples=0), "test": TableStats(examples=5)})
 
     assert check_examples(staged, ("train", "test")) == {"train": 0, "test": 5}
     with pytest.raises(JobError) as caught:

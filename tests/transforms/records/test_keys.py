@@ -5,10 +5,10 @@ import pyarrow as pa
 import pytest
 import xxhash
 
-from shardmill.transforms.formats.base import FileRef
-from shardmill.transforms.inputs.listing import Found
-from shardmill.transforms.inputs.record_files import to_refs, with_keys
-from shardmill.transforms.records.keys import hash_keys, input_order, position_ties
+from shardmill.transforms.formats.format import FileRef
+from shardmill.transforms.inputs.listing import FoundFile
+from shardmill.transforms.inputs.record_files import assign_key_shares, to_refs
+from shardmill.transforms.records.encoding import hash_keys, hash_positions, input_order_keys
 
 
 def test_hashes_of_keys() -> None:
@@ -21,18 +21,18 @@ def test_hashes_of_keys() -> None:
 def test_ties_are_distinct_and_of_the_position_alone() -> None:
     one, other = FileRef("a.csv", "/x/a.csv", 100), FileRef("b.csv", "/x/b.csv", 100)
     lines = np.arange(1, 100_001)
-    ties = position_ties(one, lines)
+    ties = hash_positions(one, lines)
 
-    assert len(np.unique(np.concatenate([ties, position_ties(other, lines)]))) == 200_000
-    assert np.array_equal(position_ties(FileRef("a.csv", "/elsewhere", 5, 1, 2), lines[50:]), ties[50:])
+    assert len(np.unique(np.concatenate([ties, hash_positions(other, lines)]))) == 200_000
+    assert np.array_equal(hash_positions(FileRef("a.csv", "/elsewhere", 5, 1, 2), lines[50:]), ties[50:])
     assert 0.49 < (ties < np.uint64(1 << 63)).mean() < 0.51
 
 
 @pytest.mark.parametrize("lines", [np.arange(1, 200_001), np.array([1, 2, 3, 10**9, 10**9 + 1])])
 def test_input_order_is_that_of_names_then_lines(lines: np.ndarray) -> None:
-    found = [Found("b.csv", 10**9), Found("a.csv", 5_000), Found("c/a.csv", 0)]
-    files = with_keys(to_refs(found, "/folder"))
-    keys = np.concatenate([input_order(file, lines) for file in files])
+    found = [FoundFile("b.csv", 10**9), FoundFile("a.csv", 5_000), FoundFile("c/a.csv", 0)]
+    files = assign_key_shares(to_refs(found, "/folder"))
+    keys = np.concatenate([input_order_keys(file, lines) for file in files])
 
     assert [file.path for file in files] == ["/folder/a.csv", "/folder/b.csv", "/folder/c/a.csv"]
     assert keys.dtype == np.uint64

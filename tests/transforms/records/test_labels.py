@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shardmill.metadata.labels import ClassNames
-from shardmill.transforms.columns.separated import Separated
-from shardmill.transforms.records.labels import read_labels
+from shardmill.transforms.columns.arrow import Separated
+from shardmill.transforms.records.encoding import read_labels
 
 CLASSES = ClassNames(("b", "a", "ä"))
 ROWS = st.lists(st.lists(st.sampled_from(["a", "b", "ä", "c"]), max_size=5), max_size=8)

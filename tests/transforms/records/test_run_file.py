@@ -9,31 +9,33 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardmill.records import tfrecord
-from shardmill.transforms.records.merge import Piece, RunFile, RunShards, segments
+from shardmill.data import tfrecord
+from shardmill.transforms.columns.arrow import convert_batch
+from shardmill.transforms.records.merging import Piece, RunFile, RunShards, cut_into_segments
 from shardmill.transforms.records.run_file import (
+    ENTRY,
+    SLICE,
     KeyedRecords,
-    Part,
     Run,
-    key_order,
+    RunPart,
+    Slice,
+    extract_entries,
     read_keys,
     read_keys_at,
+    slice_run,
+    sort_order,
     sort_records,
     write_keys,
     write_sorted,
 )
-from shardmill.transforms.records.self_contained import ENTRY, entries_of
-from shardmill.transforms.records.slice import SLICE, Slice, slice_run
-from shardmill.transforms.sharding.divisions import Division
-from shardmill.transforms.sharding.key_histogram import Cuts, to_cuts
-from shardmill.transforms.workers.batches import to_batch
+from shardmill.transforms.shards.divisions import Cuts, Division, to_cuts
 
 Key = tuple[int, int]  # (key, tie)
 
 
 def records(keys: list[Key], groups: list[int], names: tuple[str, ...] = ("train", "test")) -> KeyedRecords:
     """Records whose payload says their key, of differing sizes."""
-    framed = [tfrecord.frame(f"{key}/{tie}".encode() + b"." * (tie % 7)) for key, tie in keys]
+    framed = [tfrecord.frame_record(f"{key}/{tie}".encode() + b"." * (tie % 7)) for key, tie in keys]
     arrays = [np.array(column, np.uint64) for column in zip(*keys, strict=True)]
     return KeyedRecords(pa.array(framed, pa.large_binary()), arrays[0], arrays[1], np.array(groups), names)
 
@@ -58,10 +60,10 @@ def test_order_is_that_of_group_key_and_tie(rows: list[tuple[Key, int]]) -> None
     keys, ties = (np.array([row[0][i] for row in rows], np.uint64) for i in (0, 1))
     groups = np.array([group for _, group in rows])
 
-    assert [(rows[i][1], *rows[i][0]) for i in key_order(keys, ties, groups)] == sorted(
+    assert [(rows[i][1], *rows[i][0]) for i in sort_order(keys, ties, groups)] == sorted(
         (group, *key) for key, group in rows
     )
-    assert [rows[i][0] for i in key_order(keys, ties)] == sorted(key for key, _ in rows)
+    assert [rows[i][0] for i in sort_order(keys, ties)] == sorted(key for key, _ in rows)
 
 
 def test_a_run_is_sorted_and_knows_its_keys(tmp_path: Path) -> None:
@@ -79,7 +81,7 @@ def test_a_run_is_sorted_and_knows_its_keys(tmp_path: Path) -> None:
     ]
     sizes = [len(record) for record in records(expected, [0] * 5).framed.to_pylist()]
     assert np.concatenate([sizes for _, _, sizes in grouped.values()]).tolist() == sizes
-    assert run.parts == (Part("train", 3, sum(sizes[:3])), Part("test", 2, sum(sizes[3:])))
+    assert run.parts == (RunPart("train", 3, sum(sizes[:3])), RunPart("test", 2, sum(sizes[3:])))
     assert read_keys_at(path, run.index_offset + ENTRY.itemsize, 2)[0].tolist() == [9, 2**64 - 1]
 
 
@@ -89,10 +91,10 @@ def test_a_self_contained_run_says_its_keys_twice(tmp_path: Path) -> None:
     data = (tmp_path / "run").read_bytes()
 
     assert run.self_contained
-    assert entries_of(data[: run.index_offset]).tobytes() == data[run.index_offset :]
+    assert extract_entries(data[: run.index_offset]).tobytes() == data[run.index_offset :]
     assert [part.rows for part in run.parts] == [1, 2]
     with pytest.raises(ValueError, match="do not end with a record"):
-        entries_of(data[: run.index_offset - 1])
+        extract_entries(data[: run.index_offset - 1])
 
 
 def test_keys_alone_have_no_records(tmp_path: Path) -> None:
@@ -151,7 +153,7 @@ def test_slices_of_any_runs_merge_to_the_same_shards(
     written: dict[str, list[Key]] = {"train": [], "test": []}
     for shard, rows_of in sorted(slices.items()):
         source = RunShards(segment_bytes)
-        planned, tasks = source.plan([to_batch([list(column) for column in zip(*rows_of, strict=True)], SLICE)])
+        planned, tasks = source.plan([convert_batch([list(column) for column in zip(*rows_of, strict=True)], SLICE)])
         chunks = [source.encode(task) for task in tasks]
         found = keys_of(b"".join(bytes(chunk.framed) for chunk in chunks))
         assert planned == len(found) == sum(chunk.examples for chunk in chunks)
@@ -167,14 +169,14 @@ def test_segments_are_of_the_size_asked_for(tmp_path: Path) -> None:
     batches = []
     for number in range(4):
         keys = rng.integers(0, 2**64, 5000, np.uint64)
-        framed = pa.array([tfrecord.frame(bytes(100))] * 5000, pa.large_binary())
+        framed = pa.array([tfrecord.frame_record(bytes(100))] * 5000, pa.large_binary())
         run = write_run(
             str(tmp_path / str(number)), KeyedRecords(framed, keys, keys, np.zeros(5000, np.int64), ["train"])
         )
         ((_, values),) = slice_run(
             run, {"train": Division(20_000, 0, Cuts(np.empty(0, np.uint64), np.empty(0, np.uint64)))}
         )
-        batches.append(to_batch([[value] for value in values], SLICE))
+        batches.append(convert_batch([[value] for value in values], SLICE))
     _, tasks = RunShards(116_000).plan(batches)
     sizes = [sum(int(piece.sizes.sum()) for piece in task) for task in tasks]
 
@@ -186,7 +188,7 @@ def test_segments_are_of_the_size_asked_for(tmp_path: Path) -> None:
 def test_a_key_shared_by_all_is_cut_by_its_ties() -> None:
     ties = np.arange(10_000, dtype=np.uint64)
     piece = Piece(RunFile("run"), 0, np.zeros(10_000, np.uint64), ties, np.full(10_000, 100, np.uint32))
-    sizes = [len(task[0].keys) for task in segments([piece], 100_000)]
+    sizes = [len(task[0].keys) for task in cut_into_segments([piece], 100_000)]
 
     assert sum(sizes) == 10_000
     assert max(sizes) <= 2000

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardmill.records import tfrecord
-from shardmill.transforms.records import run_size
+from shardmill.data import tfrecord
+from shardmill.transforms.records import staging
+from shardmill.transforms.records.merging import RunWriter
 from shardmill.transforms.records.run_file import KeyedRecords, sort_records, write_sorted
-from shardmill.transforms.records.run_writer import RunWriter
 from tests.support.command import write_files
 from tests.support.table_results import contents, convert
 
@@ -22,7 +22,7 @@ NAMES = ("test", "train")
 
 
 def records(rows: list[Row]) -> KeyedRecords:
-    framed = pa.array([tfrecord.frame(f"{row}".encode()) for row in rows], pa.large_binary())
+    framed = pa.array([tfrecord.frame_record(f"{row}".encode()) for row in rows], pa.large_binary())
     keys, ties, groups = (np.array([row[i] for row in rows], np.uint64) for i in range(3))
     return KeyedRecords(framed, keys, ties, groups.astype(np.int64), NAMES)
 
@@ -72,8 +72,8 @@ def test_larger_runs_give_the_same_shards(command: str, tmp_path: Path, monkeypa
         return run
 
     monkeypatch.setattr(RunWriter, "close", counting)
-    monkeypatch.setattr(run_size, "_LEAST_SLICE", 1 << 20)
-    monkeypatch.setattr(run_size, "_LEAST_RUNS", 2)
+    monkeypatch.setattr(staging, "_MIN_SLICE_BYTES", 1 << 20)
+    monkeypatch.setattr(staging, "_MIN_RUNS", 2)
     large = convert(command, source, tmp_path / "large", *flags)
     assert len(runs) < 8
     assert sum(runs) == 3 * 400 + (3 if command == "text" else 0)

@@ -8,38 +8,37 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from shardmill.metadata.rejects import Reject
-from shardmill.transforms.columns.inferred import Inferred
-from shardmill.transforms.columns.types import ColumnType
-from shardmill.transforms.examples.kinds import Held
-from shardmill.transforms.formats.base import Rows, split_rows
-from shardmill.transforms.records import run_writer
-from shardmill.transforms.records import stage as stage_runs
+from shardmill.metadata.manifest import Reject
+from shardmill.transforms.columns.example_decoding import KindCount
+from shardmill.transforms.columns.types import ColumnType, Inferred
+from shardmill.transforms.formats.format import Rows, split_rows
+from shardmill.transforms.records import merging
+from shardmill.transforms.records import staging as stage_runs
 from shardmill.transforms.records.run_file import Run, SortedRecords, write_sorted
-from shardmill.transforms.records.stage import Staged
+from shardmill.transforms.records.staging import StagedFindings
 from shardmill.transforms.statistics.tables import TableStats
-from shardmill.transforms.workers.merging import Merging
+from shardmill.transforms.workers.elements import MergeFn
 from tests.support.command import write_files
 from tests.support.table_results import contents, convert
 
 
-def staged(value: int) -> Staged:
+def staged(value: int) -> StagedFindings:
     batch = pa.RecordBatch.from_pydict({"x": pa.array([value], pa.int64())})
     stats = {"train": TableStats.of(batch, np.array([value], np.uint64))}
     inferred = Inferred({"x": ColumnType("int64", None, 1)}, 1)
-    return Staged(1, 0, stats, inferred, {"x": {"int64": Held(1, ("a", value))}})
+    return StagedFindings(1, 0, stats, inferred, {"x": {"int64": KindCount(1, ("a", value))}})
 
 
 def test_merging_changes_no_element() -> None:
     elements = [staged(value) for value in range(4)]
     before = copy.deepcopy(elements)
-    combine = Merging(Staged, Staged.merge)
+    combine = MergeFn(StagedFindings, StagedFindings.merge)
     merged = combine.create_accumulator()
     for element in elements:
         merged = combine.add_input(merged, element)
     assert elements == before
     assert merged.stats["train"].examples == 4
-    assert merged.kinds == {"x": {"int64": Held(4, ("a", 0))}}
+    assert merged.kinds == {"x": {"int64": KindCount(4, ("a", 0))}}
     again = combine.create_accumulator()
     for element in elements:
         again = combine.add_input(again, element)
@@ -49,7 +48,7 @@ def test_merging_changes_no_element() -> None:
 def test_what_nobody_else_holds_is_taken_as_it_is() -> None:
     elements = [staged(value) for value in range(3)]
     first = elements[0].stats["train"]
-    merged, taken = Staged(), Staged()
+    merged, taken = StagedFindings(), StagedFindings()
     for element in elements:
         merged.merge(element)
     for element in elements:
@@ -84,8 +83,8 @@ def test_runs_of_many_tiny_rows_are_bounded(tmp_path: Path, monkeypatch: pytest.
         rows.append(len(records.index))
         return write_sorted(path, records, self_contained)
 
-    monkeypatch.setattr(run_writer, "write_sorted", counting)
-    monkeypatch.setattr(stage_runs, "MAX_ROWS", 1000)
+    monkeypatch.setattr(merging, "write_sorted", counting)
+    monkeypatch.setattr(stage_runs, "MAX_RUN_ROWS", 1000)
     other = convert("csv", source, tmp_path / "other", "--num_shards", 3)
     assert rows == [1000] * 5
     assert contents(one.directory) == contents(other.directory)

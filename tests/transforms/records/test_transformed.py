@@ -7,13 +7,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from shardmill.features.feature import Feature
-from shardmill.transforms.examples.encode import encode_framed
-from shardmill.transforms.preprocessing.materialize import StagedGraph
-from shardmill.transforms.records import transformed
-from shardmill.transforms.records.merge import Piece
-from shardmill.transforms.records.transformed import TransformedShards
-from shardmill.transforms.workers.budget import Budget
+from shardmill.data.features import Feature
+from shardmill.transforms.columns.example_encoding import encode_framed
+from shardmill.transforms.records import shard_sources
+from shardmill.transforms.records.merging import Piece
+from shardmill.transforms.records.shard_sources import TransformedShards
+from shardmill.transforms.values.transform_graph import StagedGraph
+from shardmill.transforms.workers.resources import Budget
 
 
 class Bytes:
@@ -44,7 +44,7 @@ def test_a_segment_is_within_the_memory_budget(monkeypatch: pytest.MonkeyPatch) 
         return pa.RecordBatch.from_pydict({"x": list(range(len(some)))})
 
     monkeypatch.setattr(Budget, "take", take)
-    monkeypatch.setitem(transformed._held, "folder", apply)
+    monkeypatch.setitem(shard_sources._held, "folder", apply)
 
     chunk = TransformedShards(graph, "x.csv").encode([Piece(Bytes(b"".join(records)), 0, numbers, numbers, sizes)])
 

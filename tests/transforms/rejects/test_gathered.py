@@ -7,23 +7,30 @@ from pathlib import Path
 
 import pytest
 
-from shardmill.metadata.rejects import Reject
-from shardmill.transforms.rejects import gathered, sorted_lines
-from shardmill.transforms.rejects import part as part_module
-from shardmill.transforms.rejects.gathered import gather
-from shardmill.transforms.rejects.part import FOLDER, RejectsPart, RejectsWriter, first_of, lines, parts_of
-from shardmill.transforms.rejects.sorted_lines import SortedLines
+from shardmill.metadata.manifest import Reject
+from shardmill.transforms.workers import rejects
+from shardmill.transforms.workers import rejects as part_module
+from shardmill.transforms.workers.rejects import (
+    FOLDER,
+    RejectsPart,
+    RejectsWriter,
+    SortedLines,
+    first_reject,
+    gather_rejects,
+    make_parts,
+    split_lines,
+)
 
 REJECTS = [Reject(f"{n % 7}.csv", n or None, "read", f"why {n % 3} \u2028 \u00f6") for n in range(500)]
 
 
 def parts(rejects: list[Reject], temporary: str | None, workers: int) -> list[RejectsPart]:
     dealt = [rejects[start::workers] for start in range(workers)]
-    return [part for some in dealt for part in parts_of(some, temporary)]
+    return [part for some in dealt for part in make_parts(some, temporary)]
 
 
 def text(found: list[RejectsPart]) -> bytes:
-    return b"".join(gather(found, len(REJECTS), 0)[0].chunks())
+    return b"".join(gather_rejects(found, len(REJECTS), 0)[0].chunks())
 
 
 def test_the_order_depends_on_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,34 +44,34 @@ def test_the_order_depends_on_nothing(tmp_path: Path, monkeypatch: pytest.Monkey
     assert text(parts(REJECTS, str(tmp_path), 3)) == expected
     assert len(list((tmp_path / FOLDER).iterdir())) == 3
     assert text(parts(shuffled, str(tmp_path), 250)) == expected
-    monkeypatch.setattr(gathered, "SortedLines", lambda key: SortedLines(key, 999))
-    monkeypatch.setattr(gathered, "_WHOLE_BYTES", 5000)
+    monkeypatch.setattr(rejects, "SortedLines", lambda key: SortedLines(key, 999))
+    monkeypatch.setattr(rejects, "_SINGLE_READ_BYTES", 5000)
     assert text(parts(shuffled, str(tmp_path), 9)) == expected
 
 
 def test_what_travels_is_small(tmp_path: Path) -> None:
-    (few,), (many,) = parts_of(REJECTS[:3], str(tmp_path)), parts_of(REJECTS, str(tmp_path))
+    (few,), (many,) = make_parts(REJECTS[:3], str(tmp_path)), make_parts(REJECTS, str(tmp_path))
     assert (few.rejects, few.path, few.text.count(b"\n")) == (3, "", 3)
     assert (many.rejects, many.records, many.text) == (500, 500, b"")
     assert Path(many.path).stat().st_size == many.size_bytes > 20_000
-    assert parts_of([], str(tmp_path)) == []
+    assert make_parts([], str(tmp_path)) == []
 
 
 def test_a_dry_run_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    (part,) = parts_of(REJECTS, None)
+    (part,) = make_parts(REJECTS, None)
     assert part.rejects == 500
     assert len(part.text) < 3000
-    assert first_of([part]) == REJECTS[0]
-    assert first_of([]) is None
+    assert first_reject([part]) == REJECTS[0]
+    assert first_reject([]) is None
     assert list(tmp_path.iterdir()) == []
 
 
 def test_losses_are_summed(tmp_path: Path) -> None:
     whole = Reject("z.csv", None, "index", "no", None, 500, "estimated")
-    (part,) = parts_of([*REJECTS, whole, Reject("y", 3, "read", "no", 9, 50)], str(tmp_path))
+    (part,) = make_parts([*REJECTS, whole, Reject("y", 3, "read", "no", 9, 50)], str(tmp_path))
     assert (part.rejects, part.records, part.lost_records, part.lost_bytes) == (502, 510, 10, 550)
-    rejects, records = gather([part], 1010, 1050)  # 1,000 good ones of 500 bytes
+    rejects, records = gather_rejects([part], 1010, 1050)  # 1,000 good ones of 500 bytes
     assert (rejects.records, records) == (500 + 9 + 1000, 1010 + 999)
     assert b'"source": "z.csv", "line": null, "stage": "index", "reason": "no", "records": 1000' in b"".join(
         rejects.chunks()
@@ -73,16 +80,16 @@ def test_losses_are_summed(tmp_path: Path) -> None:
 
 
 def test_the_most_frequent_reason() -> None:
-    most = gather(parts(REJECTS, None, 500), 500, 0)[0].most
+    most = gather_rejects(parts(REJECTS, None, 500), 500, 0)[0].most
     assert most is not None
     assert (most.reason, most.times, most.at_least, most.example) == (REJECTS[0].reason, 167, False, "0.csv")
 
 
 def test_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker holds a mebibyte of those that it finds, and whoever puts them in order some of them at once."""
-    monkeypatch.setattr(gathered, "SortedLines", lambda key: SortedLines(key, 100_000))
-    monkeypatch.setattr(gathered, "_CHUNK_BYTES", 100_000)
-    monkeypatch.setattr(sorted_lines, "_READ_BYTES", 100_000)
+    monkeypatch.setattr(rejects, "SortedLines", lambda key: SortedLines(key, 100_000))
+    monkeypatch.setattr(rejects, "_CHUNK_BYTES", 100_000)
+    monkeypatch.setattr(rejects, "_READ_BYTES", 100_000)
     monkeypatch.setattr(part_module, "_BLOCK_BYTES", 100_000)
     reason = "column 'x': a value that is no number " + "x" * 1000
 
@@ -91,7 +98,7 @@ def test_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         writer = RejectsWriter(str(tmp_path))
         for n in range(rejects):
             writer.add([Reject("a.csv", n, "read", f"{reason}{n % 100}")])
-        found, _ = gather(writer.close(), rejects, 0)
+        found, _ = gather_rejects(writer.close(), rejects, 0)
         assert found.records == rejects
         _, most = tracemalloc.get_traced_memory()
         tracemalloc.stop()
@@ -105,4 +112,4 @@ def test_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 def test_lines_of_chunks(most: int) -> None:
     data = b"a\n\nbcd\ne\n"
     chunks = [data[start : start + most] for start in range(0, len(data), most)]
-    assert list(lines(chunks)) == [b"a", b"", b"bcd", b"e"]
+    assert list(split_lines(chunks)) == [b"a", b"", b"bcd", b"e"]

@@ -1,10 +1,8 @@
 """What could not be read, summed up in any order."""
 
-from shardmill.metadata.rejects import Reject
-from shardmill.transforms.formats.damage import Damage, unread_file
-from shardmill.transforms.rejects.gathered import gather
-from shardmill.transforms.rejects.losses import Losses, failure, losses_of
-from shardmill.transforms.rejects.part import parts_of
+from shardmill.metadata.manifest import Reject
+from shardmill.transforms.formats.format import Damage, reject_file
+from shardmill.transforms.workers.rejects import Losses, gather_rejects, loss_failure, make_parts, sum_losses
 
 BAD = Reject("a.csv", 3, "read", "the row has 2 fields")
 GROUP = Reject("b.parquet", 101, "read", "row group 1", 900, 5000)
@@ -13,7 +11,7 @@ CUT = Reject("d.csv.gz", 7, "read", "ends too early", 1, 0, "at least")
 
 
 def losses(*rejects: Reject) -> Losses:
-    return losses_of(rejects)[0]
+    return sum_losses(rejects)[0]
 
 
 def test_losses_in_words() -> None:
@@ -28,9 +26,9 @@ def test_losses_in_words() -> None:
 
 
 def test_what_is_known_for_certain_does_not_fail_a_job() -> None:
-    assert failure(*losses_of([BAD, GROUP]), "fail") is None
-    assert failure(*losses_of([BAD, CUT, REST]), "reject") is None
-    words = failure(*losses_of([BAD, CUT, REST]), "fail")
+    assert loss_failure(*sum_losses([BAD, GROUP]), "fail") is None
+    assert loss_failure(*sum_losses([BAD, CUT, REST]), "reject") is None
+    words = loss_failure(*sum_losses([BAD, CUT, REST]), "fail")
     assert words is not None
     assert words.startswith("about 61 records in 2 damaged files")
     assert "such as 'c.csv.gz': damaged; " in words
@@ -38,11 +36,11 @@ def test_what_is_known_for_certain_does_not_fail_a_job() -> None:
 
 
 def test_files_of_which_nothing_was_read_are_estimated_by_all_others() -> None:
-    whole = unread_file("e.csv.gz", 500, "index", "no")
+    whole = reject_file("e.csv.gz", 500, "index", "no")
     rest = Damage("x", 100, 0.5).reject("c", 1, "read", "x", 20, 300)
-    rejects, records = gather(parts_of([BAD, rest, whole], None), 221 + 10 + 1, 2200 + 100 + 500)
+    rejects, records = gather_rejects(make_parts([BAD, rest, whole], None), 221 + 10 + 1, 2200 + 100 + 500)
     assert (rejects.records, records) == (1 + 10 + 50, 221 + 10 + 50)
     assert rejects.losses.records == 60
-    rejects, records = gather(parts_of([whole], None), 1, 500)
+    rejects, records = gather_rejects(make_parts([whole], None), 1, 500)
     assert (rejects.records, records) == (1, 1)
     assert rejects.unsure == Reject("e.csv.gz", None, "index", "no", 1, 500, "estimated")

@@ -1,6 +1,6 @@
 """The most frequent reasons, whatever else there is."""
 
-from shardmill.transforms.rejects.reasons import ReasonCounter
+from shardmill.transforms.workers.rejects import ReasonCounter
 
 
 def test_few_reasons_are_counted() -> None:

@@ -1,13 +1,13 @@
-"""shardmill.transforms.sequences.rows: what is read back of rows is what was laid out."""
+"""shardmill.transforms.values.sequences: what is read back of rows is what was laid out."""
 
 import numpy as np
 import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shardmill.features.feature import Feature
-from shardmill.transforms.columns.buffers import data_of, offsets_of
-from shardmill.transforms.sequences.rows import ReadRows, row_records, widths_of
+from shardmill.data.features import Feature
+from shardmill.transforms.columns.arrow import data_of, offsets_of
+from shardmill.transforms.values.sequences import DecodedRows, row_records, row_widths
 
 FEATURES = (
     Feature("n", "int64", shape=(None,)),
@@ -40,10 +40,10 @@ def test_there_and_back(
         pa.array(numbers, pa.int64()),
     ]
     binary = pa.large_binary()
-    widths = widths_of(FEATURES)
+    widths = row_widths(FEATURES)
     assert widths == [8, 4, 0, 8, 8]
     records = row_records(pa.array(files, binary), pa.array(lines), pa.array(ids, binary), columns, widths)
-    found = ReadRows.of(data_of(records), offsets_of(records)[:-1], widths)
+    found = DecodedRows.of(data_of(records), offsets_of(records)[:-1], widths)
 
     order = np.arange(len(rows))[::-1]
     assert (found.files.to_pylist(), found.lines.tolist(), found.ids.to_pylist()) == (files, lines, ids)

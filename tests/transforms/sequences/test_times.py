@@ -1,10 +1,10 @@
-"""shardmill.transforms.sequences.times: integers that sort as numbers and times do."""
+"""shardmill.transforms.values.sequences: integers that sort as numbers and times do."""
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from shardmill.transforms.sequences.times import order_keys
+from shardmill.transforms.values.sequences import order_keys
 
 _LIMIT = 1 << 63
 

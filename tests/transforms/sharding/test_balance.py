@@ -5,8 +5,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from shardmill.transforms.options.shards import MAX_SHARDS
-from shardmill.transforms.sharding.balance import ShardCount, byte_cuts, example_cuts
+from shardmill.transforms.options.job_options import MAX_SHARDS
+from shardmill.transforms.shards.balance import ShardCount, byte_cuts, example_cuts
 
 
 def parts(examples: int, cuts: list[int]) -> list[int]:

@@ -10,13 +10,21 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.util import assert_that
 
-from shardmill.pipelines.running.runner import make_runner
-from shardmill.transforms.sharding import cut_bins
-from shardmill.transforms.sharding import cuts as find_cuts
-from shardmill.transforms.sharding.balance import example_cuts
-from shardmill.transforms.sharding.cuts import FindByteCuts, FindExampleCuts
-from shardmill.transforms.sharding.divisions import Division, Divisions, Grouped, divide_by_bytes
-from shardmill.transforms.sharding.key_histogram import Cuts, histogram, pick_keys, to_cuts
+from shardmill.pipelines.jobs.runner import make_runner
+from shardmill.transforms.shards import cuts as find_cuts
+from shardmill.transforms.shards import divisions
+from shardmill.transforms.shards.balance import example_cuts
+from shardmill.transforms.shards.cuts import FindByteCuts, FindExampleCuts
+from shardmill.transforms.shards.divisions import (
+    Cuts,
+    Division,
+    Divisions,
+    Grouped,
+    divide_by_bytes,
+    make_histogram,
+    pick_keys,
+    to_cuts,
+)
 
 Rows = list[tuple[str, int, int, int]]  # (group, key, tie, size)
 
@@ -64,7 +72,7 @@ def five(_: str, examples: int, __: int) -> list[int]:
 REPEATED: Rows = [("train", (index % 7) << 40, RANDOM.getrandbits(64), 1 + index % 3) for index in range(3000)]
 
 
-@pytest.mark.parametrize("gathered", [1, 700, cut_bins.GATHERED_KEYS])
+@pytest.mark.parametrize("gathered", [1, 700, divisions.GATHERED_KEYS])
 @pytest.mark.parametrize(
     ("most_keys", "size", "repeats"), [(1, 370, True), (1 << 18, 370, True), (100, 10_000, True), (1, 370, False)]
 )
@@ -72,8 +80,8 @@ REPEATED: Rows = [("train", (index % 7) << 40, RANDOM.getrandbits(64), 1 + index
 def test_example_cuts_are_those_of_a_sort(
     rows: Rows, size: int, most_keys: int, repeats: bool, gathered: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cut_bins, "GATHERED_KEYS", gathered)
-    monkeypatch.setattr(cut_bins, "_KEYS_AT_ONCE", max(1, gathered // 7))
+    monkeypatch.setattr(divisions, "GATHERED_KEYS", gathered)
+    monkeypatch.setattr(divisions, "_KEYS_AT_ONCE", max(1, gathered // 7))
 
     def check(divisions: Divisions) -> None:
         assert divisions.keys() == {row[0] for row in rows}
@@ -95,15 +103,15 @@ def test_equal_keys_are_not_gathered() -> None:
     def grouped(_: None) -> Grouped:
         return arrays
 
-    located = cut_bins.locate(find_cuts._histograms(grouped, None)[0], five, 1 << 10)
-    assert cut_bins.keys_in_bins(grouped, None, located) == []
-    ((name, (keys, counts)),) = cut_bins.count_repeats(grouped, None, located)
+    located = divisions.locate(find_cuts._histograms(grouped, None)[0], five, 1 << 10)
+    assert divisions.keys_in_bins(grouped, None, located) == []
+    ((name, (keys, counts)),) = divisions.count_repeats(grouped, None, located)
     assert (keys.tolist(), counts.tolist()) == ([42], [1 << 20])
     repeated = find_cuts._gather_ranks(("train", pair) for pair in pick_keys(keys, counts, name[-1]))
-    in_ties = cut_bins.locate_ties(cut_bins.tie_histograms(grouped, None, repeated)[0], repeated)
-    found = cut_bins.ties_in_bins(grouped, None, in_ties)
+    in_ties = divisions.locate_ties(divisions.tie_histograms(grouped, None, repeated)[0], repeated)
+    found = divisions.ties_in_bins(grouped, None, in_ties)
     assert sum(len(part.keys) for _, part in found) < 400
-    cuts = [tie for _, part in found for _, (tie, _) in cut_bins.pick_cuts([part])]
+    cuts = [tie for _, part in found for _, (tie, _) in divisions.pick_cuts([part])]
     assert sorted(cuts) == [int(np.sort(ties)[rank]) for rank in example_cuts(1 << 20, 5)]
 
 
@@ -114,13 +122,13 @@ def test_bins_of_few_keys_are_gathered_together() -> None:
         {"train": (random.integers(0, 1 << 63, 50_000, np.uint64) * np.uint64(2), *np.zeros((2, 50_000), np.int64))}
         for _ in range(4)
     ]
-    histograms = find_cuts._merged([find_cuts._histograms(dict, run)[0] for run in runs])
-    located = cut_bins.locate(histograms, lambda *_: example_cuts(200_000, 4_000), 1 << 18)
+    histograms = find_cuts._merge_by_group([find_cuts._histograms(dict, run)[0] for run in runs])
+    located = divisions.locate(histograms, lambda *_: example_cuts(200_000, 4_000), 1 << 18)
     assert sum(map(len, located.few)) > 3_000
     assert len(located.few) == 1
-    found = [cut_bins.keys_in_bins(dict, run, located) for run in runs]
+    found = [divisions.keys_in_bins(dict, run, located) for run in runs]
     assert [len(parts) for parts in found] == [1] * len(runs)
-    cuts = cut_bins.pick_cuts([keys for parts in found for _, keys in parts])
+    cuts = divisions.pick_cuts([keys for parts in found for _, keys in parts])
     every = np.sort(np.concatenate([run["train"][0] for run in runs]))
     assert sorted(key for _, (key, _) in cuts) == every[example_cuts(200_000, 4_000)].tolist()
 
@@ -128,9 +136,9 @@ def test_bins_of_few_keys_are_gathered_together() -> None:
 def test_what_is_gathered_does_not_hang_on_what_was_counted_first() -> None:
     """A step may run again, on histograms that were merged in another order: its bins must be called the same."""
     keys = {name: np.arange(300, dtype=np.uint64) << np.uint64(55) for name in ("train", "test", "validation")}
-    counted = {name: histogram(found, np.ones(300, np.int64)) for name, found in keys.items()}
-    one = cut_bins.locate(counted, five, 1 << 18)
-    other = cut_bins.locate(dict(reversed(counted.items())), five, 1 << 18)
+    counted = {name: make_histogram(found, np.ones(300, np.int64)) for name, found in keys.items()}
+    one = divisions.locate(counted, five, 1 << 18)
+    other = divisions.locate(dict(reversed(counted.items())), five, 1 << 18)
     assert one == other
 
 

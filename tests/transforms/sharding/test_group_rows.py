@@ -6,12 +6,12 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shardmill.transforms.sharding.group_rows import rows_of
+from shardmill.transforms.shards.balance import rows_by_group
 
 
 @given(st.lists(st.integers(0, 4)), st.integers(5, 7))
 def test_rows_are_those_with_the_code(codes: list[int], groups: int) -> None:
-    found = rows_of(np.array(codes, np.int64), groups)
+    found = rows_by_group(np.array(codes, np.int64), groups)
     assert [rows.tolist() for rows in found] == [
         [row for row, code in enumerate(codes) if code == group] for group in range(groups)
     ]
@@ -31,5 +31,5 @@ def test_a_thousand_groups_cost_what_one_does() -> None:
     codes = np.arange(1000).view(Counted)
     assert (codes == 1).sum() == 1
     assert Counted.values == 1001
-    rows_of(codes, 1000)
+    rows_by_group(codes, 1000)
     assert Counted.values <= 10 * 1000  # a look at all rows for each group is a million

@@ -5,10 +5,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardmill.transforms.sharding.balance import example_cuts
-from shardmill.transforms.sharding.cut_bins import FoundKeys, keys_in_bins, locate, pick_cuts
-from shardmill.transforms.sharding.divisions import Grouped
-from shardmill.transforms.sharding.key_histogram import BIN_BITS, Cuts, Histogram, bin_of, histogram, merge, to_cuts
+from shardmill.transforms.shards.balance import example_cuts
+from shardmill.transforms.shards.divisions import (
+    BIN_BITS,
+    Cuts,
+    FoundKeys,
+    Grouped,
+    Histogram,
+    bin_of,
+    keys_in_bins,
+    locate,
+    make_histogram,
+    merge_histograms,
+    pick_cuts,
+    to_cuts,
+)
 
 TOP = (1 << 64) - 1
 BIN = 1 << 64 - BIN_BITS
@@ -29,10 +40,10 @@ def arrays(pairs: list[Pair]) -> tuple[np.ndarray, np.ndarray]:
 
 def cuts_in_batches(batches: list[list[Pair]], order: list[int], shards: int) -> Cuts:
     """What FindExampleCuts does, without Beam: histograms merged in `order`, then the keys of the bins that are cut."""
-    counted = [histogram(keys, np.ones(len(keys), np.int64)) for keys, _ in map(arrays, batches)]
+    counted = [make_histogram(keys, np.ones(len(keys), np.int64)) for keys, _ in map(arrays, batches)]
     merged = Histogram(np.empty(0, np.uint32), np.empty(0, np.int64), 0)
     for index in order:
-        merged = merge([counted[index], merged])
+        merged = merge_histograms([counted[index], merged])
     located = locate({"all": merged}, lambda _, examples, __: example_cuts(examples, shards), merged.total)
     found: dict[int, list[FoundKeys]] = {}
     for index in order:
@@ -80,7 +91,7 @@ def test_a_million_keys() -> None:
     random = np.random.default_rng(3)
     keys = random.integers(0, TOP, 1_281_167, np.uint64, endpoint=True)
     ties = np.zeros_like(keys)
-    counted = histogram(keys, np.ones(len(keys), np.int64))
+    counted = make_histogram(keys, np.ones(len(keys), np.int64))
     located = locate({"all": counted}, lambda *_: example_cuts(len(keys), 1024), len(keys))
     found = keys_in_bins(lambda _: {"all": (keys, ties, ties.astype(np.int64))}, None, located)
     assert {number for number, _ in found} == {0}
@@ -102,13 +113,15 @@ def test_bins_are_the_leading_bits() -> None:
 @settings(max_examples=60, deadline=None)
 def test_merge_knows_no_order(batches: list[list[tuple[int, int]]], random: object) -> None:
     def of(rows: list[tuple[int, int]]) -> Histogram:
-        return histogram(np.array([key for key, _ in rows], np.uint64), np.array([size for _, size in rows], np.int64))
+        return make_histogram(
+            np.array([key for key, _ in rows], np.uint64), np.array([size for _, size in rows], np.int64)
+        )
 
     whole = of([row for batch in batches for row in batch])
     shuffled = list(batches)
     random.shuffle(shuffled)  # type: ignore[attr-defined]
-    merged = merge(map(of, shuffled))
-    nested = merge([merge(map(of, batches[:2])), merge(map(of, batches[2:]))])
+    merged = merge_histograms(map(of, shuffled))
+    nested = merge_histograms([merge_histograms(map(of, batches[:2])), merge_histograms(map(of, batches[2:]))])
 
     for other in (merged, nested):
         assert other.bins.tolist() == whole.bins.tolist()
@@ -118,8 +131,8 @@ def test_merge_knows_no_order(batches: list[list[tuple[int, int]]], random: obje
 
 
 def test_merge_of_nothing_is_empty() -> None:
-    assert merge([]).total == 0
-    assert merge([]).size_bytes == 0
+    assert merge_histograms([]).total == 0
+    assert merge_histograms([]).size_bytes == 0
 
 
 def test_no_cuts_put_all_in_one_part() -> None:
@@ -141,8 +154,8 @@ def test_equal_cuts_leave_the_part_between_them_empty() -> None:
 def test_merged_histograms_are_that_of_all_keys(number: int) -> None:
     rng = np.random.default_rng(number)
     keys, sizes = rng.integers(0, TOP, number, np.uint64, endpoint=True), rng.integers(1, 99, number)
-    whole = histogram(keys, sizes)
-    merged = merge(histogram(keys[part], sizes[part]) for part in np.array_split(np.arange(number), 7))
+    whole = make_histogram(keys, sizes)
+    merged = merge_histograms(make_histogram(keys[part], sizes[part]) for part in np.array_split(np.arange(number), 7))
 
     assert (merged.bins.tolist(), merged.counts.tolist()) == (whole.bins.tolist(), whole.counts.tolist())
     assert (merged.bins.dtype, merged.counts.dtype, merged.size_bytes) == (

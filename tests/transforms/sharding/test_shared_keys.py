@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from shardmill.transforms.sharding.shared_keys import shared_keys
+from shardmill.transforms.shards.balance import count_shared_keys
 
 
 def keys_of(*keys: int) -> np.ndarray:
@@ -22,18 +22,18 @@ def test_a_key_of_several_groups_counts_once() -> None:
     few = rng.integers(0, 1 << 64, 500, np.uint64)
     groups = [rng.choice(few, size) for size in (60, 300, 0, 200, 1)]
     assert by_python(groups) > 50
-    assert sum(shared_keys(groups)) == by_python(groups)
+    assert sum(count_shared_keys(groups)) == by_python(groups)
 
 
 def test_it_is_counted_where_it_comes_a_second_time() -> None:
-    assert shared_keys([keys_of(1, 2, 2**64 - 1), keys_of(2, 0), keys_of(2, 1, 2**64 - 1)]) == [0, 1, 2]
+    assert count_shared_keys([keys_of(1, 2, 2**64 - 1), keys_of(2, 0), keys_of(2, 1, 2**64 - 1)]) == [0, 1, 2]
 
 
 def test_a_key_twice_in_one_group_is_not_shared() -> None:
-    assert shared_keys([keys_of(1, 1, 2, 2)]) == [0]
-    assert shared_keys([keys_of(1, 1), keys_of(0, 0)]) == [0, 0]
+    assert count_shared_keys([keys_of(1, 1, 2, 2)]) == [0]
+    assert count_shared_keys([keys_of(1, 1), keys_of(0, 0)]) == [0, 0]
 
 
 def test_of_no_groups_nothing_is_shared() -> None:
-    assert shared_keys([]) == []
-    assert shared_keys([keys_of(), keys_of()]) == [0, 0]
+    assert count_shared_keys([]) == []
+    assert count_shared_keys([keys_of(), keys_of()]) == [0, 0]

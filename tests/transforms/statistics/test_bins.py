@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardmill.statistics.numbers import Bucket
-from shardmill.transforms.statistics.bins import MOST_BINS, MOST_BUCKETS, ValueBins
+from shardmill.quality.stats_values import Bucket
+from shardmill.transforms.statistics.sketches import MAX_BINS, MAX_BUCKETS, ValueBins
 
 GENERATOR = np.random.default_rng(0)
 SAMPLES: dict[str, Any] = {
@@ -44,7 +44,7 @@ def same(one: ValueBins, other: ValueBins) -> bool:
 @settings(deadline=None, max_examples=60)
 @given(
     st.sampled_from(sorted(SAMPLES)),
-    st.sampled_from([0, 1, 100, MOST_BINS, MOST_BINS + 1, 9000, 50_000]),
+    st.sampled_from([0, 1, 100, MAX_BINS, MAX_BINS + 1, 9000, 50_000]),
     st.lists(st.integers(0, 50_000), max_size=5),
     st.randoms(use_true_random=False),
 )
@@ -67,8 +67,8 @@ def test_as_narrow_as_2048_bins_allow(name: str) -> None:
     bits = np.unique((SAMPLES[name].astype(np.float64) + 0.0).view(np.uint64))
     occupied = [1 + np.count_nonzero(np.diff(bits >> np.uint64(shift))) for shift in range(64)]
 
-    assert len(bins.keys) == occupied[bins.shift] <= MOST_BINS
-    assert bins.shift == 0 or occupied[bins.shift - 1] > MOST_BINS
+    assert len(bins.keys) == occupied[bins.shift] <= MAX_BINS
+    assert bins.shift == 0 or occupied[bins.shift - 1] > MAX_BINS
     assert bins.counts.sum() == len(SAMPLES[name])
 
 
@@ -115,7 +115,7 @@ def test_errors(name: str, error: float) -> None:
 def test_histograms(name: str) -> None:
     numbers, buckets = SAMPLES[name].astype(np.float64), bins_of(SAMPLES[name]).buckets()
 
-    assert 1 < len(buckets) <= MOST_BUCKETS
+    assert 1 < len(buckets) <= MAX_BUCKETS
     assert sum(bucket.count for bucket in buckets) == len(numbers)
     for bucket in buckets:
         inside = (numbers >= bucket.low) & (numbers <= bucket.high)

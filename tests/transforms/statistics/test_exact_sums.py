@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from shardmill.transforms.statistics.exact_sums import FLOAT32_FRACTION_BITS, ExactSums
+from shardmill.transforms.statistics.sketches import FLOAT32_FRACTION_BITS, ExactSums
 
 INTEGERS = st.lists(st.integers(-(1 << 63), (1 << 63) - 1) | st.integers(-100, 100), min_size=1, max_size=50)
 FLOATS = arrays.arrays(

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 import pytest
 
-from shardmill.statistics.extremes import Extreme
-from shardmill.transforms.statistics.extremes import ELONGATED, KEPT, LARGEST, SMALLEST, Extremes, Measured
+from shardmill.quality.stats_values import Extreme
+from shardmill.transforms.statistics.images import ELONGATED, EXTREMES_KEPT, LARGEST, SMALLEST, Extremes, MeasuredImages
 
 
 def extremes(images: Sequence[Extreme]) -> Extremes:
     """Those of a chunk, whose records lie as the images say."""
     sides = [image.width for image in images], [image.height for image in images]
     offsets, lengths = [image.offset for image in images], [image.length for image in images]
-    return Extremes.of(Measured([image.file for image in images], *sides, offsets, lengths))
+    return Extremes.of(MeasuredImages([image.file for image in images], *sides, offsets, lengths))
 
 
 def in_turn(images: Sequence[Extreme], what: str) -> list[Extreme]:
@@ -25,7 +25,7 @@ def in_turn(images: Sequence[Extreme], what: str) -> list[Extreme]:
         sides = sorted((image.width, image.height))
         return (sides[1] / sides[0] if ratio else sides[0] * sides[1]), image.file, image.offset
 
-    return sorted(images, key=key, reverse=what != SMALLEST)[:KEPT]
+    return sorted(images, key=key, reverse=what != SMALLEST)[:EXTREMES_KEPT]
 
 
 IMAGES = [Extreme(f"{n}.png", 10 + 7 * n % 50, 10 + 13 * n % 40, "", 100 * n, 100) for n in range(60)]
@@ -48,7 +48,7 @@ def test_any_order_of_merging_gives_the_same() -> None:
         for start in range(0, len(shuffled), 7):
             merged.merge(extremes(shuffled[start : start + 7]))
         assert merged.found() == whole
-    assert {len(images) for images in whole.values()} == {KEPT}
+    assert {len(images) for images in whole.values()} == {EXTREMES_KEPT}
 
 
 def test_where_they_lie() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardmill.transforms.statistics.files import ImageStats, merge_by_split
-from shardmill.transforms.statistics.number_stats import NumberStats
+from shardmill.transforms.statistics.images import NumberStats
 from tests.support.summaries import as_json
 
 NUMBERS = st.lists(st.integers(0, 1 << 40), max_size=30)

@@ -7,9 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from shardmill.transforms.statistics.gathered import GatheredStats
-from shardmill.transforms.statistics.hashes import mix
-from shardmill.transforms.statistics.tables import TableStats
+from shardmill.transforms.statistics.sketches import mix
+from shardmill.transforms.statistics.tables import BatchedStats, TableStats
 from tests.support.summaries import as_json
 
 NAMES = {"label": ["cat", "dog"]}
@@ -27,10 +26,10 @@ def batch_of(rows: int) -> pa.RecordBatch:
 def test_gathered_batches_are_counted_as_one(rows: int, part: int) -> None:
     batch, ties = batch_of(rows), mix(np.arange(rows, dtype=np.uint64))
     parts = [
-        GatheredStats.of(batch.slice(start, part), ties[start : start + part], ["label"])
+        BatchedStats.of(batch.slice(start, part), ties[start : start + part], ["label"])
         for start in range(0, rows, part)
     ]
-    whole = GatheredStats()
+    whole = BatchedStats()
     for each in reversed(parts):
         whole.merge(pickle.loads(pickle.dumps(each)) if len(parts) % 2 else copy.deepcopy(each))
 
@@ -40,8 +39,8 @@ def test_gathered_batches_are_counted_as_one(rows: int, part: int) -> None:
 
 
 def test_many_rows_do_not_wait() -> None:
-    whole = GatheredStats()
+    whole = BatchedStats()
     for start in range(200):
-        whole.merge(GatheredStats.of(batch_of(100), mix(np.arange(start, start + 100, dtype=np.uint64)), ["label"]))
+        whole.merge(BatchedStats.of(batch_of(100), mix(np.arange(start, start + 100, dtype=np.uint64)), ["label"]))
         assert sum(len(batch) for batch, _ in whole.waiting) < 5000
     assert whole.counted.examples > 15_000

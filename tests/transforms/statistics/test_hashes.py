@@ -7,7 +7,7 @@ import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardmill.transforms.statistics.hashes import hash_bytes, mix, unmix
+from shardmill.transforms.statistics.sketches import hash_bytes, mix, unmix
 
 VALUES = st.lists(st.binary(max_size=80) | st.binary(min_size=0, max_size=2), max_size=30)
 

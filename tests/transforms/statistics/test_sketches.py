@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardmill.statistics.values import SAMPLED
-from shardmill.transforms.statistics.hashes import mix
-from shardmill.transforms.statistics.sketches import KEPT, DistinctValues, Sample, run_starts
+from shardmill.quality.stats_values import SAMPLE_SIZE
+from shardmill.transforms.statistics.sketches import HASHES_KEPT, DistinctValues, Sample, mix, run_starts
 
 
 def hashes_of(numbers: np.ndarray) -> np.ndarray:
@@ -40,7 +39,10 @@ def same(one: DistinctValues | Sample, other: DistinctValues | Sample) -> bool:
 @st.composite
 def parts(draw: st.DrawFn) -> list[np.ndarray]:
     """Numbers of which many, few or about as many as are kept differ, in parts."""
-    size, kinds = draw(st.integers(0, 6000)), draw(st.sampled_from([1, 30, KEPT - 1, KEPT, KEPT + 1, 5000, 1 << 60]))
+    size, kinds = (
+        draw(st.integers(0, 6000)),
+        draw(st.sampled_from([1, 30, HASHES_KEPT - 1, HASHES_KEPT, HASHES_KEPT + 1, 5000, 1 << 60])),
+    )
     numbers = np.random.default_rng(draw(st.integers(0, 99))).integers(0, kinds, size)
     return np.split(numbers, sorted(draw(st.lists(st.integers(0, size), max_size=4))))
 
@@ -58,7 +60,7 @@ def test_distinct_values_of_parts_in_any_order(pieces: list[np.ndarray], order: 
     assert same(merged, whole)
 
 
-@pytest.mark.parametrize("kinds", [0, 1, 2, KEPT - 1, KEPT])
+@pytest.mark.parametrize("kinds", [0, 1, 2, HASHES_KEPT - 1, HASHES_KEPT])
 def test_up_to_1024_values_are_counted(kinds: int) -> None:
     numbers = np.arange(3 * kinds) % max(kinds, 1)
     sketch = distinct_of(numbers[::2], numbers[1::2])
@@ -68,12 +70,12 @@ def test_up_to_1024_values_are_counted(kinds: int) -> None:
     assert (sketch.number(), sketch.relative_error()) == (kinds, 0)
 
 
-@pytest.mark.parametrize("kinds", [KEPT + 1, 2 * KEPT, 10_000, 1_000_000])
+@pytest.mark.parametrize("kinds", [HASHES_KEPT + 1, 2 * HASHES_KEPT, 10_000, 1_000_000])
 def test_more_values_are_estimated_within_four_standard_errors(kinds: int) -> None:
     sketch = distinct_of(np.arange(kinds), np.arange(kinds // 2))
 
     assert sketch.counts is None
-    assert len(sketch.hashes) == KEPT
+    assert len(sketch.hashes) == HASHES_KEPT
     assert sketch.relative_error() == pytest.approx(0.0313, abs=1e-4)
     assert sketch.number() == pytest.approx(kinds, rel=4 * sketch.relative_error())
 
@@ -99,7 +101,7 @@ def test_a_sample_of_parts_in_any_order(size: int, ties: int, cuts: list[int], b
     for piece in pieces[::-1] if backwards else pieces:
         merged.merge(sample_of(piece))
 
-    assert sorted(zip(whole.ties.tolist(), whole.hashes.tolist())) == sorted(zip(*offered.tolist()))[:SAMPLED]
+    assert sorted(zip(whole.ties.tolist(), whole.hashes.tolist())) == sorted(zip(*offered.tolist()))[:SAMPLE_SIZE]
     assert same(merged, whole)
     assert same(sample_of(*pieces), whole)
 
@@ -108,7 +110,7 @@ def test_a_sample_has_values_as_often_as_there_are() -> None:
     values = np.arange(100_000) % 10
     sample = sample_of(np.stack([hashes_of(np.arange(100_000)), values.astype(np.uint64)]))
 
-    assert np.bincount(sample.hashes.astype(np.int64)) == pytest.approx(SAMPLED / 10, abs=50)
+    assert np.bincount(sample.hashes.astype(np.int64)) == pytest.approx(SAMPLE_SIZE / 10, abs=50)
 
 
 @pytest.mark.parametrize(("values", "starts"), [([], []), ([5], [0]), ([1, 1, 2, 3, 3], [0, 2, 3])])

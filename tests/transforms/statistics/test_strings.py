@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardmill.transforms.statistics.hashes import mix
-from shardmill.transforms.statistics.strings import SHOWN_BYTES, StringStats
+from shardmill.transforms.statistics.sketches import mix
+from shardmill.transforms.statistics.values import MAX_SHOWN_BYTES, StringStats
 
 
 def strings(values: list[bytes]) -> dict[str, Any]:
@@ -36,7 +36,7 @@ def test_strings(values: list[bytes]) -> None:
     if len(set(values)) <= 20:
         assert [entry["count"] for entry in stats["top_values"]] == [count for _, count in top]
         assert {entry["value"] for entry in stats["top_values"] if not entry["value"].endswith("…")} == {
-            value.decode(errors="backslashreplace") for value, _ in top if len(value) <= SHOWN_BYTES
+            value.decode(errors="backslashreplace") for value, _ in top if len(value) <= MAX_SHOWN_BYTES
         }
 
 

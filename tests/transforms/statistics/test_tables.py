@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardmill.statistics.feature_summary import FeatureSummary
-from shardmill.transforms.statistics.hashes import mix
+from shardmill.quality.stats_file import FeatureSummary
+from shardmill.transforms.statistics.sketches import mix
 from shardmill.transforms.statistics.tables import TableStats
 from tests.support.summaries import as_json
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardmill.transforms.statistics.hashes import mix
+from shardmill.transforms.statistics.sketches import mix
 from shardmill.transforms.statistics.values import ClassStats, NumericStats, ValueStats
 
 PERCENTS = [1, 5, 10, 25, 50, 75, 90, 95, 99]

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from shardmill.transforms.stores.ahead import one_ahead
+from shardmill.transforms.stores.prefetch import prefetch_one
 
 
 def test_all_in_order() -> None:
-    assert list(one_ahead(iter(range(5)))) == list(range(5))
-    assert list(one_ahead([])) == []
+    assert list(prefetch_one(iter(range(5)))) == list(range(5))
+    assert list(prefetch_one([])) == []
 
 
 def test_the_next_is_made_while_one_is_used() -> None:
@@ -21,7 +21,7 @@ def test_the_next_is_made_while_one_is_used() -> None:
             event.set()
             yield number
 
-    ahead = one_ahead(items())
+    ahead = prefetch_one(items())
     assert next(ahead) == 0
     assert made[1].wait(60)
     assert not made[2].is_set()  # not before 1 is asked for
@@ -33,7 +33,7 @@ def test_an_error_comes_where_its_item_would() -> None:
         yield 1
         raise OSError("the store fails")
 
-    ahead = one_ahead(items())
+    ahead = prefetch_one(items())
     assert next(ahead) == 1
     with pytest.raises(OSError, match="the store fails"):
         next(ahead)
@@ -41,7 +41,7 @@ def test_an_error_comes_where_its_item_would() -> None:
 
 def test_whoever_stops_leaves_no_thread() -> None:
     before = threading.active_count()
-    ahead = one_ahead(iter(range(5)))
+    ahead = prefetch_one(iter(range(5)))
     next(ahead)
     ahead.close()  # type: ignore[attr-defined]
     assert threading.active_count() == before

@@ -6,9 +6,9 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from azure.core.exceptions import HttpResponseError, IncompleteReadError, ServiceRequestError
 
 from shardmill.errors import UserError
-from shardmill.transforms.stores.azure import blob_client, split_az_url, telling
+from shardmill.transforms.stores.azure import blob_client, split_az_url, translated_errors
 from shardmill.transforms.stores.clients import check_url
-from shardmill.transforms.stores.transient import is_transient
+from shardmill.transforms.stores.protocol import is_transient
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_where_an_account_is_without_a_connection_string(monkeypatch: pytest.Mon
     [(ServiceRequestError("no route"), True), (IncompleteReadError("cut"), True), (HttpResponseError("odd"), False)],
 )
 def test_which_errors_may_be_gone_in_a_minute(error: Exception, again: bool) -> None:
-    with pytest.raises(OSError, match="az://a/c/x: ") as raised, telling("az://a/c/x"):
+    with pytest.raises(OSError, match="az://a/c/x: ") as raised, translated_errors("az://a/c/x"):
         raise error
     assert is_transient(raised.value) is again
 

@@ -12,7 +12,8 @@ from PIL import Image
 
 from shardmill.errors import UserError
 from shardmill.pipelines.cli import main
-from shardmill.transforms.stores import renames, storage
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores import storage as renames
 
 _PREFIX = "shardmilltest://"
 

@@ -7,17 +7,16 @@ from collections.abc import Iterator
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from shardmill.transforms.stores import brief, storage
-from shardmill.transforms.stores.brief import ask_briefly, briefly, is_brief
+from shardmill.transforms.stores import protocol, storage
 from shardmill.transforms.stores.clients import set_options
-from shardmill.transforms.stores.transient import GivenUpError
+from shardmill.transforms.stores.protocol import GivenUpError, call_with_timeout, has_short_timeouts, short_timeouts
 
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(brief, "SECONDS", 0.2)
+    monkeypatch.setattr(protocol, "TIMEOUT_S", 0.2)
     yield
-    brief.answered()
+    protocol.mark_store_responsive()
 
 
 @pytest.fixture
@@ -32,7 +31,7 @@ def silent() -> Iterator[list[str]]:
 
 def test_a_store_that_is_silent_is_asked_once(silent: list[str]) -> None:
     set_options(PipelineOptions(silent))
-    with briefly():
+    with short_timeouts():
         with pytest.raises(GivenUpError, match=r"^the store has not answered for 0.2 seconds$"):
             storage.delete_tree("s3://bucket/folder")
         with pytest.raises(GivenUpError, match=r"^the store no longer answers$"):
@@ -42,28 +41,28 @@ def test_a_store_that_is_silent_is_asked_once(silent: list[str]) -> None:
 def test_one_that_answers_again_is_asked_again() -> None:
     never = threading.Event()
     with pytest.raises(GivenUpError):
-        ask_briefly(never.wait)
+        call_with_timeout(never.wait)
     with pytest.raises(GivenUpError):
-        ask_briefly(str, 1)
-    brief.answered()
-    assert ask_briefly(str, 1) == "1"
+        call_with_timeout(str, 1)
+    protocol.mark_store_responsive()
+    assert call_with_timeout(str, 1) == "1"
     never.set()
 
 
 def test_what_fails_fails_as_ever() -> None:
     with pytest.raises(ZeroDivisionError):
-        ask_briefly(lambda: 1 / 0)
-    assert ask_briefly(str, 1) == "1"
+        call_with_timeout(lambda: 1 / 0)
+    assert call_with_timeout(str, 1) == "1"
 
 
 def test_other_threads_have_time() -> None:
     """Steps that are still under way, and of several blocks the inner one does not end the outer."""
     seen: list[bool] = []
-    with briefly():
-        thread = threading.Thread(target=lambda: seen.append(is_brief()))
+    with short_timeouts():
+        thread = threading.Thread(target=lambda: seen.append(has_short_timeouts()))
         thread.start()
         thread.join()
-        with briefly():
+        with short_timeouts():
             pass
-        seen.append(is_brief())
-    assert [*seen, is_brief()] == [False, True, False]
+        seen.append(has_short_timeouts())
+    assert [*seen, has_short_timeouts()] == [False, True, False]

@@ -6,9 +6,9 @@ from contextlib import ExitStack
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from shardmill.transforms.stores.clients import reaching
-from shardmill.transforms.stores.process_options import process_options
-from shardmill.transforms.stores.s3_retries import VARIABLES
+from shardmill.transforms.stores.beam_filesystems import process_options
+from shardmill.transforms.stores.clients import using_options
+from shardmill.transforms.stores.patience import VARIABLES
 
 
 def test_the_run_that_ends_first_leaves_the_other_its_options(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -21,8 +21,8 @@ def test_the_run_that_ends_first_leaves_the_other_its_options(monkeypatch: pytes
     before, variables_before = process_options(), variables()
     one, other = PipelineOptions(["--s3_attempts=3"]), PipelineOptions(["--s3_attempts=5"])
     first, second = ExitStack(), ExitStack()
-    first.enter_context(reaching(one))
-    second.enter_context(reaching(other))
+    first.enter_context(using_options(one))
+    second.enter_context(using_options(other))
     assert variables() == ["standard", "5"]
 
     first.close()

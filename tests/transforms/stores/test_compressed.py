@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from shardmill.transforms.stores.compressed import TruncatedError, is_compressed, open_decompressed
+from shardmill.transforms.stores.streams import TruncatedError, is_compressed, open_decompressed
 
 COMPRESS: dict[str, Callable[[bytes], bytes]] = {
     ".gz": gzip.compress,

@@ -12,7 +12,7 @@ import pytest
 
 from shardmill.errors import JobError, UserError
 from shardmill.transforms.stores import storage
-from shardmill.transforms.stores.error_text import error_text, of_output, of_writing, sentence_of
+from shardmill.transforms.stores.protocol import error_text, os_error_text, output_error, writing_error
 
 
 class Nameless:
@@ -57,17 +57,17 @@ def test_lines_become_one() -> None:
 def test_a_full_disk_is_no_mistake(tmp_path: Path) -> None:
     """Whoever meets it: the file and what is free are in the sentence, where the system names neither."""
     path = str(tmp_path / "not" / "there")
-    full = of_writing(OSError(errno.ENOSPC, "of the system"), path)
+    full = writing_error(OSError(errno.ENOSPC, "of the system"), path)
 
-    assert re.fullmatch(rf"{path}: No space left on device; [\d,]+ of [\d,]+ bytes are free there", sentence_of(full))
-    assert type(of_output("--output x", full)) is JobError
-    assert str(of_output("--output x", full)).startswith("--output x: No space left on device; ")
+    assert re.fullmatch(rf"{path}: No space left on device; [\d,]+ of [\d,]+ bytes are free there", os_error_text(full))
+    assert type(output_error("--output x", full)) is JobError
+    assert str(output_error("--output x", full)).startswith("--output x: No space left on device; ")
 
 
 def test_what_else_cannot_be_written_is_a_mistake() -> None:
     denied = OSError(errno.EACCES, "Permission denied", "/x")
 
-    assert of_writing(denied, "/y") is denied
-    assert sentence_of(of_writing(OSError(errno.EIO, "broken"), "/y")) == "/y: Input/output error"
-    assert sentence_of(OSError("gs://bucket: 503")) == "gs://bucket: 503"
-    assert type(of_output("--output x", denied)) is UserError
+    assert writing_error(denied, "/y") is denied
+    assert os_error_text(writing_error(OSError(errno.EIO, "broken"), "/y")) == "/y: Input/output error"
+    assert os_error_text(OSError("gs://bucket: 503")) == "gs://bucket: 503"
+    assert type(output_error("--output x", denied)) is UserError

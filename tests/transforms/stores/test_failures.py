@@ -2,7 +2,7 @@
 
 import pytest
 
-from shardmill.transforms.stores.failures import raise_if_store_failed
+from shardmill.transforms.stores.storage import raise_if_store_failed
 
 
 @pytest.mark.parametrize("error", [OSError(5, "input/output error"), PermissionError(), FileNotFoundError()])

@@ -2,17 +2,19 @@
 
 import pytest
 
-from shardmill.transforms.stores.identity import identity_of
+from shardmill.transforms.stores.streams import file_identity
 
 NOW = 1e9
 
 
 def test_size_and_stamp_make_an_identity() -> None:
-    found = {(size, stamp): identity_of(size, stamp, NOW, NOW) for size in (5, 51) for stamp in ("crc32c:a", "b", "1b")}
+    found = {
+        (size, stamp): file_identity(size, stamp, NOW, NOW) for size in (5, 51) for stamp in ("crc32c:a", "b", "1b")
+    }
 
     assert len(set(found.values())) == 6
     assert None not in found.values()
-    assert identity_of(5, "b", 0, NOW) == found[5, "b"], "a checksum or an ETag holds, whenever the file was written"
+    assert file_identity(5, "b", 0, NOW) == found[5, "b"], "a checksum or an ETag holds, whenever the file was written"
 
 
 @pytest.mark.parametrize(
@@ -21,4 +23,4 @@ def test_size_and_stamp_make_an_identity() -> None:
     ids=["long ago", "a moment ago", "now", "in the future", "nobody knows when"],
 )
 def test_a_time_counts_once_the_file_cannot_change_again_within_it(modified: float, known: bool) -> None:
-    assert (identity_of(5, f"time:{modified}", modified, NOW) is not None) == known
+    assert (file_identity(5, f"time:{modified}", modified, NOW) is not None) == known

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from shardmill.transforms.stores.links import LinksInside
+from shardmill.transforms.stores.local import LinksInside
 from tests.support.command import Run, image, read_back, write_files
 
 INSIDE = ("a/one.jpg", "same.jpg", "folder/two.jpg")

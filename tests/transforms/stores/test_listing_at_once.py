@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shardmill.transforms.stores.listing_at_once import Page, find_cuts, list_at_once
+from shardmill.transforms.stores.prefetch import Page, find_range_bounds, list_concurrently
 from shardmill.transforms.stores.protocol import FileStat
 
 
@@ -27,7 +27,7 @@ class Store:
         return sorted(inner)[:10]  # a store gives as many as are in a page
 
     def listed(self, prefix: str) -> list[str]:
-        found = list_at_once(lambda first, end: self.pages(prefix, first, end), self.folders, prefix)
+        found = list_concurrently(lambda first, end: self.pages(prefix, first, end), self.folders, prefix)
         return [item.path for item in found]
 
 
@@ -73,7 +73,7 @@ def test_what_is_small_or_flat_is_listed_as_it_was() -> None:
 def test_cuts_are_folders_after_the_last_object() -> None:
     folders = {"s3://b/in/": ["train", "val"], "s3://b/in/train/": list("abcdefghijk")}
     # Two pages held three folders, train itself, a and some of b: four hold some six
-    assert find_cuts("s3://b/in/", "s3://b/in/train/b/7.jpg", folders.__getitem__) == [
+    assert find_range_bounds("s3://b/in/", "s3://b/in/train/b/7.jpg", folders.__getitem__) == [
         "s3://b/in/train/c/",
         "s3://b/in/train/i/",
     ]

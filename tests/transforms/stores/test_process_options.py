@@ -8,9 +8,9 @@ import pytest
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions, S3Options
 
-from shardmill.pipelines.running import launch
+from shardmill.pipelines.jobs import launch
+from shardmill.transforms.stores.beam_filesystems import process_options
 from shardmill.transforms.stores.clients import set_options
-from shardmill.transforms.stores.process_options import process_options
 
 
 @pytest.fixture(autouse=True)
@@ -46,6 +46,6 @@ def test_workers_have_those_of_the_command(tmp_path: Path, mode: str) -> None:
     def build(pipeline: beam.Pipeline, _: str | None) -> None:
         _ = pipeline | beam.Create([str(tmp_path)]) | beam.Map(write_region)
 
-    launch.run(build, PipelineOptions(["--s3_region_name=there", f"--direct_running_mode={mode}"]), "test")
+    launch.run_pipeline(build, PipelineOptions(["--s3_region_name=there", f"--direct_running_mode={mode}"]), "test")
 
     assert (tmp_path / "region").read_text() == "there"

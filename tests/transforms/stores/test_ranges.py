@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from shardmill.transforms.stores import ranges
-from shardmill.transforms.stores.ranges import read_ranges
+from shardmill.transforms.stores import streams
+from shardmill.transforms.stores.streams import read_ranges
 
 
 @pytest.fixture(params=["at once", "each alone"])
 def how(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "each alone":
-        monkeypatch.setattr(ranges, "_read_some", lambda *_: 0)
+        monkeypatch.setattr(streams, "_read_some", lambda *_: 0)
 
 
 def read(parts: list[tuple[str, int, int]]) -> list[bytes]:

@@ -5,8 +5,7 @@ import threading
 
 import pytest
 
-from shardmill.transforms.stores.range_reader import RangeReader
-from shardmill.transforms.stores.read_ahead import ReadAhead
+from shardmill.transforms.stores.prefetch import RangeReader, ReadAhead
 
 CONTENT = bytes(range(256)) * 40  # 10,240
 RANGE = 1000

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from shardmill.transforms.stores import renames, storage
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores import storage as renames
 
 
 def test_rename_twice(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from botocore.awsrequest import AWSResponse
 from botocore.exceptions import ClientError
 
-from shardmill.transforms.stores.s3_pages import parse_pages
+from shardmill.transforms.stores.s3 import parse_pages
 
 PAGE = """<?xml version="1.0" encoding="UTF-8"?>
 <ListBucketResult{namespace}><Name>b</Name><EncodingType>url</EncodingType><KeyCount>3</KeyCount>

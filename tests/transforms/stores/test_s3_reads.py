@@ -15,9 +15,10 @@ from pathlib import Path
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions, S3Options
 
-from shardmill.transforms.stores import s3, s3_reads, storage
+from shardmill.transforms.stores import s3, storage
+from shardmill.transforms.stores import s3 as s3_reads
 from shardmill.transforms.stores.clients import object_store, set_options
-from shardmill.transforms.stores.s3_clients import Clients
+from shardmill.transforms.stores.s3 import S3Clients
 from tests.support.buckets import S3Bucket, flags_by, server
 from tests.support.faults import in_child
 from tests.support.faulty_store import FAULTS, FaultyStore, attempts_unsaid, faulty
@@ -50,7 +51,7 @@ def reach(bucket: S3Bucket, proxy: FaultyStore, *flags: str) -> None:
     set_options(PipelineOptions([*flags_by(bucket, proxy.endpoint), "--s3_attempts=1", *flags]))
 
 
-def reads() -> s3_reads.Reads:
+def reads() -> s3_reads.ObstoreReader:
     """Those of this process."""
     assert s3._shared is not None
     return s3._shared[1]._reads
@@ -122,7 +123,7 @@ def test_names_that_obstore_would_take_for_others(store: FaultyStore, name: str)
 def test_what_fails_is_asked_of_boto3(
     store: FaultyStore, monkeypatch: pytest.MonkeyPatch, fault: str, read: Callable[[str], bytes]
 ) -> None:
-    monkeypatch.setattr(s3_reads, "_REST_SECONDS", 3600)
+    monkeypatch.setattr(s3_reads, "_BACKOFF_S", 3600)
     read("s3://bucket/a")
     who_asked(store)
     store.fail(fault, 1)
@@ -173,14 +174,14 @@ def test_certificates_of_ones_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
         flags = []
         monkeypatch.setenv(own or "NO_BUNDLE", str(tmp_path))
     flags += ["--s3_access_key_id=key", "--s3_secret_access_key=s", "--s3_region_name=us-east-1"]
-    clients = Clients(PipelineOptions(flags).view_as(S3Options))
+    clients = S3Clients(PipelineOptions(flags).view_as(S3Options))
     for scheme, learns in (("https", not own), ("http", True)):
         clients._reads.learn(scheme, "a", replace(sent("key"), url=f"{scheme}://localhost/{scheme}/a"))
         assert (scheme in clients._reads._stores) == learns
 
 
-def sent(key: str, url: str = "http://localhost/bucket/a", region: str = "us-east-1") -> s3_reads.Sent:
-    return s3_reads.Sent(
+def sent(key: str, url: str = "http://localhost/bucket/a", region: str = "us-east-1") -> s3_reads.SentRequest:
+    return s3_reads.SentRequest(
         url, f"AWS4-HMAC-SHA256 Credential={key}/20260101/{region}/s3/aws4_request, SignedHeaders=host"
     )
 
@@ -189,14 +190,14 @@ def sent(key: str, url: str = "http://localhost/bucket/a", region: str = "us-eas
     ("bucket", "seen"),
     [
         ("bucket", sent("other")),  # of somebody else
-        ("bucket", s3_reads.Sent("http://localhost/bucket/a", "")),  # of nobody
-        ("bucket", s3_reads.Sent("http://localhost/bucket/a", "AWS key:signature")),
+        ("bucket", s3_reads.SentRequest("http://localhost/bucket/a", "")),  # of nobody
+        ("bucket", s3_reads.SentRequest("http://localhost/bucket/a", "AWS key:signature")),
         ("bucket", sent("key", "http://localhost/elsewhere/a")),
         ("bucket--use1-az5--x-s3", sent("key", "http://localhost/bucket--use1-az5--x-s3/a")),
     ],
 )
-def test_what_boto3_alone_can_send(bucket: str, seen: s3_reads.Sent) -> None:
-    own = s3_reads.Reads(lambda: ("key", "secret", None))
+def test_what_boto3_alone_can_send(bucket: str, seen: s3_reads.SentRequest) -> None:
+    own = s3_reads.ObstoreReader(lambda: ("key", "secret", None))
     own.learn(bucket, "a", seen)
     assert not own._stores
 
@@ -214,7 +215,7 @@ def test_what_boto3_alone_can_send(bucket: str, seen: s3_reads.Sent) -> None:
     ],
 )
 def test_where_a_bucket_is(url: str, endpoint: str, virtual: str) -> None:
-    own = s3_reads.Reads(lambda: ("key", "secret", None))
+    own = s3_reads.ObstoreReader(lambda: ("key", "secret", None))
     own.learn("bucket", "a b", sent("key", url, "eu-west-1"))
     config = own._stores["bucket"].config
     assert (config["endpoint"], str(config["virtual_hosted_style_request"])) == (endpoint, virtual)
@@ -222,7 +223,7 @@ def test_where_a_bucket_is(url: str, endpoint: str, virtual: str) -> None:
 
 
 def test_a_process_that_is_forked_has_none_of_its_threads(store: FaultyStore) -> None:
-    own = s3_reads.Reads(lambda: ("key", "secret", None))
+    own = s3_reads.ObstoreReader(lambda: ("key", "secret", None))
     own.learn("bucket", "a", sent("key", f"{store.endpoint}/bucket/a"))
     assert own.read("bucket", "a") == CONTENT
 
@@ -309,7 +310,7 @@ def renewed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], 
 
 
 def test_credentials_that_are_renewed(renewed: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(s3_reads, "_HOLD", timedelta(0))
+    monkeypatch.setattr(s3_reads, "_CREDENTIALS_LIFETIME", timedelta(0))
     renewed("one")
     with signed() as (handler, flag):
         set_options(PipelineOptions([flag, "--s3_attempts=1"]))

@@ -14,8 +14,8 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.beam_filesystems import process_options
 from shardmill.transforms.stores.clients import set_options
-from shardmill.transforms.stores.process_options import process_options
 from shardmill.transforms.stores.s3 import S3
 from tests.support.command import Run, check_mistake
 from tests.support.faulty_store import attempts_unsaid

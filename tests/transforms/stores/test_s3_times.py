@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 from botocore.utils import parse_timestamp
 
-from shardmill.transforms.stores.s3_times import parse_time
+from shardmill.transforms.stores.s3 import parse_time
 
 
 @pytest.mark.parametrize(

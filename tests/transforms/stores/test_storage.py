@@ -10,8 +10,9 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from shardmill.errors import JobError
 from shardmill.pipelines.commands.verify import _report_folder
 from shardmill.transforms.publishing import lease
-from shardmill.transforms.stores import conditional, storage
-from shardmill.transforms.stores.stored import ChangedError
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores import storage as conditional
+from shardmill.transforms.stores.protocol import ChangedError
 
 ODD = ["[x]*?.jpg", "a b%20#.jpg", "new\nline", "ü.jpg"]
 
@@ -138,4 +139,4 @@ def test_whoever_writes_temporary_files_raises_why_that_failed(tmp_path: Path, m
         raise JobError("the job failed")
     monkeypatch.setattr(conditional, "read", fail_to_read)
     with pytest.raises(TimeoutError):
-        lease._now(str(tmp_path), "folder")
+        lease._store_time(str(tmp_path), "folder")

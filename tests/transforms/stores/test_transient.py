@@ -12,7 +12,7 @@ import urllib3.exceptions
 from google.api_core import exceptions
 from google.cloud.storage.exceptions import DataCorruption
 
-from shardmill.transforms.stores.transient import GivenUpError, StatusError, is_transient
+from shardmill.transforms.stores.protocol import GivenUpError, StatusError, is_transient
 
 google: Any = exceptions  # which has no types
 

@@ -12,9 +12,9 @@ import pytest
 from shardmill.errors import UserError
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.clients import object_store
-from shardmill.transforms.stores.failures import raise_if_store_failed
 from shardmill.transforms.stores.protocol import FileStat, ObjectStore
-from shardmill.transforms.stores.zip_archive import MemberError, ZipArchives, archive_of, folder_in
+from shardmill.transforms.stores.storage import raise_if_store_failed
+from shardmill.transforms.stores.zip_archive import MemberError, ZipArchives, archive_path, content_folder
 from tests.support.command import write_files
 from tests.support.zips import zipped
 
@@ -43,7 +43,7 @@ def test_members_are_what_zipfile_reads(tmp_path: Path, method: int) -> None:
         assert file.read() == FILES["a/1.txt"]
     assert storage.exists(f"{root}/a.txt")
     assert not storage.exists(f"{root}/a")
-    assert archive_of(f"{root}/a.txt") == f"{tmp_path}/X.ZIP"
+    assert archive_path(f"{root}/a.txt") == f"{tmp_path}/X.ZIP"
     with pytest.raises(FileNotFoundError):
         storage.read_bytes(f"{root}/gone.txt")
 
@@ -51,12 +51,12 @@ def test_members_are_what_zipfile_reads(tmp_path: Path, method: int) -> None:
 @pytest.mark.parametrize("folders", ["x.zip", "x.zip/y.ZIP", "x.zip.d/.zip"])
 def test_folders_may_be_called_as_archives_are(tmp_path: Path, folders: str) -> None:
     path = write_files(tmp_path, {f"{folders}/photos.zip": zipped({"cat/1.zip": b"x", "2.txt": b""})}) / folders
-    root = folder_in(f"{path}/photos.zip", object_store)
+    root = content_folder(f"{path}/photos.zip", object_store)
 
     assert root == f"zip://{path}/photos.zip"
     assert [name for name, _ in storage.list_files(root)] == ["2.txt", "cat/1.zip"]
     assert storage.read_bytes(f"{root}/cat/1.zip") == b"x"
-    assert archive_of(f"{root}/cat/1.zip") == f"{path}/photos.zip"
+    assert archive_path(f"{root}/cat/1.zip") == f"{path}/photos.zip"
 
 
 class Objects:
@@ -89,7 +89,7 @@ def test_one_folder_that_is_called_as_the_archive_is_what_it_holds(tmp_path: Pat
     ):
         path = tmp_path / f"{name}.zip"
         path.write_bytes(zipped(files))
-        assert folder_in(str(path), object_store) == f"zip://{path}{inside}"
+        assert content_folder(str(path), object_store) == f"zip://{path}{inside}"
 
 
 def test_two_members_of_one_name_are_refused(tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_what_is_no_archive_is_a_sentence(tmp_path: Path, content: bytes) -> Non
     (tmp_path / "x.zip").write_bytes(content)
 
     with pytest.raises(UserError, match=r"x\.zip is no zip archive that can be read"):
-        folder_in(str(tmp_path / "x.zip"), object_store)
+        content_folder(str(tmp_path / "x.zip"), object_store)
 
 
 def test_nothing_is_written_to_one(archive: Path) -> None:

@@ -1,15 +1,15 @@
-"""shardmill.transforms.tokens.known_words: a word is tokenized once in a process, and what is kept is bounded."""
+"""shardmill.transforms.values.tokens_encoding: a word is tokenized once in a process, and what is kept is bounded."""
 
 import pyarrow as pa
 import pytest
 
-from shardmill.transforms.tokens import known_words
-from shardmill.transforms.tokens.known_words import tokens_of
+from shardmill.transforms.values import tokens_encoding
+from shardmill.transforms.values.tokens_encoding import cached_tokens
 
 
 @pytest.fixture(autouse=True)
 def _nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(known_words, "_known", {})
+    monkeypatch.setattr(tokens_encoding, "_known", {})
 
 
 class Asked:
@@ -25,7 +25,7 @@ class Asked:
 
 
 def _tokens(words: list[str], asked: Asked, key: str = "t") -> list[list[int]]:
-    return tokens_of(pa.array(words, pa.large_string()), key, asked).to_pylist()
+    return cached_tokens(pa.array(words, pa.large_string()), key, asked).to_pylist()
 
 
 def _expected(words: list[str], plus: int = 0) -> list[list[int]]:
@@ -49,19 +49,19 @@ def test_another_tokenizer_has_its_own() -> None:
 def test_slices_are_words_too() -> None:
     asked = Asked()
     words = pa.array(["x", "a", "b", "y"], pa.large_string())
-    assert tokens_of(words[1:3], "t", asked).to_pylist() == _expected(["a", "b"])
-    assert tokens_of(words[2:], "t", asked).to_pylist() == _expected(["b", "y"])
+    assert cached_tokens(words[1:3], "t", asked).to_pylist() == _expected(["a", "b"])
+    assert cached_tokens(words[2:], "t", asked).to_pylist() == _expected(["b", "y"])
     assert asked.words == [["a", "b"], ["y"]]
 
 
 def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """The words of the last batch stay; those of a batch that is too large do not."""
-    monkeypatch.setattr(known_words, "MOST_BYTES", 2000)
+    monkeypatch.setattr(tokens_encoding, "MOST_BYTES", 2000)
     asked = Asked()
     many = [f"{n:05}" for n in range(30)]
     for words in (many[:20], many[10:25], many[10:25], [f"{n:06}" for n in range(100)], many[10:25]):
         assert _tokens(words, asked) == _expected(words)
-        known = known_words._known["t"]
+        known = tokens_encoding._known["t"]
         assert known.size_bytes <= 2000
     assert asked.words[1:3] == [many[20:25], []]
     assert asked.words[4] == []

@@ -8,8 +8,8 @@ import pytest
 from tokenizers import Tokenizer
 
 from shardmill.errors import UserError
-from shardmill.transforms.tokens.encode import encode
-from shardmill.transforms.tokens.tokenizer import TokenizerFile
+from shardmill.transforms.values.tokenizer import TokenizerFile
+from shardmill.transforms.values.tokens_encoding import encode
 from tests.support.tokenizer_files import END, texts, tokenizer_json
 
 AROUND = tokenizer_json(("[CLS]", "[SEP]"), ("[CLS]", "[SEP]"))

@@ -1,4 +1,5 @@
-"""transforms.tokens.words: cut texts have the tokens of whole ones, and tokenizers whose tokens reach further are
+"""transforms.values.tokens_encoding: cut texts have the tokens of whole ones, and tokenizers whose tokens reach
+further are
 known."""
 
 import json
@@ -14,13 +15,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 
-from shardmill.transforms.tokens import words
-from shardmill.transforms.tokens.encode import encode
-from shardmill.transforms.tokens.tokenizer import TokenizerFile
-from shardmill.transforms.tokens.words import are_apart, cut
+from shardmill.transforms.values import tokens_encoding
+from shardmill.transforms.values.tokenizer import TokenizerFile
+from shardmill.transforms.values.tokens_encoding import cut_words, encode, has_separate_words
 
 END = "<|endoftext|>"
-_LLAMA_3, _QWEN_2 = words._EXPRESSIONS
+_LLAMA_3, _QWEN_2 = tokens_encoding._EXPRESSIONS
 # Words, white space of all kinds, what composes, what is added, what an expression treats apart
 PARTS = (
     *("a", "the", "The", "don't", "'s", "'S", "12", "1234", "x9", "_", "...", "?!", "«", "“q”", "\U0001f600", END),
@@ -60,7 +60,7 @@ def _train(splits: Any, normalizer: Any = None, dropout: float | None = None, **
 @cache
 def _tokenizer(name: str, composes: bool) -> TokenizerFile:
     text = _train(SPLITS[name](), normalizers.NFC() if composes else None)
-    assert are_apart(text)
+    assert has_separate_words(text)
     return TokenizerFile(name, text)
 
 
@@ -84,7 +84,7 @@ def test_the_tokens_of_words_are_those_of_texts(name: str, composes: bool, text:
 def _words(text: str) -> list[str]:
     """Cut as `cut` does, however many are different."""
     data = text.encode()
-    starts = [0, *words._cuts(np.frombuffer(data, np.uint8)).tolist(), len(data)]
+    starts = [0, *tokens_encoding._cuts(np.frombuffer(data, np.uint8)).tolist(), len(data)]
     return [data[start:end].decode() for start, end in pairwise(starts)]
 
 
@@ -98,7 +98,7 @@ def test_a_word_is_cut_out_at_spaces_that_stand_alone() -> None:
 
 def test_each_word_is_there_once() -> None:
     texts = pa.array(["-", "", "a b a b", "a", "", "b a a a b"], pa.large_string())[1:]
-    found = cut(texts)
+    found = cut_words(texts)
 
     assert found is not None
     assert sorted(found.different.to_pylist()) == [" a", " b", "a", "b"]
@@ -115,7 +115,7 @@ def test_no_texts_have_no_tokens() -> None:
 
 @pytest.mark.parametrize("texts", [["a b c d"], ["日本語日本語", "他の言葉"]])
 def test_where_words_are_seldom_seen_again_texts_stay_whole(texts: list[str]) -> None:
-    assert cut(pa.array(texts, pa.large_string())) is None
+    assert cut_words(pa.array(texts, pa.large_string())) is None
 
 
 REACH: dict[str, Callable[[], str]] = {
@@ -139,12 +139,12 @@ REACH: dict[str, Callable[[], str]] = {
 
 @pytest.mark.parametrize("why", REACH)
 def test_tokenizers_whose_tokens_may_reach_further_get_whole_texts(why: str) -> None:
-    assert not are_apart(REACH[why]())
+    assert not has_separate_words(REACH[why]())
 
 
 def test_an_added_token_of_two_words_keeps_texts_whole() -> None:
     content = json.loads(_train(SPLITS["gpt-2"]()))
     content["added_tokens"][0]["content"] = "  indented"
-    assert are_apart(json.dumps(content))
+    assert has_separate_words(json.dumps(content))
     content["added_tokens"][0]["content"] = "end of text"
-    assert not are_apart(json.dumps(content))
+    assert not has_separate_words(json.dumps(content))

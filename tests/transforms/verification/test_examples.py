@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from shardmill.features.feature import Feature
+from shardmill.data.example import encode_example
+from shardmill.data.features import Feature
 from shardmill.metadata.manifest import Manifest
-from shardmill.records.example import encode_example
-from shardmill.transforms.verification.shards import check_example
+from shardmill.transforms.publishing.verification import check_example
 from tests.support.command import image
 
 FEATURES = (

@@ -16,16 +16,16 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.util import assert_that, equal_to
 from PIL import Image
 
+from shardmill.data.example import encode_example
+from shardmill.data.features import Feature
+from shardmill.data.tfrecord import OVERHEAD, frame_record
 from shardmill.errors import CorruptDataError
-from shardmill.features.feature import Feature
-from shardmill.filesystems.local import LocalFiles
+from shardmill.filesystem import LocalFiles
 from shardmill.metadata.manifest import Manifest, ShardEntry, SplitEntry
 from shardmill.pipelines.cli import main
-from shardmill.pipelines.running.runner import make_runner
+from shardmill.pipelines.jobs.runner import make_runner
 from shardmill.reading.dataset import Dataset, open_dataset
-from shardmill.records.example import encode_example
-from shardmill.records.tfrecord import OVERHEAD, frame
-from shardmill.transforms.verification.shards import RECORD_FAULTS_SHOWN, Fault, VerifyShards, verify_shard
+from shardmill.transforms.publishing.verification import MAX_RECORD_FAULTS, Fault, VerifyShards, verify_shard
 from tests.support.small_data_set import edit_manifest
 
 _SHARD = "digits-train.tfrecord-00000-of-00002"
@@ -244,7 +244,7 @@ def test_gzip_with_garbage_after_it(gzip_directory: Path) -> None:
 def _dataset(folder: Path, records: list[bytes], features: tuple[Feature, ...]) -> tuple[Dataset, ShardEntry]:
     """A data set of one shard with these records, whatever they are, and a manifest that agrees in size and
     checksum."""
-    data = b"".join(map(frame, records))
+    data = b"".join(map(frame_record, records))
     shard = ShardEntry(
         "tiny-train.tfrecord-00000-of-00001", len(records), len(data), f"{google_crc32c.value(data):08x}"
     )
@@ -257,7 +257,7 @@ def test_faults_of_records_are_capped(tmp_path: Path) -> None:
     records = [encode_example({"number": [index]}) for index in range(30)]
     dataset, shard = _dataset(tmp_path, records, (Feature("text", "bytes"),))
     faults = [fault.message for fault in verify_shard(dataset, "train", shard, decode=False)]
-    assert len(faults) == RECORD_FAULTS_SHOWN + 1
+    assert len(faults) == MAX_RECORD_FAULTS + 1
     assert faults[:3] == [
         "record 0: has no feature 'text'",
         "record 0: has a feature 'number' that the manifest does not know",

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from shardmill.transforms.workers.budget import Budget
+from shardmill.transforms.workers.resources import Budget
 
 
 def held_at_most(size_bytes: int, takes: list[int]) -> tuple[int, int]:

@@ -6,15 +6,15 @@ import ast
 import apache_beam as beam
 import pyarrow as pa
 
-from shardmill.transforms.workers.coder import RecordBatchCoder
-from tests.test_architecture import EVERY, imported, parsed
+from shardmill.transforms.workers.elements import RecordBatchCoder
+from tests.test_architecture import PATHS, imported, parsed
 
 
 def makes_batches(module: str) -> bool:
     """Whether a module of PTransforms says anything of batches."""
     libraries = {name.split(".")[0] for name in imported(module)}
     return (
-        module != "shardmill.transforms.workers.coder"
+        module != "shardmill.transforms.workers.elements"
         and "pa.RecordBatch" in ast.unparse(parsed(module))
         and "apache_beam" in libraries
     )
@@ -25,19 +25,19 @@ def brought(module: str) -> set[str]:
     found, new = set[str](), {module}
     while new:
         found |= new
-        new = {name for each in new for name in imported(each) if name in EVERY} - found
+        new = {name for each in new for name in imported(each) if name in PATHS} - found
     return found
 
 
 def test_every_module_that_makes_batches_registers_their_coder() -> None:
-    makers = {module for module in EVERY if makes_batches(module)}
+    makers = {module for module in PATHS if makes_batches(module)}
 
     assert {
-        "shardmill.transforms.inputs.list_files",
+        "shardmill.transforms.inputs.sources",
         "shardmill.transforms.files.plan",
-        "shardmill.transforms.records.slices",
+        "shardmill.transforms.records.staging",
     } <= makers
-    assert [module for module in sorted(makers) if "shardmill.transforms.workers.coder" not in brought(module)] == []
+    assert [module for module in sorted(makers) if "shardmill.transforms.workers.elements" not in brought(module)] == []
 
 
 def test_the_coder_is_that_of_batches() -> None:

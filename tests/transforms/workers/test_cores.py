@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from shardmill.transforms.workers.cores import cores
-from shardmill.transforms.workers.threads import ThreadedFlatMap
+from shardmill.transforms.workers.resources import core_count
+from shardmill.transforms.workers.running import ThreadedFlatMap
 from tests.support.command import write_files
 
 NO_LIMIT = {"cpu.max": b"max 100000\n"}
@@ -16,7 +16,7 @@ NO_LIMIT = {"cpu.max": b"max 100000\n"}
 
 def asked(folder: Path, own: str, files: dict[str, bytes]) -> int:
     write_files(folder, {"own": own.encode(), **{f"cgroup/{name}": data for name, data in files.items()}})
-    return cores(folder / "cgroup", folder / "own")
+    return core_count(folder / "cgroup", folder / "own")
 
 
 @pytest.fixture(autouse=True)
@@ -52,7 +52,7 @@ def test_the_least_limit_counts(tmp_path: Path, own: str, files: dict[str, bytes
 
 
 def test_threads_are_as_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shardmill.transforms.workers.threads.cores", lambda: 3)
+    monkeypatch.setattr("shardmill.transforms.workers.running.core_count", lambda: 3)
     mapped = ThreadedFlatMap(lambda item: [item])
     mapped.setup()
     assert mapped._threads == 3
@@ -62,6 +62,6 @@ def test_threads_are_as_many(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux binds processes to cores")
 def test_a_process_that_is_bound_to_one_core_has_one() -> None:
     script = "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
-    script += "from shardmill.transforms.workers.cores import cores; print(cores())"
+    script += "from shardmill.transforms.workers.resources import core_count; print(core_count())"
     said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert said.stdout == "1\n"

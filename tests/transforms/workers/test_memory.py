@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from shardmill.transforms.workers import memory
-from shardmill.transforms.workers.budget import Budget
-from shardmill.transforms.workers.memory import container_bytes
+from shardmill.transforms.workers import resources
+from shardmill.transforms.workers.resources import Budget, container_bytes
 from tests.support.command import Run, check_mistake, write_files
 
 MACHINE = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -48,7 +47,7 @@ def test_a_job_keeps_to_what_it_is_given(
     """Four threads go on at once where there is room for their blocks, and in turns where there is none."""
     source = arrays_of_a_mebibyte if command == "arrays" else tmp_path / "in"
     write_files(tmp_path / "in", {f"{n}.csv": b"x,y\n" + b"1,2\n" * 50 for n in range(12)})
-    monkeypatch.setattr(memory, "_LEAST_BYTES", 4 << 20)
+    monkeypatch.setattr(resources, "_LEAST_BYTES", 4 << 20)
     take = Budget.take
     held: list[int] = []
 

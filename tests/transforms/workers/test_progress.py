@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from shardmill.pipelines.running import progress as display
-from shardmill.transforms.workers.progress import Progress, ProgressReporter, read_progress, report_plan
+from shardmill.pipelines.jobs import launch as display
+from shardmill.transforms.workers.running import Progress, ProgressReporter, read_progress, report_plan
 
 
 def test_counts_of_all_workers_add_up(tmp_path: Path) -> None:
@@ -57,14 +57,14 @@ def test_files_under_way_are_not_read(tmp_path: Path) -> None:
     ],
 )
 def test_lines_of_a_log(counts: Progress, phase: str, line: str) -> None:
-    assert display.phase(counts) == phase
-    assert display.line("flowers", counts, 7.2, 5.0) == line
+    assert display.progress_phase(counts) == phase
+    assert display.progress_line("flowers", counts, 7.2, 5.0) == line
 
 
 def test_no_rate_before_there_is_one() -> None:
-    assert display.rate(Progress(), 5.0) == ""
-    assert display.rate(Progress(5, 5), 0.0) == ""
-    assert display.line("f", Progress(5, 5, 10, 10), 1.0, 0.0) == "f: 1 s, writing 5 of 10 examples"
+    assert display.progress_rate(Progress(), 5.0) == ""
+    assert display.progress_rate(Progress(5, 5), 0.0) == ""
+    assert display.progress_line("f", Progress(5, 5, 10, 10), 1.0, 0.0) == "f: 1 s, writing 5 of 10 examples"
 
 
 def test_a_display_without_a_terminal_draws_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,10 +12,10 @@ from apache_beam.pvalue import AsSingleton
 from apache_beam.testing.util import assert_that, equal_to
 
 from shardmill.errors import ChecksError, UserError
-from shardmill.pipelines.running.runner import make_runner
-from shardmill.transforms.workers import reported
-from shardmill.transforms.workers.gather import Gather
-from shardmill.transforms.workers.reported import Failure, ReportingFn
+from shardmill.pipelines.jobs.runner import make_runner
+from shardmill.transforms.workers import running
+from shardmill.transforms.workers.elements import GatherFn
+from shardmill.transforms.workers.running import Failure, ReportingFn
 
 
 class Doubled(beam.DoFn):
@@ -39,7 +39,7 @@ def graph(pipeline: beam.Pipeline) -> None:
     summed = both["numbers"] | "Map" >> beam.Map(lambda number, more: number + more, AsSingleton(one))
     assert_that(summed | "Sum" >> beam.CombineGlobally(sum), equal_to([18]), "Summed")
     assert_that(
-        summed | "Reshuffle" >> beam.Reshuffle() | beam.ParDo(Gather(lambda found: [found])) | beam.Map(len),
+        summed | "Reshuffle" >> beam.Reshuffle() | beam.ParDo(GatherFn(lambda found: [found])) | beam.Map(len),
         equal_to([2]),
         "Gathered",
     )
@@ -50,11 +50,11 @@ def ran(build: Any, path: Path, *flags: str) -> Failure | None:
     options = PipelineOptions(list(flags))
     pipeline = beam.Pipeline(runner=make_runner(options), options=options)
     build(pipeline)
-    reported.report_failures(pipeline, str(path))
+    running.report_failures(pipeline, str(path))
     try:
         pipeline.run().wait_until_finish()
     except Exception:
-        return reported.reported(str(path))
+        return running.read_failure(str(path))
     assert not path.exists()
     return None
 
@@ -124,11 +124,11 @@ def test_what_is_cancelled_is_not_why(tmp_path: Path) -> None:
 
     with pytest.raises(CancelledError):
         list(function.process(1))
-    assert reported.reported(str(path)) is None
+    assert running.read_failure(str(path)) is None
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"step": "A"}', '{"step": "A", "kind": 7, "sentence": ""}'])
 def test_a_report_that_is_none(tmp_path: Path, text: str) -> None:
     (tmp_path / "failure").write_text(text)
 
-    assert reported.reported(str(tmp_path / "failure")) is None
+    assert running.read_failure(str(tmp_path / "failure")) is None

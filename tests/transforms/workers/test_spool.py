@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from shardmill.transforms.workers.spool import Spool
+from shardmill.transforms.workers.resources import Spool
 
 
 def test_a_spool_leaves_no_file_and_closes_with_its_last_reader(

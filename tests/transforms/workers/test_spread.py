@@ -4,8 +4,8 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.util import assert_that, equal_to
 
-from shardmill.pipelines.running.runner import make_runner
-from shardmill.transforms.workers.spread import Spread, _keyed
+from shardmill.pipelines.jobs.runner import make_runner
+from shardmill.transforms.workers.elements import Spread, _keyed
 
 
 def test_all_come_out_once() -> None:

@@ -10,8 +10,8 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.pvalue import AsSingleton, TaggedOutput
 from apache_beam.testing.util import assert_that, equal_to
 
-from shardmill.pipelines.running.runner import make_runner
-from shardmill.transforms.workers.threads import TWICE_THE_CORES, ThreadedFlatMap, map_in_order
+from shardmill.pipelines.jobs.runner import make_runner
+from shardmill.transforms.workers.running import TWICE_THE_CORES, ThreadedFlatMap, map_in_order
 
 
 def pipeline() -> beam.Pipeline:

@@ -8,7 +8,7 @@ import pytest
 from apache_beam.io.filebasedsink import FileBasedSink
 from apache_beam.io.filesystem import CompressionTypes
 
-from shardmill.transforms.writing.beam_sink import TemporaryFile, sink_of
+from shardmill.transforms.shards.writing import TemporaryFile, get_sink
 
 
 def write_to(path: Path) -> beam.io.WriteToTFRecord:
@@ -16,7 +16,7 @@ def write_to(path: Path) -> beam.io.WriteToTFRecord:
 
 
 def test_the_sink_is_that_of_the_constructor(tmp_path: Path) -> None:
-    sink = sink_of(write_to(tmp_path / "flowers"))
+    sink = get_sink(write_to(tmp_path / "flowers"))
 
     assert isinstance(sink, FileBasedSink)
     assert sink.file_path_prefix.get() == str(tmp_path / "flowers")
@@ -25,7 +25,7 @@ def test_the_sink_is_that_of_the_constructor(tmp_path: Path) -> None:
 
 def test_a_temporary_file_holds_what_was_written_and_nothing_else(tmp_path: Path) -> None:
     """After the way to a worker too, and where the suffix says gzip: shards are compressed before."""
-    sink = pickle.loads(pickle.dumps(sink_of(write_to(tmp_path / "flowers"))))
+    sink = pickle.loads(pickle.dumps(get_sink(write_to(tmp_path / "flowers"))))
     (tmp_path / "temporary").mkdir()
     file = TemporaryFile(sink, str(tmp_path / "temporary"), "flowers-train-00000-x")
     file.write(b"any ")
@@ -41,4 +41,4 @@ def test_another_sink_is_named(tmp_path: Path) -> None:
     write = write_to(tmp_path / "flowers")
     write._sink = object()
     with pytest.raises(TypeError, match="keeps a object as its sink; expected a FileBasedSink"):
-        sink_of(write)
+        get_sink(write)

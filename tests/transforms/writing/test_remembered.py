@@ -10,18 +10,15 @@ import pyarrow.parquet as pq
 from apache_beam.metrics import MetricsFilter
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from shardmill.pipelines.running.runner import make_runner
-from shardmill.records.tfrecord import is_whole
-from shardmill.transforms.files.former import Former
+from shardmill.data.tfrecord import is_valid_record
+from shardmill.pipelines.jobs.runner import make_runner
+from shardmill.transforms.columns.arrow import convert_batch
+from shardmill.transforms.files.encoding import TextFileEncoder
 from shardmill.transforms.files.references import PLANNED
-from shardmill.transforms.files.reuse import ReusingShards
-from shardmill.transforms.files.texts import TextFileEncoder
-from shardmill.transforms.publishing.file_index import FileIndex, IndexedPiece
-from shardmill.transforms.sharding.divisions import Division
-from shardmill.transforms.sharding.key_histogram import to_cuts
-from shardmill.transforms.workers.batches import to_batch
-from shardmill.transforms.writing.shard_info import ShardInfo
-from shardmill.transforms.writing.shards import WriteShards
+from shardmill.transforms.files.shards import PreviousVersion, ReusingShards
+from shardmill.transforms.shards.divisions import Division, to_cuts
+from shardmill.transforms.shards.sources import FileIndex, IndexedPiece, ShardInfo
+from shardmill.transforms.shards.writing import WriteShards
 
 NAMES = ("a.txt", "b.txt", "empty.txt", "young.txt")
 
@@ -32,7 +29,7 @@ def planned() -> Any:
         (name, 9, None, None, None, None, "train", key, 0, None, None, identities.get(name, key))
         for key, name in enumerate(NAMES)
     ]
-    return to_batch([list(column) for column in zip(*rows, strict=True)], PLANNED)
+    return convert_batch([list(column) for column in zip(*rows, strict=True)], PLANNED)
 
 
 def write(source: ReusingShards, output: Path) -> tuple[ShardInfo, int]:
@@ -69,12 +66,12 @@ def test_a_piece_says_where_records_lie_and_the_next_build_takes_them(tmp_path: 
     shard = Path(info.temporary).read_bytes()
     for name in ("a.txt", "b.txt"):
         record = shard[rows[name]["offset"] :][: rows[name]["length"]]
-        assert is_whole(record)
+        assert is_valid_record(record)
         assert record[rows[name]["value_offset"] :][: rows[name]["value_length"]] == name.encode()
 
     piece = IndexedPiece(Path(info.piece.path).name, info.piece.crc32c, str(info.name), info.piece.low, info.piece.high)
     Path(info.temporary).rename(tmp_path / str(info.name))
-    former = Former(
+    former = PreviousVersion(
         "1.0.0", str(tmp_path), str(Path(info.piece.path).parent), FileIndex(str(folder), 0, {}, pieces=(piece,))
     )
     for name in ("a.txt", "b.txt", "empty.txt"):

@@ -17,24 +17,21 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.util import assert_that, equal_to
 from PIL import Image
 
-from shardmill.codecs.base import Codec
-from shardmill.codecs.registry import CODECS, PLAIN
-from shardmill.metadata.naming import TEMP_PREFIX, ShardName
-from shardmill.pipelines.running.runner import make_runner
-from shardmill.records.example import decode_example
-from shardmill.transforms.files.images.encode import ImageEncoder
+from shardmill.data.codecs import CODECS, PLAIN_CODEC, Codec
+from shardmill.data.example import decode_example
+from shardmill.metadata.file_names import TEMP_PREFIX, ShardName
+from shardmill.pipelines.jobs.runner import make_runner
+from shardmill.transforms.columns.arrow import convert_batch
+from shardmill.transforms.files.image_encoder import ImageEncoder
 from shardmill.transforms.files.references import PLANNED
-from shardmill.transforms.files.source import FileShards
-from shardmill.transforms.sharding.divisions import Division
-from shardmill.transforms.sharding.key_histogram import to_cuts
+from shardmill.transforms.files.shards import FileShards
+from shardmill.transforms.shards import writing
+from shardmill.transforms.shards.divisions import Division, to_cuts
+from shardmill.transforms.shards.sources import EncodedChunk, ShardInfo
+from shardmill.transforms.shards.writing import REJECTS, WriteShards
 from shardmill.transforms.statistics.files import ImageStats
 from shardmill.transforms.stores import storage
-from shardmill.transforms.workers.batches import to_batch
-from shardmill.transforms.workers.progress import Progress, read_progress
-from shardmill.transforms.writing import shards as writing
-from shardmill.transforms.writing.shard_info import ShardInfo
-from shardmill.transforms.writing.shards import REJECTS, WriteShards
-from shardmill.transforms.writing.source import EncodedChunk
+from shardmill.transforms.workers.running import Progress, read_progress
 from tests.support.rejects import rejects_in
 
 FILES = 40
@@ -53,7 +50,7 @@ def images(tmp_path: Path) -> Path:
 
 def batch(indices: range) -> pa.RecordBatch:
     rows = [(f"{i:02}.png", 100, None, i % 3, None, None, "any", 99 - i, 0, None, None, None) for i in indices]
-    return to_batch([list(column) for column in zip(*rows)], PLANNED)
+    return convert_batch([list(column) for column in zip(*rows)], PLANNED)
 
 
 # In each shard the key falls with the name, and the batches come in no order.
@@ -69,7 +66,7 @@ def temporary_in(directory: Path) -> str:
 
 
 def write(
-    images: Path, output: Path, codec: Codec = PLAIN, files_per_task: int = 64, **options: Any
+    images: Path, output: Path, codec: Codec = PLAIN_CODEC, files_per_task: int = 64, **options: Any
 ) -> list[ShardInfo]:
     """Run the PTransform; the ShardInfo of each shard, in order."""
     output.mkdir()
@@ -315,7 +312,7 @@ def test_the_error_of_closing_does_not_hide_why_it_is_closed(
         closed.append(file)
         raise OSError("closing failed, too")
 
-    monkeypatch.setattr("shardmill.transforms.writing.beam_sink.TemporaryFile.close", close)
+    monkeypatch.setattr("shardmill.transforms.shards.writing.TemporaryFile.close", close)
     with pytest.raises(ValueError, match="why the shard failed") as caught:
         write_two(FailingSource(), tmp_path, threads)
     assert closed

@@ -2,10 +2,9 @@
 
 import pytest
 
-from shardmill.pipelines.reports.html.alerts import alerts
-from shardmill.statistics.feature_summary import FeatureSummary
-from shardmill.statistics.numbers import Numbers
-from shardmill.statistics.values import Distinct
+from shardmill.pipelines.reports.content import alerts
+from shardmill.quality.stats_file import FeatureSummary
+from shardmill.quality.stats_values import Distinct, Numbers
 
 
 @pytest.mark.parametrize(

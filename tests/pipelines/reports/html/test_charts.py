@@ -2,21 +2,21 @@
 
 import pytest
 
-from shardmill.pipelines.reports.html.charts import bars, shares_of_bins
-from shardmill.statistics.numbers import Bucket, Numbers
+from shardmill.pipelines.reports.rows import bars_path, shares_of_bins
+from shardmill.quality.stats_values import Bucket, Numbers
 
 
 def test_bars() -> None:
-    assert bars([1, 2, 0, 2]) == "M0 24H0V12H24V0H48V24H72V0H96V24"
-    assert bars([1, 1], top=2) == "M0 24H0V12H96V24"
+    assert bars_path([1, 2, 0, 2]) == "M0 24H0V12H24V0H48V24H72V0H96V24"
+    assert bars_path([1, 1], top=2) == "M0 24H0V12H96V24"
 
 
 def test_nothing_has_no_bars() -> None:
-    assert bars([]) == bars([0, 0]) == ""
+    assert bars_path([]) == bars_path([0, 0]) == ""
 
 
 def test_what_is_there_is_seen() -> None:
-    assert bars([1_000_000, 1]) == "M0 24H0V0H48V23H96V24"
+    assert bars_path([1_000_000, 1]) == "M0 24H0V0H48V23H96V24"
 
 
 def test_histograms_of_splits_over_the_same_bins() -> None:

@@ -1,7 +1,7 @@
 """The rows of checks: what is grave one by one, what is unknown together."""
 
-from shardmill.checks.result import CheckResult, Severity
-from shardmill.pipelines.reports.html.check_rows import check_rows
+from shardmill.pipelines.reports.rows import check_rows
+from shardmill.quality.limits import CheckResult, Severity
 
 
 def rows(*results: CheckResult) -> list[dict[str, str]]:

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from jinja2 import DictLoader, Environment
 
-from shardmill.pipelines.reports.html import compiled, page
-from shardmill.pipelines.reports.html.compiled import CompiledTemplates
+from shardmill.pipelines.reports import page
+from shardmill.pipelines.reports import page as compiled
+from shardmill.pipelines.reports.page import CompiledTemplates
 
 
 class Counting(Environment):

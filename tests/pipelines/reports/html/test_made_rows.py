@@ -1,6 +1,6 @@
 """What a version was made of, and how, in words."""
 
-from shardmill.pipelines.reports.html.made_rows import made_rows
+from shardmill.pipelines.reports.rows import made_rows
 
 
 def test_counts_and_options_are_words() -> None:

@@ -7,17 +7,15 @@ from typing import Any
 
 import pytest
 
-from shardmill.checks.profile import Profile
-from shardmill.checks.result import CheckResult
-from shardmill.features.feature import Feature
+from shardmill.data.features import Feature
 from shardmill.metadata.manifest import Manifest, ShardEntry, SplitEntry
-from shardmill.pipelines.reports.html.content import Sources, content
-from shardmill.pipelines.reports.html.page import MAX_BYTES, clip, page
-from shardmill.statistics.feature_summary import FeatureSummary
-from shardmill.statistics.numbers import Bucket, Numbers
-from shardmill.statistics.stats_file import SplitSummary, StatsFile
-from shardmill.statistics.values import Distinct, TopValue
-from shardmill.versions.build_record import BuildRecord
+from shardmill.metadata.versions import BuildRecord
+from shardmill.pipelines.reports.content import ReportSources, report_content
+from shardmill.pipelines.reports.page import MAX_BYTES, clip_name, render_page
+from shardmill.quality.limits import CheckResult
+from shardmill.quality.profile import Profile
+from shardmill.quality.stats_file import FeatureSummary, SplitSummary, StatsFile
+from shardmill.quality.stats_values import Bucket, Distinct, Numbers, TopValue
 
 HOSTILE = "<script>alert(1)</script>\" onload='x' {{ 7 * 7 }} \u202e\x1b[31m"
 NUMBERS = Numbers(
@@ -70,13 +68,13 @@ def label(number: int) -> dict[str, tuple[Feature, FeatureSummary]]:
     return {"label": (Feature("label", "int64", "class_label", class_names=names), FeatureSummary(classes=counts))}
 
 
-def sources(of: Profile, **changed: Any) -> Sources:
-    return replace(Sources(of, None, "Nothing to compare with.", [], "Checked now.", None), **changed)
+def sources(of: Profile, **changed: Any) -> ReportSources:
+    return replace(ReportSources(of, None, "Nothing to compare with.", [], "Checked now.", None), **changed)
 
 
-def shown(of: Sources) -> str:
+def shown(of: ReportSources) -> str:
     """The page."""
-    return page(content(of), of)
+    return render_page(report_content(of), of)
 
 
 class Tags(HTMLParser):
@@ -170,13 +168,13 @@ def test_notices_of_the_build_are_shown_once() -> None:
     made = profile(label(2))
     of = Profile(replace(made.manifest, notices=("one",)), made.stats)
 
-    assert content(sources(of, record=record))["made"]["notices"] == ["one", "two"]
+    assert report_content(sources(of, record=record))["made"]["notices"] == ["one", "two"]
 
 
 def test_two_thousand_columns_and_a_thousand_classes() -> None:
     names = [f"column {n} ".ljust(500, "ü") for n in range(2_000)]
     of = sources(profile({**columns(names), **label(1_000)}))
-    found, text = content(of), shown(of)
+    found, text = report_content(of), shown(of)
 
     assert len(text.encode()) <= MAX_BYTES
     assert "column 0 " in text
@@ -233,7 +231,7 @@ def test_every_chart_has_words(hostile: str) -> None:
 def test_rejects_have_three_names_a_reason() -> None:
     lines = [f'{{"source": "{n}.png", "line": {n or "null"}, "stage": "write", "reason": "empty"}}' for n in range(5)]
     of = sources(profile(columns(["a"]), rejected=5), rejects=lines)
-    found = content(of)
+    found = report_content(of)
 
     assert found["rejects"] == {
         "records": 5,
@@ -250,7 +248,7 @@ def test_rejects_have_three_names_a_reason() -> None:
 def test_what_changed() -> None:
     old, new = profile(columns(["a", "b"]), "1.0.0"), profile(columns(["a", "c"]))
     of = sources(new, baseline=old)
-    found = content(of)
+    found = report_content(of)
 
     assert (found["changes"]["against"], [one["words"] for one in found["changes"]["differences"]]) == (
         "1.0.0",
@@ -263,7 +261,7 @@ def test_what_changed() -> None:
 def test_the_verdict_is_the_worst_check() -> None:
     results = [CheckResult("rejects", "ok", "0 of 5"), CheckResult("drift", "error", "it moved", feature="a")]
     of = sources(profile(columns(["a"])), results=results)
-    found = content(of)
+    found = report_content(of)
 
     assert (found["verdict"]["severity"], found["verdict"]["words"]) == ("error", "bad")
     text = Tags(shown(of)).text
@@ -280,8 +278,8 @@ def test_what_failed_is_not_left_out_for_what_is_unknown() -> None:
 
 
 def test_clip() -> None:
-    assert (clip("abc", 3), clip("abcd", 3), clip("\x1b", 9)) == ("abc", "ab…", "\\x1b")
-    assert (clip("abcdefgh", 8, 2), clip("abcdefghi", 8, 2)) == ("abcdefgh", "abcde…hi")
+    assert (clip_name("abc", 3), clip_name("abcd", 3), clip_name("\x1b", 9)) == ("abc", "ab…", "\\x1b")
+    assert (clip_name("abcdefgh", 8, 2), clip_name("abcdefghi", 8, 2)) == ("abcdefgh", "abcde…hi")
 
 
 def test_the_figures_of_the_other_splits() -> None:

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from shardmill.checks.profile import Profile
 from shardmill.pipelines.cli import main
-from shardmill.pipelines.reports.html.picture_rows import picture_rows
-from shardmill.pipelines.reports.html.pictures import CLASSES, Picture, Pictures, find_pictures, spread
-from shardmill.pipelines.reports.html.sources import read_sources
-from shardmill.pipelines.reports.html.thumbnails import SIDE, thumbnail
+from shardmill.pipelines.reports.contact_sheet import SIDE, thumbnail
+from shardmill.pipelines.reports.content import read_sources
+from shardmill.pipelines.reports.pictures import CLASSES, Picture, Pictures, evenly_spaced, find_pictures
+from shardmill.pipelines.reports.rows import picture_rows
+from shardmill.quality.profile import Profile
 from shardmill.reading.dataset import open_dataset
 from tests.support.command import Run, image, write_files
 
@@ -34,7 +34,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def pictures(directory: Path) -> Pictures:
     dataset = open_dataset(directory)
-    return find_pictures(dataset, Profile.of(dataset))
+    return find_pictures(dataset, Profile(dataset.manifest, dataset.stats()))
 
 
 def test_every_class_is_shown_of_every_split(built: Path) -> None:
@@ -119,7 +119,7 @@ def test_no_more_than_there_is_room_for() -> None:
 
 
 def test_at_most_so_many_classes() -> None:
-    assert spread(range(1_000), CLASSES)[:3] == [0, 41, 83]
+    assert evenly_spaced(range(1_000), CLASSES)[:3] == [0, 41, 83]
 
 
 def test_tables_have_none(tmp_path: Path, run: Run) -> None:

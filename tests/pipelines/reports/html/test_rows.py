@@ -1,9 +1,8 @@
 """The rows of features: what shares are of."""
 
-from shardmill.pipelines.reports.html.rows import FeatureRow, feature_row
-from shardmill.statistics.feature_summary import FeatureSummary
-from shardmill.statistics.numbers import Numbers
-from shardmill.statistics.values import TopValue
+from shardmill.pipelines.reports.rows import FeatureRow, feature_row
+from shardmill.quality.stats_file import FeatureSummary
+from shardmill.quality.stats_values import Numbers, TopValue
 
 FEATURE = {"name": "x", "kind": "tensor", "dtype": "int64", "alerts": []}
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from shardmill.pipelines.cli import main
-from shardmill.pipelines.reports.html.shards import damaged_shards
+from shardmill.pipelines.reports.content import damaged_shards
 from shardmill.reading.dataset import open_dataset
 from tests.support.command import Run
 

@@ -10,19 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shardmill.data import example
+from shardmill.data.example import decode_example
+from shardmill.data.tfrecord import read_records
 from shardmill.metadata.labels import ClassNames
-from shardmill.metadata.rejects import Reject
-from shardmill.records import example
-from shardmill.records.example import decode_example
-from shardmill.records.tfrecord import read_records
-from shardmill.transforms.examples.encode import MAX_RECORD_BYTES
-from shardmill.transforms.files.arrays.encode import ArrayEncoder, ArrayStats
-from shardmill.transforms.files.arrays.layout import ArrayLayout
-from shardmill.transforms.files.arrays.npy import ArrayType
+from shardmill.metadata.manifest import Reject
+from shardmill.transforms.columns.arrow import convert_batch
+from shardmill.transforms.columns.example_encoding import MAX_RECORD_BYTES
+from shardmill.transforms.files.arrays import ArrayEncoder, ArrayLayout, ArrayStats, ArrayType
 from shardmill.transforms.files.references import PLANNED
 from shardmill.transforms.inputs.folders import CLASSES
-from shardmill.transforms.workers.batches import to_batch
-from shardmill.transforms.writing.source import EncodedChunk
+from shardmill.transforms.shards.sources import EncodedChunk
 from tests.support.command import write_files
 from tests.support.summaries import as_json
 
@@ -39,7 +37,7 @@ def npy(array: Any) -> bytes:
 def encode(root: Path, *rows: dict[str, Any], layout: ArrayLayout = LAYOUT) -> EncodedChunk:
     columns = [[row.get(field.name) for row in rows] for field in PLANNED]
     columns[PLANNED.get_field_index("size")] = [row.get("size", 0) for row in rows]
-    return ArrayEncoder(str(root), "scan").of_layout(layout)(to_batch(columns, PLANNED))
+    return ArrayEncoder(str(root), "scan").of_layout(layout)(convert_batch(columns, PLANNED))
 
 
 def examples(chunk: EncodedChunk) -> list[dict[str, Any]]:
@@ -49,7 +47,7 @@ def examples(chunk: EncodedChunk) -> list[dict[str, Any]]:
 def test_an_example(tmp_path: Path) -> None:
     array = np.array([[1.5, -2, 3], [4, 5, 6]], np.float32)
     write_files(tmp_path, {"x/a.npy": npy(array), "x/b.npy": npy(np.asfortranarray(array.astype(">f4")))})
-    age = example.entry("age", example.int64_feature([7]))
+    age = example.encode_entry("age", example.encode_int64_feature([7]))
     chunk = encode(tmp_path, {"name": "x/a.npy", "label": 1, "columns": age}, {"name": "x/b.npy"})
     first, second = examples(chunk)
 

@@ -7,18 +7,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from shardmill.data.features import Feature
 from shardmill.errors import UserError
-from shardmill.features.feature import Feature
+from shardmill.transforms.columns.arrow import convert_batch
 from shardmill.transforms.columns.types import ColumnType
-from shardmill.transforms.files.arrays.layout import ArrayOptions, array_features, make_array_layout
-from shardmill.transforms.files.arrays.npy import ArrayType
-from shardmill.transforms.inputs.found import FOUND
+from shardmill.transforms.files.arrays import ArrayOptions, ArrayType, array_features, make_array_layout
+from shardmill.transforms.inputs.found_files import FOUND
 from shardmill.transforms.inputs.summary import InputSummary, summarize_batch
-from shardmill.transforms.layout.file_options import LayoutOptions
-from shardmill.transforms.workers.batches import to_batch
+from shardmill.transforms.layout.options import FileLayoutOptions
 from tests.support.command import write_files
 
-OPTIONS = LayoutOptions("--input scans")
+OPTIONS = FileLayoutOptions("--input scans")
 FLOATS = ArrayType("float32", (4, 3))
 
 
@@ -30,7 +29,7 @@ def npy(array: np.ndarray) -> bytes:
 
 def found(*names: str, uris: list[str | None] | None = None) -> pa.RecordBatch:
     nothing: list[None] = [None] * len(names)
-    return to_batch([list(names), [1] * len(names), uris or nothing, *[nothing] * 5], FOUND)
+    return convert_batch([list(names), [1] * len(names), uris or nothing, *[nothing] * 5], FOUND)
 
 
 def test_the_first_file_of_all_batches_says_the_type(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from shardmill.transforms.files.arrays.limits import ELEMENTS
-from shardmill.transforms.files.arrays.npy import HEADER_BYTES, ArrayType, NpyError, read_array, read_header
+from shardmill.transforms.files.arrays import HEADER_BYTES, ArrayType, NpyError, read_array, read_header
+from shardmill.transforms.options.image_options import ELEMENTS
 
 
 def npy(array: Any, version: tuple[int, int] | None = None, allow_pickle: bool = False) -> bytes:

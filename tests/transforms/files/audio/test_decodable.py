@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from shardmill.media.wav import read_header
-from shardmill.transforms.files.audio.decodable import is_decodable
+from shardmill.data.media import read_header
+from shardmill.transforms.files.audio import is_decodable
 from tests.support.later import Later
 from tests.support.sounds import SAMPLES, chunk, form, riff, scipy_wav, wav
 

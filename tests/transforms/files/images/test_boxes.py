@@ -5,18 +5,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shardmill.transforms.files.images.boxes import (
+from shardmill.transforms.files.image_geometry import (
     FAULTS,
     Box,
+    ImageError,
     Picture,
-    clipped,
-    faults,
-    fitting,
-    frame_of,
-    turned,
-    turns_back,
+    box_frame,
+    clip_box,
+    find_faults,
+    fit_image,
+    inverse_orientation,
+    turn_box,
 )
-from shardmill.transforms.files.images.errors import ImageError
 
 _EDGES = st.tuples(*[st.floats(0, 1)] * 4)
 _SIDES = st.integers(1, 5_000)
@@ -30,9 +30,9 @@ def box_of(edges: tuple[float, ...]) -> Box:
 @given(_EDGES, st.integers(1, 8))
 def test_what_is_turned_back_is_where_it_was(edges: tuple[float, ...], orientation: int) -> None:
     box = box_of(edges)
-    moved = turned(box, orientation)
+    moved = turn_box(box, orientation)
 
-    assert turned(moved, turns_back(orientation)) == pytest.approx(box, abs=1e-12)
+    assert turn_box(moved, inverse_orientation(orientation)) == pytest.approx(box, abs=1e-12)
     assert moved.top <= moved.bottom
     assert moved.left <= moved.right
 
@@ -41,7 +41,7 @@ def test_what_is_turned_back_is_where_it_was(edges: tuple[float, ...], orientati
 def test_the_whole_picture_fills_the_new_one_or_lies_within(
     size: tuple[int, int], target: tuple[int, int], mode: str
 ) -> None:
-    moved = fitting(size, target, mode)(Box(0, 0, 1, 1))
+    moved = fit_image(size, target, mode)(Box(0, 0, 1, 1))
     if mode == "exact":
         assert moved == Box(0, 0, 1, 1)
     elif mode == "cover":
@@ -66,15 +66,15 @@ def test_the_whole_picture_fills_the_new_one_or_lies_within(
     ],
 )
 def test_faults(box: Box, said: str) -> None:
-    assert FAULTS[faults(box)] == said
-    assert said or not clipped(box).is_empty
+    assert FAULTS[find_faults(box)] == said
+    assert said or not clip_box(box).is_empty
 
 
 def test_many_boxes_are_looked_at_at_once() -> None:
     boxes = Box(*np.array([(0.1, 0.1, 0.2, 0.2), (0.3, 0.1, 0.1, 0.2), (-1, 0.5, 2, 0.75)]).T)
-    assert faults(boxes).tolist() == [0, FAULTS.index("ends before it begins"), 0]
-    assert [edge[2] for edge in clipped(boxes)] == [0, 0.5, 1, 0.75]
-    assert turned(boxes, 3).area == pytest.approx(boxes.area)
+    assert find_faults(boxes).tolist() == [0, FAULTS.index("ends before it begins"), 0]
+    assert [edge[2] for edge in clip_box(boxes)] == [0, 0.5, 1, 0.75]
+    assert turn_box(boxes, 3).area == pytest.approx(boxes.area)
 
 
 @pytest.mark.parametrize(
@@ -96,6 +96,6 @@ def test_what_boxes_are_counted_in_is_known_or_the_image_is_refused(
 ) -> None:
     if frame is None:
         with pytest.raises(ImageError):
-            frame_of(picture, said, seen)
+            box_frame(picture, said, seen)
     else:
-        assert frame_of(picture, said, seen) == frame
+        assert box_frame(picture, said, seen) == frame

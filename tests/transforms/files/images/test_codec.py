@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from shardmill.transforms.files.images.codec import Reencode, check_decodes, measure, orientation, reencode
-from shardmill.transforms.files.images.errors import ImageError
-from shardmill.transforms.files.images.limits import RESIZE_MODES
+from shardmill.transforms.files.image_codec import Reencode, check_decodes, measure_image, pillow_orientation, reencode
+from shardmill.transforms.files.image_geometry import ImageError
+from shardmill.transforms.options.image_options import RESIZE_MODES
 from tests.support.pixels import BLACK, BLUE, GREEN, RED, WHITE, corners, decode, encode
 
 UPRIGHT = np.asarray(corners())
@@ -49,7 +49,7 @@ def test_exif_orientation_of_a_jpeg() -> None:
     exif[0x0112] = 6
     data = encode(Image.new("RGB", (40, 20), RED), "JPEG", exif=exif)
 
-    assert measure(data) == ("jpeg", 40, 20)
+    assert measure_image(data) == ("jpeg", 40, 20)
     assert reencode(data, Reencode())[1:] == ("jpeg", 20, 40)
 
 
@@ -71,8 +71,8 @@ def test_the_orientation_as_it_is_turned() -> None:
     exif = Image.Exif()
     exif[0x0112] = 6
     for format_ in ("JPEG", "PNG", "WEBP", "TIFF"):
-        assert orientation(encode(corners(), format_, exif=exif)) == 6
-        assert orientation(encode(corners(), format_)) == 1
+        assert pillow_orientation(encode(corners(), format_, exif=exif)) == 6
+        assert pillow_orientation(encode(corners(), format_)) == 1
 
 
 @pytest.mark.parametrize(
@@ -233,7 +233,7 @@ def test_good_images_decode(format_: str) -> None:
     data = encode(corners(), format_)
 
     check_decodes(data)
-    assert measure(data) == (format_.lower(), 3, 2)
+    assert measure_image(data) == (format_.lower(), 3, 2)
 
 
 def test_a_side_too_long_for_a_jpeg_is_refused() -> None:

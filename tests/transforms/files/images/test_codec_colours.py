@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from shardmill.media.image_pixels import to_rgb
-from shardmill.transforms.files.images.codec import Reencode, reencode
+from shardmill.data.media import to_rgb
+from shardmill.transforms.files.image_codec import Reencode, reencode
 from tests.support.pixels import BLACK, BLUE, GREEN, RED, WHITE, corners, decode, encode
 
 

@@ -11,15 +11,15 @@ import pyarrow as pa
 import pytest
 from PIL import Image
 
-from shardmill.records.example import decode_example, entry, int64_feature
-from shardmill.records.tfrecord import read_records
-from shardmill.transforms.files.images.codec import Reencode
-from shardmill.transforms.files.images.encode import ImageEncoder
+from shardmill.data.example import decode_example, encode_entry, encode_int64_feature
+from shardmill.data.tfrecord import read_records
+from shardmill.transforms.columns.arrow import convert_batch
+from shardmill.transforms.files.image_codec import Reencode
+from shardmill.transforms.files.image_encoder import ImageEncoder
 from shardmill.transforms.files.references import PLANNED
-from shardmill.transforms.files.source import chunks
+from shardmill.transforms.files.shards import slice_batch
+from shardmill.transforms.shards.sources import EncodedChunk
 from shardmill.transforms.statistics.files import ImageStats
-from shardmill.transforms.workers.batches import to_batch
-from shardmill.transforms.writing.source import EncodedChunk
 
 
 def encode(format_: str, size: tuple[int, int] = (8, 6), colour: int = 90, mode: str = "L") -> bytes:
@@ -31,7 +31,7 @@ def encode(format_: str, size: tuple[int, int] = (8, 6), colour: int = 90, mode:
 def planned(names: list[str], sizes: list[int] | None = None, **columns: list[Any]) -> pa.RecordBatch:
     empty: dict[str, list[Any]] = {field.name: [None] * len(names) for field in PLANNED}
     known = {"name": names, "size": sizes or [100] * len(names), "split": ["train"] * len(names)}
-    return to_batch(list((empty | known | columns).values()), PLANNED)
+    return convert_batch(list((empty | known | columns).values()), PLANNED)
 
 
 def image_stats(chunk: EncodedChunk) -> ImageStats:
@@ -94,7 +94,7 @@ def test_an_image_costs_few_calls(root: Path) -> None:
 
 
 def test_features_stand_in_schema_order(root: Path) -> None:
-    column = entry("price", int64_feature([7]))
+    column = encode_entry("price", encode_int64_feature([7]))
     (found,) = examples(ImageEncoder(str(root))(planned(["a.png"], label=[1], columns=[column])))
 
     assert list(found) == ["image", "label", "filename", "height", "width", "price"]
@@ -210,7 +210,7 @@ MEBI = 1 << 20
 )
 def test_chunks_are_bounded_in_rows_and_bytes(sizes: list[int], rows: int, expected: list[int]) -> None:
     batch = planned([str(index) for index in range(len(sizes))], sizes)
-    parts = list(chunks(batch, rows))
+    parts = list(slice_batch(batch, rows))
 
     assert [len(part) for part in parts] == expected
     assert [name for part in parts for name in part["name"].to_pylist()] == batch["name"].to_pylist()
@@ -223,4 +223,4 @@ def test_any_chunks_give_the_same_bytes(root: Path) -> None:
     whole = bytes(encoder(batch).framed)
 
     for rows in (1, 2, 3):
-        assert b"".join(encoder(chunk).framed for chunk in chunks(batch, rows)) == whole
+        assert b"".join(encoder(chunk).framed for chunk in slice_batch(batch, rows)) == whole

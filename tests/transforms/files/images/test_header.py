@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from shardmill.transforms.files.images.errors import ImageError, UnreadableError
-from shardmill.transforms.files.images.header import ImageHeader, check_structure, read_header
+from shardmill.transforms.files.image_geometry import ImageError, UnreadableError
+from shardmill.transforms.files.image_headers import ImageHeader, check_structure, read_header
 
 WIDTH, HEIGHT = 19, 13
 

@@ -11,8 +11,8 @@ from tests.support.command import REPOSITORY
 _SCRIPT = """
 import io, resource
 from PIL import Image
-from shardmill.media.image_pixels import mask_array
-from shardmill.transforms.files.images.codec import Reencode, check_decodes, reencode
+from shardmill.data.media import mask_array
+from shardmill.transforms.files.image_codec import Reencode, check_decodes, reencode
 out = io.BytesIO()
 Image.new("L", (10_000, 10_000)).save(out, "GIF")
 data = out.getvalue()

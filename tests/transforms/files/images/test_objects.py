@@ -4,19 +4,19 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from shardmill.transforms.files.images.boxes import Picture
-from shardmill.transforms.files.images.codec import Reencode
-from shardmill.transforms.files.images.objects import ObjectEncoder
-from shardmill.transforms.inputs.annotations.objects import (
+from shardmill.transforms.files.image_codec import Reencode
+from shardmill.transforms.files.image_geometry import Picture
+from shardmill.transforms.files.image_objects import ObjectEncoder
+from shardmill.transforms.inputs.annotations import (
     PLANNED_OBJECTS,
-    Member,
     Object,
-    lists_of,
-    noted_objects,
-    planned_objects,
+    ObjectField,
+    build_lists_of_columns,
+    plan_objects,
+    read_planned_objects,
 )
 
-MEMBERS: tuple[Member, ...] = ("area", "bbox", "id", "label")
+MEMBERS: tuple[ObjectField, ...] = ("area", "bbox", "id", "label")
 SIZE = (60, 40)
 
 
@@ -29,10 +29,10 @@ def planned(sizes: list[tuple[int, int] | None]) -> pa.RecordBatch:
     columns = zip(*(item for of_image in objects for item in of_image), strict=True)
     sides = [[None if size is None else size[side] for size in sizes] for side in (0, 1)]
     found = pa.RecordBatch.from_arrays(
-        [*(pa.array(side, pa.int64()) for side in sides), lists_of(columns, list(map(len, objects)))],
+        [*(pa.array(side, pa.int64()) for side in sides), build_lists_of_columns(columns, list(map(len, objects)))],
         ["box_width", "box_height", "objects"],
     )
-    return planned_objects(found, {"cat": 0})
+    return plan_objects(found, {"cat": 0})
 
 
 @pytest.mark.parametrize("how", [None, Reencode("png", (30, 30), "cover"), Reencode("png", (30, 30), "contain")])
@@ -42,7 +42,7 @@ def test_prepared_objects_are_those_of_the_images_as_they_are(how: Reencode | No
     pictures = [Picture(*SIZE, 6 if place == 7 else 1) for place in range(len(sizes))]
     encoder = ObjectEncoder(MEMBERS)
     batch = planned(sizes)
-    expected = encoder.place(noted_objects(batch), pictures, how)
+    expected = encoder.place(read_planned_objects(batch), pictures, how)
     prepared = encoder.prepare(batch, how).slice(start)
     seen: list[Picture | None] = [None if place == 5 else picture for place, picture in enumerate(pictures)]
     rows, places, errors = encoder.note(prepared, seen[start:], how)

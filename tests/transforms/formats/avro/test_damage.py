@@ -18,14 +18,12 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shardmill.data.example import encode_varint
 from shardmill.errors import UserError
-from shardmill.metadata.rejects import Reject
-from shardmill.records.example import varint
+from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.types import ColumnType
-from shardmill.transforms.formats.avro.container import Frame, read_header
-from shardmill.transforms.formats.avro.format import AvroFormat
-from shardmill.transforms.formats.base import FileRef
-from shardmill.transforms.formats.damage import UnreadableError
+from shardmill.transforms.formats.avro import AvroFormat, Frame, read_header
+from shardmill.transforms.formats.format import FileRef, UnreadableError
 from tests.support.avro_files import SYNC, array, avro, file_ref, infer, read, record
 
 GOOD = avro(record(x="long"), [{"x": n} for n in range(100)], block_bytes=20)
@@ -68,7 +66,7 @@ def test_what_is_no_avro_is_one_reject(tmp_path: Path, content: bytes, reason: s
 )
 def test_what_is_no_table_is_a_mistake(tmp_path: Path, schema: Any, reason: str) -> None:
     text = json.dumps(schema).encode()
-    file = file_ref(tmp_path, HEAD + varint(2 * len(text)) + text + b"\0" + SYNC)
+    file = file_ref(tmp_path, HEAD + encode_varint(2 * len(text)) + text + b"\0" + SYNC)
     with pytest.raises(UserError, match=f"^file.avro: {reason}"):
         list(AvroFormat(1024).index(file))
 
@@ -98,7 +96,7 @@ def test_a_block_that_cannot_be_decoded_loses_its_records_alone(tmp_path: Path, 
 
 def test_a_block_that_holds_more_than_its_records_is_not_trusted(tmp_path: Path) -> None:
     at, _, count = frames(GOOD)[1]
-    data = GOOD[:at] + varint(2 * (count - 1)) + GOOD[at + 1 :]
+    data = GOOD[:at] + encode_varint(2 * (count - 1)) + GOOD[at + 1 :]
     _, (reject,) = read(file_ref(tmp_path, data), {"x": ColumnType("int64", None, 100)}, AvroFormat(1 << 20))
     assert reject.records == count - 1
 
@@ -130,8 +128,8 @@ def test_where_no_block_follows_the_rest_is_estimated(tmp_path: Path, block_size
     mark = at + size - 1
     data = {
         "marker": GOOD[:mark] + b"?" + GOOD[mark + 1 :],
-        "size": GOOD[: at + 1] + varint(1 << 50) + GOOD[at + 2 :],
-        "count": GOOD[:at] + varint((1 << 50) + 1) + GOOD[at + 1 :],
+        "size": GOOD[: at + 1] + encode_varint(1 << 50) + GOOD[at + 2 :],
+        "count": GOOD[:at] + encode_varint((1 << 50) + 1) + GOOD[at + 1 :],
     }[damage]
     rows, (reject,) = read(file_ref(tmp_path, data), {"x": ColumnType("int64", None, 100)}, AvroFormat(block_size))
     assert len(rows) == before
@@ -166,10 +164,10 @@ MEGABYTE = 1_000_000
 
 def decode(codec: str, text: bytes, most: int, monkeypatch: pytest.MonkeyPatch, cut: int = 0) -> list[Any]:
     """The value of a block of one record, where one may hold `most` bytes and `cut` of it are missing."""
-    monkeypatch.setattr("shardmill.transforms.formats.avro.container._MAX_BLOCK_BYTES", most)
+    monkeypatch.setattr("shardmill.transforms.formats.avro._MAX_BLOCK_BYTES", most)
     data = avro(record(x="string"), [])
     header = replace(read_header(io.BytesIO(data), FileRef("a.avro", "a.avro", len(data))), codec=codec)
-    packed = PACK[codec](varint(2 * len(text)) + text)
+    packed = PACK[codec](encode_varint(2 * len(text)) + text)
     frame = Frame(0, len(packed), 1, packed[: len(packed) - cut])
     values: list[Any] = header.decode(frame, ["x"])["x"].to_pylist()
     return values
@@ -186,7 +184,7 @@ def test_a_block_holds_so_much_and_no_more(codec: str, monkeypatch: pytest.Monke
 @pytest.mark.parametrize("codec", ["deflate", "bzip2", "zstandard"])  # whose libraries' memory is not Python's
 def test_no_more_of_a_block_is_held_than_one_may_hold(codec: str, monkeypatch: pytest.MonkeyPatch) -> None:
     text = b"a" * 30 * MEGABYTE
-    packed = PACK[codec](varint(2 * len(text)) + text)
+    packed = PACK[codec](encode_varint(2 * len(text)) + text)
     monkeypatch.setitem(PACK, codec, lambda _: packed)
     text = b""
     tracemalloc.start()

@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shardmill.data.example import encode_varint
 from shardmill.errors import UserError
-from shardmill.records.example import varint
-from shardmill.transforms.columns.arrow_values import convert_column
+from shardmill.transforms.columns.conversion import convert_column
 from shardmill.transforms.columns.types import ColumnType
-from shardmill.transforms.formats.avro.format import AvroFormat
-from shardmill.transforms.formats.base import KeyColumn, key_column
+from shardmill.transforms.formats.avro import AvroFormat
+from shardmill.transforms.formats.format import KeyColumn, key_column_name
 from tests.support.avro_files import SYNC, Row, array, avro, blocks, column, file_ref, infer, read, record
 
 FIXED = {"type": "fixed", "name": "two", "size": 2}
@@ -103,9 +103,9 @@ def test_logical_types_are_what_parquet_makes_of_them(
     told = json.dumps(record(x=kind))
     body = data[data.index(SYNC) :]
     meta = b"".join(
-        varint(2 * len(part)) + part for part in (b"avro.schema", told.encode(), b"avro.codec", b"null")
+        encode_varint(2 * len(part)) + part for part in (b"avro.schema", told.encode(), b"avro.codec", b"null")
     )  # fmt: skip
-    file = file_ref(tmp_path, b"Obj\x01" + varint(4) + meta + b"\0" + body)
+    file = file_ref(tmp_path, b"Obj\x01" + encode_varint(4) + meta + b"\0" + body)
     found = infer(file, AvroFormat(1024)).types["x"]
     rows, rejects = read(file, {"x": found}, AvroFormat(1024))
     assert rejects == []
@@ -139,10 +139,10 @@ def written_by(codec: str, schema: Any, rows: list[Row]) -> bytes:
         return avro(schema, rows, codec=codec)
     plain = avro(schema, rows)
     start = plain.index(SYNC) + len(SYNC)
-    out = plain[:start].replace(b"\x08null", varint(2 * len(codec)) + codec.encode())
+    out = plain[:start].replace(b"\x08null", encode_varint(2 * len(codec)) + codec.encode())
     for block in fastavro.block_reader(io.BytesIO(plain)):
         data = press(block.bytes_.getvalue())  # type: ignore[attr-defined]
-        out += varint(2 * block.num_records) + varint(2 * len(data)) + data + SYNC
+        out += encode_varint(2 * block.num_records) + encode_varint(2 * len(data)) + data + SYNC
     return out
 
 
@@ -203,7 +203,7 @@ def test_keys_and_values_of_columns_that_are_no_features(tmp_path: Path) -> None
     format_ = AvroFormat(1024)
     (block,) = blocks(file, format_)
     (part,) = format_.read(block, {"x": ColumnType("int64", None, 2)}, [KeyColumn("k")])
-    assert part.batch[key_column("k")].to_pylist() == [b"a", b"b"]
+    assert part.batch[key_column_name("k")].to_pylist() == [b"a", b"b"]
     assert infer(file, format_, ["x"], "k").values == {"k": frozenset("ab")}
 
 
@@ -227,7 +227,7 @@ def test_what_no_feature_holds_is_dropped_or_refused(tmp_path: Path, kind: Any, 
     if isinstance(stored, bytes):
         body = data[data.index(SYNC) :]
         text = json.dumps(schema).encode()
-        data = b"Obj\x01\x02\x16avro.schema" + varint(2 * len(text)) + text + b"\0" + body
+        data = b"Obj\x01\x02\x16avro.schema" + encode_varint(2 * len(text)) + text + b"\0" + body
     file = file_ref(tmp_path, data)
     assert set(infer(file, AvroFormat(1024, drop=("y",))).types) == {"x"}
     rows, _ = read(file, {"x": ColumnType("int64", None, 1)}, AvroFormat(1024))

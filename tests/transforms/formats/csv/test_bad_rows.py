@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from shardmill.transforms.columns.inferred import Inferred
-from shardmill.transforms.formats.csv.format import CsvFormat
+from shardmill.transforms.columns.types import Inferred
+from shardmill.transforms.formats.csv import CsvFormat
 from tests.support.csv_files import CSV, SIZES, infer, read, reasons, types, write
 
 

@@ -13,11 +13,11 @@ import pytest
 import zstandard
 
 from shardmill.errors import UserError
-from shardmill.metadata.rejects import Reject
+from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.types import ColumnType
-from shardmill.transforms.formats.base import BlockRef
-from shardmill.transforms.formats.csv.format import CsvFormat
-from shardmill.transforms.stores.compressed import TruncatedError
+from shardmill.transforms.formats.csv import CsvFormat
+from shardmill.transforms.formats.format import BlockRef
+from shardmill.transforms.stores.streams import TruncatedError
 from tests.support.csv_files import CSV, SIZES, blocks, infer, read, reasons, types, write
 
 # Dialects

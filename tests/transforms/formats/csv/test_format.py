@@ -11,12 +11,11 @@ import pytest
 import zstandard
 
 from shardmill.errors import JobError, UserError
-from shardmill.metadata.rejects import Reject
-from shardmill.transforms.columns.inferred import MAX_VALUES, Inferred
-from shardmill.transforms.columns.types import ColumnType
-from shardmill.transforms.formats.base import BlockRef, FileRef
-from shardmill.transforms.formats.csv.dialect import MISSING
-from shardmill.transforms.formats.csv.format import CsvFormat
+from shardmill.metadata.manifest import Reject
+from shardmill.transforms.columns.types import MAX_VALUES, ColumnType, Inferred
+from shardmill.transforms.formats.conventions import MISSING
+from shardmill.transforms.formats.csv import CsvFormat
+from shardmill.transforms.formats.format import BlockRef, FileRef
 from tests.support.csv_files import CSV, SIZES, blocks, infer, read, reasons, types, write
 
 # Index

@@ -3,8 +3,8 @@
 import pytest
 
 from shardmill.errors import UserError
-from shardmill.transforms.formats.csv.dialect import Dialect
-from shardmill.transforms.formats.csv.header import (
+from shardmill.transforms.formats.conventions import Dialect
+from shardmill.transforms.formats.csv_parse import (
     START_BYTES,
     check_start,
     column_problem,

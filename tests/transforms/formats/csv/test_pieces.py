@@ -7,21 +7,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardmill.errors import UserError
-from shardmill.transforms.formats.csv import pieces as csv_pieces
-from shardmill.transforms.formats.csv.dialect import Dialect
-from shardmill.transforms.formats.csv.pieces import (
+from shardmill.transforms.formats import csv_parse as csv_pieces
+from shardmill.transforms.formats.conventions import Dialect
+from shardmill.transforms.formats.csv_parse import (
     MAX_PIECE,
+    CsvPiece,
     Head,
-    Lost,
-    Piece,
-    bounded,
+    LostRecords,
     check_length,
     read_head,
     read_pieces,
     read_ranges,
+    split_piece,
 )
-from shardmill.transforms.formats.csv.scan import line_ends, records
-from shardmill.transforms.stores.compressed import TruncatedError
+from shardmill.transforms.formats.csv_scan import find_records, line_ends
+from shardmill.transforms.stores.streams import TruncatedError
 
 CSV = Dialect()
 NOTHING = Head(b"", 1, 0, 1, b"")
@@ -89,23 +89,23 @@ def test_pieces_are_whole_records(text: bytes, size: int) -> None:
         assert str(error).startswith("a.csv, line ")  # noqa: PT017
         return
 
-    whole = records(text, CSV)
+    whole = find_records(text, CSV)
     lines = dict(zip(whole.starts.tolist(), (whole.lines + 1).tolist()))
     at = 0
     for piece in found:
-        assert isinstance(piece, Piece)
+        assert isinstance(piece, CsvPiece)
         assert lines[at] == piece.line
         at += len(piece.text)
-    assert b"".join(piece.text for piece in found if isinstance(piece, Piece)) == text
+    assert b"".join(piece.text for piece in found if isinstance(piece, CsvPiece)) == text
 
 
 @given(RAW, st.integers(1, 9))
 def test_what_is_lost(text: bytes, size: int) -> None:
     *pieces, lost = read_pieces(Dribble(text, size, fails=True), CSV, size, "a.csv", NOTHING)
 
-    assert isinstance(lost, Lost)
+    assert isinstance(lost, LostRecords)
     assert str(lost.error) == "cut"
-    kept = b"".join(piece.text for piece in pieces if isinstance(piece, Piece))
+    kept = b"".join(piece.text for piece in pieces if isinstance(piece, CsvPiece))
     assert text.startswith(kept)
     assert lost.line == len(line_ends(kept)) + 1
 
@@ -113,11 +113,11 @@ def test_what_is_lost(text: bytes, size: int) -> None:
 @given(RAW, st.integers(1, 9))
 @settings(max_examples=200, deadline=None)
 def test_pieces_of_few_lines_are_the_same_records(text: bytes, most: int) -> None:
-    whole = records(text, CSV)
+    whole = find_records(text, CSV)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(csv_pieces, "MAX_LINES", most)
         try:
-            found = list(bounded(Piece(text, 5), CSV, "a.csv"))
+            found = list(split_piece(CsvPiece(text, 5), CSV, "a.csv"))
         except UserError as error:
             assert "is never closed" in str(error)  # noqa: PT017
             return
@@ -127,7 +127,7 @@ def test_pieces_of_few_lines_are_the_same_records(text: bytes, most: int) -> Non
     for piece in found:
         assert lines[at] == piece.line if text else piece.line == 5
         at += len(piece.text)
-        of_piece = records(piece.text, CSV)
+        of_piece = find_records(piece.text, CSV)
         assert (
             len(line_ends(piece.text)) <= 3 * most
             or of_piece.blank.all()
@@ -163,6 +163,6 @@ def test_a_piece_that_is_too_long() -> None:
 @pytest.mark.parametrize("newline", [b"\n", b"\r\n"])
 def test_blank_lines_are_one_piece_however_many_there_are(monkeypatch: pytest.MonkeyPatch, newline: bytes) -> None:
     monkeypatch.setattr(csv_pieces, "MAX_LINES", 10)
-    (piece,) = bounded(Piece(newline * 1000, 1), CSV, "a.csv")
+    (piece,) = split_piece(CsvPiece(newline * 1000, 1), CSV, "a.csv")
     assert (piece.text, piece.line) == (newline * 1000, 1)
-    assert len(list(bounded(Piece(b"a\n" * 1000, 1), CSV, "a.csv"))) >= 50
+    assert len(list(split_piece(CsvPiece(b"a\n" * 1000, 1), CSV, "a.csv"))) >= 50

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from shardmill.errors import UserError
 from shardmill.transforms.columns.types import ColumnType
-from shardmill.transforms.formats.base import FileRef
-from shardmill.transforms.formats.csv.dialect import MISSING
-from shardmill.transforms.formats.csv.format import CsvFormat
+from shardmill.transforms.formats.conventions import MISSING
+from shardmill.transforms.formats.csv import CsvFormat
+from shardmill.transforms.formats.format import FileRef
 from tests.support.csv_files import CSV, infer, read, types, write
 
 # Sizes

@@ -9,9 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardmill.transforms.formats.csv import scan as csv_scan
-from shardmill.transforms.formats.csv.dialect import Dialect
-from shardmill.transforms.formats.csv.scan import Range, count_lines, delimiters, line_ends, records, scan, stitch
+from shardmill.transforms.formats import csv_scan
+from shardmill.transforms.formats.conventions import Dialect
+from shardmill.transforms.formats.csv_scan import (
+    ScannedRange,
+    count_lines,
+    find_delimiters,
+    find_records,
+    line_ends,
+    scan_range,
+    stitch,
+)
 
 CSV = Dialect()
 NASTY = st.lists(
@@ -36,7 +44,7 @@ def arrow_rows(data: bytes, width: int, dialect: Dialect = CSV) -> list[tuple[by
     return list(zip(*[column.to_pylist() for column in table.columns]))
 
 
-def slow_ranges(data: bytes, size: int, dialect: Dialect = CSV) -> list[Range]:
+def slow_ranges(data: bytes, size: int, dialect: Dialect = CSV) -> list[ScannedRange]:
     """`data` scanned in ranges of `size` bytes, each from the bytes that it needs and no more."""
     ranges = []
     for begin in range(0, len(data), size):
@@ -45,17 +53,17 @@ def slow_ranges(data: bytes, size: int, dialect: Dialect = CSV) -> list[Range]:
         while dialect.quote and data[after : after + 1] == dialect.quote:
             after += 1
         first = max(begin - 1, 0)
-        ranges.append(scan(data[first : after + 1], dialect, begin - first, end - first, first))
+        ranges.append(scan_range(data[first : after + 1], dialect, begin - first, end - first, first))
     return ranges
 
 
 @given(NASTY, st.integers(1, 9))
 @settings(max_examples=200, deadline=None)
 def test_a_scan_in_parts_is_that_of_the_whole(data: bytes, size: int) -> None:
-    whole = scan(data, CSV)
+    whole = scan_range(data, CSV)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(csv_scan, "_SCAN_BYTES", size)
-        assert scan(data, CSV) == whole
+        assert scan_range(data, CSV) == whole
 
 
 @given(NASTY, st.integers(0, 30), st.integers(0, 30))
@@ -86,7 +94,7 @@ def test_lines_are_counted_where_they_end(data: bytes, begin: int, length: int) 
     ],
 )
 def test_records(data: bytes, starts: list[int], lines: list[int]) -> None:
-    found = records(data, CSV)
+    found = find_records(data, CSV)
 
     assert found.starts.tolist() == starts
     assert found.stops.tolist() == ([*starts[1:], len(data)] if data else [])
@@ -94,7 +102,7 @@ def test_records(data: bytes, starts: list[int], lines: list[int]) -> None:
 
 
 def test_blank_records() -> None:
-    assert records(b'\na\n\r\n\rb\n""\n \n"\n"', CSV).blank.tolist() == [
+    assert find_records(b'\na\n\r\n\rb\n""\n \n"\n"', CSV).blank.tolist() == [
         True,
         False,
         True,
@@ -124,27 +132,27 @@ def test_blank_records() -> None:
     ],
 )
 def test_malformed_records(record: bytes, malformed: bool) -> None:
-    assert records(b"x\n" + record + b",y\nz\n", CSV).malformed.tolist() == [False, malformed, False]
-    assert records(record, CSV).malformed.tolist() == [malformed]
+    assert find_records(b"x\n" + record + b",y\nz\n", CSV).malformed.tolist() == [False, malformed, False]
+    assert find_records(record, CSV).malformed.tolist() == [malformed]
 
 
 def test_without_quotes_every_line_is_a_record() -> None:
     dialect = Dialect(quote=b"")
 
-    assert records(b'"a\n"b\n', dialect).starts.tolist() == [0, 3]
-    assert delimiters(b'"a,b"', dialect).tolist() == [2]
-    assert scan(b'"a\n"b\n', dialect).sides[0].last == 6
+    assert find_records(b'"a\n"b\n', dialect).starts.tolist() == [0, 3]
+    assert find_delimiters(b'"a,b"', dialect).tolist() == [2]
+    assert scan_range(b'"a\n"b\n', dialect).sides[0].last == 6
 
 
 def test_another_dialect() -> None:
     dialect = Dialect(b"\t", b"'")
 
-    assert records(b"a\t'b\n'\n,'c\n", dialect).starts.tolist() == [0, 7]
-    assert delimiters(b"a\t'b\t'\t", dialect).tolist() == [1, 6]
+    assert find_records(b"a\t'b\n'\n,'c\n", dialect).starts.tolist() == [0, 7]
+    assert find_delimiters(b"a\t'b\t'\t", dialect).tolist() == [1, 6]
 
 
 def test_of() -> None:
-    assert records(b"ab\nc\n", CSV).of(np.array([0, 2, 3, 4])).tolist() == [0, 0, 1, 1]
+    assert find_records(b"ab\nc\n", CSV).of(np.array([0, 2, 3, 4])).tolist() == [0, 0, 1, 1]
 
 
 @given(NASTY)
@@ -158,8 +166,8 @@ def test_line_ends(data: bytes) -> None:
 
 @given(NASTY, st.integers(1, 3))
 def test_records_are_the_rows_that_arrow_reads(data: bytes, width: int) -> None:
-    found = records(data, CSV)
-    fields = np.diff(np.searchsorted(delimiters(data, CSV), np.append(found.starts, len(data)))) + 1
+    found = find_records(data, CSV)
+    fields = np.diff(np.searchsorted(find_delimiters(data, CSV), np.append(found.starts, len(data)))) + 1
     keep = ~found.blank & (fields == width)
     kept = [data[start:stop] for start, stop in zip(found.starts[keep], found.stops[keep])]
 
@@ -172,8 +180,8 @@ def test_records_are_the_rows_that_arrow_reads(data: bytes, width: int) -> None:
 
 @given(NASTY, st.integers(1, 9))
 def test_a_width_that_is_not_that_of_every_record_is_an_error_in_arrow_too(data: bytes, width: int) -> None:
-    found = records(data, CSV)
-    fields = np.diff(np.searchsorted(delimiters(data, CSV), np.append(found.starts, len(data)))) + 1
+    found = find_records(data, CSV)
+    fields = np.diff(np.searchsorted(find_delimiters(data, CSV), np.append(found.starts, len(data)))) + 1
 
     if (fields[~found.blank] != width).any():
         with pytest.raises(pa.ArrowInvalid):
@@ -182,7 +190,7 @@ def test_a_width_that_is_not_that_of_every_record_is_an_error_in_arrow_too(data:
 
 @given(NASTY, st.integers(1, 12))
 def test_any_ranges_stitch_to_the_same_records(data: bytes, size: int) -> None:
-    found = records(data, CSV)
+    found = find_records(data, CSV)
     at = dict(zip(found.starts.tolist(), (found.lines + 1).tolist()))
     if found.stops.size and data:
         at[len(data)] = len(line_ends(data)) + 1
@@ -193,14 +201,14 @@ def test_any_ranges_stitch_to_the_same_records(data: bytes, size: int) -> None:
     assert sum(part.lines for part in ranges) == len(line_ends(data))
     assert all(at.get(position, 1) == line for position, line in stitched.cuts)
     assert set(dict(stitched.cuts)) <= {0, *at}
-    assert stitched.open_line == stitch([scan(data, CSV)]).open_line
+    assert stitched.open_line == stitch([scan_range(data, CSV)]).open_line
 
 
 @given(NASTY, st.integers(1, 12))
 def test_every_range_in_which_a_record_ends_is_cut(data: bytes, size: int) -> None:
-    stops = records(data, CSV).stops.tolist()
+    stops = find_records(data, CSV).stops.tolist()
     ended = [stop for stop in stops if stop < len(data) or stop - 1 in line_ends(data)]
-    if stitch([scan(data, CSV)]).open_line:
+    if stitch([scan_range(data, CSV)]).open_line:
         ended = ended[:-1] if ended and ended[-1] == len(data) else ended
 
     cuts = [position for position, _ in stitch(slow_ranges(data, size)).cuts[1:]]
@@ -228,4 +236,4 @@ def test_a_field_that_stays_open(data: bytes, line: int | None, size: int) -> No
 def test_stitch_starts_where_it_is_told() -> None:
     data = b"head\r\nabc\ndef\n"
 
-    assert stitch([scan(data, CSV, 6)], 6, 2).cuts == [(6, 2), (14, 4)]
+    assert stitch([scan_range(data, CSV, 6)], 6, 2).cuts == [(6, 2), (14, 4)]

@@ -15,10 +15,10 @@ import pyarrow.parquet.encryption as encryption
 import pytest
 
 from shardmill.errors import UserError
-from shardmill.metadata.rejects import Reject
+from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.types import ColumnType
-from shardmill.transforms.formats.base import FileRef
-from shardmill.transforms.formats.parquet.format import ParquetFormat
+from shardmill.transforms.formats.format import FileRef
+from shardmill.transforms.formats.parquet import ParquetFormat
 from shardmill.transforms.stores import storage
 from tests.support.command import REPOSITORY
 from tests.support.parquet_files import blocks, file_ref, infer, read, write

@@ -13,11 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardmill.errors import UserError
-from shardmill.transforms.columns.inferred import Inferred
-from shardmill.transforms.columns.json_values import convert
-from shardmill.transforms.columns.nested import ColumnError
-from shardmill.transforms.columns.types import ColumnType
-from shardmill.transforms.formats.parquet.format import ParquetFormat
+from shardmill.transforms.columns.conversion import convert_value
+from shardmill.transforms.columns.types import ColumnError, ColumnType, Inferred
+from shardmill.transforms.formats.parquet import ParquetFormat
 from tests.support.parquet_files import blocks, column, infer, read, write
 
 DAY, TIME = datetime.date(2024, 2, 29), datetime.datetime(2024, 2, 29, 1, 2, 3)
@@ -183,7 +181,7 @@ def test_values_become_what_those_of_json_do(
     expected, refused = [], []
     for row, item in enumerate(items, 1):
         try:
-            expected.append(convert(stand_in if item is None else item, types))
+            expected.append(convert_value(stand_in if item is None else item, types))
         except ColumnError:
             refused.append(row)
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from shardmill.metadata.rejects import Reject
+from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.types import ColumnType
-from shardmill.transforms.formats.base import BlockRef, PassedOver
-from shardmill.transforms.formats.tar import pieces, samples
-from shardmill.transforms.formats.tar.format import TarFormat
+from shardmill.transforms.formats import tar_samples
+from shardmill.transforms.formats.format import BlockRef, SkippedItems
+from shardmill.transforms.formats.tar import TarFormat
 from tests.support.tars import Member, file_ref, link, read, tar
 
 BYTES, INTEGER = ColumnType("bytes", None, 1), ColumnType("int64", None, 1)
@@ -76,7 +76,9 @@ def test_what_columns_are(tmp_path: Path) -> None:
     assert {name: (told.kind, told.classes) for name, told in found.told.items()} == {
         **{"left": ("image", 0), "right": ("image", 0), "seg": ("class_label", 8), "json.left": ("text", 0)},
     }
-    passed = {item.kind: (item.number, item.name) for item in TarFormat(9).index(file) if isinstance(item, PassedOver)}
+    passed = {
+        item.kind: (item.number, item.name) for item in TarFormat(9).index(file) if isinstance(item, SkippedItems)
+    }
     assert passed == {
         ".npy member": (1, "file.tar: 0.npy"),
         ".json member": (1, "file.tar: 0.x.json"),
@@ -117,7 +119,7 @@ def test_a_bad_sample_is_a_reject(tmp_path: Path, members: list[Member | tarfile
 def test_members_that_are_too_large_are_never_held(
     tmp_path: Path, packed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (samples, pieces):
+    for module in (tar_samples, tar_samples):
         monkeypatch.setattr(module, "MAX_MEMBER_BYTES", 1 << 20)
     data = tar([*sample(0), ("1.jpg", bytes(30 << 20)), ("1.cls", b"2"), *sample(2)])
     file = file_ref(tmp_path, gzip.compress(data, 1) if packed else data, "x.tar.gz" if packed else "x.tar")
@@ -141,7 +143,7 @@ def test_what_is_no_tar_is_one_reject(tmp_path: Path, content: bytes) -> None:
 
 def test_an_empty_tar_is_passed_over(tmp_path: Path) -> None:
     (passed,) = TarFormat(1000).index(file_ref(tmp_path, tar([])))
-    assert passed == PassedOver("tar file without a sample", "file.tar")
+    assert passed == SkippedItems("tar file without a sample", "file.tar")
 
 
 def test_joined_tars_are_read_to_the_end(tmp_path: Path) -> None:

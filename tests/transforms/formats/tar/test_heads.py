@@ -8,9 +8,8 @@ from typing import BinaryIO, cast
 
 import pytest
 
-from shardmill.transforms.formats.damage import UnreadableError
-from shardmill.transforms.formats.tar.heads import ANY, IMAGES, read_heads
-from shardmill.transforms.formats.tar.pieces import TarReader
+from shardmill.transforms.formats.format import UnreadableError
+from shardmill.transforms.formats.tar_samples import ALL_MEMBERS, IMAGE_MEMBERS, TarReader, read_heads
 from tests.support.tars import tar
 
 INNER = tar([("a.jpg", b"1" * 900), ("a.json", b"{}"), ("b.jpg", b"2" * 300)])  # what looks like headers, in data
@@ -42,7 +41,7 @@ def seen(stream: BinaryIO, length: int | None, piece_size: int, *unread: str | N
             for sample in piece.samples:
                 parts = {
                     column: (holds, data, size)
-                    if holds == "image" or unread == (ANY,)
+                    if holds == "image" or unread == (ALL_MEMBERS,)
                     else (holds, data, bytes(piece.data[data - piece.base : data - piece.base + size]))
                     for column, (holds, data, size) in sample.parts.items()
                 }
@@ -52,7 +51,7 @@ def seen(stream: BinaryIO, length: int | None, piece_size: int, *unread: str | N
     return [*found, reader.members, sorted(reader.others.items())]
 
 
-@pytest.mark.parametrize("unread", [ANY, IMAGES])
+@pytest.mark.parametrize("unread", [ALL_MEMBERS, IMAGE_MEMBERS])
 @pytest.mark.parametrize("kind", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
 def test_the_same_samples_as_of_all_bytes(tmp_path: Path, kind: int, unread: str | None) -> None:
     for seed in range(60):
@@ -72,7 +71,7 @@ def test_the_same_samples_as_of_all_bytes(tmp_path: Path, kind: int, unread: str
         assert left_out == whole, seed
 
 
-@pytest.mark.parametrize(("unread", "images", "others"), [(ANY, 0xAA, 0xAA), (IMAGES, 0xAA, ord("o"))])
+@pytest.mark.parametrize(("unread", "images", "others"), [(ALL_MEMBERS, 0xAA, 0xAA), (IMAGE_MEMBERS, 0xAA, ord("o"))])
 def test_what_is_left_out_is_not_read(tmp_path: Path, unread: str | None, images: int, others: int) -> None:
     path, size, far = tmp_path / "x.tar", 9000, 8000  # behind what is read with a header
     path.write_bytes(content := tar([("0.jpg", b"i" * size), ("0.txt", b"o" * size)]))
@@ -86,7 +85,7 @@ def test_what_is_left_out_is_not_read(tmp_path: Path, unread: str | None, images
 
 
 def test_what_is_no_plain_file_on_a_disk_is_read_by_who_asks() -> None:
-    assert read_heads(io.BytesIO(INNER), 0, memoryview(bytearray(9)), 0, 0, ANY) is None
+    assert read_heads(io.BytesIO(INNER), 0, memoryview(bytearray(9)), 0, 0, ALL_MEMBERS) is None
 
 
 def test_a_file_that_ends_before(tmp_path: Path) -> None:
@@ -94,5 +93,5 @@ def test_a_file_that_ends_before(tmp_path: Path) -> None:
     path.write_bytes(INNER[:1000])
     target = memoryview(bytearray(5000))
     with path.open("rb") as file:
-        assert read_heads(file, 0, target, 0, 0, ANY) == 1000
-        assert read_heads(file, 1000, target, 0, 0, ANY) == 0
+        assert read_heads(file, 0, target, 0, 0, ALL_MEMBERS) == 1000
+        assert read_heads(file, 1000, target, 0, 0, ALL_MEMBERS) == 0

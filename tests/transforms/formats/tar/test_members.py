@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardmill.transforms.formats.damage import UnreadableError
-from shardmill.transforms.formats.tar.members import Member, read_member
-from shardmill.transforms.formats.tar.scan import scan_members
+from shardmill.transforms.formats.format import UnreadableError
+from shardmill.transforms.formats.tar_samples import Member, read_member, scan_members
 from tests.support.tars import link, tar
 
 FORMATS = (tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT)

@@ -3,7 +3,7 @@
 import pytest
 
 from shardmill.errors import UserError
-from shardmill.transforms.inputs.annotations.coco import CocoSource, coco_root
+from shardmill.transforms.inputs.coco import CocoSource, coco_root
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardmill import _native
-from shardmill.transforms.inputs.annotations.coco_file import CocoFile
+from shardmill.transforms.inputs.coco import CocoFile
 from tests.support.detection import coco_of, scenes
 
 _FLOATS = st.floats(allow_nan=False, allow_infinity=False)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shardmill.transforms.inputs.annotations import json_items
-from shardmill.transforms.inputs.annotations.json_items import read_arrays
+from shardmill.transforms.inputs import coco
+from shardmill.transforms.inputs.coco import read_arrays
 
 # What a cut between two items may be looked for in: braces and commas in texts, and lists of objects in items
 _TEXTS = st.sampled_from(["", "}, {", '"},{"', "[]", "é", "\\", "x" * 40])
@@ -30,7 +30,7 @@ def read(text: str, *wanted: str) -> dict[str, list[Any]]:
 def test_items_are_those_of_json(document: dict[str, Any], chunk: int, indent: int | None, ascii_only: bool) -> None:
     text = json.dumps(document, indent=indent, ensure_ascii=ascii_only)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(json_items, "_CHUNK", chunk)
+        patch.setattr(coco, "_CHUNK", chunk)
 
         assert read(text, "a", "c") == {"a": document["a"], "c": document["c"]}
 

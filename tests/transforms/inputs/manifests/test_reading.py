@@ -6,10 +6,8 @@ from typing import Any
 import pytest
 
 from shardmill.errors import UserError
-from shardmill.metadata.rejects import Reject
-from shardmill.transforms.inputs.manifests.formats import is_textual
-from shardmill.transforms.inputs.manifests.reading import read_rows
-from shardmill.transforms.inputs.manifests.rows import Row, digest
+from shardmill.metadata.manifest import Reject
+from shardmill.transforms.inputs.manifest_rows import Row, is_textual, read_rows, row_digest
 
 
 def read(folder: Path, text: str | bytes, name: str = "meta.csv", allow_outside: bool = False) -> list[Row | Reject]:
@@ -194,7 +192,7 @@ def test_bad_rows(tmp_path: Path, text: str | bytes, name: str, line: int, reaso
 
 def test_equal_rows_have_one_digest(tmp_path: Path) -> None:
     found = rows(tmp_path, "file_name,label,note\na,x,1\na,x,2\na,x,1\nb,x,1\na,x,1\n")
-    digests = [digest(row) for row in found]
+    digests = [row_digest(row) for row in found]
 
     assert digests[0] == digests[2] == digests[4]
     assert len(set(digests)) == 3
@@ -204,7 +202,7 @@ def test_the_order_of_json_keys_makes_no_other_row(tmp_path: Path) -> None:
     text = '{"file_name": "a", "x": 1, "y": 2}\n{"y": 2, "x": 1, "file_name": "a"}\n'
     first, second = rows(tmp_path, text, "meta.jsonl")
 
-    assert digest(first) == digest(second)
+    assert row_digest(first) == row_digest(second)
 
 
 @pytest.mark.parametrize(

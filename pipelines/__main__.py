@@ -1,5 +1,0 @@
-"""`python -m shardmill.pipelines`: the command line."""
-
-from shardmill.pipelines.cli import program
-
-program()

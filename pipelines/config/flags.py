@@ -1,0 +1,288 @@
+"""Argument parsers made from declared options, and configurations made from parsed flags."""
+
+import argparse
+import difflib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import MISSING, dataclass
+from typing import Any, ClassVar, NoReturn, TypeVar
+
+from shardmill.errors import UserError
+from shardmill.transforms.options.declare import Option, Options, flag, options_of
+
+# What else than a second time may be meant.
+_TWICE = {
+    "--input": ", a folder that holds everything or a glob such as 'data/*/*'",
+    "--splits": ", as in --splits train=0.8,test=0.2",
+    "--num_shards": ", as in --num_shards train=16,test=2",
+    "--drop": ", as in --drop a,b",
+    "--only": ", as in --only a,b",
+}
+OUTPUT_FLAGS = ("--json", "--log_format", "--quiet")  # which nearly all commands have, and few mean
+_FAR = 0.15  # how much more alike one of these must be than any other flag
+_NEAR = 0.8  # how like another word a misspelt one is, by difflib's measure
+
+
+class _StoreOnce(argparse._StoreAction):
+    """An argparse action that accepts its flag once; argparse would silently keep the last value."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, flag: str | None = None
+    ) -> None:
+        if flag is not None and isinstance(parser, Parser):
+            if flag in parser.given:
+                raise UserError(f"{flag} is given twice; give it once{_TWICE.get(flag, '')}")
+            parser.given.add(flag)
+        super().__call__(parser, namespace, values, flag)
+
+
+class Parser(argparse.ArgumentParser):
+    """An ArgumentParser that raises UserErrors and takes no abbreviations, since Beam's flags share the command line.
+
+    Attributes:
+        given: single-value flags found so far in the current line
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(allow_abbrev=False, **kwargs)
+        self.given: set[str] = set()
+        for name in (None, "store"):
+            self.register("action", name, _StoreOnce)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        """Parse as argparse does; report a misspelt flag before a missing required one, since they may be the same."""
+        self.given.clear()
+        required = [action for action in self._actions if action.required]
+        for action in required:
+            action.required = False
+        try:
+            found, rest = super().parse_known_args(args, namespace)
+        finally:
+            for action in required:
+                action.required = True
+        missing = [action for action in required if getattr(found, action.dest, None) is None]
+        if missing:
+            check_known(rest, self)
+            names = ", ".join("/".join(action.option_strings) or action.dest for action in missing)
+            self.error(f"the following arguments are required: {names}")
+        return found, rest
+
+    def error(self, message: str) -> NoReturn:
+        """Raise `message` as a UserError."""
+        flag = re.fullmatch(r"argument (--\w+): expected one argument", message)
+        raise UserError(f"{message}; write one that begins with '-' as {flag[1]}=VALUE" if flag else message)
+
+
+EPILOG = (
+    "Every option of Apache Beam is passed through: --runner, --direct_num_workers, --region, … "
+    "Exit status: 0 done; 1 the job failed, and nothing was published unless it says so; "
+    "2 a mistake in a flag or the input, nothing was written; "
+    "130 interrupted, 143 terminated, both cleaned up."
+)
+
+
+def beam_options(rest: Sequence[str], own: argparse.ArgumentParser) -> Any:
+    """Return Beam's PipelineOptions made from the flags that are not ours.
+
+    Raises:
+        UserError: neither we nor Beam know a flag; names the nearest known one. Beam itself only warns.
+    """
+    from apache_beam.options.pipeline_options import StandardOptions
+
+    from shardmill.pipelines.config.beam_flags import CachedOptions
+
+    options = CachedOptions([*rest, *check_known(rest, own)])
+    if options.get_all_options(retain_unknown_options=True)["labels"] and not options.view_as(StandardOptions).runner:
+        near = difflib.get_close_matches("--labels", _flags(own), 2)
+        raise UserError(
+            "--label, or --labels, is Dataflow's here, for the labels of a job on Google's cloud, and there is no"
+            f" --runner; did you mean {' or '.join(near)}?"
+        )
+    return options
+
+
+def check_known(rest: Sequence[str], own: argparse.ArgumentParser) -> list[str]:
+    """Check that every word unknown to `own` is a flag of Beam or of the job server, or its value.
+
+    Returns:
+        The flags to add for the runner; see pipelines.config.beam_flags.
+
+    Raises:
+        UserError: a flag is unknown. If the job server gives no answer, a flag unlike any known one is passed on.
+    """
+    from shardmill.pipelines.config.beam_flags import beam_parser, default_flags, is_portable, server_flags
+
+    parser: Any = beam_parser()
+    parser.error = lambda message: _raise(UserError(message))
+    known, unknown = parser.parse_known_args(list(rest))
+    if not is_portable(known):
+        _refuse_first(unknown, own, _flags(parser))
+        return []
+    theirs = server_flags(known) if unknown else None
+    beams = [*_flags(parser), *(theirs or ())]
+    for place, word in enumerate(unknown):
+        if word.startswith("--"):
+            flag = word.partition("=")[0]
+            if flag not in theirs if theirs else difflib.get_close_matches(flag, [*_flags(own), *beams], 1, _NEAR):
+                _refuse_first(unknown[place:], own, beams)
+        elif not (place and unknown[place - 1].startswith("--") and "=" not in unknown[place - 1]):
+            _refuse_first(unknown[place:], own, beams)
+    return default_flags(rest)
+
+
+def _refuse_first(unknown: Sequence[str], own: argparse.ArgumentParser, beams: Sequence[str]) -> None:
+    if not unknown:
+        return
+    word = unknown[0].split("=")[0]
+    if not word.startswith("-"):
+        raise UserError(f"unexpected {unknown[0]!r}: no flag stands before it; --help lists them")
+    near = nearest_flags(word, _flags(own), beams)
+    raise UserError(f"unknown flag {unknown[0]}" + (f"; did you mean {' or '.join(near)}?" if near else ""))
+
+
+def _flags(parser: argparse.ArgumentParser) -> list[str]:
+    return [flag for action in parser._actions for flag in action.option_strings]
+
+
+def nearest_flags(word: str, own: Sequence[str], beams: Sequence[str]) -> list[str]:
+    """Return suggestions for an unknown flag: the nearest of ours, and one of Beam's hundreds only if it is very
+    near.
+    """
+    mine = difflib.get_close_matches(word, [flag for flag in own if flag not in OUTPUT_FLAGS], 1)
+    saying = difflib.get_close_matches(word, [flag for flag in own if flag in OUTPUT_FLAGS], 1)
+    if saying and (not mine or _likeness(word, saying[0]) > _likeness(word, mine[0]) + _FAR):
+        mine = saying
+    theirs = difflib.get_close_matches(word, beams, 1, _NEAR)
+    if mine and theirs and _likeness(word, theirs[0]) <= _likeness(word, mine[0]):
+        return mine
+    if theirs and mine and _likeness(word, mine[0]) < _NEAR:
+        return theirs
+    return [*mine, *theirs]
+
+
+def _likeness(one: str, other: str) -> float:
+    return difflib.SequenceMatcher(None, one, other).ratio()
+
+
+def check_folder_first(arguments: Sequence[str], folder: str, rest: Sequence[str]) -> None:
+    """Refuse `--runner X FOLDER`: only Beam knows that X belongs to --runner, and X would be taken for the folder.
+
+    Raises:
+        UserError: an option of Beam comes before the folder.
+    """
+    before = arguments[: list(arguments).index(folder)]
+    if any(flag in before for flag in rest if flag.startswith("-")):
+        raise UserError(
+            f"{folder!r} was taken for the data set's folder; give the folder first, then the options of Beam"
+        )
+
+
+def _raise(error: Exception) -> NoReturn:
+    raise error
+
+
+# The headings of --help in their order; others come where they are first declared.
+_GROUPS = ("input", "features", "images", "arrays", "audio", "labels", "output", "splits and order", "shards", "run")
+
+Config = TypeVar("Config", bound=Options)
+
+
+def add_flags(parser: Parser, options: Iterable[Option]) -> None:
+    """Add a flag for each of `options` to `parser`; values stay texts, which the configuration parses."""
+    groups: dict[str, list[Option]] = {name: [] for name in _GROUPS}
+    for option in options:
+        if not option.flag.hidden:
+            groups.setdefault(option.group, []).append(option)
+    for name, members in groups.items():
+        if members:
+            group = parser.add_argument_group(name)
+            for option in members:
+                _add_flag(group, option)
+
+
+def _add_flag(group: Any, option: Option) -> None:
+    name, attributes = f"--{option.name}", {"dest": option.field, "default": argparse.SUPPRESS, "help": _help(option)}
+    if option.type is bool and option.flag.parse is None:
+        group.add_argument(name, action="store_true", **attributes)
+        return
+    choices = option.flag.choices and f"{{{','.join(choice or 'none' for choice in option.flag.choices)}}}"
+    metavar = option.flag.metavar or choices or option.name.upper()
+    action = "append" if option.flag.repeats else "store"
+    group.add_argument(
+        name, action=action, metavar=metavar, required=option.default is MISSING or option.flag.required, **attributes
+    )
+
+
+def _help(option: Option) -> str:
+    said = option.default is None or option.default is MISSING or isinstance(option.default, bool)
+    default = option.flag.default_words or ("" if said or option.default in ("", ()) else str(option.default))
+    words = f"{option.flag.help} (default: {default})" if default else option.flag.help
+    return words.replace("%", "%%")
+
+
+def make_config(cls: type[Config], options: Sequence[Option], values: Mapping[str, Any], **given: Any) -> Config:
+    """Make a configuration from `values`, keyed by field or flag name, each a text or an already parsed value.
+
+    Args:
+        options: the options of `cls` that may be given
+        given: fields that are not options
+
+    Raises:
+        UserError: an option is unknown, missing or has a wrong value.
+    """
+    fields = {option.field: option.field for option in options} | {
+        o.name: o.field for o in options if not o.flag.hidden
+    }
+    named = {fields[name]: value for name, value in values.items() if name in fields}
+    for name in values:
+        if name not in fields:
+            near = difflib.get_close_matches(name, fields, 1)
+            raise UserError(f"unknown option {name!r}{f'; did you mean {near[0]}?' if near else ''}")
+    missing = [option.name for option in options if option.default is MISSING and option.field not in named]
+    if missing:
+        raise UserError(f"--{missing[0]} is required")
+    return cls(**named, **given)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogOptions(Options):
+    """Options for a command's messages."""
+
+    title: ClassVar[str] = "what is said"
+
+    log_format: str = flag(
+        "text",
+        "of what is said on stderr; json is a line for each, as the logs of clouds take them, and no progress bar",
+        choices=("text", "json"),
+        shapes=False,
+    )
+    quiet: bool = flag(False, "only warnings and errors", shapes=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildOutputOptions(LogOptions):
+    """Output options of a command that builds a version."""
+
+    json: bool = flag(False, "the record of the build on stdout, one line, and nothing else there", shapes=False)
+
+
+def add_log_flags(parser: Parser) -> None:
+    """Add the flags of SayOptions to the parser of a command that declares no other options."""
+    add_flags(parser, options_of(LogOptions))
+
+
+def log_options(args: argparse.Namespace) -> LogOptions:
+    """Return the output options in parsed arguments; raises UserError."""
+    return LogOptions(**{name: value for name, value in vars(args).items() if name in ("log_format", "quiet")})
+
+
+def parse_output_options(arguments: Sequence[str]) -> LogOptions:
+    """Read the output options before the command parses `arguments`, so that errors in these follow them too."""
+    scan = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    scan.add_argument("--log_format", default="text", choices=("text", "json"))
+    scan.add_argument("--quiet", action="store_true")
+    try:
+        found, _ = scan.parse_known_args(list(arguments))
+    except (argparse.ArgumentError, SystemExit):  # of which the command's own parser will speak
+        return LogOptions()
+    return LogOptions(log_format=found.log_format, quiet=found.quiet)

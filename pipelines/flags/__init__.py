@@ -1,1 +1,0 @@
-"""How a field of a configuration becomes a flag."""

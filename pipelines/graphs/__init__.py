@@ -1,1 +1,0 @@
-"""The Beam graphs: whole files, records inside files, and what both end in."""

@@ -1,0 +1,1 @@
+"""Conversion jobs: input kinds, Beam graphs, runners and job control."""

@@ -1,0 +1,446 @@
+"""Beam graphs for jobs that make one example per file: conversion and dry run."""
+
+import os
+import pickle
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import apache_beam as beam
+import pyarrow as pa
+from apache_beam.pvalue import AsIter, AsSingleton, TaggedOutput
+
+from shardmill.data.features import Features, Renames
+from shardmill.errors import CorruptDataError, UserError
+from shardmill.metadata import file_names
+from shardmill.metadata.manifest import Reject
+from shardmill.metadata.versions import describe_published_versions
+from shardmill.pipelines.config.files import FilesConfig, ListedFilesConfig
+from shardmill.pipelines.jobs.graph_steps import prepare_output, publish_options, rename_build, report_divisions
+from shardmill.pipelines.reports.summary import (
+    JobWork,
+    dry_run_rejects,
+    first_and_last,
+    format_range,
+    human_size,
+    plural,
+    shortened,
+)
+from shardmill.text import to_printable
+from shardmill.transforms.files.encoding import FileEncoder
+from shardmill.transforms.files.plan import AssignStrata, KeepOrder, PlanShards, numpy_column
+from shardmill.transforms.files.references import LABELS, PlanOptions, resolve_files
+from shardmill.transforms.files.shards import FileShards, PreviousVersion, ReusingShards
+from shardmill.transforms.inputs.manifest_files import LineResolver
+from shardmill.transforms.inputs.sources import IndexedFiles, ListFiles, ReadManifest
+from shardmill.transforms.inputs.summary import InputSummary
+from shardmill.transforms.layout.files import DEFAULT_SPLITS, Layout, make_layout
+from shardmill.transforms.layout.options import FileLayoutOptions
+from shardmill.transforms.options.job_options import LATEST, NO, RECORD
+from shardmill.transforms.publishing import publish
+from shardmill.transforms.publishing.build_records import IndexOptions
+from shardmill.transforms.publishing.catalog import read_latest_beside
+from shardmill.transforms.publishing.description import Build, PublishOptions
+from shardmill.transforms.shards.balance import ShardKey, shard_count
+from shardmill.transforms.shards.divisions import Divisions
+from shardmill.transforms.shards.sources import ShardInfo, ShardSource, index_folder, read_index
+from shardmill.transforms.shards.writing import REJECTS, WriteShards
+from shardmill.transforms.statistics.duplicates import find_duplicates
+from shardmill.transforms.statistics.files import SplitStats, file_stats, merge_by_split
+from shardmill.transforms.statistics.near_duplicates import find_near_duplicates
+from shardmill.transforms.stores import storage
+from shardmill.transforms.values.analyzers import Analysis, Gathered
+from shardmill.transforms.values.preprocessing_declaration import check_transform
+from shardmill.transforms.values.transform_graph import transform_files, transform_notices
+from shardmill.transforms.workers.rejects import RejectsPart, gather_rejects, make_parts
+
+
+@dataclass(frozen=True, slots=True)
+class Reuse:
+    """The settings to remember files for the next job, and the version to take records from, if any."""
+
+    remember: IndexOptions
+    former: PreviousVersion | None = None
+
+
+def find_reuse(config: FilesConfig, encoding: Mapping[str, str]) -> Reuse | None:
+    """Return the reuse that --reuse asks for; None if nothing is reused or remembered.
+
+    Args:
+        encoding: options and library versions that an encoded record depends on
+
+    Raises:
+        UserError: the version that --reuse names is not published.
+    """
+    if config.reuse == NO:
+        return None
+    root = os.path.abspath(config.root) if storage.is_local(config.root) else config.root
+    codec = config.codec.name
+    found = _find_previous_version(config, encoding, root)
+    if isinstance(found, str):
+        return Reuse(IndexOptions(root, config.seed, encoding, codec, why=found))
+    return Reuse(IndexOptions(root, config.seed, encoding, codec, former=found.version), found)
+
+
+def _find_previous_version(config: FilesConfig, encoding: Mapping[str, str], root: str) -> PreviousVersion | str:
+    """Return the version to take records from, or the reason why there is none."""
+    if config.reuse == RECORD:
+        return f"--reuse {RECORD} takes nothing from an older version"
+    parent = storage.join(config.output, config.name)
+    version = read_latest_beside(config.directory) if config.reuse == LATEST else config.reuse
+    if not version:
+        return "no older version is published"
+    directory = storage.join(parent, version)
+    if not file_names.is_version(version) or not storage.exists(storage.join(directory, file_names.SUCCESS)):
+        if config.reuse == LATEST:
+            return f"LATEST names {version}, which is not published"
+        there = describe_published_versions(storage.StorageFiles(), directory)
+        raise UserError(f"--reuse {version}: {directory} is not published{there}")
+    try:
+        index = read_index(parent, version)
+    except (CorruptDataError, OSError) as error:
+        return f"what {version} remembers of its files cannot be read: {error}"
+    if index is None:
+        return f"{version} remembers nothing of its files: it was made with --reuse {NO}, or was cut short at its end"
+    if index.codec:
+        return f"the shards of {version} are {index.codec}, in which a record has no place of its own"
+    if index.root != root:
+        return f"the files of {version} lie in {index.root}, not in {root}"
+    if other := _differing_names(index.encoding, encoding):
+        return f"{version} was encoded with another {', another '.join(other)}"
+    return PreviousVersion(version, directory, index_folder(parent, version), index)
+
+
+def _differing_names(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
+    """Return the names of options and libraries in which two encodings differ."""
+    return sorted(name for name in {*one, *other} if one.get(name) != other.get(name))
+
+
+# (summary, layout, statistics of each split) -> (features, notices)
+Describe = Callable[[InputSummary, Any, Sequence[SplitStats]], tuple[Features, Sequence[str]]]
+
+
+@dataclass(frozen=True)
+class FileRoute:
+    """The functions that find, read and describe one kind of file."""
+
+    # makes the index transform from the job's folder; None in a dry run
+    index: Callable[[str | None], beam.PTransform[Any, IndexedFiles]]
+    encoder: FileEncoder
+    describe: Describe  # returns features and notices of what was written
+    layout: Callable[[InputSummary, FileLayoutOptions], Layout] = make_layout  # decides how the input is read
+    encoder_of: Callable[[Any], FileEncoder] | None = None  # makes the encoder if it depends on the layout
+    near_duplicates: str = ""  # the perceptual hash, in words; "" for none
+
+
+@dataclass(frozen=True, slots=True)
+class FilesPlan:
+    """The small results of the index and plan phases."""
+
+    summary: beam.PCollection[InputSummary]
+    layout: beam.PCollection[Layout]
+    divisions: beam.PCollection[Divisions]
+    shards: beam.PCollection[tuple[ShardKey, pa.RecordBatch]]
+    rejects: beam.PCollection[RejectsPart]
+
+
+def find_files(
+    config: ListedFilesConfig, reserved: tuple[str, ...]
+) -> Callable[[str | None], beam.PTransform[Any, IndexedFiles]]:
+    """Return a transform that indexes --input or --manifest; no column of a manifest may have a `reserved` name."""
+    if config.manifest:
+        return partial(
+            ReadManifest,
+            config.manifests,
+            config.root,
+            config.allow_outside,
+            reserved,
+            config.manifest_names,
+            config.remembers,
+        )
+    assert config.input is not None
+    return partial(_list_files, config.input, config.kind, config.folders, config.remembers, masks=config.masks_folder)
+
+
+def _list_files(*options: Any, masks: str | None) -> ListFiles:
+    *before, temporary = options
+    return ListFiles(*before, temporary, masks)
+
+
+def plan_files(
+    root: beam.Pipeline, config: FilesConfig, route: FileRoute, options: PublishOptions | None = None
+) -> FilesPlan:
+    """Index the input and plan its shards; only a job with `options` writes, and only to its temporary folder."""
+    temporary = options.folder if options is not None else None
+    indexed = root | "Index" >> route.index(temporary)
+    layout = indexed.summary | "Layout" >> beam.Map(
+        _make_file_layout, config.layout_options, route.layout, route.describe, config.renames, config.analysis
+    )
+    if options is not None:
+        layout = layout | "Prepare" >> beam.Map(prepare_output, options)
+    resolved = indexed.files | "Resolve" >> beam.FlatMap(
+        _resolve, AsSingleton(layout), config.resolve_options, temporary
+    ).with_output_types(pa.RecordBatch).with_outputs(REJECTS, main="planned")
+    planned = resolved["planned"]
+    if config.stratify_by is not None:
+        names, fractions = zip(*(config.splits or DEFAULT_SPLITS), strict=True)
+        planned = planned | "Stratify" >> AssignStrata(names, fractions)
+    if config.no_shuffle:
+        planned = planned | "KeepOrder" >> KeepOrder()
+    shards, divisions = planned | "Plan" >> PlanShards(partial(shard_count, config.shard_counts), config.balance)
+    rejects = (indexed.rejects, resolved[REJECTS]) | "IndexRejects" >> beam.Flatten()
+    return FilesPlan(indexed.summary, layout, divisions, shards, rejects)
+
+
+def _make_file_layout(
+    summary: InputSummary,
+    options: FileLayoutOptions,
+    make: Callable[[InputSummary, FileLayoutOptions], Layout],
+    describe: Describe,
+    renames: Renames,
+    analysis: Analysis | None,
+) -> Layout:
+    layout = make(summary, options)
+    features, _ = describe(summary, layout, ())
+    renames.check(feature.name for feature in features)
+    if analysis is not None:
+        check_transform(analysis.declaration, analysis.splits, features, layout.splits, renames)
+        for chain in analysis.declaration.analyzed:
+            if chain.feature not in layout.columns:
+                raise chain.wrong("constants are taken of the columns of the manifest, and it is none of them")
+    return layout
+
+
+def build_files(
+    root: beam.Pipeline, progress_folder: str | None, config: FilesConfig, route: FileRoute
+) -> beam.PCollection[str]:
+    """Build the whole job, which outputs the paths of the published shards.
+
+    Args:
+        root: an empty pipeline
+        progress_folder: where workers on this machine report progress, or None
+        route: how this kind of file is read
+    """
+    options = publish_options(config)
+    plan = plan_files(root, config, route, options)
+    reuse = find_reuse(config, {**route.encoder.depends_on(), **options.versions})
+    if reuse is not None:
+        options = replace(options, remember=reuse.remember)
+    shards = partial(_shard_source, files_per_task=config.files_per_task, reuse=reuse, versions=options.versions)
+    report_divisions(plan.divisions, progress_folder)
+    write = WriteShards(
+        config.directory,
+        config.name,
+        _source(plan, route, shards),
+        plan.divisions,
+        options.folder,
+        config.codec,
+        config.file_template,
+        config.read_threads,
+        progress_folder,
+        config.analysis,
+    )
+    written = plan.shards | "ByShard" >> beam.GroupByKey() | "Write" >> write
+    rejects = (plan.rejects, written[REJECTS]) | "AllRejects" >> beam.Flatten()
+    return plan.summary | "Publish" >> beam.FlatMap(
+        _publish_files,
+        AsSingleton(plan.layout),
+        AsSingleton(plan.divisions),
+        AsIter(written["shards"]),
+        AsIter(rejects),
+        route.describe,
+        f"{config.kind.plural}, as they are stored",
+        route.near_duplicates,
+        options,
+        config.analysis,
+        config.lines_of,
+    ).with_output_types(str)
+
+
+def _source(
+    plan: FilesPlan, route: FileRoute, shards: Callable[[FileEncoder], ShardSource]
+) -> ShardSource | beam.PCollection[ShardSource]:
+    if route.encoder_of is None:
+        return shards(route.encoder)
+    return plan.layout | "Encoder" >> beam.Map(_source_of_layout, route.encoder_of, shards)
+
+
+# Any: Beam checks annotations, and cannot check protocols
+def _source_of_layout(layout: Layout, encoder_of: Callable[[Layout], FileEncoder], shards: Callable[..., Any]) -> Any:
+    return shards(encoder_of(layout))
+
+
+def _shard_source(
+    encoder: FileEncoder, files_per_task: int, reuse: Reuse | None, versions: Mapping[str, str]
+) -> FileShards | ReusingShards:
+    if reuse is None:
+        return FileShards(encoder, files_per_task)
+    remember = reuse.remember
+    return ReusingShards(encoder, files_per_task, remember.seed, versions, not remember.codec, reuse.former)
+
+
+def _resolve(batch: pa.RecordBatch, layout: Layout, options: PlanOptions, temporary: str | None) -> Iterable[Any]:
+    items = list(resolve_files(batch, layout, options))
+    yield from (item for item in items if not isinstance(item, Reject))
+    rejects = make_parts((item for item in items if isinstance(item, Reject)), temporary)
+    yield from (TaggedOutput(REJECTS, part) for part in rejects)
+
+
+def _publish_files(
+    summary: InputSummary,
+    layout: Layout,
+    divisions: Divisions,
+    shards: Iterable[ShardInfo],
+    rejects: Iterable[RejectsPart],
+    describe: Describe,
+    content: str,
+    near_duplicates: str,
+    options: PublishOptions,
+    analysis: Analysis | None,
+    lines_of: LineResolver | None,
+) -> list[str]:
+    written = list(shards)
+    if (done := publish.find_published_shards(written, options)) is not None:
+        return done
+    stats = merge_by_split((shard.name.split, shard.stats) for shard in written if shard.stats is not None)
+    features, notices = describe(summary, layout, list(map(file_stats, stats.values())))
+    gathered, records = gather_rejects(rejects, summary.matched, summary.size_bytes, lines_of)
+    names = () if layout.class_names is None else layout.class_names.names
+    build = Build(
+        records=records,
+        size_bytes=summary.size_bytes,
+        fingerprint=summary.fingerprint,
+        splits=layout.splits,
+        divisions=divisions,
+        shards=written,
+        rejects=gathered,
+        stats=stats,
+        notices=(*layout.notices, *notices),
+        duplicates=find_duplicates(content, [shard.section for shard in written if shard.section is not None], names),
+        near_duplicates=find_near_duplicates(
+            near_duplicates, [shard.looks for shard in written if shard.looks is not None]
+        )
+        if near_duplicates
+        else None,
+        more=partial(transform_files, analysis, _merge_constants(written), features, Renames.of(options.configuration))
+        if analysis is not None
+        else None,
+        said_of_more=transform_notices,
+    )
+    return publish.publish(*rename_build(build, features, options), options)
+
+
+def _merge_constants(shards: Iterable[ShardInfo]) -> Gathered:
+    """Merge the column constants for --transform from all shards."""
+    found = Gathered()
+    for shard in shards:
+        if shard.gathered is not None:
+            found.merge(shard.gathered)
+    return found
+
+
+_EXAMPLES_SHOWN, _LAST_SHOWN = 10, 3  # classes of many, by --dry_run: the first, and the last
+
+
+@dataclass(frozen=True, slots=True)
+class FilesDryRun:
+    """The plan of a job over whole files."""
+
+    summary: InputSummary
+    layout: Layout
+    shards: dict[ShardKey, tuple[int, int]]  # (examples, approximate bytes) of each shard
+    labels: Counter[tuple[str, int]]  # records by split and class id
+    rejects: list[RejectsPart]
+    features: Features = ()  # as far as known before files are read
+
+
+def plan_files_dry_run(root: beam.Pipeline, path: str, config: FilesConfig, route: FileRoute) -> None:
+    """Index and plan the input, and pickle the DryRun to `path`."""
+    planned = plan_files(root, config, route)
+    shards = planned.shards | "CountShard" >> beam.MapTuple(_count_shard)
+    _ = planned.summary | "Save" >> beam.Map(
+        _save_dry_run, AsSingleton(planned.layout), AsIter(shards), AsIter(planned.rejects), route.describe, path
+    )
+
+
+def _count_shard(shard: ShardKey, batch: pa.RecordBatch) -> tuple[ShardKey, int, int, Counter[int]]:
+    ids = batch[LABELS.name].flatten() if LABELS.name in batch.schema.names else batch["label"]
+    labels = Counter(ids.drop_null().to_pylist())
+    return shard, len(batch), int(numpy_column(batch, "size").sum()), labels
+
+
+def _save_dry_run(
+    summary: InputSummary,
+    layout: Layout,
+    counts: Iterable[tuple[ShardKey, int, int, Counter[int]]],
+    rejects: Iterable[RejectsPart],
+    describe_features: Describe,
+    path: str,
+) -> None:
+    shards: dict[ShardKey, tuple[int, int]] = {}
+    labels: Counter[tuple[str, int]] = Counter()
+    for shard, examples, size_bytes, by_label in counts:
+        before = shards.get(shard, (0, 0))
+        shards[shard] = (before[0] + examples, before[1] + size_bytes)
+        labels.update({(shard[0], label): number for label, number in by_label.items()})
+    features, _ = describe_features(summary, layout, ())
+    with open(path, "wb") as file:
+        pickle.dump(FilesDryRun(summary, layout, shards, labels, list(rejects), features), file)
+
+
+def describe_files_plan(plan: FilesDryRun, config: FilesConfig) -> str:
+    """Return the plan as text."""
+    summary, layout = plan.summary, plan.layout
+    lines = [
+        f"Dry run: nothing is written. Would write {config.directory}",
+        f"Input: {config.source}: {plural(summary.records, 'file')}, {human_size(summary.size_bytes)}",
+    ]
+    lines += dry_run_rejects(plan.rejects)
+    for split in layout.splits:
+        sizes = [size for (name, _), size in sorted(plan.shards.items()) if name == split]
+        if not sizes:
+            lines.append(f"Split {split}: empty")
+            continue
+        examples, size_bytes = ([size[column] for size in sizes] for column in (0, 1))
+        lines.append(
+            f"Split {split}: {plural(sum(examples), 'example')}, about {human_size(sum(size_bytes))}, in"
+            f" {plural(len(sizes), 'shard')} of {format_range(examples)} example{'s' * (max(examples) != 1)},"
+            f" {format_range(size_bytes, human_size)}"
+        )
+    lines += _class_lines(plan, config)
+    if config.analysis is not None:
+        lines += ["Transform:", *(f"  {line}" for line in config.analysis.declaration.sentences(plan.features))]
+    return "\n".join(map(to_printable, [*lines, *(f"NOTE: {notice}" for notice in layout.notices)]))
+
+
+def files_work(plan: FilesDryRun, config: FilesConfig) -> JobWork:
+    """Return the job's work: each shard is one task, which reads each of its files once."""
+    remote = (not storage.is_local(config.root), not storage.is_local(config.directory))
+    examples, size_bytes = (sum(size[column] for size in plan.shards.values()) for column in (0, 1))
+    return JobWork(len(plan.shards), len(plan.shards), examples, size_bytes=size_bytes, is_remote=remote)
+
+
+def _class_lines(plan: FilesDryRun, config: FilesConfig) -> list[str]:
+    if plan.layout.object_classes is not None:
+        names, objects = plan.layout.object_classes.names, plan.summary.objects
+        most = max(objects, key=lambda name: (objects[name], name), default="")
+        return [
+            f"Classes of objects: {len(names):,}: {first_and_last(names)}",
+            f"Objects: {objects.total():,}" + (f", most often {shortened(most)}" if most else ""),
+        ]
+    if plan.layout.class_names is None:
+        labels = "masks are the labels" if config.masks_asked else f"the {config.kind.plural} are unlabelled"
+        return [f"Classes: none; {labels}"]
+    names = plan.layout.class_names.names
+    lines = [f"Classes: {len(names):,}"]
+    last = max(_EXAMPLES_SHOWN, len(names) - _LAST_SHOWN)
+    for label, name in enumerate(names):
+        if label == _EXAMPLES_SHOWN < last:
+            lines.append(f"  … and {last - _EXAMPLES_SHOWN:,} more …")
+        if _EXAMPLES_SHOWN <= label < last:
+            continue
+        counts = ", ".join(f"{plan.labels[split, label]:,} {split}" for split in plan.layout.splits)
+        lines.append(f"  {label} {shortened(name)}: {counts}")
+    return lines

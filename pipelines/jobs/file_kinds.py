@@ -1,0 +1,335 @@
+"""The kinds that make one example per file: images, audio and arrays."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from shardmill.errors import UserError
+from shardmill.pipelines.config.files import ListedFilesConfig, tree_flag
+from shardmill.pipelines.config.images import ImagesConfig
+from shardmill.pipelines.jobs.kind import Kind
+from shardmill.transforms.inputs.folders import ARRAYS, AUDIO, FileKind
+from shardmill.transforms.options.declare import OptionValueError, flag
+from shardmill.transforms.options.image_options import ELEMENTS, MAX_DIMENSIONS
+
+if TYPE_CHECKING:
+    from shardmill.data.features import Features
+    from shardmill.pipelines.jobs.file_graphs import FileRoute
+    from shardmill.pipelines.jobs.job import Job
+    from shardmill.transforms.files.arrays import ArrayLayout, ArrayOptions
+    from shardmill.transforms.files.image_objects import ObjectNames
+    from shardmill.transforms.inputs.annotations import ObjectField
+    from shardmill.transforms.inputs.found_files import Companion
+    from shardmill.transforms.inputs.summary import InputSummary
+    from shardmill.transforms.layout.files import Layout
+    from shardmill.transforms.layout.options import FileLayoutOptions
+    from shardmill.transforms.statistics.files import SplitStats
+
+
+def images_route(config: ImagesConfig) -> "FileRoute":
+    """Return how images are found, read and described."""
+    from shardmill.pipelines.jobs.file_graphs import FileRoute, find_files
+    from shardmill.transforms.files import image_codec
+    from shardmill.transforms.files.image_encoder import ImageEncoder
+    from shardmill.transforms.files.image_masks import CompanionEncoder
+    from shardmill.transforms.files.image_objects import ObjectEncoder
+    from shardmill.transforms.inputs.manifest_rows import RESERVED
+    from shardmill.transforms.inputs.sources import ReadAnnotations
+    from shardmill.transforms.layout.objects import coordinate_columns
+
+    declared, how, names = dict(config.coordinates), config.reencode, config.object_names
+    source, objects = config.annotation_source, None
+    if (told := source or config.objects_column) is not None:
+        objects = ObjectEncoder(told.members, config.on_bad_box, config.boxes_seen, config.renames, names)
+    coordinates, near = coordinate_columns(declared), config.near_duplicates
+    beside = None
+    if config.companions:
+        beside = CompanionEncoder(config.companions, config.masks_seen, config.renames, config.mask_dtype)
+    encoder = ImageEncoder(
+        config.root, config.verify, how, config.max_pixels, coordinates, config.renames, near, objects, beside
+    )
+    mode = None if how is None else "" if how.size is None else how.mode
+    members = told.members if told is not None else ()
+    describe = partial(
+        _describe_images,
+        measured=encoder.measures,
+        for_tfds=config.codec.is_read_by_tfds,
+        members=members,
+        names=names,
+        companions=config.companions,
+        mask_dtype=config.mask_dtype,
+        reencoded=how is not None,
+    )
+    # Boxes of annotations are moved with the picture, columns of a manifest are not
+    layout = partial(_image_layout, coordinates=declared, mode=mode if source is None else None, names=names)
+    if source is None:
+        index = find_files(config, RESERVED)
+    else:
+        index = partial(
+            ReadAnnotations, source, config.allow_outside, config.remembers, names.image_id, config.masks_folder
+        )
+    of_layout = encoder.of_layout if config.manifest or names.of_api else None
+    return FileRoute(index, encoder, describe, layout, of_layout, image_codec.hash_method() if near else "")
+
+
+def _describe_images(
+    summary: "InputSummary",
+    layout: "Layout",
+    stats: "Sequence[SplitStats]",
+    measured: bool,
+    for_tfds: bool,
+    members: "Sequence[ObjectField]",
+    names: "ObjectNames",
+    companions: "Sequence[Companion]",
+    mask_dtype: str,
+    reencoded: bool,
+) -> "tuple[Features, Sequence[str]]":
+    from collections import Counter
+
+    from shardmill.transforms.files.image_features import (
+        animation_notices,
+        box_notices,
+        companion_notices,
+        deep_notices,
+        image_features,
+        naming_notices,
+        turned_notices,
+    )
+    from shardmill.transforms.statistics.files import ImageStats
+
+    formats: Counter[str] = sum((images.formats for images in stats if isinstance(images, ImageStats)), Counter())
+    boxes: Counter[str] = sum((Counter(images.boxes) for images in stats if isinstance(images, ImageStats)), Counter())
+    of_tfds = [*animation_notices(formats), *naming_notices(names)] if for_tfds else []
+    written = ImageStats()
+    for images in stats:
+        if isinstance(images, ImageStats):
+            written.merge(images)
+    in_order = [item.feature for item in companions if item.feature in written.beside]
+    of_companions = companion_notices({name: written.beside[name] for name in in_order}, reencoded)
+    of_images = [*turned_notices(written.turned), *deep_notices(written.deep, reencoded)]
+    notices = [*of_images, *of_tfds, *box_notices(boxes), *of_companions]
+    features = image_features(
+        layout, summary.records, measured, formats, members, names, companions, written.beside, mask_dtype
+    )
+    return features, notices
+
+
+def _image_layout(
+    summary: "InputSummary",
+    options: "FileLayoutOptions",
+    coordinates: Mapping[str, str],
+    mode: str | None,
+    names: "ObjectNames",
+) -> "Layout":
+    from shardmill.transforms.layout.files import make_layout
+    from shardmill.transforms.layout.objects import check_coordinates
+
+    layout = make_layout(summary, options)
+    if mode is not None:
+        check_coordinates(layout.columns, coordinates, mode)
+    if layout.object_classes is not None:
+        names.check(summary.objects, layout.object_classes.names)
+    return layout
+
+
+def _images_job(config: ImagesConfig) -> "Job":
+    from shardmill.pipelines.jobs.job import file_job
+
+    return file_job(config, images_route(config))
+
+
+IMAGE_KINDS = (
+    Kind(
+        "images",
+        "turn a tree of images, or a manifest that lists them, into TFRecord shards",
+        "Turn a tree of images, or a manifest that lists them, into balanced, shuffled TFRecord shards.",
+        ImagesConfig,
+        _images_job,
+    ),
+)
+
+
+AUDIO_RESERVED = ("audio", "filename", "sample_rate", "channels", "frames")  # features, which a column cannot also be
+
+
+@dataclass(frozen=True, kw_only=True)
+class AudioConfig(ListedFilesConfig):
+    """The configuration of `shardmill audio`."""
+
+    title: ClassVar[str] = "audio"
+
+    input: str | None = tree_flag("wav")
+    decode_audio: bool = flag(False, "store float32 samples in [-1, 1], not the files' bytes")
+
+    @property
+    def format_name(self) -> str:
+        return "audio"
+
+    @property
+    def kind(self) -> FileKind:
+        return AUDIO
+
+
+def audio_route(config: AudioConfig) -> "FileRoute":
+    """Return how WAV files are found, read and described."""
+    from shardmill.pipelines.jobs.file_graphs import FileRoute, find_files
+    from shardmill.transforms.files.audio import AudioEncoder
+
+    encoder = AudioEncoder(config.root, config.decode_audio, config.renames)
+    of_layout = encoder.of_layout if config.manifest else None
+    describe = partial(_describe_audio, decoded=config.decode_audio)
+    return FileRoute(find_files(config, AUDIO_RESERVED), encoder, describe, encoder_of=of_layout)
+
+
+def _describe_audio(
+    summary: "InputSummary", layout: "Layout", stats: "Sequence[SplitStats]", decoded: bool
+) -> "tuple[Features, Sequence[str]]":
+    from shardmill.transforms.files.audio import AudioStats, audio_features, audio_notices
+
+    total = AudioStats()
+    for of_split in stats:
+        if isinstance(of_split, AudioStats):
+            total.merge(of_split)
+    return audio_features(layout, summary.records, total, decoded), audio_notices(total, decoded)
+
+
+def _audio_job(config: AudioConfig) -> "Job":
+    from shardmill.pipelines.jobs.job import file_job
+
+    return file_job(config, audio_route(config))
+
+
+AUDIO_KINDS = (
+    Kind(
+        "audio",
+        "turn WAV files into TFRecord shards",
+        "Turn a tree of WAV files, or a manifest that lists them, into balanced, shuffled TFRecord shards.",
+        AudioConfig,
+        _audio_job,
+    ),
+)
+
+
+ARRAY_RESERVED = ("label", "filename", "split")  # features that every array has, or columns that mean something else
+
+
+def parse_shape(value: Any) -> tuple[int | None, ...]:
+    """Parse sizes from `64,64` or numbers; the first may be None (any size), and `''` means a single value.
+
+    Raises:
+        ValueMistake: one of them is not a size.
+    """
+    text = value if isinstance(value, str) else ",".join(map(str, value))
+    words = [word.strip() for word in text.split(",")] if text.strip() else []
+    if "None" in words[1:]:
+        raise OptionValueError(
+            f"{text!r}: expected no size but the first to be None; TFDS stores a shape beside arrays of others"
+        )
+    if not all(word.isdecimal() and int(word) > 0 for word in words if word != "None"):
+        raise OptionValueError(f"{text!r} is not a list of sizes from 1, such as 64,64 or None,3")
+    if len(words) > MAX_DIMENSIONS:
+        raise OptionValueError(f"expected {MAX_DIMENSIONS} sizes at most")
+    return tuple(None if word == "None" else int(word) for word in words)
+
+
+def parse_feature(value: Any) -> str:
+    """Parse the name of the array's feature.
+
+    Raises:
+        ValueMistake: it is not a name, or another feature's name.
+    """
+    if not isinstance(value, str) or not value or not value.isprintable():
+        raise OptionValueError(f"{value!r}: expected a name")
+    if value in ARRAY_RESERVED:
+        raise OptionValueError(f"{value}: that is another feature's name; give another")
+    return value
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArraysConfig(ListedFilesConfig):
+    """The configuration of `shardmill arrays`."""
+
+    title: ClassVar[str] = "arrays"
+
+    input: str | None = tree_flag("npy")
+    feature: str = flag("image", "the name of the array's feature", parse=parse_feature)
+    shape: tuple[int | None, ...] | None = flag(
+        None,
+        "of every array, such as 64,64; None,3 where the first size differs",
+        parse=parse_shape,
+        default_words="that of the first file by name",
+        to_json=list,
+    )
+    dtype: str | None = flag(
+        None,
+        "of every array, such as float32",
+        choices=ELEMENTS,
+        metavar="DTYPE",
+        default_words="that of the first file by name",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if (self.shape is None) != (self.dtype is None):
+            missing = "--dtype" if self.dtype is None else "--shape"
+            raise UserError(
+                f"--shape and --dtype go together; {missing} is missing (without both, the first file says them)"
+            )
+
+    @property
+    def format_name(self) -> str:
+        return "arrays"
+
+    @property
+    def array_options(self) -> "ArrayOptions":
+        """Return the array options that the layout is made with."""
+        from shardmill.transforms.files.arrays import ArrayOptions, ArrayType
+
+        given = ArrayType(self.dtype, self.shape) if self.shape is not None and self.dtype is not None else None
+        return ArrayOptions(self.root, self.feature, given)
+
+    @property
+    def kind(self) -> FileKind:
+        return ARRAYS
+
+
+def arrays_route(config: ArraysConfig) -> "FileRoute":
+    """Return how arrays are found, read and described."""
+    from shardmill.pipelines.jobs.file_graphs import FileRoute, find_files
+    from shardmill.transforms.files.arrays import ArrayEncoder, make_array_layout
+
+    encoder = ArrayEncoder(config.root, config.feature, renames=config.renames)
+    return FileRoute(
+        find_files(config, (config.feature, "filename")),
+        encoder,
+        partial(_describe_arrays, feature=config.feature),
+        layout=partial(make_array_layout, arrays=config.array_options),
+        encoder_of=encoder.of_layout,
+    )
+
+
+def _describe_arrays(
+    summary: "InputSummary", layout: "ArrayLayout", _: "Sequence[SplitStats]", feature: str
+) -> "tuple[Features, Sequence[str]]":
+    from shardmill.transforms.files.arrays import array_features
+
+    return array_features(layout, summary.records, feature), ()
+
+
+def _arrays_job(config: ArraysConfig) -> "Job":
+    from shardmill.pipelines.jobs.job import file_job
+
+    return file_job(config, arrays_route(config))
+
+
+ARRAY_KINDS = (
+    Kind(
+        "arrays",
+        "turn .npy arrays into TFRecord shards",
+        "Turn a tree of .npy arrays, or a manifest that lists them, into balanced, shuffled TFRecord shards. "
+        "All arrays are of one shape and type; those of another are rejected.",
+        ArraysConfig,
+        _arrays_job,
+    ),
+)

@@ -1,0 +1,468 @@
+"""Parts of Beam graphs: reading records, tokens, transform graphs, feature choice, publishing."""
+
+import difflib
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from importlib import metadata
+from typing import Any, TypeVar
+
+import apache_beam as beam
+from apache_beam.pvalue import AsIter, AsSingleton
+
+import shardmill
+from shardmill.data.features import Feature, Features, Renames, mark_labels
+from shardmill.errors import JobError, UserError
+from shardmill.metadata.schema import to_pbtxt
+from shardmill.pipelines.config.job import JobConfig
+from shardmill.pipelines.config.records import RecordsConfig
+from shardmill.quality.duplicates import Duplicates
+from shardmill.transforms.columns.example_decoding import Kinds, describe_mixed_kinds, most_frequent_kinds
+from shardmill.transforms.columns.types import Inferred
+from shardmill.transforms.files.image_features import deep_notices, mark_images, set_encodings, turned_notices
+from shardmill.transforms.inputs.record_blocks import IndexBlocks, IndexedBlocks
+from shardmill.transforms.inputs.summary import InputSummary
+from shardmill.transforms.layout.columns import extra_column_notices, wanted_columns
+from shardmill.transforms.layout.options import TableOptions, skipped_notices
+from shardmill.transforms.layout.tables import TableLayout, sequence_layout, tokenized_layout
+from shardmill.transforms.options.job_options import CONTENT
+from shardmill.transforms.publishing import publish
+from shardmill.transforms.publishing.description import Build, PublishOptions
+from shardmill.transforms.records.images import add_object_features
+from shardmill.transforms.records.run_file import Run, read_keys
+from shardmill.transforms.records.shard_sources import TransformedShards
+from shardmill.transforms.records.staging import (
+    AnalyzeRuns,
+    CountKinds,
+    InferColumns,
+    ModuleAnalysis,
+    StagedFindings,
+    StagedRuns,
+    check_examples,
+    read_analyzed_files,
+)
+from shardmill.transforms.shards.balance import ShardCount, shard_count
+from shardmill.transforms.shards.cuts import FindByteCuts
+from shardmill.transforms.shards.divisions import Divisions, divide_by_blocks
+from shardmill.transforms.shards.sources import ShardInfo
+from shardmill.transforms.statistics.duplicates import find_duplicates
+from shardmill.transforms.statistics.files import rename_stats
+from shardmill.transforms.values.analyzers import Analysis
+from shardmill.transforms.values.preprocessing_declaration import check_analyzed_splits, check_transform
+from shardmill.transforms.values.tokens_encoding import CUT, INPUT_IDS, LOST, Tokenization, total_tokens
+from shardmill.transforms.values.transform_graph import StagedGraph, module_files, transform_files
+from shardmill.transforms.workers.elements import single
+from shardmill.transforms.workers.running import report_plan
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The results of indexing files and inferring their columns."""
+
+    indexed: IndexedBlocks
+    inferred: Iterable[Inferred]  # an AsIter of none or one, where anything is inferred
+    layout: beam.PCollection[TableLayout]
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedColumns:
+    """The results of an earlier planning job."""
+
+    inferred: Inferred  # the types of all rows
+    features: Features  # the resulting features, by input names
+
+
+def read_layout(
+    root: beam.Pipeline, config: RecordsConfig, temporary: str | None = None, known: PlannedColumns | None = None
+) -> Reading:
+    """Index the input and decide how it is read.
+
+    Args:
+        root: an empty pipeline
+        temporary: the job's temporary folder; None in a dry run
+        known: results that need not be computed again
+    """
+    options = config.table_options
+    indexed = root | "Index" >> IndexBlocks(
+        config.files, config.kind, config.format, config.run_size, config.read_threads, config.folders, temporary
+    )
+    inferred: Any = ()
+    if known is not None:
+        inferred = (known.inferred,)
+    elif config.spec.infers and options.needs_inference:
+        columns = wanted_columns(options)
+        infer = InferColumns(config.format, columns, options.label_values, config.read_threads)
+        inferred = AsIter(indexed.tasks | "Infer" >> infer)
+    kinds: Any = ()
+    if config.on_mixed == "reject" and config.schema is None:
+        kinds = AsIter(indexed.tasks | "Kinds" >> CountKinds(config.format, config.read_threads))
+    side = (inferred, kinds, config, None if known is None else known.features)
+    layout = indexed.summary | "Layout" >> beam.Map(_make_record_layout, *side).with_output_types(TableLayout)
+    return Reading(indexed, inferred, layout)
+
+
+def _make_record_layout(
+    summary: InputSummary,
+    inferred: Iterable[Inferred],
+    kinds: Iterable[Kinds],
+    config: RecordsConfig,
+    known: Features | None,
+) -> TableLayout:
+    layout = replace(_layout_of_route(summary, single(inferred, Inferred()), config), indexed=summary.counts)
+    if known is not None and layout.features != known:
+        raise JobError(f"{config.source} has changed since its columns were looked at, moments ago; run it again")
+    if config.on_mixed == "fail":
+        return layout
+    asked = {feature.name: feature.dtype for feature in (config.schema.features if config.schema else ())}
+    return replace(layout, kinds=asked or most_frequent_kinds(single(kinds, {})))
+
+
+def _layout_of_route(summary: InputSummary, inferred: Inferred, config: RecordsConfig) -> TableLayout:
+    if not summary.folders and not summary.rejected:
+        raise UserError("; ".join([f"no {config.kind.plural} in {config.source}", *skipped_notices(summary)]))
+    layout = config.spec.make_layout()(summary, inferred, config.table_options, config.line_numbers)
+    layout = add_object_features(layout)
+    if config.tokenization is not None:
+        layout = tokenized_layout(layout, config.tokenization, config.source)
+    if config.sequencing is not None:
+        layout = sequence_layout(layout, config.sequencing, config.source)
+    if layout.features:
+        config.renames.check(feature.name for feature in layout.features)
+    if config.transform is not None and layout.features:
+        check_transform(config.transform, config.analyzed_splits, layout.features, layout.splits, config.renames)
+    if config.module_file is not None:
+        check_analyzed_splits("--module_file", config.analyzed_splits, layout.splits)
+    return layout
+
+
+_TURN = "shardmill images --image_format jpeg, which reads files, turns them upright"
+
+
+def published_features(layout: TableLayout, staged: StagedFindings, table: TableOptions) -> tuple[Features, list[str]]:
+    """Return the features of raw examples, with images marked, and notices about the images."""
+    flag = "" if staged.inferred.rows else "--image"  # existing records pass through as they are
+    features = set_encodings(_published_or_found(layout, staged.inferred, staged.kinds, table), staged.images)
+    features, notices = (features, []) if table.schema is not None else mark_images(features, staged.images, flag)
+    of_images = [
+        f"feature {feature.name!r}: {notice}"
+        for feature in features
+        if feature.kind == "image"
+        for notice in (
+            *turned_notices(_count_turned(staged, feature.name), _TURN),
+            *deep_notices(staged.deep[feature.name]),
+        )
+    ]
+    return features, [*notices, *of_images]
+
+
+def _count_turned(staged: StagedFindings, feature: str) -> int:
+    return sum(stats.turned(feature) for stats in staged.stats.values())
+
+
+def schema_notices(layout: TableLayout, staged: StagedFindings, table: TableOptions) -> list[str]:
+    """Return notices on differences between rows and a given schema: extra columns, and features without any value.
+
+    A key that is spelled differently tonight appears as both, and its feature holds empty lists.
+    """
+    if table.schema is None or not staged.stats:
+        return []
+    notices = list(extra_column_notices(sorted(staged.others), table.schema, table))
+    empty = [item.name for item in layout.features if all(stats.lacks(item.name) for stats in staged.stats.values())]
+    if empty:
+        names = f"feature{'' if len(empty) == 1 else 's'} {', '.join(map(repr, empty))}"
+        notices.append(f"{table.schema_said} has {names}, of which no record has a value")
+    return notices
+
+
+def check_ids(staged: StagedFindings, layout: TableLayout, label: str, table: TableOptions) -> None:
+    """Check that --labels_file names every class id of existing records, which may be any; raises UserError."""
+    names = table.classes.names_of(label, table.label_columns)
+    if names is None or label in layout.class_names:
+        return
+    counts: Counter[int] = Counter()
+    for stats in staged.stats.values():
+        if label in stats.columns:
+            counts.update(stats.label_counts(label))
+    unnamed = {class_id: number for class_id, number in counts.items() if not 0 <= class_id < len(names)}
+    if unnamed:
+        more = sum(unnamed.values()) - 1
+        raise UserError(
+            f"--labels_file names {f'the ids 0 to {len(names) - 1:,}' if len(names) > 1 else 'id 0 alone'}, but a"
+            f" record has {label}={max(unnamed)}{f', as have {more:,} more with such ids' if more else ''}; expected a"
+            " name for each id, a line each in their order"
+        )
+
+
+def _published_or_found(layout: TableLayout, inferred: Inferred, kinds: Kinds, table: TableOptions) -> Features:
+    """Return the features to publish; those of existing records are known only after staging."""
+    if not inferred.rows:
+        return layout.features
+    if mixed := describe_mixed_kinds(kinds):
+        raise UserError(
+            f"{mixed}; a reader takes a feature of one kind only: write these records anew, or give --on_mixed reject,"
+            " which leaves out those that are not as most are"
+        )
+    for flag, column in (
+        ("--key", table.key),
+        ("--group_by", table.split.group_by),
+        ("--stratify_by", table.split.stratify_by),
+    ):
+        if column is not None and column not in inferred.types and (flag, column) != ("--group_by", CONTENT):
+            raise UserError(f"{flag} {column}: no example has such a feature; {_feature_hint(column, inferred.types)}")
+    features = {name: column.feature(name, inferred.rows) for name, column in sorted(inferred.types.items())}
+    if table.schema is not None:
+        _check_schema(table.schema, features, table.schema_said)
+        features = {feature.name: feature for feature in table.schema}
+    for label in table.label_columns:
+        features[label] = _label_feature(label, features, table)
+    return tuple(features.values())
+
+
+def _feature_hint(column: str, features: Iterable[str]) -> str:
+    near = difflib.get_close_matches(column, list(features), 1)
+    return (f"did you mean {near[0]}? " if near else "") + f"they have {', '.join(sorted(features))}"
+
+
+def _check_schema(schema: Features, found: Mapping[str, Feature], said: str) -> None:
+    """Check that existing records match a schema, which messages call `said`; raises UserError."""
+    for feature in schema:
+        mine = found.get(feature.name)
+        if mine is None and not feature.required:
+            continue
+        if mine is None or mine.dtype != feature.dtype or (feature.required and not mine.required):
+            is_found = f"{mine.dtype}{'' if mine.required else ', and missing in some'}" if mine else "in no record"
+            raise UserError(
+                f"{said} says that feature {feature.name!r} is"
+                f" {feature.dtype}{' in every record' if feature.required else ''}, but it is {is_found}"
+            )
+
+
+def _label_feature(label: str, features: Mapping[str, Feature], table: TableOptions) -> Feature:
+    feature = features.get(label)
+    if feature is None:
+        raise UserError(f"--label {label}: no example has such a feature; {_feature_hint(label, features)}")
+    names = table.classes.names_of(label, table.label_columns)
+    if names is None:
+        return feature
+    if feature.dtype != "int64":
+        raise UserError(f"{table.classes.given}, but feature {label!r} holds {feature.dtype}; expected ids, int64")
+    return replace(feature, kind="class_label", class_names=names)
+
+
+def find_equal_contents(
+    content: str, layout: TableLayout, staged: StagedFindings, shards: Iterable[ShardInfo], is_packed: bool
+) -> Duplicates:
+    """Find contents that occur more than once.
+
+    Args:
+        content: what is compared of records without images, in words
+        staged: results of staging the rows
+        shards: for sequences, compared by their writers rather than row by row
+        is_packed: documents were compared, from which examples are cut
+    """
+    if layout.images:
+        content = f"images of {', '.join(map(repr, layout.images))}, as they are stored"
+    sections = [*staged.sections, *(shard.section for shard in shards if shard.section is not None)]
+    names = {feature.name: feature.class_names for feature in layout.features}
+    found = find_duplicates(content, sections, names.get(next(iter(layout.row_labels), ""), ()))
+    if not is_packed:
+        return found
+    return replace(found, documents={split: stats.examples for split, stats in sorted(staged.stats.items())})
+
+
+_ID_BYTES = 3  # of a token's id in an example, at most: vocabularies have fewer than 2**21 tokens
+
+
+def token_cuts(staged: StagedRuns, config: RecordsConfig) -> beam.PCollection[Divisions]:
+    """Cut shards whose tokens differ by at most one example, or by one block for packed texts."""
+    if config.pack_to is not None:
+        count = partial(_packed_count, config.shard_counts, config.pack_to)
+        divide = partial(divide_by_blocks, block=config.pack_to)
+        return staged.runs | "Plan" >> FindByteCuts(read_keys, count, config.read_threads, divide)
+    sizes = staged.runs | "SizesOfRun" >> beam.Map(_run_sizes) | "Sizes" >> beam.CombineGlobally(_sum_sizes)
+    count = partial(shard_count, config.shard_counts)
+    return staged.weighed | "Plan" >> FindByteCuts(read_keys, count, config.read_threads, bytes_of=sizes)
+
+
+def _run_sizes(run: Run) -> dict[str, int]:
+    return {part.group: part.size_bytes for part in run.parts}
+
+
+def _sum_sizes(sizes: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for each in sizes:
+        for group, size in each.items():
+            total[group] = total.get(group, 0) + size
+    return total
+
+
+def _packed_count(counts: Mapping[str, ShardCount], block: int, split: str, documents: int, size_bytes: int) -> int:
+    tokens = total_tokens(documents, size_bytes)
+    if tokens < block:
+        raise UserError(
+            f"--pack_to {block}: split {split!r} has {tokens:,} tokens in all, fewer than one block; give a smaller"
+            " number, or more text"
+        )
+    return shard_count(counts, split, tokens // block, tokens // block * block * _ID_BYTES)
+
+
+def packed_documents(staged: StagedFindings) -> dict[str, tuple[int, int]]:
+    """Return by split the number of documents and of tokens, including one end token per document."""
+    lengths = {split: stats.numbers_of(INPUT_IDS) for split, stats in staged.stats.items()}
+    return {split: (each.sums.count, each.sums.total + each.sums.count) for split, each in lengths.items() if each}
+
+
+def tokens_by_split(staged: StagedFindings, shards: Sequence[ShardInfo], how: Tokenization) -> dict[str, int]:
+    """Return the number of tokens in each split's examples."""
+    if how.pack_to is None:
+        return {split: sum(stats.values_of(name) for name in how.ids.values()) for split, stats in staged.stats.items()}
+    tokens = dict.fromkeys(staged.stats, 0)
+    for shard in shards:
+        tokens[shard.name.split] += shard.examples * how.pack_to
+    return tokens
+
+
+def token_notices(staged: StagedFindings, tokens: Mapping[str, int], how: Tokenization, end: str) -> list[str]:
+    """Return notices on tokens that were cut off, packed or dropped.
+
+    Raises:
+        JobError: the tokens left over from a split's blocks are negative, or fill a block.
+    """
+    said = []
+    if cut := staged.tokens[CUT]:
+        lost = staged.tokens[LOST]
+        texts = len(how.columns) * sum(stats.examples for stats in staged.stats.values())
+        said.append(
+            f"{cut:,} of {texts:,} texts had more than --max_length"
+            f" {how.max_length} tokens and were cut: {lost:,} tokens were lost"
+        )
+    if how.pack_to is None:
+        return said
+    for split, (documents, all_tokens) in packed_documents(staged).items():
+        left = all_tokens - tokens[split]
+        if not 0 <= left < how.pack_to:
+            raise JobError(f"split {split!r}: {all_tokens:,} tokens are in documents, but {tokens[split]:,} in blocks")
+        said.append(
+            f"split {split!r}: {documents:,} texts, each with {end!r} behind it, are {all_tokens:,} tokens:"
+            f" {tokens[split] // how.pack_to:,} blocks of {how.pack_to:,}; the last {left:,} tokens fill none and were"
+            " dropped"
+        )
+    return said
+
+
+def transform_graph(
+    layout: beam.PCollection[TableLayout],
+    staged: StagedRuns,
+    config: RecordsConfig,
+    options: PublishOptions,
+) -> beam.PCollection[StagedGraph]:
+    """Make the transform graph of --transform from everything staged."""
+    side = (AsIter(staged.staged), config.table_options, options, config.analysis)
+    return layout | "TransformGraph" >> beam.Map(_make_graph, *side).with_output_types(StagedGraph)
+
+
+def _make_graph(
+    layout: TableLayout,
+    all_staged: Iterable[StagedFindings],
+    table: TableOptions,
+    options: PublishOptions,
+    analysis: Analysis,
+) -> StagedGraph:
+    staged = single(all_staged, StagedFindings())
+    if not staged.gathered.examples:  # which Publish says
+        return StagedGraph()
+    features, renames = published_features(layout, staged, table)[0], Renames.of(options.configuration)
+    files = transform_files(analysis, staged.gathered, features, renames)
+    return StagedGraph.write(options.folder, files, mark_labels(renames.features(features), options.configuration))
+
+
+def module_graph(
+    layout: beam.PCollection[TableLayout],
+    staged: StagedRuns,
+    config: RecordsConfig,
+    options: PublishOptions,
+    analysis: ModuleAnalysis,
+    temporary: str,
+) -> beam.PCollection[StagedGraph]:
+    """Analyze everything staged with --module_file and make its graph; TensorFlow writes below `temporary`."""
+    folder = staged.runs | "AnalyzeModule" >> AnalyzeRuns(analysis, staged.staged, temporary)
+    side = (AsSingleton(folder), AsIter(staged.staged), config.table_options, options, analysis)
+    return layout | "TransformGraph" >> beam.Map(_take_graph, *side).with_output_types(StagedGraph)
+
+
+def _take_graph(
+    layout: TableLayout,
+    folder: str,
+    all_staged: Iterable[StagedFindings],
+    table: TableOptions,
+    options: PublishOptions,
+    analysis: ModuleAnalysis,
+) -> StagedGraph:
+    staged, renames = single(all_staged, StagedFindings()), Renames.of(options.configuration)
+    features = renames.features(published_features(layout, staged, table)[0])
+    graph, found = read_analyzed_files(folder)
+    counts = check_examples(staged, analysis.splits)
+    files = module_files(analysis.module, graph, to_pbtxt(features), found, counts)
+    return StagedGraph.write(options.folder, files, mark_labels(features, options.configuration))
+
+
+def transformed_shards(graph: StagedGraph, source: str) -> Any:
+    """Return the ShardSource of examples transformed by `graph`, whose rejects name `source`; Any, as Beam cannot check
+    protocols.
+    """
+    return TransformedShards(graph, source)
+
+
+Layout = TypeVar("Layout")
+
+
+def publish_options(config: JobConfig) -> PublishOptions:
+    """Return how `config` is published and described."""
+    return PublishOptions(
+        output=config.output,
+        name=config.name,
+        version=config.version,
+        codec=config.codec,
+        max_reject_fraction=config.max_reject_fraction,
+        shard_counts=config.shard_counts,
+        source=config.source.split(" ", 1)[1],
+        configuration=config.to_json(),
+        job=config.job,
+        overwrite=config.overwrite,
+        set_latest=config.set_latest,
+        asked=config.asked,
+        on_damaged_file=config.on_damaged_file,
+        checks=config.checks,
+        record=config.record,
+        versions={"shardmill": shardmill.__version__, **{name: metadata.version(name) for name in config.libraries}},
+    )
+
+
+def rename_build(build: Build, features: Features, options: PublishOptions) -> tuple[Build, Features]:
+    """Return a build and its features with the names that --rename gives."""
+    renames = Renames.of(options.configuration)
+    return replace(build, stats=rename_stats(build.stats, renames)), renames.features(features)
+
+
+def prepare_output(layout: Layout, options: PublishOptions) -> Layout:
+    """Create the job's temporary folder and return `layout`; see transforms.publishing.publish.prepare_folder.
+
+    It depends on the layout so that most of a user's mistakes are found before anything is written.
+    """
+    publish.prepare_folder(options)
+    return layout
+
+
+def report_divisions(divisions: beam.PCollection[Divisions], progress_folder: str | None) -> None:
+    """Report the planned amount of output to a launcher on the same machine as its workers."""
+    if progress_folder is not None:
+        _ = divisions | "ReportPlan" >> beam.Map(_report_totals, progress_folder)
+
+
+def _report_totals(divisions: Divisions, progress_folder: str) -> None:
+    report_plan(
+        progress_folder,
+        sum(division.examples for division in divisions.values()),
+        sum(division.size_bytes for division in divisions.values()),
+    )

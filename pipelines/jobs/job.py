@@ -1,0 +1,504 @@
+"""Check and run a conversion or its dry run, with build record and report page."""
+
+import os
+import pickle
+import re
+import time
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, NoReturn
+
+import apache_beam as beam
+from apache_beam.options.pipeline_options import (
+    DirectOptions,
+    FlinkRunnerOptions,
+    PipelineOptions,
+    PortableOptions,
+    StandardOptions,
+    WorkerOptions,
+)
+
+from shardmill.errors import CorruptDataError, JobError, LockedError, OutrunError, UserError
+from shardmill.metadata import file_names
+from shardmill.metadata.versions import BuildRecord, failed_record_path, record_path, resolve_version
+from shardmill.pipelines.config.files import FilesConfig
+from shardmill.pipelines.config.job import JobConfig
+from shardmill.pipelines.config.records import RecordsConfig
+from shardmill.pipelines.jobs import file_graphs, launch, record_graphs, runner
+from shardmill.pipelines.jobs.file_graphs import FileRoute, build_files
+from shardmill.pipelines.jobs.outcome import (
+    Built,
+    Interrupted,
+    Launched,
+    Published,
+    clean_up,
+    failed_record,
+    handle_sigterm,
+    missing_folders,
+    read_success,
+    record_interruption,
+    record_warning,
+    recover,
+    take_lease,
+    write_unpublished,
+)
+from shardmill.pipelines.jobs.runner import check_dataflow_paths, local_paths, scratch_folder, template_of
+from shardmill.pipelines.reports import log
+from shardmill.pipelines.reports.page import with_page_checks, write_page
+from shardmill.pipelines.reports.summary import JobWork, changes_line, opened_profile, read_file_index, read_profile
+from shardmill.quality.profile import Profile
+from shardmill.reading.dataset import open_dataset
+from shardmill.transforms.inputs.listing import expand_choices, input_root, is_glob, matches_glob
+from shardmill.transforms.publishing import build_records
+from shardmill.transforms.publishing.build_records import read_record, write_record
+from shardmill.transforms.publishing.catalog import is_newer, read_latest_beside
+from shardmill.transforms.publishing.lease import DETACHED_LEASE_SECONDS, Lease
+from shardmill.transforms.publishing.publication import read_templates
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.clients import check_url
+from shardmill.transforms.stores.protocol import StoredFile, os_error_text, short_timeouts
+from shardmill.transforms.stores.storage import run_concurrently
+from shardmill.transforms.stores.zip_archive import SCHEME
+from shardmill.transforms.values.graph_process import prestarted
+from shardmill.transforms.values.options import is_making_graph
+
+
+@dataclass(frozen=True)
+class Job:
+    """The graphs and descriptions of one configuration's job."""
+
+    build: Callable[..., Any]  # (pipeline, progress folder or None) -> published paths; takes `plan` if it plans first
+    plan: Callable[[beam.Pipeline, str], None]  # (pipeline, path): plans the job and pickles the plan to the path
+    describe: Callable[[Any], str]  # returns the plan as text
+    work: Callable[[Any], JobWork]  # returns the plan's amount of work
+    plans_first: str = ""  # why the graph needs the plan; "" if it does not
+    reuses_buffers: bool = False  # tasks allocate same-sized buffers repeatedly; see pipelines.jobs.runner
+
+
+def file_job(config: FilesConfig, route: FileRoute) -> Job:
+    """Return the job of `config`, whose files are read by `route`."""
+    return Job(
+        build=partial(build_files, config=config, route=route),
+        plan=partial(file_graphs.plan_files_dry_run, config=config, route=route),
+        describe=partial(file_graphs.describe_files_plan, config=config),
+        work=partial(file_graphs.files_work, config=config),
+    )
+
+
+def record_job(config: RecordsConfig) -> Job:
+    """Return the job of `config` over records inside files."""
+    return Job(
+        build=partial(record_graphs.build_planned_records, config=config),
+        plan=partial(record_graphs.plan_records_dry_run, config=config),
+        describe=partial(record_graphs.describe_records_plan, config=config),
+        work=partial(record_graphs.records_work, config=config),
+        plans_first="--module_file is traced with the types of columns" if config.module_file is not None else "",
+        reuses_buffers=True,
+    )
+
+
+def run_planning(job: Job, options: PipelineOptions, title: str, quiet: bool = False, shared: str | None = None) -> Any:
+    """Run the planning graph of `job`, and return its plan.
+
+    Args:
+        title: heads the progress display
+        quiet: do not show progress
+        shared: folder that remote workers reach; the local runner needs none
+
+    Raises:
+        UserError, JobError: as pipelines.jobs.launch.run_pipeline.
+    """
+    if (template := template_of(options)) is not None:
+        raise UserError(f"--template_location {template}: {job.plans_first}, which a template cannot wait for")
+    local = runner.is_local(options)
+    with scratch_folder("plan") if local or shared is None else nullcontext(shared) as folder:
+        path = storage.join(folder, "plan")
+        launch.run_pipeline(lambda pipeline, _: job.plan(pipeline, path), options, title, quiet, shared)
+        return pickle.loads(storage.read_bytes(path))
+
+
+_ARCHIVE = re.compile(r"\.(zip|7z|rar|tgz|tar(?:\.\w+)?)$", re.IGNORECASE)
+
+
+def check_job(config: JobConfig, options: PipelineOptions, asks: bool = True) -> None:
+    """Check runner, input and output; raises UserError. Unless `asks`, the runner need not be reachable."""
+    (runner.check_runner if asks else runner.check_runner_options)(options)
+    check_dataflow_paths(config, options)
+    _check_absolute(config, options)
+    check_input(config)
+    check_output(config, config.overwrite)
+    check_baseline(config)
+
+
+def check_input(config: JobConfig) -> None:
+    """Check that a local input exists and can be read, and that a remote one has a bucket.
+
+    Raises:
+        UserError: it cannot be read, or the output lies inside it.
+    """
+    for path in config.inputs:
+        _check_input_path(config, path)
+
+
+def _check_input_path(config: JobConfig, path: str) -> None:
+    if is_glob(path):
+        _check_archive(config, path)
+        _check_glob(config, path)
+        return
+    if not storage.is_local(path):
+        _check_archive(config, path)
+        check_url(path)
+        _check_output_outside(config, path, config.directory, config.root if path == config.input else input_root(path))
+        return
+    if not os.path.exists(path):
+        raise UserError(f"--input {path}: no such file or folder{_path_hint(path)}")
+    _check_archive(config, path)
+    if not os.access(path, os.R_OK | (os.X_OK if os.path.isdir(path) else 0)):
+        raise UserError(f"--input {path} cannot be read: permission denied")
+    if storage.is_local(config.output):
+        _check_output_outside(config, path, os.path.realpath(config.directory), os.path.realpath(path))
+
+
+def _path_hint(path: str) -> str:
+    """Return a suggestion for a missing path, as the end of a sentence."""
+    name, named, rest = path.partition("=")
+    if named and os.path.exists(rest):
+        return f"; {rest} is there, and is given without {name}="
+    if "," in path and all(map(os.path.exists, path.split(","))):
+        return "; it is one path, not a list: give a folder that holds everything, or a glob such as 'data/*/*'"
+    return ""
+
+
+def _check_archive(config: JobConfig, path: str) -> None:
+    """Check that --input is not an archive that the command cannot read; raises UserError."""
+    found = _ARCHIVE.search(path)
+    is_folder = storage.is_local(path) and os.path.isdir(path)
+    if found is None or is_folder or config.kind.accepts(path) or path.startswith(SCHEME):
+        return
+    if config.takes_archives and found[1].lower() == "zip":
+        if not is_glob(path):
+            return  # a store has no such object, which its listing says
+        raise UserError(
+            f"--input {path} is a glob of archives, and of zip archives one is read, given by its path; unpack them"
+            " into one folder, and give --input that"
+        )
+    tar = (
+        "; tar files of samples, 1.jpg beside 1.cls, are for `shardmill webdataset`"
+        if found[1].lower().startswith("t")
+        else ""
+    )
+    raise UserError(
+        f"--input {path} is an archive, and {config.kind.plural} in it are not read; unpack it, and give"
+        f" --input the folder{tar}"
+    )
+
+
+def _check_absolute(config: JobConfig, options: PipelineOptions) -> None:
+    """Check that paths mean the same to workers in other processes, which run in other folders."""
+    environment = options.view_as(PortableOptions).environment_type
+    if environment in (None, "LOOPBACK"):
+        return
+    for flag, path in local_paths(config):
+        if not os.path.isabs(path):
+            raise UserError(
+                f"{flag} {path} begins in the folder of this process, where workers of --environment_type {environment}"
+                " do not run; expected a URL, or a whole path on a disk that they have, too"
+            )
+
+
+def _check_output_outside(config: JobConfig, path: str, directory: str, root: str) -> None:
+    if f"{directory}/".startswith(f"{root.rstrip('/')}/"):
+        _refuse_output(config, path)
+
+
+def _check_glob(config: JobConfig, path: str) -> None:
+    """Check that a glob does not match the files to be written; it may search a folder that contains the output."""
+    absolute = os.path.abspath if storage.is_local(path) else str
+    patterns = [absolute(choice).split("/") for choice in expand_choices(path)]
+    files = [
+        storage.join(config.directory, file_names.MANIFEST),
+        storage.join(storage.join(config.output, config.name), file_names.LATEST),
+    ]
+    if any(matches_glob(absolute(file).split("/"), pattern) for file in files for pattern in patterns):
+        _refuse_output(config, path)
+
+
+def _refuse_output(config: JobConfig, path: str) -> NoReturn:
+    raise UserError(f"--output {config.output} lies inside --input {path}: the next run would read its own output")
+
+
+def check_output(config: JobConfig, overwrite: bool) -> list[str]:
+    """Check that the version directory may be written, and return the names of its files.
+
+    Raises:
+        UserError: it is published and --overwrite was not given, it holds other files, or it cannot be written.
+    """
+    if storage.is_local(config.output):
+        _check_writable(config.directory)
+    else:
+        check_url(config.output)
+    try:
+        names = [name for name, _ in storage.list_files(config.directory)]
+    except OSError as error:
+        raise UserError(f"--output {config.output} cannot be listed: {os_error_text(error)}") from None
+    if file_names.SUCCESS in names and file_names.PUBLISHING not in names and not overwrite:
+        raise UserError(
+            f"{config.directory} is a published data set; give --overwrite to replace it, or another --version to keep"
+            " both"
+        )
+    odd = [name for name in names if not file_names.is_dataset_file(name, config.name, (config.file_template,))]
+    if odd:
+        templates = read_templates(config.directory, names)
+        odd = [name for name in odd if not file_names.is_dataset_file(name, config.name, templates)]
+    if odd:
+        raise UserError(
+            f"{config.directory} holds {odd[0]!r}, which shardmill did not write; give another --output or --name"
+        )
+    return names
+
+
+def check_baseline(config: JobConfig) -> None:
+    """Check that the baseline version or tag of the checks exists.
+
+    LATEST need not exist: the first version has no baseline.
+
+    Raises:
+        UserError: there is no such version.
+        CorruptDataError: it is damaged.
+    """
+    if config.checks is None or config.checks.baseline == file_names.LATEST:
+        return
+    files = storage.StorageFiles()
+    version, _ = resolve_version(files, config.parent, config.checks.baseline)
+    open_dataset(storage.join(config.parent, version), files)
+
+
+def _check_writable(directory: str) -> None:
+    path = os.path.abspath(directory)
+    while not os.path.lexists(path):
+        path = os.path.dirname(path)
+    if not os.path.isdir(path):
+        raise UserError(f"--output: {path} is not a folder")
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise UserError(f"--output: {path} is not writable")
+
+
+def run_conversion(
+    job: Job, config: JobConfig, options: PipelineOptions, quiet: bool = False, inputs: bytes | None = None
+) -> Published | Launched:
+    """Run the job that `config` describes to its end, and clean up after a failure; prints only progress.
+
+    A job written as a template is not waited for.
+
+    Args:
+        quiet: do not show progress
+        inputs: the inputs file, with which the next build compares; see transforms.publishing.build_records
+
+    Raises:
+        UserError: a mistake; nothing was written.
+        LockedError: another job builds that version.
+        OutrunError: another job has published a newer version since this one began.
+        JobError: the job failed; the message says so if anything was published.
+        Interrupted: by Ctrl-C or SIGTERM; threads of a local runner may still run, and end with the process.
+    """
+    check_job(config, options)
+    missing = missing_folders(config)
+    before, named = run_concurrently(
+        config.directory, partial(read_success, config), partial(read_latest_beside, config.directory)
+    )
+    lease = None
+    try:
+        with handle_sigterm():
+            lease = take_lease(config, detached=not runner.has_local_workers(options))
+            names = check_output(config, config.overwrite)  # once more: another job may have published until now
+            if file_names.PUBLISHING not in names or not recover(config):
+                temporary = storage.join(config.directory, config.temporary)
+                if inputs is not None:
+                    build_records.stage_inputs(temporary, inputs)
+                if not runner.is_local(options):
+                    storage.make_directory(temporary)  # where steps say how they do
+                build = job.build
+                if job.plans_first:
+                    build = partial(build, plan=run_planning(job, options, f"{config.name}, types", quiet, temporary))
+                ahead = prestarted() if runner.is_local(options) and is_making_graph(vars(config)) else nullcontext()
+                with ahead:
+                    launch.run_pipeline(build, options, config.name, quiet, shared=temporary)
+                if (template := template_of(options)) is not None:
+                    lease.leave()
+                    return Launched(config.directory, template)
+            found = open_published(config)  # as long as nobody else may replace it
+    except (JobError, UserError):
+        _abandon(lease, config, missing, before)
+        raise
+    except OSError as error:  # as what is staged beside the shards is written, or what was published is read again
+        raise JobError(f"{os_error_text(error)}; {_abandon(lease, config, missing, before)}") from error
+    except KeyboardInterrupt as cause:
+        if runner.has_local_workers(options):
+            raise Interrupted(_abandon(lease, config, missing, before)) from cause
+        if lease is not None:
+            lease.leave()
+        raise Interrupted(
+            f"the job itself goes on, and its runner can cancel it; {config.version} stays its own until it has written"
+            f" nothing for {DETACHED_LEASE_SECONDS / 3600:g} h, or "
+            f"{storage.join(config.directory, file_names.LOCK)} is deleted"
+        ) from cause
+    finally:
+        _release(lease)
+    check_not_outrun(config, named)
+    return found
+
+
+def _abandon(lease: Lease | None, config: JobConfig, made: Sequence[str], before: StoredFile | None) -> str:
+    """End the lease of a failed job and clean up; return a sentence on what was published."""
+    with short_timeouts():
+        _release(lease)
+        return clean_up(config, made, before)
+
+
+def _release(lease: Lease | None) -> None:
+    if lease is not None:
+        lease.release()
+
+
+def open_published(config: JobConfig) -> Published:
+    """Open the published version of `config`."""
+    dataset = open_dataset(config.parent, storage.StorageFiles(), config.version)
+    splits = {split.name: split.examples for split in dataset.manifest.splits}
+    rejected, notices = int(dataset.manifest.rejects.get("records", 0)), tuple(dataset.manifest.notices)
+    return Published(config.directory, splits, rejected, notices, dataset)
+
+
+def check_not_outrun(config: JobConfig, before: str) -> None:
+    """Check that no other job published a newer version while this one ran.
+
+    For a backfill, log that LATEST still names a newer version.
+
+    Args:
+        before: the target of LATEST when the job began
+
+    Raises:
+        OutrunError: another job published a newer version.
+    """
+    now = read_latest_beside(config.directory)
+    if not file_names.is_version(now) or not is_newer(now, config.version):
+        return
+    if now != before:
+        raise OutrunError(
+            f"{config.directory} is published, but LATEST names {now}, which another job published while this one ran;"
+            " --set_latest lets it name an older version"
+        )
+    log.info(f"LATEST names {now} as before, which is newer; --set_latest lets it name {config.version}")
+
+
+def run_recorded(
+    make_job: Callable[[JobConfig], Job],
+    config: JobConfig,
+    options: PipelineOptions,
+    record: BuildRecord,
+    quiet: bool = False,
+    run_job: Callable[..., Published | Launched] = run_conversion,
+    first_too: bool = False,
+) -> Built:
+    """Run a job as `run` does, write its build record and page, and return any error of ours in the result.
+
+    A launched job writes its record itself.
+
+    Args:
+        make_job: makes the job of a configuration
+        config, options, quiet: see `run`
+        record: as it began
+        run_job: runs the job
+        first_too: record a failure even if there is no data set yet
+
+    Raises:
+        Interrupted: see `run`; also after the version is published, which its message then says.
+    """
+    begun = time.monotonic()
+    before = read_profile(config.parent)
+    record = replace(record, before="" if before is None else before.version)
+    config = replace(config, record=record)
+    try:
+        with handle_sigterm():
+            return _run_recorded(
+                lambda: run_job(make_job(config), config, options, quiet), config, record, before, begun, first_too
+            )
+    except KeyboardInterrupt as interruption:
+        since_then = replace(record, seconds=time.monotonic() - begun)
+        told_of = record_interruption(config.parent, since_then, interruption, first_too)
+        raise told_of from (interruption.__cause__ or interruption)
+
+
+def _run_recorded(
+    job: Callable[[], Published | Launched],
+    config: JobConfig,
+    record: BuildRecord,
+    before: Profile | None,
+    begun: float,
+    first_too: bool,
+) -> Built:
+    try:
+        published = job()
+    except (UserError, JobError, CorruptDataError) as error:
+        with short_timeouts():
+            ended = _with_written_checks(config, failed_record(record, error))
+        ended = replace(ended, seconds=time.monotonic() - begun)
+        told = not isinstance(error, (UserError, LockedError)) or isinstance(error, OutrunError)
+        if told and (path := write_unpublished(config.parent, ended, first_too)):
+            write_page(config.parent, ended, path, before)
+        return Built(ended, None, error)
+    if isinstance(published, Launched):
+        return Built(replace(record, status="launched", reason=str(published), seconds=time.monotonic() - begun))
+    opened = published.dataset
+    index, as_written, profile = run_concurrently(
+        config.parent,
+        partial(read_file_index, config, opened.manifest_crc32c),
+        partial(_with_written_checks, config, record),
+        partial(opened_profile, opened),
+    )
+    notices = () if index is None else index.notices
+    for notice in notices:  # also where all that is well is left out
+        log.warn(notice)
+    ended = replace(
+        as_written,
+        splits=dict(published.splits),
+        rejected=published.rejected,
+        notices=published.notices + notices,
+        since=changes_line(profile, before),
+        reused=None if index is None else index.reused,
+        read=None if index is None else index.read,
+        seconds=time.monotonic() - begun,
+    )
+    ended = with_page_checks(ended, profile, before)
+    path = record_path(config.parent, ended.version)
+    try:
+        path = write_record(config.parent, ended)
+    except OSError as error:  # the one that the job itself has written stands, without the seconds
+        log.warn(record_warning(error))
+    write_page(config.parent, ended, path, before, profile and (opened, profile))
+    return Built(ended, published, index=index)
+
+
+def _with_written_checks(config: JobConfig, record: BuildRecord) -> BuildRecord:
+    """Return `record` with the checks and baseline that the job itself has written; unchanged if they cannot be
+    read.
+    """
+    for path in (record_path(config.parent, record.version), failed_record_path(config.parent, record.version)):
+        with suppress(OSError):
+            found = read_record(path)
+            if found is not None and found.is_of(record):
+                return replace(record, checks=found.checks, baseline=found.baseline)
+    return record
+
+
+def dry_run(job: Job, name: str, options: PipelineOptions) -> str:
+    """Plan a job on this machine, whatever its runner, and describe the plan and its work."""
+    options.view_as(StandardOptions).runner = None
+    slots = max(
+        options.view_as(FlinkRunnerOptions).parallelism or 0,
+        options.view_as(WorkerOptions).max_num_workers or options.view_as(WorkerOptions).num_workers or 0,
+        options.view_as(DirectOptions).direct_num_workers or 0,
+    )
+    plan = run_planning(job, options, f"{name}, dry run")
+    return "\n".join([job.describe(plan), *job.work(plan).sentences(slots)])

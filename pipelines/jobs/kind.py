@@ -1,0 +1,81 @@
+"""A kind of input: its command, configuration and route to a job."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from shardmill.errors import UserError
+from shardmill.installed import install_hint
+from shardmill.pipelines.config.flags import make_config
+from shardmill.pipelines.config.job import JobConfig
+from shardmill.pipelines.config.records import FormatSpec, RecordsConfig
+from shardmill.transforms.options.declare import Option, options_of
+
+if TYPE_CHECKING:
+    from shardmill.pipelines.jobs.job import Job
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A converting command."""
+
+    command: str
+    summary: str  # shown by `shardmill --help`
+    description: str  # shown by the command's own --help
+    config: type[JobConfig]  # the class of its configurations
+    make_job: "Callable[[Any], Job]"  # makes the job of a configuration; imports Beam
+
+    @property
+    def options(self) -> tuple[Option, ...]:
+        """Return the options that the command uses."""
+        return options_of(self.config)
+
+    def make_config(self, values: Mapping[str, Any]) -> JobConfig:
+        """Make a configuration from `values`, keyed by flag or field name, each a text or an already parsed value.
+
+        Raises:
+            UserError: an option is unknown, missing or has a wrong value.
+        """
+        return make_config(self.config, self.options, values)
+
+    def owns(self, config: JobConfig) -> bool:
+        """Return True if `config` is a configuration of this command."""
+        return type(config) is self.config
+
+    def check_installed(self) -> None:
+        """Check that everything the command needs is installed; raises UserError."""
+
+    def refuse(self, rest: Sequence[str]) -> None:
+        """Refuse words that Beam would accept but that are a mistake for this command; raises UserError."""
+
+
+@dataclass(frozen=True)
+class RecordsKind(Kind):
+    """A command that converts records inside files of one format."""
+
+    spec: FormatSpec
+
+    @property
+    def options(self) -> tuple[Option, ...]:
+        """Return the options of every job and those of the format."""
+        chosen = {*(option.field for option in options_of(JobConfig)), *self.spec.flags} - (
+            {"folders"} - {*self.spec.flags}
+        )
+        return tuple(option for option in options_of(self.config) if option.field in chosen)
+
+    def make_config(self, values: Mapping[str, Any]) -> JobConfig:
+        return make_config(RecordsConfig, self.options, values, spec=self.spec)
+
+    def owns(self, config: JobConfig) -> bool:
+        return isinstance(config, RecordsConfig) and config.spec is self.spec
+
+    def check_installed(self) -> None:
+        for module, sentence, extra in self.spec.needs:
+            if find_spec(module) is None:
+                raise UserError(f"{sentence}; {install_hint(extra)}")
+
+    def refuse(self, rest: Sequence[str]) -> None:
+        # A flag of Beam's, too
+        if "label" not in self.spec.flags and any(word.partition("=")[0] == "--label" for word in rest):
+            raise UserError("--label: text has no columns; the label of a text is the folder of its file")

@@ -1,0 +1,466 @@
+"""Run a pipeline to its end: progress, cluster watch, and failures as one sentence."""
+
+import logging
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from functools import partial
+from importlib import metadata
+from inspect import Signature
+from types import FunctionType, MethodType
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import apache_beam as beam
+from apache_beam.options.pipeline_options import FlinkRunnerOptions, PipelineOptions, PortableOptions
+from apache_beam.transforms import core, userstate
+from apache_beam.typehints import decorators
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+import shardmill
+from shardmill.errors import ERRORS_BY_NAME, JobError, UserError
+from shardmill.pipelines.config.beam_flags import CachedOptions
+from shardmill.pipelines.jobs.local_cluster import WorkerProcesses, log_level, loopback_workers, own_job_server
+from shardmill.pipelines.jobs.runner import (
+    check_running_mode,
+    dataflow_refusal,
+    has_local_workers,
+    is_local,
+    make_runner,
+    quiet_client,
+    scratch_folder,
+    server_timeout_s,
+    submission_message,
+)
+from shardmill.pipelines.reports import log
+from shardmill.pipelines.reports.log import is_json, log_progress
+from shardmill.transforms.stores import patience, storage
+from shardmill.transforms.stores.storage import hold_shared
+from shardmill.transforms.workers.running import (
+    FAILURE_FILE,
+    Failure,
+    read_failure,
+    read_progress,
+    report_failures,
+    started_path,
+)
+from shardmill.transforms.workers.running import Progress as Counts
+
+# Words of Flink's errors, and of workers that it has not what they need for, and what to do
+_FLINK_REMEDIES = (
+    (
+        "No module named 'transforms",
+        "its workers have no shardmill; let their image, or their pool's Python, have shardmill"
+        f" {shardmill.__version__}, as this one, or give --setup_file",
+    ),
+    (
+        "No module named 'apache_beam",
+        "its workers have no Beam; let their image, or their pool's Python, have apache-beam"
+        f" {metadata.version('apache-beam')}",
+    ),
+    (
+        "java.io.InvalidClassException",
+        "the job server is for another version of Flink than the cluster is; take that of the cluster's, such as"
+        " apache/beam_flink1.19_job_server for Flink 1.19",
+    ),
+    (
+        "Insufficient number of network buffers",
+        "Flink's TaskManagers have too few network buffers for it; let taskmanager.memory.network.min and"
+        " taskmanager.memory.network.max be 256m, or more, in their configuration, or give a smaller --parallelism",
+    ),
+    (
+        "OutOfMemoryError: Direct buffer memory",
+        "Flink's TaskManagers have too little direct memory, of which each job on the same TaskManager keeps some for a"
+        " while; let taskmanager.memory.framework.off-heap.size be 512m in their configuration, or start them anew",
+    ),
+    (
+        "OutOfMemoryError: Metaspace",
+        "Flink's TaskManagers have too little memory for classes, of which each job on the same TaskManager keeps some"
+        " for a while; let taskmanager.memory.jvm-metaspace.size be 512m in their configuration, or start them anew",
+    ),
+    (
+        "java.net.ConnectException",
+        "nobody listens where its workers are to be started; let a pool of workers be at --environment_config, beside"
+        " each TaskManager",
+    ),
+    (
+        "NoResourceAvailableException",
+        "Flink has too few free slots for it; start more TaskManagers, raise taskmanager.numberOfTaskSlots, or give a"
+        " smaller --parallelism",
+    ),
+)
+
+
+_ANALYSIS_STEP = "AnalyzeModule/"  # the steps of TensorFlow Transform
+_SHOWN_LETTERS = 300  # letters of what TensorFlow says
+
+
+def error_to_raise(error: BaseException, failure: Failure | None) -> Exception:
+    """Return the error to show for what a runner raised: our own errors with their message, else a JobError.
+
+    A failing step records its error (transforms.workers.running). If it could not, or if no step failed, only the
+    runner's exception is left. In the launcher's process Beam makes it from the step's exception; elsewhere it has the
+    runner's own words.
+
+    Args:
+        error: the runner's exception
+        failure: the failure that a step reported
+    """
+    if failure is not None and failure.kind in ERRORS_BY_NAME:
+        return ERRORS_BY_NAME[failure.kind](failure.sentence)
+    if failure is not None and failure.step.startswith(_ANALYSIS_STEP):
+        return JobError(
+            f"--module_file: TensorFlow Transform cannot analyze the examples: {_analysis_message(failure)}"
+        )
+    if failure is not None:
+        return JobError(f"the job failed in step {failure.step}: {failure.sentence}")
+    if isinstance(error, (UserError, JobError)):
+        return next(one for one in _chain(error) if type(one) is type(error))
+    for words, remedy in _FLINK_REMEDIES:
+        if words in str(error):
+            return JobError(f"the job failed: {remedy}")
+    lines = [line for line in str(error).strip().splitlines() if line.strip()]
+    return JobError(f"the job failed: {lines[-1].strip() if lines else type(error).__name__}")
+
+
+def _analysis_message(failure: Failure) -> str:
+    """Return TensorFlow's message without its batch of examples and its node."""
+    found = re.search(r'apply the transformation: "(.*)"\. Batch instances:', failure.sentence)
+    said = found[1] if found else failure.sentence
+    said = (said.partition("<stack traces unavailable> ")[2] or said).partition(" [[{{node")[0]
+    return said if len(said) <= _SHOWN_LETTERS else f"{said[: _SHOWN_LETTERS - 1]}…"
+
+
+def _chain(error: BaseException) -> Iterator[Exception]:
+    """Yield the causes of `error`, the first cause first and `error` last."""
+    before = error.__cause__ or error.__context__
+    if before is not None:
+        yield from _chain(before)
+    if isinstance(error, Exception):
+        yield error
+
+
+_PLAIN_INTERVAL = 10.0  # seconds between lines where there is no terminal
+
+
+class ProgressDisplay:
+    """A progress display on stderr: a live bar with rate and time left on a terminal, else a line now and then."""
+
+    def __init__(self, folder: str | None, title: str) -> None:
+        self._folder, self._title = folder, title
+        self._console = Console(stderr=True)
+        self._live = self._console.is_terminal and not is_json()
+        self._started = self._last_line = time.monotonic()
+        self._writing_since: float | None = None
+        self._bar = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.percentage:>3.0f}%"),
+            TextColumn("{task.fields[rate]}"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=self._console,
+            transient=True,
+        )
+
+    def __enter__(self) -> "ProgressDisplay":
+        if self._live:
+            self._task = self._bar.add_task(f"{self._title}: listing and planning", total=None, rate="")
+            self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live:
+            self._bar.stop()
+
+    def update(self) -> None:
+        """Show the current progress."""
+        if self._folder is None:
+            self._update_remote()
+            return
+        counts = read_progress(self._folder)
+        now = time.monotonic()
+        if counts.planned_examples and self._writing_since is None:
+            self._writing_since = now
+        if self._live:
+            self._bar.update(
+                self._task,
+                description=f"{self._title}: {progress_phase(counts)}",
+                total=counts.planned_examples or None,
+                completed=counts.examples,
+                rate=progress_rate(counts, now - (self._writing_since or now)),
+            )
+        elif now - self._last_line >= _PLAIN_INTERVAL:
+            self._last_line = now
+            log_progress(progress_line(self._title, counts, now - self._started, now - (self._writing_since or now)))
+
+    def _update_remote(self) -> None:
+        """Show only that the job runs: remote workers report to their runner, whose own pages show progress."""
+        now = time.monotonic()
+        if self._live:
+            self._bar.update(self._task, description=f"{self._title}: running")
+        elif now - self._last_line >= _PLAIN_INTERVAL:
+            self._last_line = now
+            log_progress(f"{self._title}: {now - self._started:.0f} s, running")
+
+
+def progress_phase(counts: Counts) -> str:
+    """Return the job's current phase."""
+    if not counts.planned_examples:
+        return f"encoding, {counts.staged:,} records" if counts.staged else "listing and planning"
+    return "writing" if counts.examples < counts.planned_examples else "publishing"
+
+
+def progress_rate(counts: Counts, seconds: float) -> str:
+    """Return examples and megabytes per second, as text."""
+    if not counts.examples or seconds <= 0:
+        return ""
+    return f"{counts.examples / seconds:,.0f} examples/s, {counts.size_bytes / seconds / 1e6:,.0f} MB/s"
+
+
+def progress_line(title: str, counts: Counts, elapsed: float, writing: float) -> str:
+    """Return one log line of progress."""
+    text = f"{title}: {elapsed:.0f} s, {progress_phase(counts)}"
+    if not counts.planned_examples:
+        return text
+    text += f" {counts.examples:,} of {counts.planned_examples:,} examples"
+    if counts.examples and writing > 0:
+        left = (counts.planned_examples - counts.examples) * writing / counts.examples
+        text += f" ({progress_rate(counts, writing)}, {left:.0f} s left)"
+    return text
+
+
+_MODULES: tuple[Any, ...] = (decorators, core)  # where `get_signature` is looked up
+_KNOWN: "WeakKeyDictionary[FunctionType, Signature]" = WeakKeyDictionary()
+
+
+@contextmanager
+def cache_signatures() -> Iterator[None]:
+    """Cache Beam's signatures of bound methods and its DoFn specs while the context lasts.
+
+    Beam computes the signatures of the same few DoFn methods thousands of times a job, and each DoFn's state and timers
+    hundreds of times. That takes most of a second of a job's start-up. The results stay Beam's own. `get_signature` of
+    apache_beam/typehints/decorators.py and `get_dofn_specs` of apache_beam/transforms/userstate.py, 2.77, have no
+    public way to be called less.
+    """
+    with hold_shared("signatures", _remembering):
+        yield
+
+
+@contextmanager
+def _remembering() -> Iterator[None]:
+    asked = [module.get_signature for module in _MODULES]
+    specs_of = userstate.get_dofn_specs
+    for module, ask in zip(_MODULES, asked, strict=True):
+        module.get_signature = _MethodSignatures(ask)
+    userstate.get_dofn_specs = _DoFnSpecs(specs_of)
+    try:
+        yield
+    finally:
+        userstate.get_dofn_specs = specs_of
+        for module, ask in zip(_MODULES, asked, strict=True):
+            module.get_signature = ask
+
+
+class _DoFnSpecs:
+    """A cache of state and timer specs per DoFn, not per class: a DoFn may hold the function that it calls."""
+
+    def __init__(self, ask: Callable[[Any], Any]) -> None:
+        self._ask = ask
+        self._known: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+
+    def __call__(self, dofn: Any) -> Any:
+        try:
+            found = self._known.get(dofn)
+        except TypeError:  # of one that has no hash
+            return self._ask(dofn)
+        if found is None:
+            found = self._known[dofn] = self._ask(dofn)
+        return found
+
+
+class _MethodSignatures:
+    """A cache of signatures per function, however many bound methods it has."""
+
+    def __init__(self, ask: Callable[[Any], Signature]) -> None:
+        self._ask = ask
+
+    def __call__(self, function: Any) -> Signature:
+        if not isinstance(function, MethodType) or not isinstance(function.__func__, FunctionType):
+            return self._ask(function)
+        found = _KNOWN.get(function.__func__)
+        if found is None:
+            found = _KNOWN[function.__func__] = self._ask(function)
+        return found
+
+
+_START_TIMEOUT_S = 60  # until a worker must have begun
+_WATCH_INTERVAL_S = 2.0  # seconds between looks: each may be two requests to a store
+_STARTED_BY_OTHERS = ("EXTERNAL", "LOOPBACK", "PROCESS")  # an image may take minutes to be there
+
+
+class JobWatch:
+    """A watch on the files that workers leave in the folder they share with the launcher.
+
+    It finds a problem that no retry fixes within a minute, while the cluster itself would wait or retry.
+
+    Attributes:
+        works_here: the job's workers end with the launcher
+    """
+
+    def __init__(self, report: str, options: PipelineOptions, asked: threading.Event) -> None:
+        """Args:
+        report: path to which failing steps write their error
+        options: of the job, as given
+        asked: set once the cluster has requested a worker here, whose first step may take its time
+        """
+        self._report, self._options, self._asked = report, options, asked
+        self.works_here = has_local_workers(options)
+        portable = options.view_as(PortableOptions)
+        self._patience = server_timeout_s(portable, _START_TIMEOUT_S)
+        self._has_begun = portable.environment_type not in _STARTED_BY_OTHERS
+        self._since = self._last = time.monotonic()
+
+    def look(self) -> Failure | JobError | None:
+        """Return the reason to cancel the job: an error that a retry cannot fix, or that no worker has begun; None to
+        go on.
+        """
+        now = time.monotonic()
+        if now - self._last < _WATCH_INTERVAL_S:
+            return None
+        self._last = now
+        failure = read_failure(self._report)
+        if failure is not None and failure.kind in ERRORS_BY_NAME:
+            return failure
+        if not self._has_begun:
+            self._has_begun = self._asked.is_set() or storage.exists(started_path(self._report))
+            if not self._has_begun and now - self._since > self._patience:
+                return JobError(f"{self._nothing_began()}; the job was cancelled")
+        return None
+
+    def _nothing_began(self) -> str:
+        portable = self._options.view_as(PortableOptions)
+        slots = max(self._options.view_as(FlinkRunnerOptions).parallelism, 1)
+        # Of processes it is what starts them, and all of their environment, which may hold what is nobody's business
+        is_a_place = portable.environment_type != "PROCESS" and portable.environment_config
+        where = f" at {portable.environment_config}" if is_a_place else ""
+        return (
+            f"no worker has begun within {self._patience} seconds; expected {slots} free"
+            f" slot{'s' if slots > 1 else ''}, as --parallelism asks for, and workers{where} that have apache-beam"
+            f" {metadata.version('apache-beam')} and shardmill {shardmill.__version__}, which the log of the workers'"
+            " pool may deny; --job_server_timeout SECONDS waits longer"
+        )
+
+
+_POLL_S = 0.2  # seconds
+
+
+def run_pipeline(
+    build: Callable[[beam.Pipeline, str | None], Any],
+    options: PipelineOptions,
+    title: str,
+    quiet: bool = False,
+    shared: str | None = None,
+) -> None:
+    """Build a pipeline with `build(pipeline, progress folder)` and run it to its end.
+
+    Args:
+        title: heads the progress display
+        quiet: do not show progress
+        shared: folder that remote workers reach, for the error of a failing step; local workers have their own folder
+
+    Raises:
+        UserError, JobError: raised in a step of the pipeline; a JobError for anything else that stopped it.
+    """
+    check_running_mode(options)
+    local, watch = is_local(options), None
+    with ExitStack() as stack:
+        stack.enter_context(cache_signatures())
+        folder = workers = None
+        if local:
+            folder = stack.enter_context(scratch_folder("progress"))
+            # Beam says nothing of a failing step, which is reported once, by us; until its workers have ended
+            stack.enter_context(log_level("apache_beam", logging.CRITICAL))
+            workers = stack.enter_context(WorkerProcesses())
+        else:
+            asked = threading.Event()
+            watch = partial(JobWatch, options=options, asked=asked)
+            options = stack.enter_context(loopback_workers(options, asked))
+            stack.enter_context(quiet_client())
+        # Steps of a local job in this process are patient, as long as any such job runs
+        stack.enter_context(hold_shared("patience", patience.withdrawn_at_end))
+        build(pipeline := _pipeline(options, workers), folder)
+        if not local:
+            stack.enter_context(own_job_server(pipeline.runner, options))
+        report = storage.join(place, FAILURE_FILE) if (place := folder or shared) is not None else None
+        if report is not None:
+            report_failures(pipeline, report, says_begun=not local)
+        looking = partial(watch, report) if watch is not None and report is not None else None
+        _run_with_progress(pipeline, None if quiet else ProgressDisplay(folder, title), report, looking, options)
+
+
+def _pipeline(options: PipelineOptions, workers: WorkerProcesses | None = None) -> beam.Pipeline:
+    try:
+        return beam.Pipeline(runner=make_runner(options, workers), options=options.view_as(CachedOptions))
+    except ValueError as error:  # an option that is missing, or no good, for this runner
+        raise UserError(f"Beam refuses the options of the run: {' '.join(str(error).split())}") from None
+
+
+def _run_with_progress(
+    pipeline: beam.Pipeline,
+    shown: ProgressDisplay | None,
+    report: str | None,
+    looking: Callable[[], JobWatch] | None,
+    options: PipelineOptions,
+) -> None:
+    failure: list[BaseException] = []
+    running: list[tuple[Any, JobWatch | None]] = []
+
+    def work() -> None:
+        try:
+            result = pipeline.run()
+            if (said := submission_message(result, options)) is not None:
+                log.info(said)
+            running.append((result, looking() if looking is not None else None))
+            result.wait_until_finish()
+        except BaseException as error:  # handed to the main thread, whatever it is
+            failure.append(error)
+
+    # The main thread stays free to draw and to take Ctrl-C; the local runner blocks the thread that runs it.
+    thread = threading.Thread(target=work, name="shardmill-run", daemon=True)
+    with shown or nullcontext(), _cancel_if_interrupted(running):
+        thread.start()
+        while thread.is_alive():
+            thread.join(_POLL_S)
+            if shown is not None:
+                shown.update()
+            for result, watch in running:
+                if watch is not None and (why := watch.look()) is not None:
+                    _cancel(result)
+                    raise error_to_raise(why, None) if isinstance(why, JobError) else error_to_raise(JobError(), why)
+    if failure:
+        if (refused := dataflow_refusal(failure[0], options)) is not None:
+            raise refused from failure[0]
+        raise error_to_raise(failure[0], None if report is None else read_failure(report)) from failure[0]
+
+
+@contextmanager
+def _cancel_if_interrupted(running: list[tuple[Any, JobWatch | None]]) -> Iterator[None]:
+    """Cancel an interrupted job whose workers end with this process."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        for result, watch in running:
+            if watch is not None and watch.works_here:
+                _cancel(result)
+        raise
+
+
+def _cancel(result: Any) -> None:
+    with suppress(Exception):  # why it is cancelled is what counts
+        result.cancel()

@@ -1,0 +1,385 @@
+"""The outcome of a job, its record, and the recovery of interrupted publications."""
+
+import json
+import os
+import signal
+import threading
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import NoReturn
+
+import shardmill
+from shardmill.errors import ChecksError, CorruptDataError, JobError, LockedError, OutrunError, UserError
+from shardmill.metadata import file_names
+from shardmill.metadata.file_names import LATEST
+from shardmill.metadata.manifest import Manifest
+from shardmill.metadata.versions import BuildRecord, Status, record_path
+from shardmill.pipelines.config.job import JobConfig
+from shardmill.pipelines.reports import log
+from shardmill.pipelines.reports.page import write_page_of
+from shardmill.reading.dataset import Dataset
+from shardmill.transforms.publishing import lease, publication
+from shardmill.transforms.publishing import publication as job_folder
+from shardmill.transforms.publishing.build_records import read_record, write_record
+from shardmill.transforms.publishing.catalog import latest_path, write_latest
+from shardmill.transforms.publishing.lease import Lease
+from shardmill.transforms.shards.sources import FileIndex
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores import storage as conditional
+from shardmill.transforms.stores import storage as locks
+from shardmill.transforms.stores.protocol import StoredFile, os_error_text, output_error, short_timeouts, writing_error
+
+Failure = UserError | JobError | CorruptDataError
+_STATUSES: tuple[tuple[type[Exception], Status], ...] = (
+    (OutrunError, "outrun"),
+    (LockedError, "locked"),
+    (ChecksError, "checks_failed"),
+)
+
+
+class Interrupted(KeyboardInterrupt):
+    """An interrupted build; the message says what was published, the cause what interrupted it."""
+
+    record: BuildRecord | None = None  # the build's record, if it has one
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A data set version that a job has published."""
+
+    directory: str  # of the version
+    splits: Mapping[str, int]  # examples by split, in the splits' order
+    rejected: int  # number of rejected records
+    notices: tuple[str, ...]  # the manifest's notices
+    dataset: Dataset = field(repr=False, compare=False)  # opened; another job may have replaced it since
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """A job written as a template, which its runner runs and publishes after this process has ended."""
+
+    directory: str  # of the version that it will publish
+    template: str  # the path it was written to
+
+    def __str__(self) -> str:
+        return (
+            f"the job was written to {self.template}; {self.directory} is its own from now on, and published by the job"
+            " itself"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """The end of a build."""
+
+    record: BuildRecord
+    published: Published | None = None  # None if nothing was, or not yet, as for a launched job
+    error: Failure | None = None  # the error that ended it; None for success
+    index: FileIndex | None = None  # files remembered and reused; None without --reuse
+
+    @property
+    def exit_status(self) -> int:
+        """Return the exit status of a command that ran only this build."""
+        return 0 if self.error is None else self.error.exit_status
+
+
+def begin_record(name: str, version: str) -> BuildRecord:
+    """Return the record of a build that begins now; its status is "published", to be replaced if the build fails."""
+    started = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return BuildRecord(name, version, "published", started, shardmill=shardmill.__version__)
+
+
+def failed_record(record: BuildRecord, error: Exception) -> BuildRecord:
+    """Return `record` with the status and reason of a build that `error` ended."""
+    status: Status = next((status for kind, status in _STATUSES if isinstance(error, kind)), "failed")
+    return replace(record, status=status, reason=str(error))
+
+
+def record_interruption(
+    parent: str, record: BuildRecord, cause: KeyboardInterrupt, first_too: bool = False
+) -> Interrupted:
+    """Write the record of an interrupted build and return the exception to raise, with that record.
+
+    If the version was published all the same, its published record stays.
+
+    Args:
+        parent: the folder of all versions
+        record: as far as it is known
+        cause: the interruption; an Interrupted if it already says what was published
+        first_too: see `write_unpublished`
+    """
+    stands = None
+    with short_timeouts(), suppress(OSError):
+        stands = read_record(record_path(parent, record.version)) if record.version else None
+    if stands is not None and stands.is_of(record) and stands.status == "published":
+        became = f"{storage.join(parent, record.version)} is published"
+        made = cause if isinstance(cause, Interrupted) else Interrupted(became)
+    else:
+        made = cause if isinstance(cause, Interrupted) else Interrupted("nothing was published")
+        stands = replace(record, status="interrupted", reason=str(made))
+        if record.version:
+            write_unpublished(parent, stands, first_too)
+    made.record = stands
+    return made
+
+
+def write_unpublished(parent: str, record: BuildRecord, first_too: bool = False) -> str:
+    """Write the record of a build that published nothing, and return its path; "" if it was not written.
+
+    A failure to write is only logged, for how the build ended matters more.
+
+    Args:
+        parent: the folder of all versions
+        first_too: write it even if there is no data set yet, as for a night that nobody watches; a command that failed
+            at a prompt leaves nothing behind
+    """
+    try:
+        with short_timeouts():
+            if first_too or storage.exists(storage.join(parent, LATEST)):
+                return write_record(parent, record)
+    except OSError as error:
+        log.warn(record_warning(error))
+    return ""
+
+
+def record_warning(error: OSError) -> str:
+    """Return the message for a record that cannot be written."""
+    return f"the record of this build could not be written: {os_error_text(error)}"
+
+
+class Terminated(KeyboardInterrupt):
+    """A SIGTERM, which preemption, Slurm and Kubernetes send before they kill."""
+
+
+@contextmanager
+def handle_sigterm() -> Iterator[None]:
+    """Let the first SIGTERM raise Terminated in the main thread; a second one ends the process as usual."""
+    if (
+        threading.current_thread() is not threading.main_thread()
+        or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
+    ):
+        yield
+        return
+
+    def terminate(*_: object) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        raise Terminated
+
+    signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def exit_interrupted(cause: BaseException | None) -> NoReturn:
+    """End this process at once, with the exit status of its cause: a local runner's threads cannot be stopped."""
+    os._exit(143 if isinstance(cause, Terminated) else 130)
+
+
+_CLEANUP_ATTEMPTS, _CLEANUP_PAUSE_S = 20, 0.02  # at clearing up, with so many seconds between them
+
+
+def take_lease(config: JobConfig, detached: bool = False) -> Lease:
+    """Take the lease of the version directory; a `detached` job may outlive this process.
+
+    Raises:
+        LockedError: another job builds that version.
+        UserError: the directory cannot be written.
+        JobError: there is no room for it.
+    """
+    try:
+        seconds = lease.DETACHED_LEASE_SECONDS if detached else lease.LEASE_SECONDS
+        return lease.take_lease(config.directory, config.temporary, config.job, seconds, detached)
+    except OSError as error:
+        told = writing_error(error, config.directory)
+        where = f": {told.filename}" if told.filename else ""
+        raise output_error(f"--output {config.output} cannot be written{where}", told) from None
+
+
+def read_success(config: JobConfig) -> StoredFile | None:
+    """Return the stored `_SUCCESS` of the version directory, or None; it differs if the version was published
+    meanwhile.
+    """
+    return conditional.read(storage.join(config.directory, file_names.SUCCESS))
+
+
+def missing_folders(config: JobConfig) -> list[str]:
+    """Return the local folders that the job will create, inner ones first."""
+    folders = []
+    path = os.path.abspath(config.directory)
+    while storage.is_local(config.output) and not os.path.lexists(path):
+        folders.append(path)
+        path = os.path.dirname(path)
+    return folders
+
+
+def clean_up(config: JobConfig, made: Sequence[str], before: StoredFile | None) -> str:
+    """Delete the temporary files of a failed job whose lease has ended, and the folders it created if they are empty.
+
+    If its publication has begun, nothing is deleted: all files are there, and the next run completes it. Files that
+    cannot be deleted are reported; the next run deletes them.
+
+    Args:
+        made: folders that the job created
+        before: the result of `sealed` before the job began
+
+    Returns:
+        A sentence on what was published.
+    """
+    folder = storage.join(config.directory, config.temporary)
+    completes = f"the next run, or `shardmill verify --repair {config.directory}`, completes it"
+    for _ in range(_CLEANUP_ATTEMPTS):
+        failed: OSError | None = None
+        try:
+            if not publication.delete_unpublished(config.directory, config.temporary):
+                return f"the publication of {config.directory} had begun: {completes}"
+        except (
+            OSError
+        ) as error:  # threads of the job are still writing there, or the store fails, as it did for the job
+            failed = error
+        if not storage.is_local(folder) or not os.path.lexists(folder):
+            break
+        time.sleep(_CLEANUP_PAUSE_S)
+    if failed is not None:
+        log.warn(
+            f"{folder} could not be deleted, nor perhaps {file_names.LOCK} beside it, and the next run does that:"
+            f" {os_error_text(failed)}"
+        )
+    try:
+        now = read_success(config)
+    except OSError:
+        return f"whether {config.directory} is published nobody can tell now; if that had begun, {completes}"
+    if now is not None and now != before:
+        return f"{config.directory} is published"
+    with suppress(OSError):  # another job may have begun there
+        for path in made:
+            os.rmdir(path)
+    return "nothing was published"
+
+
+def recover(config: JobConfig) -> bool:
+    """Complete the publication that an earlier run of this version began; return True if that run was like this one.
+
+    The job must hold the version's lease. True means that nothing is left to do.
+
+    Raises:
+        UserError: the version is now published by a different run, and --overwrite was not given.
+        JobError: it cannot be completed now.
+    """
+    said = _complete_version(config.directory, True, config.job)
+    if said is None:
+        return False
+    log.info(said)
+    if config.overwrite or not storage.exists(storage.join(config.directory, file_names.SUCCESS)):
+        return False
+    if _is_same_run(config):
+        log.warn("the input was not read again; --overwrite does")
+        return True
+    raise UserError(
+        f"{config.directory} is a published data set, of other flags or another input; give --overwrite to replace it,"
+        " or another --version to keep both"
+    )
+
+
+def _is_same_run(config: JobConfig) -> bool:
+    path = storage.join(config.directory, file_names.MANIFEST)
+    manifest = Manifest.from_json(storage.read_bytes(path), path)
+    mine = json.loads(json.dumps(config.to_json()))
+    return mine == manifest.configuration and manifest.input.get("pattern") == config.source.split(" ", 1)[1]
+
+
+def complete_interrupted(parent: str) -> list[str]:
+    """Complete the publications that dead jobs began in the folder `parent`, and return a sentence for each.
+
+    Call it before comparing inputs: an interrupted publication belongs to its own input.
+
+    Raises:
+        JobError: a publication cannot be completed now.
+        OSError: the folder cannot be read or written.
+    """
+    said = []
+    for version in storage.list_folders(parent):
+        if file_names.is_version(version):
+            with suppress(LockedError):  # it is not dead
+                said.append(_repair_version(storage.join(parent, version), discard=True))
+    return [sentence for sentence in said if sentence is not None]
+
+
+def repair(path: str) -> list[str]:
+    """Complete every interrupted publication in `path`, a version directory or the folder above, and fix LATEST.
+
+    Returns:
+        A sentence for each repair.
+
+    Raises:
+        LockedError: the publishing job is still alive.
+        JobError: a publication cannot be completed.
+        OSError: the folder cannot be read or written.
+    """
+    directory = path.rstrip("/") or "/"
+    if storage.is_local(directory):
+        directory = os.path.abspath(directory)
+    versions = [directory]
+    if not file_names.is_version(directory.rpartition("/")[2]):
+        versions = [
+            storage.join(directory, folder)
+            for folder in storage.list_folders(directory)
+            if file_names.is_version(folder)
+        ]
+    said = [sentence for version in versions if (sentence := _repair_version(version)) is not None]
+    return [*said, *_repair_latest(versions)]
+
+
+def _repair_version(directory: str, discard: bool = False) -> str | None:
+    if not storage.exists(storage.join(directory, file_names.PUBLISHING)):
+        return None
+    job = uuid.uuid4().hex
+    with lease.hold_lease(directory, file_names.temporary_folder("repair", job), job):
+        said = _complete_version(directory, discard, job)
+    if said is not None and storage.exists(storage.join(directory, file_names.SUCCESS)):
+        write_page_of(directory)
+    return said
+
+
+def _repair_latest(versions: list[str]) -> Iterator[str]:
+    """Point LATEST at the only published version among `versions`, if it names no published one."""
+    whole = [version for version in versions if storage.exists(storage.join(version, file_names.SUCCESS))]
+    if len(whole) != 1 or not _is_version_folder(whole[0]):
+        return
+    (directory,) = whole
+    found = conditional.read(latest_path(directory))
+    named = "" if found is None else found.data.decode(errors="replace").strip()
+    if file_names.is_version(named) and storage.exists(
+        storage.join(storage.join(directory.rpartition("/")[0], named), file_names.SUCCESS)
+    ):
+        return
+    write_latest(directory, directory.rpartition("/")[2], uuid.uuid4().hex, found)
+    yield f"LATEST {f'named {named}, which is not published; it' if named else 'was missing; it'} names {directory} now"
+
+
+def _is_version_folder(directory: str) -> bool:
+    """Return True if `directory` is a version directory with the name that its manifest gives, not a copy."""
+    path = storage.join(directory, file_names.MANIFEST)
+    try:
+        return Manifest.from_json(storage.read_bytes(path), path).version == directory.rpartition("/")[2]
+    except (CorruptDataError, FileNotFoundError):
+        return False
+
+
+def _complete_version(directory: str, discard: bool, job: str) -> str | None:
+    """Complete the publication in a version directory leased by `job`, and return a sentence on it; None if there was
+    none.
+    """
+    if not storage.exists(storage.join(directory, file_names.PUBLISHING)):
+        return None
+    with locks.locked(directory):  # a worker of the dead job may live, and publish
+        journal = job_folder.read_journal(directory)
+        if journal is None:
+            return None
+        lost = publication.complete_or_undo(directory, journal, discard, job)
+    return lost or f"completed the publication of {directory}, in which an earlier run was interrupted"

@@ -1,0 +1,412 @@
+"""Beam graphs for jobs over records inside files: conversion and dry run."""
+
+import pickle
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.pvalue import AsIter, AsSingleton
+
+from shardmill.data.features import Feature, Renames
+from shardmill.data.kinds import kind_of
+from shardmill.errors import UserError
+from shardmill.pipelines.config.records import RecordsConfig
+from shardmill.pipelines.jobs.graph_steps import (
+    PlannedColumns,
+    check_ids,
+    find_equal_contents,
+    module_graph,
+    prepare_output,
+    publish_options,
+    published_features,
+    read_layout,
+    rename_build,
+    report_divisions,
+    schema_notices,
+    token_cuts,
+    token_notices,
+    tokens_by_split,
+    transform_graph,
+    transformed_shards,
+)
+from shardmill.pipelines.reports.summary import JobWork, dry_run_rejects, first_and_last, human_size, plural
+from shardmill.text import to_printable
+from shardmill.transforms.columns.conversion import rounded_notices
+from shardmill.transforms.columns.types import Inferred, format_shape
+from shardmill.transforms.inputs.record_blocks import Task
+from shardmill.transforms.inputs.summary import InputSummary
+from shardmill.transforms.layout.columns import time_notices
+from shardmill.transforms.layout.files import DEFAULT_SPLITS
+from shardmill.transforms.layout.options import TableOptions, label_notices
+from shardmill.transforms.layout.tables import TableLayout
+from shardmill.transforms.publishing import publish
+from shardmill.transforms.publishing.description import Build, PublishOptions
+from shardmill.transforms.records.images import object_notices
+from shardmill.transforms.records.merging import RunShards
+from shardmill.transforms.records.run_file import read_distinct_keys, read_keys
+from shardmill.transforms.records.shard_sources import SAME_TIME, PackedShards, SequenceShards
+from shardmill.transforms.records.staging import KeyStrata, SliceRuns, StagedFindings, StagedRuns, StageRuns, Staging
+from shardmill.transforms.shards import balance
+from shardmill.transforms.shards.balance import estimate_shard_count, shard_count, stratum_cuts
+from shardmill.transforms.shards.cuts import FindByteCuts, FindExampleCuts
+from shardmill.transforms.shards.divisions import Divisions, divide_by_keys
+from shardmill.transforms.shards.sources import ShardInfo
+from shardmill.transforms.shards.writing import REJECTS, SHARDS_AT_ONCE, WriteShards
+from shardmill.transforms.statistics.files import SplitStats, merge_by_split
+from shardmill.transforms.stores import storage
+from shardmill.transforms.values.analyzers import Analysis
+from shardmill.transforms.values.graph_process import quiet_tensorflow
+from shardmill.transforms.values.options import Sequencing
+from shardmill.transforms.values.tokens_encoding import INPUT_IDS, Tokenization
+from shardmill.transforms.values.transform_graph import StagedGraph, transform_files, transform_notices
+from shardmill.transforms.workers.elements import single
+from shardmill.transforms.workers.rejects import RejectsPart, gather_rejects
+
+_REMOTE_SHARDS_AT_ONCE = 4  # by each worker: a store has each wait for the slices that it is made of
+
+
+def build_records(
+    root: beam.Pipeline, progress_folder: str | None, config: RecordsConfig, known: PlannedColumns | None = None
+) -> beam.PCollection[str]:
+    """Build the whole job, which outputs the paths of the published shards.
+
+    Args:
+        root: an empty pipeline
+        progress_folder: where workers on this machine report progress, or None
+        known: results of the planning job that --module_file needs
+    """
+    options = publish_options(config)
+    reading = read_layout(root, config, options.folder, known)
+    # The layout stands for "the input makes sense": a user's mistake is found before anything is written.
+    # All that writes takes the layout that has passed through here.
+    layout = reading.layout | "Prepare" >> beam.Map(prepare_output, options).with_output_types(TableLayout)
+    staged = _stage(reading.indexed.tasks, layout, options.folder, config, progress_folder)
+    divisions = _divisions(staged, config)
+    slices = staged.runs | "SliceRuns" >> SliceRuns(divisions, config.read_threads)
+    graph: Any = None
+    if known is not None:
+        analysis = config.module_analysis(known.features)
+        graph = module_graph(layout, staged, config, options, analysis, progress_folder or options.folder)
+    elif config.materialize:
+        graph = transform_graph(layout, staged, config, options)
+    written = (
+        slices
+        | "ByShard" >> beam.GroupByKey()
+        | "Write"
+        >> WriteShards(
+            config.directory,
+            config.name,
+            graph | "Shards" >> beam.Map(transformed_shards, config.source)
+            if config.materialize
+            else _shard_source(layout, config),
+            divisions,
+            options.folder,
+            config.codec,
+            config.file_template,
+            config.threads,
+            progress_folder,
+            shards_at_once=SHARDS_AT_ONCE if storage.is_local(options.folder) else _REMOTE_SHARDS_AT_ONCE,
+        )
+    )
+    report_divisions(divisions, progress_folder)
+    rejects = (reading.indexed.rejects, staged.rejects, written[REJECTS]) | "AllRejects" >> beam.Flatten()
+    return layout | "Publish" >> beam.FlatMap(
+        _publish_records,
+        AsSingleton(divisions),
+        AsIter(staged.staged),
+        AsIter(written["shards"]),
+        AsIter(rejects),
+        config.table_options,
+        config.content,
+        options,
+        config.analysis,
+        () if graph is None else AsIter(graph),
+        config.materialize,
+        config.tokenization,
+        "" if config.pack_to is None else config.end[0],
+        config.sequencing,
+    ).with_output_types(str)
+
+
+def _stage(
+    tasks: beam.PCollection[Task],
+    layout: beam.PCollection[TableLayout],
+    temporary: str,
+    config: RecordsConfig,
+    progress_folder: str | None,
+) -> StagedRuns:
+    staging = Staging(
+        config.format,
+        config.encoder,
+        config.key_options,
+        config.block_size,
+        config.run_size,
+        config.analysis,
+        weighs=_weighed_columns(config),
+    )
+    strata = None
+    if config.stratify_by is not None:
+        keys = tasks | "KeyStrata" >> KeyStrata(staging, layout, temporary, config.read_threads)
+        fractions = tuple(fraction for _, fraction in config.splits or DEFAULT_SPLITS)
+        strata = keys | "CutStrata" >> FindExampleCuts(
+            read_keys, partial(_stratum_ranks, fractions), config.read_threads
+        )
+    return tasks | "Stage" >> StageRuns(staging, layout, temporary, strata, config.read_threads, progress_folder)
+
+
+def _weighed_columns(config: RecordsConfig) -> tuple[str, ...]:
+    if config.balance != "tokens" or config.pack_to is not None or config.tokenization is None:
+        return ()
+    return tuple(config.tokenization.ids.values())
+
+
+def _stratum_ranks(fractions: tuple[Fraction, ...], stratum: str, examples: int, size_bytes: int) -> list[int]:
+    return stratum_cuts(examples, fractions)
+
+
+def _divisions(staged: StagedRuns, config: RecordsConfig) -> beam.PCollection[Divisions]:
+    if config.pack_to is not None or config.balance == "tokens":
+        return token_cuts(staged, config)
+    count = partial(shard_count, config.shard_counts)
+    if config.sequencing is not None:
+        divide = partial(divide_by_keys, by_bytes=config.balance == "bytes")
+        return staged.runs | "Plan" >> FindByteCuts(
+            read_distinct_keys, count, config.read_threads, divide, counts_shared=True
+        )
+    if config.balance == "bytes":
+        return staged.runs | "Plan" >> FindByteCuts(read_keys, count, config.read_threads)
+    return staged.runs | "Plan" >> FindExampleCuts(read_keys, partial(_shard_ranks, count), config.read_threads)
+
+
+def _shard_source(layout: beam.PCollection[TableLayout], config: RecordsConfig) -> Any:
+    """Return a ShardSource or a collection of one; typed Any because Beam cannot check protocols."""
+    if config.sequencing is not None:
+        return layout | "Shards" >> beam.Map(_sequence_shards, config.sequencing, config.apart, config.renames)
+    return RunShards() if config.pack_to is None else PackedShards(config.pack_to, config.renames(INPUT_IDS))
+
+
+def _shard_ranks(count: partial[int], split: str, examples: int, size_bytes: int) -> list[int]:
+    return balance.example_cuts(examples, count(split, examples, size_bytes))
+
+
+def _publish_records(
+    layout: TableLayout,
+    divisions: Divisions,
+    all_staged: Iterable[StagedFindings],
+    shards: Iterable[ShardInfo],
+    rejects: Iterable[RejectsPart],
+    table: TableOptions,
+    content: str,
+    options: PublishOptions,
+    analysis: Analysis | None,
+    graphs: Iterable[StagedGraph],
+    materialize: bool,
+    tokenization: Tokenization | None,
+    end_of_text: str,
+    sequencing: Sequencing | None,
+) -> list[str]:
+    shards = list(shards)
+    if (done := publish.find_published_shards(shards, options)) is not None:
+        return done
+    staged, indexed = single(all_staged, StagedFindings()), layout.indexed
+    if not staged.read and not indexed.rejected:
+        raise UserError(f"{table.source} has no rows")
+    notices = list(layout.notices)
+    if staged.blank:
+        notices.append(f"passed over {staged.blank:,} blank line{'' if staged.blank == 1 else 's'}")
+    notices += label_notices(staged.odd, {name: how.separator for name, how in layout.separated.items()})
+    notices += time_notices(staged.odd, layout.times)
+    notices += rounded_notices(staged.rounded)
+    notices += object_notices(staged.odd)
+    features, found = published_features(layout, staged, table)
+    notices += found
+    notices += schema_notices(layout, staged, table)
+    for label in layout.row_labels:
+        check_ids(staged, layout, label, table)
+    graph = single(graphs, StagedGraph())
+    is_packed = tokenization is not None and tokenization.is_packed
+    gathered, records = gather_rejects(rejects, staged.read + indexed.rejected, indexed.size_bytes)
+    build = Build(
+        records=records,
+        size_bytes=indexed.size_bytes,
+        fingerprint=indexed.fingerprint,
+        splits=layout.splits,
+        divisions=divisions,
+        shards=shards,
+        rejects=gathered,
+        stats=staged.stats,
+        notices=notices,
+        duplicates=find_equal_contents(content, layout, staged, shards, is_packed),
+        more=partial(transform_files, analysis, staged.gathered, features, Renames.of(options.configuration))
+        if analysis is not None
+        else None,
+        said_of_more=transform_notices,
+    )
+    if tokenization is not None:
+        tokens = tokens_by_split(staged, shards, tokenization)
+        said = token_notices(staged, tokens, tokenization, end_of_text)
+        build = replace(build, tokens=tokens, notices=(*build.notices, *said))
+    if sequencing is not None:
+        features = layout.features
+        build = replace(build, notices=(*build.notices, *_sequence_notices(shards, divisions, sequencing)))
+    if sequencing is not None or is_packed:
+        build = replace(build, stats=_stats_of_shards(shards))
+    if graph.features and analysis is None:
+        build = replace(build, more=graph.read)
+    if graph.features and materialize:
+        return publish.publish(replace(build, stats=_stats_of_shards(shards), more=graph.read), graph.features, options)
+    return publish.publish(*rename_build(build, features, options), options)
+
+
+def _sequence_shards(layout: TableLayout, sequencing: Sequencing, apart: tuple[str, ...], renames: Renames) -> Any:
+    return SequenceShards(layout.features, sequencing, apart, layout.labels, layout.target, renames)
+
+
+def _sequence_notices(shards: Iterable[ShardInfo], divisions: Divisions, how: Sequencing) -> list[str]:
+    said = []
+    shared = sum(division.shared for division in divisions.values())
+    same = sum(shard.noted.get(SAME_TIME, 0) for shard in shards)
+    if same:
+        rows = "row has" if same == 1 else "rows have"
+        said.append(
+            f"{same:,} {rows} the {how.time} of another of the same {how.id}: such rows are in the order of their files"
+            " and lines"
+        )
+    if shared:
+        have = "value of it has" if shared == 1 else "values of it have"
+        said.append(
+            f"--sequence_by {how.id}: {shared:,} {have} rows in the folders of several splits, and a sequence in each;"
+            " --splits deals whole sequences out instead"
+        )
+    return said
+
+
+def _stats_of_shards(shards: Iterable[ShardInfo]) -> dict[str, SplitStats]:
+    return merge_by_split((shard.name.split, shard.stats) for shard in shards if shard.stats is not None)
+
+
+_SHOWN = 30  # features, by --dry_run
+
+
+@dataclass(frozen=True, slots=True)
+class RecordsDryRun:
+    """The plan of a job over records inside files."""
+
+    summary: InputSummary
+    inferred: Inferred
+    layout: TableLayout
+    rejects: list[RejectsPart]
+    tasks: int  # parts of the input that become one run each
+    blocks: int  # parts of the input that are read at once
+    looks: int  # how often each block is read
+
+
+def plan_records_dry_run(root: beam.Pipeline, path: str, config: RecordsConfig) -> None:
+    """Index the input and infer its columns, and pickle the DryRun to `path`.
+
+    A job with --module_file starts with it, since TensorFlow Transform needs the column types to build its graph.
+    """
+    reading = read_layout(root, config)
+    looks = 1 + (reading.inferred != ()) + (config.on_mixed == "reject") + (config.stratify_by is not None)
+    blocks = AsIter(reading.indexed.tasks | "BlocksOfTask" >> beam.Map(len))
+    side = (reading.inferred, AsSingleton(reading.layout), AsIter(reading.indexed.rejects), blocks, looks)
+    _ = reading.indexed.summary | "Save" >> beam.Map(_save_dry_run, *side, path)
+
+
+def _save_dry_run(
+    summary: InputSummary,
+    inferred: Iterable[Inferred],
+    layout: TableLayout,
+    rejects: Iterable[RejectsPart],
+    blocks: Iterable[int],
+    looks: int,
+    path: str,
+) -> None:
+    blocks = list(blocks)
+    found = RecordsDryRun(
+        summary, single(inferred, Inferred()), layout, list(rejects), tasks=len(blocks), blocks=sum(blocks), looks=looks
+    )
+    storage.write_bytes(path, pickle.dumps(found))
+
+
+def build_planned_records(
+    root: beam.Pipeline, progress_folder: str | None, config: RecordsConfig, plan: RecordsDryRun | None = None
+) -> beam.PCollection[str]:
+    """Build the whole job, see build_records; reuse the results in `plan`."""
+    if plan is None:
+        return build_records(root, progress_folder, config)
+    _module_outputs(plan, config)
+    return build_records(root, progress_folder, config, PlannedColumns(plan.inferred, plan.layout.features))
+
+
+def _module_outputs(plan: RecordsDryRun, config: RecordsConfig) -> dict[str, str]:
+    """Return the outputs of --module_file, in words by name; raises UserError if it does not work."""
+    if not plan.layout.features:
+        raise UserError(f"--module_file {config.module_file.name}: no row of {config.source} can be read")
+    with quiet_tensorflow():
+        from shardmill.transforms.values.tensorflow_module import trace_outputs
+
+    return trace_outputs(config.module_file, config.module_analysis(plan.layout.features).schema)
+
+
+def records_work(plan: RecordsDryRun, config: RecordsConfig) -> JobWork:
+    """Return the job's work; cutting files into blocks reads each once more."""
+    files = _count_files(plan, config)
+    return JobWork(
+        plan.tasks,
+        estimate_shard_count(config.shard_counts, plan.summary.size_bytes),
+        files + plan.blocks * plan.looks,
+        runs=plan.tasks,
+        is_remote=(not storage.is_local(config.root), not storage.is_local(config.directory)),
+    )
+
+
+def _count_files(plan: RecordsDryRun, config: RecordsConfig) -> int:
+    """Return the number of input files; parallel inputs have equally many each."""
+    return sum(plan.summary.folders.values()) * len(config.inputs)
+
+
+def describe_records_plan(plan: RecordsDryRun, config: RecordsConfig) -> str:
+    """Return the plan as text."""
+    files = _count_files(plan, config)
+    rows = f", {plural(plan.inferred.rows, 'row')}" if plan.inferred.rows else ""
+    lines = [
+        f"Dry run: nothing is written. Would write {config.directory}",
+        (f"Input: {config.source}: {plural(files, 'file')}, {human_size(plan.summary.size_bytes)}{rows}"),
+    ]
+    lines += dry_run_rejects(plan.rejects)
+    fractions = plan.layout.fractions
+    for index, split in enumerate(plan.layout.splits):
+        lines.append(f"Split {split}: {f'{float(fractions[index]):.4g} of the rows' if fractions else 'by its folder'}")
+    features = config.renames.features(plan.layout.features)
+    none = (
+        "those of the records"
+        if not config.spec.has_columns
+        else "none, as no row can be read; the job says why of each"
+    )
+    lines += [f"Features: {len(features):,}" if features else f"Features: {none}"]
+    lines += [f"  {_describe_feature(feature)}" for feature in features[:_SHOWN]]
+    if len(features) > _SHOWN:
+        lines.append(f"  … and {len(features) - _SHOWN:,} more")
+    if config.transform is not None and plan.layout.features:
+        lines += ["Transform:", *(f"  {line}" for line in config.transform.sentences(plan.layout.features))]
+    if config.module_file is not None:
+        outputs = _module_outputs(plan, config)
+        lines += [f"Transform: {config.module_file.name}", *(f"  {name}: {words}" for name, words in outputs.items())]
+    return "\n".join(map(to_printable, [*lines, *(f"NOTE: {notice}" for notice in plan.layout.notices)]))
+
+
+def _describe_feature(feature: Feature) -> str:
+    shape = (
+        "" if not feature.shape else " list" if feature.shape == (None,) else f" list of {format_shape(feature.shape)}"
+    )
+    classes = (
+        f", {plural(len(feature.class_names), 'class', 'classes')}: {first_and_last(feature.class_names)}"
+        if kind_of(feature).has_classes
+        else ""
+    )
+    unit = f", {feature.time} since 1970 in UTC" if feature.time else ""
+    return f"{feature.name}: {feature.dtype}{shape}{unit}{classes}{'' if feature.required else ', may be missing'}"

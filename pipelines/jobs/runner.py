@@ -1,0 +1,394 @@
+"""Choose and prepare the runner: in-process, cluster or Dataflow."""
+
+import ctypes
+import logging
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from apache_beam.options.pipeline_options import (
+    DirectOptions,
+    GoogleCloudOptions,
+    PipelineOptions,
+    PortableOptions,
+    SetupOptions,
+    StandardOptions,
+)
+from apache_beam.runners.runner import create_runner
+
+from shardmill.errors import UserError
+from shardmill.installed import install_hint
+from shardmill.pipelines.config.beam_flags import cluster_flags
+from shardmill.pipelines.config.job import JobConfig
+from shardmill.pipelines.jobs.local_cluster import log_level
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.zip_archive import archive_path
+
+if TYPE_CHECKING:
+    from shardmill.pipelines.jobs.local_cluster import WorkerProcesses
+
+_ANSWER_TIMEOUT_S = 5  # waited for a job server that answers at all
+_BEAM_TIMEOUT_S = 300  # its default for --job_server_timeout, for which it waits without a word
+_EMBEDDED = "embed"  # Beam's word for a job server in its own process
+
+
+def check_job_server(options: PipelineOptions) -> None:
+    """Check that a job server answers at --job_endpoint, if that is given; Beam would wait or retry for minutes.
+
+    Raises:
+        UserError: PortableRunner has no endpoint, or no server answers within five seconds, or --job_server_timeout if
+            given.
+    """
+    portable = options.view_as(PortableOptions)
+    if not portable.job_endpoint and options.view_as(StandardOptions).runner == "PortableRunner":
+        raise UserError(
+            "--runner PortableRunner needs --job_endpoint, HOST:PORT of a job server; FlinkRunner and SparkRunner start"
+            " one themselves"
+        )
+    if portable.job_endpoint in (None, "", _EMBEDDED):
+        return
+    import grpc  # late: local jobs need not spend the time
+
+    seconds = server_timeout_s(portable, _ANSWER_TIMEOUT_S)
+    with grpc.insecure_channel(portable.job_endpoint) as channel:
+        try:
+            grpc.channel_ready_future(channel).result(timeout=seconds)
+        except grpc.FutureTimeoutError:
+            raise UserError(
+                f"--job_endpoint {portable.job_endpoint}: no job server answered within {seconds} seconds; expected"
+                " HOST:PORT of one that runs and can be reached from here; --job_server_timeout SECONDS waits longer"
+            ) from None
+
+
+def server_timeout_s(portable: PortableOptions, seconds: int) -> int:
+    """Return --job_server_timeout, or `seconds` if it was not given."""
+    asked: int = portable.job_server_timeout
+    return asked if asked != _BEAM_TIMEOUT_S else seconds
+
+
+def check_google_credentials(options: PipelineOptions) -> None:
+    """Check that there are credentials for Dataflow; Beam would look for them again at each request.
+
+    Raises:
+        UserError: there are none, or they cannot be read.
+    """
+    if options.view_as(GoogleCloudOptions).no_auth:
+        return
+    import google.auth
+    from google.auth.exceptions import GoogleAuthError
+
+    logging.getLogger(google.auth.__name__).setLevel(logging.ERROR)  # the one sentence below says it
+    try:
+        google.auth.default(scopes=options.view_as(GoogleCloudOptions).gcp_oauth_scopes)
+    except GoogleAuthError as error:
+        raise UserError(
+            f"--runner DataflowRunner: no credentials for Google's cloud ({' '.join(str(error).split())}); run `gcloud"
+            " auth application-default login`, or set GOOGLE_APPLICATION_CREDENTIALS to the key file of a service"
+            " account"
+        ) from None
+
+
+_RUNNERS = frozenset({"DataflowRunner", "apache_beam.runners.dataflow.DataflowRunner"})
+_REFUSALS = (400, 401, 403, 404, 409)  # statuses; of others, such as 429 and 503, the next try may be well
+_METHODS = ("GET ", "POST ", "PUT ")  # with which the message of a REST client begins, and the URL
+_SILENT = logging.CRITICAL + 1  # Beam logs what the service refuses at this, for us to say it once
+
+
+def is_dataflow(options: PipelineOptions) -> bool:
+    """Return True if Dataflow runs the job."""
+    return options.view_as(StandardOptions).runner in _RUNNERS
+
+
+def template_of(options: PipelineOptions) -> str | None:
+    """Return the path to write the job to instead of submitting it, as a Flex Template's launch asks; None to run
+    it.
+    """
+    if not is_dataflow(options):
+        return None
+    location: str | None = options.view_as(GoogleCloudOptions).template_location
+    return location or None
+
+
+def refuse_template(options: PipelineOptions, why: str) -> None:
+    """Refuse to write a template where the job's end is needed; `why` gives the reason.
+
+    Raises:
+        UserError: --template_location was given.
+    """
+    if (template := template_of(options)) is not None:
+        raise UserError(
+            f"--template_location {template}: {why}, and a template has none; the commands that convert write them"
+        )
+
+
+def check_dataflow_client(options: PipelineOptions) -> None:
+    """Check that Dataflow's client is installed if the job needs it.
+
+    Raises:
+        UserError: it is not.
+    """
+    if is_dataflow(options) and find_spec("apitools") is None:
+        raise UserError(f"--runner DataflowRunner needs Google's clients; {install_hint('gcp')}")
+
+
+def check_dataflow_submission(options: PipelineOptions) -> None:
+    """Check that a Dataflow job can be submitted: client, project, region, staging folder and credentials.
+
+    Beam would create a bucket if it is given none.
+
+    Raises:
+        UserError: one of them is missing.
+    """
+    if not is_dataflow(options):
+        return
+    check_dataflow_client(options)
+    google = options.view_as(GoogleCloudOptions)
+    if not google.project:
+        raise UserError("--runner DataflowRunner: no --project; expected the id of the project that the job runs in")
+    if not google.region:
+        google.region = _default_region()
+    if not google.region:
+        raise UserError("--runner DataflowRunner: no --region; expected one such as --region europe-west1")
+    if not (google.temp_location or google.staging_location):
+        raise UserError(
+            "--runner DataflowRunner: no --temp_location; expected a folder of a bucket that the job may write to, such"
+            " as gs://bucket/tmp"
+        )
+    check_google_credentials(options)
+
+
+def check_dataflow_paths(config: JobConfig, options: PipelineOptions) -> None:
+    """Check that Dataflow's workers, which are other machines, can reach input and output.
+
+    Raises:
+        UserError: one is a path of this machine.
+    """
+    if not is_dataflow(options):
+        return
+    for flag, path in local_paths(config):
+        raise UserError(
+            f"{flag} {path} is a path of this machine, which Dataflow's workers cannot reach; expected a URL such as"
+            " gs://bucket/folder"
+        )
+
+
+def local_paths(config: JobConfig) -> Iterator[tuple[str, str]]:
+    """Yield (flag, path) of each local input and output path; URLs are left out."""
+    manifests = [("--manifest", path) for _, path in getattr(config, "manifest", ())]
+    masks = ("--masks", getattr(config, "masks", None))
+    inputs = [("--input", path) for path in config.inputs]
+    for flag, path in (*inputs, *manifests, masks, ("--output", config.output)):
+        if path is not None and storage.is_local(archive_path(path)):
+            yield flag, archive_path(path)
+
+
+def _default_region() -> str | None:
+    from apache_beam.runners.dataflow.dataflow_runner import DataflowRunner
+
+    region: str | None = DataflowRunner().get_default_gcp_region()
+    return region
+
+
+def submission_message(result: Any, options: PipelineOptions) -> str | None:
+    """Return a message with a submitted Dataflow job's id and page; None for other runners and templates."""
+    if not is_dataflow(options) or not getattr(result, "has_job", False):
+        return None
+    google = options.view_as(GoogleCloudOptions)
+    page = f"https://console.cloud.google.com/dataflow/jobs/{google.region}/{result.job_id()}?project={google.project}"
+    return f"submitted to Dataflow as {result.job_id()}: {page}"
+
+
+def dataflow_refusal(error: BaseException, options: PipelineOptions) -> UserError | None:
+    """Return the error to show if Dataflow refused the job or a query on it; None for other errors and those a retry
+    may fix.
+    """
+    code, message = getattr(error, "code", None), getattr(error, "message", None)
+    if not is_dataflow(options) or code not in _REFUSALS or not isinstance(message, str):
+        return None
+    google = options.view_as(GoogleCloudOptions)
+    said = message.partition(": ")[2] if message.startswith(_METHODS) else message
+    return UserError(
+        f"Dataflow refused the job in --project {google.project} --region {google.region} with status {int(code)}:"
+        f" {' '.join(said.split())}"
+    )
+
+
+@contextmanager
+def quiet_client() -> Iterator[None]:
+    """Silence Beam's Dataflow client, whose errors we report once ourselves."""
+    with log_level("apache_beam.runners.dataflow", _SILENT):
+        yield
+
+
+_LOCAL = frozenset(
+    {None, "DirectRunner", "SwitchingDirectRunner", "FnApiRunner", "apache_beam.runners.direct.DirectRunner"}
+)
+
+
+def is_local(options: PipelineOptions) -> bool:
+    """Return True if the job runs on this machine under our own launcher."""
+    return options.view_as(StandardOptions).runner in _LOCAL
+
+
+def has_local_workers(options: PipelineOptions) -> bool:
+    """Return True if the job's workers end with the launcher, on any runner."""
+    return is_local(options) or options.view_as(PortableOptions).environment_type == "LOOPBACK"
+
+
+def check_running_mode(options: PipelineOptions) -> None:
+    """Refuse the running mode that loses records.
+
+    Raises:
+        UserError: for `--direct_running_mode multi_threading`.
+    """
+    if is_local(options) and options.view_as(DirectOptions).direct_running_mode == "multi_threading":
+        raise UserError(
+            "--direct_running_mode multi_threading loses records without an error in Beam's local runner (an unlocked"
+            " buffer between its threads); use in_memory, the default, or multi_processing; --threads sets how many"
+            " threads read files"
+        )
+
+
+def check_runner(options: PipelineOptions) -> None:
+    """Check that the runner exists, can be reached, and loses no records.
+
+    Raises:
+        UserError: otherwise.
+    """
+    check_runner_options(options)
+    if not is_local(options):
+        check_job_server(options)
+    check_dataflow_submission(options)
+
+
+def check_runner_options(options: PipelineOptions) -> None:
+    """Check, without network requests, that the runner exists and loses no records.
+
+    Raises:
+        UserError: otherwise.
+    """
+    check_running_mode(options)
+    check_dataflow_client(options)
+    _check_setup(options)
+    if is_local(options):
+        if options.view_as(PortableOptions).job_endpoint is not None:
+            raise UserError(
+                "--job_endpoint needs --runner PortableRunner, or another that asks a job server; the local runner has"
+                " none"
+            )
+        return
+    try:
+        create_runner(options.view_as(StandardOptions).runner)
+    except (AttributeError, ImportError, ValueError) as error:
+        raise UserError(f"--runner: {error}") from None
+
+
+def runner_warning(rest: Sequence[str], options: PipelineOptions) -> str | None:
+    """Return a warning about those of the flags `rest` that the local runner ignores, or None."""
+    flags = cluster_flags(rest) if is_local(options) else []
+    if not flags:
+        return None
+    return (
+        f"the local runner, which runs this job, has no use for {' and '.join(flags)}; --direct_num_workers says how"
+        " many processes work, and --runner names another"
+    )
+
+
+def _check_setup(options: PipelineOptions) -> None:
+    """Check that --setup_file exists, and make it absolute: Beam changes into its folder and cannot handle a bare
+    name.
+    """
+    setup = options.view_as(SetupOptions)
+    if setup.setup_file is None:
+        return
+    if not os.path.isfile(setup.setup_file):
+        raise UserError(f"--setup_file {setup.setup_file}: no such file; expected that of shardmill's own folder")
+    setup.setup_file = os.path.abspath(setup.setup_file)
+
+
+def make_runner(options: PipelineOptions, workers: "WorkerProcesses | None" = None) -> Any:
+    """Return the runner for `beam.Pipeline`: an object for local jobs, a name for others.
+
+    Beam's DirectRunner would first try to download another runner and fall back silently. This builds the FnApiRunner
+    as that fallback does, with provision info: without it the options never reach the worker processes in `workers`.
+    """
+    if not is_local(options):
+        return options.view_as(StandardOptions).runner
+    from apache_beam.portability.api import beam_provision_api_pb2
+    from apache_beam.runners.portability.fn_api_runner import fn_runner
+    from apache_beam.runners.portability.portable_runner import JobServiceHandle
+
+    from shardmill.pipelines.jobs.local_cluster import LocalRunner
+
+    encoded = JobServiceHandle.encode_pipeline_options(options.get_all_options())
+    provision = beam_provision_api_pb2.ProvisionInfo(pipeline_options=encoded)
+    return LocalRunner(workers, provision_info=fn_runner.ExtendedProvisionInfo(provision))
+
+
+# malloc.h of glibc
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
+_LARGE_BYTES = 4 << 20  # more than a chunk of records under way, whose memory should be used again, not mapped afresh
+_NO_THRESHOLD = 1 << 30  # bytes, as a threshold: no buffer is as large
+_ARENAS = 4  # each keeps memory that it has freed; by default there are eight a core
+
+
+def return_large_buffers() -> None:
+    """Return freed buffers of some megabytes to the system at once: for jobs over whole files.
+
+    Beam's local runner holds all references in a few large buffers, several times over while they pass from stage to
+    stage. By default glibc keeps freed buffers up to 32 MiB for later use, in pieces that the next, larger buffer does
+    not fit.
+    """
+    _set_malloc_option(_M_MMAP_THRESHOLD, _LARGE_BYTES)
+
+
+def reuse_large_buffers() -> None:
+    """Keep freed buffers for reuse: for jobs over records inside files.
+
+    Each of their tasks needs buffers of the same sizes, and mapping a page afresh costs more than writing to it.
+    3,000,000 rows took 700,000 page faults with buffers returned, and 110,000 with buffers kept, in no more memory.
+    """
+    _set_malloc_option(_M_MMAP_THRESHOLD, _NO_THRESHOLD)
+    _set_malloc_option(_M_TRIM_THRESHOLD, _NO_THRESHOLD)
+    _set_malloc_option(_M_ARENA_MAX, _ARENAS)
+
+
+def _set_malloc_option(parameter: int, value: int) -> None:
+    """Set an option of glibc's malloc; other C libraries are left alone."""
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(parameter, value)
+
+
+_LOCK = "lock"
+
+
+@contextmanager
+def scratch_folder(kind: str) -> Iterator[str]:
+    """Create a folder `shardmill-<kind>-…` while the context lasts, and delete those that dead processes left."""
+    _delete_stale_folders()
+    while True:
+        folder = tempfile.mkdtemp(prefix=f"shardmill-{kind}-")
+        path = os.path.join(folder, _LOCK)
+        with suppress(FileNotFoundError):  # another process took it for that of a dead one
+            Path(path).touch()
+            held = storage.hold_lock(path)
+            if os.path.exists(path):
+                break
+    try:
+        yield folder
+    finally:
+        storage.release_lock(held)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _delete_stale_folders() -> None:
+    for path in Path(tempfile.gettempdir()).glob(f"shardmill-*/{_LOCK}"):
+        with suppress(OSError):  # another user's, or another run was faster
+            if path.stat().st_uid == os.getuid() and not storage.is_locked(str(path)):
+                shutil.rmtree(path.parent, ignore_errors=True)

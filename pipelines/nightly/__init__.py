@@ -1,0 +1,1 @@
+"""Scheduled rebuilds: recipes, the decision to rebuild, retention, tags and webhooks."""

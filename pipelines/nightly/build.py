@@ -1,0 +1,89 @@
+"""Run a planned build with Beam, and reuse records of the previous version."""
+
+from dataclasses import replace
+from functools import partial
+
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from shardmill.pipelines.config.job import JobConfig
+from shardmill.pipelines.jobs.job import Job, run_conversion, run_recorded
+from shardmill.pipelines.jobs.outcome import Built
+from shardmill.pipelines.jobs.runner import is_local, refuse_template, return_large_buffers, reuse_large_buffers
+from shardmill.pipelines.nightly.planning import (
+    BuildPlan,
+    RebuildRequest,
+    Say,
+    command_line_changes,
+    encode_inputs,
+    find_kept,
+)
+from shardmill.pipelines.nightly.recipe import Recipe
+from shardmill.pipelines.nightly.versions import retain
+from shardmill.pipelines.reports.summary import reuse_lines
+from shardmill.transforms.options.job_options import LATEST, NO, RECORD
+from shardmill.transforms.shards.sources import FileIndex
+
+
+def reuse_changes(recipe: Recipe, config: JobConfig, full: bool) -> dict[str, str]:
+    """Return the reuse option for a build of `recipe`, by field.
+
+    By default it takes unchanged files from LATEST, unless the recipe says otherwise. With `fingerprint: content` it
+    takes nothing, since names, sizes and times then prove nothing.
+
+    Args:
+        config: of the recipe's job
+        full: read all files, and remember them for the next build
+    """
+    if config.reuse_asked is None:
+        return {}
+    if full:
+        return {"reuse": RECORD}
+    return {} if "reuse" in recipe.options else {"reuse": NO if _reads_all(recipe) else LATEST}
+
+
+def reuse_messages(recipe: Recipe, config: JobConfig, index: FileIndex | None) -> list[str]:
+    """Return messages on what a published build took from the previous version."""
+    if config.reuse_asked == NO and _reads_all(recipe):
+        return ["all files were read: with fingerprint: content, their names, sizes and times prove nothing"]
+    return reuse_lines(config, index)
+
+
+def _reads_all(recipe: Recipe) -> bool:
+    return recipe.build.fingerprint == "content"
+
+
+def run_build(recipe: Recipe, made: BuildPlan, asked: RebuildRequest, options: PipelineOptions, say: Say) -> Built:
+    """Run a planned build.
+
+    Args:
+        made: the plan
+        asked: options of the command line
+        say: takes progress messages
+
+    Raises:
+        UserError, CorruptDataError: a mistake; nothing was written.
+        Interrupted: by Ctrl-C or SIGTERM.
+    """
+    refuse_template(options, "a rebuild compares, reports and deletes old versions at its job's end")
+    kept = find_kept(recipe, made.config.parent)
+    for sentence in kept.said:
+        say(sentence)
+    changes = {**command_line_changes(recipe, asked), **reuse_changes(recipe, made.config, asked.full)}
+    config = replace(kept.config(recipe, made.config.version, **changes), checks=kept.checks(recipe))
+    job = partial(_job, recipe, is_local(options))
+    run_job = partial(run_conversion, inputs=encode_inputs(made.inputs))
+    built = run_recorded(job, config, options, made.record, asked.quiet, run_job, first_too=True)
+    if built.error is None:
+        for sentence in reuse_messages(recipe, config, built.index):
+            say(sentence)
+        stay = {version for version in (recipe.build.baseline, built.record.baseline, config.version) if version}
+        for sentence in retain(config.parent, recipe.retain, stay):
+            say(sentence)
+    return built
+
+
+def _job(recipe: Recipe, local: bool, config: JobConfig) -> Job:
+    job = recipe.kind.make_job(config)
+    if local:
+        (reuse_large_buffers if job.reuses_buffers else return_large_buffers)()
+    return job

@@ -1,0 +1,293 @@
+"""Digest a build's input and options, and check the age of its newest input."""
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import cached_property
+from importlib import metadata
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+import shardmill
+from shardmill.errors import ChecksError, UserError
+from shardmill.metadata.manifest import Reject
+from shardmill.pipelines.config.files import ListedFilesConfig
+from shardmill.pipelines.config.job import JobConfig
+from shardmill.pipelines.config.records import ParallelConfig
+from shardmill.pipelines.nightly.recipe import FreshnessOptions
+from shardmill.pipelines.nightly.recipe_values import format_duration
+from shardmill.transforms.columns.arrow import to_batches
+from shardmill.transforms.inputs.folders import IMAGES, FileKind
+from shardmill.transforms.inputs.listing import NO_MATCH, FoundFile, input_root, list_input
+from shardmill.transforms.inputs.record_files import accept_language_suffix
+from shardmill.transforms.options.declare import options_of
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.protocol import CHECKSUM_STAMP, FileStat, error_text
+from shardmill.transforms.stores.storage import raise_if_store_failed
+from shardmill.transforms.stores.streams import UNREADABLE, checksums
+
+if TYPE_CHECKING:
+    from shardmill.transforms.inputs.annotations import AnnotationSource
+
+FILES = pa.schema([pa.field("name", pa.string()), pa.field("size", pa.int64()), pa.field("stamp", pa.string())])
+_MANIFEST = "--manifest"  # the name of that file among those that it lists
+_MASKS = "--masks"  # the folder of masks as the names of its files have it
+_CLOCK_TICK_S = 0.02  # seconds, in which a file may be written twice and bear one time: twice the longest of Linux
+_NO_SIZE = -1  # bytes, of a file that cannot be looked at
+_REMOTE_THREADS = 32  # that ask a store of a file each, for it answers late
+
+_NamedFile = tuple[str, FileStat]  # a file by its name in the input
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Everything that determines the bytes of a build.
+
+    The input is the files' names, with the size and stamp that their store gives (a checksum, an ETag, or the
+    modification time in ns). With `fingerprint: content`, a checksum of the content replaces the stamp. Skipped files
+    are not part of it.
+    """
+
+    files: pa.Table  # FILES sorted by name: files found, and files that cannot be read
+    code: Mapping[str, str]  # other inputs as JSON, by name: `--resize`, `pillow`
+    newest: float | None  # the newest modification time, in seconds since 1970; None for none
+    missing: tuple[str, ...] = ()  # parts of the input, such as days of a window, without a file
+
+    @cached_property
+    def data_version(self) -> str:
+        """Return a digest of the input (32 hex digits)."""
+        digest = hashlib.blake2b(digest_size=16)
+        for batch in self.files.to_batches(max_chunksize=10_000):
+            rows = zip(*(column.to_pylist() for column in batch.columns), strict=True)
+            digest.update("".join(f"{name}\0{size}\0{stamp}\0\n" for name, size, stamp in rows).encode())
+        return digest.hexdigest()
+
+    @cached_property
+    def code_version(self) -> str:
+        """Return a digest of everything else that shapes the bytes (32 hex digits)."""
+        return hashlib.blake2b(json.dumps(self.code, sort_keys=True).encode(), digest_size=16).hexdigest()
+
+    @property
+    def number(self) -> int:
+        """Return the number of files, readable or not."""
+        return self.files.num_rows - pc.sum(pc.starts_with(self.files["name"], _MANIFEST), min_count=0).as_py()
+
+
+def find_inputs(config: JobConfig, fingerprint: str = "metadata", kept: Mapping[str, str] | None = None) -> Inputs:
+    """List what a job of `config` would read.
+
+    Args:
+        config: as requested, before labels or a schema are kept
+        fingerprint: "metadata", or "content" for checksums of all files, which reads them
+        kept: what the recipe keeps of an earlier version: `{"labels": "keep"}`
+
+    Raises:
+        UserError: there is no such input.
+        OSError: a store fails.
+    """
+    started = time.time()
+    for path in config.inputs:
+        root = _root(config, path)
+        if storage.is_local(root) and not os.path.lexists(root):
+            raise UserError(f"--input {path}: no such file or folder")
+    missing: list[str] = []
+    found = list(_restat_recent(_find_files(config, missing), started))
+    if fingerprint == "content":
+        found = _with_checksums(found)
+    rows = sorted((name, stat.size_bytes, stat.stamp) for name, stat in found)
+    newest = max((stat.modified for _, stat in found if stat.size_bytes != _NO_SIZE), default=None)
+    files = pa.Table.from_batches(to_batches(rows, FILES), FILES)
+    told = {"fingerprint": fingerprint, **(kept or {})}
+    return Inputs(
+        files, _code_inputs(config) | {name: json.dumps(value) for name, value in told.items()}, newest, tuple(missing)
+    )
+
+
+def _find_files(config: JobConfig, missing: list[str]) -> Iterator[_NamedFile]:
+    """Yield the input files, and add parts of the input without files to `missing`."""
+    if isinstance(config, ListedFilesConfig) and config.manifest:
+        yield from _manifest_files(config)
+        return
+    if isinstance(config, ListedFilesConfig) and (source := config.annotation_source) is not None:
+        yield from _mask_files(config)
+        yield from _annotated_files(config, source)
+        return
+    if isinstance(config, ListedFilesConfig):
+        yield from _mask_files(config)
+    if isinstance(config, ParallelConfig):
+        for name, pattern in config.texts:
+            yield from _matched_files(
+                pattern, _root(config, pattern), accept_language_suffix(config.kind, name), missing, f"{name}="
+            )
+        return
+    assert config.input is not None
+    yield from _matched_files(config.input, config.root, config.kind, missing)
+
+
+def _root(config: JobConfig, path: str) -> str:
+    """Return the folder that names of one input are relative to; a store is queried once."""
+    return config.root if path == config.input else input_root(path)
+
+
+def _matched_files(
+    pattern: str, root: str, kind: FileKind, missing: list[str], before: str = ""
+) -> Iterator[_NamedFile]:
+    """Yield the files of a folder or glob, with `before` in front of their names."""
+    for item in list_input(pattern, kind):
+        if isinstance(item, FoundFile):
+            path = storage.join(root, item.name)
+            yield f"{before}{item.name}", FileStat(path, item.size_bytes, item.stamp, item.modified)
+        elif isinstance(item, Reject):
+            yield f"{before}{item.source}", _unreadable(item.source, item.reason)
+        elif item.kind == NO_MATCH:
+            missing.append(item.name)
+
+
+def _mask_files(config: ListedFilesConfig) -> Iterator[_NamedFile]:
+    """Yield the files of the mask folder, if any, under names that no image has."""
+    folder = config.masks_folder
+    return iter(()) if folder is None else _matched_files(folder, folder, IMAGES, [], f"{_MASKS}/")
+
+
+def _manifest_files(config: ListedFilesConfig) -> Iterator[_NamedFile]:
+    """Yield the manifests and the files that they list."""
+    from shardmill.transforms.inputs.manifest_rows import Row, read_all_rows, row_digest
+
+    several = len(config.manifests) > 1
+    for manifest in config.manifests:
+        told = f" {manifest.split}={manifest.path}" if several or manifest.split else ""
+        yield f"{_MANIFEST}{told}", _stat_file(manifest.path)
+    root = config.root
+    rows = read_all_rows(config.manifests, config.allow_outside, (), config.manifest_names)
+    named = []
+    seen: set[bytes] = set()
+    for row in rows:
+        if isinstance(row, Row) and (known := row_digest(row)) not in seen:
+            seen.add(known)
+            named.append((row.name, row.uri or storage.join(root, row.name)))
+            named += [(path, path) for path in row.companions]
+    yield from zip([name for name, _ in named], _stat_files([path for _, path in named]), strict=True)
+
+
+def _annotated_files(config: ListedFilesConfig, source: "AnnotationSource") -> Iterator[_NamedFile]:
+    """Yield the annotation files and the images that they annotate."""
+    from shardmill.transforms.inputs.annotations import AnnotatedImages, ListedImage
+    from shardmill.transforms.inputs.found_files import resolve_name
+
+    names = {path: path for path in source.beside()}
+    for item in source.listed():
+        if isinstance(item, ListedImage):
+            names[item.annotation] = storage.join(config.root, item.annotation)
+        images = [item.image] if isinstance(item, ListedImage) else []
+        if isinstance(item, AnnotatedImages):
+            images = [image.name for image in item.images]
+        for image in images:
+            with suppress(ValueError):  # which will be a reject
+                name, uri = resolve_name(image, config.root, config.allow_outside)
+                names[name] = uri or storage.join(config.root, name)
+    yield from zip(names, _stat_files(list(names.values())), strict=True)
+
+
+def _stat_files(paths: Sequence[str]) -> Iterator[FileStat]:
+    """Yield the metadata of files; remote ones are queried concurrently."""
+    if all(map(storage.is_local, paths)):
+        yield from map(_stat_file, paths)
+        return
+    with ThreadPoolExecutor(_REMOTE_THREADS, "shardmill-stat") as pool:
+        yield from pool.map(_stat_file, paths)
+
+
+def _stat_file(path: str) -> FileStat:
+    try:
+        return storage.stat_file(path)
+    except OSError as error:
+        raise_if_store_failed(error, path)
+        return _unreadable(path, error_text(error))
+
+
+def _unreadable(path: str, reason: str) -> FileStat:
+    return FileStat(path, _NO_SIZE, f"{UNREADABLE}{reason}", 0.0)
+
+
+def _restat_recent(found: Iterable[_NamedFile], started: float) -> Iterator[_NamedFile]:
+    """Yield `found`, with files modified within the last clock tick re-read, whose next write might keep the same
+    time.
+    """
+    young = []
+    for name, stat in found:
+        if stat.modified >= started - _CLOCK_TICK_S and storage.is_local(stat.path):
+            young.append((name, stat.path))
+        else:
+            yield name, stat
+    if young:
+        time.sleep(_CLOCK_TICK_S)
+        yield from ((name, _stat_file(path)) for name, path in young)
+
+
+def _with_checksums(found: list[_NamedFile]) -> list[_NamedFile]:
+    """Replace stamps that are not checksums with checksums of the content."""
+    unsaid = [
+        index
+        for index, (_, stat) in enumerate(found)
+        if stat.size_bytes != _NO_SIZE and not stat.stamp.startswith(CHECKSUM_STAMP)
+    ]
+    told = list(found)
+    for index, stamp in zip(unsaid, checksums(found[index][1].path for index in unsaid), strict=True):
+        name, stat = found[index]
+        told[index] = name, replace(stat, stamp=stamp)
+    return told
+
+
+def _code_inputs(config: JobConfig) -> dict[str, str]:
+    """Return the options and library versions that shape the bytes, as JSON by name."""
+    flags = {option.field: f"--{option.name}" for option in options_of(type(config))}
+    shaping: dict[str, Any] = {}
+    for field, value in config.to_json().items():
+        shaping.setdefault(flags.get(field, field), []).append(value)  # --num_shards sets two fields
+    if config.schema_text:
+        shaping["--schema"] = [config.schema_text]
+    told = {name: values if len(values) > 1 else values[0] for name, values in shaping.items()}
+    versions = {name: metadata.version(name) for name in config.libraries} | {"shardmill": shardmill.__version__}
+    return {name: json.dumps(value, sort_keys=True) for name, value in {**told, **versions}.items()}
+
+
+_SKEW = 300.0  # seconds that clocks of two machines may differ by, without a word
+
+
+def check_freshness(newest: float | None, options: FreshnessOptions, now: float) -> str | None:
+    """Return a warning on the age of the newest input; None if it is fresh enough.
+
+    Args:
+        newest: seconds since 1970; None without input, which the job itself reports
+        now: seconds since 1970
+
+    Raises:
+        ChecksError: it is older than `error_after`, so the expected data are missing.
+    """
+    if newest is None or (options.warn_after is None and options.error_after is None):
+        return None
+    age, when = now - newest, datetime.fromtimestamp(newest, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    if age < -_SKEW:
+        return (
+            f"the newest input was written at {when}, {format_duration(-age)} from now: a clock is wrong, and "
+            f"how fresh the input"
+            " is cannot be known"
+        )
+    said = f"the newest input was written at {when}, {format_duration(max(age, 0.0))} ago"
+    if options.error_after is not None and age > options.error_after:
+        raise ChecksError(
+            f"{said}; freshness: error_after {format_duration(options.error_after)} allows no more: has the "
+            f"source stopped?"
+            " Nothing was published"
+        )
+    if options.warn_after is not None and age > options.warn_after:
+        return f"{said}, more than freshness: warn_after {format_duration(options.warn_after)}"
+    return None

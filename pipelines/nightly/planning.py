@@ -1,0 +1,441 @@
+"""Decide if a recipe needs a build, of which version, and what it keeps of an earlier one; imports no Beam."""
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+from google.protobuf import text_format
+
+from shardmill.data.features import Feature
+from shardmill.errors import CorruptDataError, UserError
+from shardmill.metadata import file_names
+from shardmill.metadata.versions import BuildRecord, resolve_version, version_numbers
+from shardmill.pipelines.config.job import JobConfig
+from shardmill.pipelines.config.record_options import GivenSchema
+from shardmill.pipelines.jobs.outcome import begin_record
+from shardmill.pipelines.nightly.inputs import FILES, Inputs, check_freshness, find_inputs
+from shardmill.pipelines.nightly.recipe import AUTO, Recipe
+from shardmill.quality.limits import Constraints
+from shardmill.reading.dataset import Dataset, labels_of, open_dataset
+from shardmill.text import shorten
+from shardmill.transforms.options.image_options import Labels
+from shardmill.transforms.options.job_options import CheckOptions
+from shardmill.transforms.publishing import catalog as latest_file
+from shardmill.transforms.publishing.build_records import find_newest_built, inputs_path
+from shardmill.transforms.publishing.catalog import (
+    find_damage,
+    find_newest_version,
+    find_previous_version,
+    list_published,
+)
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.storage import run_concurrently
+
+_FORMAT_VERSION = 1  # raised when what was written before would be misread
+
+
+@dataclass(frozen=True, slots=True)
+class Unchanged:
+    """The decision that there is nothing to build."""
+
+    version: str  # made from the same input
+    files: int  # number of input files
+    latest: str  # the version that LATEST names
+    asked: str = ""  # the requested version; "" for none
+
+    def __str__(self) -> str:
+        said = f"unchanged since {self.version}: {self.files:,} file{'' if self.files == 1 else 's'}"
+        if self.latest != self.version:
+            said += f"; LATEST names {self.latest} and stays, --force builds all the same"
+        if self.asked not in ("", self.version):
+            said += f"; {self.asked} would be the same and is not built, --force builds it"
+        return said
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """The decision to build; `reason` is what differs, such as `3 files new, 1 changed, 0 gone` or `option
+    --resize`.
+    """
+
+    reason: str
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+def decide(config: JobConfig, inputs: Inputs) -> Unchanged | Changed:
+    """Decide if a complete published version was already made from `inputs`.
+
+    Compared versions: the one that LATEST names; the one to be built, which a backfill may have made; and newer ones
+    than LATEST's. A newer one was rolled back from, and building the same again would be no better.
+    """
+    latest = latest_file.read_latest_beside(config.directory)
+    standing = [state.version for state in list_published(config.parent)]
+    if latest not in standing:  # readers find nothing, so there is something to do
+        named = f"LATEST names {shorten(latest)!r}, which is not published" if latest else "there is no LATEST"
+        return Changed(named if latest or standing else "there is no version yet")
+    reasons = []
+    newer = [version for version in standing if version_numbers(version) > version_numbers(latest)]
+    for version in dict.fromkeys([latest, *(version for version in [config.version] if version in standing), *newer]):
+        reason = _difference_to_version(config.parent, version, inputs)
+        if not reason:
+            return Unchanged(version, inputs.number, latest)
+        reasons.append(reason)
+    return Changed(reasons[0])
+
+
+def _difference_to_version(parent: str, version: str, inputs: Inputs) -> str:
+    """Return how `inputs` differ from those of a published version; "" for no difference."""
+    path = inputs_path(parent, version)
+    try:
+        before = decode_inputs(storage.read_bytes(path), path)
+    except FileNotFoundError:
+        return f"what {version} was made from was not recorded"
+    except CorruptDataError as error:
+        return str(error)
+    reason = describe_difference(before, inputs)
+    return reason or find_damage(storage.join(parent, version))
+
+
+def describe_difference(before: Inputs, now: Inputs) -> str:
+    """Return in words what differs in `now`; "" for no difference."""
+    said = [*_code_difference(before.code, now.code)]
+    if before.code_version != now.code_version and not said:
+        said.append("an option")
+    if before.data_version != now.data_version:
+        said.append(_files_difference(before.files, now.files))
+    return "; ".join(said)
+
+
+def _code_difference(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
+    names = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
+    flags = [name for name in names if name.startswith("--")]
+    if flags:
+        yield f"option{'' if len(flags) == 1 else 's'} {', '.join(flags)}"
+    for name in names:
+        if name not in flags:
+            one, other = (json.loads(code[name]) if name in code else None for code in (before, now))
+            yield f"{name} {_value_text(one)} -> {_value_text(other)}"
+
+
+def _value_text(value: object) -> str:
+    return "none" if value is None else str(value)
+
+
+def _files_difference(before: pa.Table, now: pa.Table) -> str:
+    one, other = _by_name(before), _by_name(now)
+    counts = Counter("new" if name not in one else "changed" for name, of in other.items() if one.get(name) != of)
+    gone = len(one.keys() - other.keys())
+    new = counts["new"]
+    return f"{new:,} file{'' if new == 1 else 's'} new, {counts['changed']:,} changed, {gone:,} gone"
+
+
+def _by_name(files: pa.Table) -> dict[str, tuple[int, str]]:
+    names, *columns = (column.to_pylist() for column in files.columns)
+    return dict(zip(names, zip(*columns, strict=True), strict=True))
+
+
+def encode_inputs(inputs: Inputs) -> bytes:
+    """Encode inputs as a compressed Arrow IPC file."""
+    told = {"format": _FORMAT_VERSION, "code": dict(inputs.code), "newest": inputs.newest}
+    table = inputs.files.replace_schema_metadata({"shardmill": json.dumps(told)})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def decode_inputs(content: bytes, path: str) -> Inputs:
+    """Decode the inputs that `to_bytes` wrote to the file at `path`.
+
+    Raises:
+        CorruptDataError: it is not such a file.
+    """
+    try:
+        table = pa.ipc.open_file(pa.BufferReader(content)).read_all()
+        told = json.loads(table.schema.metadata[b"shardmill"])
+        if told["format"] > _FORMAT_VERSION:
+            raise CorruptDataError(f"{path} is of a newer format than this shardmill reads; upgrade shardmill")
+        code = {str(name): str(value) for name, value in told["code"].items()}
+        return Inputs(table.cast(FILES), code, told["newest"])
+    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        if isinstance(error, CorruptDataError):
+            raise
+        raise CorruptDataError(f"{path} is not the list of a version's inputs: {error}") from None
+
+
+# Of a version's options those by which its schema is not that of its input
+_DERIVED = {
+    "materialize": "transformed examples (materialize)",
+    "tokenizer": "tokens (tokenizer)",
+    "sequence_by": "sequences (sequence_by)",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class KeptSettings:
+    """The settings that a build keeps from an earlier version."""
+
+    changes: Mapping[str, Any] = field(default_factory=dict)  # of the job's configuration, by field
+    said: tuple[str, ...] = ()  # messages about what is kept
+    labels_of: str = ""  # the version whose classes are kept; "" for none
+    constraints: Constraints | None = None  # of its schema, unless the recipe has its own; None for none
+
+    def checks(self, recipe: Recipe) -> CheckOptions:
+        """Return the checks of a build of `recipe`, with the kept constraints."""
+        checks = recipe.checks
+        return checks if checks.schema is not None else replace(checks, schema=self.constraints)
+
+    def config(self, recipe: Recipe, version: str, **changes: Any) -> JobConfig:
+        """Make the configuration that builds `version` with the kept settings; raises as Recipe.config."""
+        return replace(recipe.config(version, **changes, **self.changes), kept_of=self.labels_of)
+
+
+def find_kept(recipe: Recipe, parent: str) -> KeptSettings:
+    """Find what a build of `recipe` keeps from the version in `parent` that `like`, or else LATEST, names.
+
+    Raises:
+        UserError: `like` names no version, or the recipe contradicts what is to be kept.
+        CorruptDataError: the version cannot be read.
+    """
+    labels, types, like = recipe.keeps_labels, recipe.keeps_schema, recipe.build.like
+    if not (labels or types):
+        return KeptSettings()
+    _check_kept(recipe, labels, types)
+    said = []
+    if like in (None, file_names.LATEST):
+        like, odd = find_previous_version(parent)
+        if not like:
+            return KeptSettings(
+                said=("there is no version yet whose labels or schema could be kept: those of the input are taken",)
+            )
+        said += [odd] if odd else []
+    dataset = open_dataset(parent, storage.StorageFiles(), like)
+    changes: dict[str, Any] = {}
+    flags = dataset.manifest.configuration
+    made = next((what for flag, what in _DERIVED.items() if flags.get(flag) and not _derives_same(recipe, flag)), "")
+    if types and _has_option(recipe, "schema") and made:
+        if recipe.build.schema == "keep":
+            raise UserError(
+                f"schema: keep: the schema of {dataset.manifest.version} is that of {made}, not of the input; name a"
+                " schema.pbtxt"
+            )
+        said.append(
+            f"the types of columns are those of the input: {dataset.manifest.version} has {made.partition(' (')[0]}"
+        )
+    elif types and _has_option(recipe, "schema"):
+        given = _kept_schema(dataset, labels)
+        changes["schema"] = given
+        number = len(given.features)
+        said.append(
+            f"the types of {number:,} column{'' if number == 1 else 's'} are those of {dataset.manifest.version}"
+        )
+    if labels:
+        names = _class_names(dataset)
+        said.append(_labels_message(names, dataset.manifest.version, recipe.options.get("on_new_label", "fail")))
+        if names:
+            changes["labels"] = names
+    has_own = any(recipe.options.get(name) is not None for name in ("transform_graph", "module_file"))
+    keeps_graph = recipe.build.like is not None and not has_own
+    if keeps_graph and "transform" in dataset.manifest.configuration and _has_option(recipe, "transform_graph"):
+        changes["transform_graph"] = dataset.directory
+        said.append(f"the constants of transformed features are those of {dataset.manifest.version}")
+    asked = changes["schema"].asked if "schema" in changes else ""
+    constraints = Constraints(asked) if asked else None
+    return KeptSettings(changes, tuple(said), dataset.manifest.version if "labels" in changes else "", constraints)
+
+
+def kept_digest_entries(recipe: Recipe, parent: str) -> dict[str, str]:
+    """Return what the recipe keeps, as part of the code digest.
+
+    A tag enters as the version that it names, since it may be moved. LATEST enters as a name, since it moves with each
+    build.
+
+    Raises:
+        UserError: `like` is neither a version nor a tag.
+        CorruptDataError: the file of the tag names no version.
+    """
+    kept = {name: "keep" for name in ("labels", "schema") if getattr(recipe, f"keeps_{name}")}
+    like = recipe.build.like
+    if like is not None:
+        kept["like"] = like if like == file_names.LATEST else resolve_version(storage.StorageFiles(), parent, like)[0]
+    return kept
+
+
+def _check_kept(recipe: Recipe, labels: bool, types: bool) -> None:
+    """Check that no flag sets what is to be kept, and that the command has such a flag; raises UserError."""
+    command = recipe.kind.command
+    for wanted, key, field_, flag in (
+        (labels, "labels", "labels", "labels_file"),
+        (types, "schema", "schema", "schema"),
+    ):
+        given = "like" if recipe.build.like is not None else key
+        if wanted and recipe.options.get(field_) is not None:
+            raise recipe.located(
+                UserError(f"{given}: a version before says it, and so does --{flag}; leave one of them out")
+            )
+        if wanted and given == key and not _has_option(recipe, field_):
+            raise recipe.located(UserError(f"{key}: keep has no meaning for {command}, which has no --{flag}"))
+
+
+def _derives_same(recipe: Recipe, flag: str) -> bool:
+    """Return True if the recipe makes the version's derived features too, so that its schema describes the input."""
+    return flag != "materialize" and recipe.options.get(flag) is not None
+
+
+def _has_option(recipe: Recipe, name: str) -> bool:
+    return any(option.field == name for option in recipe.kind.options)
+
+
+def _class_names(dataset: Dataset) -> Labels:
+    """Return the label's classes; by input name if there are several labels; () if none has names."""
+    labels = labels_of(dataset.manifest)
+    if len(labels) == 1:
+        return labels[0].class_names
+    return {label.original or label.name: label.class_names for label in labels if label.class_names} or ()
+
+
+def _labels_message(kept: Labels, version: str, on_new_label: str) -> str:
+    if not kept:
+        return f"{version} has no names of classes that could be kept"
+    names = kept if isinstance(kept, tuple) else tuple(name for of_one in kept.values() for name in of_one)
+    new = {"fail": "a new one fails", "append": "a new one gets the next id", "reject": "a new one is rejected"}
+    return (
+        f"the ids of {len(names):,} class{'' if len(names) == 1 else 'es'} are those of {version}; {new[on_new_label]}"
+    )
+
+
+def _kept_schema(dataset: Dataset, labels: bool) -> GivenSchema:
+    """Return the version's schema as --schema reads it; unless labels are kept, class ids become strings as in the
+    input.
+    """
+    path = storage.join(dataset.directory, file_names.SCHEMA)
+    try:
+        given = GivenSchema.from_pbtxt(dataset.metadata(file_names.SCHEMA).decode())
+    except (ValueError, text_format.ParseError, FileNotFoundError) as error:
+        raise CorruptDataError(f"{path} cannot be kept: {error}") from None
+    named = {feature.name for feature in dataset.manifest.features if feature.class_names}
+    given = replace(given, kept_of=dataset.manifest.version)
+    if labels:
+        return given
+    features = tuple(
+        Feature(feature.name, "bytes", "tensor" if feature.shape else "text", feature.shape, feature.required)
+        if feature.name in named
+        else feature
+        for feature in given.features
+    )
+    return replace(given, features=features)
+
+
+FIRST = "1.0.0"
+
+
+def version_to_build(asked: str, parent: str) -> str:
+    """Return `asked`, or for `auto` the patch after the newest version that ever was: a number is used once.
+
+    Args:
+        asked: by the recipe or the command line
+        parent: the folder of all versions
+
+    Raises:
+        OSError: the folder cannot be listed.
+    """
+    if asked != AUTO:
+        return asked
+    # Not of folders that a job builds now: two builders want the same version, so that the second stands back.
+    found = list(
+        filter(None, run_concurrently(parent, partial(find_newest_version, parent), partial(find_newest_built, parent)))
+    )
+    return next_patch(max(found, key=version_numbers)) if found else FIRST
+
+
+def next_patch(version: str) -> str:
+    """Return the next patch version: `1.0.4` after `1.0.3`."""
+    assert file_names.is_version(version)
+    major, minor, patch = version_numbers(version)
+    return f"{major}.{minor}.{patch + 1}"
+
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RebuildRequest:
+    """The rebuild command's options, for all recipes."""
+
+    version: str | None = None  # in place of the recipes' versions; None for these
+    force: bool = False  # build although nothing differs
+    full: bool = False  # take nothing from an older version's shards
+    set_latest: bool = False  # point LATEST at the version even if it names a newer one
+    overwrite: bool = False  # replace the version if it is published
+    quiet: bool = False  # show no progress
+
+
+@dataclass(frozen=True, slots=True)
+class BuildPlan:
+    """The plan of a recipe's build."""
+
+    config: JobConfig  # of the job, without a record
+    inputs: Inputs
+    decision: Changed | Unchanged  # to build or not, and why
+    record: BuildRecord  # of the build, as far as it is known
+
+
+def begin_build(recipe: Recipe, asked: RebuildRequest) -> BuildRecord:
+    """Return the record of a build that begins now, with the version to build.
+
+    Raises:
+        OSError: a store fails.
+    """
+    parent = storage.join(recipe.output, recipe.name)
+    return begin_record(recipe.name, version_to_build(asked.version or recipe.build.version, parent))
+
+
+def make_plan(
+    recipe: Recipe, record: BuildRecord, asked: RebuildRequest, warn: Say, now: float | None = None
+) -> BuildPlan:
+    """Compare the input with the published versions; nothing is written.
+
+    Args:
+        record: made by `begin`
+        asked: options of the command line
+        warn: takes warnings
+        now: seconds since 1970; None for this moment
+
+    Raises:
+        UserError: a mistake.
+        ChecksError: the newest input is too old.
+        OSError: a store fails.
+    """
+    config = recipe.config(record.version, **command_line_changes(recipe, asked))
+    if recipe.checks.baseline != file_names.LATEST:  # a mistake even where there is nothing to compare
+        resolve_version(storage.StorageFiles(), config.parent, recipe.checks.baseline)
+    inputs = find_inputs(config, recipe.build.fingerprint, kept_digest_entries(recipe, config.parent))
+    if said := check_freshness(inputs.newest, recipe.freshness, time.time() if now is None else now):
+        warn(said)
+    if inputs.missing and inputs.number:  # of no file at all the job tells
+        number = len(inputs.missing)
+        warn(
+            f"no file is there for {number} part{'' if number == 1 else 's'} of the input, such as {inputs.missing[-1]}"
+        )
+    decision = decide(config, inputs)
+    if isinstance(decision, Unchanged):
+        decision = replace(decision, asked=asked.version or "")
+    if asked.force and isinstance(decision, Unchanged):
+        decision = Changed(f"--force, although {decision}")
+    record = replace(record, reason=str(decision), code_version=inputs.code_version, data_version=inputs.data_version)
+    return BuildPlan(config, inputs, decision, record)
+
+
+def command_line_changes(recipe: Recipe, asked: RebuildRequest) -> dict[str, object]:
+    """Return the command-line options that apply to the recipe's command, by field."""
+    fields = {option.field for option in recipe.kind.options}
+    given = {"set_latest": asked.set_latest, "overwrite": asked.overwrite}
+    changes: dict[str, object] = {name: True for name, value in given.items() if value and name in fields}
+    return changes

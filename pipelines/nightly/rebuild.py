@@ -1,0 +1,175 @@
+"""Follow one recipe: decide, build, notify a webhook of failures, and delete expired versions."""
+
+import json
+import queue
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from dataclasses import replace
+from http.client import HTTPException
+from typing import TYPE_CHECKING, Any
+
+from shardmill.errors import CorruptDataError, JobError, LockedError, UserError
+from shardmill.metadata import file_names
+from shardmill.metadata.versions import BuildRecord
+from shardmill.pipelines.jobs.outcome import (
+    Built,
+    Failure,
+    Interrupted,
+    begin_record,
+    failed_record,
+    handle_sigterm,
+    record_interruption,
+    write_unpublished,
+)
+from shardmill.pipelines.nightly.planning import BuildPlan, RebuildRequest, Say, Unchanged, begin_build, make_plan
+from shardmill.pipelines.nightly.recipe import Recipe
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.protocol import os_error_text
+
+if TYPE_CHECKING:
+    from apache_beam.options.pipeline_options import PipelineOptions
+
+
+def rebuild(
+    recipe: Recipe, asked: RebuildRequest, options: "Callable[[], PipelineOptions]", say: Say, warn: Say
+) -> Built:
+    """Follow a recipe to its end and write the build's record; errors are returned in the result.
+
+    Args:
+        asked: options of the command line
+        options: makes Beam's options, only if there is anything to do: importing them takes longer than deciding
+        say: takes progress messages
+        warn: takes warnings
+
+    Raises:
+        Interrupted: by Ctrl-C or SIGTERM.
+    """
+    with handle_sigterm():
+        return _rebuild(recipe, asked, options, say, warn)
+
+
+def _rebuild(
+    recipe: Recipe, asked: RebuildRequest, options: "Callable[[], PipelineOptions]", say: Say, warn: Say
+) -> Built:
+    begun = time.monotonic()
+    record = begin_record(recipe.name, "")
+    try:
+        recipe.kind.check_installed()
+        record = begin_build(recipe, asked)
+        made = make_plan(recipe, record, asked, warn)
+        record = made.record
+        unchanged = _unchanged_build(made)
+        if unchanged is not None and not _is_half_published(made):
+            return unchanged
+        from shardmill.pipelines.jobs.outcome import complete_interrupted
+
+        if completed := complete_interrupted(made.config.parent):
+            for sentence in completed:
+                warn(sentence)
+            return _rebuild(recipe, asked, options, say, warn)  # what stands is another now
+        if unchanged is not None:  # a job that lives is at it
+            return unchanged
+        from shardmill.pipelines.nightly.build import run_build
+
+        say(str(made.decision))
+        built = run_build(recipe, made, asked, options(), say)
+        if isinstance(built.error, UserError):  # of which no job writes a record
+            return _failed_build(recipe, built.record, built.error)
+        return built
+    except Interrupted:
+        raise
+    except KeyboardInterrupt as cause:  # as the input was looked at, or after all was done
+        parent = storage.join(recipe.output, recipe.name)
+        record = replace(record, seconds=time.monotonic() - begun)
+        raise record_interruption(parent, record, cause, first_too=True) from cause
+    except (UserError, JobError, CorruptDataError) as error:
+        return _failed_build(recipe, replace(record, seconds=time.monotonic() - begun), error)
+    except OSError as error:
+        ended = replace(record, seconds=time.monotonic() - begun)
+        return _failed_build(recipe, ended, JobError(f"a store failed: {os_error_text(error)}"))
+    except Exception as error:  # a defect in one recipe's night must not take the others theirs
+        ended = replace(record, seconds=time.monotonic() - begun)
+        unexpected = JobError(f"{type(error).__name__}: {error}; nobody expected that: --debug shows where it happened")
+        unexpected.__cause__ = error
+        return _failed_build(recipe, ended, unexpected)
+
+
+def _unchanged_build(made: BuildPlan) -> Built | None:
+    if not isinstance(made.decision, Unchanged):
+        return None
+    return Built(replace(made.record, version=made.decision.latest or made.decision.version, status="unchanged"))
+
+
+def _is_half_published(made: BuildPlan) -> bool:
+    """Return True if the unchanged version's publication was killed at its end: LATEST may not name it."""
+    if not isinstance(made.decision, Unchanged):
+        return False
+    directory = storage.join(made.config.parent, made.decision.version)
+    return storage.exists(storage.join(directory, file_names.PUBLISHING))
+
+
+def _failed_build(recipe: Recipe, record: BuildRecord, error: Failure) -> Built:
+    """Return the result of a build that failed before its job could write a record; user errors get the recipe's
+    line.
+    """
+    told = recipe.located(error) if isinstance(error, UserError) else error
+    ended = failed_record(record, told)
+    if ended.version and not isinstance(told, LockedError):
+        # Of a mistake nothing is written where there is nothing: the output itself may be the mistake
+        write_unpublished(storage.join(recipe.output, recipe.name), ended, not isinstance(told, UserError))
+    return Built(ended, None, told)
+
+
+WEBHOOK_TIMEOUT_S = 10.0  # that all of it may take
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """A handler that refuses redirects: a redirected POST arrives as a GET, without the record."""
+
+    def redirect_request(self, *_: Any) -> None:
+        """Return None, so that the redirect itself is the response."""
+
+
+def notify(url: str, record: BuildRecord, seconds: float = WEBHOOK_TIMEOUT_S) -> str | None:
+    """Post a build's record to a webhook; return a message if that failed, else None.
+
+    The body is the record as a JSON object, with a `text` for Slack and similar services. The URL may be a secret, so
+    no message contains it.
+    """
+    text = f"{record.name} {record.version}: {record.status}: {record.reason}"
+    body = json.dumps({**json.loads(record.said.to_json()), "text": text}).encode()
+    said: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+    # Looking up a name has no time limit, nor an answer that comes byte by byte: neither holds up the night's end
+    threading.Thread(target=lambda: said.put(_post(url, body, seconds)), daemon=True).start()
+    try:
+        failed = said.get(timeout=seconds)
+    except queue.Empty:
+        failed = f"has not answered in {seconds:g} s"
+    return None if failed is None else f"on_failure: the webhook {failed}; perhaps nobody was told"
+
+
+def _post(url: str, body: bytes, seconds: float) -> str | None:
+    """Post `body`; return in words why the webhook did not take it, or None if it did."""
+    try:
+        request = urllib.request.Request(url, body, {"Content-Type": "application/json"}, method="POST")
+        with urllib.request.build_opener(_NoRedirects).open(request, timeout=seconds) as answer:
+            answer.read(1)
+    except urllib.error.HTTPError as error:
+        return f"answered {error.code} {error.reason}{_redirect_hint(error)}"
+    except (OSError, HTTPException, ValueError) as error:
+        reason = getattr(error, "reason", None) or error
+        if isinstance(reason, TimeoutError):
+            return f"has not answered in {seconds:g} s"
+        return f"could not be reached: {_without(getattr(reason, 'strerror', None) or str(reason), url)}"
+    return None
+
+
+def _redirect_hint(error: urllib.error.HTTPError) -> str:
+    return ": it has moved, give its new address" if 300 <= error.code < 400 else ""
+
+
+def _without(text: str, url: str) -> str:
+    return text.replace(url, "…")

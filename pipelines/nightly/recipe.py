@@ -1,0 +1,515 @@
+"""Recipes: read them from YAML files and write a command as one."""
+
+import difflib
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import date
+from typing import Any, ClassVar
+
+import yaml
+
+from shardmill.errors import UserError
+from shardmill.metadata import file_names
+from shardmill.pipelines.config.job import JobConfig
+from shardmill.pipelines.jobs.kind import Kind
+from shardmill.pipelines.jobs.registry import KINDS
+from shardmill.pipelines.nightly import recipe_values
+from shardmill.pipelines.nightly.recipe_values import (
+    Section,
+    Variables,
+    beam_arguments,
+    beam_entries,
+    escape_variables,
+    parse_days,
+    parse_duration,
+    parse_section,
+    parse_value,
+    with_line,
+)
+from shardmill.transforms.options.declare import Option, Options, OptionValueError, did_you_mean, flag, options_of
+from shardmill.transforms.options.job_options import CheckOptions, parse_constraints
+from shardmill.transforms.options.yaml_nodes import Document, Node, read_documents
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.protocol import output_error, writing_error
+
+AUTO = "auto"
+_MAX_DAYS = 3_660  # of a window: ten years of folders
+_MAX_STATUS = 125  # above, shells and schedulers have meanings of their own
+
+
+def parse_url(value: Any) -> str:
+    """Check an http or https URL and return it.
+
+    Raises:
+        ValueMistake: it is not one.
+    """
+    text = str(value)
+    if not text.startswith(("https://", "http://")) or any(letter.isspace() for letter in text):
+        raise OptionValueError("expected a URL that begins with https:// or http://")  # which may hold a secret
+    return text
+
+
+def check_status(status: int) -> str | None:
+    """Return the error of an exit status; None if it is allowed."""
+    return None if 0 <= status <= _MAX_STATUS else f"expected 0 to {_MAX_STATUS}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FreshnessOptions(Options):
+    """The allowed age of the newest input, in seconds."""
+
+    title: ClassVar[str] = "freshness"
+
+    warn_after: float | None = flag(None, "the newest input is older: a warning", parse=parse_duration)
+    error_after: float | None = flag(None, "the newest input is older: the source has stopped", parse=parse_duration)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.warn_after and self.error_after and self.error_after < self.warn_after:
+            raise UserError("--error_after is less than --warn_after; expected the error to come after the warning")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetainOptions(Options):
+    """The section on deleting versions: one is deleted only if both options allow it; without the section, none is."""
+
+    title: ClassVar[str] = "retain"
+
+    min_versions: int | None = flag(
+        None, "as many of the newest versions stay", check=lambda number: None if number >= 1 else "expected at least 1"
+    )
+    max_age: float | None = flag(None, "younger versions stay", parse=parse_duration)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if (self.min_versions is None) != (self.max_age is None):
+            raise UserError("give --min_versions and --max_age, for both must allow that a version is deleted")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FailureOptions(Options):
+    """The section on reporting that nothing was published."""
+
+    title: ClassVar[str] = "on_failure"
+
+    webhook: str | None = flag(None, "gets the record of the build, by POST", parse=parse_url)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildOptions(Options):
+    """The options of a rebuild outside the sections."""
+
+    title: ClassVar[str] = "rebuild"
+
+    version: str = flag(AUTO, "three numbers, which may hold {YYYY}, {MM} and {DD}; auto is the next patch")
+    labels: str = flag("rebuild", "keep: the ids of the classes stay as they are", choices=("keep", "rebuild"))
+    schema: str = flag("rebuild", "keep: the types of the columns stay as they are", choices=("keep", "rebuild"))
+    like: str | None = flag(None, "a version, a tag or LATEST: its labels and its schema are kept")
+    fingerprint: str = flag(
+        "metadata",
+        "what tells that an input changed: its name, size and time, or all of it",
+        choices=("metadata", "content"),
+    )
+    baseline: str | None = flag(
+        None, "a version, a tag or LATEST: what the checks compare with", default_words="LATEST"
+    )
+    # days, up to --date, that the input's dates cover; 1 for --date alone
+    window: int = flag(
+        1,
+        "days that the dates in the input stand for, such as 7d",
+        parse=parse_days,
+        check=lambda days: None if 1 <= days <= _MAX_DAYS else f"expected 1d to {_MAX_DAYS}d",
+    )
+    unchanged_status: int = flag(
+        0,
+        "the exit status where there was nothing to do, such as 99 for Airflow to skip what follows",
+        check=check_status,
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not file_names.is_version(self.version) and self.version != AUTO:
+            raise UserError(f"--version {self.version!r}: expected three numbers, such as 1.0.0, or auto")
+
+
+# Flags that stand at the top of a recipe, for they are about the data set, not about the command.
+_TOP_KEYS = {"name": "what the data set is called", "output": "the folder of all data sets"}
+_SECTIONS = ("freshness", "checks", "retain", "on_failure")
+_ANY_VERSION = "0.0.0"  # while `auto` is not decided
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """The checked recipe of one data set.
+
+    ```yaml
+    name: flowers
+    output: gs://bucket/datasets
+    images:
+      input: gs://bucket/flowers
+      splits: train=0.9,test=0.1
+    labels: keep
+    retain: {min_versions: 7, max_age: 30d}
+    ```
+
+    Attributes:
+        build, freshness, checks, retain, on_failure: the sections
+    """
+
+    file: str  # its path, as the user gave it
+    kind: Kind  # of its command
+    options: Mapping[str, Any]  # parsed values of the command's options, by field
+    beam: tuple[str, ...]  # Beam's command-line arguments
+    build: BuildOptions
+    freshness: FreshnessOptions
+    checks: CheckOptions
+    retain: RetainOptions
+    on_failure: FailureOptions
+    lines: Mapping[str, Node] = field(repr=False)  # nodes of all keys, for errors with a line
+    command: Node = field(repr=False)  # the node of the command
+
+    @property
+    def name(self) -> str:
+        """Return the data set's name."""
+        return str(self.options["name"])
+
+    @property
+    def output(self) -> str:
+        """Return the folder of all data sets."""
+        return str(self.options["output"])
+
+    @property
+    def keeps_labels(self) -> bool:
+        """Return True if classes keep the ids that they have in an earlier version."""
+        return self.build.labels == "keep" or self.build.like is not None
+
+    @property
+    def keeps_schema(self) -> bool:
+        """Return True if columns keep the types that they have in an earlier version."""
+        return self.build.schema == "keep" or self.build.like is not None
+
+    def config(self, version: str, **changes: Any) -> JobConfig:
+        """Make the configuration that builds `version`; `changes` are fields that override the recipe's.
+
+        If labels are kept but none are given, because there is no version yet, `on_new_label` is ignored: no class is
+        new.
+
+        Raises:
+            UserError: options contradict each other; the message names the line.
+        """
+        options = {**self.options, "version": version, **changes}
+        if self.keeps_labels and options.get("labels") is None:
+            options.pop("on_new_label", None)
+        try:
+            return self.kind.make_config(options)
+        except UserError as error:
+            raise self.located(error) from None
+
+    def located(self, error: UserError) -> UserError:
+        """Return `error` with the line of the first flag it names, or of the command, unless it has a line already."""
+        if str(error).startswith(f"{self.file} line "):
+            return error
+        return with_line(error, self.lines, self.command)
+
+
+def parse_recipe(recipe: Node, day: date) -> Recipe:
+    """Parse a recipe, whose variables are filled in, for `day`.
+
+    Raises:
+        UserError: a mistake; the message names file and line.
+    """
+    entries = recipe.mapping()
+    command = _find_command(recipe, entries)
+    kind, own = KINDS[command.key], command.mapping()
+    _check_keys(recipe, entries, command)
+    _check_flags(kind, own)
+    build = parse_section(BuildOptions, _build_entries(entries, day), recipe)
+    if build.window > 1:
+        _check_window(entries["window"], own.get("input"), day, build.window)
+    top = {name: entries[name] for name in _TOP_KEYS}
+    flags = top | {name: _fill_dates(name, node, day, build.window) for name, node in own.items()}
+    known = _flags(kind)
+    made = Recipe(
+        file=recipe.file,
+        kind=kind,
+        options={known[name].field: parse_value(known[name], node) for name, node in flags.items()},
+        beam=tuple(beam_arguments(entries["beam"])) if "beam" in entries else (),
+        build=build,
+        freshness=_section(FreshnessOptions, entries, recipe),
+        checks=_checks(entries, recipe, build, flags.get("schema")),
+        retain=_section(RetainOptions, entries, recipe),
+        on_failure=_section(FailureOptions, entries, recipe),
+        lines={**entries, **(entries["beam"].mapping() if "beam" in entries else {}), **flags},
+        command=command,
+    )
+    made.config(_ANY_VERSION if build.version == AUTO else build.version)
+    return made
+
+
+def _find_command(recipe: Node, entries: Mapping[str, Node]) -> Node:
+    found = [node for key, node in entries.items() if key in KINDS]
+    if len(found) > 1:
+        raise found[1].wrong(
+            f"{found[1].key}, but {found[0].key} is there too; expected one command: put --- between two recipes"
+        )
+    if found:
+        return found[0]
+    for key, node in entries.items():
+        near = difflib.get_close_matches(key, KINDS, 1)
+        if near and key not in (*_SECTIONS, "beam") and isinstance(node.value, Mapping):
+            raise node.wrong(f"unknown key {key!r}; did you mean {near[0]}?")
+    raise recipe.wrong(f"there is no command; expected one of {', '.join(KINDS)}, with its flags below it")
+
+
+def _check_keys(recipe: Node, entries: Mapping[str, Node], command: Node) -> None:
+    """Check that all keys are known and that the required ones are there; raises UserError."""
+    build = (option.name for option in options_of(BuildOptions))
+    known = (*_TOP_KEYS, command.key, "environment", "beam", *build, *_SECTIONS)
+    for key, node in entries.items():
+        if key in known:
+            continue
+        if key in _flags(KINDS[command.key]):
+            raise node.wrong(f"{key} is a flag of {command.key}: put it below {command.key}, in line {command.line}")
+        raise node.wrong(f"unknown key {key!r}; {did_you_mean(key, known)}")
+    for key, what in _TOP_KEYS.items():
+        if key not in entries:
+            raise recipe.wrong(f"{key} is missing, {what}; write {key}: … at the top")
+
+
+def _flags(kind: Kind) -> dict[str, Option]:
+    """Return the command's options that a recipe may set, by name."""
+    return {option.name: option for option in kind.options if not option.flag.hidden and option.name != "version"}
+
+
+def _check_flags(kind: Kind, own: Mapping[str, Node]) -> None:
+    known = _flags(kind)
+    for name, node in own.items():
+        bare = name.removeprefix("--")
+        if bare in (*_TOP_KEYS, "version"):
+            raise node.wrong(f"{name} stands at the top of a recipe, not below {kind.command}")
+        if name not in known:
+            near = difflib.get_close_matches(bare, known, 1)
+            hint = f"did you mean {near[0]}?" if near else f"`shardmill {kind.command} --help` lists them"
+            raise node.wrong(f"{kind.command} has no flag {name!r}; {hint}")
+
+
+def _section(cls: type[Section], entries: Mapping[str, Node], recipe: Node) -> Section:
+    node = entries.get(cls.title)
+    return cls() if node is None else parse_section(cls, node.mapping(), node)
+
+
+def _checks(entries: Mapping[str, Node], recipe: Node, build: BuildOptions, schema: Node | None) -> CheckOptions:
+    """Return the checks of the build.
+
+    `baseline` may stand in the section or at the top. Constraints of the command's --schema hold unless the section has
+    its own.
+    """
+    checks = _section(CheckOptions, entries, recipe)
+    if schema is not None and checks.schema is None:
+        with suppress(OptionValueError):  # which the flag tells, with its line
+            checks = replace(checks, schema=parse_constraints(schema.text()))
+    if build.baseline is None:
+        return checks
+    if "checks" in entries and "baseline" in entries["checks"].mapping():
+        raise entries["baseline"].wrong("baseline stands in checks, too; leave one of them out")
+    try:
+        return replace(checks, baseline=build.baseline)
+    except UserError as error:
+        raise entries["baseline"].wrong(str(error).removeprefix("--")) from None
+
+
+def _build_entries(entries: Mapping[str, Node], day: date) -> dict[str, Node]:
+    found = {option.name: entries[option.name] for option in options_of(BuildOptions) if option.name in entries}
+    if "version" in found:
+        _check_date_words([found["version"]])
+        found["version"] = found["version"].replaced(lambda node: recipe_values.dated_version(node.text(), day))
+    return found
+
+
+def _fill_dates(name: str, node: Node, day: date, days: int) -> Node:
+    """Fill the dates of a flag's value; an input covers all days of the window."""
+    if name in ("input", "manifest"):
+        _check_date_words(node.texts())
+    window = recipe_values.days_up_to(day, days) if name == "input" else [day]
+    return node.replaced(lambda text: recipe_values.dated_glob(text.text(), window))
+
+
+def _check_date_words(nodes: Iterable[Node]) -> None:
+    for node in nodes:
+        word = recipe_values.unknown_date_word(node.text())
+        if word is not None:
+            raise node.wrong(f"{node.key}: {word} is no part of a date; expected {{YYYY}}, {{MM}} and {{DD}}")
+
+
+def _check_window(window: Node, asked: Node | None, day: date, days: int) -> None:
+    if asked is None or not recipe_values.has_dates(asked.text()):
+        raise window.wrong(
+            f"window: {window.text()} is about the days in the input, which names none; write {{YYYY}}, {{MM}} and"
+            " {DD} where they stand in its path"
+        )
+    if (day - date.min).days < days - 1:
+        raise window.wrong(f"window: {window.text()} up to {day} begins before there are dates, in the year 1")
+
+
+_RECIPE = Document("a recipe", "name, output, and a command over its flags")
+
+
+def read_recipes(data: bytes, file: str) -> list[Node]:
+    """Return the recipes of a YAML file as nodes; raises UserError as `read_documents`."""
+    return read_documents(data, file, _RECIPE)
+
+
+SUFFIXES = (".yaml", ".yml")
+
+
+@dataclass(frozen=True, slots=True)
+class InvalidRecipe:
+    """A recipe file that cannot be loaded, and the error."""
+
+    name: str
+    error: UserError
+
+
+def load_recipes(
+    paths: Sequence[str], given: Mapping[str, str], day: date, environment: Mapping[str, str]
+) -> list[Recipe | InvalidRecipe]:
+    """Load the recipes in files and in folders of files, in order.
+
+    Each is loaded on its own, so that an error in one does not stop the others.
+
+    Args:
+        paths: local, or in object stores
+        given: values of `${NAME}`
+        day: the day that date tokens stand for
+        environment: all environment variables; recipes may name some
+
+    Raises:
+        UserError: a path cannot be read, a folder has no recipe, or no recipe uses a name in `given`.
+    """
+    found: list[Recipe | InvalidRecipe] = []
+    asked: set[str] = set()
+    places: dict[tuple[str, str], Node] = {}
+    for path in (file for folder in paths for file in _recipe_files(folder)):
+        try:
+            nodes = read_recipes(_read_file(path), path)
+        except UserError as error:
+            found.append(InvalidRecipe(path, error))
+            continue
+        for node in nodes:
+            asked |= recipe_values.names_in(node)
+            try:
+                found.append(_load_recipe(node, given, day, environment, places))
+            except UserError as error:
+                found.append(InvalidRecipe(path, error))
+    if not any(isinstance(item, InvalidRecipe) for item in found):
+        recipe_values.check_all_used(given, asked, ", ".join(paths))
+    return found
+
+
+def _load_recipe(
+    node: Node,
+    given: Mapping[str, str],
+    day: date,
+    environment: Mapping[str, str],
+    places: dict[tuple[str, str], Node],
+) -> Recipe:
+    filled = Variables(given, recipe_values.environment_names(node), environment).filled(node)
+    recipe = parse_recipe(filled, day)
+    output = os.path.realpath(recipe.output) if storage.is_local(recipe.output) else recipe.output.rstrip("/")
+    first = places.setdefault((output, recipe.name), node)
+    if first is not node:
+        raise recipe.lines["name"].wrong(f"{recipe.name} in {recipe.output} is built by {first.where} already")
+    return recipe
+
+
+def _recipe_files(path: str) -> Iterator[str]:
+    """Yield the recipe files of a folder in name order; of a file, itself."""
+    is_folder = os.path.isdir(path) if storage.is_local(path) else not path.endswith(SUFFIXES)
+    if not is_folder:
+        yield path
+        return
+    try:
+        names = [name for name, _ in storage.list_files(path) if "/" not in name and name.endswith(SUFFIXES)]
+    except OSError as error:
+        raise UserError(f"{path} cannot be listed: {error}") from None
+    names = [name for name in sorted(names) if not name.startswith(".")]
+    if not names:
+        raise UserError(f"{path} has no recipe; expected files whose names end in {' or '.join(SUFFIXES)}")
+    yield from (storage.join(path, name) for name in names)
+
+
+def _read_file(path: str) -> bytes:
+    try:
+        return storage.read_bytes(path)
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file or folder") from None
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror or error}") from None
+
+
+_TOP_FLAGS = ("name", "output")
+_ONCE = ("version", "overwrite", "set_latest")  # about one version; those of a recipe follow each other
+_HEAD = """\
+# Made by `shardmill {command} --write_recipe`. `shardmill rebuild` follows it, with --dry_run it says what it would do.
+# Paths that are not absolute are seen from where it is run.
+"""
+
+
+class _PlainDumper(yaml.SafeDumper):
+    """A YAML dumper that leaves out quotes where the text reads back the same: in a recipe numbers are texts, too."""
+
+    yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012  # PyYAML's own way
+
+
+_PlainDumper.add_implicit_resolver(
+    "tag:yaml.org,2002:null", re.compile(r"^(?:~|null|Null|NULL|)$"), ["~", "n", "N", ""]
+)
+
+
+def recipe_text(kind: Kind, values: Mapping[str, Any], beam: Sequence[str]) -> str:
+    """Return the recipe of a command line.
+
+    Args:
+        values: of the flags, by field, as they were given
+        beam: the arguments for Beam
+    """
+    names = {option.field: option.name for option in kind.options if not option.flag.hidden}
+    given = {names[field]: _plain(value) for field, value in values.items()}
+    flags = {name: value for name, value in given.items() if name not in (*_TOP_FLAGS, *_ONCE)}
+    recipe = {**{name: given[name] for name in _TOP_FLAGS}, "version": AUTO, kind.command: flags}
+    if beam:
+        recipe["beam"] = {name: _plain(value) for name, value in beam_entries(beam).items()}
+    text = yaml.dump(recipe, Dumper=_PlainDumper, sort_keys=False, allow_unicode=True, width=10_000)
+    return _HEAD.format(command=kind.command) + text
+
+
+def omitted_flags(values: Mapping[str, Any]) -> list[str]:
+    """Return the flags in `values` that a recipe leaves out, because it has `version: auto`."""
+    return [f"--{name}" for name in _ONCE if name in values]
+
+
+def write_recipe(path: str, text: str) -> None:
+    """Write a recipe to a new file.
+
+    Raises:
+        UserError: the file exists, or cannot be written.
+        JobError: there is no room for it.
+    """
+    try:
+        with open(path, "x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise UserError(f"--write_recipe {path}: the file is there; delete it, or give another name") from None
+    except OSError as error:
+        raise output_error(f"--write_recipe {path}", writing_error(error, path)) from None
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return escape_variables(str(value))

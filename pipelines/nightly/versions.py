@@ -1,0 +1,276 @@
+"""Delete expired versions, and move LATEST and tags by hand."""
+
+import uuid
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
+
+from shardmill.errors import JobError, LockedError, UserError
+from shardmill.metadata import file_names
+from shardmill.metadata.versions import is_tag, resolve_version, tag_path, version_numbers
+from shardmill.pipelines.nightly.recipe import RetainOptions
+from shardmill.pipelines.nightly.recipe_values import format_duration
+from shardmill.text import shorten
+from shardmill.transforms.publishing import lease, publication
+from shardmill.transforms.publishing.catalog import (
+    VersionState,
+    delete_version,
+    find_damage,
+    latest_path,
+    list_published,
+    list_versions,
+    read_latest,
+    read_tags,
+    version_in,
+    write_latest,
+)
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores import storage as conditional
+from shardmill.transforms.stores.protocol import ChangedError
+
+
+def deletable(
+    states: Sequence[VersionState], named: Collection[str], min_versions: int, max_age: float
+) -> list[VersionState]:
+    """Return the versions that may be deleted, the oldest first.
+
+    Ages are taken at the newest publication, by the store's clock. So a launcher with a wrong clock deletes nothing for
+    that, and nothing ages while the source has stopped.
+
+    Args:
+        states: of all versions
+        named: versions that stay at any age: LATEST, tags, the baseline
+        min_versions: number of newest published versions that stay
+        max_age: in seconds; younger versions stay
+    """
+    published = sorted((state for state in states if state.published), key=_order, reverse=True)
+    now = max((state.modified for state in published), default=0.0)
+    stay = {state.version for state in published[:min_versions]} | set(named)
+    old = [state for state in states if now - state.modified > max_age and state.version not in stay]
+    return sorted(old, key=_order)
+
+
+def _order(state: VersionState) -> list[int]:
+    return version_numbers(state.version)
+
+
+def retain(parent: str, options: RetainOptions, stay: Collection[str] = ()) -> list[str]:
+    """Delete the versions in `parent` that `options` allow, and return messages.
+
+    Raises nothing: the next build can delete what cannot be deleted now.
+
+    Args:
+        parent: the folder of all versions
+        options: both must be set for any deletion
+        stay: further versions that stay: the baseline, the one just built
+    """
+    if options.min_versions is None or options.max_age is None:
+        return []
+    try:
+        return list(_retain(parent, options.min_versions, options.max_age, stay))
+    except OSError as error:
+        return [f"older versions could not be deleted: {error}"]
+
+
+def _retain(parent: str, min_versions: int, max_age: float, stay: Collection[str]) -> Iterator[str]:
+    states = list_versions(parent)
+    named = _named_versions(parent)
+    for file, version in named.items():
+        if not file_names.is_version(version):
+            yield f"{file} names {shorten(version)!r}, which is no version: until it does nothing is deleted"
+            return
+    if file_names.LATEST not in named:
+        return
+    going = deletable(states, {*named.values(), *stay}, min_versions, max_age)
+    if going and (builder := version_under_way(parent)):
+        yield f"{builder}, and may read older versions: nothing is deleted now"
+        return
+    for state in going:
+        yield from _delete(parent, state.version, min_versions, max_age)
+    yield from _delete_remains(parent, {*named.values(), *(state.version for state in states)})
+
+
+def _delete_remains(parent: str, others: Collection[str]) -> Iterator[str]:
+    """Delete the remains of versions that dead jobs never published, and folders where a killed deletion left only its
+    lease.
+
+    Neither is listed as a version.
+    """
+    for version in storage.list_folders(parent):
+        if not file_names.is_version(version) or version in others:
+            continue
+        directory, job = storage.join(parent, version), uuid.uuid4().hex
+        names = [name for name, _ in storage.list_files(directory)]
+        if any(name != file_names.LOCK and not name.startswith(file_names.TEMP_PREFIX) for name in names):
+            continue
+        with suppress(LockedError), lease.hold_lease(directory, _deletion_folder(job), job):
+            publication.delete_other_folders(directory, _deletion_folder(job))
+            if any(not name.startswith((file_names.LOCK, _deletion_folder(""))) for name in names):
+                yield f"deleted what a job that has ended left of {version}, which it did not publish"
+        storage.remove_empty(directory)
+
+
+def _deletion_folder(job: str) -> str:
+    return file_names.temporary_folder("deletion", job)
+
+
+def _named_versions(parent: str) -> dict[str, str]:
+    """Return the named versions by the file that names them: LATEST and tags."""
+    tags = {f"{file_names.TAGS}/{tag}": version for tag, version in read_tags(parent).items()}
+    version = read_latest(parent)
+    return {**({file_names.LATEST: version} if version else {}), **tags}
+
+
+def version_under_way(parent: str) -> str:
+    """Return in words which version is being built, or was when its job ended; "" for none."""
+    for version in storage.list_folders(parent):
+        if file_names.is_version(version) and publication.is_under_way(storage.join(parent, version)):
+            return f"{version} is being built, or its job was interrupted"
+    return ""
+
+
+def _delete(parent: str, version: str, min_versions: int, max_age: float) -> Iterator[str]:
+    directory, job = storage.join(parent, version), uuid.uuid4().hex
+    try:
+        with lease.hold_lease(directory, _deletion_folder(job), job):
+            gone = delete_version(directory, lambda: version in _named_versions(parent).values())
+        storage.remove_empty(directory)
+        if gone:
+            newest = "the newest stays" if min_versions == 1 else f"the newest {min_versions} stay"
+            yield f"deleted {version}, which is older than {format_duration(max_age)}; {newest}"
+    except LockedError as error:
+        yield f"{version} is not deleted now: {error}"
+    except OSError as error:
+        yield f"{version} could not be deleted, the next build goes on with it: {error}"
+
+
+def rollback(parent: str, wanted: str | None) -> tuple[str, str]:
+    """Point the LATEST of the data set in `parent` at another version; return its old and new target.
+
+    Args:
+        parent: the folder of all versions
+        wanted: a version or a tag; None for the newest version older than LATEST's
+
+    Raises:
+        UserError: there is no such version, or it is incomplete.
+        JobError: a publication is under way, which would write LATEST as well; or another process wrote it meanwhile.
+    """
+    _check_no_publication(parent)
+    found = conditional.read(storage.join(parent, file_names.LATEST))
+    before = version_in(found)
+    version = (
+        _version_before(parent, before)
+        if wanted is None
+        else resolve_version(storage.StorageFiles(), parent, wanted)[0]
+    )
+    directory = storage.join(parent, version)
+    _check_complete(directory)
+    if version == before:
+        return before, version
+    try:
+        write_latest(directory, version, uuid.uuid4().hex, found)
+    except (ChangedError, FileExistsError):
+        raise JobError(
+            f"LATEST of {parent} was written by another meanwhile, and stands; look, and try again"
+        ) from None
+    if not storage.exists(storage.join(directory, file_names.SUCCESS)):  # a deletion began before it could see LATEST
+        if before:
+            write_latest(directory, before, uuid.uuid4().hex, conditional.read(latest_path(directory)))
+        raise JobError(f"a deletion of {directory} had begun; LATEST names {before or version} as before")
+    return before, version
+
+
+def _check_no_publication(parent: str) -> None:
+    for version in storage.list_folders(parent):
+        directory = storage.join(parent, version)
+        if file_names.is_version(version) and storage.exists(storage.join(directory, file_names.PUBLISHING)):
+            raise JobError(
+                f"{directory} is being published, or its job was interrupted while it was, and that ends with LATEST:"
+                f" wait for it, or `shardmill verify --repair {directory}` completes it; then roll back"
+            )
+
+
+def _version_before(parent: str, before: str) -> str:
+    if not file_names.is_version(before):
+        raise UserError(f"LATEST of {parent} names {before!r}, no version to go back from; give the version to go to")
+    older = [
+        state.version for state in list_published(parent) if version_numbers(state.version) < version_numbers(before)
+    ]
+    if not older:
+        raise UserError(f"{parent} has no version that is older than {before}, which LATEST names")
+    return older[0]
+
+
+def _check_complete(directory: str) -> None:
+    problem = find_damage(directory)
+    if problem:
+        raise UserError(f"nothing was changed: {problem}")
+
+
+def set_tag(parent: str, wanted: str, tag: str, move: bool) -> tuple[str, str]:
+    """Point `tag` at a version of the data set in `parent`; return its old target ("" for none) and its new one.
+
+    Args:
+        parent: the folder of all versions
+        wanted: a version, another tag or LATEST
+        move: allow that the tag already names another version
+
+    Raises:
+        UserError: the version is missing or incomplete, the tag is invalid, or it names another version without `move`.
+        JobError: the version was deleted meanwhile, or another process changed the tag.
+    """
+    check_tag(tag)
+    version, _ = resolve_version(storage.StorageFiles(), parent, wanted)
+    directory, path = storage.join(parent, version), tag_path(parent, tag)
+    _check_complete(directory)
+    found = conditional.read(path)
+    before = version_in(found)
+    if before == version:
+        return before, version
+    if before and not move:
+        raise UserError(f"{tag} names {before} already; give --move, or another tag")
+    with _refuse_conflicts(parent, tag):
+        if found is None:
+            conditional.create(path, f"{version}\n")
+        else:
+            conditional.replace(path, f"{version}\n", found)
+    if not storage.exists(storage.join(directory, file_names.SUCCESS)):  # a deletion began before it could see the tag
+        written = conditional.read(path)
+        if written is not None and version_in(written) == version:
+            with _refuse_conflicts(parent, tag):
+                conditional.delete_if_unchanged(path, written)
+        raise JobError(f"a deletion of {directory} had begun; {tag} names nothing now")
+    return before, version
+
+
+def delete_tag(parent: str, tag: str) -> str:
+    """Delete `tag` and return the version that it named.
+
+    Raises:
+        UserError: there is no such tag.
+        JobError: another process changed or deleted it meanwhile.
+    """
+    check_tag(tag)
+    path = tag_path(parent, tag)
+    found = conditional.read(path)
+    if found is None:
+        raise UserError(f"{parent} has no tag {tag!r}")
+    with _refuse_conflicts(parent, tag):
+        conditional.delete_if_unchanged(path, found)
+    return version_in(found)
+
+
+@contextmanager
+def _refuse_conflicts(parent: str, tag: str) -> Iterator[None]:
+    """Raise a JobError if the tag's file is no longer what was read."""
+    try:
+        yield
+    except (ChangedError, FileExistsError):
+        raise JobError(
+            f"the tag {tag} of {parent} was written by another meanwhile, and stands; look, and try again"
+        ) from None
+
+
+def check_tag(tag: str) -> None:
+    """Check that `tag` is a valid tag name; raises UserError."""
+    if not is_tag(tag):
+        raise UserError(f"{tag!r} can be no tag; expected letters, digits, '_', '.' and '-', and no version")

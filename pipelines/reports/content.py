@@ -1,0 +1,458 @@
+"""Collect the content of a version's report as JSON-ready data."""
+
+import json
+import posixpath
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from shardmill.data.features import Feature
+from shardmill.data.kinds import kind_of
+from shardmill.errors import CorruptDataError, UserError
+from shardmill.metadata import file_names
+from shardmill.metadata.manifest import Manifest, SplitEntry
+from shardmill.metadata.versions import BuildRecord, record_path, resolve_version
+from shardmill.pipelines.reports.pictures import Picture, Pictures, find_pictures
+from shardmill.pipelines.reports.summary import format_share
+from shardmill.quality.checks import run_checks
+from shardmill.quality.difference import describe_changes, find_differences
+from shardmill.quality.limits import LEAKAGE_THRESHOLD, CheckResult, worst_severity
+from shardmill.quality.profile import Profile, number_of_values
+from shardmill.quality.stats_file import FeatureSummary, SplitSummary, StatsFile
+from shardmill.reading.dataset import Dataset, open_dataset
+from shardmill.transforms.options.job_options import CheckOptions
+from shardmill.transforms.publishing.build_records import read_record
+from shardmill.transforms.stores import storage
+from shardmill.transforms.workers.rejects import MOST_REASONS, ReasonCounter
+
+
+def feature_entries(manifest: Manifest) -> list[dict[str, Any]]:
+    """Return the features as JSON entries, with all that manifest.json holds."""
+    return [asdict(feature) for feature in manifest.features]
+
+
+def split_entry(split: SplitEntry, stats: StatsFile | None = None) -> dict[str, Any]:
+    """Return a split as a JSON entry, with its shards' sizes in examples, and its tokens if it has any."""
+    summary = None if stats is None else stats.splits.get(split.name)
+    counts = [shard.examples for shard in split.shards] or [0]
+    return {
+        "name": split.name,
+        "examples": split.examples,
+        **({} if summary is None or summary.tokens is None else {"tokens": summary.tokens}),
+        "size_bytes": split.size_bytes,
+        "rejected": split.rejected,
+        "shards": len(split.shards),
+        "smallest": min(counts),
+        "largest": max(counts),
+    }
+
+
+def near_duplicates_entry(stats: StatsFile | None) -> Mapping[str, Any] | None:
+    """Return the near duplicates as in stats.json; None if they were not searched for."""
+    return None if stats is None or stats.near_duplicates is None else stats.near_duplicates.to_json()
+
+
+def statistics_entry(split: SplitSummary) -> Mapping[str, Any]:
+    """Return the statistics of a split's features by name, as in stats.json."""
+    return {name: summary.to_json() for name, summary in split.features.items()}
+
+
+_MOSTLY = 0.5  # of the examples
+_FEWEST = 20  # values, below which it is no wonder that all differ
+
+
+def alerts(summaries: Mapping[str, tuple[int, FeatureSummary]], role: str = "") -> list[str]:
+    """Return alerts on a feature.
+
+    Args:
+        summaries: (examples, statistics of the feature) by split; splits without examples are left out
+        role: of the feature; features that shardmill adds, such as `filename`, and labels may predict the label
+    """
+    told = _class_name(summaries) if role not in ("source", "label") else ()
+    return [*told, *_missing(summaries), *_distinct(summaries), *_not_finite(summaries), *_without_name(summaries)]
+
+
+def _class_name(summaries: Mapping[str, tuple[int, FeatureSummary]]) -> Iterator[str]:
+    found = {split: one.label_association for split, (_, one) in summaries.items() if one.label_association is not None}
+    best = max(found, key=lambda split: found[split], default="")
+    if best and found[best] > LEAKAGE_THRESHOLD:
+        yield f"looks like the label: tells {found[best]:.1%} of what there is to guess in {best}"
+
+
+def _missing(summaries: Mapping[str, tuple[int, FeatureSummary]]) -> Iterator[str]:
+    counted = {split: (examples, one.missing) for split, (examples, one) in summaries.items() if one.missing}
+    everywhere = len(counted) == len(summaries) and all(missing == examples for examples, missing in counted.values())
+    if counted and everywhere:
+        yield "missing everywhere"
+        return
+    for split, (examples, missing) in counted.items():
+        if missing == examples:
+            yield f"missing in all of {split}"
+        elif missing is not None and missing > _MOSTLY * examples:
+            yield f"mostly missing: {format_share(missing, examples)} of {split}"
+
+
+def _distinct(summaries: Mapping[str, tuple[int, FeatureSummary]]) -> Iterator[str]:
+    constant = [split for split, (_, one) in summaries.items() if _is_constant(one)]
+    if constant and len(constant) == len(summaries):
+        yield "constant"  # or one value a split, which the top values show
+    elif constant:
+        yield f"one value in {', '.join(constant)}"
+    unique = [split for split, (examples, one) in summaries.items() if _is_unique(one, examples)]
+    if unique and len(unique) == len(summaries):
+        exact = all(one.distinct is not None and one.distinct.is_exact for _, one in summaries.values())
+        yield "unique: every value differs" if exact else "unique or nearly so, by an estimate"
+
+
+def _is_constant(summary: FeatureSummary) -> bool:
+    """Return True if there is one value; infinite and NaN values are not counted as distinct."""
+    others = summary.numbers.infinity + summary.numbers.nan if summary.numbers is not None else 0
+    return summary.distinct is not None and summary.distinct.count == 1 and not others
+
+
+def _is_unique(summary: FeatureSummary, examples: int) -> bool:
+    values = number_of_values(summary, examples)
+    if summary.distinct is None or values < _FEWEST or summary.per_example is not None:
+        return False
+    if summary.numbers is not None and isinstance(summary.numbers.minimum, float):
+        return False  # of fractions it is no wonder
+    return summary.distinct.count >= values * (1 - 2 * (summary.distinct.relative_error or 0.0))
+
+
+def _not_finite(summaries: Mapping[str, tuple[int, FeatureSummary]]) -> Iterator[str]:
+    for split, (_, one) in summaries.items():
+        for word, count in (("NaN", one.numbers.nan), ("infinite", one.numbers.infinity)) if one.numbers else ():
+            if count:
+                yield f"{count:,} {word} in {split}"
+
+
+def _without_name(summaries: Mapping[str, tuple[int, FeatureSummary]]) -> Iterator[str]:
+    for split, (_, one) in summaries.items():
+        if one.is_mixed:
+            yield f"of different types in {split}"
+        if one.without_name:
+            yield f"{one.without_name:,} ids without a name in {split}"
+
+
+FORMAT = 1  # raised when a program that reads the former format would misread it
+
+_NAMES = 3  # of rejected records, of each reason
+_WORDS = {"ok": "good", "unknown": "good, as far as is known", "warn": "look at it", "error": "bad"}
+
+
+@dataclass(frozen=True, slots=True)
+class ReportSources:
+    """The data that a report is made from."""
+
+    profile: Profile  # of the version
+    baseline: Profile | None  # profile of the version compared with; None for none
+    no_baseline: str  # why there is none, in a sentence
+    results: Sequence[CheckResult]  # of the checks
+    checked: str  # when and against what the checks ran, in words
+    record: BuildRecord | None  # of the build; None if unreadable or missing
+    rejects: Iterable[str] = ()  # the lines of rejects/
+    pictures: Pictures = field(default_factory=Pictures)  # the images to show
+
+
+def report_content(sources: ReportSources, with_statistics: bool = True) -> dict[str, Any]:
+    """Return the content of a report, in the page's order.
+
+    `shardmill report --json` prints it, docs/json.md describes it, and the page shows it. It depends only on the files
+    in a version's folder and on the build's record, so the same files give the same content.
+
+    Args:
+        with_statistics: add the statistics of features by split; the page takes them from the profile
+
+    Raises:
+        CorruptDataError: a line of rejects/ is malformed.
+    """
+    profile = sources.profile
+    manifest = profile.manifest
+    return {
+        "format": FORMAT,
+        "name": manifest.name,
+        "version": manifest.version,
+        "verdict": _verdict(sources),
+        "splits": [split_entry(split, profile.stats) for split in manifest.splits],
+        "changes": _changes(sources),
+        "labels": [_label_counts(profile, feature) for feature in profile.labels],
+        "features": [_feature(profile, feature, with_statistics) for feature in manifest.features],
+        "pictures": _pictures(sources.pictures),
+        "duplicates": None if profile.stats.duplicates is None else profile.stats.duplicates.to_json(),
+        "near_duplicates": near_duplicates_entry(profile.stats),
+        "rejects": _rejects(sources),
+        "shards": [
+            {"split": split.name, "file": shard.file, "examples": shard.examples, "size_bytes": shard.size_bytes}
+            for split in manifest.splits
+            for shard in split.shards
+        ],
+        "made": _made(sources),
+    }
+
+
+def _verdict(sources: ReportSources) -> dict[str, Any]:
+    severity = worst_severity(sources.results)
+    return {
+        "severity": severity,
+        "words": _WORDS[severity],
+        "checked": sources.checked,
+        "checks": [result.to_json() for result in sources.results],
+    }
+
+
+def _changes(sources: ReportSources) -> dict[str, Any]:
+    new, old = sources.profile, sources.baseline
+    if old is None:
+        return {"against": None, "why": sources.no_baseline, "since": "", "differences": []}
+    found = [asdict(difference) for difference in find_differences(new, old)]
+    return {"against": old.version, "why": "", "since": describe_changes(new, old), "differences": found}
+
+
+def _label_counts(profile: Profile, feature: Feature) -> dict[str, Any]:
+    """Return examples or objects by class and split; None for a split whose counts are unknown."""
+    counts: dict[str, dict[str, int] | None] = {}
+    for split, examples in profile.splits.items():
+        summary = profile.summary(split, feature.name)
+        known = summary.classes if summary is not None else None if examples else {}
+        counts[split] = None if known is None else {name: known.get(name, 0) for name in feature.class_names}
+    return {"name": feature.name, "of": f"{feature.unit}s", "classes": list(feature.class_names), "splits": counts}
+
+
+def _feature(profile: Profile, feature: Feature, with_statistics: bool) -> dict[str, Any]:
+    found = {
+        split: (examples, summary)
+        for split, examples in profile.splits.items()
+        if examples and (summary := profile.summary(split, feature.name)) is not None
+    }
+    return {
+        "name": feature.name,
+        "dtype": feature.dtype,
+        "kind": kind_of(feature).words(feature),
+        "role": feature.role,
+        "alerts": alerts(found, feature.role),
+        "splits": {split: summary.to_json() for split, (_, summary) in found.items()} if with_statistics else {},
+    }
+
+
+def _pictures(pictures: Pictures) -> dict[str, Any]:
+    def told(shown: Iterable[Picture]) -> list[dict[str, str]]:
+        return [{"split": one.split, "class": one.label, "file": one.file} for one in shown]
+
+    return {
+        "number_of_classes": pictures.number_of_classes,
+        "classes": [{"class": name, "images": told(shown)} for name, shown in pictures.classes],
+        "extremes": [{"what": what, "images": told(shown)} for what, shown in pictures.extremes],
+        "look_alikes": [{"bits": bits, "images": told(shown)} for bits, shown in pictures.look_alikes],
+        "notes": list(pictures.notes),
+    }
+
+
+def _rejects(sources: ReportSources) -> dict[str, Any]:
+    manifest = sources.profile.manifest.rejects
+    counts = {str(reason): int(times) for reason, times in manifest.get("reasons", {}).items()}
+    told, unsaid = bool(counts), ReasonCounter()
+    names: dict[str, list[str]] = defaultdict(list)
+    lines = iter(sources.rejects)
+    for line in lines:
+        try:
+            reject = json.loads(line)
+            reason, source, number = str(reject["reason"]), str(reject["source"]), reject["line"]
+            unsaid.add(reason, int(reject.get("records") or 1), source)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            deque(lines, 0)  # at whose end it is known whether the file is the one that was written
+            raise CorruptDataError(f"rejects/ has a line that is no rejected record: {error}") from error
+        known = reason in counts if told else unsaid.knows(reason)
+        if known and len(names[reason]) < _NAMES:  # of very many reasons, the most frequent are told
+            of = f" in {reject['manifest']}" if "manifest" in reject else ""
+            names[reason].append(source if number is None else f"{source}:{number}{of}")
+    counts = counts or unsaid.by_records(MOST_REASONS)
+    return {
+        "records": int(manifest.get("records", 0)),
+        "of_no_split": max(sources.profile.manifest.rejected_of_no_split, 0),
+        "read": sources.profile.manifest.input.get("records"),
+        "reasons": [
+            {"reason": reason, "records": times, "names": names.get(reason, [])}
+            for reason, times in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+        ],
+    }
+
+
+def _made(sources: ReportSources) -> dict[str, Any]:
+    manifest, record = sources.profile.manifest, sources.record
+    return {
+        "input": dict(manifest.input),
+        "configuration": dict(manifest.configuration),
+        "versions": dict(manifest.versions),
+        "notices": list(dict.fromkeys([*manifest.notices, *(sources.record.notices if sources.record else ())])),
+        "build": None
+        if record is None
+        else {"status": record.status, "started": record.started, "seconds": record.seconds, "reason": record.reason},
+    }
+
+
+CHECK = "damaged_shards"
+_NAMED = 3  # shards, in a sentence
+
+
+def damaged_shards(dataset: Dataset, unreadable: Mapping[str, str]) -> list[CheckResult]:
+    """Return an error result if shards are missing, unreadable or of another size than in the manifest, else [].
+
+    `shardmill verify` reads shards completely; this does not.
+
+    Args:
+        unreadable: reasons, by name of a shard that cannot be read
+
+    Raises:
+        OSError: the folder cannot be listed.
+    """
+    root = f"{dataset.directory.rstrip('/')}/"
+    sizes = {found.path.removeprefix(root): found.size_bytes for found in storage.stat_files(dataset.directory)}
+    shards = [shard for split in dataset.manifest.splits for shard in split.shards]
+    told = [
+        words
+        for shard in shards
+        for words in _shard_problems(shard.file, shard.size_bytes, sizes.get(shard.file), unreadable.get(shard.file))
+    ]
+    if not told:
+        return []
+    more = ", …" if len(told) > _NAMED else ""
+    sentence = f"{len(told):,} of {len(shards):,} shards are not what was written: {', '.join(told[:_NAMED])}{more}"
+    return [CheckResult(CHECK, "error", sentence, value=float(len(told)))]
+
+
+def _shard_problems(name: str, expected: int, found: int | None, why: str | None) -> Iterator[str]:
+    if found is None:
+        yield f"{name} is missing"
+    elif found != expected:
+        yield f"{name} has {found:,} bytes, not {expected:,}"
+    elif why is not None:
+        yield f"{name} cannot be read ({why})"
+
+
+def read_sources(dataset: Dataset, against: str | None) -> ReportSources:
+    """Read the sources of a report on a version.
+
+    Args:
+        against: the version or tag to compare with; None for the one that its build was compared with
+
+    Raises:
+        UserError: stats.json is missing, or the version to compare with is not there.
+        CorruptDataError: a file of either is damaged.
+        OSError: the store fails.
+    """
+    parent, last = posixpath.split(dataset.directory)
+    record = read_record(record_path(parent, last))
+    if against is None:
+        sources = sources_of_build(dataset, parent, record)
+        damaged = damaged_shards(dataset, sources.pictures.unreadable)
+        return replace(sources, results=[*damaged, *sources.results])
+    profile = _profile(dataset)
+    version, _ = resolve_version(dataset.files, parent, against)
+    baseline = _profile(open_dataset(storage.join(parent, version), dataset.files))
+    pictures = find_pictures(dataset, profile)
+    damaged = damaged_shards(dataset, pictures.unreadable)
+    results = [*damaged, *run_checks(profile, baseline, CheckOptions().limits)]
+    checked = f"Checked now, against {version}."
+    return ReportSources(profile, baseline, "", results, checked, record, _Rejects(dataset), pictures)
+
+
+def sources_of_build(
+    dataset: Dataset,
+    parent: str,
+    record: BuildRecord | None,
+    before: Profile | None = None,
+    profile: Profile | None = None,
+) -> ReportSources:
+    """Read the sources of a report on a build.
+
+    Args:
+        dataset: the version that it made
+        parent: the folder of all versions
+        record: of the build; None if unreadable or missing
+        before: profile of the version that LATEST named as it began, if known: it may have been replaced since
+        profile: of the version; None to read it
+
+    Raises: as `read_sources`.
+    """
+    profile = profile or _profile(dataset)
+    baseline, why = _compared_with(dataset, parent, record, before)
+    results, checked = _results(profile, baseline, record)
+    pictures = find_pictures(dataset, profile)
+    return ReportSources(profile, baseline, why, results, checked, record, _Rejects(dataset), pictures)
+
+
+def _profile(dataset: Dataset) -> Profile:
+    try:
+        return Profile(dataset.manifest, dataset.stats())
+    except FileNotFoundError:
+        raise UserError(
+            f"{dataset.directory} has no {file_names.STATS}, which a report is made of; build that version again"
+        ) from None
+
+
+def _compared_with(
+    dataset: Dataset, parent: str, record: BuildRecord | None, before: Profile | None
+) -> tuple[Profile | None, str]:
+    """Return the profile that a build was checked against, or else of the version before it; or None and the reason."""
+    version = "" if record is None else record.baseline or record.before
+    if record is None or not version:
+        return None, "No version before it is on record; --against names one to compare with."
+    if before is not None and before.version == version:
+        return before, ""
+    since = f" What was told then: {record.since}." if record.since else ""
+    if version == record.version:
+        return None, f"It replaced the version of the same number.{since}"
+    try:
+        return _profile(open_dataset(storage.join(parent, version), dataset.files)), ""
+    except (UserError, CorruptDataError, OSError):
+        return None, f"{version}, the version before it, cannot be read any more.{since}"
+
+
+def _results(
+    profile: Profile, baseline: Profile | None, record: BuildRecord | None
+) -> tuple[Sequence[CheckResult], str]:
+    """Return the results of the checks, from the record if it has any, and when they were made."""
+    if record is None or not (record.checks or record.page_checks):
+        return run_default_checks(profile, baseline), _for_this_page(None if baseline is None else baseline.version)
+    try:
+        stood = [CheckResult.from_json(check) for check in record.checks or record.page_checks]
+    except ValueError as error:
+        raise CorruptDataError(f"the record of its build has a check that is none: {error}") from error
+    if not record.checks:
+        return stood, _for_this_page(record.before if all(one.check != "baseline" for one in stood) else None)
+    of = f", against {record.baseline}" if record.baseline else ""
+    if record.status == "checks_failed":
+        return stood, f"Checked as it was to be published{of}, and not published."
+    return stood, f"Checked before it was published{of}."
+
+
+def run_default_checks(profile: Profile, baseline: Profile | None) -> list[CheckResult]:
+    """Run the checks with default thresholds, for a version whose build made none."""
+    return run_checks(profile, baseline, CheckOptions().limits)
+
+
+def _for_this_page(against: str | None) -> str:
+    by = "by itself" if against is None else f"against {against}"
+    return f"Checked {by} for this page: its build made no checks."
+
+
+@dataclass(frozen=True, slots=True)
+class _Rejects:
+    """The lines of rejects/, which may not fit into memory; raises CorruptDataError while they are read."""
+
+    dataset: Dataset
+
+    def __iter__(self) -> Iterator[str]:
+        name = f"{file_names.REJECTS_DIR}/{file_names.REJECTS_FILE}"
+        if not self.dataset.manifest.rejects.get("records"):
+            return
+        try:
+            yield from self.dataset.lines(name)
+        except (FileNotFoundError, UnicodeDecodeError) as error:
+            path = storage.join(self.dataset.directory, name)
+            raise CorruptDataError(f"{path} cannot be read: {_read_problem(error)}") from error
+
+
+def _read_problem(error: Exception) -> str:
+    return "it is missing" if isinstance(error, FileNotFoundError) else "it is not UTF-8"

@@ -1,1 +1,0 @@
-"""One page about a version: what it says as data, and that as HTML without a script."""

@@ -1,0 +1,199 @@
+"""Format an example, feature statistics and a transform graph as text, for `shardmill inspect`."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rich.table import Table
+
+from shardmill.data.example import FeatureValue
+from shardmill.data.features import Feature
+from shardmill.data.kinds import kind_of
+from shardmill.errors import CorruptDataError
+from shardmill.metadata import file_names
+from shardmill.metadata.tfds_metadata import ModuleSummary, TransformedOutput, TransformFile, VocabularySummary
+from shardmill.pipelines.reports.summary import (
+    QUANTILES,
+    format_distinct,
+    format_number,
+    human_size,
+    main_numbers,
+    table_text,
+)
+from shardmill.quality.stats_file import FeatureSummary, SplitSummary
+from shardmill.reading.dataset import Dataset
+from shardmill.text import to_printable
+from shardmill.transforms.files.image_geometry import ImageError
+from shardmill.transforms.files.image_headers import read_header
+
+_TABLE_WIDTH = 120  # characters of a line: there are twelve cells in it
+_TITLES = ("missing", "distinct", "min", *(f"{100 * float(name):.0f} %" for name in QUANTILES), "max", "of")
+
+
+def statistics_table(split: SplitSummary) -> str:
+    """Return a table with a row for each feature that has statistics other than classes; "" if there is none."""
+    rows = [(name, *cells) for name, summary in split.features.items() if any(cells := _statistics_cells(summary))]
+    if not rows:
+        return ""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("feature", overflow="fold")
+    for title in _TITLES:
+        table.add_column(title, justify="left" if title == "of" else "right")
+    for row in rows:
+        table.add_row(*map(to_printable, row))
+    return table_text(table, _TABLE_WIDTH)
+
+
+def _statistics_cells(summary: FeatureSummary) -> tuple[str, ...]:
+    word, numbers = main_numbers(summary)
+    between = [format_number((numbers.quantiles or {}).get(name)) for name in QUANTILES] if numbers is not None else []
+    return (
+        format_number(summary.missing),
+        format_distinct(summary.distinct),
+        format_number(numbers.minimum) if numbers is not None else "",
+        *(between or [""] * len(QUANTILES)),
+        format_number(numbers.maximum) if numbers is not None else "",
+        word,
+    )
+
+
+_VALUES_SHOWN = 8  # of a list
+_TEXT_SHOWN = 60  # letters
+
+
+def example_lines(example: Mapping[str, FeatureValue], features: Sequence[Feature]) -> Iterator[str]:
+    """Yield a line for each feature, including features that are not in the manifest."""
+    known = {feature.name: feature for feature in features}
+    width = max((len(to_printable(name)) for name in [*known, *example]), default=0)
+    # What the manifest does not know is shown too: that is why one looks
+    for name in dict.fromkeys([*known, *example]):
+        yield f"  {to_printable(name):{width}}  {show_values(example.get(name), known.get(name))}"
+
+
+def show_values(values: FeatureValue | None, feature: Feature | None) -> str:
+    """Format a feature's values for people; `feature` is None if the manifest does not have it."""
+    if values is None:
+        return "(missing)"
+    shown = ", ".join(_value_words(value, feature) for value in values[:_VALUES_SHOWN])
+    if feature is not None and (amount := kind_of(feature).amount(feature, len(values))):
+        shown = f"{amount}: {shown}"
+    if feature is not None and not feature.list_shape and len(values) == 1:
+        return shown
+    return f"[{shown}{', …' if len(values) > _VALUES_SHOWN else ''}] ({len(values)})"
+
+
+def _value_words(value: Any, feature: Feature | None) -> str:
+    words = None if feature is None else _image_words(feature, value) or kind_of(feature).shown(feature, value)
+    if words is not None:
+        return f"{words}, {human_size(len(value))}" if isinstance(value, bytes) else clip_text(words)
+    return _bytes_words(value) if isinstance(value, bytes) else str(value)
+
+
+def _image_words(feature: Feature, value: Any) -> str | None:
+    """Return format and size of an image; its kind cannot tell, for the code that reads headers belongs to the
+    writers.
+    """
+    if feature.kind not in ("image", "mask") or not isinstance(value, bytes):
+        return None
+    try:
+        header = read_header(value)
+    except ImageError as error:
+        return str(error)
+    return f"{header.format} {header.width} x {header.height}"
+
+
+def _bytes_words(data: bytes) -> str:
+    try:
+        return json.dumps(clip_text(data.decode()), ensure_ascii=False)
+    except UnicodeDecodeError:
+        return f"{human_size(len(data))}, not text"
+
+
+def clip_text(text: str) -> str:
+    """Cut a text to the room that a line has."""
+    return text if len(text) <= _TEXT_SHOWN else f"{text[: _TEXT_SHOWN - 1]}…"
+
+
+_HEAD = 5  # entries of a vocabulary
+_CLIPPED = 24  # letters of an entry
+_DIGITS = 12  # of a digest
+_LISTED = 8  # numbers of a constant that is a list
+
+
+def read_transform_file(dataset: Dataset) -> tuple[TransformFile | None, str]:
+    """Return the parsed transform.json or None, and its problem: "", "missing" or "damaged"."""
+    if file_names.TRANSFORM not in dataset.manifest.files:
+        return None, ""
+    try:
+        return TransformFile.from_json(dataset.metadata(file_names.TRANSFORM), file_names.TRANSFORM), ""
+    except FileNotFoundError:
+        return None, "missing"
+    except CorruptDataError:
+        return None, "damaged"
+
+
+def transform_lines(found: TransformFile) -> Iterator[str]:
+    """Yield a line for each output, and two more if it has a vocabulary."""
+    if found.module is not None:
+        yield from _module_lines(found, found.module)
+        return
+    yield f"Transformed features, constants of examples: {_analyzed_splits(found)}"
+    width = max(len(output.name) for output in found.outputs)
+    for output in found.outputs:
+        yield f"  {output.name:{width}}  {steps_words(output)}{_constants(output.constants)}"
+        if output.vocabulary is not None:
+            yield from (f"  {'':{width}}    {line}" for line in _vocabulary_lines(output.vocabulary))
+
+
+def _analyzed_splits(found: TransformFile) -> str:
+    return ", ".join(f"{examples:,} of {split}" for split, examples in found.analyzed.items())
+
+
+def _module_lines(found: TransformFile, module: ModuleSummary) -> Iterator[str]:
+    yield (
+        f"Transformed features, by {module.name} (SHA-256 {module.sha256[:_DIGITS]}…), examples: "
+        f"{_analyzed_splits(found)}"
+    )
+    yield f"  {', '.join(output.name for output in found.outputs)}"
+    for asset in module.assets:
+        head = ", ".join(map(_clip_entry, asset.head[:_HEAD]))
+        more = ", …" if asset.entries > _HEAD else ""
+        yield f"  {asset.file}: {asset.entries:,} lines: {head}{more}"
+
+
+def steps_words(output: TransformedOutput) -> str:
+    """Return the steps of an output, as they are written in --transform."""
+    words = [_step_text(name, parameters) for step in output.steps for name, parameters in step.items()]
+    return " | ".join([output.feature, *words]) if words else f"{output.feature}, as it is"
+
+
+def _step_text(name: str, parameters: Mapping[str, Any]) -> str:
+    given = [f"{key}={value}" for key, value in parameters.items() if value not in (None, "")]
+    return f"{name}({', '.join(given)})" if given else name
+
+
+def _constants(constants: Mapping[str, Any]) -> str:
+    return "".join(f"; {name} {_constant_text(value)}" for name, value in constants.items())
+
+
+def _constant_text(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        more = f", … ({len(value):,})" if len(value) > _LISTED else ""
+        return f"[{', '.join(map(_constant_text, value[:_LISTED]))}{more}]"
+    return f"{value:,}" if isinstance(value, int) else f"{value:.6g}"
+
+
+def _vocabulary_lines(vocabulary: VocabularySummary) -> Iterator[str]:
+    head = ", ".join(f"{_clip_entry(entry)} {count:,}" for entry, count in vocabulary.head[:_HEAD])
+    more = ", …" if vocabulary.entries > _HEAD else ""
+    yield f"{vocabulary.entries:,} entries of {vocabulary.distinct:,} values: {head}{more}"
+    shares = ", ".join(f"{split} {_unknown_share(*counted)}" for split, counted in vocabulary.unknown.items())
+    yield f"out of it: {shares}"
+
+
+def _unknown_share(values: int, unknown: int) -> str:
+    return f"{unknown / values:.2%} of {values:,}" if values else "no values"
+
+
+def _clip_entry(entry: str) -> str:
+    return entry if len(entry) <= _CLIPPED else f"{entry[: _CLIPPED - 1]}…"

@@ -1,0 +1,265 @@
+"""Render a version's report as one static HTML page."""
+
+import os
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
+from importlib.util import cache_from_source
+from typing import Any
+from unicodedata import bidirectional
+
+from jinja2 import DictLoader, Environment, FileSystemBytecodeCache, StrictUndefined
+from jinja2.bccache import Bucket
+from markupsafe import Markup
+
+import shardmill
+from shardmill.metadata import file_names
+from shardmill.metadata.manifest import Manifest
+from shardmill.metadata.versions import BuildRecord, page_path, record_path
+from shardmill.pipelines.reports import log
+from shardmill.pipelines.reports.content import ReportSources, report_content, run_default_checks, sources_of_build
+from shardmill.pipelines.reports.rows import (
+    HEIGHT,
+    WIDTH,
+    PictureRows,
+    check_rows,
+    feature_row,
+    label_rows,
+    made_rows,
+    picture_rows,
+)
+from shardmill.pipelines.reports.summary import format_number, format_share, human_size
+from shardmill.quality.profile import Profile
+from shardmill.quality.stats_file import FeatureSummary
+from shardmill.reading.dataset import Dataset, open_dataset
+from shardmill.text import to_printable
+from shardmill.transforms.publishing.build_records import read_record
+from shardmill.transforms.stores import storage
+
+
+class CompiledTemplates(FileSystemBytecodeCache):
+    """A jinja2 bytecode cache keyed by template and version, next to Python's own.
+
+    Compiling the page's template takes ten times as long as filling it in. If nothing can be stored, it is compiled
+    anew.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(os.path.dirname(cache_from_source(__file__)), f"%s-{shardmill.__version__}.jinja2")
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        """Load the bytecode; ignore files that cannot be read, as within an archive."""
+        with suppress(OSError):
+            super().load_bytecode(bucket)
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        """Store the bytecode, unless Python may write none (dont_write_bytecode) or the folder is not writable."""
+        if not sys.dont_write_bytecode:
+            with suppress(OSError):
+                super().dump_bytecode(bucket)
+
+
+_RIGHT_TO_LEFT = ("R", "AL")  # classes of letters, of Unicode's Annex 9
+MAX_BYTES = 2_000_000  # of a page, which a mail or a ticket still takes
+
+
+@dataclass(frozen=True, slots=True)
+class PageLimits:
+    """Limits on what a page shows; the first that gives a page of at most MAX_BYTES is used.
+
+    Attributes:
+        features, shards, checks, differences, reasons: rows
+    """
+
+    features: int = 2_000
+    shards: int = 200
+    checks: int = 200
+    differences: int = 100
+    reasons: int = 100
+    splits: int = 3  # of a feature, in figures
+    top_values: int = 5  # of a feature
+    bins: int = 24  # of a histogram
+    letters: int = 60  # of a name or value; sentences have four times as many
+    pictures: int = 60  # rows of images
+
+
+_LIMITS = (
+    PageLimits(),
+    PageLimits(splits=1, shards=100),
+    PageLimits(splits=1, top_values=2, bins=16, letters=30, shards=100),
+    PageLimits(1_000, 50, 50, 50, 50, 1, 2, 12, 24),
+    PageLimits(300, 20, 20, 20, 20, 1, 2, 12, 20, 12),
+)
+
+
+_MANY_FEATURES = 500  # from which a page with the figures of several splits is not even tried
+
+
+def render_page(content: Mapping[str, Any], sources: ReportSources) -> str:
+    """Return the HTML page of `content`, which pipelines.reports.content made from `sources`.
+
+    The page has no scripts and no external files, escapes all content, and takes at most 2 MB if the tightest limits
+    suffice.
+    """
+    text = ""
+    pictures = picture_rows(sources.pictures)
+    for room in _LIMITS[1:] if len(content["features"]) > _MANY_FEATURES else _LIMITS:
+        text = _render_within(content, sources.profile, pictures, room)
+        if len(text.encode()) <= MAX_BYTES:
+            return text
+    return text
+
+
+def _render_within(content: Mapping[str, Any], profile: Profile, pictures: PictureRows, room: PageLimits) -> str:
+    """Render the page within the limits of `room`."""
+    template = _environment(room.letters).get_template("page")
+    return template.render(
+        content=content,
+        room=room,
+        checks=check_rows(content["verdict"]["checks"]),
+        well=sum(check["severity"] == "ok" for check in content["verdict"]["checks"]),
+        pictures=pictures.others[: room.pictures],
+        all_pictures=len(pictures.others),
+        look_alikes=pictures.look_alikes[: room.pictures],
+        width=WIDTH,
+        height=HEIGHT,
+        labels=[label_rows(label) for label in content["labels"]],
+        features=[
+            feature_row(feature, _summaries(profile, feature["name"]), room.splits, room.top_values, room.bins)
+            for feature in content["features"][: room.features]
+        ],
+        odd=sum(bool(feature["alerts"]) for feature in content["features"]),
+        examples=sum(split["examples"] for split in content["splits"]),
+        size_bytes=sum(split["size_bytes"] for split in content["splits"]),
+        made_of=made_rows(content["made"]["input"]),
+        made_by=[row for group in ("configuration", "versions") for row in made_rows(content["made"][group])],
+    )
+
+
+def _summaries(profile: Profile, feature: str) -> dict[str, FeatureSummary]:
+    """Return the feature's statistics by split, for splits with examples and known statistics."""
+    found = {split: profile.summary(split, feature) for split, examples in profile.splits.items() if examples}
+    return {split: summary for split, summary in found.items() if summary is not None}
+
+
+@cache
+def _environment(letters: int) -> Environment:
+    """Return the cached jinja2 environment with the compiled template: a process that makes many pages compiles it
+    once.
+    """
+    folder = files("shardmill.pipelines.reports")
+    template, css = (folder / "page.html").read_text("utf-8"), (folder / "page.css").read_text("utf-8")
+    made = Environment(
+        loader=DictLoader({"page": template, "css": css}),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        optimized=False,  # or filters would be called as the template is compiled, and what they gave kept
+        bytecode_cache=CompiledTemplates(),
+    )
+    made.filters |= {
+        "figure": format_number,
+        "share": format_share,
+        "size": human_size,
+        "short": lambda text: clip_name(str(text), letters, _end_letters(letters)),
+        "sentence": lambda text: clip_name(str(text), 4 * letters),
+        "words": lambda text: isolate_direction(
+            Markup("_<wbr>").join(clip_name(str(text), letters, _end_letters(letters)).split("_"))
+        ),  # where lines break
+        "isolated": lambda text: isolate_direction(clip_name(str(text), letters, _end_letters(letters))),
+        "part": share_bar,
+    }
+    return made
+
+
+def isolate_direction(text: str) -> str:
+    """Isolate a text that may run from right to left, so that the text after it keeps its place."""
+    if text.isascii() or not any(bidirectional(letter) in _RIGHT_TO_LEFT for letter in text):
+        return text
+    return Markup("<bdi>{}</bdi>").format(text)
+
+
+def share_bar(words: str) -> str:
+    """Return attributes that draw a bar beneath a share such as `2.5 %`; "" for other words."""
+    percent = words.removesuffix(" %").removeprefix("under ")
+    return Markup(' class="s" style="--s:{}%"').format(percent) if words.endswith(" %") else ""
+
+
+def clip_name(text: str, letters: int, end: int = 0) -> str:
+    """Escape unprintable characters, and cut the text to `letters`, keeping `end` of them from its end."""
+    shown = to_printable(text)
+    return shown if len(shown) <= letters else f"{shown[: letters - 1 - end]}…{shown[len(shown) - end :]}"
+
+
+def _end_letters(letters: int) -> int:
+    """Return the number of letters kept from a long name's end (names often share their beginning)."""
+    return letters // 3
+
+
+def write_page(
+    parent: str,
+    record: BuildRecord,
+    path: str,
+    before: Profile | None = None,
+    made: tuple[Dataset, Profile] | None = None,
+) -> None:
+    """Write the page of a build that published a version, or whose version failed its checks and is kept.
+
+    A failure to write is a warning: it must not fail a build that has ended.
+
+    Args:
+        parent: the folder of all versions
+        path: of the record
+        before: profile of the version that LATEST named as the build began; None if there was none or it is unknown
+        made: the opened version and its profile; None to read it
+    """
+    try:
+        dataset, profile = made or (_open_built(parent, record), None)
+        if dataset is not None:
+            sources = sources_of_build(dataset, parent, record, before, profile)
+            text = render_page(report_content(sources, with_statistics=False), sources)
+            out = page_path(path)
+            storage.write_text(out, text, f"{out}.{record.started.replace(':', '')}.tmp")
+    except Exception as error:  # a defect here, too, must not take the night
+        log.warn(f"the page of this build could not be written: {str(error) or type(error).__name__}")
+
+
+def with_page_checks(record: BuildRecord, profile: Profile | None, before: Profile | None) -> BuildRecord:
+    """Add the page's checks to the record of a published build without checks.
+
+    On a wide table they take longer than everything else, so they are made once and not for every request of the page.
+    """
+    if record.checks or profile is None:
+        return record
+    with suppress(Exception):  # which `write_page` says, or `shardmill report`
+        return replace(record, page_checks=tuple(result.to_json() for result in run_default_checks(profile, before)))
+    return record
+
+
+def write_page_of(directory: str) -> None:
+    """Write the page of the version in `directory` as `write_page` does, from its record; do nothing without one."""
+    parent, _, version = directory.rpartition("/")
+    path = record_path(parent, version)
+    try:
+        record = read_record(path)
+    except OSError as error:
+        log.warn(f"the page of {version} could not be written: {error}")
+        return
+    if record is not None:
+        write_page(parent, record, path)
+
+
+def _open_built(parent: str, record: BuildRecord) -> Dataset | None:
+    """Open the version that a build made, or the kept one that failed its checks; return None if there is none."""
+    files = storage.StorageFiles()
+    if record.status in ("published", "outrun"):
+        return open_dataset(storage.join(parent, record.version), files)
+    folder = storage.join(storage.join(parent, file_names.FAILED), record.version)
+    path = storage.join(folder, file_names.MANIFEST)
+    if record.status != "checks_failed" or not files.exists(path):
+        return None
+    return Dataset(folder, Manifest.from_json(storage.read_bytes(path), path), files)

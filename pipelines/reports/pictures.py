@@ -1,0 +1,293 @@
+"""Choose the images that a report shows, and read their objects."""
+
+import io
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice, zip_longest
+from typing import NamedTuple, TypeVar, cast
+
+from shardmill.data.example import FeatureValue, decode_example
+from shardmill.data.features import OBJECT_DETECTION_KEYS, Features, Renames, features_of_kind
+from shardmill.data.kinds import kind_of
+from shardmill.errors import CorruptDataError
+from shardmill.metadata.manifest import ShardEntry
+from shardmill.quality.duplicates import LocatedImage
+from shardmill.quality.profile import Profile
+from shardmill.quality.stats_values import Extreme
+from shardmill.reading.dataset import Dataset
+from shardmill.transforms.files.image_geometry import Box
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.storage import run_concurrently
+
+
+class ObjectBox(NamedTuple):
+    """An object to draw: its box as fractions of the stored image, its class id (-1 for none) and its class name."""
+
+    box: Box
+    label: int
+    name: str
+
+
+def read_objects(example: Mapping[str, FeatureValue], features: Features) -> tuple[ObjectBox, ...]:
+    """Return the objects of an example that have boxes."""
+    sequence, boxes = _read_boxes(example, features)
+    beside = (feature for feature in features if feature.sequence == sequence and kind_of(feature).has_classes)
+    label = next(beside, None)
+    ids = [int(value) for value in cast(Sequence[int], example.get(label.name, ()))] if label is not None else []
+    found = []
+    for number, box in enumerate(boxes):
+        index = ids[number] if number < len(ids) else -1
+        names = label.class_names if label is not None else ()
+        name = names[index] if 0 <= index < len(names) else ""
+        found.append(ObjectBox(box, index, name))
+    return tuple(found)
+
+
+def _read_boxes(example: Mapping[str, FeatureValue], features: Features) -> tuple[str, list[Box]]:
+    """Return the sequence and boxes of an example's objects, from a box feature or from the features of four edges."""
+    feature = next((feature for feature in features_of_kind(features, "bbox") if feature.shape == (None, 4)), None)
+    if feature is not None:
+        edges = [float(edge) for edge in cast(Sequence[float], example.get(feature.name, ()))]
+        return feature.sequence, [Box(*edges[start : start + 4]) for start in range(0, len(edges) // 4 * 4, 4)]
+    if set(OBJECT_DETECTION_KEYS.edges) <= {
+        feature.name for feature in features if feature.sequence == OBJECT_DETECTION_KEYS.objects
+    }:
+        columns = (map(float, cast(Sequence[float], example.get(name, ()))) for name in OBJECT_DETECTION_KEYS.edges)
+        return OBJECT_DETECTION_KEYS.objects, [Box(*edges) for edges in zip(*columns, strict=False)]
+    return "", []
+
+
+def count_by_class(objects: Iterable[ObjectBox]) -> str:
+    """Return the number of objects by class, in words: `2 cat, dog`."""
+    counts: dict[str, int] = {}
+    for item in objects:
+        counts[item.name] = counts.get(item.name, 0) + 1
+    return ", ".join(f"{count} {name}" if count > 1 else name for name, count in counts.items())
+
+
+CLASSES = 24  # shown at most
+OF_A_CLASS = 6  # pictures
+_OF_NO_CLASS = 24  # where there are no labels
+_EXTREMES = 4  # of all splits
+_LOOK_ALIKES = 12  # pairs
+_SHARDS, _RECORDS, _BYTES = 24, 480, 64_000_000  # looked at, in all
+_MARGIN = 1.25  # by which records that come first may be larger than others
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A stored image with its split, label and file name, its objects and masks, and the further images of its
+    example.
+    """
+
+    image: bytes = field(repr=False)
+    split: str
+    label: str
+    file: str
+    objects: tuple[ObjectBox, ...] = ()
+    masks: tuple[bytes, ...] = field(default=(), repr=False)
+    others: tuple[bytes, ...] = field(default=(), repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Pictures:
+    """The images of a page."""
+
+    classes: tuple[tuple[str, tuple[Picture, ...]], ...] = ()  # by class, in the order of ids; class "" without labels
+    number_of_classes: int = 0  # in the version
+    extremes: tuple[tuple[str, tuple[Picture, ...]], ...] = ()  # by extreme; () if all images have one size
+    look_alikes: tuple[tuple[int, tuple[Picture, Picture]], ...] = ()  # (hash distance in bits, pair)
+    notes: tuple[str, ...] = ()  # what could not be read, in sentences
+    unreadable: Mapping[str, str] = field(default_factory=dict)  # reasons, by name of a shard that cannot be read
+
+
+def find_pictures(dataset: Dataset, profile: Profile) -> Pictures:
+    """Return the images to show of a version; none if it has no image feature.
+
+    Images of classes come from the first records of some shards, which are shuffled, so no shard is read to its end.
+    The positions of extreme ones are in stats.json. The same version gives the same images.
+    """
+    if not features_of_kind(profile.manifest.features, "image"):
+        return Pictures()
+    finder = _PictureFinder(dataset, profile)
+    found = (finder.classes(), finder.number_of_classes, finder.extremes(), finder.look_alikes())
+    return Pictures(*found, tuple(dict.fromkeys(finder.notes)), finder.unreadable)
+
+
+class _Record(NamedTuple):
+    """An example that may be shown, and its split."""
+
+    split: str
+    record: bytes
+
+
+class _PictureFinder:
+    def __init__(self, dataset: Dataset, profile: Profile) -> None:
+        self._dataset, self._profile = dataset, profile
+        manifest = profile.manifest
+        self._images = [feature.name for feature in features_of_kind(manifest.features, "image")]
+        self._masks = [feature.name for feature in features_of_kind(manifest.features, "mask")]
+        labels = features_of_kind(manifest.features, "class_label")
+        self._label = labels[0] if labels else None
+        self._filename = Renames.of(manifest.configuration)("filename")
+        self.number_of_classes = len(self._label.class_names) if self._label is not None else 0
+        self.notes: list[str] = []
+        self.unreadable: dict[str, str] = {}
+
+    def classes(self) -> tuple[tuple[str, tuple[Picture, ...]], ...]:
+        """Return some images of each class, from as many splits as possible."""
+        found: dict[int, dict[str, list[_Record]]] = defaultdict(lambda: defaultdict(list))
+        looked_at = list(self._looked_at())
+        read = [partial(self._first, shard, *records) for _, shard, records in looked_at]
+        for (split, *_), records in zip(looked_at, run_concurrently(self._dataset.directory, *read), strict=True):
+            for index, record in records:
+                found[index][split].append(_Record(split, record))
+        shown = evenly_spaced(sorted(found), CLASSES)
+        number = OF_A_CLASS if self._label is not None else _OF_NO_CLASS
+        return tuple((self._class_name(index), self._pictures(_take_in_turn(found[index], number))) for index in shown)
+
+    def _pictures(self, records: Sequence["_Record"]) -> tuple[Picture, ...]:
+        pictures = (self._picture(decode_example(each.record), each.split) for each in records)
+        return tuple(picture for picture in pictures if picture is not None)
+
+    def extremes(self) -> tuple[tuple[str, tuple[Picture, ...]], ...]:
+        """Return the extreme images of all splits together."""
+        found: dict[str, list[tuple[float, str, str, Extreme]]] = defaultdict(list)
+        for split in self._profile.splits:
+            for name in self._images:
+                summary = self._profile.summary(split, name)
+                for what, images in ((summary.extremes if summary is not None else None) or {}).items():
+                    found[what] += [(_rank(what, image), image.file, split, image) for image in images]
+        sizes = {(image.width, image.height) for images in found.values() for *_, image in images}
+        if len(sizes) < 2:
+            return ()
+        if not self._profile.manifest.codec.keeps_offsets:
+            self.notes.append("The extreme ones are in compressed shards, where no record is found by its place.")
+            return ()
+        shown = {what: sorted(images, key=_sort_key)[:_EXTREMES] for what, images in found.items()}
+        read = [partial(self._at, split, image.file, image) for images in shown.values() for *_, split, image in images]
+        pictures = iter(run_concurrently(self._dataset.directory, *read))
+        return tuple((what, tuple(islice(pictures, len(images)))) for what, images in shown.items())
+
+    def look_alikes(self) -> tuple[tuple[int, tuple[Picture, Picture]], ...]:
+        """Return the first pairs of near duplicates."""
+        near = self._profile.stats.near_duplicates
+        if near is None or not near.pairs:
+            return ()
+        if not self._profile.manifest.codec.keeps_offsets:
+            self.notes.append(
+                "Pictures that look alike are in compressed shards, where no record is found by its place."
+            )
+            return ()
+        return tuple(
+            (pair.distance, (self._seen(pair.one), self._seen(pair.other))) for pair in near.pairs[:_LOOK_ALIKES]
+        )
+
+    def _seen(self, seen: LocatedImage) -> Picture:
+        member = seen.member
+        return self._at(member.split, str(member), seen)
+
+    def _looked_at(self) -> Iterator[tuple[str, ShardEntry, tuple[int, int]]]:
+        """Yield the shards to sample, each with its split and the number of records and bytes to read."""
+        splits = [
+            (split.name, [shard for shard in split.shards if shard.examples]) for split in self._profile.manifest.splits
+        ]
+        each = max(_SHARDS // max(len(splits), 1), 1)
+        chosen = [(split, shard) for split, shards in splits for shard in evenly_spaced(shards, each)]
+        for split, shard in chosen:
+            yield split, shard, (math.ceil(_RECORDS / len(chosen)), _BYTES // len(chosen))
+
+    def _first(self, shard: ShardEntry, records: int, size_bytes: int) -> list[tuple[int, bytes]]:
+        """Return (class id, record) of a shard's first examples with an image; hardly more bytes than these are
+        requested.
+        """
+        found: list[tuple[int, bytes]] = []
+        wanted = [*self._images, *([self._label.name] if self._label is not None else [])]
+        likely = min(math.ceil(_MARGIN * records * shard.size_bytes / shard.examples), size_bytes)
+        try:
+            with storage.open_beginning(self._dataset.path(shard), shard.size_bytes, likely) as file:
+                for record in islice(self._profile.manifest.codec.records(file, shard.file), records):
+                    example = decode_example(record, wanted)
+                    if any(len(example.get(name, ())) for name in self._images):
+                        found.append((self._class_id(example), bytes(record)))
+                    size_bytes -= len(record)
+                    if size_bytes < 0:
+                        break
+        except FileNotFoundError:
+            self.notes.append(f"{shard.file} is missing")
+        except (CorruptDataError, ValueError, OSError) as error:
+            told = str(error).removeprefix(f"{shard.file}: ")
+            self._cannot_read(shard.file, shard.file, told)
+        return found
+
+    def _at(self, split: str, file: str, lies: Extreme | LocatedImage) -> Picture:
+        """Read the image of `file` at the position that the statistics give."""
+        nothing = Picture(b"", split, "", file)
+        path = storage.join(self._dataset.directory, lies.shard)
+        try:
+            framed = storage.read_range(path, lies.offset, lies.length)
+            record = next(self._profile.manifest.codec.records(io.BytesIO(framed), lies.shard), b"")
+            return self._picture(decode_example(record), split) or nothing
+        except (CorruptDataError, ValueError, OSError, EOFError) as error:
+            told = str(error).removeprefix(f"{path}: ").removeprefix(f"{lies.shard}: ")
+            self._cannot_read(lies.shard, f"{file} in {lies.shard}", told)
+            return nothing
+
+    def _cannot_read(self, shard: str, what: str, why: str) -> None:
+        self.notes.append(f"{what} cannot be read: {why}")
+        self.unreadable.setdefault(shard, why)
+
+    def _picture(self, example: dict[str, FeatureValue], split: str) -> Picture | None:
+        image = next((cast(bytes, example[name][0]) for name in self._images if len(example.get(name, ()))), None)
+        if image is None:
+            return None
+        names = example.get(self._filename, ())
+        file = names[0].decode(errors="replace") if len(names) and isinstance(names[0], bytes) else ""
+        objects = read_objects(example, self._profile.manifest.features)
+        label = count_by_class(objects) or self._class_name(self._class_id(example))
+        masks, others = (tuple(self._values(example, names)) for names in (self._masks, self._images[1:]))
+        return Picture(image, split, label, file, objects, masks, others)
+
+    def _values(self, example: dict[str, FeatureValue], names: Sequence[str]) -> Iterator[bytes]:
+        return (cast(bytes, example[name][0]) for name in names if len(example.get(name, ())))
+
+    def _class_id(self, example: dict[str, FeatureValue]) -> int:
+        values = example.get(self._label.name, ()) if self._label is not None else ()
+        return int(values[0]) if len(values) else -1
+
+    def _class_name(self, index: int) -> str:
+        if self._label is None:
+            return ""
+        names = self._label.class_names
+        return names[index] if 0 <= index < len(names) else f"no class {index}" if index >= 0 else "no class"
+
+
+def evenly_spaced(items: Sequence[Item], number: int) -> list[Item]:
+    """Return at most `number` of the items, evenly spaced."""
+    count = min(number, len(items))
+    return [items[index * len(items) // count] for index in range(count)]
+
+
+def _take_in_turn(by_split: dict[str, list[_Record]], number: int) -> tuple[_Record, ...]:
+    """Choose `number` records from the splits in turn, and return them grouped by split."""
+    rounds = (record for one_of_each in zip_longest(*by_split.values()) for record in one_of_each)
+    chosen = list(islice((record for record in rounds if record is not None), number))
+    return tuple(record for split in by_split for record in chosen if record.split == split)
+
+
+def _rank(what: str, image: Extreme) -> float:
+    """Return the sort key of an image among several splits; the most extreme comes first."""
+    if what == "smallest":
+        return image.width * image.height
+    if what == "largest":
+        return -image.width * image.height
+    return -max(image.width, image.height) / max(min(image.width, image.height), 1)
+
+
+def _sort_key(found: tuple[float, str, str, Extreme]) -> tuple[float, str, str]:
+    return found[:3]

@@ -1,0 +1,378 @@
+"""Table rows and SVG charts for the HTML report."""
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from shardmill.pipelines.reports.pictures import Picture, Pictures
+from shardmill.pipelines.reports.summary import (
+    QUANTILES,
+    format_distinct,
+    format_number,
+    format_share,
+    human_size,
+    main_numbers,
+)
+from shardmill.quality.profile import number_of_values
+from shardmill.quality.stats_file import FeatureSummary
+from shardmill.quality.stats_values import Bucket, BucketColumns, Number, Numbers
+
+WIDTH, HEIGHT = 96, 24  # of a chart, in units of its view box
+
+
+def bars_path(series: Sequence[float], top: float | None = None) -> str:
+    """Return the outline path of bars, one per number, left to right; "" if all are 0.
+
+    Args:
+        series: not negative
+        top: the value at the upper edge; None for the largest
+    """
+    top = max(series, default=0.0) if top is None else top
+    if not top:
+        return ""
+    path, level = f"M0 {HEIGHT}", 0
+    for number, left in zip(series, _lefts(len(series))):
+        # What is there has a height, however small.
+        height = (round(number / top * HEIGHT) or 1) if number > 0 else 0
+        if height > HEIGHT:
+            height = HEIGHT
+        if height != level:
+            path += left + _UP_TO[height]
+            level = height
+    return f"{path}H{WIDTH}V{HEIGHT}"
+
+
+_UP_TO = tuple(f"V{HEIGHT - height}" for height in range(HEIGHT + 1))  # an edge, by the height that it ends at
+
+
+@lru_cache(maxsize=64)
+def _lefts(number: int) -> tuple[str, ...]:
+    """Return the path commands to the left edges of `number` bars."""
+    return tuple("H" + f"{index * WIDTH / number:.1f}".removesuffix(".0") for index in range(number))
+
+
+def shares_of_bins(all_numbers: Sequence[Numbers | None], bins: int) -> list[list[float]]:
+    """Return histograms of a feature in several splits over the same bins, as shares; [] for a split without a
+    histogram.
+
+    Bins are equally wide, or powers of 2 if the histograms are.
+    """
+    histograms = [_non_empty(numbers.histogram or () if numbers is not None else ()) for numbers in all_numbers]
+    some = [histogram for histogram in histograms if len(histogram)]
+    if not some:
+        return [[] for _ in histograms]
+    if not any(isinstance(histogram, BucketColumns) for histogram in some):
+        every = [bucket for histogram in some for bucket in histogram]
+        if all(bucket.by_powers for bucket in every):
+            return [_by_powers(histogram, every) for histogram in histograms]
+    columns = [_columns(histogram) for histogram in histograms]
+    low = float(min(min(lows) for lows, _, _ in columns if lows))
+    high = float(max(max(highs) for _, highs, _ in columns if highs))
+    return [_spread_counts(*one, low, high, bins) for one in columns]
+
+
+def _non_empty(histogram: Sequence[Bucket]) -> Sequence[Bucket]:
+    """Return the non-empty buckets."""
+    if isinstance(histogram, BucketColumns) and all(histogram.counts):  # as nearly every one is
+        return histogram
+    return [bucket for bucket in histogram if bucket.count]
+
+
+def _columns(histogram: Sequence[Bucket]) -> tuple[Sequence[Number], Sequence[Number], Sequence[int]]:
+    """Return the lower bounds, the upper bounds and the counts."""
+    if isinstance(histogram, BucketColumns):
+        return histogram.lows, histogram.highs, histogram.counts
+    return [one.low for one in histogram], [one.high for one in histogram], [one.count for one in histogram]
+
+
+def _by_powers(histogram: Sequence[Bucket], every: Sequence[Bucket]) -> list[float]:
+    bits = [int(bucket.high).bit_length() for bucket in every]
+    found = [0.0] * (max(bits) - min(bits) + 1)
+    for bucket in histogram:
+        found[int(bucket.high).bit_length() - min(bits)] += bucket.count
+    return _shares(found)
+
+
+def _spread_counts(
+    lows: Sequence[Number], highs: Sequence[Number], counts: Sequence[int], low: float, high: float, bins: int
+) -> list[float]:
+    """Spread the counts of buckets evenly over their width, and return shares."""
+    found = [0.0] * bins
+    width = high / bins - low / bins
+    if not width or not math.isfinite(width):
+        found[bins // 2] = math.fsum(counts)
+        return _shares(found)
+    base = low / width
+    for lower, upper, count in zip(lows, highs, counts):
+        first, last = lower / width - base, upper / width - base
+        index = int(first)
+        if last <= index + 1 <= bins:  # as most do
+            found[index] += count
+            continue
+        index, end = index if index < bins else bins - 1, math.ceil(last)
+        if end > bins:
+            end = bins
+        if end <= index + 1 or last - first < 1e-9:
+            found[index] += count
+            continue
+        if last > end:
+            last = end
+        each = count / (last - first)
+        found[index] += each * (index + 1 - first)
+        for between in range(index + 1, end - 1):
+            found[between] += each
+        found[end - 1] += each * (last - (end - 1))
+    return _shares(found)
+
+
+def _shares(counts: Sequence[float]) -> list[float]:
+    total = math.fsum(counts)
+    return [count / total for count in counts] if total else []
+
+
+_MANY_CLASSES = 50  # more are shown by their ends
+_ENDS = 25  # classes at either end
+_ABSENT_SHOWN = 12  # classes
+
+
+def label_rows(label: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the rows of the classes shown, the most frequent first, and totals of the others."""
+    counts: dict[str, dict[str, int]] = {split: found or {} for split, found in label["splits"].items()}
+    totals = {name: sum(found.get(name, 0) for found in counts.values()) for name in label["classes"]}
+    order = sorted(totals, key=lambda name: -totals[name])
+    shown = order if len(order) <= _MANY_CLASSES else [*order[:_ENDS], *order[-_ENDS:]]
+    sums = {split: sum(found.values()) for split, found in counts.items()}
+    largest = max((max(found.values()) / sums[split] for split, found in counts.items() if sums[split]), default=0.0)
+    absent = {
+        split: [name for name in label["classes"] if not found.get(name)] for split, found in counts.items() if found
+    }
+    return {
+        "name": label["name"],
+        "unit": label["of"].removesuffix("s"),
+        "classes": len(order),
+        "splits": list(counts),
+        "unknown": [split for split, found in label["splits"].items() if found is None],
+        "rows": [
+            {
+                "name": name,
+                "gap": len(shown) < len(order) and index == _ENDS,
+                "counts": [found.get(name, 0) for found in counts.values()],
+            }
+            for index, name in enumerate(shown)
+        ],
+        "left_out": len(order) - len(shown),
+        "largest": largest,
+        "sums": list(sums.values()),
+        "absent": [(split, len(names), names[:_ABSENT_SHOWN]) for split, names in absent.items() if names],
+        "smallest_class": min(totals.values(), default=0),
+        "largest_class": max(totals.values(), default=0),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureRow:
+    """A row in the table of features."""
+
+    name: str
+    kind: str
+    of: str  # what its numbers measure, if not its values
+    alerts: Sequence[str]  # in words
+    filled: str  # path of the first split's chart; "" for none
+    lines: Sequence[str]  # paths of the other splits' charts
+    splits: Sequence[str]  # that are shown
+    columns: Sequence[tuple[str, ...]]  # the figures, by column and split
+    top: Sequence[tuple[str, int, str]]  # the most frequent values: (value, count, share)
+
+
+def feature_row(
+    feature: Mapping[str, Any], summaries: Mapping[str, FeatureSummary], splits: int, top_values: int, bins: int
+) -> FeatureRow:
+    """Return a feature's row: the first `splits` splits in figures and chart, and the first one's most frequent
+    values.
+    """
+    first = next(iter(summaries.values()), FeatureSummary())
+    series = shares_of_bins([main_numbers(summary)[1] for summary in summaries.values()], bins)
+    if not any(series):
+        series = _value_shares(list(summaries.values()), bins)
+    top = max((number for one in series for number in one), default=0.0)
+    return FeatureRow(
+        name=feature["name"],
+        kind=feature["kind"] if feature["kind"] != "tensor" else feature["dtype"],
+        of=main_numbers(first)[0] or ("files" if first.files_by_channels else "frames" if first.frames_by_rate else ""),
+        alerts=feature["alerts"],
+        filled=bars_path(series[0], top) if series else "",
+        lines=[path for one in series[1:3] if (path := bars_path(one, top))],
+        splits=list(summaries)[:splits],
+        columns=list(zip(*map(_figures, list(summaries.values())[:splits]))),
+        top=_top_values(first, top_values),
+    )
+
+
+def _figures(summary: FeatureSummary) -> tuple[str, ...]:
+    """Return one split's figures: missing, zeros, distinct values, and the range with its quantiles."""
+    _, numbers = main_numbers(summary)
+    whole = (summary.count or 0) + (summary.missing or 0)
+    missing = "" if summary.missing is None else format_share(summary.missing, whole) if summary.missing else "none"
+    if numbers is None:
+        return (missing, "", format_distinct(summary.distinct), "", *("" for _ in QUANTILES), "")
+    quantiles = numbers.quantiles or {}
+    return (
+        missing,
+        format_share(numbers.zeros, whole_values) if numbers.zeros and (whole_values := _count_values(summary)) else "",
+        format_distinct(summary.distinct),
+        format_number(numbers.minimum),
+        *(format_number(quantiles.get(name)) for name in QUANTILES),
+        format_number(numbers.maximum),
+    )
+
+
+def _count_values(summary: FeatureSummary) -> float:
+    """Return the number of values, counting those inside lists; 0 if the examples were not counted."""
+    return number_of_values(summary, 0) if summary.count is not None else 0.0
+
+
+def _value_shares(summaries: Sequence[FeatureSummary], bins: int) -> list[list[float]]:
+    """Return the shares, in all splits, of the first split's most frequent values or classes."""
+    counts = [_counts(summary) for summary in summaries]
+    if not counts or not counts[0]:
+        return []
+    order = list(counts[0])[:bins]
+    totals = [sum(found.values()) for found in counts]
+    return [[found.get(name, 0) / total for name in order] if total else [] for found, total in zip(counts, totals)]
+
+
+def _counts(summary: FeatureSummary) -> dict[str, int]:
+    if summary.classes is not None:
+        return dict(summary.classes)
+    if summary.top_values is not None:
+        return {str(entry.value): entry.count for entry in summary.top_values}
+    by_number = summary.files_by_channels or summary.frames_by_rate or {}
+    return dict(summary.formats or summary.encodings or {f"{key:,}": count for key, count in by_number.items()})
+
+
+def _top_values(summary: FeatureSummary, number: int) -> list[tuple[str, int, str]]:
+    """Return (value, count, share) of the most frequent values."""
+    counts = _counts(summary) if summary.classes is None else {}
+    whole = sum(counts.values()) if summary.frames_by_rate or summary.files_by_channels else _count_values(summary)
+    if summary.top_values_from:  # a sample, of which nobody noted the size
+        whole = 0
+    top = sorted(counts.items(), key=lambda item: -item[1])[:number]
+    return [(name, count, format_share(count, whole) if whole else "") for name, count in top]
+
+
+_ALONE = 3  # so many unknown results of a check are told one by one
+_NAMED = 3  # features, of those that are told together
+
+
+def check_rows(checks: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+    """Return rows of the results that are not `ok`, the most severe first."""
+    rows = [_check_row(check) for severity in ("error", "warn") for check in checks if check["severity"] == severity]
+    unknown: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for check in checks:
+        if check["severity"] == "unknown":
+            unknown[check["check"]].append(check)
+    for found in unknown.values():
+        rows += map(_check_row, found) if len(found) <= _ALONE else [_grouped_row(found)]
+    return rows
+
+
+def _check_row(check: Mapping[str, Any]) -> dict[str, str]:
+    return {key: str(check[key]) for key in ("severity", "check", "feature", "split", "sentence")}
+
+
+def _grouped_row(found: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    features = list(dict.fromkeys(check["feature"] for check in found if check["feature"]))
+    splits = dict.fromkeys(check["split"] for check in found if check["split"])
+    more = ", …" if len(features) > _NAMED else ""
+    return {
+        "severity": "unknown",
+        "check": found[0]["check"],
+        "feature": f"{len(features):,}: {', '.join(features[:_NAMED])}{more}" if features else "",
+        "split": ", ".join(splits),
+        "sentence": f"{len(found):,} times, such as: {found[0]['sentence']}",
+    }
+
+
+_NAMES = {"size_bytes": "size", "in_examples": "records in examples"}  # by the key in manifest.json
+_SIZES = ("size_bytes", "shard_size")  # in bytes
+
+
+def made_rows(values: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return a row for each entry of `input`, `configuration` or `versions` in manifest.json."""
+    return [(_NAMES.get(key, key), _value_text(value, key)) for key, value in values.items()]
+
+
+def _value_text(value: Any, key: str = "") -> str:
+    if value is None or value == [] or value == {}:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int) and key in _SIZES:
+        return human_size(value)
+    if isinstance(value, (int, float)):
+        return format_number(value)
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_value_text(one)}" for name, one in value.items())
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(_value_text, value))
+    return str(value) or '""'
+
+
+_MAX_PAGE_BYTES = 450_000  # of all images on a page, as text
+_WHY_NONE = {
+    False: "cannot be read",
+    True: "does not decode",
+}  # there is nothing to look at, by whether there are bytes
+
+
+@dataclass(frozen=True, slots=True)
+class PictureRows:
+    """Titled rows of images: near-duplicate pairs, and the others, extreme ones first."""
+
+    look_alikes: list[dict[str, Any]]
+    others: list[dict[str, Any]]
+
+
+def picture_rows(pictures: Pictures) -> PictureRows:
+    """Return the rows of images; once the page is full, images are shown as words only."""
+    pairs = [(_distance_title(bits), shown) for bits, shown in pictures.look_alikes]
+    groups: list[tuple[str, Sequence[Picture]]] = [(f"the {what}", shown) for what, shown in pictures.extremes]
+    groups += [(name or "images", shown) for name, shown in pictures.classes]
+    rows, left = [], _MAX_PAGE_BYTES
+    for title, shown in (*pairs, *groups):
+        images, left = _image_cells(shown, left)
+        rows.append({"title": title, "images": images})
+    return PictureRows(rows[: len(pairs)], rows[len(pairs) :])
+
+
+def _distance_title(bits: int) -> str:
+    return f"look alike, {bits} bit{'' if bits == 1 else 's'} apart"
+
+
+def _image_cells(shown: Sequence[Picture], left: int) -> tuple[list[dict[str, Any]], int]:
+    from shardmill.pipelines.reports.contact_sheet import thumbnail  # Pillow only where there are images
+
+    images = []
+    for picture in shown:
+        small = thumbnail(picture.image, picture.objects, picture.masks, picture.others)
+        fits = len(small.source) <= left
+        size = f"{small.width:,} × {small.height:,} pixels" if small.width else "of no known size"
+        label = f"{picture.label}, " if picture.label else ""
+        images.append(
+            {
+                "source": small.source if fits else "",
+                "instead": "no room on this page" if not fits else _WHY_NONE[bool(picture.image)],
+                "words": f"{label}{picture.file or 'an image'} in {picture.split}, {size}",
+                "width": small.shown_width,
+                "height": small.shown_height,
+                "crisp": small.is_crisp,
+                "split": picture.split,
+                "size": size.removesuffix(" pixels"),
+                "file": picture.file,
+            }
+        )
+        left -= len(small.source) if fits else 0
+    return images, left

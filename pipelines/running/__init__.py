@@ -1,1 +1,0 @@
-"""How a job runs: the runner, its threads and memory, progress, checks before anything is written, cleaning up."""

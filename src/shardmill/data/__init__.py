@@ -1,0 +1,1 @@
+"""Features, feature kinds and encoded records."""

@@ -1,0 +1,234 @@
+"""Encode and decode serialized tf.train.Example messages without TensorFlow."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
+
+import numpy as np
+
+FeatureValue = Sequence[bytes] | np.ndarray
+
+_BYTES, _FLOAT, _INT64 = 1, 2, 3  # field numbers in `message Feature`
+_VARINT, _DELIMITED, _FOUR_BYTES = 0, 2, 5  # wire types: protobuf.dev/programming-guides/encoding
+_ONE_BYTE = tuple(bytes((value,)) for value in range(0x80))  # varints below 128, by their value
+
+
+def encode_varint(value: int) -> bytes:
+    """Return the base-128 varint of an unsigned 64-bit `value`."""
+    if value < 0x80:
+        return _ONE_BYTE[value]
+    if value < 1 << 14:  # the sizes of most images have two bytes or three: twice as fast without a loop
+        return bytes((value & 0x7F | 0x80, value >> 7))
+    if value < 1 << 21:
+        return bytes((value & 0x7F | 0x80, value >> 7 & 0x7F | 0x80, value >> 14))
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def _delimited(field: int, payload: bytes) -> bytes:
+    return _ONE_BYTE[field << 3 | 2] + encode_varint(len(payload)) + payload
+
+
+def encode_bytes_feature(values: Iterable[bytes]) -> bytes:
+    """Return a serialized `Feature` with a bytes_list."""
+    return _delimited(_BYTES, b"".join(_delimited(1, value) for value in values))
+
+
+def encode_int64_feature(values: Iterable[int]) -> bytes:
+    """Return a serialized `Feature` with a packed int64_list; negative values take ten bytes, as in protobuf."""
+    packed = b"".join(encode_varint(value & 0xFFFFFFFFFFFFFFFF) for value in values)
+    return _delimited(_INT64, _delimited(1, packed) if packed else b"")
+
+
+def encode_float_feature(values: Iterable[float]) -> bytes:
+    """Return a serialized `Feature` with a packed float_list (float32, little-endian)."""
+    packed = np.asarray(list(values), dtype="<f4").tobytes()
+    return _delimited(_FLOAT, _delimited(1, packed) if packed else b"")
+
+
+def encode_entry(name: str, feature: bytes) -> bytes:
+    """Return one entry of `Features.feature`: `name` and a serialized `Feature`."""
+    return _delimited(1, _key(name) + _delimited(2, feature))
+
+
+def bytes_entry_header(name: str, size: int, field: int = _BYTES) -> bytes:
+    """Return the bytes before the payload in an entry whose bytes_list holds one value of `size` bytes.
+
+    `bytes_entry_header(name, len(value)) + value == entry(name, bytes_feature([value]))`, without copying `value`.
+    """
+    value = encode_varint(size)
+    size += 1 + len(value)  # from here on of what was told and all behind it
+    values = encode_varint(size)
+    size += 1 + len(values)
+    feature = encode_varint(size)
+    key = _key(name)
+    size += len(key) + 1 + len(feature)
+    return b"".join(
+        (b"\x0a", encode_varint(size), key, b"\x12", feature, _ONE_BYTE[field << 3 | 2], values, b"\x0a", value)
+    )
+
+
+def floats_entry_header(name: str, size: int) -> bytes:
+    """Return the bytes before the payload in an entry whose float_list is `size` > 0 bytes of packed little-endian
+    float32.
+    """
+    return bytes_entry_header(name, size, _FLOAT)  # a packed list is on the wire what a list of one bytes is
+
+
+def encode_int64_entry(name: str, value: int) -> bytes:
+    """Return `entry(name, int64_feature([value]))`, several times as fast."""
+    packed = encode_varint(value & 0xFFFFFFFFFFFFFFFF)
+    return _integers_entry_header(name, len(packed)) + packed
+
+
+@lru_cache(maxsize=4096)
+def _integers_entry_header(name: str, size: int) -> bytes:
+    return bytes_entry_header(name, size, _INT64)  # as of floats
+
+
+@lru_cache(maxsize=4096)
+def _key(name: str) -> bytes:
+    return _delimited(1, name.encode())
+
+
+def example_header(entries_size: int) -> bytes:
+    """Return the bytes before `entries_size` bytes of entries in a serialized Example."""
+    return b"\x0a" + encode_varint(entries_size)
+
+
+def encode_example(features: Mapping[str, Sequence[bytes] | Sequence[int] | Sequence[float] | np.ndarray]) -> bytes:
+    """Serialize an Example from lists of bytes, and arrays of integers or floats, by feature name.
+
+    Raises:
+        TypeError: if a feature has another type; the message names it.
+    """
+    entries = b"".join(encode_entry(name, _encode_feature(name, values)) for name, values in features.items())
+    return example_header(len(entries)) + entries
+
+
+def _encode_feature(name: str, values: Sequence[bytes] | Sequence[int] | Sequence[float] | np.ndarray) -> bytes:
+    if len(values) and isinstance(values[0], bytes):
+        return encode_bytes_feature(values)  # type: ignore[arg-type]
+    array = np.asarray(values)
+    if array.dtype.kind in "iub":
+        return encode_int64_feature(int(value) for value in array)
+    if array.dtype.kind == "f":
+        return encode_float_feature(array.tolist())
+    raise TypeError(f"feature {name!r} holds {array.dtype}; expected bytes, integers or floats")
+
+
+def decode_example(record: bytes | memoryview, wanted: Collection[str] | None = None) -> dict[str, FeatureValue]:
+    """Parse a serialized Example to lists of bytes, int64 arrays and float32 arrays by feature name.
+
+    As in protobuf, a later entry of a name replaces an earlier one, and unknown fields are skipped. A feature without a
+    kind is absent, because TensorFlow's parsers treat it as missing.
+
+    Args:
+        wanted: the only features to parse; None for all.
+
+    Raises:
+        ValueError: if `record` is not a serialized Example.
+    """
+    view = memoryview(record)
+    features: dict[str, FeatureValue] = {}
+    for field, payload in _delimited_fields(view):
+        if field != 1:
+            continue
+        for inner_field, item in _delimited_fields(payload):
+            if inner_field == 1:
+                name, value = _decode_entry(item, wanted)
+                if value is None:
+                    features.pop(name, None)
+                else:
+                    features[name] = value
+    return features
+
+
+def is_sequence_example(record: bytes | memoryview) -> bool:
+    """Return True if a record has feature lists (field 2), which make it a tf.train.SequenceExample.
+
+    Raises:
+        ValueError: if `record` is not a protobuf message.
+    """
+    return any(field == 2 for field, _ in _delimited_fields(memoryview(record)))
+
+
+def _decode_entry(item: memoryview, wanted: Collection[str] | None) -> tuple[str, FeatureValue | None]:
+    name, value = "", memoryview(b"")
+    for field, payload in _delimited_fields(item):
+        if field == 1:
+            name = str(payload, "utf-8")
+        elif field == 2:
+            value = payload
+    result: FeatureValue | None = None
+    if wanted is not None and name not in wanted:
+        return name, None
+    for kind, payload in _delimited_fields(value):
+        if kind in (_BYTES, _FLOAT, _INT64):
+            result = _decode_list(kind, payload)
+    return name, result
+
+
+def _decode_list(kind: int, payload: memoryview) -> FeatureValue:
+    if kind == _BYTES:
+        return [bytes(value) for field, value in _delimited_fields(payload) if field == 1]
+    wires = (_DELIMITED, _FOUR_BYTES if kind == _FLOAT else _VARINT)  # a packed list, or single numbers
+    packed = b"".join(bytes(value) for field, wire, value in _fields(payload) if field == 1 and wire in wires)
+    if kind == _FLOAT:
+        return np.frombuffer(packed, dtype="<f4")
+    return _decode_varints(packed)
+
+
+def _decode_varints(packed: bytes) -> np.ndarray:
+    values, position = [], 0
+    while position < len(packed):
+        value, position = _read_varint(memoryview(packed), position)
+        values.append(value - (1 << 64) if value >> 63 else value)
+    return np.array(values, dtype=np.int64)
+
+
+def _delimited_fields(view: memoryview) -> Iterable[tuple[int, memoryview]]:
+    """Yield the length-delimited fields of a message as (number, payload).
+
+    protobuf treats a field whose wire type differs from its declaration as unknown and skips it.
+    """
+    return ((field, payload) for field, wire, payload in _fields(view) if wire == _DELIMITED)
+
+
+def _fields(view: memoryview) -> Iterable[tuple[int, int, memoryview]]:
+    """Yield the fields of a message as (number, wire type, payload); unpacked numbers are a varint, or 4 or 8 bytes."""
+    position, end = 0, len(view)
+    while position < end:
+        tag, position = _read_varint(view, position)
+        wire = tag & 7
+        if wire == _DELIMITED:
+            size, position = _read_varint(view, position)
+        elif wire == _FOUR_BYTES:
+            size = 4
+        elif wire == 1:
+            size = 8
+        elif wire == _VARINT:
+            _, stop = _read_varint(view, position)
+            size = stop - position
+        else:
+            raise ValueError(f"not a serialized Example: wire type {wire}")
+        if position + size > end:
+            raise ValueError(f"not a serialized Example: a field of {size} bytes where {end - position} are left")
+        yield tag >> 3, wire, view[position : position + size]
+        position += size
+
+
+def _read_varint(view: memoryview, position: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        if position >= len(view) or shift > 63:
+            raise ValueError("not a serialized Example: a varint without end")
+        byte = view[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value & 0xFFFFFFFFFFFFFFFF, position
+        shift += 7

@@ -1,0 +1,278 @@
+"""Interface of feature kinds: their entries in features.json, annotations in schemas, and bytes of arrays."""
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+
+from shardmill.data.example import FeatureValue
+from shardmill.data.features import DType, Feature, Kind
+
+TFDS_PACKAGE = "tensorflow_datasets.core.features"
+# As TFDS's own data sets call [ymin, xmin, ymax, xmax] relative to the image; also objects/bbox
+_BOXES = ("bbox", "bboxes")
+
+
+def plain_entry(feature: Feature) -> dict[str, Any]:
+    """Return the entry of a feature whose values are stored unencoded in its list."""
+    if _is_box(feature):
+        return boxes_entry(feature)
+    dtype = "string" if feature.dtype == "bytes" else feature.dtype
+    shape = feature.list_shape
+    if feature.required and not shape:
+        scalar: dict[str, Any] = {"shape": {}, "dtype": dtype, "encoding": "none"}
+        return {"pythonClassName": f"{TFDS_PACKAGE}.scalar.Scalar", "tensor": scalar}
+    return tensor_entry(shape if feature.required else (None, *shape[1:]), dtype, "none")
+
+
+def tensor_entry(shape: tuple[int | None, ...], dtype: str, encoding: str) -> dict[str, Any]:
+    """Return the entry of a Tensor."""
+    content = {"shape": _shape(shape), "dtype": dtype, "encoding": encoding}
+    return {"pythonClassName": f"{TFDS_PACKAGE}.tensor_feature.Tensor", "tensor": content}
+
+
+def _shape(shape: tuple[int | None, ...]) -> dict[str, Any]:
+    return {"dimensions": ["-1" if size is None else str(size) for size in shape]} if shape else {}
+
+
+def _is_box(feature: Feature) -> bool:
+    """Return True if a feature's name, dtype and shape are those of bounding boxes."""
+    named = feature.name.rsplit("/", 1)[-1] in _BOXES
+    # Where it is missing, a list of boxes is empty, but a box cannot be.
+    return (
+        named
+        and feature.dtype == "float32"
+        and (feature.shape == (None, 4) or (feature.required and feature.shape == (4,)))
+    )
+
+
+def boxes_entry(feature: Feature) -> dict[str, Any]:
+    """Return the entry of one box, or of a list of boxes."""
+    box = {
+        "pythonClassName": f"{TFDS_PACKAGE}.bounding_boxes.BBoxFeature",
+        "boundingBox": {"shape": _shape((4,)), "dtype": "float32", "bboxFormat": "REL_YXYX"},
+    }
+    return box if feature.shape == (4,) else sequence_entry(box)
+
+
+def sequence_entry(entry: dict[str, Any], length: int | None = None) -> dict[str, Any]:
+    """Return the entry of a list of `length` values (None: any number), each described by `entry`."""
+    content = {"feature": entry, "length": "-1" if length is None else str(length)}
+    return {"pythonClassName": f"{TFDS_PACKAGE}.sequence_feature.Sequence", "sequence": content}
+
+
+def translation_entry(languages: Sequence[str]) -> dict[str, Any]:
+    """Return the entry of a text in several languages: a FeaturesDict with a Text per language, sorted as in TFDS."""
+    return {
+        "pythonClassName": f"{TFDS_PACKAGE}.translation_feature.Translation",
+        "translation": {"languages": sorted(languages)},
+    }
+
+
+def features_dict_entry(entries: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Return the entry of named features."""
+    return {"pythonClassName": f"{TFDS_PACKAGE}.features_dict.FeaturesDict", "featuresDict": {"features": entries}}
+
+
+Entry = dict[str, Any]
+
+
+class FeatureKind:
+    """A feature kind. This base class is the plain kind `tensor`; subclasses override where they differ."""
+
+    name: Kind = "tensor"  # as in manifest.json
+    # least rank wins as input of TFDS's `as_supervised=True`; None: not an input by kind alone
+    input_rank: int | None = None
+    in_columns: bool = True  # True if a table's column can hold it
+    has_classes: bool = False  # True if the values are ids of named classes
+    bytes_are_strings: bool = True  # True if bytes are readable values, not a file or numbers
+
+    def tfds(self, feature: Feature) -> Entry:
+        """Return the feature's entry in TFDS's features.json."""
+        return plain_entry(feature)
+
+    def tfds_member(self, feature: Feature) -> Entry:
+        """Return the entry in TFDS's features.json of the feature's value for one object of a sequence."""
+        return self.tfds(replace(feature, shape=feature.shape[1:], required=True))
+
+    def annotate(self, proto: Any, feature: Feature) -> None:
+        """Mark the kind in a feature of schema.pbtxt that is otherwise complete."""
+
+    def from_schema(self, proto: Any, plain: Feature, notes: Mapping[str, str]) -> Feature | None:
+        """Return the feature that an entry of schema.pbtxt describes, or None if it is of another kind.
+
+        Args:
+            proto: the entry of the schema.
+            plain: the feature with everything that the entry tells except its kind.
+            notes: its annotations, as returned by `notes_of` in shardmill.data.feature_kind.
+        """
+        return plain
+
+    def faults(self, feature: Feature, values: FeatureValue | None) -> list[str]:
+        """Return the faults of a feature's values in one example; `values` is None if it has none."""
+        if values is None:
+            return [f"has no feature {feature.name!r}"] if feature.required else []
+        held = _dtype(values)
+        if held is not None and held != feature.dtype:
+            return [f"feature {feature.name!r} holds {held}; expected {feature.dtype}"]
+        if message := _count_fault(feature, len(values)):
+            return [f"feature {feature.name!r} holds {message}"]
+        return self.value_faults(feature, values)
+
+    def value_faults(self, feature: Feature, values: FeatureValue) -> list[str]:
+        """Return the faults of values that have the right type and number."""
+        return []
+
+    @property
+    def own_name(self) -> str:
+        """Return the kind's name, to show next to the dtype; "" for plain values, which the dtype describes fully."""
+        return "" if self.name == FeatureKind.name else self.name
+
+    def words(self, feature: Feature) -> str:
+        """Return the kind in words, for the table of features."""
+        return f"time in {feature.time}" if feature.time else self.name
+
+    def column_type(self, feature: Feature) -> DType | Literal["bool"]:
+        """Return the type of a table's column that holds such values."""
+        return feature.dtype
+
+    def unpacker(self, feature: Feature) -> Callable[[bytes], Any] | None:
+        """Return a function that decodes the single bytes value to a NumPy value; None if the list holds plain
+        values.
+        """
+        return None
+
+    def shown(self, feature: Feature, value: Any) -> str | None:
+        """Return a value in words, to which `inspect` adds the size in bytes; None to show it unchanged, for example if
+        its type is wrong.
+        """
+        return None
+
+    def amount(self, feature: Feature, number: int) -> str:
+        """Return the meaning of `number` values in words, such as a duration; "" if only their number is known."""
+        return ""
+
+    @property
+    def padding(self) -> Any:
+        """Return the value with which `load` pads lists by default; None for TensorFlow's own, 0 or ""."""
+        return None
+
+    def is_variable(self, feature: Feature) -> bool:
+        """Return True if the feature's tensors differ in shape between examples."""
+        return None in feature.shape
+
+    def single(self, feature: Feature) -> Callable[[Any], Any] | None:
+        """Return a function with which `load` decodes one example's bytes to a tensor; None if whole batches are
+        parsed.
+
+        Images return None, too: the reader's options determine their decoder.
+        """
+        return None
+
+    def opened(self, feature: Feature, configuration: Mapping[str, Any]) -> Callable[[bytes], Any] | None:
+        """Return a function that decodes the file in the bytes value to a NumPy value; None if the bytes are no file.
+
+        The returned function raises ValueError for files that it cannot decode.
+
+        Args:
+            configuration: from the dataset's manifest.
+        """
+        return None
+
+    def stored(self, feature: Feature, default: Any) -> Any:
+        """Return `default` (validated by check_defaults) as a feature's value list."""
+        return default
+
+    def to_tensor(self, feature: Feature, parsed: Any) -> Any:
+        """Return a batch of values for `load`, from the lists that TensorFlow parsed. TensorFlow is imported only if
+        needed.
+        """
+        return parsed
+
+
+def _dtype(values: FeatureValue) -> DType | None:
+    """Return the dtype of a decoded list; None if it is empty and therefore has none."""
+    if isinstance(values, np.ndarray):
+        return "float32" if np.issubdtype(values.dtype, np.floating) else "int64"
+    return "bytes" if len(values) else None
+
+
+def _count_fault(feature: Feature, number: int) -> str:
+    """Return the fault in the number of a feature's values; "" if there is none."""
+    size = math.prod(filter(None, feature.list_shape))
+    if None not in feature.list_shape:
+        return "" if number == size else f"{number} values; expected {size}"
+    return "" if number % size == 0 else f"{number} values; expected a multiple of {size}"
+
+
+# NumPy's names of the types that an array's values may have.
+ELEMENT_TYPES = (
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float16", "float32", "float64", "complex64", "complex128"),
+)
+
+
+def element_type(feature: Feature) -> np.dtype[Any]:
+    """Return the NumPy type of an array's values in its bytes, little-endian."""
+    return np.dtype(feature.element).newbyteorder("<")
+
+
+def fixed_sizes(feature: Feature) -> tuple[int, ...]:
+    """Return the fixed sizes of a feature's shape, without a variable first one."""
+    return tuple(size for size in feature.shape if size is not None)
+
+
+def array_size_bytes(feature: Feature) -> int:
+    """Return the size in bytes of an array, or of one row if the first dimension varies."""
+    return math.prod(fixed_sizes(feature)) * element_type(feature).itemsize
+
+
+def array_to_bytes(feature: Feature, values: np.ndarray) -> bytes:
+    """Return the bytes of an array."""
+    return np.ascontiguousarray(values, element_type(feature)).tobytes()
+
+
+def array_from_bytes(feature: Feature, data: bytes) -> np.ndarray:
+    """Return the read-only array that `data` encodes.
+
+    Raises:
+        ValueError: if `data` has the wrong length; the message names the feature.
+    """
+    if not has_array_length(feature, len(data)):
+        raise ValueError(
+            f"feature {feature.name!r} has {len(data)} bytes; expected {describe_array_size(feature)}, "
+            f"for it is an array of {feature.element} {feature.shape}"
+        )
+    sizes = [-1 if size is None else size for size in feature.shape]
+    return np.frombuffer(data, element_type(feature)).reshape(sizes)
+
+
+def has_array_length(feature: Feature, length: int) -> bool:
+    """Return True if an array can have `length` bytes."""
+    return length % array_size_bytes(feature) == 0 if None in feature.shape else length == array_size_bytes(feature)
+
+
+def describe_array_size(feature: Feature) -> str:
+    """Return the expected number of bytes of an array, in words."""
+    return f"{'a multiple of ' if None in feature.shape else ''}{array_size_bytes(feature)}"
+
+
+NOTE_PATTERN = re.compile(rf"shape:(-1|\d+)?(,\d+)*|element:({'|'.join(ELEMENT_TYPES)})|format:(REL_YXYX|mask)")
+
+
+def read_notes(proto: Any) -> dict[str, str]:
+    """Return the notes in a schema feature's annotation, by key; other annotations are ignored."""
+    return dict(tag.split(":", 1) for tag in proto.annotation.tag if NOTE_PATTERN.fullmatch(tag))
+
+
+def shape_note(feature: Feature) -> str:
+    """Return the note of a feature's shape."""
+    return "shape:" + ",".join("-1" if size is None else str(size) for size in feature.shape)
+
+
+def parse_shape_note(note: str) -> tuple[int | None, ...]:
+    """Return the shape in the text of a note."""
+    return tuple(None if size == "-1" else int(size) for size in note.split(",") if size)

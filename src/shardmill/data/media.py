@@ -1,0 +1,341 @@
+"""Decode images to pixels and WAV files to samples."""
+
+import io
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from shardmill.data.features import Feature
+from shardmill.installed import tf
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+_WHITE = 65535  # of 16 bits
+_PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def open_image(data: bytes) -> "Image.Image":
+    """Open an image without decoding it; raise what Pillow raises.
+
+    A PNG's transparent colour is in the scale of the file's samples, of 1 to 16 bits. It is converted to the scale of
+    Pillow's pixels.
+    """
+    from PIL import Image
+
+    image = Image.open(io.BytesIO(data))
+    key = image.info.get("transparency")
+    if data.startswith(_PNG) and isinstance(key, (int, tuple)):
+        bits = data[24]
+        if isinstance(key, tuple):  # of 16 bits Pillow keeps the upper half; colours that differ below are one
+            image.info["transparency"] = tuple(level >> 8 for level in key) if bits == 16 else key
+        elif image.mode in ("1", "L"):
+            image.info["transparency"] = key * 255 // ((1 << bits) - 1)
+    return image
+
+
+def to_rgb(image: "Image.Image") -> "Image.Image":
+    """Convert `image` (palette, CMYK, grey, 16 bits, with or without alpha) to 8-bit RGB.
+
+    Of 16 bits the upper 8 are kept, as in TensorFlow. Transparency is composited on white, as in img2dataset: the
+    colour beneath transparent pixels is arbitrary.
+
+    Raises:
+        ValueError: if grey values exceed 16 bits, so that white is undefined.
+    """
+    from PIL import Image
+
+    if image.mode == "RGB" and "transparency" not in image.info:
+        return image
+    if image.mode in ("I", "F"):
+        _check_grey(image)
+    if image.mode.startswith("I"):
+        image = _to_eight_bits(image)
+    elif image.mode == "1":
+        key = image.info.get("transparency")
+        image = image.convert("L")
+        if key is not None:
+            image.info["transparency"] = key
+    if image.has_transparency_data:
+        rgba = image.convert("RGBA")
+        background = Image.new("RGBA", rgba.size, (255, 255, 255, 255))
+        return Image.alpha_composite(background, rgba).convert("RGB")
+    return image.convert("RGB")
+
+
+def rgb_array(data: bytes, max_pixels: int) -> np.ndarray:
+    """Decode an image to a read-only uint8 array, shape (height, width, 3).
+
+    Raises:
+        ValueError: if it does not decode, or has more than `max_pixels`.
+    """
+    return _decode(data, max_pixels, to_rgb)
+
+
+def mask_array(data: bytes, max_pixels: int) -> np.ndarray:
+    """Decode a mask to a read-only array, uint8 or (for 16-bit PNGs) uint16, shape (height, width, 1).
+
+    Raises:
+        ValueError: if it does not decode, or has more than `max_pixels`.
+    """
+    values = _decode(data, max_pixels, lambda image: image if image.mode.startswith("I") else image.convert("L"))
+    return values.astype(np.uint16, copy=False)[..., None] if values.dtype != np.uint8 else values[..., None]
+
+
+def _decode(data: bytes, max_pixels: int, convert: "Callable[[Image.Image], Image.Image]") -> np.ndarray:
+    from PIL import UnidentifiedImageError
+
+    try:
+        with open_image(data) as image:
+            if image.width * image.height > max_pixels:
+                size = f"{image.width} x {image.height} pixels"
+                raise ValueError(
+                    f"{size} are more than the {max_pixels} that the data set was made with: a decompression bomb?"
+                )
+            return np.asarray(convert(image))
+    except UnidentifiedImageError:
+        raise ValueError(f"not an image that Pillow reads: the file starts with {data[:8]!r}") from None
+    except MemoryError:  # of this process, and no fault of the image
+        raise
+    except Exception as error:  # what its readers' parsing happens to raise, and a class of its own for bombs
+        raise ValueError(str(error) or type(error).__name__) from error
+
+
+def _check_grey(image: "Image.Image") -> None:
+    values = np.asarray(image)
+    lowest, highest = values.min(), values.max()
+    if image.mode == "F" or lowest < 0 or highest > _WHITE:
+        what = "floats" if image.mode == "F" else "grey"
+        raise ValueError(
+            f"{what} from {lowest:g} to {highest:g}, where white is {_WHITE} or 255: make it gray of 16 or 8 bits"
+        )
+
+
+def _to_eight_bits(image: "Image.Image") -> "Image.Image":
+    """Convert 16-bit grey to 8-bit grey, with alpha if a colour is transparent. convert("L") alone clips at 255."""
+    from PIL import Image
+
+    key = image.info.get("transparency")
+    wide = image.convert("I")
+    grey = wide.point(lambda value: value / 256).convert("L")
+    if not isinstance(key, int):
+        return grey
+    opaque = Image.fromarray(np.where(np.asarray(wide) == key, 0, 255).astype(np.uint8))
+    return Image.merge("LA", (grey, opaque))
+
+
+# wFormatTag: WAVE_FORMAT_* of mmreg.h
+_PCM, _FLOAT, _EXTENSIBLE = 1, 3, 0xFFFE
+# By tag and bits of a sample
+_ENCODINGS = {(_PCM, 8): "pcm8", (_PCM, 16): "pcm16", (_PCM, 24): "pcm24", (_PCM, 32): "pcm32", (_FLOAT, 32): "float32"}
+SAMPLE_ENCODINGS = tuple(_ENCODINGS.values())
+# Of a subformat that is one of the tags: KSDATAFORMAT_SUBTYPE_*
+_GUID_END = bytes.fromhex("000000001000800000aa00389b71")
+_UNKNOWN_SIZES = (0, 0xFFFFFFFF)  # of what was written to a pipe: nobody went back to fill it in
+# Tags of mmreg.h that are met with.
+_UNSUPPORTED_FORMATS = {
+    2: "Microsoft ADPCM",
+    6: "A-law",
+    7: "mu-law",
+    17: "IMA ADPCM",
+    49: "GSM 6.10",
+    80: "MPEG",
+    85: "MP3",
+    255: "AAC",
+}
+_FOREIGN_FILES = (
+    (b"fLaC", "a FLAC file"),
+    (b"OggS", "an Ogg file"),
+    (b"ID3", "an MP3 file"),
+    (b"FORM", "an AIFF file"),
+    (b"RF64", "an RF64 file, a WAV of more than 4 GB"),
+    (b"BW64", "a BW64 file, a WAV of more than 4 GB"),
+    (b"RIFX", "a RIFX file, a WAV with its bytes in the other order"),
+    (b"riff", "a Wave64 file"),
+    (b".snd", "a Sun .au file"),
+    (b"caff", "a Core Audio file"),
+    (b"wvpk", "a WavPack file"),
+    (b"MAC ", "a Monkey's Audio file"),
+    (b"#!AMR", "an AMR file"),
+    (b"MThd", "a MIDI file"),
+    (b"NIST_1A", "a NIST SPHERE file"),
+    (b"\x1a\x45\xdf\xa3", "a Matroska or WebM file"),
+)
+
+
+class WavError(ValueError):
+    """The reason why a file is rejected, as written to rejects/."""
+
+
+@dataclass(frozen=True, slots=True)
+class WavHeader:
+    """The checked header of a WAV file."""
+
+    encoding: str  # of the samples, one of ENCODINGS
+    channels: int  # samples per frame
+    sample_rate: int  # frames per second
+    frames: int  # number of frames
+    start: int  # byte offset of the first frame
+    size_bytes: int  # of all frames
+
+    @property
+    def seconds(self) -> float:
+        """Return the duration in seconds."""
+        return self.frames / self.sample_rate
+
+
+def read_header(data: bytes) -> WavHeader:
+    """Read and check the chunks of a WAV file.
+
+    Raises:
+        WavError: if it is not a WAV file, is truncated, inconsistent, or its sample encoding is unsupported.
+    """
+    _check_riff(data)
+    form, samples = None, None
+    for name, start, size in _chunks(data):
+        if name == b"fmt " and form is None:
+            form = _parse_format(data[start : start + size])
+        elif name == b"data":
+            if samples is not None:
+                raise WavError("two data chunks; expected one")
+            if form is None:
+                raise WavError("the data chunk comes before the fmt chunk")
+            samples = (start, size)
+    if form is None:
+        raise WavError("there is no fmt chunk")
+    if samples is None:
+        raise WavError("truncated: there is no data chunk")
+    encoding, channels, sample_rate, frame_bytes = form
+    start, size = samples
+    if size % frame_bytes:
+        raise WavError(f"{size:,} bytes of samples are no whole number of frames of {frame_bytes} bytes")
+    if not size:
+        raise WavError("there are no samples in it")
+    return WavHeader(encoding, channels, sample_rate, size // frame_bytes, start, size)
+
+
+def decode_samples(data: bytes, wav: WavHeader) -> np.ndarray:
+    """Return the samples as float32, (frames, channels): floats unchanged, integers scaled to [-1, 1), as in
+    TensorFlow.
+    """
+    values: np.ndarray
+    raw = np.frombuffer(data, np.uint8, wav.size_bytes, wav.start)
+    if wav.encoding == "float32":
+        values = raw.view("<f4").astype(np.float32)
+    elif wav.encoding == "pcm8":  # the one without a sign
+        values = (raw.astype(np.float32) - 128) / 128
+    elif wav.encoding == "pcm24":
+        wide = np.zeros((len(raw) // 3, 4), np.uint8)
+        wide[:, 1:] = raw.reshape(-1, 3)
+        values = wide.reshape(-1).view("<i4").astype(np.float32) / np.float32(1 << 31)
+    else:
+        bits = 16 if wav.encoding == "pcm16" else 32
+        values = raw.view(f"<i{bits // 8}").astype(np.float32) / np.float32(1 << (bits - 1))
+    return values.reshape(-1, wav.channels)
+
+
+def decode_to_array(data: bytes, channels: int) -> np.ndarray:
+    """Decode a WAV file to read-only float32 samples: (frames,) if `channels` is 1, else (frames, channels).
+
+    Args:
+        channels: the channels of all files of the dataset, or 0 if they differ.
+
+    Raises:
+        WavError: if `read_header` rejects the file.
+    """
+    values = decode_samples(data, read_header(data))
+    values = values[:, 0] if channels == 1 else values
+    values.flags.writeable = False
+    return values
+
+
+def _check_riff(data: bytes) -> None:
+    if not data:
+        raise WavError("the file is empty")
+    if data[:4] != b"RIFF":
+        if data[:2] in (b"\xff\xfb", b"\xff\xf3", b"\xff\xf2"):
+            raise WavError("not a WAV file: an MP3 file; convert it first")
+        if data[4:8] == b"ftyp":
+            raise WavError("not a WAV file: an MP4 or M4A file; convert it first")
+        for magic, what in _FOREIGN_FILES:
+            if data.startswith(magic):
+                raise WavError(f"not a WAV file: {what}; convert it first")
+        raise WavError(f"not a WAV file: it starts with {data[:8]!r}")
+    if len(data) < 12:
+        raise WavError("truncated: the header is cut short")
+    if data[8:12] != b"WAVE":
+        raise WavError(f"not a WAV file: a RIFF file of type {data[8:12]!r}")
+    declared = struct.unpack_from("<I", data, 4)[0]
+    if declared in _UNKNOWN_SIZES:
+        raise WavError(
+            "the header does not say how long the file is, as where it was written to a pipe; write it to a file"
+        )
+    if declared + 8 > len(data) + 1:  # the last padding may be missing
+        raise WavError(f"truncated: the header says {declared + 8:,} bytes, the file has {len(data):,}")
+
+
+def _chunks(data: bytes) -> Iterator[tuple[bytes, int, int]]:
+    """Yield name, start and size of each chunk within the RIFF chunk. Odd sizes are padded by a byte, which the last
+    chunk may lack.
+    """
+    end = 8 + struct.unpack_from("<I", data, 4)[0]
+    offset = 12
+    while offset + 8 <= end and offset + 8 <= len(data):
+        name, size = data[offset : offset + 4], struct.unpack_from("<I", data, offset + 4)[0]
+        start = offset + 8
+        if start + size > len(data):
+            raise WavError(
+                f"truncated: the chunk {_chunk_name(name)} has {size:,} bytes, of which {len(data) - start:,} are there"
+            )
+        if start + size > end:
+            raise WavError(f"the header says {end:,} bytes, but the chunk {_chunk_name(name)} ends at {start + size:,}")
+        yield name, start, size
+        offset = start + size + size % 2
+
+
+def _chunk_name(chunk: bytes) -> str:
+    return repr(chunk.decode("latin-1"))
+
+
+def _parse_format(chunk: bytes) -> tuple[str, int, int, int]:
+    """Return encoding, channels, sample rate and bytes per frame."""
+    if len(chunk) < 16:
+        raise WavError(f"the fmt chunk has {len(chunk)} bytes; expected 16 or more")
+    tag, channels, rate, byte_rate, frame_bytes, bits = struct.unpack_from("<HHIIHH", chunk)
+    if tag == _EXTENSIBLE:
+        if len(chunk) < 40:
+            raise WavError(f"the extensible fmt chunk has {len(chunk)} bytes; expected 40")
+        if chunk[26:40] != _GUID_END:
+            raise WavError(f"samples of the format {chunk[24:40].hex()}; expected PCM or float32")
+        tag = struct.unpack_from("<H", chunk, 24)[0]
+    encoding = _ENCODINGS.get((tag, bits))
+    if encoding is None:
+        kind = {_PCM: f"{bits}-bit PCM", _FLOAT: f"{bits}-bit floats"}.get(
+            tag, _UNSUPPORTED_FORMATS.get(tag, f"the format {tag:#06x}")
+        )
+        raise WavError(f"samples are {kind}; expected PCM of 8, 16, 24 or 32 bits, or float32")
+    if not channels or not rate:
+        raise WavError(f"{channels} channels at {rate} Hz; expected at least 1 of each")
+    if frame_bytes != channels * bits // 8 or byte_rate != rate * frame_bytes:
+        raise WavError(
+            f"{channels} channels of {bits} bits at {rate} Hz are {channels * bits // 8} bytes a frame and "
+            f"{rate * channels * bits // 8:,} a second; the header says {frame_bytes} and {byte_rate:,}"
+        )
+    return encoding, channels, rate, frame_bytes
+
+
+def decode_wav_tensor(feature: Feature, data: Any) -> Any:
+    """Decode a scalar string tensor to float32 samples: (frames,) if all files have one channel, else (frames,
+    channels).
+
+    Datasets of 16-bit PCM use tf.audio.decode_wav. Others are decoded by NumPy in this process, to the same scale.
+    """
+    if feature.encoding == "pcm16":
+        samples = tf.audio.decode_wav(data).audio
+    else:
+        samples = tf.numpy_function(lambda file: decode_to_array(file, 0), [data], tf.float32, stateful=False)
+    samples = tf.ensure_shape(samples, (None, feature.channels or None))
+    return samples[:, 0] if feature.channels == 1 else samples

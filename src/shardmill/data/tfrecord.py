@@ -1,0 +1,273 @@
+"""TFRecord framing, and the pure Python twin of the C extension that scans records."""
+
+import struct
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import repeat
+from struct import Struct
+from typing import Any, BinaryIO
+
+import google_crc32c
+import numpy as np
+import pyarrow as pa
+import xxhash
+from numpy.typing import NDArray
+
+from shardmill.errors import CorruptDataError
+
+OVERHEAD = 16  # bytes of framing a record: 8 of length, 4 and 4 of checksums
+_MASK_DELTA = 0xA282EAD8  # kMaskDelta of tsl/lib/hash/crc32c.h, by which a stored checksum is masked
+_TFRECORD_HEADER = struct.Struct("<QI")
+_LENGTH = struct.Struct("<Q")
+_CRC = struct.Struct("<I")
+
+
+def mask_crc(crc: int) -> int:
+    """Return the masked crc32c, so that checksums of data that contain checksums stay reliable."""
+    return (((crc >> 15) | (crc << 17)) + _MASK_DELTA) & 0xFFFFFFFF
+
+
+def mask_crcs(crcs: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """Return many masked crc32c, shape (n,)."""
+    return ((crcs >> np.uint32(15)) | (crcs << np.uint32(17))) + np.uint32(_MASK_DELTA)
+
+
+def record_header(size: int) -> bytes:
+    """Return the 12 bytes before a payload of `size` bytes."""
+    length = _LENGTH.pack(size)
+    return length + _CRC.pack(mask_crc(google_crc32c.value(length)))
+
+
+def record_footer(pieces: Sequence[bytes]) -> bytes:
+    """Return the 4 bytes after a payload that is the concatenation of `pieces`."""
+    crc = 0
+    for piece in pieces:
+        crc = google_crc32c.extend(crc, piece)
+    return _CRC.pack(mask_crc(crc))
+
+
+def frame_record(record: bytes) -> bytes:
+    """Return `record` framed as in a TFRecord file."""
+    return b"".join((record_header(len(record)), record, record_footer((record,))))
+
+
+def is_valid_record(framed: bytes) -> bool:
+    """Return True if `framed` is exactly one framed record and both of its checksums are right."""
+    if len(framed) < OVERHEAD:
+        return False
+    size, crc = _TFRECORD_HEADER.unpack_from(framed)
+    if mask_crc(google_crc32c.value(framed[:8])) != crc or size != len(framed) - OVERHEAD:
+        return False
+    return mask_crc(google_crc32c.value(framed[12:-4])) == _CRC.unpack(framed[-4:])[0]
+
+
+def read_records(file: BinaryIO, name: str) -> Iterator[bytes]:
+    """Yield the payloads of an uncompressed TFRecord `file` and verify every checksum.
+
+    Raises:
+        CorruptDataError: if a record is cut short or fails its checksum; the message names `name`, record and offset.
+    """
+    offset = index = 0
+    while head := _read_fully(file, _TFRECORD_HEADER.size):
+        where = f"{name}: record {index} at byte {offset}"
+        if len(head) < _TFRECORD_HEADER.size:
+            raise CorruptDataError(f"{where} is cut short: {len(head)} of {_TFRECORD_HEADER.size} header bytes")
+        size, crc = _TFRECORD_HEADER.unpack(head)
+        if mask_crc(google_crc32c.value(head[:8])) != crc:
+            raise CorruptDataError(f"{where} has a length that fails its checksum")
+        body = _read_fully(file, size + 4)
+        if len(body) < size + 4:
+            raise CorruptDataError(f"{where} is cut short: {len(body)} of {size + 4} bytes")
+        payload = body[:size]
+        if mask_crc(google_crc32c.value(payload)) != _CRC.unpack(body[size:])[0]:
+            raise CorruptDataError(f"{where} fails its checksum")
+        yield payload
+        offset += OVERHEAD + size
+        index += 1
+
+
+def _read_fully(file: BinaryIO, size: int) -> bytes:
+    """Read up to `size` bytes, fewer only at the end of the file; remote file objects may return short reads."""
+    data = file.read(size)
+    while len(data) < size and (more := file.read(size - len(data))):
+        data += more
+    return data
+
+
+_TILE_BYTES = 1 << 17  # cut at a time, so that they stay in the processor's cache
+_SHORT_BYTES = 2048  # up to here, copying a span is faster than pointing at it
+_COPY_BYTES = 1 << 18  # gathered at a time, likewise
+_INVALID_SPAN = "a span lies outside its buffer, or a buffer is not as long as it has to be"
+_PYTHON_SPANS_HEADER, _FOOTER = np.dtype([("length", "<u8"), ("crc", "<u4")]), np.dtype("<u4")  # of a TFRecord
+_LARGE_BYTES = 2048  # from which a copy is worth a Python call of its own
+
+
+def checksums(data: Any, starts: np.ndarray, ends: np.ndarray, out: np.ndarray) -> None:
+    """Write the crc32c of each `data[start:end]` into `out`, uint32."""
+    for rows, pieces in _cut(data, starts, ends):
+        out[rows] = np.fromiter(map(google_crc32c.value, pieces), np.uint32, len(pieces))
+
+
+def hashes(data: Any, starts: np.ndarray, ends: np.ndarray, seed: int, out: np.ndarray) -> None:
+    """Write the xxh3_64 of each `data[start:end]` into `out`, uint64."""
+    for rows, pieces in _cut(data, starts, ends):
+        out[rows] = np.fromiter(map(xxhash.xxh3_64_intdigest, pieces, repeat(seed)), np.uint64, len(pieces))
+
+
+def hashes_by_seed(data: Any, starts: np.ndarray, ends: np.ndarray, seeds: np.ndarray, out: np.ndarray) -> None:
+    """Write the xxh3_64 of each `data[start:end]`, for each of `seeds`, into `out`, uint64, shape (seeds, n)."""
+    for seed, found in zip(seeds.tolist(), out, strict=True):
+        hashes(data, starts, ends, seed, found)
+
+
+def frame(data: Any, offsets: np.ndarray) -> None:
+    """Write lengths and checksums around the payloads of records in `data`."""
+    starts, ends = offsets[:-1] + _PYTHON_SPANS_HEADER.itemsize, offsets[1:] - _FOOTER.itemsize
+    _check(data, offsets[:-1], offsets[1:])
+    _check(data, starts, ends)
+    if not len(starts):
+        return
+    headers, crcs = np.empty(len(starts), _PYTHON_SPANS_HEADER), np.empty(len(starts), _FOOTER)
+    headers["length"] = ends - starts
+    headers["crc"] = mask_crcs(_length_crcs(ends - starts))
+    checksums(data, starts, ends, crcs)
+    _windows(data, _PYTHON_SPANS_HEADER.itemsize)[offsets[:-1]] = headers.view(
+        np.dtype((np.void, _PYTHON_SPANS_HEADER.itemsize))
+    )
+    _windows(data, _FOOTER.itemsize)[ends] = mask_crcs(crcs).view(np.dtype((np.void, _FOOTER.itemsize)))
+
+
+def copy(data: Any, starts: np.ndarray, sizes: np.ndarray, target: Any, places: np.ndarray) -> None:
+    """Copy each `data[start:start + size]` to its place in `target`."""
+    _check(data, starts, starts + sizes)
+    _check(target, places, places + sizes)
+    large, small = int(sizes.max(initial=0)), int(sizes.min(initial=_LARGE_BYTES))
+    if not large:
+        return
+    if large <= min(2 * small, _LARGE_BYTES):
+        _copy_similar(data, starts, sizes, target, places, small)
+        return
+    for bits in range(max(small.bit_length(), 1), min(large, _LARGE_BYTES - 1).bit_length() + 1):
+        rows = np.flatnonzero(sizes >> (bits - 1) == 1)
+        _copy_similar(data, starts[rows], sizes[rows], target, places[rows], 1 << bits - 1)
+    rows = np.flatnonzero(sizes >= _LARGE_BYTES)
+    from_view, to_view = memoryview(data).cast("B"), memoryview(target).cast("B")
+    for start, place, size in zip(starts[rows].tolist(), places[rows].tolist(), sizes[rows].tolist()):
+        to_view[place : place + size] = from_view[start : start + size]
+
+
+def count(data: Any, byte: int) -> int:
+    """Count the bytes of `data` that equal `byte`."""
+    return int(np.count_nonzero(np.frombuffer(data, np.uint8) == byte))
+
+
+def find(data: Any, byte: int, out: np.ndarray) -> None:
+    """Write the positions of `byte` in `data` into `out`, int64; its length must equal their number."""
+    found = np.flatnonzero(np.frombuffer(data, np.uint8) == byte)
+    if len(out) != len(found):
+        raise ValueError(_INVALID_SPAN)
+    out[:] = found
+
+
+def chain(data: Any, head: int, at: int, out: np.ndarray) -> int:
+    """Write the starts of chained heads into `out`, int64, and return their number. The uint32 at `at` in each head is
+    the size of the data after it.
+    """
+    count = place = 0
+    unpack = Struct("<I").unpack_from
+    if not (0 <= at <= head - 4):
+        raise ValueError(_INVALID_SPAN)
+    while place + head <= len(data):
+        if count == len(out):
+            raise ValueError(_INVALID_SPAN)
+        out[count] = place
+        count += 1
+        place += head + unpack(data, place + at)[0]
+    if place != len(data):
+        raise ValueError(_INVALID_SPAN)
+    return count
+
+
+def find_before(data: Any, first: int, last: int, byte: int, after: bytes) -> list[int]:
+    """Return the positions of `byte` in data[first:last] whose next byte has a nonzero entry in the table `after`."""
+    every = np.frombuffer(data, np.uint8)
+    if not 0 <= first <= last <= len(every) or len(after) != 256:
+        raise ValueError(_INVALID_SPAN)
+    places = np.flatnonzero(every[first:last] == byte) + first
+    wanted = np.frombuffer(after, np.uint8)
+    found: list[int] = places[wanted[every.take(places + 1, mode="clip")] != 0].tolist() if len(every) else []
+    return found
+
+
+def _check(data: Any, starts: np.ndarray, ends: np.ndarray) -> None:
+    size = memoryview(data).nbytes
+    if len(starts) != len(ends) or ((starts < 0) | (ends < starts) | (ends > size)).any():
+        raise ValueError(_INVALID_SPAN)
+
+
+def _cut(data: Any, starts: np.ndarray, ends: np.ndarray) -> Iterator[tuple[slice, Sequence[Any]]]:
+    """Yield some rows at a time with each `data[start:end]`, as bytes or arrays of uint8."""
+    _check(data, starts, ends)
+    mean = max(int((ends - starts).mean()), 1) if len(starts) else 1
+    step = max(_TILE_BYTES // mean, 1)
+    cut = _short_pieces if mean <= _SHORT_BYTES and (starts[1:] >= ends[:-1]).all() else _long_pieces
+    for row in range(0, len(starts), step):
+        rows = slice(row, row + step)
+        yield rows, cut(data, starts[rows], ends[rows])
+
+
+def _short_pieces(data: Any, starts: np.ndarray, ends: np.ndarray) -> list[bytes]:
+    """Copy short spans through an Arrow array with a null for each gap: several times faster than slicing."""
+    offsets = np.empty(2 * len(starts), np.int64)
+    offsets[::2], offsets[1::2] = starts, ends
+    valid = np.full(len(starts) // 4 + 1, 0b01010101, np.uint8)
+    buffers = [pa.py_buffer(valid), pa.py_buffer(offsets), pa.py_buffer(data)]
+    array = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
+    return array.to_numpy(zero_copy_only=False)[::2].tolist()
+
+
+def _long_pieces(data: Any, starts: np.ndarray, ends: np.ndarray) -> list[np.ndarray]:
+    """Return slices of an array, because google_crc32c takes no memoryview."""
+    view = np.frombuffer(data, np.uint8)
+    return [view[start:end] for start, end in zip(starts.tolist(), ends.tolist())]
+
+
+def _copy_similar(
+    data: Any, starts: np.ndarray, sizes: np.ndarray, target: Any, places: np.ndarray, width: int
+) -> None:
+    """Copy spans whose sizes are all from `width` to twice that: the first and the last `width` bytes, which may
+    overlap.
+    """
+    from_windows, to_windows = _windows(data, width), _windows(target, width)
+    rest = sizes - width
+    step = max(_COPY_BYTES // width, 1)
+    for row in range(0, len(sizes), step):
+        rows = slice(row, row + step)
+        to_windows[places[rows]] = from_windows[starts[rows]]
+        if rest[rows].any():
+            to_windows[(places + rest)[rows]] = from_windows[(starts + rest)[rows]]
+
+
+def _length_crcs(sizes: np.ndarray) -> np.ndarray:
+    """Return the crc32c of each size encoded as eight bytes.
+
+    A checksum of fixed length is affine: each byte's contribution is independent of the others, so one table per byte
+    suffices.
+    """
+    crcs = np.full(len(sizes), google_crc32c.value(bytes(8)), np.uint32)
+    for position in range((int(sizes.max(initial=0)).bit_length() + 7) // 8):
+        crcs ^= _length_table(position)[sizes >> 8 * position & 0xFF]
+    return crcs
+
+
+@lru_cache(maxsize=8)
+def _length_table(position: int) -> np.ndarray:
+    alone = (google_crc32c.value((value << 8 * position).to_bytes(8, "little")) for value in range(256))
+    return np.fromiter(alone, np.uint32, 256) ^ np.uint32(google_crc32c.value(bytes(8)))
+
+
+def _windows(data: Any, width: int) -> np.ndarray:
+    """Return `data` as overlapping items of `width` bytes, one from each byte; indexing then copies many spans in one
+    call.
+    """
+    return np.ndarray(max(memoryview(data).nbytes - width + 1, 0), np.dtype((np.void, width)), data, 0, (1,))

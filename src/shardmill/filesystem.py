@@ -1,0 +1,111 @@
+"""Files that readers open: on local disks, or elsewhere through TensorFlow's gfile."""
+
+import os
+from typing import BinaryIO, Protocol, cast, runtime_checkable
+
+from shardmill.errors import UserError
+from shardmill.installed import tf
+
+
+class Files(Protocol):
+    """The two operations that readers need of a file system; see transforms.stores.storage for object stores."""
+
+    def open(self, path: str) -> BinaryIO:
+        """Open `path` for reading; raise FileNotFoundError if there is none."""
+
+    def exists(self, path: str) -> bool:
+        """Return True if there is a file at `path`."""
+
+
+@runtime_checkable
+class FolderLister(Protocol):
+    """An optional operation of files: list folders, so that an error can list the published versions."""
+
+    def folders(self, path: str) -> list[str]:
+        """Return the names in `path` that may be folders, in any order; raise OSError on failure."""
+
+
+@runtime_checkable
+class SmallFileReader(Protocol):
+    """An optional operation of files: read a small file in one request, where opening and reading would take two."""
+
+    def read(self, path: str) -> bytes:
+        """Return the bytes of a small file; raise FileNotFoundError if there is none."""
+
+
+def read_small_file(files: Files, path: str) -> bytes:
+    """Return the bytes of a small file, in one request if `files` supports that; raise FileNotFoundError if there is
+    none.
+    """
+    if isinstance(files, SmallFileReader):
+        return files.read(path)
+    with files.open(path) as file:
+        return file.read()
+
+
+def read_if_exists(files: Files, path: str) -> bytes | None:
+    """Return the bytes of a small file, or None if there is none."""
+    if not isinstance(files, SmallFileReader):
+        return read_small_file(files, path) if files.exists(path) else None
+    try:
+        return files.read(path)
+    except FileNotFoundError:
+        return None
+
+
+class LocalFiles:
+    """The local file system."""
+
+    def open(self, path: str) -> BinaryIO:
+        return open(path, "rb")
+
+    def exists(self, path: str) -> bool:
+        return os.path.isfile(path)
+
+    def size(self, path: str) -> int:
+        """Return the size of a file in bytes; raise FileNotFoundError if there is none."""
+        return os.stat(path).st_size
+
+    def folders(self, path: str) -> list[str]:
+        return os.listdir(path)
+
+
+class GFiles:
+    """Files through `tf.io.gfile`; TensorFlow is imported at the first call."""
+
+    def open(self, path: str) -> BinaryIO:
+        if not self.exists(path):
+            raise FileNotFoundError(path)
+        return cast(BinaryIO, tf.io.gfile.GFile(path, "rb"))
+
+    def exists(self, path: str) -> bool:
+        """Return True if there is a file at `path`.
+
+        Raises:
+            UserError: if TensorFlow has no file system for the path's scheme.
+        """
+        try:
+            return tf.io.gfile.exists(path)
+        except tf.errors.UnimplementedError as error:
+            scheme = path.split("://")[0]
+            raise UserError(
+                f"{path}: TensorFlow has no file system for {scheme}://; import tensorflow_io first, which adds some"
+            ) from error
+
+    def size(self, path: str) -> int:
+        """Return the size of a file in bytes; raise FileNotFoundError if there is none."""
+        try:
+            return tf.io.gfile.stat(path).length
+        except tf.errors.NotFoundError as error:
+            raise FileNotFoundError(path) from error
+
+    def folders(self, path: str) -> list[str]:
+        try:
+            return [name.rstrip("/") for name in tf.io.gfile.listdir(path)]
+        except tf.errors.OpError as error:
+            raise OSError(f"{path} cannot be listed: {error.message}") from error
+
+
+def files_for(path: str | os.PathLike[str]) -> Files:
+    """Return the files to read `path` through: TensorFlow's if the path has a scheme, else local ones."""
+    return GFiles() if "://" in os.fspath(path) else LocalFiles()

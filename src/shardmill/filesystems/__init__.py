@@ -1,1 +1,0 @@
-"""What readers ask of a file system: the local one, and TensorFlow's."""

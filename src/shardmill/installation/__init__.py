@@ -1,1 +1,0 @@
-"""What is installed: TensorFlow and other extras, which few need, and the packages that are this project's own."""

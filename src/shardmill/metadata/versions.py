@@ -1,0 +1,247 @@
+"""Published versions: build records, tags and the LATEST pointer."""
+
+import json
+import posixpath
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from itertools import islice
+from typing import Any, Literal, get_args
+
+from shardmill.errors import CorruptDataError, UserError
+from shardmill.filesystem import Files, FolderLister, read_if_exists
+from shardmill.metadata import file_names
+from shardmill.metadata.json_values import Value, parse_file
+
+FORMAT = 1  # raised when a reader of the former format would misread the file
+
+Status = Literal["published", "unchanged", "failed", "checks_failed", "locked", "outrun", "interrupted", "launched"]
+
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class BuildRecord:
+    """The outcome of one build."""
+
+    name: str  # of the dataset
+    version: str
+    # `unchanged`: nothing to do; `locked`: another job builds it; `outrun`: LATEST names another version;
+    # `interrupted`: Ctrl-C or SIGTERM; `launched`: only returned, for a job written as a template
+    status: Status
+    started: str  # UTC: `2026-11-20T03:00:00Z`
+    reason: str = ""  # one sentence: why it was built, or not published
+    code_version: str = ""  # digest of all that shapes the bytes except the input; "" if not computed
+    data_version: str = ""  # digest of the input; "" if not computed
+    baseline: str = ""  # version it was checked against; "" if none
+    before: str = ""  # version in LATEST at the start, possibly the replaced one; "" if none
+    seconds: float = 0.0  # duration
+    splits: Mapping[str, int] = field(default_factory=dict)  # examples by split, in order
+    rejected: int = 0  # number of rejected records
+    checks: tuple[Mapping[str, Any], ...] = ()  # objects written by shardmill.quality.limits
+    # checks with default thresholds if none were requested; only shown on the page
+    page_checks: tuple[Mapping[str, Any], ...] = ()
+    notices: tuple[str, ...] = ()  # shown to the user
+    since: str = ""  # changes since the version in LATEST, in words; "" if none
+    shardmill: str = ""  # version of shardmill
+    reused: int | None = None  # files reused from an older version; None if not counted
+    read: int | None = None  # files that were read; None if not counted
+
+    def is_of(self, other: "BuildRecord") -> bool:
+        """Return True if both are records of the same build, at different times."""
+        return (self.started, self.version, self.data_version) == (other.started, other.version, other.data_version)
+
+    @property
+    def said(self) -> "BuildRecord":
+        """Return the record as printed and sent, without the checks that only its page shows.
+
+        Those grow with the number of columns, and schedulers accept 48 kB.
+        """
+        return replace(self, page_checks=())
+
+    def to_json(self) -> str:
+        """Return the text of the file, one line."""
+        return json.dumps({"format": FORMAT, **asdict(self), "seconds": round(self.seconds, 3)}, ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str | bytes, name: str) -> "BuildRecord":
+        """Parse the text of the file `name`; unknown keys are ignored.
+
+        Raises:
+            CorruptDataError: if it is not a build record, or of a newer format; the message names the file and the
+                faulty value.
+        """
+        return parse_file(text, name, FORMAT, "is not the record of a build", cls._of)
+
+    @classmethod
+    def _of(cls, content: Value) -> "BuildRecord":
+        return cls(
+            name=content["name"].text(),
+            version=content["version"].text(),
+            status=content["status"].one_of(*get_args(Status)),
+            started=content["started"].matching(_TIME, "a time in UTC, such as 2026-11-20T03:00:00Z"),
+            reason=content.get("reason", "").text(),
+            code_version=content.get("code_version", "").text(),
+            data_version=content.get("data_version", "").text(),
+            baseline=content.get("baseline", "").text(),
+            before=content.get("before", "").text(),
+            seconds=_parse_seconds(content.get("seconds", 0.0)),
+            splits={split: count.integer() for split, count in content.get("splits", {}).entries().items()},
+            rejected=content.get("rejected", 0).integer(),
+            checks=tuple(check.mapping() for check in content.get("checks", []).items()),
+            page_checks=tuple(check.mapping() for check in content.get("page_checks", []).items()),
+            notices=tuple(notice.text() for notice in content.get("notices", []).items()),
+            since=content.get("since", "").text(),
+            shardmill=content.get("shardmill", "").text(),
+            reused=_parse_count(content.get("reused", None)),
+            read=_parse_count(content.get("read", None)),
+        )
+
+
+def _parse_count(value: Value) -> int | None:
+    return None if value.value is None else value.integer()
+
+
+def _parse_seconds(value: Value) -> float:
+    if value.number() < 0:
+        raise value.wrong("a number of seconds")
+    return float(value.number())
+
+
+def record_path(parent: str, version: str) -> str:
+    """Return the path of the build record of `version`, of the dataset whose versions are in `parent`.
+
+    While the version is not published, it is the record of the last failed build.
+    """
+    return posixpath.join(parent, file_names.BUILDS, f"{version}.json")
+
+
+def page_path(record: str) -> str:
+    """Return the path of the page about a build, next to its `record`."""
+    return f"{record.removesuffix('.json')}.html"
+
+
+def failed_record_path(parent: str, version: str) -> str:
+    """Return the path of the record of a failed attempt to replace `version`, which is still published with its own
+    record.
+
+    A later record of a successful build supersedes it.
+    """
+    return posixpath.join(parent, file_names.BUILDS, f"{version}.failed.json")
+
+
+_MAX_SHOWN_VERSIONS = 5  # versions; to look whether one is published costs a request
+
+
+def describe_published_versions(files: Files, directory: str) -> str:
+    """Return the end of an error message about `directory`, a version's folder or its parent: the versions published
+    there, and how to open one.
+
+    It is empty if `directory` is not related to versions, or if its folder cannot be listed: then the error itself
+    matters.
+    """
+    is_version = file_names.is_version(posixpath.basename(directory))
+    above = (posixpath.dirname(directory) or ".") if is_version else directory
+    if not isinstance(files, FolderLister):
+        return ""
+    try:
+        found = list(
+            islice(_versions_with(files, above, files.folders(above), file_names.SUCCESS), _MAX_SHOWN_VERSIONS + 1)
+        )
+    except OSError:
+        return ""
+    if not found:
+        return f"; no version is published in {above}" if is_version else ""
+    shown = ", ".join(found[:_MAX_SHOWN_VERSIONS]) + (", …" if len(found) > _MAX_SHOWN_VERSIONS else "")
+    return f"; published in {above}: {shown}; open {posixpath.join(above, found[0])}"
+
+
+def find_interrupted_publications(files: Files, above: str) -> list[str]:
+    """Return the versions in the folder `above` whose publication was begun but not completed, newest first; [] if the
+    folder cannot be listed.
+    """
+    if not isinstance(files, FolderLister):
+        return []
+    try:
+        return list(
+            islice(_versions_with(files, above, files.folders(above), file_names.PUBLISHING), _MAX_SHOWN_VERSIONS)
+        )
+    except OSError:
+        return []
+
+
+def _versions_with(files: Files, above: str, names: list[str], file: str) -> Iterator[str]:
+    """Yield those of `names` that are versions and contain `file`, newest first."""
+    versions = sorted(filter(file_names.is_version, names), key=version_numbers, reverse=True)
+    return (version for version in versions if files.exists(posixpath.join(above, version, file)))
+
+
+def version_numbers(version: str) -> list[int]:
+    """Return the three numbers of a version, to sort versions by."""
+    return [int(number) for number in version.split(".")]
+
+
+def describe_comparison(version: str, baseline: str) -> str:
+    """Return in words the baseline of a version; "" if there is none.
+
+    A baseline newer than the version is pointed out: users who rebuild an older version may want another.
+    """
+    if not baseline:
+        return ""
+    newer = version_numbers(baseline) > version_numbers(version)
+    return f"compared with {baseline}" + (", which is newer: `baseline:` in a recipe names another" if newer else "")
+
+
+_TAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}", re.ASCII)
+_MAX_QUOTED = 60  # letters of what a file should not hold
+
+
+def is_tag(text: str) -> bool:
+    """Return True if `text` is a valid tag: letters, digits, `_`, `.` and `-`, but neither a version nor LATEST."""
+    taken = file_names.is_version(text) or text.upper() == file_names.LATEST
+    return not taken and _TAG.fullmatch(text) is not None and not text.endswith(file_names.TEMP_SUFFIX)
+
+
+def tag_path(directory: str, tag: str) -> str:
+    """Return the path of a tag's file for the dataset in `directory`."""
+    return posixpath.join(directory, file_names.TAGS, tag)
+
+
+def resolve_version(files: Files, directory: str, wanted: str) -> tuple[str, str]:
+    """Resolve `wanted`, a version, a tag or LATEST, in the dataset in `directory`.
+
+    Returns:
+        The version, and the path of the file that names it; "" if `wanted` is a version itself.
+
+    Raises:
+        UserError: if there is no such tag, or it is invalid.
+        CorruptDataError: if the file of the tag, or LATEST, does not hold a version.
+    """
+    if file_names.is_version(wanted):
+        return wanted, ""
+    path = posixpath.join(directory, file_names.LATEST) if wanted == file_names.LATEST else tag_path(directory, wanted)
+    found = _read_version(files, directory, path) if wanted == file_names.LATEST or is_tag(wanted) else None
+    if found is None:
+        raise UserError(f"{directory} has no version or tag {wanted!r}{describe_published_versions(files, directory)}")
+    return found, path
+
+
+def read_latest(files: Files, directory: str) -> tuple[str, str] | None:
+    """Return the version in LATEST and the path of that file; None if there is no such file."""
+    path = posixpath.join(directory, file_names.LATEST)
+    found = _read_version(files, directory, path)
+    return None if found is None else (found, path)
+
+
+def _read_version(files: Files, directory: str, path: str) -> str | None:
+    """Return the version that a file holds, or None if there is no such file."""
+    data = read_if_exists(files, path)
+    if data is None:
+        return None
+    version = data.decode(errors="replace").strip()
+    if not file_names.is_version(version):
+        raise CorruptDataError(
+            f"{path} holds {version[:_MAX_QUOTED]!r}; expected a version, such as"
+            f" 1.0.0{describe_published_versions(files, directory)}"
+        )
+    return version

@@ -1,0 +1,273 @@
+"""Check a version against the constraints of a schema."""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from google.protobuf import text_format
+from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2
+
+from shardmill.data.features import Features
+from shardmill.data.kinds import kind_of
+from shardmill.metadata.schema import to_schema
+from shardmill.quality.limits import COMPARISONS, CheckResult, Constraints, worst_severity
+from shardmill.quality.profile import Profile, frequencies
+
+_FLOAT32_ERROR = 1e-7  # by which a share is off that a proto holds as a float32, as it does 0.9
+_UNCHECKED = ("unique_constraints", "value_counts")
+
+
+def check_constraints(new: Profile, old: Profile | None, asked: Constraints) -> Iterator[CheckResult]:
+    """Check all constraints of a schema except comparators' distances, and report those that are violated or cannot be
+    checked.
+    """
+    schema = asked.schema()
+    yield from _examples(new, old, schema.dataset_constraints)
+    domains = {domain.name: set(domain.value) for domain in schema.string_domain}
+    for feature in schema.feature:
+        if feature.lifecycle_stage in (schema_pb2.DEPRECATED, schema_pb2.DISABLED):
+            continue
+        if feature.name not in new.features:
+            if feature.presence.min_fraction or feature.presence.min_count:
+                said = f"the schema asks for feature {feature.name!r}, which is not there"
+                yield CheckResult("columns_gone", "error", said, feature.name)
+            continue
+        yield from _report_unmeasured(new, feature)
+        yield from _report_unchecked(feature)
+        for split, examples in new.splits.items():
+            if examples:
+                yield from _presence(new, split, feature)
+                yield from _lengths(new, split, feature)
+                yield from _range(new, split, feature)
+                yield from _values(new, split, feature, domains)
+
+
+def _examples(new: Profile, old: Profile | None, asked: schema_pb2.DatasetConstraints) -> Iterator[CheckResult]:
+    total = new.examples
+    said = f"there are {total:,} examples"
+    if asked.HasField("min_examples_count"):
+        yield _bound_result(
+            "min_examples_count", said, total, asked.min_examples_count, total < asked.min_examples_count
+        )
+    if asked.HasField("max_examples_count"):
+        yield _bound_result(
+            "max_examples_count", said, total, asked.max_examples_count, total > asked.max_examples_count
+        )
+    for name in ("num_examples_drift_comparator", "num_examples_version_comparator"):
+        if asked.HasField(name):
+            yield from _ratio(name, new, old, getattr(asked, name))
+
+
+def _ratio(
+    name: str, new: Profile, old: Profile | None, asked: schema_pb2.NumericValueComparator
+) -> Iterator[CheckResult]:
+    if old is None:
+        said = f"the schema's {name} has nothing to compare with"
+        yield CheckResult("examples_under", "unknown", said)
+        return
+    ratio = new.examples / old.examples if old.examples else float("inf")
+    said = f"there are {new.examples:,} examples, {old.examples:,} in {old.version}: {ratio:.3g} times as many; {name}"
+    for check, key, wrong in (
+        ("examples_under", "min_fraction_threshold", ratio < asked.min_fraction_threshold),
+        ("examples_over", "max_fraction_threshold", ratio > asked.max_fraction_threshold),
+    ):
+        if asked.HasField(key):
+            yield _bound_result(check, said, ratio, getattr(asked, key), wrong)
+
+
+def _bound_result(
+    check: str, said: str, value: float, bound: float, wrong: bool, feature: str = "", split: str = ""
+) -> CheckResult:
+    told = f"{said}; the schema's bound is {bound:g}"
+    return CheckResult(check, "error" if wrong else "ok", told, feature, split, float(value), float(bound))
+
+
+def _report_unmeasured(new: Profile, feature: schema_pb2.Feature) -> Iterator[CheckResult]:
+    """Report comparators whose distance is not measured for the feature's type."""
+    kind = new.features[feature.name]
+    is_numeric = kind.dtype != "bytes" and not kind_of(kind).has_classes
+    for check in COMPARISONS:
+        comparator = getattr(feature, f"{check}_comparator")
+        wanted: Mapping[str, bool] = {
+            "infinity_norm": comparator.infinity_norm.HasField("threshold") and is_numeric,
+            "jensen_shannon_divergence": comparator.jensen_shannon_divergence.HasField("threshold") and not is_numeric,
+            "normalized_abs_difference": comparator.normalized_abs_difference.HasField("threshold"),
+        }
+        for name in (name for name, is_wanted in wanted.items() if is_wanted):
+            said = f"the schema's {check}_comparator of {feature.name!r} asks for {name}, which is not measured of it"
+            yield CheckResult(f"{'numeric' if is_numeric else 'string'}_{check}", "unknown", said, feature.name)
+
+
+def _report_unchecked(feature: schema_pb2.Feature) -> Iterator[CheckResult]:
+    """Report constraints of a feature that no check covers."""
+    for name in (name for name in _UNCHECKED if feature.HasField(name)):
+        said = f"the schema asks for {name} of {feature.name!r}, which is not looked at"
+        yield CheckResult(name, "unknown", said, feature.name)
+
+
+def _lengths(new: Profile, split: str, feature: schema_pb2.Feature) -> Iterator[CheckResult]:
+    """Check the number of values in examples that have the feature."""
+    asked, shape, name = feature.value_count, new.features[feature.name].shape, feature.name
+    if not feature.HasField("value_count"):
+        return
+    summary = new.summary(split, name)
+    lengths = summary.per_example if summary is not None else None
+    fewest, most = (None, None) if lengths is None else (lengths.minimum, lengths.maximum)
+    if None not in shape:
+        fewest = most = math.prod(size for size in shape if size is not None)
+    if fewest is None or most is None:
+        said = f"how many values of {name!r} an example of {split!r} has is not on record"
+        yield CheckResult("value_count", "unknown", said, name, split)
+        return
+    said = f"examples of {split!r} have {fewest:g} to {most:g} values of {name!r}"
+    if asked.HasField("min"):
+        yield _bound_result("value_count", said, fewest, asked.min, fewest < asked.min, name, split)
+    if asked.HasField("max"):
+        yield _bound_result("value_count", said, most, asked.max, most > asked.max, name, split)
+
+
+def _presence(new: Profile, split: str, feature: schema_pb2.Feature) -> Iterator[CheckResult]:
+    asked, name = feature.presence, feature.name
+    if not asked.min_fraction and not asked.min_count:
+        return
+    share = new.presence(split, name)
+    if share is None:
+        said = f"how many examples of {split!r} have {name!r} is not on record"
+        yield CheckResult("min_fraction", "unknown", said, name, split)
+        return
+    count = round(share * new.splits[split])
+    said = f"{count:,} of {new.splits[split]:,} examples of {split!r} have {name!r}"
+    if asked.min_fraction:
+        wrong = share < asked.min_fraction - _FLOAT32_ERROR or (asked.min_fraction == 1.0 and count < new.splits[split])
+        yield _bound_result("min_fraction", said, share, asked.min_fraction, wrong, name, split)
+    if asked.min_count:
+        yield _bound_result("min_count", said, count, asked.min_count, count < asked.min_count, name, split)
+
+
+def _range(new: Profile, split: str, feature: schema_pb2.Feature) -> Iterator[CheckResult]:
+    kind = feature.WhichOneof("domain_info")
+    if kind not in ("int_domain", "float_domain"):
+        return
+    summary = new.summary(split, feature.name)
+    numbers = summary.numbers if summary is not None else None
+    if summary is not None and (summary.count == 0 or summary.classes is not None):
+        return
+    if numbers is None or numbers.minimum is None or numbers.maximum is None:
+        said = f"the range of {feature.name!r} in {split!r} is not on record"
+        yield CheckResult("domain", "unknown", said, feature.name, split)
+        return
+    domain = getattr(feature, kind)
+    said = f"{feature.name!r} in {split!r} is from {numbers.minimum:g} to {numbers.maximum:g}"
+    if domain.HasField("min"):
+        yield _bound_result(
+            "domain", said, numbers.minimum, domain.min, numbers.minimum < domain.min, feature.name, split
+        )
+    if domain.HasField("max"):
+        yield _bound_result(
+            "domain", said, numbers.maximum, domain.max, numbers.maximum > domain.max, feature.name, split
+        )
+
+
+def _values(
+    new: Profile, split: str, feature: schema_pb2.Feature, domains: Mapping[str, set[str]]
+) -> Iterator[CheckResult]:
+    kind, name = feature.WhichOneof("domain_info"), feature.name
+    if kind not in ("domain", "string_domain") or kind_of(new.features[name]).has_classes:
+        return
+    allowed = domains.get(feature.domain, set()) if kind == "domain" else set(feature.string_domain.value)
+    summary = new.summary(split, name)
+    if summary is not None and summary.count == 0:
+        return
+    counted = frequencies(summary, new.splits[split]).get("") if summary is not None else None
+    constrained = feature.distribution_constraints
+    most = 1 - constrained.min_domain_mass if constrained.HasField("min_domain_mass") else 0.0
+    if counted is None:
+        said = f"what values {name!r} has in {split!r} is not on record"
+        yield CheckResult("string_domain", "unknown", said, name, split)
+        return
+    odd = {value: count for value, count in counted.counts.items() if value not in allowed}
+    share, unseen = sum(odd.values()) / counted.total, 1 - sum(counted.counts.values()) / counted.total
+    said = f"{share:.3g} of the values of {name!r} in {split!r} are not in its domain"
+    said += f", such as {next(iter(odd))!r}" if odd else ""
+    if share <= most < share + unseen and counted.unseen:
+        said += f"; {unseen:.3g} of them are not on record"
+        yield CheckResult("string_domain", "unknown", said, name, split, share, most)
+        return
+    yield _bound_result("string_domain", said, share, most, share > most + _FLOAT32_ERROR, name, split)
+
+
+_Type = anomalies_pb2.AnomalyInfo
+_Measured = anomalies_pb2.DriftSkewInfo.Measurement
+
+# What TFDV calls it; a check that it has not is a custom one.
+_TYPES: dict[str, int] = {
+    "examples_under": _Type.COMPARATOR_LOW_NUM_EXAMPLES,
+    "examples_over": _Type.COMPARATOR_HIGH_NUM_EXAMPLES,
+    "min_examples_count": _Type.DATASET_LOW_NUM_EXAMPLES,
+    "max_examples_count": _Type.DATASET_HIGH_NUM_EXAMPLES,
+    "columns_gone": _Type.SCHEMA_MISSING_COLUMN,
+    "columns_new": _Type.SCHEMA_NEW_COLUMN,
+    "types_changed": _Type.UNEXPECTED_DATA_TYPE,
+    "presence_drop": _Type.FEATURE_TYPE_LOW_FRACTION_PRESENT,
+    "min_fraction": _Type.FEATURE_TYPE_LOW_FRACTION_PRESENT,
+    "min_count": _Type.FEATURE_TYPE_LOW_NUMBER_PRESENT,
+    "string_domain": _Type.ENUM_TYPE_UNEXPECTED_STRING_VALUES,
+    "classes_new": _Type.ENUM_TYPE_UNEXPECTED_STRING_VALUES,
+}
+_MEASURES: dict[str, tuple[int, int]] = {
+    **{
+        f"{values}_{check}": (_Type.COMPARATOR_L_INFTY_HIGH, _Measured.L_INFTY)
+        for values in ("label", "string")
+        for check in ("drift", "skew")
+    },
+    **{
+        f"numeric_{check}": (_Type.COMPARATOR_JENSEN_SHANNON_DIVERGENCE_HIGH, _Measured.JENSEN_SHANNON_DIVERGENCE)
+        for check in ("drift", "skew")
+    },
+}
+
+
+def to_anomalies(results: Sequence[CheckResult], baseline: Features | None = None) -> anomalies_pb2.Anomalies:
+    """Return the Anomalies proto: warnings and errors by feature or of the dataset, and all distances.
+
+    Args:
+        results: of all checks.
+        baseline: the features of the version compared with; None if there is none.
+    """
+    made = anomalies_pb2.Anomalies()
+    if baseline is not None:
+        made.baseline.CopyFrom(to_schema(baseline))
+    found = [result for result in results if result.severity in ("warn", "error")]
+    for feature in dict.fromkeys(result.feature for result in found):
+        of_feature = [result for result in found if result.feature == feature]
+        if feature:
+            _describe(made.anomaly_info[feature], of_feature)
+            made.anomaly_info[feature].path.step.append(feature)
+        else:
+            _describe(made.dataset_anomaly_info, of_feature)
+    _add_distances(made, [result for result in results if result.check in _MEASURES and result.value is not None])
+    return made
+
+
+def anomalies_pbtxt(results: Sequence[CheckResult], baseline: Features | None = None) -> str:
+    """Return the text of `anomalies.pbtxt`."""
+    return text_format.MessageToString(to_anomalies(results, baseline), as_utf8=True)
+
+
+def _describe(info: anomalies_pb2.AnomalyInfo, results: Sequence[CheckResult]) -> None:
+    info.severity = _Type.ERROR if worst_severity(results) == "error" else _Type.WARNING
+    info.description = "; ".join(result.sentence for result in results)
+    info.short_description = results[0].check if len(results) == 1 else "Multiple errors"
+    for result in results:
+        type_ = _TYPES.get(result.check) or _MEASURES.get(result.check, (_Type.CUSTOM_VALIDATION, 0))[0]
+        info.reason.add(type=type_, short_description=result.check, description=result.sentence)
+
+
+def _add_distances(made: anomalies_pb2.Anomalies, results: Iterable[CheckResult]) -> None:
+    by_feature: dict[str, anomalies_pb2.DriftSkewInfo] = {}
+    for result in results:
+        if result.feature not in by_feature:
+            by_feature[result.feature] = made.drift_skew_info.add()
+            by_feature[result.feature].path.step.append(result.feature)
+        info = by_feature[result.feature]
+        measurements = info.drift_measurements if result.check.endswith("drift") else info.skew_measurements
+        measurements.add(type=_MEASURES[result.check][1], value=result.value, threshold=result.threshold or 0.0)

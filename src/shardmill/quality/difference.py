@@ -1,0 +1,224 @@
+"""Describe the differences between two versions."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from shardmill.data.features import Feature
+from shardmill.data.kinds import kind_of
+from shardmill.quality.checks import changed_ids, describe_type, list_some, measured_label_association
+from shardmill.quality.distances import Frequencies, l_infinity_lower_bound, share_floor
+from shardmill.quality.limits import LEAKAGE_THRESHOLD
+from shardmill.quality.profile import Profile, frequencies, sample_size
+
+_ROWS = ("csv", "jsonl", "parquet", "avro")  # formats in a manifest's configuration whose examples are rows
+_SHOWN = 4  # features of which values are told
+_FEWEST = 0.1  # by how much of the old standard deviation a mean has to move, or a share, to be told
+_STANDARD_ERRORS = 4  # of a mean, less than which is taken for chance
+_PRESENCE = 0.05  # of all examples: a change of the share that has a feature, to be told
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One difference between two versions."""
+
+    # `examples`, `rejected`, `split`, `feature`, `type`, `presence`, `leakage`, `class`, `id`, `mean` or `values`
+    what: str
+    words: str  # description in a few words
+    feature: str = ""  # "" if about whole examples
+    before: float | str | None = None  # None if absent
+    after: float | str | None = None  # None if absent
+
+
+def describe_changes(new: Profile, old: Profile) -> str:
+    """Return one line about the differences of `new` from `old`."""
+    found = find_differences(new, old)
+    if new.examples == old.examples:
+        unit = _unit(new)
+        # Statistics are of single columns: labels may have been shuffled among the records, which nobody sees here.
+        same = "nothing else changed in its statistics" if not found else ""
+        parts = [f"{new.examples:,} {unit}, as before", *(difference.words for difference in found), same]
+    else:
+        parts = [difference.words for difference in found]
+    return f"since {old.version}: {'; '.join(filter(None, parts))}"
+
+
+def find_differences(new: Profile, old: Profile) -> list[Difference]:
+    """Return all differences beyond chance, the most important first. Removed and added items are always included."""
+    return [
+        *_counts(new, old),
+        *_splits(new, old),
+        *_classes(new, old),
+        *_features(new, old),
+        *_presence(new, old),
+        *_leaks(new, old),
+        *sorted(_means(new, old), key=lambda found: -_relative_change(found))[:_SHOWN],
+        *sorted(_values(new, old), key=lambda found: -abs(_number(found.after) - _number(found.before)))[:_SHOWN],
+    ]
+
+
+def _unit(profile: Profile) -> str:
+    return "rows" if profile.manifest.configuration.get("format") in _ROWS else "examples"
+
+
+def _counts(new: Profile, old: Profile) -> Iterator[Difference]:
+    if new.examples != old.examples:
+        words = f"{old.examples:,} -> {new.examples:,} {_unit(new)}"
+        yield Difference("examples", words, "", old.examples, new.examples)
+    before, after = (int(profile.manifest.rejects.get("records", 0)) for profile in (old, new))
+    if before != after:
+        yield Difference("rejected", f"{before:,} -> {after:,} rejected", "", before, after)
+
+
+def _splits(new: Profile, old: Profile) -> Iterator[Difference]:
+    for split, examples in old.splits.items():
+        if examples and not new.splits.get(split):
+            yield Difference("split", f"split {split} gone", "", examples, new.splits.get(split))
+    for split, examples in new.splits.items():
+        if examples and not old.splits.get(split):
+            yield Difference("split", f"split {split} new", "", old.splits.get(split), examples)
+
+
+def _classes(new: Profile, old: Profile) -> Iterator[Difference]:
+    for label in new.labels:
+        before = old.features.get(label.name)
+        if before is None or not kind_of(before).has_classes:
+            continue
+        of = f" of {label.name}" if len(new.labels) > 1 else ""
+        yield from _gone_or_new(new, old, label, before, of)
+        if moved := changed_ids(before, label):
+            yield Difference("id", f"ids{of} moved: {list_some(moved)}", label.name, None, len(moved))
+
+
+def _gone_or_new(new: Profile, old: Profile, label: Feature, before: Feature, of: str) -> Iterator[Difference]:
+    now, then = new.class_counts(label), old.class_counts(before)
+    if now is None or then is None:  # what there are examples of is not on record; the names are
+        now_there, then_there = set(label.class_names), set(before.class_names)
+    else:
+        now_there, then_there = set(+now), set(+then)
+    for word, names, order in (
+        ("gone", then_there - now_there, before.class_names),
+        ("new", now_there - then_there, label.class_names),
+    ):
+        told = [name for name in order if name in names]
+        if told:
+            words = f"class{'' if len(told) == 1 else 'es'} {list_some(told)}{of} {word}"
+            counts = (len(told), None) if word == "gone" else (None, len(told))
+            yield Difference("class", words, label.name, *counts)
+
+
+def _features(new: Profile, old: Profile) -> Iterator[Difference]:
+    before, now = old.features, new.features
+    for name in before:
+        if name not in now:
+            yield Difference("feature", f"column {name} gone", name, describe_type(before[name]), None)
+    for name in now:
+        if name not in before:
+            yield Difference("feature", f"column {name} new", name, None, describe_type(now[name]))
+        elif describe_type(before[name]) != describe_type(now[name]):
+            types = describe_type(before[name]), describe_type(now[name])
+            yield Difference("type", f"column {name} {types[0]} -> {types[1]}", name, *types)
+
+
+def _presence(new: Profile, old: Profile) -> Iterator[Difference]:
+    for name in new.features:
+        if name in old.features:
+            before, after = _share(old, name), _share(new, name)
+            if before is not None and after is not None and abs(before - after) > _PRESENCE:
+                yield Difference("presence", f"{name} in {before:.2%} -> {after:.2%} of them", name, before, after)
+
+
+def _leaks(new: Profile, old: Profile) -> Iterator[Difference]:
+    """Yield the features that began or ceased to look like the label."""
+    features = old.features
+    for name, feature in new.features.items():
+        if name not in features or feature.role == "source":
+            continue
+        before, after = measured_label_association(old, name), measured_label_association(new, name)
+        if before is None or after is None or (before > LEAKAGE_THRESHOLD) == (after > LEAKAGE_THRESHOLD):
+            continue
+        words = f"{name} looks like the label{'' if after > before else ' no longer'}: {before:.1%} -> {after:.1%}"
+        yield Difference("leakage", words, name, before, after)
+
+
+def _share(profile: Profile, feature: str) -> float | None:
+    """Return the share of all examples that have a feature; None if unknown."""
+    shares = [(profile.presence(split, feature), examples) for split, examples in profile.splits.items() if examples]
+    if not shares or any(share is None for share, _ in shares):
+        return None
+    return math.fsum((share or 0.0) * examples for share, examples in shares) / profile.examples
+
+
+def _means(new: Profile, old: Profile) -> Iterator[Difference]:
+    for name in new.features:
+        if name not in old.features:
+            continue
+        before, after = old.numeric_mean(name), new.numeric_mean(name)
+        if before is None or after is None:
+            continue
+        deviation, error = (
+            _largest_deviation(old, name),
+            math.hypot(_standard_error(old, name), _standard_error(new, name)),
+        )
+        if abs(after - before) > max(_FEWEST * deviation, _STANDARD_ERRORS * error):
+            yield Difference(
+                "mean", f"{name} mean {_format_number(before)} -> {_format_number(after)}", name, before, after
+            )
+
+
+def _format_number(number: float) -> str:
+    digits = 0 if abs(number) >= 1000 else 3
+    return f"{number:,.0f}" if digits == 0 else f"{number:.3g}"
+
+
+def _largest_deviation(profile: Profile, feature: str) -> float:
+    """Return the largest standard deviation of a feature's numbers in any split."""
+    found = (summary.numbers for _, summary in profile.summaries(feature))
+    return max((float(numbers.std_dev or 0.0) for numbers in found if numbers is not None), default=0.0)
+
+
+def _standard_error(profile: Profile, feature: str) -> float:
+    """Return the standard error of the mean of a feature's numbers."""
+    size = math.fsum(sample_size(summary, split.examples) for split, summary in profile.summaries(feature))
+    return _largest_deviation(profile, feature) / math.sqrt(size) if size else 0.0
+
+
+def _relative_change(found: Difference) -> float:
+    """Return the relative change of a mean."""
+    before, after = _number(found.before), _number(found.after)
+    return abs(after - before) / max(abs(before), abs(after))
+
+
+def _number(value: float | str | None) -> float:
+    return float(value or 0.0)
+
+
+def _values(new: Profile, old: Profile) -> Iterator[Difference]:
+    """Yield strings whose frequency changed, for the split with the largest change."""
+    for name in new.features:
+        found = [difference for split in new.splits if (difference := _most_moved(new, old, split, name)) is not None]
+        yield from sorted(found, key=lambda one: -abs(_number(one.after) - _number(one.before)))[:1]
+
+
+def _most_moved(new: Profile, old: Profile, split: str, feature: str) -> Difference | None:
+    now, then = new.summary(split, feature), old.summary(split, feature)
+    if now is None or then is None or not new.splits[split] or not old.splits.get(split):
+        return None
+    one, other = frequencies(now, new.splits[split]).get(""), frequencies(then, old.splits[split]).get("")
+    if one is None or other is None:
+        return None
+    counted = one, other
+    if now.classes is not None and then.classes is not None:  # `_classes` tells of those that only one has
+        both = {name for name, count in now.classes.items() if count and then.classes.get(name)}
+        counted = _restrict_to(counted[0], both), _restrict_to(counted[1], both)
+    value, distance = l_infinity_lower_bound(counted[0], counted[1])
+    before, after = counted[1].share(value)[0], counted[0].share(value)[0]
+    sizes = sample_size(now, new.splits[split]), sample_size(then, old.splits[split])
+    if distance <= max(_FEWEST, share_floor((before + after) / 2, *sizes, len(counted[0].counts) + 1)):
+        return None
+    words = f"{feature} {value} {before:.2%} -> {after:.2%} of {split}"
+    return Difference("values", words, feature, before, after)
+
+
+def _restrict_to(counted: Frequencies, values: set[str]) -> Frequencies:
+    return replace(counted, counts={value: count for value, count in counted.counts.items() if value in values})

@@ -1,0 +1,154 @@
+"""Limits that checks compare with, and the results of checks."""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+if TYPE_CHECKING:
+    from tensorflow_metadata.proto.v0 import schema_pb2
+
+Severity = Literal["ok", "warn", "error", "unknown"]
+
+_RANK: tuple[Severity, ...] = ("ok", "unknown", "warn", "error")
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """The result of one check, for one feature of one split."""
+
+    check: str  # name, as in a recipe's section of thresholds
+    severity: Severity  # `unknown` if data are missing; it stops nothing, but is never reported as `ok`
+    sentence: str  # finding, expectation and baseline, also if all is well
+    feature: str = ""  # "" if about whole examples
+    split: str = ""  # "" if about all splits
+    value: float | None = None  # None if not measured or not a number
+    threshold: float | None = None  # that decided, or the nearest one if `ok`; None without comparison
+    # difference by chance; lower thresholds never fail; None if the value is no estimate
+    noise_floor: float | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON object in a build record; values that are not finite become null."""
+        found = {key: getattr(self, key) for key in self.__slots__}
+        return {key: None if isinstance(value, float) and not math.isfinite(value) else value
+                for key, value in found.items()}  # fmt: skip
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> "CheckResult":
+        """Parse the object that `to_json` returned; unknown keys of later versions are ignored.
+
+        Raises:
+            ValueError: if a key is missing or the severity is invalid.
+        """
+        known = {key: content[key] for key in cls.__slots__ if key in content}
+        if not {"check", "severity", "sentence"} <= known.keys():
+            raise ValueError(
+                f"a check's result has check, severity and sentence, not only {', '.join(known) or 'nothing'}"
+            )
+        if known["severity"] not in get_args(Severity):
+            raise ValueError(f"severity {known['severity']!r}: expected one of {', '.join(get_args(Severity))}")
+        return cls(**known)
+
+
+def worst_severity(results: Iterable[CheckResult]) -> Severity:
+    """Return the gravest severity among `results`; `ok` if there are none."""
+    return max((result.severity for result in results), key=_RANK.index, default="ok")
+
+
+LEAKAGE_THRESHOLD = 0.95  # of the label that a feature tells, 0 to 1: beyond it, it is as good as the label
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The thresholds of a check, None if there are none. A value equal to a threshold passes."""
+
+    warn: float | None = None
+    error: float | None = None
+
+    @property
+    def is_off(self) -> bool:
+        """Return True if there is no threshold."""
+        return self.warn is None and self.error is None
+
+    def over(self, value: float, floor: float = 0.0) -> tuple[Severity, float | None]:
+        """Return the severity of a value that should be small, and the threshold that decided it.
+
+        Args:
+            floor: noise floor; thresholds below it have no effect.
+        """
+        if self.error is not None and value > max(self.error, floor):
+            return "error", self.error
+        if self.warn is not None and value > max(self.warn, floor):
+            return "warn", self.warn
+        return "ok", self.error if self.warn is None else self.warn
+
+    def under(self, value: float, floor: float | None = None) -> tuple[Severity, float | None]:
+        """Return the severity of a value that should be large, and the threshold that decided it.
+
+        Args:
+            floor: the least value by chance; thresholds above it have no effect.
+        """
+        severity, threshold = Limits(_negative(self.warn), _negative(self.error)).over(
+            -value, float("-inf") if floor is None else -floor
+        )
+        return severity, _negative(threshold)
+
+
+LimitsByCheck = Mapping[str, Limits]
+ByFeature = Mapping[str, LimitsByCheck]  # of single features, in place of those that hold for all
+NO_LIMITS = Limits()
+NO_OWN_LIMITS: ByFeature = MappingProxyType({})  # no feature has limits of its own
+
+
+def limits_of(feature: str, limits: LimitsByCheck, own: ByFeature) -> LimitsByCheck:
+    """Return the limits of a feature: its own, and for other checks those of all features."""
+    return {**limits, **own.get(feature, {})}
+
+
+def _negative(value: float | None) -> float | None:
+    return None if value is None else -value
+
+
+COMPARISONS = ("drift", "skew")
+
+
+@dataclass(frozen=True, slots=True)
+class Constraints:
+    """The constraints in a schema."""
+
+    text: str  # of the schema, as sent to workers
+
+    @classmethod
+    def from_pbtxt(cls, text: str) -> "Constraints":
+        """Parse the constraints in the text of a `schema.pbtxt`.
+
+        Raises:
+            google.protobuf.text_format.ParseError: if `text` is not a schema.
+        """
+        made = cls(text)
+        made.schema()
+        return made
+
+    def schema(self) -> "schema_pb2.Schema":
+        """Return the Schema proto."""
+        from google.protobuf import text_format
+        from tensorflow_metadata.proto.v0 import schema_pb2
+
+        return text_format.Parse(self.text, schema_pb2.Schema())
+
+    def limits(self) -> dict[str, LimitsByCheck]:
+        """Return the thresholds of comparators, by feature and check."""
+        found: dict[str, LimitsByCheck] = {}
+        for feature in self.schema().feature:
+            of_feature: dict[str, Limits] = {}
+            for check in COMPARISONS:
+                comparator = getattr(feature, f"{check}_comparator")
+                if comparator.infinity_norm.HasField("threshold"):
+                    limit = Limits(error=comparator.infinity_norm.threshold)
+                    of_feature |= {f"label_{check}": limit, f"string_{check}": limit}
+                if comparator.jensen_shannon_divergence.HasField("threshold"):
+                    of_feature[f"numeric_{check}"] = Limits(error=comparator.jensen_shannon_divergence.threshold)
+            if of_feature:
+                found[feature.name] = of_feature
+        return found

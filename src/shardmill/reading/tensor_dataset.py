@@ -1,0 +1,373 @@
+"""Load a dataset as a tf.data.Dataset."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from shardmill.data.features import Feature, features_of_kind
+from shardmill.errors import CorruptDataError, UserError
+from shardmill.filesystem import Files, LocalFiles, files_for
+from shardmill.installed import tf
+from shardmill.metadata.manifest import ShardEntry
+from shardmill.reading.dataset import (
+    Columns,
+    Dataset,
+    Part,
+    check_content,
+    check_contents,
+    check_sizes,
+    choose_columns,
+    find_split,
+    open_dataset,
+    select_part,
+)
+from shardmill.reading.plain_examples import check_complete, check_defaults
+from shardmill.reading.tensor_examples import (
+    Assembler,
+    ImageDecoder,
+    ImageDType,
+    Size,
+    common_image_size,
+    multi_hot_classes,
+    other_image_size,
+)
+from shardmill.reading.tensor_specs import TransformGraph
+
+_BLOCK_BYTES = 256 << 10  # of a local file: few enough for the cache and for memory that is used again
+
+
+def with_shard_checks(dataset: Dataset, shards: Sequence[ShardEntry], paths: Any) -> Any:
+    """Return the dataset `paths` of the shards' paths, with an error at a shard whose bytes differ from the manifest.
+
+    Each shard is read an additional time, when its path is first requested, just before it is read anyway.
+
+    Raises:
+        tf.errors.InvalidArgumentError: at run time; the message names the file, and the record if one is damaged.
+    """
+    unchecked = {dataset.path(shard): shard for shard in shards}
+
+    def fault(path: bytes) -> bytes:
+        shard = unchecked.get(path.decode())
+        if shard is None:
+            return b""
+        try:
+            check_content(dataset, shard, _BLOCK_BYTES)
+        except (CorruptDataError, OSError) as error:
+            return str(error).encode()
+        unchecked.pop(path.decode(), None)
+        return b""
+
+    def sound(path: Any) -> Any:
+        found = tf.numpy_function(fault, [path], tf.string, stateful=False)
+        with tf.control_dependencies([tf.debugging.Assert(tf.equal(found, ""), [found])]):
+            return tf.identity(path)
+
+    return paths.map(sound)
+
+
+_SHARDS_AT_ONCE = 16  # read from in turns when shuffling
+_BLOCK_RECORDS = 16  # taken from a shard in its turn: a turn costs as much as some records
+_READ_BYTES = 8 << 20  # a request; the guides' choice for object stores, and of no harm on a disk
+_BUFFER_EXAMPLES = 10_000  # to shuffle among, of small ones
+_BUFFER_BYTES = 256 << 20  # and of large ones, about
+
+
+@dataclass(frozen=True, slots=True)
+class EpochOptions:
+    """The options of shardmill.load that concern epochs: `cache`, `shuffle` and `repeat`."""
+
+    shuffle: bool
+    buffer_size: int | None
+    seed: int | None
+    repeat: bool | int
+    cache: bool | str
+
+    def apply(self, examples: Any, count: int, example_bytes: float) -> Any:
+        """Cache, shuffle and repeat `count` examples of `example_bytes` each, as configured.
+
+        This order reshuffles cached examples, and never mixes two epochs.
+        """
+        if self.cache:
+            examples = examples.cache("" if self.cache is True else self.cache)
+        if self.shuffle:
+            size = self.buffer_size or min(_BUFFER_EXAMPLES, int(_BUFFER_BYTES / max(example_bytes, 1)))
+            examples = examples.shuffle(max(min(size, count), 1), self.seed)
+        if self.repeat:
+            examples = examples.repeat(None if self.repeat is True else self.repeat)
+        return examples
+
+    def total(self, count: int) -> int:
+        """Return the cardinality of all epochs of `count` examples each."""
+        return tf.data.INFINITE_CARDINALITY if self.repeat is True else count * (self.repeat or 1)
+
+
+def read_part(dataset: Dataset, part: Part, shuffle: bool, seed: int | None, guarded: bool) -> Any:
+    """Return the serialized examples of one epoch as scalar strings. A number that differs from the manifest's is an
+    error at the end.
+
+    Args:
+        shuffle: read shards in a new order each time, several interleaved.
+        seed: seed of the order; None for the fastest order when shuffling.
+        guarded: check each shard against the manifest when it is first opened.
+    """
+    codec = dataset.manifest.codec
+    paths = tf.data.Dataset.from_tensor_slices(
+        tf.constant([dataset.path(shard) for shard in part.shards], tf.string, (len(part.shards),))
+    )
+    exactly = tf.data.experimental.assert_cardinality
+    if part.step > 1 or not shuffle or len(part.shards) < 2:
+        whole = sum(shard.examples for shard in part.shards)
+        paths = with_shard_checks(dataset, part.shards, paths) if guarded else paths
+        records = codec.tensors(paths, _READ_BYTES).apply(exactly(whole))
+        return records.shard(part.step, part.first) if part.step > 1 else records
+    paths = paths.shuffle(len(part.shards), seed)
+    cycle = min(len(part.shards), _SHARDS_AT_ONCE)
+    records = (with_shard_checks(dataset, part.shards, paths) if guarded else paths).interleave(
+        lambda path: codec.tensors(path, _READ_BYTES),
+        cycle_length=cycle,
+        block_length=_BLOCK_RECORDS,
+        num_parallel_calls=tf.data.AUTOTUNE
+        if isinstance(dataset.files, LocalFiles)
+        else cycle,  # object stores make one wait
+        deterministic=seed is not None,
+    )
+    return records.apply(exactly(part.examples))
+
+
+def mean_example_bytes(part: Part) -> float:
+    """Return the mean size of an example on disk, in bytes."""
+    return sum(shard.size_bytes for shard in part.shards) / max(sum(shard.examples for shard in part.shards), 1)
+
+
+_PARSED_AT_ONCE = 32  # where batches of the caller's size cannot be: the examples are taken apart again to be decoded
+
+
+def load(
+    directory: str | os.PathLike[str],
+    split: str = "train",
+    batch_size: int | None = None,
+    image_size: Size | None = None,
+    *,
+    image_dtype: ImageDType = "float32",
+    channels: int = 3,
+    antialias: bool = False,
+    features: Sequence[str] | None = None,
+    label: str | Sequence[str] | None = None,
+    supervised: bool = True,
+    defaults: Mapping[str, Any] | None = None,
+    pad: bool = False,
+    multi_hot: bool | int = False,
+    augment: Callable[..., Any] | None = None,
+    shuffle: bool | None = None,
+    shuffle_buffer_size: int | None = None,
+    seed: int | None = None,
+    repeat: bool | int = False,
+    drop_remainder: bool = False,
+    cache: bool | str = False,
+    num_workers: int = 1,
+    worker_index: int = 0,
+    num_parallel_calls: int | None = None,
+    prefetch_buffer_size: int | None = None,
+    verify: bool | None = None,
+    version: str | None = None,
+    files: Files | None = None,
+    transform: bool = False,
+) -> Any:
+    """Read a split as a `tf.data.Dataset` of (features, label) pairs, which `model.fit` accepts directly.
+
+    ```python
+    train = shardmill.load("datasets/flowers", split="train", batch_size=32, image_size=(224, 224))
+    validation = shardmill.load("datasets/flowers", split="validation", batch_size=32, image_size=(224, 224))
+    model.fit(train, validation_data=validation, epochs=5)
+    ```
+
+    A single input is a tensor; several are a dictionary by name. Without a label, an element consists of the features
+    only. Values are tensors of these types:
+
+    * class labels and booleans: int64; text: tf.string
+    * values of several dimensions: the feature's shape; any number of boxes: a ragged tensor (batch, None, 4)
+    * an array: its own shape and type, never scaled
+    * audio: float32 samples (frames,) or (frames, channels), ragged
+    * masks: uint8 or uint16 (height, width, 1); they are labels unless `label` names others
+
+    The dataset's cardinality is known. It ends with an error if it yields fewer examples than the manifest lists. It
+    also does at a shard that differs from what was written, see `verify`.
+
+    Args:
+        directory: folder of a version, or its parent, whose LATEST names a version; local, gs:// or another scheme that
+            tf.io.gfile reads.
+        split: name of the split.
+        batch_size: examples in a batch; None for single examples.
+        image_size: (height, width) to which images are scaled bilinearly, ignoring their aspect ratio, and masks with
+            them, by the nearest pixel. TensorFlow decodes images as stored: it ignores EXIF orientation and
+            transparency, so that the colour beneath shows. A dataset made with `--image_format` has them upright and
+            composited on white.
+        image_dtype: `float32` for values in [0, 1], `uint8` for 0 to 255: a quarter of the memory, for models that
+            rescale.
+        channels: 3 for RGB, 1 for grey.
+        antialias: average over all pixels when scaling down, at two to three times the cost. Off by default, as in
+            tf.image.resize and Keras, which will scale the images of the trained model's users.
+        features: names of the inputs; None for all except the label and those that shardmill added to describe the
+            source: `filename`, `height`, `width`, `line_number`.
+        label: name of the label; None for that of `--label` or else the feature `label`. Several labels are a
+            dictionary by name, which Keras accepts for a model with as many outputs.
+        supervised: yield pairs. If False, the label is one of the features.
+        defaults: values that replace missing ones, by feature name. Every feature that some examples lack needs one,
+            except lists of any length, which are then empty; for these it is the padding of `pad`.
+        pad: pad lists of any length to the longest in their batch, with 0 or "", instead of yielding ragged tensors.
+        multi_hot: encode a label or another feature that is a list of classes as float32 (number of classes,), with 1
+            for each class of the example and 0 for all others, instead of ragged ids. Pass the number of classes for
+            lists of integers without class names.
+        augment: a function from one example's features to its features, called before batching as `augment(features)`
+            or `augment(features, seed)`. The seed, int64 (2,), differs for each example and epoch and is for
+            tf.image.stateless_*. Masks, even if they are labels, are among the features that it receives and returns,
+            so that they are rotated and cropped with their image. To change whole batches, use the dataset's `map`.
+        shuffle: None for on in a split called `train` and off in others. If off, examples come in the order of shards
+            and records. If on, each epoch reads the shards in a new order and draws examples from a buffer.
+        shuffle_buffer_size: in examples; None for 10,000, or as many as 256 MiB hold, and never more than there are. It
+            need not be large: shards are shuffled globally when they are written.
+        seed: makes the order and the seeds of `augment` reproducible; a little slower. Epochs still differ.
+        repeat: True for endless, or the number of epochs. Keras needs neither.
+        drop_remainder: drop a last, smaller batch.
+        cache: True to cache in memory, or the path of a cache file, from the first epoch on. Decoded and scaled images
+            are cached before `augment`, other examples as stored. The order of shards is then that of the first epoch.
+        num_workers: number of trainers that share the split; each example is read by exactly one of them.
+        worker_index: index of this trainer, from 0. Its part may be an example or a shard larger than another's.
+        num_parallel_calls: threads that parse and decode; None for the number of cores.
+        prefetch_buffer_size: batches to prefetch; None lets tf.data tune it.
+        verify: when to compare each shard's checksum with the manifest's, which finds a flipped bit, and another
+            dataset's shard of the same size. The error names the file, and the record if one is damaged. None: for
+            local files, when a shard is first opened, which costs some tenths of a second per gigabyte in the first
+            epoch; the dataset then ends with a `tf.errors.InvalidArgumentError`. True: for all files, before this
+            function returns. False: never, as tf.data service requires, whose workers cannot call Python. With False,
+            and for remote files with None, a damaged record is a `tf.errors.DataLossError` without the file's name.
+            Shards that are missing or have another size are always found.
+        version: a version or tag in the parent folder; None for the version in LATEST.
+        files: the files to read the manifest through; None to choose them by `directory`.
+        transform: apply the dataset's transform graph to each batch. `features`, `label` and `defaults` then name its
+            outputs.
+
+    Raises:
+        UserError: if the dataset, split, feature or worker does not exist, a feature that some examples lack has no
+            default, images of one batch differ in size, or an option has no effect.
+        CorruptDataError: if the manifest is unreadable or of a newer format, a shard is missing or has another size,
+            or, with verify=True, differs from what was written.
+    """
+    dataset = open_dataset(directory, files or files_for(directory), version)
+    graph = TransformGraph(dataset) if transform else None
+    manifest = dataset.manifest if graph is None else graph.manifest
+    part = select_part(find_split(manifest, split), num_workers, worker_index)
+    columns = choose_columns(manifest, features, label, supervised)
+    fills = check_defaults(columns.all, defaults or {}, manifest.features)
+    decoders = _decoders(
+        dataset, columns, split, batch_size, ImageDecoder(image_dtype, channels, image_size, None, antialias)
+    )
+    check_complete(columns.all, fills)
+    assembler = Assembler(
+        columns,
+        fills,
+        {
+            feature.name: partial(decoder.mask, dtype=feature.element or "uint8") if feature.kind == "mask" else decoder
+            for feature, decoder in decoders
+        },
+        pad,
+        graph,
+        multi_hot_classes(columns.all, multi_hot),
+    )
+    shuffle = split == "train" if shuffle is None else shuffle
+    epochs = EpochOptions(shuffle, shuffle_buffer_size, seed, repeat, cache)
+    _check_options(assembler, epochs, batch_size, drop_remainder)
+    check_sizes(dataset, part.shards)
+    if verify:
+        check_contents(dataset, part.shards)
+
+    calls = tf.data.AUTOTUNE if num_parallel_calls is None else num_parallel_calls
+    records = read_part(dataset, part, shuffle, seed, guarded=verify is None and isinstance(dataset.files, LocalFiles))
+    # Cached after decoding, which it then saves; anything but images is smaller as it is stored, and parsed fast.
+    late = bool(cache) and bool(decoders)
+    if not late:
+        records = epochs.apply(records, part.examples, mean_example_bytes(part))
+    if batch_size is not None and not assembler.is_single and augment is None:
+        examples = records.batch(batch_size, drop_remainder).map(assembler.batch, calls)
+    else:
+        parsed = records.batch(_PARSED_AT_ONCE).map(assembler.parse, calls).unbatch()
+        total = part.examples if late else epochs.total(part.examples)
+        examples = parsed.apply(tf.data.experimental.assert_cardinality(total)).map(assembler.example, calls)
+        if late:
+            examples = epochs.apply(examples, part.examples, sum(decoder.size_bytes for _, decoder in decoders))
+        if augment is not None:
+            examples = assembler.augment(examples, augment, seed, calls)
+        if batch_size is not None:
+            examples = assembler.rebatch(examples, batch_size, drop_remainder)
+    examples = examples.prefetch(tf.data.AUTOTUNE if prefetch_buffer_size is None else prefetch_buffer_size)
+    return examples.with_options(_options(deterministic=not shuffle or seed is not None, alone=num_workers == 1))
+
+
+def _decoders(
+    dataset: Dataset, columns: Columns, split: str, batch_size: int | None, wanted: ImageDecoder
+) -> list[tuple[Feature, ImageDecoder]]:
+    """Return each image and mask to read with its decoder: `wanted`, with the size of the images if known."""
+    pictures = [feature for feature in columns.all if feature.kind in ("image", "mask")]
+    if not pictures:
+        if wanted != ImageDecoder():
+            names = ", ".join(feature.name for feature in columns.all)
+            arrays = [feature.name for feature in features_of_kind(columns.all, "array")]
+            raise UserError(
+                f"image_size, image_dtype, channels and antialias are for images, and {dataset.manifest.name} is read"
+                f" without any; its features here are {names}"
+                + (
+                    f", of which {arrays[0]} is an array, given as it was stored; scale it with augment"
+                    if arrays
+                    else ""
+                )
+            )
+        return []
+    known, sizes = common_image_size(dataset, split)
+    decoders = []
+    for feature in pictures:
+        of_feature, what = known, sizes
+        if feature.kind == "image" and feature != features_of_kind(dataset.manifest.features, "image")[0]:
+            of_feature, what = other_image_size(dataset, feature)
+        if batch_size is not None and of_feature is None and wanted.resize is None:
+            raise UserError(f"the images of split {split!r} cannot be batched: {what}; give image_size=(height, width)")
+        decoders.append((feature, replace(wanted, known=of_feature)))
+    return decoders
+
+
+def _check_options(assembler: Assembler, epochs: EpochOptions, batch_size: int | None, drop_remainder: bool) -> None:
+    """Check that each option has an effect.
+
+    Raises:
+        UserError: if one has none, or is out of range.
+    """
+    size = epochs.buffer_size
+    for name, value in (("batch_size", batch_size), ("shuffle_buffer_size", size), ("repeat", epochs.repeat or None)):
+        if value is not None and value < 1:
+            raise UserError(f"{name} is {value}; expected at least 1")
+    if batch_size is None and (assembler.pad or drop_remainder):
+        raise UserError(f"{'pad' if assembler.pad else 'drop_remainder'} is for batches; give batch_size")
+    if size is not None and not epochs.shuffle:
+        raise UserError(f"shuffle_buffer_size is {size}, but nothing is shuffled; give shuffle=True")
+    variable = assembler.variable
+    if assembler.pad and not variable:
+        raise UserError("pad fills up lists of any length, and no feature that is read is one")
+    if not assembler.pad and (unused := [name for name in variable if name in assembler.defaults]):
+        raise UserError(
+            f"defaults names {unused[0]!r}, a list of any length, which is empty where it is missing; give pad=True"
+        )
+
+
+def _options(deterministic: bool, alone: bool) -> Any:
+    """Return tf.data's options; workers that already have their own parts must not be sharded again."""
+    options = tf.data.Options()
+    options.deterministic = deterministic
+    # Left on, tf.data's tuner delays the end of an epoch now and then: whoever closes the iterator waits for the
+    # tuner's thread, which sleeps for 10 ms, 20 ms and so on up to a minute and may miss that; seen at 10.2, 20.5 and
+    # 81.9 seconds with TensorFlow 2.21. Without it, AUTOTUNE stands for the number of cores, which measured as fast.
+    options.autotune.enabled = False
+    policy = tf.data.experimental.AutoShardPolicy
+    # By file would leave fewer examples than are counted on.
+    options.experimental_distribute.auto_shard_policy = policy.DATA if alone else policy.OFF
+    return options

@@ -1,0 +1,321 @@
+"""Parse serialized examples to tensors of features."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from shardmill.data.features import Feature, Features, find_feature
+from shardmill.data.kinds import kind_of
+from shardmill.errors import UserError
+from shardmill.installed import tf
+from shardmill.quality.stats_file import FeatureSummary
+from shardmill.reading.dataset import Columns, Dataset
+from shardmill.reading.tensor_specs import Tensors, TransformGraph, shape_values, to_spec
+
+
+def multi_hot(ids: Any, classes: int) -> Any:
+    """Encode a batch of lists of ids, a ragged tensor (batch, None), as float32 (batch, classes): 1 for each class in a
+    list, however often.
+
+    Raises:
+        tf.errors.InvalidArgumentError: at run time, if an id is below 0 or not below `classes`.
+    """
+    places = tf.stack([ids.value_rowids(), tf.cast(ids.flat_values, tf.int64)], axis=1)
+    empty = tf.zeros(tf.stack([ids.nrows(), tf.constant(classes, tf.int64)]))
+    with tf.control_dependencies(
+        [
+            tf.debugging.assert_non_negative(places, "multi_hot: an id of a class is below 0"),
+            tf.debugging.assert_less(places[:, 1], tf.constant(classes, tf.int64), "multi_hot: an id is of no class"),
+        ]
+    ):
+        found = tf.tensor_scatter_nd_max(empty, places, tf.ones_like(places[:, 1], tf.float32))
+    return tf.ensure_shape(found, (None, classes))
+
+
+def multi_hot_classes(features: Features, asked: bool | int) -> dict[str, int]:
+    """Return the number of classes of each feature that multi_hot applies to, by name.
+
+    These are lists of ids with class names, and lists of integers if `asked` is a number of classes.
+
+    Raises:
+        UserError: if there are none, or the number is invalid.
+    """
+    if asked is False:
+        return {}
+    lists = [item for item in features if item.shape == (None,) and item.dtype == "int64" and not item.sequence]
+    found = {item.name: _class_count(item, asked) for item in lists if item.kind == "class_label" or _is_number(asked)}
+    if found:
+        return found
+    if lists:
+        raise UserError(
+            f"multi_hot: {lists[0].name!r} is a list of integers whose classes nobody named; give their number,"
+            " multi_hot=10"
+        )
+    names = ", ".join(item.name for item in features)
+    raise UserError(f"multi_hot is for lists of classes, and none of what is read is one: {names}")
+
+
+def _is_number(asked: bool | int) -> bool:
+    return not isinstance(asked, bool)
+
+
+def _class_count(feature: Feature, asked: bool | int) -> int:
+    if feature.kind == "class_label":
+        return len(feature.class_names)
+    if asked < 1:
+        raise UserError(f"multi_hot is {asked}; expected True, or a number of classes")
+    return int(asked)
+
+
+@dataclass(frozen=True, slots=True)
+class Assembler:
+    """Converter of serialized examples to features or (features, label)."""
+
+    columns: Columns  # inputs and labels
+    defaults: Mapping[str, Any]  # by name, from check_defaults
+    decoders: Mapping[str, Callable[[Any], Any]]  # of images and masks, by name
+    pad: bool  # pad lists of any length with their default or else 0, "" or (for class ids) -1
+    graph: TransformGraph | None = None  # transform graph whose outputs are the columns; None if not transformed
+    # number of classes of multi-hot encoded lists of ids, by name
+    multi_hot: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def is_variable(self) -> bool:
+        """Return True if there are lists of any length."""
+        return bool(self.variable)
+
+    @property
+    def variable(self) -> list[str]:
+        """Return the names of columns that are lists of any length."""
+        names = (feature.name for feature in self.columns.all if kind_of(feature).is_variable(feature))
+        return [name for name in names if name not in self.multi_hot]
+
+    @property
+    def is_single(self) -> bool:
+        """Return True if there are images or other files, which are decoded one by one."""
+        return bool(self.decoders) or any(kind_of(feature).single(feature) for feature in self.columns.all)
+
+    def parse(self, records: Any) -> Tensors:
+        """Parse a batch of serialized examples; arrays are decoded, and lists of any length are ragged."""
+        if self.graph is not None:
+            values = self.graph(records, self.columns.all, self.defaults)
+        else:
+            parsed = tf.io.parse_example(records, to_spec(self.columns.all, self.defaults, ragged=True))
+            values = shape_values(self.columns.all, parsed)
+        hot = {name: multi_hot(values[name], classes) for name, classes in self.multi_hot.items()}
+        return {**values, **hot}
+
+    def batch(self, records: Any) -> Any:
+        """Return a batch of serialized examples without images as model input."""
+        return self._padded(self._structure(self.parse(records)))
+
+    def example(self, values: Tensors) -> Any:
+        """Return one parsed example as model input, with images decoded."""
+        decoded = dict(values)
+        for feature in self.columns.all:
+            if feature.name in self.decoders:  # which the reader's options make
+                decoded[feature.name] = self.decoders[feature.name](values[feature.name])
+            elif decode := kind_of(feature).single(feature):
+                decoded[feature.name] = decode(values[feature.name])
+            elif None in feature.shape:
+                # A ragged tensor of no ragged dimension
+                decoded[feature.name] = tf.convert_to_tensor(values[feature.name])
+        return self._structure(decoded)
+
+    def rebatch(self, examples: Any, batch_size: int, drop_remainder: bool) -> Any:
+        """Batch a dataset of single examples."""
+        if not self.is_variable:
+            return examples.batch(batch_size, drop_remainder)
+        batches = examples.ragged_batch(batch_size, drop_remainder)
+        return batches.map(lambda *parts: self._padded(_as_element(parts))) if self.pad else batches
+
+    def augment(self, examples: Any, function: Callable[..., Any], seed: int | None, calls: int) -> Any:
+        """Return a dataset with `function` applied to the features of `examples`; a function of two parameters also
+        gets a seed.
+
+        Masks that are labels are included in these features, so that they are cropped with their image.
+        """
+        masks = [label.name for label in self.columns.labels if label.kind == "mask"]
+        alone = len(self.columns.labels) == 1
+
+        def change(example: Any, *seeds: Any) -> Any:
+            if not self.columns.labels:
+                return function(example, *seeds)
+            features, label = example
+            if not masks:
+                return function(features, *seeds), label
+            several = features if isinstance(features, Mapping) else {self.columns.inputs[0].name: features}
+            given = {masks[0]: label} if alone else {name: label[name] for name in masks}
+            made = dict(function({**several, **given}, *seeds))
+            if missing := [name for name in masks if name not in made]:
+                raise UserError(f"augment returned no {missing[0]!r}, the mask that it was given beside the image")
+            changed = {name: made.pop(name) for name in masks}
+            inputs = made if isinstance(features, Mapping) else made[self.columns.inputs[0].name]
+            return inputs, changed[masks[0]] if alone else {**label, **changed}
+
+        if not _takes_seed(function):
+            return examples.map(lambda *parts: change(_as_element(parts)), calls)
+        seeds = tf.data.Dataset.random(seed, rerandomize_each_iteration=True).batch(2, drop_remainder=True)
+        return tf.data.Dataset.zip(examples, seeds).map(change, calls)
+
+    def _structure(self, values: Tensors) -> Any:
+        inputs = {feature.name: values[feature.name] for feature in self.columns.inputs}
+        features = inputs if len(inputs) > 1 else next(iter(inputs.values()))
+        labels = {label.name: values[label.name] for label in self.columns.labels}
+        if not labels:
+            return features
+        return features, labels if len(labels) > 1 else next(iter(labels.values()))
+
+    def _padded(self, structure: Any) -> Any:
+        if not self.pad:
+            return structure
+        if not self.columns.labels:
+            return self._filled(structure, self.columns.inputs)
+        features, label = structure
+        return self._filled(features, self.columns.inputs), self._filled(label, self.columns.labels)
+
+    def _filled(self, values: Any, features: Features) -> Any:
+        if isinstance(values, Mapping):
+            return {name: self._fill(name, value) for name, value in values.items()}
+        return self._fill(features[0].name, values)
+
+    def _fill(self, name: str, value: Any) -> Any:
+        if not isinstance(value, tf.RaggedTensor):
+            return value
+        default = self.defaults.get(name)
+        if default is None:
+            default = next(kind_of(feature).padding for feature in self.columns.all if feature.name == name)
+        return value.to_tensor(default)
+
+
+def _as_element(parts: tuple[Any, ...]) -> Any:
+    """Return the element that tf.data passes as several arguments (a pair) or as one."""
+    return parts if len(parts) > 1 else parts[0]
+
+
+def _takes_seed(function: Callable[..., Any]) -> bool:
+    """Return True if `function` has two parameters without a default; False if its signature is unknown."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    required = [item for item in parameters if item.kind in positional and item.default is inspect.Parameter.empty]
+    if len(required) > 2:
+        raise UserError(
+            f"augment takes {len(required)} arguments; expected augment(features) or augment(features, seed)"
+        )
+    return len(required) == 2
+
+
+ImageDType = Literal["float32", "uint8"]
+Size = tuple[int, int]  # height, width
+
+# For each pixel wanted: up to here, making floats of all costs less than it saves (224 x 224 of 448 x 448)
+_FEW_PIXELS = 4
+_TYPICAL_SIZE = (512, 512)  # pixels: what a buffer to shuffle in is sized by where nothing else is known
+
+
+@dataclass(frozen=True, slots=True)
+class ImageDecoder:
+    """Decoder of single images."""
+
+    dtype: ImageDType = "float32"  # `float32` for values in [0, 1], `uint8` for 0 to 255
+    channels: int = 3  # 3 for RGB, 1 for grey
+    resize: Size | None = None  # height and width, ignoring the aspect ratio; None to keep the size
+    known: Size | None = None  # height and width of all images, if known to be equal
+    antialias: bool = False  # average over all pixels when scaling down
+
+    def __post_init__(self) -> None:
+        if self.dtype not in ("float32", "uint8"):
+            raise UserError(f"image_dtype is {self.dtype!r}; expected 'float32' or 'uint8'")
+        if self.channels not in (1, 3):
+            raise UserError(f"channels is {self.channels!r}; expected 3 (RGB) or 1 (grey)")
+        size = self.resize
+        if size is not None and not (len(size) == 2 and all(isinstance(side, int) and side > 0 for side in size)):
+            raise UserError(f"image_size is {size!r}; expected (height, width) in pixels")
+
+    @property
+    def size_bytes(self) -> int:
+        """Return the size of a decoded image, or of a typical one if unknown."""
+        height, width = self.resize or self.known or _TYPICAL_SIZE
+        return height * width * self.channels * (4 if self.dtype == "float32" else 1)
+
+    def __call__(self, data: Any) -> Any:
+        """Decode a scalar string tensor to an image (height, width, channels) of `dtype`."""
+        image = tf.io.decode_image(data, channels=self.channels, expand_animations=False)
+        image.set_shape((*(self.known or (None, None)), self.channels))
+        if self.resize is not None and self.resize != self.known:
+            image = self._scaled(image)
+            return image / 255.0 if self.dtype == "float32" else tf.cast(tf.round(image), tf.uint8)
+        return tf.image.convert_image_dtype(image, tf.float32) if self.dtype == "float32" else image
+
+    def mask(self, data: Any, dtype: str = "uint8") -> Any:
+        """Decode a scalar string tensor to a mask (height, width, 1) of `dtype`, scaled as its image is, by the nearest
+        pixel.
+        """
+        mask = tf.io.decode_png(data, channels=1, dtype=dtype)
+        mask.set_shape((*(self.known or (None, None)), 1))
+        if self.resize is not None and self.resize != self.known:
+            mask = tf.image.resize(mask, self.resize, tf.image.ResizeMethod.NEAREST_NEIGHBOR)
+        return mask
+
+    def _scaled(self, image: Any) -> Any:
+        """Scale a uint8 image to float32 from 0 to 255.
+
+        TensorFlow scales floats a third faster than bytes, to the same values. For a large image this would convert all
+        pixels to floats, although few are used.
+        """
+        assert self.resize is not None
+        size, few = self.resize, _FEW_PIXELS * self.resize[0] * self.resize[1]
+
+        def as_floats() -> Any:
+            return tf.image.resize(tf.cast(image, tf.float32), size)
+
+        def as_bytes() -> Any:
+            return tf.image.resize(image, size, antialias=self.antialias)
+
+        if self.antialias:
+            return as_bytes()
+        if self.known is not None:
+            return as_floats() if self.known[0] * self.known[1] <= few else as_bytes()
+        return tf.cond(tf.size(image) <= few * self.channels, as_floats, as_bytes)
+
+
+def common_image_size(dataset: Dataset, split: str) -> tuple[Size | None, str]:
+    """Return height and width of all images of a split if its statistics show that they are equal; else None and an
+    explanation.
+
+    Raises:
+        CorruptDataError: if the statistics differ from what was written.
+    """
+    # What the input calls height need not be the image's
+    added = [feature for feature in dataset.manifest.features if feature.role == "source"]
+    names = [feature.name for feature in (find_feature(added, side) for side in ("height", "width")) if feature]
+    if len(names) != 2:
+        return None, "their sizes are not known"
+    try:
+        stats = dataset.stats().splits.get(split)
+    except FileNotFoundError:
+        return None, "their sizes are not known, for there is no stats.json"
+    found = [stats.features.get(side, FeatureSummary()).numbers for side in names] if stats is not None else []
+    sides = [end for numbers in found if numbers is not None for end in (numbers.minimum, numbers.maximum)]
+    whole = [side for side in sides if isinstance(side, int)]
+    if len(whole) != 4:  # of records made elsewhere, or of a split without examples
+        return None, "their sizes are not known"
+    lowest, highest, narrowest, widest = whole
+    if (lowest, narrowest) == (highest, widest):
+        return (lowest, narrowest), ""
+    return None, f"their heights are {lowest} to {highest}, their widths {narrowest} to {widest}"
+
+
+def other_image_size(dataset: Dataset, feature: Feature) -> tuple[Size | None, str]:
+    """Return height and width of a further image feature if all were resized; else None and an explanation.
+
+    Statistics hold the sizes of the first image feature only.
+    """
+    resized = dataset.manifest.configuration.get("resize")
+    if isinstance(resized, list) and len(resized) == 2 and all(isinstance(side, int) for side in resized):
+        return (resized[1], resized[0]), ""
+    return None, f"the sizes of {feature.name!r} are not known"

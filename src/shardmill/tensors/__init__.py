@@ -1,1 +1,0 @@
-"""A split as a tf.data.Dataset of tensors; needs TensorFlow."""

@@ -1,0 +1,525 @@
+"""Convert JSON values and Arrow columns to feature types, and record the numbers that float32 rounds."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import reduce
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from shardmill.text import shorten
+from shardmill.transforms.columns.arrow import (
+    Flags,
+    arrow_type,
+    as_text,
+    decode_array,
+    flatten,
+    is_list,
+    storage_type_of,
+)
+from shardmill.transforms.columns.types import (
+    MAX_RANK,
+    ColumnError,
+    ColumnType,
+    ScalarType,
+    check_shape,
+    common_type,
+    leaf_values,
+    preview_value,
+    shape_and_values,
+    value_type,
+)
+
+NO_LONGER_EXACT = float(1 << 63)  # a parser gives integers from here on as floats
+_SCALARS: dict[type, ScalarType] = {int: "int64", bool: "bool", float: "float32", str: "bytes"}
+_NONE = type(None)
+
+
+def column_type(values: Sequence[Any]) -> ColumnType | None:
+    """Return the type of all `values`; None if all are missing.
+
+    Raises:
+        ColumnError: if no feature can hold some value, a float may have been a large integer, or lists hold different
+            things.
+    """
+    kinds = set(map(type, values))
+    scalars = kinds - {_NONE, list}
+    lists = [value for value in values if type(value) is list] if list in kinds else []
+    (_, *inner), items = shape_and_values(list(chain.from_iterable(lists)))
+    if inner and scalars:
+        raise ColumnError("lists of lists beside values")
+    scalars.update(map(type, items))
+    if not scalars <= _SCALARS.keys():
+        raise ColumnError("an object, or null in a list")
+    if scalars & {int, float}:
+        _check_numbers(items)
+        _check_numbers(values)
+    lengths: set[int | None] = set(map(len, lists))
+    if kinds - {_NONE, list}:
+        lengths.add(None)
+    if not lengths:
+        return None
+    dtype: ScalarType = reduce(common_type, (_SCALARS[kind] for kind in scalars)) if scalars else "int64"
+    present = len(values) - (values.count(None) if _NONE in kinds else 0)
+    empty = sum(1 for value in lists if not value) if 0 in lengths and len(lengths) > 1 else 0
+    return ColumnType(dtype, lengths.pop() if len(lengths) == 1 else -1, present, tuple(inner), empty)
+
+
+def _check_numbers(values: Sequence[Any]) -> None:
+    integers = [value for value in values if type(value) is int]
+    floats = [value for value in values if type(value) is float]
+    if integers and not (min(integers) >= -(1 << 63) and max(integers) < 1 << 63):
+        raise ColumnError("an integer that does not fit 64 bits")
+    if floats and not (min(floats) > -NO_LONGER_EXACT and max(floats) < NO_LONGER_EXACT):
+        raise ColumnError("a float that may have been a large integer")
+
+
+def column_array(values: Sequence[Any], column: ColumnType) -> pa.Array | None:
+    """Convert all `values` to an array of type `column`; return None if they must be converted one by one.
+
+    Columns of few kinds of values, as almost all are, are converted at once, with the same result as `convert_value`.
+    """
+    kinds = set(map(type, values)) - {_NONE}
+    if column.length is None:
+        return _scalars(values, kinds, column.dtype)
+    if not kinds <= {list}:
+        return None
+    lengths = np.fromiter((0 if value is None else len(value) for value in values), np.int64, len(values))
+    missing = np.fromiter((value is None for value in values), bool, len(values))
+    if not column.is_variable and (lengths[~missing] != column.length).any():
+        return None
+    try:
+        (size, *inner), items = shape_and_values(
+            list(chain.from_iterable(value for value in values if value is not None))
+        )
+    except ColumnError:
+        return None
+    if size and tuple(inner) != column.items:
+        return None
+    item_kinds = set(map(type, items))
+    array = None if _NONE in item_kinds else _scalars(items, item_kinds, column.dtype)
+    return None if array is None else _lists(array, lengths * math.prod(column.items), missing, column)
+
+
+def _lists(items: pa.Array, lengths: np.ndarray, missing: np.ndarray, column: ColumnType) -> pa.LargeListArray:
+    offsets = pa.array(np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths))))
+    nulls = pa.array(missing) if missing.any() and not column.is_variable else None
+    return pa.LargeListArray.from_arrays(offsets, items, mask=nulls)
+
+
+def _scalars(values: Sequence[Any], kinds: set[type], dtype: ScalarType) -> pa.Array | None:
+    try:
+        if dtype == "int64" and kinds <= {int}:
+            return pa.array(values, pa.int64())
+        if dtype == "bool" and kinds <= {bool}:
+            return pa.array(values, pa.bool_()).cast(pa.int64())
+        if dtype == "float32" and kinds <= {int, float}:
+            return _floats(pa.array(values, pa.float64()))
+        if dtype == "bytes" and kinds <= {str}:
+            return pa.array(values, pa.large_string()).cast(pa.large_binary())
+    except (OverflowError, pa.ArrowInvalid):
+        pass  # an integer that does not fit
+    return None
+
+
+def _floats(array: pa.Array) -> pa.Array | None:
+    numbers = array.to_numpy(zero_copy_only=False)  # nan where one is missing: JSON has none of its own
+    if (np.abs(numbers) >= NO_LONGER_EXACT).any():
+        return None
+    return pa.array(numbers.astype(np.float32), from_pandas=True)
+
+
+def convert_value(value: Any, column: ColumnType) -> Any:
+    """Convert one value to a type that Arrow accepts: int, float, bytes, a list of them, or None.
+
+    Raises:
+        ColumnError: if the value does not fit the column.
+    """
+    found = value_type(value, textual=False)
+    if found is None:
+        return [] if column.is_variable else None
+    check_shape(value, column)
+    if column.length is None:
+        return _convert(value, column.dtype)
+    return [_convert(item, column.dtype) for item in leaf_values(value)]
+
+
+def _convert(value: Any, dtype: ScalarType) -> Any:
+    if dtype == "bytes":
+        return as_text(value).encode()
+    if dtype == "bool" and isinstance(value, bool):
+        return int(value)
+    if isinstance(value, bool):  # which is an integer to Python alone
+        raise ColumnError(f"{preview_value(value)} is no {_NAMES[dtype]}")
+    if dtype == "int64" and (
+        isinstance(value, int) or (isinstance(value, float) and value.is_integer() and _fits(value))
+    ):
+        return int(value)
+    if dtype == "float32" and isinstance(value, int | float):
+        number = _as_float32(float(value))
+        if math.isinf(number):
+            raise ColumnError(f"{value} is beyond the range of float32")
+        return number
+    raise ColumnError(f"{preview_value(value)} is no {_NAMES[dtype]}")
+
+
+_NAMES = {"bool": "true or false", "int64": "integer", "float32": "number"}
+
+
+def _fits(value: float) -> bool:
+    return -NO_LONGER_EXACT <= value < NO_LONGER_EXACT
+
+
+def _as_float32(value: float) -> float:
+    with np.errstate(over="ignore"):
+        return float(np.float32(value))
+
+
+def converted_array(converted: Sequence[Any], column: ColumnType) -> pa.Array:
+    """Return an Arrow array of values that `convert_value` returned."""
+    return pa.array(converted, arrow_type(column))
+
+
+def inexact_floats(value: Any) -> Iterator[float]:
+    """Yield the floats in a value that may have been integers beyond 64 bits (see NO_LONGER_EXACT)."""
+    for item in leaf_values(value):
+        if isinstance(item, float) and abs(item) >= NO_LONGER_EXACT:
+            yield item
+
+
+_EXACT = float(1 << 24)  # below, float32 holds every integer
+_EXACT_DOUBLE = float(1 << 53)  # as float64 does here
+
+
+@dataclass(frozen=True, slots=True)
+class Rounded:
+    """The integers of a column that float32 changes, mergeable in any order."""
+
+    number: int  # how many integers change
+    example: str  # the first one in text order
+
+
+RoundedColumns = Mapping[str, Rounded]
+
+
+def merge_rounded(one: RoundedColumns, other: RoundedColumns) -> RoundedColumns:
+    """Merge the changed integers of two sets of rows, by column."""
+    merged = {**one, **other}
+    for name in one.keys() & other.keys():
+        a, b = one[name], other[name]
+        merged[name] = Rounded(a.number + b.number, min(a.example, b.example))
+    return merged
+
+
+def rounded_texts(texts: pa.Array, floats: pa.Array) -> Rounded | None:
+    """Return the integers written in `texts` that changed when parsed as `floats`.
+
+    1e9 and other numbers with an exponent are not counted as integers; 16777217.0 is.
+    """
+    large = np.flatnonzero(_are_large(floats))
+    if not len(large):
+        return None
+    spelled = texts.take(pa.array(large)).cast(pa.string())
+    narrow = floats.to_numpy(zero_copy_only=False)[large].astype(np.float64)
+    numbers = spelled.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    whole = (numbers == np.floor(numbers)) & ((numbers != narrow) | (np.abs(numbers) >= _EXACT_DOUBLE))
+    found = [
+        text
+        for text, number in zip(spelled.filter(pa.array(whole)).to_pylist(), narrow[whole].tolist())
+        if "e" not in text.lower() and Decimal(text) != Decimal(number)
+    ]
+    return _summary(found)
+
+
+def rounded_values(values: Sequence[Any], floats: pa.Array) -> Rounded | None:
+    """Return the integers among JSON numbers, or lists of them, that changed when converted to `floats`."""
+    flat = floats.flatten() if pa.types.is_large_list(floats.type) else floats
+    if not _are_large(flat).any():
+        return None
+    return _summary(
+        [
+            f"{item:.0f}" if isinstance(item, float) else str(item)
+            for item in leaf_values(values)
+            if isinstance(item, int) or (isinstance(item, float) and _is_whole(item))
+            if item != float(np.float32(item))
+        ]
+    )
+
+
+def rounded_numbers(numbers: pa.Array, floats: pa.Array) -> npt.NDArray[np.bool_]:
+    """Flag the integers among Arrow integers or floats that changed when converted to `floats`; nulls are not
+    flagged.
+    """
+    large = _are_large(floats)
+    if not large.any():
+        return large
+    narrow = floats.to_numpy(zero_copy_only=False).astype(np.float64)
+    if pa.types.is_integer(numbers.type):
+        places = np.flatnonzero(large)
+        exact = numbers.take(pa.array(places)).to_pylist()
+        large[places] = [value != int(number) for value, number in zip(exact, narrow[places].tolist())]
+        return large
+    wide = numbers.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    return large & (np.abs(wide) < _EXACT_DOUBLE) & (np.floor(wide) == wide) & (wide != narrow)
+
+
+def summarize_rounded(numbers: pa.Array) -> Rounded | None:
+    """Return the count and the example of Arrow integers or floats that are all changed."""
+    return _summary([str(int(value)) for value in numbers.to_pylist()])
+
+
+def rounded_notices(rounded: RoundedColumns) -> list[str]:
+    """Return the notices about integers that are stored changed."""
+    return [
+        f"column {name!r} is stored as float32, which changes {found.number:,}"
+        f" integer{'' if found.number == 1 else 's'} above 16,777,216, such as {found.example}; a --schema with type"
+        f" INT leaves out the rows with fractions, with BYTES it keeps the digits, and --drop {name} leaves"
+        " the column out"
+        for name, found in sorted(rounded.items())
+    ]
+
+
+def _are_large(floats: pa.Array) -> npt.NDArray[np.bool_]:
+    """Flag the float32 numbers that may have been rounded from an integer."""
+    values = np.abs(floats.to_numpy(zero_copy_only=False))
+    return (values >= _EXACT) & (values < np.inf)
+
+
+def _is_whole(number: float) -> bool:
+    return _EXACT <= abs(number) < _EXACT_DOUBLE and number.is_integer()
+
+
+def _summary(found: list[str]) -> Rounded | None:
+    return Rounded(len(found), min(found)) if found else None
+
+
+_IS_BYTES = (
+    pa.types.is_string,
+    pa.types.is_large_string,
+    pa.types.is_string_view,
+    pa.types.is_binary,
+    pa.types.is_large_binary,
+    pa.types.is_binary_view,
+    pa.types.is_fixed_size_binary,
+)
+_IS_TEXTUAL = (pa.types.is_date, pa.types.is_time, pa.types.is_timestamp, pa.types.is_duration, pa.types.is_decimal)
+_INT64_MAX = (1 << 63) - 1  # the largest int64, which a uint64 may exceed
+
+
+class UnsupportedTypeError(ValueError):
+    """An Arrow type that no feature can hold."""
+
+
+def arrow_scalar_type(kind: pa.DataType) -> ScalarType | None:
+    """Return the type that the values of a column become; None if the Arrow type is null.
+
+    Raises:
+        UnsupportedTypeError: for structs, maps and other types that no feature can hold.
+    """
+    item, rank = storage_type_of(kind), 0
+    while is_list(item):
+        item, rank = storage_type_of(item.value_type), rank + 1
+    if rank > MAX_RANK:
+        raise UnsupportedTypeError(f"of lists nested more than {MAX_RANK} deep")
+    if pa.types.is_null(item):
+        return None
+    if pa.types.is_boolean(item):
+        return "bool"
+    if pa.types.is_integer(item):
+        return "int64"
+    if pa.types.is_floating(item):
+        return "float32"
+    if any(test(item) for test in (*_IS_BYTES, *_IS_TEXTUAL)):
+        return "bytes"
+    raise UnsupportedTypeError(str(kind))
+
+
+def is_date_or_timestamp(kind: pa.DataType) -> bool:
+    """Return True if an Arrow type is a date or a timestamp."""
+    return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
+
+
+def is_duration_or_time(kind: pa.DataType) -> bool:
+    """Return True if an Arrow type is a duration or a time of day."""
+    kind = storage_type_of(kind)
+    return bool(pa.types.is_duration(kind) or pa.types.is_time(kind))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ConvertedColumn:
+    """A column converted to the requested type.
+
+    Attributes:
+        numbers, rows: integers that float32 changes, and their rows
+    """
+
+    array: pa.Array  # the values; null or arbitrary where a value does not fit
+    problems: dict[int, str]  # reason for each row whose value does not fit
+    numbers: pa.Array
+    rows: npt.NDArray[np.int64]
+
+    def rounded(self, good: Flags) -> Rounded | None:
+        """Return the integers in the rows `good` that float32 changes."""
+        return summarize_rounded(self.numbers.filter(pa.array(good[self.rows]))) if len(self.rows) else None
+
+
+def convert_column(array: pa.Array, column: ColumnType, fill: Any = None) -> ConvertedColumn:
+    """Convert `array` to the type `column`, with `fill` for missing values; the rules are those of `convert_value`."""
+    array = decode_array(array)
+    valid = array.is_valid().to_numpy(zero_copy_only=False)
+    problems: dict[int, str] = {}
+    flat = flatten(array, column.items)
+    values, bad, reason = _values(flat.items, column.dtype)
+    for position in np.flatnonzero(bad).tolist():
+        problems.setdefault(int(flat.rows[position]), reason(position))
+    if column.length is None and is_list(array.type):
+        for row in np.flatnonzero(valid).tolist():
+            problems.setdefault(row, _misfit_reason(array[row].as_py(), column))
+        whole = pa.nulls(len(array), arrow_type(column))
+    elif column.length is None:
+        whole = values if len(values) == len(array) else _spread(values, valid)
+    else:
+        wrong = flat.misfits if column.is_variable else flat.misfits | (valid & (flat.lengths != column.length))
+        for row in np.flatnonzero(wrong).tolist():
+            problems.setdefault(row, _misfit_reason(array[row].as_py(), column))
+        counts = np.bincount(flat.rows, minlength=len(array))
+        offsets = pa.array(np.concatenate((np.zeros(1, np.int64), np.cumsum(counts))))
+        mask = None if column.is_variable or valid.all() else pa.array(~valid)
+        whole = pa.LargeListArray.from_arrays(offsets, values, mask=mask)
+    whole = whole if fill is None else _filled(whole, valid, column, fill, problems)
+    if column.dtype != "float32" or not (pa.types.is_integer(flat.items.type) or pa.types.is_float64(flat.items.type)):
+        return ConvertedColumn(whole, problems, flat.items.slice(0, 0), np.zeros(0, np.int64))
+    rounded = rounded_numbers(flat.items, values)
+    return ConvertedColumn(whole, problems, flat.items.filter(pa.array(rounded)), flat.rows[rounded])
+
+
+def _misfit_reason(value: Any, column: ColumnType) -> str:
+    try:
+        check_shape(value, column)
+    except ColumnError as error:
+        return str(error)
+    return "a list with a null in it"
+
+
+def _spread(values: pa.Array, valid: Flags) -> pa.Array:
+    """Place `values` in the rows that are valid, and null in all others."""
+    indices = np.cumsum(valid) - 1
+    return values.take(pa.array(indices, mask=~valid))
+
+
+def _filled(array: pa.Array, valid: Flags, column: ColumnType, fill: Any, problems: dict[int, str]) -> pa.Array:
+    if valid.all():
+        return array
+    try:
+        value = pa.array([convert_value(fill, column)], arrow_type(column))
+    except ColumnError as error:
+        problems.update(dict.fromkeys(np.flatnonzero(~valid).tolist(), f"the fill: {error}"))
+        return array
+    indices = np.where(valid, np.arange(len(array)), len(array))
+    return pa.concat_arrays([array, value]).take(pa.array(indices))
+
+
+_Problem = Callable[[int], str]
+
+
+def _values(items: pa.Array, dtype: ScalarType) -> tuple[pa.Array, Flags, _Problem]:
+    """Convert `items` to `dtype`.
+
+    Returns:
+        The values, flags of the items that do not fit, and a function that returns the reason for one of them.
+    """
+    bad = items.is_null().to_numpy(zero_copy_only=False)
+    if any(test(items.type) for test in _IS_TEXTUAL):
+        items, failed = _as_strings(items)
+        bad = bad | failed
+    kind = items.type
+    target = arrow_type(ColumnType(dtype, None, 0))
+    if pa.types.is_null(kind):
+        return pa.nulls(len(items), target), bad, lambda position: "a list with a null in it"
+    found = items
+    if pa.types.is_uint64(kind):
+        fits = pc.less_equal(items, pa.scalar(_INT64_MAX, pa.uint64()))
+        bad = bad | ~pc.fill_null(fits, True).to_numpy(zero_copy_only=False)
+        items = pc.if_else(fits, items, pa.scalar(None, kind))
+
+    def why(position: int) -> str:
+        value = found[position].as_py()
+        if value is None:
+            return "a list with a null in it"
+        if pa.types.is_uint64(kind) and value > _INT64_MAX:
+            return f"{value} does not fit a 64-bit integer"
+        if dtype == "float32" and isinstance(value, float):
+            return f"{value} is beyond the range of float32"
+        shown = shorten(as_text(value))
+        return f"{shown} is no {'true or false' if dtype == 'bool' else 'integer' if dtype == 'int64' else 'number'}"
+
+    converter = {"bool": _to_bool, "int64": _to_int64, "float32": _to_float32, "bytes": _to_bytes}[dtype]
+    values, misfit = converter(items)
+    return values, bad | misfit, why
+
+
+def _as_strings(items: pa.Array) -> tuple[pa.Array, Flags]:
+    """Cast dates, times and decimals to strings, and flag those that Arrow cannot cast."""
+    failed = np.zeros(len(items), bool)
+    try:
+        return items.cast(pa.string()), failed
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        texts = []
+        for position, item in enumerate(items):
+            try:
+                texts.append(item.cast(pa.string()).as_py())
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+                failed[position] = True
+                texts.append(None)
+        return pa.array(texts, pa.string()), failed
+
+
+def _all_misfits(items: pa.Array, target: pa.DataType) -> tuple[pa.Array, Flags]:
+    return pa.nulls(len(items), target), np.ones(len(items), bool)
+
+
+def _no_misfits(items: pa.Array) -> Flags:
+    return np.zeros(len(items), bool)
+
+
+def _to_int64(items: pa.Array) -> tuple[pa.Array, Flags]:
+    if pa.types.is_integer(items.type):
+        return items.cast(pa.int64()), _no_misfits(items)
+    if not pa.types.is_floating(items.type):  # booleans are words
+        return _all_misfits(items, pa.int64())
+    numbers = items.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    whole = (np.floor(numbers) == numbers) & (numbers >= -(2.0**63)) & (numbers < 2.0**63)
+    return pa.array(np.where(whole, numbers, 0).astype(np.int64), mask=~whole), ~whole
+
+
+def _to_bool(items: pa.Array) -> tuple[pa.Array, Flags]:
+    if pa.types.is_boolean(items.type):
+        return items.cast(pa.int64()), _no_misfits(items)
+    return _all_misfits(items, pa.int64())
+
+
+def _to_float32(items: pa.Array) -> tuple[pa.Array, Flags]:
+    if pa.types.is_float16(items.type) or pa.types.is_float32(items.type):
+        return items.cast(pa.float32()), _no_misfits(items)
+    if not pa.types.is_integer(items.type) and not pa.types.is_floating(items.type):
+        return _all_misfits(items, pa.float32())
+    floats = items.cast(pa.float64(), safe=False)
+    narrow = floats.cast(pa.float32(), safe=False)
+    beyond = pc.and_(pc.is_inf(narrow), pc.is_finite(floats))
+    return narrow, pc.fill_null(beyond, False).to_numpy(zero_copy_only=False)
+
+
+def _to_bytes(items: pa.Array) -> tuple[pa.Array, Flags]:
+    if pa.types.is_boolean(items.type) or pa.types.is_integer(items.type):
+        items = items.cast(pa.string())
+    elif pa.types.is_floating(items.type):
+        items = pa.array([None if value is None else as_text(float(value)) for value in items.to_pylist()], pa.string())
+    elif pa.types.is_fixed_size_binary(items.type):
+        items = items.cast(pa.binary())
+    return items.cast(pa.large_binary()), _no_misfits(items)

@@ -1,0 +1,315 @@
+"""Decode serialized tf.train.Examples to Arrow columns and check the kinds of their features."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from shardmill.data.example import is_sequence_example
+from shardmill.data.features import DType
+from shardmill.transforms.columns.arrow import as_text, data_of, distinct_texts, offsets_of, to_batch
+from shardmill.transforms.columns.text import key_texts
+from shardmill.transforms.columns.types import ColumnType, Inferred, ScalarType, ValuesOf, common_type
+
+_FEATURES_TAG = 0x0A  # of field 1, `features` of an Example and `context` of a SequenceExample
+_NOTHING = b""  # a schema without features: records are parsed, and no value is copied
+KINDS: dict[pa.DataType, DType] = {pa.int64(): "int64", pa.float32(): "float32", pa.large_binary(): "bytes"}
+_TYPES: dict[ScalarType, pa.DataType] = {spelled: kind for kind, spelled in KINDS.items()}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DecodedPart:
+    """The decoded records[start:stop], in which each feature has one kind."""
+
+    start: int
+    stop: int
+    features: pa.RecordBatch | None  # None for a single record that is not an Example
+
+
+@lru_cache(maxsize=2)
+def _decoder(schema: bytes | None) -> Any:
+    # Imported late: it takes half a second, and most commands have no need of it.
+    from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
+
+    return ExamplesToRecordBatchDecoder(schema)
+
+
+def flag_non_examples(records: pa.LargeBinaryArray) -> npt.NDArray[np.bool_]:
+    """Flag the records that are not serialized tf.train.Examples: bool (records,)."""
+    return _flag_undecodable(_decode(records.to_pylist(), _NOTHING), len(records))
+
+
+def flag_sequence_examples(records: pa.LargeBinaryArray) -> npt.NDArray[np.bool_]:
+    """Flag the records that are tf.train.SequenceExamples; parsers of Examples ignore their feature lists.
+
+    Records must not be null.
+    """
+    offsets = offsets_of(records)
+    codes = data_of(records)
+    starts, ends = offsets[:-1], offsets[1:]
+    if not len(codes):
+        return np.zeros(len(records), bool)
+    # An Example is field 1 and nothing else: a tag, a varint, and as many bytes as it says.
+    size, width = np.zeros(len(records), np.int64), np.zeros(len(records), np.int64)
+    going = (starts < ends) & (codes[np.minimum(starts, len(codes) - 1)] == _FEATURES_TAG)
+    for byte in range(5):
+        going &= starts + 1 + byte < ends
+        code = codes[np.where(going, starts + 1 + byte, 0)]
+        size += np.where(going, (code & 0x7F).astype(np.int64) << (7 * byte), 0)
+        width += going
+        going &= code >= 0x80
+    suspects = np.flatnonzero((starts < ends) & (starts + 1 + width + size != ends))
+    found = np.zeros(len(records), bool)
+    for row in suspects.tolist():
+        found[row] = is_sequence_example(records[row].as_py())
+    return found
+
+
+def _flag_undecodable(parts: Iterable[DecodedPart], rows: int) -> npt.NDArray[np.bool_]:
+    bad = np.zeros(rows, bool)
+    for part in parts:
+        bad[part.start : part.stop] = part.features is None
+    return bad
+
+
+def decode_parts(records: pa.LargeBinaryArray) -> list[DecodedPart]:
+    """Decode serialized tf.train.Examples in the largest parts in which each feature has one kind."""
+    return list(_decode(records.to_pylist(), None))
+
+
+def decode_examples(records: pa.LargeBinaryArray) -> tuple[pa.RecordBatch, npt.NDArray[np.bool_]]:
+    """Decode serialized tf.train.Examples and merge their features; see `merge_parts`.
+
+    Returns:
+        A column for each feature, and flags of the records that are not Examples, shape (records,); their rows are
+        null.
+    """
+    parts = decode_parts(records)
+    return merge_parts(parts, len(records)), _flag_undecodable(parts, len(records))
+
+
+def merge_parts(parts: Sequence[DecodedPart], rows: int) -> pa.RecordBatch:
+    """Merge the features of `rows` records in all `parts`.
+
+    If a feature has several kinds, the widest one holds all values: integers become floats, and numbers mixed with
+    bytes are written as JSON. Lists without a value do not count if other records have values. A feature without a kind
+    in any record has no column.
+
+    Returns:
+        A column for each feature, by name: large_list of int64, float32 or large_binary; null where a record lacks the
+            feature or the feature has no kind.
+    """
+    kinds = _kinds(parts, with_values=False) | _kinds(parts, with_values=True)
+    arrays = {name: _column(name, kinds[name], parts) for name in sorted(kinds)}
+    return to_batch(arrays, rows)
+
+
+def feature_key_texts(parts: Sequence[DecodedPart], name: str) -> pa.LargeBinaryArray:
+    """Return the key texts (see transforms.columns.text) of a feature of all records, null where a record lacks
+    it.
+
+    Each part is converted on its own: the kind of a value depends on its own record, and a wider kind would change its
+    key.
+    """
+    texts = [pa.array([], pa.large_binary())]
+    for part in parts:
+        values = pa.nulls(part.stop - part.start)
+        if part.features is not None and name in part.features.schema.names:
+            values = part.features[name]
+        texts.append(key_texts(values))
+    return pa.concat_arrays(texts)
+
+
+def infer_examples(
+    features: pa.RecordBatch, columns: Iterable[str] | None = None, values_of: Sequence[ValuesOf] = ()
+) -> Inferred:
+    """Infer the types of the columns that `decode_examples` returns; a feature with exactly one value in every record
+    that has it is a scalar.
+
+    Args:
+        features: decoded Examples.
+        columns: names of columns; None for all.
+        values_of: features whose distinct values are collected.
+    """
+    wanted = set(features.schema.names if columns is None else columns)
+    types = {}
+    for name, array in zip(features.schema.names, features.columns):
+        if name in wanted and array.null_count < len(array):
+            types[name] = _column_type(array)
+    values = {
+        column.name: distinct_texts(features[column.name].flatten(), column.separator)
+        for column in values_of
+        if column.name in features.schema.names
+    }
+    return Inferred(types, features.num_rows, values)
+
+
+def _column_type(array: pa.LargeListArray) -> ColumnType:
+    kind = KINDS[array.type.value_type]
+    lengths = array.drop_null().value_lengths().to_numpy()
+    first = int(lengths[0])
+    if (lengths != first).any():
+        return ColumnType(kind, -1, len(lengths), empty=int(np.count_nonzero(lengths == 0)))
+    return ColumnType(kind, None if first == 1 else first, len(lengths))
+
+
+def _decode(records: Sequence[bytes], schema: bytes | None, start: int = 0) -> Iterator[DecodedPart]:
+    """Decode records in the largest batches that the decoder accepts.
+
+    The decoder refuses a whole batch if one record is not an Example, or if a feature has different kinds.
+    """
+    if not records:
+        return
+    try:
+        yield DecodedPart(start, start + len(records), _decoder(schema).DecodeBatch(records))
+    except RuntimeError:
+        if len(records) == 1:
+            yield DecodedPart(start, start + 1, None)
+            return
+        middle = len(records) // 2
+        yield from _decode(records[:middle], schema, start)
+        yield from _decode(records[middle:], schema, start + middle)
+
+
+def _kinds(parts: Sequence[DecodedPart], with_values: bool) -> dict[str, ScalarType]:
+    """Return the widest kind of each feature, over all parts or only those with a value."""
+    kinds: dict[str, ScalarType] = {}
+    for part in parts:
+        for name, array in zip(part.features.schema.names, part.features.columns) if part.features is not None else ():
+            if not pa.types.is_null(array.type) and (len(array.values) or not with_values):
+                kind = KINDS[array.type.value_type]
+                kinds[name] = common_type(kinds.get(name, kind), kind)
+    return kinds
+
+
+def _column(name: str, kind: ScalarType, parts: Sequence[DecodedPart]) -> pa.LargeListArray:
+    """Return one feature of all records."""
+    nothing = pa.large_list(_TYPES[kind])
+    arrays = []
+    for part in parts:
+        array = part.features[name] if part.features is not None and name in part.features.schema.names else None
+        has_kind = array is not None and not pa.types.is_null(array.type)
+        arrays.append(_widened(array, kind) if has_kind else pa.nulls(part.stop - part.start, nothing))
+    return arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
+
+
+def _widened(array: pa.LargeListArray, kind: ScalarType) -> pa.LargeListArray:
+    """Return the lists with their values cast to `kind`."""
+    if array.type.value_type == _TYPES[kind]:
+        return array
+    if kind == "bytes":
+        values = pa.array([as_text(value).encode() for value in array.values.to_pylist()], _TYPES[kind])
+    else:
+        values = array.values.cast(_TYPES[kind], safe=False)
+    return pa.LargeListArray.from_arrays(array.offsets, values, mask=array.is_null() if array.null_count else None)
+
+
+_MIXED_SHOWN = 3  # features, of those of several kinds
+
+
+@dataclass(frozen=True, slots=True)
+class KindCount:
+    """The records in which a feature has one kind."""
+
+    records: int  # number of records
+    first: tuple[str, int]  # file and record number of the first one
+
+
+Kinds = Mapping[str, Mapping[DType, KindCount]]  # by feature
+
+
+def count_kinds(parts: Iterable[DecodedPart], files: pa.Array, numbers: np.ndarray) -> Kinds:
+    """Count the kinds of each feature.
+
+    Args:
+        parts: decoded records.
+        files: name of each record's file.
+        numbers: number of each record in its file.
+    """
+    rank = _ranks(files, numbers)
+    kinds: dict[str, dict[DType, KindCount]] = {}
+    for part in parts:
+        for name, kind, there in _columns(part):
+            first = int(there[rank[there].argmin()])
+            _add(kinds.setdefault(name, {}), kind, KindCount(len(there), (files[first].as_py(), int(numbers[first]))))
+    return kinds
+
+
+def merge_kinds(one: Kinds, other: Kinds) -> Kinds:
+    """Merge the kinds in two sets of records; associative and commutative."""
+    merged = {name: dict(held) for name, held in one.items()}
+    for name, kinds in other.items():
+        for kind, held in kinds.items():
+            _add(merged.setdefault(name, {}), kind, held)
+    return merged
+
+
+def _add(kinds: dict[DType, KindCount], kind: DType, held: KindCount) -> None:
+    known = kinds.get(kind)
+    kinds[kind] = KindCount(known.records + held.records, min(known.first, held.first)) if known else held
+
+
+def most_frequent_kinds(kinds: Kinds) -> dict[str, DType]:
+    """Return each feature's kind in most records; of equally frequent kinds, the first by name."""
+    return {name: min(held, key=lambda kind: (-held[kind].records, kind)) for name, held in kinds.items()}
+
+
+def kind_misfits(parts: Iterable[DecodedPart], wanted: Mapping[str, DType]) -> dict[int, str]:
+    """Return the reason for each row whose features do not have the kinds `wanted`; a feature without a kind fits.
+
+    TensorFlow's parsers refuse a record whose list is of another kind than in the schema, even if the list is empty.
+    They treat a feature without a kind as missing.
+    """
+    problems: dict[int, str] = {}
+    for part in parts:
+        for name, kind, there in _columns(part):
+            if wanted.get(name, kind) != kind:
+                for row in there.tolist():
+                    problems.setdefault(row, f"feature {name!r} holds {kind}; expected {wanted[name]}")
+    return problems
+
+
+def describe_mixed_kinds(kinds: Kinds) -> str:
+    """Describe the features that have several kinds; "" if there are none."""
+    mixed = [_in_words(name, held) for name, held in sorted(kinds.items()) if len(held) > 1]
+    more = len(mixed) - _MIXED_SHOWN
+    left_out = [f"and {more:,} more feature{'' if more == 1 else 's'}"] if more > 0 else []
+    return "; ".join([*mixed[:_MIXED_SHOWN], *left_out])
+
+
+def _in_words(name: str, kinds: Mapping[DType, KindCount]) -> str:
+    ordered = sorted(kinds.items(), key=lambda item: (-item[1].records, item[0]))
+    parts = [
+        f"{kind} in {held.records:,} record{'' if held.records == 1 else 's'} (first: record {held.first[1]:,} of"
+        f" {held.first[0]})"
+        for kind, held in ordered
+    ]
+    return f"feature {name!r} is {', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def _columns(part: DecodedPart) -> Iterator[tuple[str, DType, np.ndarray]]:
+    """Yield name, kind and rows of each feature that has a kind in some record of a part."""
+    if part.features is None:
+        return
+    for name, array in zip(part.features.schema.names, part.features.columns):
+        if not pa.types.is_null(array.type) and array.null_count < len(array):
+            yield (
+                name,
+                KINDS[array.type.value_type],
+                part.start + np.flatnonzero(array.is_valid().to_numpy(zero_copy_only=False)),
+            )
+
+
+def _ranks(files: pa.Array, numbers: np.ndarray) -> np.ndarray:
+    """Return the rank of each record by file and number: int64, shape (records,)."""
+    encoded = files if pa.types.is_dictionary(files.type) else files.dictionary_encode()
+    names: Sequence[str] = encoded.dictionary.to_pylist()
+    place = {name: rank for rank, name in enumerate(sorted(set(names)))}
+    order = np.lexsort((numbers, np.array([place[name] for name in names], np.int64)[encoded.indices.to_numpy()]))
+    ranks = np.empty(len(order), np.int64)
+    ranks[order] = np.arange(len(order))
+    return ranks

@@ -1,1 +1,0 @@
-"""tf.train.Examples, thousands at a time: encoded, decoded, framed."""

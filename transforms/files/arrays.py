@@ -1,0 +1,313 @@
+"""Encode .npy files as examples, with their array type, features and statistics."""
+
+import io
+import math
+import warnings
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
+
+import numpy as np
+from numpy.lib import format as npy
+
+from shardmill.data.features import NO_RENAMES, Feature, Features, Renames
+from shardmill.errors import UserError
+from shardmill.quality.stats_file import FeatureSummary
+from shardmill.quality.stats_values import Numbers
+from shardmill.transforms.columns.example_encoding import MAX_RECORD_BYTES
+from shardmill.transforms.columns.types import format_shape
+from shardmill.transforms.files.encoding import Encoded, FileEncoder, ManifestColumns, file_features
+from shardmill.transforms.inputs.summary import InputSummary
+from shardmill.transforms.layout.files import Layout, make_layout
+from shardmill.transforms.layout.options import FileLayoutOptions
+from shardmill.transforms.options.image_options import ELEMENTS, MAX_DIMENSIONS
+from shardmill.transforms.statistics.files import ClassNames, summarize_labels
+from shardmill.transforms.statistics.images import NumberStats
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.protocol import error_text
+from shardmill.transforms.stores.storage import raise_if_store_failed
+
+HEADER_BYTES = 1 << 16  # a header of numbers is 128; one of 10,000 is refused by NumPy
+_SHOWN = 20  # bytes of what is no .npy file
+
+
+class NpyError(ValueError):
+    """The reason to reject a .npy file, as written to rejects/."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayType:
+    """The type of all arrays of a data set: `element`, one of ELEMENTS, and shape, whose first size is None if it
+    varies.
+    """
+
+    element: str
+    shape: tuple[int | None, ...]
+
+    def __str__(self) -> str:
+        return f"{self.element} of {format_shape(self.shape)}" if self.shape else f"a single {self.element}"
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The shape without a varying first size."""
+        return tuple(size for size in self.shape if size is not None)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of an array, or of one row if the first size varies."""
+        return math.prod(self.sizes) * np.dtype(self.element).itemsize
+
+    def holds(self, other: "ArrayType") -> bool:
+        """Return True if an array of type `other` conforms to this type."""
+        if None not in self.shape:
+            return self == other
+        return self.element == other.element and len(other.shape) > 0 and (None, *other.shape[1:]) == self.shape
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The header of a .npy file."""
+
+    type: ArrayType  # type of the array
+    dtype: "np.dtype[np.generic]"  # as stored, in either byte order
+    column_major: bool  # True for Fortran's order
+    offset: int  # where the values begin
+
+
+def read_header(data: bytes) -> Header:
+    """Read the header of a .npy file from its first HEADER_BYTES, or all of it.
+
+    This uses the header reader of numpy.lib.format. Pickles are never loaded.
+
+    Raises:
+        NpyError: if it is not a .npy file, or its array cannot be in a data set.
+    """
+    if not data.startswith(npy.MAGIC_PREFIX):
+        raise NpyError(_describe_other(data))
+    file = io.BytesIO(data)
+    try:
+        with warnings.catch_warnings(action="ignore"):  # of headers that Python 2 wrote
+            version = npy.read_magic(file)
+            if version not in ((1, 0), (2, 0), (3, 0)):
+                raise NpyError(f".npy of version {version[0]}.{version[1]}; expected 1.0, 2.0 or 3.0")
+            # Version 3 differs from 2 in the names of structured types alone, which are refused.
+            read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+            shape, column_major, dtype = read(file)
+    except NpyError:
+        raise
+    except Exception as error:  # NumPy evaluates the header as Python, which fails in many ways
+        raise NpyError(f"its header cannot be read: {error_text(error)[:100]}") from None
+    return Header(_checked_type(dtype, shape), dtype, column_major, file.tell())
+
+
+def expected_in_words(expected: ArrayType, example: str) -> str:
+    """Describe the expected type and its origin: the file called `example`, or the flags if that is ""."""
+    return f"expected {expected}, as {f'in {example}' if example else '--shape and --dtype say'}"
+
+
+def read_array(data: bytes, expected: ArrayType | None = None, example: str = "") -> bytes:
+    """Return the values of the array in a .npy file as bytes, little-endian and row-major.
+
+    Args:
+        data: the whole file.
+        expected: the type it must have; None for any.
+        example: the file that determined the type, see expected_in_words.
+
+    Raises:
+        NpyError: if the file holds no such array.
+    """
+    header = read_header(data)
+    if expected is not None and not expected.holds(header.type):
+        raise NpyError(f"{header.type}; {expected_in_words(expected, example)}")
+    more = len(data) - header.offset - header.type.size_bytes
+    if more < 0:
+        raise NpyError(f"truncated: {-more:,} of the {header.type.size_bytes:,} bytes of {header.type} are missing")
+    if more:
+        raise NpyError(f"{more:,} bytes follow {header.type}; expected one array and no more")
+    wanted = header.dtype.newbyteorder("<")
+    if header.dtype == wanted and not (header.column_major and len(header.type.shape) > 1):
+        return data[header.offset :]
+    array = np.frombuffer(data, header.dtype, offset=header.offset)
+    shaped = array.reshape(header.type.sizes, order="F" if header.column_major else "C")
+    return shaped.astype(wanted, order="C").tobytes()
+
+
+def _checked_type(dtype: "np.dtype[np.generic]", shape: tuple[int, ...]) -> ArrayType:
+    if dtype.kind not in "biufc" or dtype.subdtype is not None:
+        raise NpyError(f"an array of dtype {str(dtype)[:40]}; only numbers and booleans can be read")
+    if dtype.name not in ELEMENTS:
+        raise NpyError(
+            f"an array of {dtype.name}, which tf.io.decode_raw does not read; expected one of {', '.join(ELEMENTS)}"
+        )
+    found = ArrayType(dtype.name, tuple(map(int, shape)))
+    if any(size < 0 for size in found.sizes):
+        raise NpyError(f"its header claims {found}")
+    if len(found.shape) > MAX_DIMENSIONS:
+        raise NpyError(f"an array of {len(found.shape)} dimensions; expected {MAX_DIMENSIONS} at most")
+    if 0 in found.shape:
+        raise NpyError(f"{found} holds no values")
+    return found
+
+
+def _describe_other(data: bytes) -> str:
+    """Return a description of a file that is not .npy."""
+    if not data:
+        return "the file is empty"
+    if data.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+        return "not .npy, but .npz or another archive; save each array in a file of its own"
+    if data.startswith(b"\x80") and data[1:2] <= b"\x05":
+        return "not .npy, but a pickle, which may run code and is never loaded; save the array with numpy.save"
+    return f"not .npy: it begins with {ascii(data[:_SHOWN])[1:]}"
+
+
+_REMEDY = "give --shape and --dtype, such as --shape 64,64 --dtype float32"
+_ROOM = 1 << 20  # in a record, for what is beside the array
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayOptions:
+    """User options about arrays."""
+
+    root: str  # folder that names are relative to
+    feature: str = "image"  # name of the arrays' feature
+    given: ArrayType | None = None  # type of all arrays; None to take that of the first
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArrayLayout(Layout):
+    """The layout of an input of arrays."""
+
+    array: ArrayType  # type of all arrays
+    example: str  # file that determined the type; "" if --shape and --dtype did
+
+
+def make_array_layout(summary: InputSummary, options: FileLayoutOptions, arrays: ArrayOptions) -> ArrayLayout:
+    """Return the layout with the type of all arrays, read from the header of the first file by name unless given.
+
+    Raises:
+        UserError: as `make_layout`, or if the first file has no valid type.
+        OSError: if an object store failed; the runner retries.
+    """
+    layout = make_layout(summary, options)
+    if arrays.given is not None:
+        _check_size(arrays.given, "--shape and --dtype: ", "")
+        return _with_array(layout, arrays.given, "")
+    if summary.first is None:
+        raise UserError(f"{options.source} has no file that says what the arrays are; {_REMEDY}")
+    name, uri = summary.first
+    what = f"{options.source}: {name!r}, the first file by name, does not say what the arrays are: "
+    try:
+        found = _read_type(uri or storage.join(arrays.root, name))
+    except (NpyError, FileNotFoundError) as error:
+        raise UserError(f"{what}{'no such file' if isinstance(error, OSError) else error}; {_REMEDY}") from None
+    except OSError as error:
+        raise_if_store_failed(error, uri or arrays.root)
+        raise UserError(f"{what}it cannot be read: {error_text(error)}; {_REMEDY}") from None
+    _check_size(found, what, f"; {_REMEDY}")
+    notice = f"the arrays are {found}, as is {name!r}, the first by name; others are rejected"
+    return _with_array(replace(layout, notices=(*layout.notices, notice)), found, name)
+
+
+def _with_array(layout: Layout, array: ArrayType, example: str) -> ArrayLayout:
+    return ArrayLayout(
+        **{item.name: getattr(layout, item.name) for item in fields(layout)}, array=array, example=example
+    )
+
+
+def array_features(layout: ArrayLayout, rows: int, feature: str) -> Features:
+    """Return the features, in the order that ArrayEncoder writes them; `rows` is the number of planned records."""
+    array = Feature(feature, "bytes", "array", layout.array.shape, element=layout.array.element)
+    return file_features(layout, rows, array)
+
+
+def _read_type(path: str) -> ArrayType:
+    with storage.open_read(path) as file:
+        return read_header(file.read(HEADER_BYTES)).type
+
+
+def _check_size(array: ArrayType, what: str, remedy: str) -> None:
+    if array.size_bytes > MAX_RECORD_BYTES - _ROOM:
+        raise UserError(f"{what}{array} is {array.size_bytes:,} bytes; an example holds 2 GB at most{remedy}")
+
+
+@dataclass(slots=True)
+class ArrayStats:
+    """Statistics of arrays: sizes in bytes, the range of finite values unless complex, and labels by id."""
+
+    feature: str
+    sizes: NumberStats = field(default_factory=NumberStats)
+    low: int | float | None = None
+    high: int | float | None = None
+    nan: int = 0
+    infinity: int = 0
+    labels: Counter[int] = field(default_factory=Counter)
+
+    def add(self, data: bytes, element: str) -> None:
+        """Count one array's values; minimum and maximum are exact in any order."""
+        self.sizes.add([len(data)])
+        values = np.frombuffer(data, np.dtype(element).newbyteorder("<"))
+        if values.dtype.kind == "f":
+            finite = np.isfinite(values)
+            if not finite.all():
+                nan = int(np.count_nonzero(np.isnan(values)))
+                self.nan += nan
+                self.infinity += len(values) - int(np.count_nonzero(finite)) - nan
+                values = values[finite]
+        if values.dtype.kind != "c" and len(values):
+            low, high = values.min().item(), values.max().item()
+            self._widen(low + 0, high + 0)  # -0.0 becomes 0.0, or the order would show; a boolean becomes an integer
+
+    def _widen(self, low: int | float | None, high: int | float | None) -> None:
+        if low is not None and high is not None:
+            self.low = low if self.low is None else min(self.low, low)
+            self.high = high if self.high is None else max(self.high, high)
+
+    def merge(self, other: "ArrayStats") -> None:
+        """Add the counts of `other`."""
+        self.sizes.merge(other.sizes)
+        self._widen(other.low, other.high)
+        self.nan += other.nan
+        self.infinity += other.infinity
+        self.labels.update(other.labels)
+
+    def label_counts(self, feature: str) -> Counter[int]:
+        """Return the number of arrays by class id; `label` is the only label."""
+        return self.labels
+
+    def summary(self, class_names: ClassNames) -> dict[str, FeatureSummary]:
+        """Return a split's statistics by feature, as written to stats.json."""
+        values = Numbers(minimum=self.low, maximum=self.high, nan=self.nan, infinity=self.infinity)
+        array = FeatureSummary(size_bytes=self.sizes.summary(), values=None if values == Numbers() else values)
+        return {self.feature: array, **summarize_labels(self.labels, class_names)}
+
+
+@dataclass(frozen=True)
+class ArrayEncoder(FileEncoder):
+    """Encoder of arrays as tf.train.Example: the array, label, filename, manifest columns."""
+
+    refusal = NpyError
+    said = ("example",)
+
+    root: str  # folder that names are relative to
+    feature: str = "image"  # name of the array's feature
+    expected: ArrayType | None = None  # type of all arrays; others are rejected
+    example: str = ""  # file that determined the type, for rejects; "" if --shape and --dtype did
+    renames: Renames = NO_RENAMES  # of features
+    columns: ManifestColumns = ()  # of a manifest
+
+    def of_layout(self, layout: Layout) -> "ArrayEncoder":
+        """Set the array type of the layout."""
+        assert isinstance(layout, ArrayLayout)
+        return replace(super().of_layout(layout), expected=layout.array, example=layout.example)
+
+    def encode_file(self, path: str, data: bytes | None = None) -> Encoded:
+        """Read an array and check its type."""
+        assert self.expected is not None
+        return Encoded(read_array(storage.read_bytes(path) if data is None else data, self.expected, self.example))
+
+    def count(self, files: Sequence[Encoded], labels: Counter[int]) -> ArrayStats:
+        assert self.expected is not None
+        stats = ArrayStats(self.feature, labels=labels)
+        for file in files:
+            stats.add(file.value, self.expected.element)
+        return stats

@@ -1,1 +1,0 @@
-""".npy arrays of one shape and type."""

@@ -1,0 +1,216 @@
+"""Encode WAV files as examples, with their features and statistics."""
+
+import json
+import struct
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple, dataclass, field
+from fractions import Fraction
+from typing import TypeVar
+
+from shardmill.data import example
+from shardmill.data.features import NO_RENAMES, Feature, Features, Renames
+from shardmill.data.media import WavError, WavHeader, decode_samples, read_header
+from shardmill.quality.stats_file import FeatureSummary
+from shardmill.transforms.columns.example_encoding import MAX_RECORD_BYTES
+from shardmill.transforms.files.encoding import TFDS_CANNOT, Encoded, FileEncoder, ManifestColumns, file_features
+from shardmill.transforms.layout.files import Layout
+from shardmill.transforms.statistics.files import ClassNames, summarize_labels
+from shardmill.transforms.statistics.images import NumberStats
+from shardmill.transforms.stores import storage
+
+# What it passes over before the fmt chunk; see tensorflow/core/lib/wav/wav_io.cc, whose steps these are.
+_BEFORE = (b"JUNK", b"bext", b"iXML", b"qlty", b"mext", b"levl", b"link", b"axml")
+
+
+def is_decodable(data: bytes) -> bool:
+    """Return True if tf.audio.decode_wav takes a WAV file that `shardmill.data.media.read_header` accepted.
+
+    It takes PCM of 16 bits, no extensible header and few chunks before the fmt chunk. It does not skip the padding byte
+    after chunks of odd size.
+    """
+    try:
+        offset = 12
+        while (name := data[offset : offset + 4]) != b"fmt ":
+            if name not in _BEFORE:
+                return False
+            offset = _chunk_end(data, offset)
+        tag, bits = struct.unpack_from("<H", data, offset + 8)[0], struct.unpack_from("<H", data, offset + 22)[0]
+        size = struct.unpack_from("<I", data, offset + 4)[0]
+        if tag != 1 or bits != 16 or size not in (16, 18):
+            return False
+        offset, found = offset + 8 + size, 0
+        while offset < len(data):
+            found += data[offset : offset + 4] == b"data"
+            offset = _chunk_end(data, offset)
+    except (IndexError, struct.error):
+        return False
+    return found == 1
+
+
+def _chunk_end(data: bytes, offset: int) -> int:
+    """Return the end of a chunk; raise an IndexError if it is beyond the file."""
+    end = int(offset + 8 + struct.unpack_from("<I", data, offset + 4)[0])
+    if end > len(data):
+        raise IndexError
+    return end
+
+
+@dataclass(slots=True)
+class AudioStats:
+    """Statistics of WAV files; exact in any order of merging."""
+
+    sizes: NumberStats = field(default_factory=NumberStats)  # bytes as stored
+    frames: NumberStats = field(default_factory=NumberStats)  # of each file
+    encodings: Counter[str] = field(default_factory=Counter)  # files by encoding
+    channels: Counter[int] = field(default_factory=Counter)  # files by number of channels
+    rates: Counter[int] = field(default_factory=Counter)  # frames by sample rate
+    # files that tf.audio.decode_wav refuses, by encoding; 16-bit PCM for unusual chunks
+    odd: Counter[str] = field(default_factory=Counter)
+    labels: Counter[int] = field(default_factory=Counter)  # files by class id
+
+    def add(self, wav: WavHeader, size_bytes: int, decodable: bool) -> None:
+        """Count a file."""
+        self.sizes.add([size_bytes])
+        self.frames.add([wav.frames])
+        self.encodings[wav.encoding] += 1
+        self.channels[wav.channels] += 1
+        self.rates[wav.sample_rate] += wav.frames
+        if not decodable:
+            self.odd[wav.encoding] += 1
+
+    def merge(self, other: "AudioStats") -> None:
+        """Add the counts of `other`."""
+        self.sizes.merge(other.sizes)
+        self.frames.merge(other.frames)
+        self.encodings.update(other.encodings)
+        self.channels.update(other.channels)
+        self.rates.update(other.rates)
+        self.odd.update(other.odd)
+        self.labels.update(other.labels)
+
+    def label_counts(self, feature: str) -> Counter[int]:
+        """Return the number of files by class id; `label` is the only label."""
+        return self.labels
+
+    def summary(self, class_names: ClassNames) -> dict[str, FeatureSummary]:
+        """Return a split's statistics by feature, as written to stats.json."""
+        seconds = sum((Fraction(frames, rate) for rate, frames in self.rates.items()), Fraction(0))
+        return {
+            "audio": FeatureSummary(
+                encodings=dict(sorted(self.encodings.items())),
+                seconds=float(seconds),
+                size_bytes=self.sizes.summary(),
+            ),
+            **summarize_labels(self.labels, class_names),
+            "sample_rate": FeatureSummary(frames_by_rate=dict(sorted(self.rates.items()))),
+            "channels": FeatureSummary(files_by_channels=dict(sorted(self.channels.items()))),
+            "frames": self.frames.feature(),
+        }
+
+
+@dataclass(frozen=True)
+class AudioEncoder(FileEncoder):
+    """Encoder of WAV files as tf.train.Example: audio, label, filename, sample_rate, channels, frames, manifest
+    columns.
+    """
+
+    refusal = WavError
+    feature = "audio"
+
+    root: str  # folder that names are relative to
+    decode: bool = False  # True to store samples as float32; else the file's bytes
+    renames: Renames = NO_RENAMES  # of features
+    columns: ManifestColumns = ()  # of a manifest
+
+    def encode_file(self, path: str, data: bytes | None = None) -> Encoded:
+        """Read a file, check its header, and decode it if requested."""
+        data = storage.read_bytes(path) if data is None else data
+        wav = read_header(data)
+        if self.decode and (decoded := wav.frames * wav.channels * 4) > MAX_RECORD_BYTES:
+            raise WavError(f"{decoded:,} bytes of float32 samples; an example holds {MAX_RECORD_BYTES:,} at most")
+        value = decode_samples(data, wav).astype("<f4").tobytes() if self.decode else data
+        return self._encoded(value, wav, is_decodable(data))
+
+    def remember(self, encoded: Encoded) -> str:
+        """Return the header's values and whether tf.audio.decode_wav takes the file, as JSON."""
+        wav, decodable = encoded.seen
+        return json.dumps([*astuple(wav), decodable])
+
+    def recall(self, value: bytes, seen: str, record: bytes = b"") -> Encoded:
+        *header, decodable = json.loads(seen)
+        return self._encoded(value, WavHeader(*header), decodable)
+
+    def _encoded(self, value: bytes, wav: WavHeader, decodable: bool) -> Encoded:
+        numbers = (("sample_rate", wav.sample_rate), ("channels", wav.channels), ("frames", wav.frames))
+        entries = (
+            example.encode_entry(self.renames(name), example.encode_int64_feature([number])) for name, number in numbers
+        )
+        return Encoded(value, b"".join(entries), (wav, decodable))
+
+    def entry_header(self, name: str, size: int) -> bytes:
+        """Return the header of a list of floats if samples are stored."""
+        return example.floats_entry_header(name, size) if self.decode else super().entry_header(name, size)
+
+    def count(self, files: Sequence[Encoded], labels: Counter[int]) -> AudioStats:
+        stats = AudioStats(labels=labels)
+        for file in files:
+            wav, decodable = file.seen
+            stats.add(wav, len(file.value), decodable)
+        return stats
+
+
+T = TypeVar("T")
+REMEDY = "--decode_audio stores float32 samples, which every reader takes"
+
+
+def audio_features(layout: Layout, rows: int, stats: AudioStats, decoded: bool) -> Features:
+    """Return the features, in the order that AudioEncoder writes them.
+
+    Args:
+        layout: class names and manifest columns.
+        rows: number of planned records; a column with a value in each is required.
+        stats: of the files written; values shared by all become properties of the feature.
+        decoded: True if samples are stored instead of files.
+    """
+    rate, channels = _single_value(stats.rates) or 0, _single_value(stats.channels) or 0
+    if decoded:
+        shape = (None, channels) if channels > 1 else (None,)
+        audio = Feature("audio", "float32", "audio", shape, sample_rate=rate, channels=channels)
+    else:
+        # An encoding is told only where tf.audio.decode_wav takes all files of 16 bits, or none: readers go by it.
+        encoding = (_single_value(stats.encodings) or "") if stats.odd["pcm16"] == 0 else ""
+        audio = Feature("audio", "bytes", "audio", encoding=encoding, sample_rate=rate, channels=channels)
+    return file_features(layout, rows, audio, ("sample_rate", "channels", "frames"))
+
+
+def audio_notices(stats: AudioStats, decoded: bool) -> list[str]:
+    """Return notices about the files written."""
+    notices = []
+    if len(stats.rates) > 1:
+        notices.append(
+            f"the files have {len(stats.rates)} sample rates, {min(stats.rates):,} to {max(stats.rates):,} Hz; none is"
+            " resampled: each example's is its `sample_rate`"
+        )
+    if len(stats.channels) > 1:
+        flat = "; `audio` is flat, a frame's samples side by side: reshape it to (-1, channels)" if decoded else ""
+        notices.append(f"the files have {min(stats.channels)} to {max(stats.channels)} channels{flat}")
+    if decoded:
+        return notices
+    if stats.odd:
+        kinds = ", ".join(f"{number:,} {name}" for name, number in sorted(stats.odd.items()))
+        notices.append(
+            f"tf.audio.decode_wav refuses {stats.odd.total():,} of the files ({kinds}): it takes PCM of 16 bits without"
+            f" an extensible header or unusual chunks; shardmill.load and shardmill.examples decode them; {REMEDY}"
+        )
+    encodings = ", ".join(sorted(stats.encodings))
+    if len(stats.channels) > 1 or len(stats.encodings) > 1 or "float32" in stats.encodings or stats.odd["pcm16"]:
+        why = f"the files are {encodings}, of {' or '.join(map(str, sorted(stats.channels)))} channels"
+        notices.append(f"{TFDS_CANNOT} the audio as one feature, for {why}; it gives each file's bytes; {REMEDY}")
+    return notices
+
+
+def _single_value(values: Iterable[T]) -> T | None:
+    """Return the only value, or None if there are none or several."""
+    found = list(values)
+    return found[0] if len(found) == 1 else None

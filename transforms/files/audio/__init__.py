@@ -1,1 +1,0 @@
-"""WAV files: their header, their samples, examples."""

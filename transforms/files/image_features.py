@@ -1,0 +1,245 @@
+"""Features and notices of data sets of images, and the image formats found in records."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from shardmill.data.features import OBJECT_DETECTION_KEYS, Feature, Features
+from shardmill.data.kinds import kind_of
+from shardmill.transforms.files.encoding import TFDS_CANNOT, file_features
+from shardmill.transforms.files.image_masks import companion_features
+from shardmill.transforms.files.image_objects import TFDS_NAMES, ObjectNames, object_features
+from shardmill.transforms.formats.conventions import DEEP_BYTES, HEAD_BYTES, NO_IMAGE, PNG, image_format, is_16_bit_png
+from shardmill.transforms.inputs.annotations import ObjectField
+from shardmill.transforms.inputs.found_files import Companion
+from shardmill.transforms.layout.files import Layout
+from shardmill.transforms.statistics.files import CompanionStats
+
+
+def image_features(
+    layout: Layout,
+    rows: int,
+    measured: bool,
+    formats: Counter[str],
+    members: Sequence[ObjectField] = (),
+    names: ObjectNames = TFDS_NAMES,
+    companions: Sequence[Companion] = (),
+    beside: Mapping[str, CompanionStats] = MappingProxyType({}),
+    mask_dtype: str = "uint8",
+) -> Features:
+    """Return the features of an image data set, in the order that ImageEncoder writes them.
+
+    Args:
+        layout: class names and manifest columns.
+        rows: number of planned records; a column with a value in each is required.
+        measured: True if height and width are known.
+        formats: formats of the images written; a single one becomes the feature's encoding.
+        members: annotated fields of each object.
+        names: naming scheme of these fields.
+        companions: further files of each example.
+        beside: statistics of companions, by feature.
+        mask_dtype: type of mask values.
+    """
+    encoding = next(iter(formats)) if len(formats) == 1 and measured else ""
+    image = Feature("image", "bytes", "image", encoding=encoding)
+    objects = object_features(members, layout.object_classes.names, names) if layout.object_classes is not None else ()
+    told = tuple(
+        Feature(name, "bytes", "text", role="source")
+        for name in (OBJECT_DETECTION_KEYS.format, OBJECT_DETECTION_KEYS.sha256)
+    )
+    noted = (*told, *objects) if names.of_api else objects
+    written = {name: list(stats.formats) for name, stats in beside.items()}
+    noted += companion_features(companions, written, measured, mask_dtype)
+    return file_features(layout, rows, image, ("height", "width") if measured else (), noted)
+
+
+def naming_notices(names: ObjectNames) -> list[str]:
+    """Return a notice of what TFDS cannot read under this naming scheme."""
+    if not names.of_api:
+        return []
+    return [
+        "--feature_names object_detection: TFDS has no feature for boxes whose edges are lists of their own; it reads"
+        f" {OBJECT_DETECTION_KEYS.objects} as a Sequence with four lists of numbers, and no BBoxFeature"
+    ]
+
+
+def turned_notices(turned: int, remedy: str = "--image_format jpeg turns them upright") -> list[str]:
+    """Return a notice of images stored unchanged although EXIF rotates them."""
+    if not turned:
+        return []
+    images = "1 image is" if turned == 1 else f"{turned:,} images are"
+    return [
+        f"{images} stored sideways, upside down or mirrored, with an EXIF orientation that TensorFlow, TFDS,"
+        f" shardmill.load and shardmill.examples do not heed; {remedy}"
+    ]
+
+
+def deep_notices(deep: int, reencoded: bool = False) -> list[str]:
+    """Return a notice of images found with more than 8 bits a channel."""
+    if not deep:
+        return []
+    one = deep == 1
+    if reencoded:
+        have = "1 image has" if one else f"{deep:,} images have"
+        return [f"{have} more than 8 bits a channel, of which the upper 8 are stored"]
+    are = "1 image is a PNG" if one else f"{deep:,} images are PNGs"
+    return [
+        f"{are} of 16 bits a channel, of which TFDS, tf.io.decode_image, shardmill.load and shardmill.examples give the"
+        " upper 8; all 16 are stored: tf.io.decode_png(…, dtype=tf.uint16) gives them, and all readers those of --masks"
+        " with --mask_dtype uint16, for depth maps and the like"
+    ]
+
+
+def animation_notices(formats: Counter[str]) -> list[str]:
+    """Return a notice of images that TensorFlow decodes as animations, with shape (frames, height, width, 3)."""
+    counts = {name: formats[name] for name in ("gif", "webp")}
+    return [
+        f"{TFDS_CANNOT} {number:,} of the images, {name} by format, which TensorFlow takes for an animation; "
+        "give --image_format png, or decode with tf.io.decode_image(…, expand_animations=False)"
+        for name, number in counts.items()
+        if number
+    ]
+
+
+def box_notices(boxes: Mapping[str, int]) -> list[str]:
+    """Return notices of boxes that were changed, by kind of change."""
+    done = {
+        "clipped": "reached out of its picture, and was clipped|reached out of their pictures, and were clipped",
+        "dropped": "was no good, and its object was left out|were no good, and their objects were left out",
+        "cropped": "lies outside of what --resize_mode cover keeps, and its object was left out|lie outside of what"
+        " --resize_mode cover keeps, and their objects were left out",
+    }
+    said = []
+    for what, number in boxes.items():
+        one, several = done[what].split("|")
+        if number:
+            said.append(f"1 box {one}" if number == 1 else f"{number:,} boxes {several}")
+    return said
+
+
+_MADE_OF = {
+    "palette": "has a palette, and is stored as a gray PNG of the places in it, for TensorFlow decodes palettes to"
+    " colours|have a palette, and are stored as gray PNGs of the places in it, for TensorFlow decodes palettes to"
+    " colours",
+    "shallow": "has 8 bits, and is stored with the same values in 16|have 8 bits, and are stored with the same values"
+    " in 16",
+    "deep": "has 16 bits, and is stored with the same values in 8|have 16 bits, and are stored with the same values"
+    " in 8",
+    "colours": "has colours that are all gray, and is stored as a gray PNG|have colours that are all gray, and are"
+    " stored as gray PNGs",
+    "format": "is no PNG, and is stored as a gray PNG of the same values|are no PNGs, and are stored as gray PNGs of"
+    " the same values",
+}
+
+
+def companion_notices(beside: Mapping[str, CompanionStats], reencoded: bool) -> list[str]:
+    """Return notices of masks that were converted, and of companion images that are rotated or have 16 bits."""
+    said = []
+    for feature, stats in beside.items():
+        for what, number in sorted(stats.made_of.items()):
+            one, several = _MADE_OF[what].split("|")
+            said.append(f"{feature}: 1 mask {one}" if number == 1 else f"{feature}: {number:,} masks {several}")
+        of_pictures = (*turned_notices(stats.turned), *deep_notices(stats.deep, reencoded))
+        said += [f"{feature}: {notice}" for notice in of_pictures]
+    return said
+
+
+_OTHER = NO_IMAGE
+
+Formats = Mapping[str, Counter[str]]  # of each feature's values
+
+
+def count_formats(features: pa.RecordBatch) -> Formats:
+    """Count the image formats of each feature with one string a row.
+
+    If the first value is not an image, the others are not examined.
+    """
+    found: dict[str, Counter[str]] = {}
+    for name, column in zip(features.schema.names, features.columns, strict=True):
+        values = _strings(column)
+        if values is not None and len(values):
+            first = image_format(values[0].as_py()[:HEAD_BYTES])
+            heads = pc.binary_slice(values, 0, HEAD_BYTES).to_pylist() if first != _OTHER else []
+            found[name] = Counter(map(image_format, heads)) if heads else Counter({_OTHER: 1})
+    return found
+
+
+def count_deep_pngs(features: pa.RecordBatch) -> Counter[str]:
+    """Count the values of each feature that are PNGs of 16 bits a channel."""
+    found: Counter[str] = Counter()
+    for name, column in zip(features.schema.names, features.columns, strict=True):
+        values = column.flatten() if pa.types.is_large_list(column.type) else column
+        if pa.types.is_large_binary(values.type):
+            pngs = values.filter(pc.starts_with(values, PNG))
+            heads = pc.binary_slice(pngs, 0, DEEP_BYTES).to_pylist() if len(pngs) else []
+            found[name] += sum(map(is_16_bit_png, heads))
+    return +found
+
+
+def merge_formats(one: Formats, other: Formats) -> Formats:
+    """Add the counts of both; associative and commutative."""
+    return {name: one.get(name, Counter()) + other.get(name, Counter()) for name in sorted(one.keys() | other.keys())}
+
+
+def _strings(column: pa.Array) -> pa.Array | None:
+    """Return the values of a column of strings, or of lists of one string each; else None."""
+    column = column.drop_null()
+    if pa.types.is_large_list(column.type):
+        if not len(column) or not pc.all(pc.equal(pc.list_value_length(column), 1)).as_py():
+            return None
+        column = column.flatten()
+    return column if pa.types.is_large_binary(column.type) else None
+
+
+def set_encodings(features: Features, formats: Formats) -> Features:
+    """Set the encoding of image features whose values all have one format."""
+    return tuple(
+        replace(feature, encoding=next(iter(formats[feature.name])))
+        if feature.kind == "image" and len(formats.get(feature.name, ())) == 1 and _OTHER not in formats[feature.name]
+        else feature
+        for feature in features
+    )
+
+
+def mark_images(features: Features, formats: Formats, flag: str = "") -> tuple[Features, list[str]]:
+    """Mark the features that hold an image in every example; return the features and notices.
+
+    Args:
+        features: as known so far.
+        formats: of their values.
+        flag: the flag that has images checked; "" if there is none.
+    """
+    marked, notices = [], []
+    for feature in features:
+        found = formats.get(feature.name, Counter())
+        if found and _OTHER not in found and _may_be_image(feature):
+            feature = replace(feature, kind="image", encoding=next(iter(found)) if len(found) == 1 else "")
+            unchecked = f"; they were not checked, which {flag} {feature.name} does" if flag else ""
+            how = f"by the first bytes of all its values: {_shown(found)}{unchecked}"
+            notices.append(f"feature {feature.name!r} is an image, {how}")
+        elif flag and feature.dtype == "bytes" and sum(found.values()) > found[_OTHER] and feature.kind != "image":
+            notices.append(
+                f"feature {feature.name!r} is stored as plain bytes, though some of its values are images:"
+                f" {_shown(found)}; {flag} {feature.name} stores and checks it as images, and rejects all else"
+            )
+        marked.append(feature)
+    return tuple(marked), notices
+
+
+def _may_be_image(feature: Feature) -> bool:
+    return feature.required and feature.dtype == "bytes" and feature.shape == () and kind_of(feature).bytes_are_strings
+
+
+def _shown(found: Counter[str]) -> str:
+    counts = ", ".join(f"{number:,} {name or 'of no image'}" for name, number in sorted(found.items()))
+    animations = [name for name in ("gif", "webp") if found[name]]
+    hint = (
+        f"; TFDS cannot decode {' and '.join(animations)}, tf.io.decode_image(…, expand_animations=False) can"
+        if animations
+        else ""
+    )
+    return counts + hint

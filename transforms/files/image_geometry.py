@@ -1,0 +1,199 @@
+"""Orientation and size of images, and their boxes after turning, cropping, padding and scaling."""
+
+from functools import reduce
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+REMEDY = "--image_format jpeg or png makes one that it reads"
+
+
+class ImageError(ValueError):
+    """The reason to reject an image, as written to rejects/."""
+
+
+class UnreadableError(ImageError):
+    """An intact image that TensorFlow's decoder refuses or reads wrongly, but Pillow reads; the message names the
+    remedy.
+    """
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what}; {REMEDY}")
+
+
+_ORIENTATION = 0x0112  # its tag
+_ENDIAN: dict[bytes, Literal["little", "big"]] = {b"II": "little", b"MM": "big"}
+_SHORT = 3  # the type of its value: 16 bits
+UPRIGHT = 1  # the orientation of which no reader turns anything
+
+
+def read_orientation(data: bytes, start: int, end: int) -> int:
+    """Return the orientation, 1 to 8, in the EXIF block `data[start:end]`; 1, upright, if it has none.
+
+    The block is a TIFF structure of tags (CIPA DC-008, section 4.6).
+    """
+    tiff = data[start:end]
+    endian = _ENDIAN.get(tiff[:2])
+    if endian is None:
+        return UPRIGHT
+    first = int.from_bytes(tiff[4:8], endian)
+    count = int.from_bytes(tiff[first : first + 2], endian)
+    tag = _ORIENTATION.to_bytes(2, endian) + _SHORT.to_bytes(2, endian)
+    for entry in range(first + 2, min(first + 2 + 12 * count, len(tiff) - 11), 12):
+        if tiff[entry : entry + 4] == tag:
+            found = int.from_bytes(tiff[entry + 8 : entry + 10], endian)
+            return found if 1 <= found <= 8 else UPRIGHT
+    return UPRIGHT
+
+
+_SIDEWAYS = (5, 6, 7, 8)  # orientations by which width and height change places
+_INVERSE = {6: 8, 8: 6}  # of quarter turns; every other orientation undoes itself
+FRAMES = ("", "stored", "upright")
+
+
+class Box(NamedTuple):
+    """The edges of a box, as fractions of the image's height or width from its upper left corner.
+
+    For many boxes, each edge is an array of float64, and so are the results of all functions.
+    """
+
+    top: Any
+    left: Any
+    bottom: Any
+    right: Any
+
+    @property
+    def area(self) -> Any:
+        """Area as a fraction of the image's."""
+        return (self.bottom - self.top) * (self.right - self.left)
+
+    @property
+    def is_empty(self) -> Any:
+        """True if the box has no area."""
+        return ~np.less(self.top, self.bottom) | ~np.less(self.left, self.right)
+
+
+class Picture(NamedTuple):
+    """The stored size of an image in pixels, and its EXIF orientation."""
+
+    width: int
+    height: int
+    orientation: int = UPRIGHT
+
+    @property
+    def upright(self) -> tuple[int, int]:
+        """Width and height after EXIF rotation."""
+        return (self.height, self.width) if self.orientation in _SIDEWAYS else (self.width, self.height)
+
+
+def box_frame(picture: Picture, said: tuple[int, int] | None, seen: str) -> str:
+    """Return the orientation that boxes refer to: `stored`, or `upright` after EXIF rotation.
+
+    Args:
+        said: (width, height) in the annotation, or None.
+        seen: the user's answer for all rotated images; "" for none.
+
+    Raises:
+        ImageError: if it is ambiguous, or the image has another size than its annotation.
+    """
+    stored = (picture.width, picture.height)
+    if said is not None and said not in (stored, picture.upright):
+        raise ImageError(f"the annotation is of {said[0]} x {said[1]} pixels, the image has {stored[0]} x {stored[1]}")
+    if picture.orientation == UPRIGHT:
+        return "stored"
+    if said is not None and stored != picture.upright:
+        return "stored" if said == stored else "upright"
+    if not seen:
+        raise ImageError(
+            f"EXIF (orientation {picture.orientation}) turns the picture, and nothing says whether its boxes are of the"
+            " turned one; give --boxes_seen upright if they are, else stored"
+        )
+    return seen
+
+
+def turn_box(box: Box, orientation: int) -> Box:
+    """Return a box of the stored image in the image rotated by EXIF (CIPA DC-008, section 4.6.5)."""
+    top, left, bottom, right = box
+    if orientation == 2:  # mirrored, left for right
+        return Box(top, 1 - right, bottom, 1 - left)
+    if orientation == 3:  # upside down
+        return Box(1 - bottom, 1 - right, 1 - top, 1 - left)
+    if orientation == 4:  # mirrored, top for bottom
+        return Box(1 - bottom, left, 1 - top, right)
+    if orientation == 5:  # rows are columns
+        return Box(left, top, right, bottom)
+    if orientation == 6:  # a quarter to the right makes it upright
+        return Box(left, 1 - bottom, right, 1 - top)
+    if orientation == 7:  # both mirrored, rows are columns
+        return Box(1 - right, 1 - bottom, 1 - left, 1 - top)
+    if orientation == 8:  # a quarter to the left makes it upright
+        return Box(1 - right, top, 1 - left, bottom)
+    return box
+
+
+def inverse_orientation(orientation: int) -> int:
+    """Return the orientation that makes turn_box undo this one, from the upright to the stored image."""
+    return _INVERSE.get(orientation, orientation)
+
+
+def clip_box(box: Box) -> Box:
+    """Return the part of a box inside the image; empty if there is none."""
+    return Box(*(np.minimum(np.maximum(edge, 0.0), 1.0) for edge in box))
+
+
+class Fitting(NamedTuple):
+    """How an upright image is resized: the part that is kept, and where it is put."""
+
+    kept: Box = Box(0.0, 0.0, 1.0, 1.0)  # part of the old image
+    put: Box = Box(0.0, 0.0, 1.0, 1.0)  # place in the new image
+
+    def __call__(self, box: Box) -> Box:
+        """Return a box in the new image, which it may extend beyond."""
+        height, width = self.kept.bottom - self.kept.top, self.kept.right - self.kept.left
+        down, across = (self.put.bottom - self.put.top) / height, (self.put.right - self.put.left) / width
+        top, bottom = (self.put.top + (edge - self.kept.top) * down for edge in (box.top, box.bottom))
+        left, right = (self.put.left + (edge - self.kept.left) * across for edge in (box.left, box.right))
+        return Box(top, left, bottom, right)
+
+
+def fit_image(size: tuple[int, int], target: tuple[int, int] | None, mode: str) -> Fitting:
+    """Return how the codec resizes an image.
+
+    Args:
+        size: (width, height) of the upright image.
+        target: (width, height) of the new image; None for the same.
+        mode: see Reencode.
+    """
+    if target is None or mode == "exact":
+        return Fitting()
+    (width, height), (new_width, new_height) = size, target
+    if mode == "cover":  # as PIL.ImageOps.fit crops the centre
+        ratio = new_width / new_height
+        kept_width, kept_height = (ratio * height, height) if width / height >= ratio else (width, width / ratio)
+        left, top = (width - kept_width) / 2 / width, (height - kept_height) / 2 / height
+        return Fitting(kept=Box(top, left, 1 - top, 1 - left))
+    scale = min(new_width / width, new_height / height)
+    inner_width, inner_height = max(round(width * scale), 1), max(round(height * scale), 1)
+    left, top = (new_width - inner_width) // 2, (new_height - inner_height) // 2
+    return Fitting(
+        put=Box(
+            top / new_height,
+            left / new_width,
+            (top + inner_height) / new_height,
+            (left + inner_width) / new_width,
+        )
+    )
+
+
+FAULTS = ("", "is not of numbers", "ends before it begins", "is empty", "lies outside the picture")
+
+
+def find_faults(box: Box) -> NDArray[np.int8]:
+    """Return the fault of each box as an index into FAULTS; 0 for none."""
+    finite = reduce(np.logical_and, map(np.isfinite, box))
+    early = np.less(box.bottom, box.top) | np.less(box.right, box.left)
+    empty = np.equal(box.bottom, box.top) | np.equal(box.right, box.left)
+    outside = np.less_equal(box.bottom, 0) | np.less_equal(box.right, 0)
+    outside |= np.greater_equal(box.top, 1) | np.greater_equal(box.left, 1)
+    return np.select([~finite, early, empty, outside], range(1, len(FAULTS)), 0).astype(np.int8)

@@ -1,0 +1,277 @@
+"""Masks and further images of an example, transformed with their image."""
+
+import io
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from PIL import Image
+
+from shardmill.data import example
+from shardmill.data.example import decode_example
+from shardmill.data.features import NO_RENAMES, Feature, Features, Renames
+from shardmill.data.media import open_image
+from shardmill.transforms.columns.example_bytes import FOOTER_BYTES, HEADER_BYTES
+from shardmill.transforms.files.image_codec import Reencode, check_decodes, measure_image, resize
+from shardmill.transforms.files.image_geometry import UPRIGHT, ImageError, Picture, inverse_orientation
+from shardmill.transforms.files.image_headers import ImageHeader, check_structure, read_header
+from shardmill.transforms.inputs.found_files import Companion
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.protocol import error_text
+from shardmill.transforms.stores.storage import raise_if_store_failed
+
+_LOSSLESS = ("png", "gif", "bmp", "tiff")
+_TOPS = {"uint8": 255, "uint16": 65535}  # the highest value, by the type of values
+_GRAY, _PALETTE = 0, 3  # colour types of a PNG: PNG (W3C), section 11.2.2
+_PNG = b"\x89PNG"
+_TURNS = {  # by EXIF's orientation, as PIL.ImageOps.exif_transpose has it
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+
+
+class Mask(NamedTuple):
+    """A mask as it is stored."""
+
+    data: bytes  # gray PNG
+    made_of: str = ""  # source if converted: "palette", "deep", "shallow", "colours" or "format"; else ""
+
+
+def encode_mask(
+    data: bytes,
+    picture: Picture,
+    how: Reencode | None,
+    seen: str,
+    max_pixels: int,
+    decodes: bool = False,
+    dtype: str = "uint8",
+) -> Mask:
+    """Encode a mask as a gray PNG with the size and orientation of its stored image; values are never blended.
+
+    A mask has a number from 0 to 255, or 65,535, for each pixel. A gray PNG of the right bits and orientation is stored
+    unchanged. Other masks are rewritten with the same values:
+
+    * palette indices, of which TensorFlow's decoder would return the grays of the colours,
+    * 16 bits whose values fit into 8,
+    * 8 bits where masks have 16, which TensorFlow's decoder would scale,
+    * colours that are all gray.
+
+    Args:
+        data: the mask's file.
+        picture: the image as found.
+        how: how the image is re-encoded; None if it is stored unchanged.
+        seen: the orientation that masks of EXIF-rotated images refer to if their size is ambiguous: `stored` or
+            `upright`; "" for an error.
+        max_pixels: masks with more are an error, before anything is decoded.
+        decodes: True to decode also masks that are stored unchanged.
+        dtype: type of the stored values: `uint8` or `uint16`.
+
+    Raises:
+        ImageError: if it is not a mask, or not of this image.
+    """
+    header = read_header(data)
+    if header.format not in _LOSSLESS:
+        raise ImageError(
+            f"a {header.format}, which may not keep the value of a pixel: make a PNG of it, by thresholds for instance"
+        )
+    width, height = measure_image(data)[1:] if header.format == "tiff" else (header.width, header.height)
+    if width * height > max_pixels:
+        raise ImageError(f"{width} x {height} pixels are more than --max_pixels {max_pixels}: a decompression bomb?")
+    is_png = header.format == "png"
+    if header.format != "tiff" and check_structure(data, header).orientation != UPRIGHT:
+        raise ImageError("EXIF turns the mask itself: store its pixels as they are meant")
+    turn = _turn((width, height), picture, how is not None, seen)
+    is_plain = is_png and data[25] == _GRAY and (data[24] == 16) == (dtype == "uint16")
+    if is_plain and turn == UPRIGHT and (how is None or how.size is None):
+        if decodes:
+            check_decodes(data)
+        return Mask(data)
+    check_decodes(data)
+    values = _values(data, dtype)
+    # Of 16 bits Pillow picks other pixels than of 8, where two are as near; of 32 the same
+    image = Image.fromarray(values.astype(np.int32) if dtype == "uint16" else values)
+    if turn != UPRIGHT:
+        image = image.transpose(_TURNS[turn])
+    if how is not None and how.size is not None:
+        image = resize(image, how.size, how.mode, Image.Resampling.NEAREST)
+    out = io.BytesIO()
+    Image.fromarray(np.asarray(image).astype(dtype)).save(out, "PNG")
+    return Mask(out.getvalue(), "" if is_plain else _kind(data, is_png))
+
+
+def _turn(size: tuple[int, int], picture: Picture, upright: bool, seen: str) -> int:
+    """Return the orientation by which a mask is turned to match its stored image, which is `upright` or unchanged."""
+    stored = (picture.width, picture.height)
+    if size not in (stored, picture.upright):
+        raise ImageError(
+            f"a mask of {size[0]} x {size[1]} pixels, where the image has {stored[0]} x {stored[1]}: is it that of"
+            " another image?"
+        )
+    if picture.orientation == UPRIGHT:
+        return UPRIGHT
+    if stored != picture.upright:
+        lies = "stored" if size == stored else "upright"
+    elif not seen:
+        raise ImageError(
+            f"EXIF (orientation {picture.orientation}) turns the image, and nothing says whether its mask is of the"
+            " turned one; give --masks_seen upright if masks are, else stored"
+        )
+    else:
+        lies = seen
+    if upright:
+        return picture.orientation if lies == "stored" else UPRIGHT
+    return inverse_orientation(picture.orientation) if lies == "upright" else UPRIGHT
+
+
+def _kind(data: bytes, is_png: bool) -> str:
+    if not is_png:
+        return "format"
+    if data[25] == _GRAY:
+        return "deep" if data[24] == 16 else "shallow"
+    return "palette" if data[25] == _PALETTE else "colours"
+
+
+def _values(data: bytes, dtype: str) -> np.ndarray:
+    """Return the values of a mask, shape (height, width)."""
+    if data.startswith(_PNG) and data[24] == 16 and data[25] != _GRAY:  # of which Pillow reads the upper 8 alone
+        raise ImageError("a png of 16 bits with colours or transparency: make it gray, of one channel")
+    try:
+        with open_image(data) as image:
+            if getattr(image, "n_frames", 1) > 1:
+                raise ImageError("an animation, of which no picture is the mask")
+            image.load()
+            values = np.asarray(image.convert("L") if image.mode == "1" else image)
+    except (ImageError, MemoryError):  # the latter of this process, and no fault of the image
+        raise
+    except Exception as error:  # Pillow's readers raise what their parsing happens to raise
+        raise ImageError(f"does not decode: {error_text(error)}") from error
+    if values.ndim == 3:
+        colours = values[..., : 1 if values.shape[2] <= 2 else 3]  # what follows is how opaque a pixel is
+        if (colours != colours[..., :1]).any():
+            raise ImageError("a picture of colours, where a mask has one number a pixel: give each class its number")
+        values = colours[..., 0]
+    odd = not np.issubdtype(values.dtype, np.integer) or values.min() < 0
+    if odd or values.max() > _TOPS[dtype]:
+        shown = values.min() if values.min() < 0 else values.max()
+        more = "; --mask_dtype uint16 takes values up to 65535" if not odd and values.max() <= _TOPS["uint16"] else ""
+        raise ImageError(
+            f"a mask with the value {shown}, where a pixel's is a whole number from 0 to {_TOPS[dtype]}{more}"
+        )
+    return np.ascontiguousarray(values.astype(dtype))
+
+
+_DEEP = "deep"
+
+
+class EncodedCompanion(NamedTuple):
+    """A companion as it is stored."""
+
+    data: bytes
+    header: ImageHeader | None = None  # of an image; None for a mask
+    made_of: str = ""  # of a mask, see Mask; of an image, `deep` if found with more than 8 bits a channel
+
+
+@dataclass(frozen=True)
+class CompanionEncoder:
+    """Encoder of the companions of images."""
+
+    companions: tuple[Companion, ...]  # of each image
+    masks_seen: str = ""  # orientation of masks if EXIF makes it ambiguous: `stored`, `upright` or "" to reject
+    renames: Renames = NO_RENAMES  # of features
+    mask_dtype: str = "uint8"  # type of mask values
+
+    @property
+    def has_masks(self) -> bool:
+        """True if some companions are masks."""
+        return any(item.is_mask for item in self.companions)
+
+    def encode(
+        self,
+        paths: Sequence[str],
+        picture: Picture,
+        how: Reencode | None,
+        image: Callable[[str, bytes], tuple[bytes, ImageHeader]],
+        max_pixels: int,
+        decodes: bool,
+    ) -> tuple[EncodedCompanion, ...]:
+        """Read and encode the companions of one image.
+
+        Args:
+            paths: of their files.
+            picture: the image as found.
+            how: how it is re-encoded; None if it is stored unchanged.
+            image: function that reads and encodes an image file.
+            max_pixels, decodes: see encode_mask.
+
+        Raises:
+            ImageError: if one is invalid; the message begins with its name.
+            OSError: if a store failed.
+        """
+        found = []
+        for item, path, small in zip(self.companions, paths, storage.read_small(list(paths)), strict=True):
+            try:
+                data = storage.read_bytes(path) if small is None else small
+                if item.is_mask:
+                    mask = encode_mask(data, picture, how, self.masks_seen, max_pixels, decodes, self.mask_dtype)
+                    found.append(EncodedCompanion(mask.data, made_of=mask.made_of))
+                else:
+                    stored, header = image(path, data)
+                    found.append(EncodedCompanion(stored, header, _DEEP if header.deep else ""))
+            except ImageError as error:
+                raise ImageError(f"{item.what}: {error}") from error
+            except OSError as error:
+                raise_if_store_failed(error, path)
+                raise ImageError(f"{item.what}: cannot be read: {error_text(error)}") from error
+        return tuple(found)
+
+    def remembered(self, beside: Sequence[EncodedCompanion]) -> str:
+        """Return the text from which `recalled` restores companions, together with the example."""
+        return ",".join(one.made_of for one in beside)
+
+    def recalled(self, record: bytes, remembered: str, measured: bool) -> tuple[EncodedCompanion, ...]:
+        """Return the companions in a framed example of a previous version."""
+        values = decode_example(record[HEADER_BYTES:-FOOTER_BYTES])
+        found = []
+        for item, made_of in zip(self.companions, remembered.split(","), strict=True):
+            data = bytes(values[self.renames(item.feature)][0])
+            header = None
+            if not item.is_mask:
+                header = check_structure(data, read_header(data)) if measured else ImageHeader("unchecked", 0, 0)
+                header = replace(header, deep=made_of == _DEEP)
+            found.append(EncodedCompanion(data, header, made_of))
+        return tuple(found)
+
+    def entries(self, beside: Sequence[EncodedCompanion]) -> bytes:
+        """Return the serialized features of companions."""
+        return b"".join(
+            example.bytes_entry_header(self.renames(item.feature), len(of.data)) + of.data
+            for item, of in zip(self.companions, beside, strict=True)
+        )
+
+
+def companion_features(
+    companions: Sequence[Companion], formats: dict[str, list[str]], measured: bool, mask_dtype: str = "uint8"
+) -> Features:
+    """Return the features of companions, in writing order.
+
+    Args:
+        formats: formats of the images written, by feature; a single one becomes the feature's encoding.
+        measured: True if these formats are known.
+        mask_dtype: type of mask values.
+    """
+    found = []
+    for item in companions:
+        if item.is_mask:
+            element = "" if mask_dtype == "uint8" else mask_dtype
+            found.append(Feature(item.feature, "bytes", "mask", encoding="png", role="label", element=element))
+        else:
+            seen = formats.get(item.feature, [])
+            encoding = seen[0] if len(seen) == 1 and measured else ""
+            found.append(Feature(item.feature, "bytes", "image", encoding=encoding))
+    return tuple(found)

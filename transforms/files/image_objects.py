@@ -1,0 +1,418 @@
+"""Encode the objects of an image, placed in the image as it is stored."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from shardmill.data.features import (
+    BACKGROUND_CLASS,
+    NO_RENAMES,
+    OBJECT_DETECTION_KEYS,
+    DType,
+    Feature,
+    Features,
+    Kind,
+    Renames,
+)
+from shardmill.errors import UserError
+from shardmill.transforms.columns.example_encoding import encode_entries
+from shardmill.transforms.files.image_codec import Reencode
+from shardmill.transforms.files.image_geometry import (
+    FAULTS,
+    UPRIGHT,
+    Box,
+    Fitting,
+    ImageError,
+    Picture,
+    box_frame,
+    clip_box,
+    find_faults,
+    fit_image,
+    inverse_orientation,
+    turn_box,
+)
+from shardmill.transforms.inputs.annotations import (
+    RELATIVE,
+    ObjectField,
+    PlannedObjects,
+    image_sizes,
+    read_planned_objects,
+)
+from shardmill.transforms.shards.balance import hash_strings
+from shardmill.transforms.statistics.tables import BatchedStats
+
+ObjectPart = ObjectField | Literal["top", "left", "bottom", "right", "text"]
+
+
+class ObjectFeature(NamedTuple):
+    """A feature of objects: its name, the part of an object that it holds, and the field that this is derived from."""
+
+    name: str
+    part: ObjectPart
+    member: ObjectField
+
+
+@dataclass(frozen=True)
+class ObjectNames:
+    """A naming scheme for the features of objects: that of TFDS, or of TensorFlow's Object Detection API.
+
+    The API reads keys of its own (object_detection/data_decoders/tf_example_decoder.py). Edges and classes are separate
+    lists, and class names are stored next to ids. Ids begin at 1, because its label maps reserve 0 for `background`
+    (object_detection/utils/label_map_util.py).
+    """
+
+    sequence: str  # name of the list of objects, prefix of all others
+    all: tuple[ObjectFeature, ...]  # all possible features, in writing order
+    of_api: bool = False  # True for the API's: class id 0 is background; image id, format and SHA-256 are stored too
+
+    @property
+    def image_id(self) -> str:
+        """Feature of a text that identifies every image, its id or file name; "" if only numeric ids are stored."""
+        return OBJECT_DETECTION_KEYS.source_id if self.of_api else ""
+
+    def stored(self, members: Iterable[ObjectField]) -> tuple[ObjectFeature, ...]:
+        """Return the features stored for objects that have `members`."""
+        said = set(members)
+        return tuple(item for item in self.all if item.member in said)
+
+    def classes(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Return the class names by stored id."""
+        return (BACKGROUND_CLASS, *names) if self.of_api and tuple(names[:1]) != (BACKGROUND_CLASS,) else tuple(names)
+
+    def check(self, found: Iterable[str], names: Sequence[str]) -> None:
+        """Raise a UserError if a class has the name that the API reserves for the background."""
+        if self.of_api and (BACKGROUND_CLASS in found or BACKGROUND_CLASS in names[1:]):
+            raise UserError(
+                f"--feature_names object_detection: a class is called {BACKGROUND_CLASS!r}, which the Object "
+                f"Detection API"
+                " keeps for what is in no box, by the id 0; rename the class"
+            )
+
+
+def _tfds_feature(member: ObjectField) -> ObjectFeature:
+    return ObjectFeature(f"objects/{member}", member, member)
+
+
+_MEMBERS: tuple[ObjectField, ...] = ("area", "bbox", "id", "is_crowd", "is_difficult", "is_truncated", "label", "pose")
+TFDS_NAMES = ObjectNames("objects", tuple(map(_tfds_feature, _MEMBERS)))
+OBJECT_DETECTION_NAMES = ObjectNames(
+    OBJECT_DETECTION_KEYS.objects,
+    (
+        ObjectFeature(OBJECT_DETECTION_KEYS.area, "area", "area"),
+        ObjectFeature(OBJECT_DETECTION_KEYS.edges[3], "right", "bbox"),
+        ObjectFeature(OBJECT_DETECTION_KEYS.edges[1], "left", "bbox"),
+        ObjectFeature(OBJECT_DETECTION_KEYS.edges[2], "bottom", "bbox"),
+        ObjectFeature(OBJECT_DETECTION_KEYS.edges[0], "top", "bbox"),
+        ObjectFeature(OBJECT_DETECTION_KEYS.label, "label", "label"),
+        ObjectFeature(OBJECT_DETECTION_KEYS.text, "text", "label"),
+        ObjectFeature(OBJECT_DETECTION_KEYS.difficult, "is_difficult", "is_difficult"),
+        ObjectFeature(OBJECT_DETECTION_KEYS.id, "id", "id"),
+        ObjectFeature(OBJECT_DETECTION_KEYS.is_crowd, "is_crowd", "is_crowd"),
+        ObjectFeature(OBJECT_DETECTION_KEYS.truncated, "is_truncated", "is_truncated"),
+        ObjectFeature(OBJECT_DETECTION_KEYS.view, "pose", "pose"),
+    ),
+    of_api=True,
+)
+
+
+_EDGE = 1e-6  # of a side: less beyond it is a matter of rounding
+_UNCHANGED = Fitting()
+
+
+class Placing(NamedTuple):
+    """The objects of several images, as placed in the stored images."""
+
+    errors: Mapping[int, ImageError]  # reason to reject an image, by its position; none of its objects is kept
+    kept: NDArray[np.int64]  # indices of the objects kept, in order
+    lengths: NDArray[np.int64]  # number of objects kept in each image
+    boxes: Box  # boxes of the objects kept
+    scales: NDArray[np.float64]  # growth of each object's area
+    # per image, boxes `clipped` at the edge, objects `dropped` for invalid boxes or `cropped` away
+    changed: Mapping[str, NDArray[np.int64]]
+
+
+class _BoxTransform(NamedTuple):
+    """How boxes of an image become those of the stored one."""
+
+    unit: tuple[int, int]  # (width, height) of the image in the unit of its boxes
+    orientation: int = UPRIGHT  # by which boxes are turned
+    fit: Fitting = _UNCHANGED  # resizing after that
+    grown: float = 1.0  # factor of the area of an uncropped object
+
+
+def place_objects(
+    noted: PlannedObjects, pictures: Sequence[Picture], how: Reencode | None, seen: str, drops: bool
+) -> Placing:
+    """Place objects in the stored images: check, turn, crop, pad and scale their boxes.
+
+    Args:
+        noted: the annotated objects.
+        pictures: the images as found.
+        how: how images are re-encoded; None if they are stored unchanged.
+        seen: the orientation that boxes of EXIF-rotated images refer to if the annotated size is ambiguous: `stored` or
+            `upright`; "" for an error.
+        drops: True to drop objects with invalid boxes; else their image is an error.
+    """
+    errors: dict[int, ImageError] = {}
+    ways = [_BoxTransform(RELATIVE)] * len(pictures)
+    for image in np.flatnonzero(noted.lengths).tolist():
+        try:
+            ways[image] = _box_transform(noted.sizes[image], pictures[image], how, seen)
+        except ImageError as error:
+            errors[image] = error
+    owners = np.repeat(np.arange(len(pictures)), noted.lengths)
+    boxes = _to_fractions(noted, np.array([way.unit for way in ways], np.float64).reshape(-1, 2)[owners])
+    wrong = find_faults(boxes)
+    if not drops:
+        places = np.flatnonzero(wrong)
+        for image, first in zip(*np.unique(owners[places], return_index=True), strict=True):
+            size = noted.sizes[image]
+            errors.setdefault(
+                int(image), ImageError(_fault_message(noted, int(places[first]), FAULTS[wrong[places[first]]], size))
+            )
+    inside = clip_box(boxes)
+    reached = np.max(np.abs(np.subtract(inside, boxes)), axis=0, initial=0) > _EDGE
+    moved = _move_boxes(inside, ways, owners)
+    there = clip_box(moved)
+    fine, gone = wrong == 0, (wrong == 0) & there.is_empty
+    refused = np.zeros(len(pictures), bool)
+    refused[list(errors)] = True
+    kept = np.flatnonzero(fine & ~gone & ~refused[owners])
+    area = moved.area
+    scales = np.array([way.grown for way in ways])[owners] * there.area / np.where(area == 0, 1.0, area)
+
+    def counted(which: Any) -> NDArray[np.int64]:
+        return np.bincount(owners[which], minlength=len(pictures))
+
+    changed = {"clipped": counted(fine & reached), "dropped": counted(~fine), "cropped": counted(gone)}
+    return Placing(errors, kept, counted(kept), Box(*(edge[kept] for edge in there)), scales[kept], changed)
+
+
+def _to_fractions(noted: PlannedObjects, units: NDArray[np.float64]) -> Box:
+    """Return boxes as fractions; `units` are the (width, height) that each box's edges refer to."""
+    top, left, bottom, right = (noted.columns[edge].to_numpy(zero_copy_only=False) for edge in Box._fields)
+    width, height = units[:, 0], units[:, 1]
+    return Box(top / height, left / width, bottom / height, right / width)
+
+
+def _move_boxes(boxes: Box, ways: Sequence[_BoxTransform], owners: NDArray[np.int64]) -> Box:
+    """Return boxes in the stored images, which they may extend beyond."""
+    groups: dict[tuple[int, Fitting], int] = {(UPRIGHT, _UNCHANGED): 0}
+    group = np.array([groups.setdefault((way.orientation, way.fit), len(groups)) for way in ways], np.int64)
+    if len(groups) == 1:
+        return boxes
+    moved, group = np.array(boxes), group[owners]
+    for (orientation, fit), number in groups.items():
+        if number and len(of_group := np.flatnonzero(group == number)):
+            moved[:, of_group] = fit(turn_box(Box(*moved[:, of_group]), orientation))
+    return Box(*moved)
+
+
+@lru_cache(maxsize=4096)
+def _box_transform(size: tuple[int, int] | None, picture: Picture, how: Reencode | None, seen: str) -> _BoxTransform:
+    """Return how boxes of an image move; raise an ImageError if the annotated `size` is not the image's."""
+    frame = box_frame(picture, None if size == RELATIVE else size, seen)
+    unit = RELATIVE
+    if size != RELATIVE:
+        unit = picture.upright if frame == "upright" else (picture.width, picture.height)
+    if how is None:
+        return _BoxTransform(unit, inverse_orientation(picture.orientation) if frame == "upright" else UPRIGHT)
+    target = how.size or picture.upright
+    fit = fit_image(picture.upright, how.size, how.mode)
+    grown = (target[0] * target[1] * fit.put.area) / (picture.width * picture.height * fit.kept.area)
+    return _BoxTransform(unit, picture.orientation if frame == "stored" else UPRIGHT, fit, grown)
+
+
+def _fault_message(noted: PlannedObjects, place: int, problem: str, size: tuple[int, int] | None) -> str:
+    edges = ", ".join(f"{noted.columns[edge][place].as_py():g}" for edge in ("left", "top", "right", "bottom"))
+    of = "" if size is None or size == RELATIVE else f" of {size[0]} x {size[1]} pixels"
+    what = problem if problem != "lies outside the picture" else f"{problem}{of}"
+    return f"object {noted.columns['id'][place].as_py()}: the box from left, top to right, bottom {edges} {what}"
+
+
+ON_BAD_BOX = ("reject", "drop")
+_ENTRIES = "entries"
+_PREPARED = "prepared"  # beside what is planned of an image
+
+
+class PlacedObjects(NamedTuple):
+    """The encoded objects of several images."""
+
+    rows: pa.RecordBatch  # per image, serialized `entries`, counts (see Placing) and a list for each feature
+    errors: Mapping[int, ImageError]  # reason to reject an image, by its position
+
+
+class Noted(NamedTuple):
+    """The encoded objects of the images of a batch."""
+
+    rows: pa.RecordBatch  # see PlacedObjects; in any order
+    places: Sequence[int | None]  # row of each image; None if it is rejected
+    errors: Mapping[int, ImageError]  # reason to reject an image, by its position in the batch
+
+
+class _Kind(NamedTuple):
+    """The type and kind of a feature, and its Arrow type."""
+
+    dtype: DType
+    kind: Kind
+    arrow: pa.DataType
+
+
+_INTEGERS, _FLAGS = _Kind("int64", "tensor", pa.int64()), _Kind("int64", "bool", pa.int64())
+_NUMBERS, _TEXTS = _Kind("float32", "tensor", pa.float32()), _Kind("bytes", "text", pa.binary())
+_KINDS: dict[ObjectPart, _Kind] = {
+    "area": _NUMBERS,
+    "bbox": _Kind("float32", "bbox", pa.float32()),
+    "id": _INTEGERS,
+    "is_crowd": _FLAGS,
+    "is_difficult": _FLAGS,
+    "is_truncated": _FLAGS,
+    "label": _Kind("int64", "class_label", pa.int64()),
+    "pose": _TEXTS,
+    "text": _TEXTS,
+    "top": _NUMBERS,
+    "left": _NUMBERS,
+    "bottom": _NUMBERS,
+    "right": _NUMBERS,
+}
+
+
+def object_features(
+    members: Iterable[ObjectField], class_names: Sequence[str], names: ObjectNames = TFDS_NAMES
+) -> Features:
+    """Return the features of objects, in writing order."""
+    return tuple(
+        Feature(
+            item.name,
+            _KINDS[item.part].dtype,
+            _KINDS[item.part].kind,
+            (None, 4) if item.part == "bbox" else (None,),
+            class_names=names.classes(class_names) if item.part == "label" else (),
+            sequence=names.sequence,
+        )
+        for item in names.stored(members)
+    )
+
+
+@dataclass(frozen=True)
+class ObjectEncoder:
+    """Encoder of the objects in images."""
+
+    members: tuple[ObjectField, ...]  # fields of each object that are annotated
+    on_bad_box: str = "reject"  # `reject` the image, or `drop` the object
+    boxes_seen: str = ""  # orientation of boxes if EXIF makes it ambiguous: `stored`, `upright` or "" to reject
+    renames: Renames = NO_RENAMES  # of features, applied after `names`
+    names: ObjectNames = TFDS_NAMES  # naming scheme of features
+    class_names: tuple[str, ...] = ()  # by planned id, if names are stored too
+
+    @property
+    def _stored(self) -> tuple[ObjectFeature, ...]:
+        return self.names.stored(self.members)
+
+    def place(self, noted: PlannedObjects, pictures: Sequence[Picture], how: Reencode | None) -> PlacedObjects:
+        """Return the objects as placed in the stored images.
+
+        Args:
+            noted: the annotated objects.
+            pictures: the images as found.
+            how: how images are re-encoded; None if they are stored unchanged.
+        """
+        lists, placing = self.features(noted, pictures, how)
+        named = lists.rename_columns(list(map(self.renames, lists.schema.names)))
+        columns = [encode_entries(named), *map(pa.array, placing.changed.values()), *lists.columns]
+        names = [_ENTRIES, *placing.changed, *lists.schema.names]
+        return PlacedObjects(pa.RecordBatch.from_arrays(columns, names), placing.errors)
+
+    def features(
+        self, noted: PlannedObjects, pictures: Sequence[Picture], how: Reencode | None
+    ) -> tuple[pa.RecordBatch, Placing]:
+        """Return a list for each feature and image, before renames, and the Placing; arguments as `place`."""
+        placing = place_objects(noted, pictures, how, self.boxes_seen, self.on_bad_box == "drop")
+        offsets = np.zeros(len(pictures) + 1, np.int64)
+        np.cumsum(placing.lengths, out=offsets[1:])
+        stored = self._stored
+        lists = [_list(item.part, self._values(item.part, noted, placing), offsets) for item in stored]
+        return pa.RecordBatch.from_arrays(lists, [item.name for item in stored]), placing
+
+    def prepare(self, batch: pa.RecordBatch, how: Reencode | None) -> pa.RecordBatch:
+        """Add to a planned batch the encoded objects for images that are upright and have the annotated size.
+
+        This is done for many images at once because few are read and stored at once. `note` handles the other images.
+        """
+        noted = read_planned_objects(batch)
+        pictures = [Picture(*(size or RELATIVE)) for size in noted.sizes]
+        placed = self.place(noted, pictures, how)
+        known = np.array([self._says_all(size, how) for size in noted.sizes], bool)
+        known[list(placed.errors)] = False
+        rows = pa.StructArray.from_arrays(placed.rows.columns, placed.rows.schema.names, mask=pa.array(~known))
+        return batch.append_column(_PREPARED, rows)
+
+    def note(self, batch: pa.RecordBatch, pictures: Sequence[Picture | None], how: Reencode | None) -> "Noted":
+        """Return the encoded objects of a batch from `prepare`, once its images are read.
+
+        Args:
+            batch: rows of the prepared batch.
+            pictures: the images as found; None for a rejected one.
+            how: as in `prepare`.
+        """
+        prepared = batch[_PREPARED]
+        usual = [
+            picture is not None and there and _is_as_annotated(size, picture)
+            for picture, there, size in zip(pictures, prepared.is_valid().to_pylist(), image_sizes(batch), strict=True)
+        ]
+        rows = pa.RecordBatch.from_arrays(prepared.flatten(), [field.name for field in prepared.type])
+        places: list[int | None] = [place if fine else None for place, fine in enumerate(usual)]
+        errors: dict[int, ImageError] = {}
+        odd = [(place, picture) for place, picture in enumerate(pictures) if picture is not None and not usual[place]]
+        if odd:
+            others = read_planned_objects(batch.take(pa.array([place for place, _ in odd])))
+            placed = self.place(others, [picture for _, picture in odd], how)
+            rows = pa.concat_batches([rows, placed.rows])
+            for number, (place, _) in enumerate(odd):
+                places[place] = len(batch) + number
+            errors = {odd[number][0]: error for number, error in placed.errors.items()}
+        return Noted(rows, places, errors)
+
+    def _says_all(self, size: tuple[int, int] | None, how: Reencode | None) -> bool:
+        """Return True if the annotated size alone determines where objects are placed in an image without EXIF
+        rotation.
+        """
+        return size is not None and (size != RELATIVE or how is None)
+
+    def _values(self, part: ObjectPart, noted: PlannedObjects, placing: Placing) -> Any:
+        """Return the stored values of all kept objects."""
+        if part == "bbox":
+            return np.stack(placing.boxes, axis=1).ravel().astype(np.float32)
+        if part == "top" or part == "left" or part == "bottom" or part == "right":
+            return getattr(placing.boxes, part).astype(np.float32)
+        values = noted.columns["label" if part == "text" else part].take(pa.array(placing.kept))
+        if part == "area":
+            return (values.fill_null(0.0).to_numpy() * placing.scales).astype(np.float32)
+        if part == "text":
+            return pa.array(self.class_names, pa.string()).take(values).cast(_KINDS[part].arrow)
+        if part == "label" and (first := len(self.names.classes(self.class_names)) - len(self.class_names)):
+            return pc.add(values, first)
+        return values.cast(_KINDS[part].arrow)
+
+    def stats(self, rows: pa.RecordBatch, names: Sequence[str]) -> BatchedStats:
+        """Return the statistics of objects, from the `rows` of PlacedObjects and the names of their images."""
+        columns = rows.select([item.name for item in self._stored])
+        labels = [item.name for item in self._stored if item.part == "label"]
+        return BatchedStats.of(columns, hash_strings(names, 0), labels)
+
+
+def _list(part: ObjectPart, values: Any, offsets: NDArray[np.int64]) -> pa.LargeListArray:
+    if part == "bbox":
+        offsets = 4 * offsets
+    return pa.LargeListArray.from_arrays(pa.array(offsets), pa.array(values, _KINDS[part].arrow))
+
+
+def _is_as_annotated(size: tuple[int, int] | None, picture: Picture) -> bool:
+    """Return True if the image is upright and has the annotated size."""
+    return picture.orientation == UPRIGHT and size in (RELATIVE, (picture.width, picture.height))

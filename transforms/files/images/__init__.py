@@ -1,1 +1,0 @@
-"""Images: headers, re-encoding, examples."""

@@ -1,0 +1,349 @@
+"""Chunks of a shard of files, encoded from the files or copied from a previous version's shards."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from shardmill.data import tfrecord
+from shardmill.transforms.files.encoding import FileEncoder, RecordPlace, StoredFile
+from shardmill.transforms.files.references import sorted_by_key
+from shardmill.transforms.shards.balance import hash_strings
+from shardmill.transforms.shards.sources import (
+    PIECE_SCHEMA,
+    EncodedChunk,
+    FileIndex,
+    IndexedPiece,
+    make_piece_batch,
+    read_piece,
+)
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.storage import raise_if_store_failed
+from shardmill.transforms.workers.resources import memory_budget
+
+_PIECES = 64  # kept by a process: where the order is another than it was, a shard takes of all
+
+# A file's record in an older version: `shard` is the index of its shard, null where the file has to be read; else as
+# REMEMBERED, `offset` null and `reason` set of one that was rejected.
+STORED = pa.schema(
+    [
+        pa.field("shard", pa.int32()),
+        *(PIECE_SCHEMA.field(name) for name in ("offset", "length", "value_offset", "value_length", "seen", "reason")),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class PreviousVersion:
+    """A published version and the index of its files."""
+
+    version: str  # name in messages
+    directory: str  # folder of its shards
+    folder: str  # folder of the index's pieces
+    index: FileIndex  # of the files in its shards
+
+    def shard(self, index: int) -> str:
+        """Return the path of a shard, given its index in STORED."""
+        return storage.join(self.directory, self.index.pieces[index].shard)
+
+    def find(self, batch: pa.RecordBatch, encoding: str, refusing: str, max_bytes: int) -> pa.RecordBatch:
+        """Return STORED rows for the files of a SHARD batch.
+
+        Args:
+            batch: the files as they are now.
+            encoding: options and versions of the encoder; files encoded with others are not found.
+            refusing: options that reasons depend on; rejects with others are not found.
+            max_bytes: the encoder's limit of planned records, beyond which it rejects files unread.
+        """
+        found = [no_stored_rows(len(batch))]
+        rows = [np.arange(len(batch))]
+        for number, piece, part, keys in self._meeting(batch, max_bytes):
+            table = _load(storage.join(self.folder, piece.file), piece.crc32c)
+            if table is None or table.encoding != encoding:
+                continue
+            places = table.places(batch, part, keys, table.refusing == refusing)
+            hits = np.flatnonzero(places >= 0)
+            if len(hits):
+                of_piece = table.rows.take(pa.array(places[hits]))
+                shard = pa.array(np.full(len(hits), number, np.int32))
+                found.append(
+                    pa.RecordBatch.from_arrays([shard, *(of_piece[name] for name in STORED.names[1:])], schema=STORED)
+                )
+                rows.append(part[hits])
+        if len(found) == 1:
+            return found[0]
+        # The last of each row's is what was found of it, the first stands for nothing
+        source = np.zeros(len(batch), np.int64)
+        source[np.concatenate(rows)] = np.arange(sum(map(len, rows)))
+        return pa.concat_batches(found).take(pa.array(source))
+
+    def _meeting(
+        self, batch: pa.RecordBatch, max_bytes: int
+    ) -> Iterator[tuple[int, IndexedPiece, np.ndarray, np.ndarray]]:
+        """Yield the pieces that may hold files of `batch`: (index, piece, rows of the batch, their keys)."""
+        keys = hash_strings(batch["name"].to_pylist(), self.index.seed)
+        known = batch["identity"].is_valid().to_numpy(zero_copy_only=False)
+        known &= batch["size"].to_numpy() <= max_bytes
+        rows = np.flatnonzero(known)
+        rows = rows[np.argsort(keys[rows], kind="stable")]
+        ordered = keys[rows]
+        lows = np.array([piece.low for piece in self.index.pieces], np.uint64)
+        highs = np.array([piece.high for piece in self.index.pieces], np.uint64)
+        starts, stops = np.searchsorted(ordered, lows, "left"), np.searchsorted(ordered, highs, "right")
+        for number, (piece, start, stop) in enumerate(zip(self.index.pieces, starts, stops, strict=True)):
+            if start < stop:
+                yield number, piece, rows[start:stop], ordered[start:stop]
+
+
+@dataclass(frozen=True)
+class _Table:
+    """A piece of the index in memory, ordered by key."""
+
+    keys: np.ndarray
+    rows: pa.RecordBatch
+    encoding: str
+    refusing: str
+
+    def places(self, batch: pa.RecordBatch, part: np.ndarray, keys: np.ndarray, rejects: bool) -> np.ndarray:
+        """Return this table's row for each row `part` of `batch`, -1 for none: int64, shape (n,)."""
+        if not len(self.keys):
+            return np.full(len(part), -1, np.int64)
+        place = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        mine = self.rows.select(["name", "identity", "offset"]).take(pa.array(place))
+        theirs = batch.select(["name", "identity"]).take(pa.array(part))
+        same = pc.and_(pc.equal(mine["name"], theirs["name"]), pc.equal(mine["identity"], theirs["identity"]))
+        if not rejects:
+            same = pc.and_(same, mine["offset"].is_valid())
+        return np.where(same.to_numpy(zero_copy_only=False), place, -1)
+
+
+@lru_cache(maxsize=_PIECES)
+def _load(path: str, crc32c: int) -> _Table | None:
+    found = read_piece(path, crc32c)
+    if found is None:
+        return None
+    metadata = {key.decode(): value.decode() for key, value in (found.schema.metadata or {}).items()}
+    found = found.sort_by("key").combine_chunks()
+    (rows,) = found.to_batches() or [pa.RecordBatch.from_pylist([], PIECE_SCHEMA)]
+    return _Table(rows["key"].to_numpy(), rows, metadata.get("encoding", ""), metadata.get("refusing", ""))
+
+
+def no_stored_rows(rows: int) -> pa.RecordBatch:
+    """Return STORED rows for files that must all be read."""
+    return pa.RecordBatch.from_arrays([pa.nulls(rows, field.type) for field in STORED], schema=STORED)
+
+
+_CHUNK_BYTES = 1 << 20  # of files encoded at once, about
+HELD = 3  # times the size of files: as they were read, as they are stored, and framed
+
+
+@dataclass(frozen=True)
+class FileShards:
+    """A shard source over PLANNED files, see transforms.shards.sources.ShardSource."""
+
+    encoder: FileEncoder
+    files_per_task: int = 64  # maximal number of files in a task
+
+    def plan(self, parts: Iterable[pa.RecordBatch]) -> tuple[int, Iterable[pa.RecordBatch]]:
+        """Return the number of files, and batches of them in key order."""
+        batch = self.encoder.prepare(sorted_by_key(parts))
+        return len(batch), slice_batch(batch, self.files_per_task)
+
+    def encode(self, task: pa.RecordBatch) -> EncodedChunk:
+        """Return the records of a batch of files."""
+        with memory_budget().take(HELD * sum(task["size"].to_pylist())):
+            return self.encoder.encode_batch(task, [None] * len(task))[0]
+
+
+def slice_batch(batch: pa.RecordBatch, rows: int) -> Iterator[pa.RecordBatch]:
+    """Slice a batch into at most `rows` rows and about a mebibyte of files, which bounds both in flight."""
+    start = size = 0
+    for row, row_size in enumerate(batch["size"].to_pylist()):
+        if row > start and (row - start == rows or size + row_size > _CHUNK_BYTES):
+            yield batch.slice(start, row - start)
+            start, size = row, 0
+        size += row_size
+    if start < len(batch):
+        yield batch.slice(start)
+
+
+_GAP_BYTES = 256 << 10  # between two records: to read that much costs less than to ask again
+_TASK_BYTES = 2 << 20  # of records read by one task, about
+
+Task = tuple[pa.RecordBatch, pa.RecordBatch]
+
+
+@dataclass(slots=True)
+class _Read:
+    """One range of a shard, and its records: (row, offset in the shard, length)."""
+
+    shard: int
+    start: int
+    stop: int
+    rows: list[tuple[int, int, int]]
+
+    def takes(self, shard: int, offset: int) -> bool:
+        """Return True if the record at `offset` is close enough to be read in the same request."""
+        return shard == self.shard and 0 <= offset - self.stop <= _GAP_BYTES
+
+
+def split_into_tasks(batch: pa.RecordBatch, stored: pa.RecordBatch, reads: int) -> Iterator[Task]:
+    """Slice the files of a shard into tasks, with their STORED rows.
+
+    A task makes at most `reads` reads, of a file or of a range of records, and takes about two mebibytes. This bounds
+    both requests and bytes in flight.
+    """
+    start = asked = size = 0
+    last: _Read | None = None
+    columns = (stored["shard"], stored["offset"], stored["length"], stored["reason"], batch["size"])
+    for row, (shard, offset, length, reason, planned) in enumerate(
+        zip(*(column.to_pylist() for column in columns), strict=True)
+    ):
+        more = _size(shard, length, reason, planned)
+        asks = _additional_reads(last, shard, offset, reason)
+        if row > start and (asked + asks > reads or size + more > _TASK_BYTES):
+            yield batch.slice(start, row - start), stored.slice(start, row - start)
+            start, asked, size, last = row, 0, 0, None
+            asks = _additional_reads(last, shard, offset, reason)
+        if shard is not None and reason is None:
+            last = _Read(shard, offset, offset + length, [])
+        asked += asks
+        size += more
+    if start < len(batch):
+        yield batch.slice(start), stored.slice(start)
+
+
+def size_bytes(task: Task) -> int:
+    """Return the bytes of the files and records that are read for `task`."""
+    batch, stored = task
+    columns = (stored["shard"], stored["length"], stored["reason"], batch["size"])
+    return sum(map(_size, *(column.to_pylist() for column in columns)))
+
+
+def _size(shard: int | None, length: int, reason: str | None, planned: int) -> int:
+    """Return the bytes that are read for one file: its own, those of its record, or none of a known reject."""
+    if shard is None:
+        return planned
+    return length if reason is None else 0
+
+
+def _additional_reads(last: _Read | None, shard: int | None, offset: int, reason: str | None) -> int:
+    """Return the number of additional reads that this row needs."""
+    if shard is not None and reason is not None:
+        return 0
+    return 0 if shard is not None and last is not None and last.takes(shard, offset) else 1
+
+
+def read_stored(former: PreviousVersion, stored: pa.RecordBatch) -> tuple[list[StoredFile | None], int]:
+    """Read the records of STORED rows, many in one request, and verify their checksums.
+
+    Returns:
+        Each file as stored, None if it must be read; and the number of records that are missing or fail their
+        checksums.
+
+    Raises:
+        OSError: if a store failed; the runner retries.
+    """
+    known: list[StoredFile | None] = [None] * len(stored)
+    values = list(zip(*(stored[name].to_pylist() for name in ("value_offset", "value_length", "seen")), strict=True))
+    for row, reason in enumerate(stored["reason"].to_pylist()):
+        if reason is not None:
+            known[row] = StoredFile(reason=reason)
+    damaged = 0
+    for read in _reads(stored):
+        data = _read_range(former.shard(read.shard), read.start, read.stop - read.start)
+        for row, offset, length in read.rows:
+            record = data[offset - read.start : offset - read.start + length]
+            start, size, seen = values[row]
+            if len(record) == length and tfrecord.is_valid_record(record) and start + size <= length:
+                known[row] = StoredFile(record[start : start + size], seen, record=record)
+            else:
+                damaged += 1
+    return known, damaged
+
+
+def _reads(stored: pa.RecordBatch) -> Sequence[_Read]:
+    reads: list[_Read] = []
+    columns = (stored[name].to_pylist() for name in ("shard", "offset", "length"))
+    for row, (shard, offset, length) in enumerate(zip(*columns, strict=True)):
+        if shard is None or offset is None:
+            continue
+        if not reads or not reads[-1].takes(shard, offset):
+            reads.append(_Read(shard, offset, offset, []))
+        reads[-1].rows.append((row, offset, length))
+        reads[-1].stop = offset + length
+    return reads
+
+
+def _read_range(path: str, offset: int, length: int) -> bytes:
+    """Return the bytes of a range, or b"" if it cannot be read; its files are then read instead."""
+    try:
+        return storage.read_range(path, offset, length)
+    except (FileNotFoundError, EOFError):
+        return b""
+    except OSError as error:
+        raise_if_store_failed(error, path)
+        return b""
+
+
+@dataclass(frozen=True)
+class ReusingShards:
+    """A shard source over PLANNED files with identities; it copies the records that a previous version has.
+
+    See transforms.shards.sources.ShardSource.
+    """
+
+    encoder: FileEncoder
+    files_per_task: int  # maximal reads of a task, of files or ranges
+    seed: int  # of the name hashes by which the next build finds the files
+    versions: Mapping[str, str]  # of what encodes, by name
+    remembers: bool = True  # True to index the files for the next build
+    former: PreviousVersion | None = None  # previous version; None to read all files
+
+    def plan(self, parts: Iterable[pa.RecordBatch]) -> tuple[int, Iterable[Task]]:
+        """Return the number of files, and tasks with what is stored of each file."""
+        batch = self.encoder.prepare(sorted_by_key(parts))
+        if self.former is None:
+            stored = no_stored_rows(len(batch))
+        else:
+            stored = self.former.find(batch, self._encoding, self._refusing, self.encoder.max_bytes)
+        return len(batch), split_into_tasks(batch, stored, self.files_per_task)
+
+    def encode(self, task: Task) -> EncodedChunk:
+        """Return the records of a task."""
+        with memory_budget().take(HELD * size_bytes(task)):
+            return self._encode(task)
+
+    def _encode(self, task: Task) -> EncodedChunk:
+        batch, stored = task
+        known, damaged = read_stored(self.former, stored) if self.former is not None else ([None] * len(batch), 0)
+        chunk, places = self.encoder.encode_batch(batch, known, self.remembers)
+        chunk.reused = len(known) - known.count(None)
+        chunk.damaged = damaged
+        chunk.remembered = self._remembered(batch, places)
+        return chunk
+
+    @cached_property
+    def _encoding(self) -> str:
+        return json.dumps({**self.encoder.depends_on(), **self.versions}, sort_keys=True)
+
+    @cached_property
+    def _refusing(self) -> str:
+        return json.dumps(self.encoder.reasons_depend_on(), sort_keys=True)
+
+    def _remembered(self, batch: pa.RecordBatch, places: list[RecordPlace | None]) -> pa.RecordBatch:
+        metadata = {"encoding": self._encoding, "refusing": self._refusing}
+        if not self.remembers:
+            return make_piece_batch((), metadata)
+        there = np.fromiter((place is not None for place in places), np.bool_, len(places))
+        # A file too large to be looked at is rejected for its planned size, which depends on more than it
+        kept = there & batch["identity"].is_valid().to_numpy(zero_copy_only=False)
+        kept &= batch["size"].to_numpy() <= self.encoder.max_bytes
+        files = batch.select(["name", "identity"]).filter(pa.array(kept))
+        keys = hash_strings(files["name"].to_pylist(), self.seed)
+        rows = [place for place, keep in zip(places, kept.tolist(), strict=True) if keep and place is not None]
+        return make_piece_batch(rows, metadata, (files["name"], pa.array(keys), files["identity"]))

@@ -1,0 +1,570 @@
+"""The Avro input format: container files, their schemas and their damage."""
+
+import bz2
+import json
+import lzma
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Context, Decimal
+from functools import partial
+from io import BytesIO
+from typing import Any, BinaryIO
+
+import numpy as np
+import pyarrow as pa
+import zstandard
+from fastavro import parse_schema, schemaless_reader
+from fastavro.schema import SchemaParseException, UnknownType
+
+from shardmill.data.example import encode_varint
+from shardmill.errors import UserError
+from shardmill.metadata.manifest import Reject
+from shardmill.transforms.columns.arrow import to_batch
+from shardmill.transforms.columns.conversion import UnsupportedTypeError, arrow_scalar_type
+from shardmill.transforms.columns.types import ColumnType, Inferred, ValuesOf
+from shardmill.transforms.formats.format import (
+    STAGE,
+    BlockRef,
+    Damage,
+    FileRef,
+    KeyColumn,
+    Rows,
+    UnreadableError,
+    check_unique_names,
+    distinct_values,
+    empty_rows,
+    fill_type,
+    infer_present_type,
+    merge_optional_types,
+    parse_fills,
+    reject_file,
+    typed_rows,
+    unreadable_reason,
+    unsupported_error,
+)
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.protocol import error_text
+
+_MAX_DIGITS = 76  # of pa.decimal256
+_EXACT = Context(prec=10 * _MAX_DIGITS)  # digits: more than any value has, so that none is rounded
+
+
+_PRIMITIVE = {
+    "null": pa.null(),
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "bytes": pa.large_binary(),
+    "string": pa.large_binary(),
+}
+_LOGICAL = {
+    ("int", "date"): pa.date32(),
+    ("int", "time-millis"): pa.time32("ms"),
+    ("long", "time-micros"): pa.time64("us"),
+    **{
+        ("long", f"timestamp-{word}"): pa.timestamp(unit, "UTC")
+        for word, unit in (("millis", "ms"), ("micros", "us"), ("nanos", "ns"))
+    },
+    **{
+        ("long", f"local-timestamp-{word}"): pa.timestamp(unit)
+        for word, unit in (("millis", "ms"), ("micros", "us"), ("nanos", "ns"))
+    },
+}
+
+
+def arrow_types(fields: Sequence[Any], named: Mapping[str, Any]) -> dict[str, pa.DataType | str]:
+    """Return the Arrow type of each field, or a description if no feature can hold its values; `named` holds named
+    types.
+
+    Source: Apache Avro 1.12, Specification, "Logical Types" (https://avro.apache.org/docs/1.12.0/specification/).
+    """
+    kinds: dict[str, pa.DataType | str] = {}
+    for field in fields:
+        try:
+            kind = _kind(field["type"], named)
+            arrow_scalar_type(kind)
+            kinds[field["name"]] = kind
+        except UnsupportedTypeError as error:
+            kinds[field["name"]] = str(error)
+    return kinds
+
+
+def _kind(schema: Any, named: Mapping[str, Any]) -> pa.DataType:
+    """Return the Arrow type of a schema; raise UnsupportedTypeError with a description."""
+    if isinstance(schema, list):
+        branches = [branch for branch in schema if branch != "null"]
+        if len(branches) > 1:
+            names = [branch["type"] if isinstance(branch, dict) else branch for branch in branches]
+            raise UnsupportedTypeError(f"a union of {', '.join(names[:-1])} and {names[-1]}")
+        return _kind(branches[0], named) if branches else pa.null()
+    if isinstance(schema, str):
+        return _PRIMITIVE[schema] if schema in _PRIMITIVE else _kind(named[schema], named)
+    kind, logical = schema["type"], schema.get("logical")
+    if kind in ("record", "error", "map"):
+        raise UnsupportedTypeError("a map" if kind == "map" else "a record")
+    if kind == "array":
+        return pa.large_list(_kind(schema["items"], named))
+    if kind == "enum":
+        return pa.large_string()
+    if logical == "decimal" and kind in ("bytes", "fixed"):
+        precision, scale = schema.get("precision", 0), schema.get("scale", 0)
+        if precision > _MAX_DIGITS:
+            raise UnsupportedTypeError(f"a decimal of {precision} digits")
+        if kind == "fixed":
+            precision = precision if precision < len(str((1 << 8 * schema["size"]) >> 1)) else 0
+        if 0 <= scale <= precision and precision:  # else it is to be passed over, says the specification
+            return pa.decimal256(_MAX_DIGITS, scale)
+    if kind == "fixed":
+        return pa.large_binary()
+    return _LOGICAL.get((kind, logical)) or _kind(kind, named)
+
+
+def storage_schema(schema: Any) -> Any:
+    """Return a schema for the same bytes that decodes strings as bytes, and leaves logical types to Arrow.
+
+    Strings may thus be in any encoding.
+    """
+    if isinstance(schema, list):
+        several = len(schema) > 2  # a union may not have bytes twice
+        return [branch if several and branch == "string" else storage_schema(branch) for branch in schema]
+    if not isinstance(schema, dict):
+        return "bytes" if schema == "string" else schema
+    kept = {
+        name: value
+        for name, value in schema.items()
+        if name in ("name", "namespace", "size", "symbols", "precision", "scale")
+    }
+    kept |= {"logical": schema["logicalType"]} if "logicalType" in schema else {}
+    kept |= {name: storage_schema(schema[name]) for name in ("type", "items", "values") if name in schema}
+    return kept | ({"fields": [storage_schema(field) for field in schema["fields"]]} if "fields" in schema else {})
+
+
+def to_arrow(values: list[Any], kind: pa.DataType) -> pa.Array:
+    """Convert values that fastavro decoded by `storage_schema` to an array of a type from `arrow_types`."""
+    item = _item(kind)
+    return pa.array(_decimals(values, item.scale) if pa.types.is_decimal(item) else values, kind)
+
+
+def _item(kind: pa.DataType) -> pa.DataType:
+    return _item(kind.value_type) if pa.types.is_large_list(kind) else kind
+
+
+def _decimals(value: Any, scale: int) -> Any:
+    """Convert big-endian two's complement integers, or nested lists of them, to decimals."""
+    if isinstance(value, list):
+        return [_decimals(item, scale) for item in value]
+    return None if value is None else Decimal(int.from_bytes(value, "big", signed=True)).scaleb(-scale, _EXACT)
+
+
+_MAGIC = b"Obj\x01"
+_MARKER_BYTES = 16  # behind each block (Avro 1.11, object container files)
+_HEADER = parse_schema(
+    {
+        "type": "record",
+        "name": "Header",
+        "fields": [
+            {"name": "magic", "type": {"type": "fixed", "name": "Magic", "size": len(_MAGIC)}},
+            {"name": "meta", "type": {"type": "map", "values": "bytes"}},
+            {"name": "sync", "type": {"type": "fixed", "name": "Sync", "size": _MARKER_BYTES}},
+        ],
+    }
+)
+_HEAD_BYTES = 64 << 10  # of a file, read at first: most headers are a few KB
+_MAX_HEAD_BYTES = 64 << 20  # of a header
+_LONG_BYTES = 10  # of the longest varint
+# Of a block, as it is stored and as it is decompressed: writers end one after some 16 to 64 KB, so what has more is
+# damaged, or made to fill a worker's memory
+_MAX_BLOCK_BYTES = 1 << 30
+_CHUNK_BYTES = 1 << 20  # decompressed at once, where the library would have room for all there may be
+# What fastavro, the decompressors and Arrow raise for bytes that are none of theirs; bz2: OSError.
+_DAMAGE = (
+    *(EOFError, OSError, ValueError, LookupError, TypeError, OverflowError, MemoryError, RecursionError),
+    *(zlib.error, lzma.LZMAError, zstandard.ZstdError, pa.ArrowException),
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Header:
+    """The header of an Avro file."""
+
+    kinds: dict[str, pa.DataType | str]  # Arrow type of each field, or a text if unsupported
+    records: Any  # fastavro schema of a block: an array of records
+    codec: str  # compression of the blocks
+    sync: bytes  # marker after each block
+    size_bytes: int  # size of the header
+
+    def decode(self, frame: "Frame", names: Iterable[str]) -> pa.RecordBatch:
+        """Decode the columns `names` of a block, without those the file lacks.
+
+        Raises:
+            UnreadableError: if the block is damaged.
+        """
+        try:
+            records = _decode_records(frame.records, _DECOMPRESS[self.codec](frame.data), self.records)
+            return self._arrays(records, names)
+        except _DAMAGE as error:
+            what = f"the block of {frame.records:,} records at byte {frame.start:,}"
+            raise UnreadableError(f"{what} cannot be decoded: {_reason(error)}") from None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the fields."""
+        return tuple(self.kinds)
+
+    def _arrays(self, records: list[dict[str, Any]], names: Iterable[str]) -> pa.RecordBatch:
+        """Convert records to a batch of the columns `names` that the file has."""
+        there = [name for name in dict.fromkeys(names) if isinstance(self.kinds.get(name), pa.DataType)]
+        arrays = {name: to_arrow([record[name] for record in records], self.kinds[name]) for name in there}
+        return to_batch(arrays, len(records))
+
+
+def read_header(stream: BinaryIO, file: FileRef) -> Header:
+    """Read the header from `stream`, which is at the start of the file.
+
+    Raises:
+        UnreadableError: if the header is damaged or not Avro.
+        UserError: if the file's values are not records, or a column occurs twice.
+    """
+    data = stream.read(_HEAD_BYTES)
+    if not data.startswith(_MAGIC):
+        raise UnreadableError(
+            f"not an Avro file: it {f'begins with {data[:4]!r}' if data else 'is empty'}; expected {_MAGIC!r}"
+        )
+    while True:
+        buffer = BytesIO(data)
+        try:
+            found: Any = schemaless_reader(buffer, _HEADER, None)
+            break
+        except _DAMAGE as error:
+            more = stream.read(3 * len(data)) if len(data) < _MAX_HEAD_BYTES else b""
+            if not more:
+                raise UnreadableError(f"its header is cut short or damaged: {_reason(error)}") from None
+            data += more
+    codec = found["meta"].get("avro.codec", b"null").decode(errors="replace")
+    if codec not in _DECOMPRESS:
+        raise UnreadableError(f"its blocks are compressed by {codec!r}; expected one of {', '.join(_DECOMPRESS)}")
+    try:
+        schema = json.loads(found["meta"].get("avro.schema", b""))
+        named: dict[str, Any] = {}
+        records: Any = parse_schema({"type": "array", "items": storage_schema(schema)}, named)
+    except (SchemaParseException, UnknownType, *_DAMAGE) as error:
+        raise UnreadableError(f"its schema cannot be read: {_reason(error)}") from None
+    parsed = records["items"]
+    if not isinstance(parsed, dict) or parsed["type"] not in ("record", "error"):
+        what = "union" if isinstance(schema, list) else schema["type"] if isinstance(schema, dict) else schema
+        raise UserError(f"{file.name}: each value is of type {what}; expected records, whose fields are the columns")
+    check_unique_names(file.name, [field["name"] for field in parsed["fields"]])
+    return Header(arrow_types(parsed["fields"], named), records, codec, found["sync"], buffer.tell())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Frame:
+    """One Avro block: its byte range with sync marker, its stated number of records, and their bytes."""
+
+    start: int
+    end: int
+    records: int
+    data: bytes
+
+
+class CutBlockError(UnreadableError):
+    """An Avro file that ends within a block.
+
+    Attributes:
+        records: records of the block by its header, at least 1
+    """
+
+    def __init__(self, why: str, records: int = 1) -> None:
+        super().__init__(why)
+        self.records = max(records, 1)
+
+
+def read_frames(stream: BinaryIO, header: Header, offset: int, end: int, with_data: bool) -> Iterator[Frame]:
+    """Yield the Avro blocks from `offset` to `end`.
+
+    fastavro decodes records. Blocks are found and decompressed here, so that files can be split and a damaged block is
+    recognized. Source: Apache Avro 1.12, Specification, "Object Container Files"
+    (https://avro.apache.org/docs/1.12.0/specification/).
+
+    Raises:
+        UnreadableError: at a damaged block, after which no more can be found.
+    """
+    while offset < end:
+        stream.seek(offset)
+        head = stream.read(min(2 * _LONG_BYTES, end - offset))
+        records, position = _read_long(head, 0)
+        size, position = _read_long(head, position)
+        start, stop = offset + position, offset + position + size
+        if records < 0 or not 0 <= size <= _MAX_BLOCK_BYTES or records >> 10 > size:
+            raise UnreadableError(
+                f"the block at byte {offset:,} says that it has {records:,} records in {size:,} bytes"
+            )
+        if stop + _MARKER_BYTES > end:
+            raise CutBlockError(
+                f"the block at byte {offset:,} is cut short, {end - start:,} of {size + _MARKER_BYTES:,} bytes", records
+            )
+        stream.seek(start if with_data else stop)
+        data = stream.read(size) if with_data else b""
+        if stream.read(_MARKER_BYTES) != header.sync:
+            raise UnreadableError(f"the block at byte {offset:,} is not followed by the file's sync marker")
+        yield Frame(offset, stop + _MARKER_BYTES, records, data)
+        offset = stop + _MARKER_BYTES
+
+
+def _read_long(data: bytes, position: int) -> tuple[int, int]:
+    """Read the zigzag varint at `position`, and return it with its end."""
+    value = shift = 0
+    while position < len(data):
+        byte = data[position]
+        value, shift, position = value | (byte & 0x7F) << shift, shift + 7, position + 1
+        if byte < 0x80:
+            return value >> 1 ^ -(value & 1), position
+    raise CutBlockError("the header of its last block is cut short")
+
+
+def _decode_records(count: int, data: bytes, schema: Any) -> list[dict[str, Any]]:
+    """Decode the records of a block at once, as an array: their number is put before them and a zero after them."""
+    array = (encode_varint(2 * count) if count else b"") + data + b"\0"
+    stream = BytesIO(array)
+    records: Any = schemaless_reader(stream, schema, None)
+    if len(records) != count or stream.tell() != len(array):
+        raise ValueError("they do not end where its bytes do")
+    return records
+
+
+def _decompress_snappy(data: bytes) -> bytes:
+    """Decompress Snappy data that is followed by four bytes of crc32."""
+    size = shift = 0
+    for byte in data[:_LONG_BYTES]:
+        size, shift = size | (byte & 0x7F) << shift, shift + 7
+        if byte < 0x80:
+            break
+    if size > _MAX_BLOCK_BYTES:
+        raise ValueError(f"the snappy data say that they hold {size:,} bytes")
+    raw = pa.decompress(data[:-4], decompressed_size=size, codec="snappy", asbytes=True)
+    if zlib.crc32(raw) != int.from_bytes(data[-4:], "big"):
+        raise ValueError("the checksum of the snappy data does not match")
+    return raw
+
+
+def _decompress_streams(start: Callable[[], Any], several: bool, data: bytes) -> bytes:
+    """Decompress `data`.
+
+    Args:
+        start: makes a decompressor for one stream.
+        several: True if streams may follow each other; some writers leave part of a checksum after a deflate stream.
+        data: bytes of a block.
+
+    Raises:
+        ValueError: if the result is larger than a block may be.
+        EOFError: if the data ends early.
+    """
+    found = bytearray()
+    while data and (several or not found):
+        stream = start()
+        found += stream.decompress(data, _MAX_BLOCK_BYTES + 1 - len(found))
+        _check_size(len(found))
+        if not stream.eof:
+            raise EOFError
+        data = stream.unused_data
+    return bytes(found)
+
+
+def _decompress_zstd(data: bytes) -> bytes:
+    """Decompress Zstandard data; raise ValueError if the result is larger than a block may be."""
+    found = bytearray()
+    with zstandard.ZstdDecompressor().stream_reader(data) as reader:
+        while chunk := reader.read(_CHUNK_BYTES):
+            found += chunk
+            _check_size(len(found))
+    return bytes(found)
+
+
+def _check_size(size: int) -> None:
+    if size > _MAX_BLOCK_BYTES:
+        raise ValueError(f"it is decompressed to more than {_MAX_BLOCK_BYTES:,} bytes")
+
+
+_DECOMPRESS: dict[str, Callable[[bytes], bytes]] = {
+    "null": bytes,
+    "deflate": partial(_decompress_streams, partial(zlib.decompressobj, wbits=-zlib.MAX_WBITS), False),
+    "bzip2": partial(_decompress_streams, bz2.BZ2Decompressor, True),
+    "snappy": _decompress_snappy,
+    "xz": partial(_decompress_streams, lzma.LZMADecompressor, True),
+    "zstandard": _decompress_zstd,
+}
+
+
+def _reason(error: BaseException) -> str:
+    return error_text(error, lines=1) if str(error) else "its bytes end too early"
+
+
+_BATCH_BYTES = 256 << 10  # of records decoded at once, about: as Python objects they are some twenty times larger
+_BATCH_ROWS = 1 << 16  # likewise, where they are tiny
+
+
+@dataclass(frozen=True)
+class AvroFormat:
+    """A row for each record of an Avro container file.
+
+    * Ints and longs become int64, floats and doubles float32; strings, bytes, fixed and enums become bytes.
+    * Dates, times, timestamps and decimals become text as Arrow casts them to strings.
+    * Arrays of these, nested or not, become lists.
+    * A null of a union is a missing value.
+    * Records, maps and other unions cannot be read, only dropped.
+
+    Lines are the records' numbers in their file, from 1. An Avro block that cannot be decoded loses the records that
+    its header counts.
+    """
+
+    block_size: int  # approximate bytes of a BlockRef, which spans Avro blocks
+    fill: tuple[tuple[str, str], ...] = ()  # (column, text) of fill values, see parse_fill
+    drop: tuple[str, ...] = ()  # columns to skip when all types are requested
+
+    def index(self, file: FileRef) -> Iterator[BlockRef | Reject]:
+        """Yield blocks that each span several Avro blocks; damage is left to `read`, so the last block ends where the
+        file does.
+
+        Raises:
+            UserError: if a column occurs twice, or the file's values are not records.
+            OSError: if the file cannot be read.
+        """
+        with storage.open_read(file.path, file.size_bytes) as stream:
+            try:
+                header = read_header(stream, file)
+            except UnreadableError as error:
+                yield reject_file(file.name, file.size_bytes, "index", str(error))
+                return
+            start, first, row = header.size_bytes, 1, 1
+            whole = False
+            frames = read_frames(stream, header, start, file.size_bytes, with_data=False)
+            while not whole:
+                try:
+                    frame = next(frames, None)
+                except UnreadableError:
+                    break
+                whole = frame is None
+                row += frame.records if frame is not None else 0
+                if frame is not None and frame.end - start >= self.block_size:
+                    yield BlockRef(file, start, frame.end - start, first, header.columns, row - first)
+                    start, first = frame.end, row
+            if start < file.size_bytes:
+                yield BlockRef(
+                    file, start, file.size_bytes - start, first, header.columns, row - first if whole else None
+                )
+
+    def header(self, file: FileRef) -> tuple[str, ...]:
+        """Return the fields of the file's schema; () if it cannot be read."""
+        try:
+            with storage.open_read(file.path, file.size_bytes) as stream:
+                return read_header(stream, file).columns
+        except UnreadableError:
+            return ()
+
+    def infer(
+        self, block: BlockRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
+    ) -> Iterator[Inferred]:
+        """Infer the types from the schema; count values and list lengths in all records.
+
+        Rows that `read` will reject, because a value does not fit, are counted too.
+
+        Raises:
+            UserError: if one of `columns` is a record, a map or a union of several types.
+        """
+        fills = parse_fills(self.fill)
+        every = [name for name in (*block.columns, *fills) if name not in self.drop]
+        wanted = list(dict.fromkeys(every if columns is None else columns))
+        merged = Inferred()
+        for part in _parts(block, [*wanted, *(column.name for column in values_of)]):
+            if isinstance(part, _Part):
+                types = {name: found for name in wanted if (found := part.infer(name, fills)) is not None}
+                values = distinct_values(part.batch, values_of, fills)
+                merged = merged.merge(Inferred(types, len(part.numbers), values))
+        yield merged
+
+    def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
+        """Yield the rows of several Avro blocks at a time; a damaged block is one reject.
+
+        Raises:
+            UserError: if one of `types` is a record, a map or a union of several types.
+        """
+        fills = parse_fills(self.fill)
+        for part in _parts(block, [*types, *(key.name for key in keys)]):
+            if isinstance(part, Reject):
+                yield empty_rows(types, [part], keys)
+            else:
+                yield typed_rows(block.file.name, part.batch, part.numbers, types, keys, fills)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """Some records: the requested columns with the schema's types, and the records' numbers in the file."""
+
+    batch: pa.RecordBatch
+    numbers: np.ndarray
+
+    def infer(self, name: str, fills: Mapping[str, Any]) -> ColumnType | None:
+        """Return the type of a column; None if it has no value."""
+        found, missing = None, len(self.numbers)
+        if name in self.batch.schema.names:
+            array = self.batch[name]
+            found, missing = infer_present_type(array, arrow_scalar_type(array.type)), array.null_count
+        if name in fills and missing:
+            found = merge_optional_types(found, ColumnType(fill_type(fills[name]), None, missing))
+        return found
+
+
+def _parts(block: BlockRef, names: Iterable[str]) -> Iterator[_Part | Reject]:
+    """Yield the records of a block with the columns `names`; a Reject for records that cannot be read."""
+    names = list(dict.fromkeys(names))
+    offset, row = block.offset, block.first_line  # of the next block of the file
+    parts: list[_Part] = []
+    size_bytes = rows = 0  # of `parts`
+    problem: Exception | None = None
+    try:
+        with storage.open_read(block.file.path, block.end) as stream:
+            header = read_header(stream, block.file)
+            for name in names:
+                kind = header.kinds.get(name)
+                if isinstance(kind, str):
+                    raise unsupported_error(block.file.name, name, kind)
+            for frame in read_frames(stream, header, offset, block.end, with_data=True):
+                try:
+                    parts.append(_Part(header.decode(frame, names), np.arange(row, row + frame.records)))
+                except UnreadableError as error:
+                    yield Reject(block.file.name, row, STAGE, str(error), frame.records, frame.end - frame.start)
+                size_bytes, rows = size_bytes + len(frame.data), rows + frame.records
+                offset, row = frame.end, row + frame.records
+                if parts and (size_bytes >= _BATCH_BYTES or rows >= _BATCH_ROWS):
+                    yield from _join_parts(parts)
+                    parts, size_bytes, rows = [], 0, 0
+    except (UnreadableError, OSError) as error:
+        problem = error
+    if parts:
+        yield from _join_parts(parts)
+    if problem is not None:
+        yield _lost_records(block, offset, row, problem)
+
+
+def _join_parts(parts: Sequence[_Part]) -> Iterator[_Part]:
+    """Join all rows of one or more `parts`, and split them into parts of at most _BATCH_ROWS rows."""
+    numbers = np.concatenate([part.numbers for part in parts])
+    whole = (
+        pa.concat_batches([part.batch for part in parts]) if parts[0].batch.num_columns else to_batch({}, len(numbers))
+    )
+    for start in range(0, len(numbers), _BATCH_ROWS):
+        yield _Part(whole.slice(start, _BATCH_ROWS), numbers[start : start + _BATCH_ROWS])
+
+
+def _lost_records(block: BlockRef, offset: int, row: int, problem: Exception) -> Reject:
+    """Return the Reject of all records from `row` on; `offset` is where their Avro block starts."""
+    name, left = block.file.name, block.end - offset
+    reason = f"{unreadable_reason(problem, block.file.path)}; all from row {row:,} on is lost"
+    if isinstance(problem, CutBlockError):
+        return Reject(name, row, STAGE, reason, problem.records, left, "at least")
+    if block.records is not None:  # the file was whole when it was indexed
+        return Reject(name, row, STAGE, reason, max(block.records - (row - block.first_line), 1), left)
+    return Damage(reason, left, left / max(offset, 1)).reject(name, row, STAGE, reason, row - 1, left)

@@ -1,0 +1,48 @@
+"""Image file suffixes, the first bytes of image formats, and the delimiter, quote and missing values of CSV."""
+
+import re
+from dataclasses import dataclass
+
+# Alternatives of a regular expression; in either case
+IMAGE_SUFFIXES = "jpg|jpeg|jpe|jfif|png|gif|bmp|dib|webp|tif|tiff|jp2|ppm|pgm|pbm|pnm|tga|ico|avif|heic|heif"
+
+
+# JPEG (T.81, B.1.1.3), PNG (section 5.2), GIF 87a and 89a, BMP with the sizes that its second header may have, WebP in
+# RIFF.
+PNG = b"\x89PNG\r\n\x1a\n"
+_IMAGE = re.compile(
+    rb"(?P<jpeg>\xff\xd8\xff)|(?P<png>\x89PNG\r\n\x1a\n)|(?P<gif>GIF8[79]a)|(?P<webp>RIFF.{4}WEBP)"
+    rb"|(?P<bmp>BM.{12}[\x0c\x28\x34\x38\x40\x6c\x7c]\0\0\0)",
+    re.DOTALL,
+)
+HEAD_BYTES = 18  # of an image, in which its format is told
+DEEP_BYTES = 25  # of a PNG, in which its depth is told
+NO_IMAGE = ""  # the format of a value that is none
+
+
+def image_format(head: bytes) -> str:
+    """Return the image format of data that begins with `head`, at least HEAD_BYTES long; NO_IMAGE if it is none."""
+    match = _IMAGE.match(head)
+    return (match.lastgroup or NO_IMAGE) if match else NO_IMAGE
+
+
+def is_16_bit_png(head: bytes) -> bool:
+    """Return True if data that begins with `head`, at least DEEP_BYTES long, is a PNG of 16 bits a channel."""
+    return head[24:DEEP_BYTES] == b"\x10" and head.startswith(PNG)
+
+
+def looks_like_image(data: bytes) -> bool:
+    """Return True if a value begins like an image."""
+    return image_format(data[:HEAD_BYTES]) != NO_IMAGE
+
+
+# The texts that stand for a missing value, unless others are given: what databases, spreadsheets, R and pandas write.
+MISSING = ("", "NA", "N/A", "n/a", "NULL", "null", "#N/A", "<NA>")
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """The delimiter and the quote of a CSV text, as one-byte strings; the quote is b"" if fields are never quoted."""
+
+    delimiter: bytes = b","
+    quote: bytes = b'"'

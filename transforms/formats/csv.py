@@ -1,0 +1,362 @@
+"""The CSV input format."""
+
+import contextlib
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from shardmill.errors import JobError, UserError
+from shardmill.metadata.manifest import Certainty, Reject
+from shardmill.transforms.columns.arrow import distinct_texts, to_batch
+from shardmill.transforms.columns.conversion import rounded_texts
+from shardmill.transforms.columns.text import infer_type, key_texts, misfit_reason, parse_values, without_leading_zeros
+from shardmill.transforms.columns.types import ColumnType, Inferred, ValuesOf
+from shardmill.transforms.formats.conventions import MISSING, Dialect
+from shardmill.transforms.formats.csv_parse import (
+    START_BYTES,
+    CsvPiece,
+    Head,
+    LongRecord,
+    LostRecords,
+    Parsed,
+    Table,
+    check_start,
+    column_problem,
+    header_columns,
+    one_column_problem,
+    parse_piece,
+    read_head,
+    read_pieces,
+    read_ranges,
+    split_piece,
+    unclosed_quote_error,
+)
+from shardmill.transforms.formats.csv_scan import stitch
+from shardmill.transforms.formats.format import (
+    MAX_TEXT_BYTES,
+    BlockRef,
+    FileRef,
+    KeyColumn,
+    Rows,
+    compressed_damage,
+    empty_rows,
+    key_column_name,
+    reject_file,
+    too_long_reason,
+)
+from shardmill.transforms.formats.line_blocks import (
+    BOM,
+    Stream,
+    Utf8Stream,
+    encoding_name,
+    is_ascii_transparent,
+    to_utf8,
+)
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.protocol import error_text
+from shardmill.transforms.stores.storage import raise_if_store_failed
+from shardmill.transforms.stores.streams import TruncatedError, is_compressed, open_decompressed
+
+
+@dataclass(frozen=True)
+class CsvFormat:
+    """A row for each record of a CSV file: RFC 4180 as Arrow reads it.
+
+    An empty delimiter means tab for files named .tsv, compressed or not, and comma for others. An empty quote means
+    that fields are never quoted.
+
+    Attributes:
+        delimiter, quote: one ASCII character each, or ""
+
+    Raises:
+        ValueError: if one of these is invalid.
+    """
+
+    delimiter: str = ""
+    quote: str = '"'
+    columns: tuple[str, ...] | None = None  # column names of files without header; None with header
+    encoding: str = "utf-8"  # Python's name; bytes columns are converted to UTF-8
+    missing: tuple[str, ...] = MISSING  # texts that mean a missing value, also in quotes
+    # (column, text) pairs or a mapping, text for missing values
+    fill: Mapping[str, str] | tuple[tuple[str, str], ...] = ()
+    block_size: int = 16 << 20  # approximate bytes of a block
+
+    def __post_init__(self) -> None:
+        fill = tuple(self.fill.items() if isinstance(self.fill, Mapping) else self.fill)
+        object.__setattr__(self, "fill", fill)
+        object.__setattr__(self, "missing", tuple(self.missing))
+        object.__setattr__(self, "columns", None if self.columns is None else tuple(self.columns))
+        object.__setattr__(self, "encoding", encoding_name(self.encoding))
+        for what, char in (("delimiter", self.delimiter), ("quote", self.quote)):
+            if char and (len(char) != 1 or not char.isascii() or char.isalnum() or char in "\r\n\0"):
+                raise ValueError(
+                    f"the {what} {char!r} is no good; expected one ASCII character that is no letter or digit"
+                )
+        if self.delimiter and self.delimiter == self.quote:
+            raise ValueError(f"the delimiter and the quote are both {self.quote!r}; expected two different characters")
+        if self.columns is not None and (problem := column_problem(self.columns)):
+            raise ValueError(f"the columns given for files without a header: {problem}")
+        if not 1 <= self.block_size <= 1 << 30:
+            raise ValueError(f"a block size of {self.block_size} bytes; expected 1 to {1 << 30}")
+
+    def header(self, file: FileRef) -> tuple[str, ...]:
+        """Return the columns of `file`; none if it is empty.
+
+        Raises:
+            UserError: if the header is invalid.
+            OSError: if the file cannot be read; TruncatedError if its compressed data is damaged.
+        """
+        if self.columns is not None:
+            return self.columns
+        with self._open(file) as (stream, _):
+            return self._header(read_head(stream, self._dialect(file.name), file.name), file)
+
+    def index(self, file: FileRef) -> Iterator[BlockRef | Reject]:
+        """Yield the blocks of `file` in order; a Reject if it is empty or cannot be read.
+
+        Raises:
+            UserError: if its header is invalid, it is not text, or a quote is never closed.
+        """
+        try:
+            with self._open(file) as (stream, base):
+                yield from self._index(file, stream, base)
+        except TruncatedError as error:
+            count: Certainty = "at least" if error.is_cut else "estimated"
+            yield reject_file(file.name, file.size_bytes, "index", f"{error}; no record could be read", count)
+        except OSError as error:
+            raise_if_store_failed(error, file.path)
+            yield reject_file(file.name, file.size_bytes, "index", f"cannot be read: {error_text(error)}")
+
+    def infer(
+        self, block: BlockRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
+    ) -> Iterator[Inferred]:
+        """Infer the types of `columns` (None: all of the file) over the block's rows, and collect the distinct values
+        of `values_of`.
+
+        Raises:
+            UserError: if a quote is never closed, in a file that cannot be cut into blocks.
+            JobError: if the file has changed since it was indexed.
+        """
+        names = list(block.columns if columns is None else columns)
+        wanted = list(dict.fromkeys([*names, *(column.name for column in values_of)]))
+        for piece in self._pieces(block):
+            if not isinstance(piece, CsvPiece):
+                continue  # `read` says so
+            texts, parsed = self._texts(piece, block, wanted, with_lines=False)
+            types = {name: found for name in names if (found := infer_type(texts[name]))}
+            values = {column.name: distinct_texts(texts[column.name], column.separator) for column in values_of}
+            yield Inferred(types, parsed.rows, values)
+
+    def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
+        """Yield the rows of a block; a malformed record, or one that does not fit `types`, is a Reject.
+
+        Raises:
+            UserError: if a type is a list, which CSV cannot hold; or like `infer`.
+            JobError: like `infer`.
+        """
+        if lists := [name for name, column in types.items() if column.length is not None]:
+            raise UserError(f"column {lists[0]!r} is to hold lists, and {block.file.name} is CSV, which holds none")
+        records, file = 0, block.file
+        for piece in self._pieces(block):
+            if isinstance(piece, LostRecords):
+                damage = compressed_damage(piece.error, file.size_bytes)
+                reason = f"{damage.reason}; the records from line {piece.line} on are lost"
+                lost = damage.reject(file.name, piece.line, "read", reason, records, file.size_bytes)
+                yield empty_rows(types, [lost], keys)
+            elif isinstance(piece, LongRecord):
+                reject = Reject(file.name, piece.line, "read", too_long_reason(piece.size_bytes, MAX_TEXT_BYTES))
+                records += 1
+                yield empty_rows(types, [reject], keys)
+            else:
+                rows = self._rows(piece, block, types, keys)
+                records += len(rows.batch) + len(rows.rejects)
+                yield rows
+
+    def _rows(
+        self, piece: CsvPiece, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn]
+    ) -> Rows:
+        wanted = dict.fromkeys([*types, *(key.name for key in keys)])
+        texts, parsed = self._texts(piece, block, wanted, with_lines=True)
+        values, rejects = {}, {}
+        for name in types:
+            text = texts[name]
+            values[name], misfits = parse_values(text, types[name].dtype)
+            for row, value in zip(misfits.tolist(), text.take(pa.array(misfits)).to_pylist()):
+                if row not in rejects:
+                    reason = f"column {name!r}: {misfit_reason(value, types[name].dtype)}"
+                    rejects[row] = Reject(block.file.name, int(parsed.lines[row]), "read", reason)
+        values |= {key_column_name(key.name): _key_texts(texts[key.name], key) for key in keys}
+        batch, lines, left_out = to_batch(values, parsed.rows), parsed.lines, parsed.rejects
+        if rejects:
+            keep = np.ones(parsed.rows, bool)
+            keep[list(rejects)] = False
+            texts = {name: texts[name].filter(pa.array(keep)) for name in types}
+            batch, lines = batch.filter(pa.array(keep)), lines[keep]
+            left_out = sorted([*left_out, *rejects.values()], key=lambda reject: reject.line or 0)
+        floats = [name for name, column in types.items() if column.dtype == "float32"]
+        rounded = {name: found for name in floats if (found := rounded_texts(texts[name], batch[name]))}
+        return Rows(batch, lines, left_out, parsed.blank, rounded=rounded)
+
+    def _texts(
+        self, piece: CsvPiece, block: BlockRef, wanted: Iterable[str], with_lines: bool
+    ) -> tuple[dict[str, pa.Array], Parsed]:
+        """Parse the columns `wanted` as text, with missing values filled; absent columns are missing in all rows."""
+        names = list(wanted)
+        columns = set(block.columns)
+        there = [name for name in names if name in columns]
+        table = Table(block.file.name, block.columns, self._dialect(block.file.name), self.missing, self.encoding)
+        parsed = parse_piece(piece, table, there, with_lines)
+        found = dict(zip(there, parsed.columns))
+        fill = dict(self.fill)
+        texts = {}
+        for name in names:
+            text = found[name] if name in found else pa.nulls(parsed.rows, pa.binary())
+            texts[name] = pc.fill_null(text, fill[name].encode()) if name in fill and text.null_count else text
+        return texts, parsed
+
+    def _pieces(self, block: BlockRef) -> Iterator[CsvPiece | LongRecord | LostRecords]:
+        dialect = self._dialect(block.file.name)
+        for piece in self._large_pieces(block):
+            if isinstance(piece, CsvPiece):
+                yield from split_piece(piece, dialect, block.file.name)
+            else:
+                yield piece
+
+    def _large_pieces(self, block: BlockRef) -> Iterator[CsvPiece | LongRecord | LostRecords]:
+        file = block.file
+        try:
+            if self._is_cut(file):
+                yield from self._pieces_of_range(block)
+                return
+            with self._open(file) as (stream, _):
+                head = (
+                    Head(b"", 1, 0, 1, b"")
+                    if self.columns is not None
+                    else read_head(stream, self._dialect(file.name), file.name)
+                )
+                yield from read_pieces(stream, self._dialect(file.name), self.block_size, file.name, head)
+        except OSError as error:
+            raise_if_store_failed(error, file.path)
+            raise JobError(
+                f"{file.name} can no longer be read: {error_text(error)}; leave the input as it is while a job runs"
+            ) from error
+
+    def _pieces_of_range(self, block: BlockRef) -> Iterator[CsvPiece | LongRecord | LostRecords]:
+        """Read a block as one piece, or as several if one of its records may be too long."""
+        if block.length <= MAX_TEXT_BYTES:
+            yield CsvPiece(to_utf8(_read_range(block), self.encoding), block.first_line)
+            return
+        dialect, head = self._dialect(block.file.name), Head(b"", 1, 0, block.first_line, b"")
+        with storage.open_read(block.file.path, block.end) as raw:
+            raw.seek(block.offset)
+            for piece in read_pieces(_BlockStream(raw, block), dialect, self.block_size, block.file.name, head):
+                yield CsvPiece(to_utf8(piece.text, self.encoding), piece.line) if isinstance(piece, CsvPiece) else piece
+
+    def _dialect(self, name: str) -> Dialect:
+        is_tabs = ".tsv" in PurePosixPath(name.lower()).suffixes[-2:]
+        return Dialect((self.delimiter or ("\t" if is_tabs else ",")).encode(), self.quote.encode())
+
+    def _is_cut(self, file: FileRef) -> bool:
+        """Return True if blocks can be found in the file's bytes without decoding or decompressing."""
+        return not is_compressed(file.name) and is_ascii_transparent(
+            self.encoding, f"{self.delimiter},\t{self.quote}\r\n".encode()
+        )
+
+    @contextlib.contextmanager
+    def _open(self, file: FileRef) -> Iterator[tuple[Stream, int]]:
+        """Open the text of `file` after a byte order mark; yield it with the mark's length.
+
+        The text is in the file's encoding if the file can be cut into blocks, otherwise UTF-8.
+        """
+        with open_decompressed(file.path, file.name, file.size_bytes) as raw:
+            start = raw.read(START_BYTES)
+            check_start(start, file.name, self.encoding)
+            if not self._is_cut(file):
+                try:
+                    yield Utf8Stream(_PrefixedStream(start, raw), self.encoding), 0
+                except UnicodeError as error:  # UTF-16 without a byte order mark, say
+                    raise UserError(
+                        f"{file.name} is not {self.encoding}: {error}; give the encoding of the file with --encoding"
+                    ) from None
+            else:
+                text = start.removeprefix(BOM) if self.encoding == "utf-8" else start
+                yield _PrefixedStream(text, raw), len(start) - len(text)
+
+    def _header(self, head: Head, file: FileRef) -> tuple[str, ...]:
+        text = to_utf8(head.record, self.encoding) if self._is_cut(file) else head.record
+        dialect, where = self._dialect(file.name), f"{file.name}, line {head.line}"
+        columns = header_columns(text, dialect, where, self.encoding)
+        if not self.delimiter and (problem := one_column_problem(columns, dialect.delimiter.decode())):
+            raise UserError(f"{where}: {problem}")
+        return columns
+
+    def _index(self, file: FileRef, stream: Stream, base: int) -> Iterator[BlockRef | Reject]:
+        head = Head(b"", 1, 0, 1, b"")
+        columns = self.columns
+        if columns is None:
+            head = read_head(stream, self._dialect(file.name), file.name)
+            columns = self._header(head, file)
+            if not columns:
+                yield Reject(file.name, None, "index", "the file is empty: no header")
+                return
+        if not self._is_cut(file):
+            if head.rest or stream.read(1):
+                yield BlockRef(file, 0, file.size_bytes, head.next_line, columns)
+            return
+        begin = base + head.stop
+        ranges = [part for _, part in read_ranges(stream, self._dialect(file.name), self.block_size, begin, head.rest)]
+        stitched = stitch(ranges, begin, head.next_line)
+        if stitched.open_line is not None:
+            raise unclosed_quote_error(file.name, stitched.open_line, self._dialect(file.name))
+        end = ranges[-1].stop if ranges else begin
+        for (offset, line), (stop, _) in itertools.pairwise([*stitched.cuts, (end, 0)]):
+            if stop > offset:
+                yield BlockRef(file, offset, stop - offset, line, columns)
+
+
+class _PrefixedStream:
+    """A stream of `start`, followed by `stream`."""
+
+    def __init__(self, start: bytes, stream: Stream) -> None:
+        self._start, self._stream = start, stream
+
+    def read(self, size: int, /) -> bytes:
+        """Return about `size` bytes; no bytes only at the end."""
+        start, self._start = self._start, b""
+        return start + self._stream.read(size) if start else self._stream.read(size)
+
+
+def _read_range(block: BlockRef) -> bytes:
+    """Read the bytes of `block`; raise OSError if the file has fewer."""
+    try:
+        return storage.read_range(block.file.path, block.offset, block.length)
+    except EOFError as error:
+        raise _short_file_error(block, storage.size(block.file.path) - block.offset) from error
+
+
+class _BlockStream:
+    """The bytes of `block`, read from a stream at the block's start; reading raises OSError if there are fewer."""
+
+    def __init__(self, raw: Stream, block: BlockRef) -> None:
+        self._raw, self._block, self._done = raw, block, 0
+
+    def read(self, size: int, /) -> bytes:
+        """Return `size` bytes, or what is left."""
+        data = self._raw.read(min(size, self._block.length - self._done))
+        self._done += len(data)
+        if not data and size and self._done < self._block.length:
+            raise _short_file_error(self._block, self._done)
+        return data
+
+
+def _short_file_error(block: BlockRef, found: int) -> OSError:
+    return OSError(f"it has {block.offset + found:,} bytes instead of {block.end:,} or more")
+
+
+def _key_texts(text: pa.Array, key: KeyColumn) -> pa.LargeBinaryArray:
+    return key_texts(without_leading_zeros(text) if key.is_number else text)

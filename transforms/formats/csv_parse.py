@@ -1,0 +1,522 @@
+"""Split CSV text into pieces of whole records and parse them into columns."""
+
+import io
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.csv
+
+from shardmill.data import spans
+from shardmill.errors import UserError
+from shardmill.metadata.manifest import Reject
+from shardmill.text import shorten
+from shardmill.transforms.formats.conventions import Dialect
+from shardmill.transforms.formats.csv_scan import (
+    Flags,
+    Positions,
+    Records,
+    ScannedRange,
+    count_lines,
+    find_delimiters,
+    find_records,
+    is_malformed,
+    scan_range,
+)
+from shardmill.transforms.formats.format import MAX_LINES, MAX_TEXT_BYTES
+from shardmill.transforms.formats.line_blocks import BOM, Stream, is_utf8
+from shardmill.transforms.stores.streams import TruncatedError
+
+MAX_PIECE = (1 << 31) - (1 << 16)  # bytes: Arrow's parser counts with 31 bits
+_MAX_HEADER = 64 << 20  # bytes
+_FIRST_READ = 64 << 10  # bytes, in which a header mostly ends
+_BLANK_READ = 1 << 20  # bytes, at most, while all is blank
+_NEWLINES = b"\r\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The first record of a text that is not blank."""
+
+    record: bytes  # its bytes with the newline; b"" if there is none
+    line: int  # line on which it starts, from 1
+    stop: int  # its end, from the text's first byte
+    next_line: int  # the line after it
+    rest: bytes  # bytes already read after it
+
+
+@dataclass(frozen=True, slots=True)
+class CsvPiece:
+    """Some whole records, the first of which starts on `line`, from 1."""
+
+    text: bytes
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class LongRecord:
+    """A skipped record of more than MAX_TEXT_BYTES that starts on `line`."""
+
+    line: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class LostRecords:
+    """Damage of compressed data: all records from `line` on are lost."""
+
+    line: int  # line on which the first lost record starts
+    error: TruncatedError  # reason, and how far the data could be read
+
+
+def read_head(stream: Stream, dialect: Dialect, name: str) -> Head:
+    """Read the first record of the text in `stream`, which belongs to file `name`.
+
+    Raises:
+        UserError: if the record does not end within a reasonable length, or a quote is never closed.
+        OSError: if the file cannot be read; TruncatedError if compressed data ends before the record does.
+    """
+    text, size, line, offset = b"", _FIRST_READ, 1, 0
+    while True:
+        more = stream.read(size)
+        text += more
+        size *= 2
+        passed = _blank_bytes(text, at_end=not more)
+        line += count_lines(text, 0, passed)
+        offset += passed
+        text = text[passed:]
+        if is_blank(text) and more:  # newlines, which may be many
+            size = min(size, _BLANK_READ)
+            continue
+        found = find_records(text, dialect)
+        whole = [
+            number for number in (~found.blank).nonzero()[0][:1].tolist() if not more or found.stops[number] < len(text)
+        ]
+        if whole:
+            start, stop = int(found.starts[whole[0]]), int(found.stops[whole[0]])
+            break
+        if not more:
+            start = stop = len(text)
+            break
+        if len(text) > _MAX_HEADER:
+            raise UserError(
+                f"{name}: no record ends within the first {len(text):,} bytes; expected lines of CSV: is it a text"
+                " file?"
+            )
+    lines = scan_range(text, dialect, 0, start).lines
+    if not more and stop == len(text) and scan_range(text[start:], dialect).sides[0].inside:
+        raise unclosed_quote_error(name, line + lines, dialect)
+    next_line = line + lines + scan_range(text, dialect, start, stop).lines
+    return Head(text[start:stop], line + lines, offset + stop, next_line, text[stop:])
+
+
+def _blank_bytes(text: bytes, at_end: bool) -> int:
+    """Return how many bytes of blank lines `text` starts with; a final CR counts only `at_end`, since LF may follow."""
+    blank = len(text) - len(text.lstrip(_NEWLINES))
+    return blank - 1 if blank == len(text) and text.endswith(b"\r") and not at_end else blank
+
+
+def read_ranges(
+    stream: Stream, dialect: Dialect, size: int, at: int, rest: bytes = b""
+) -> Iterator[tuple[bytes, ScannedRange]]:
+    """Yield consecutive parts of about `size` bytes of `rest` and then `stream`, each with its scan.
+
+    Args:
+        stream: the text after `rest`.
+        dialect: delimiter and quote.
+        size: approximate bytes of a part.
+        at: position of `rest`, to which positions are relative; a record starts there.
+        rest: bytes already read.
+    """
+    before, held = b"", b""
+    at_end = False
+    while not at_end:
+        more, rest = rest[:size], rest[size:]
+        if len(more) < size:
+            try:
+                more += stream.read(size - len(more))
+            except TruncatedError:  # which the next call raises again
+                if not more:
+                    raise
+        at_end = not more
+        text = held + more
+        data = text if at_end else _trim_to_cut(text, dialect)
+        held = text[len(data) :]
+        if data:
+            yield data, scan_range(before + data, dialect, len(before), None, at - len(before))
+            before, at = data[-1:], at + len(data)
+
+
+def _trim_to_cut(text: bytes, dialect: Dialect) -> bytes:
+    """Leave out the last few bytes if needed: a range may not end between quotes, or between CR and LF."""
+    data = text.rstrip(dialect.quote) if dialect.quote else text
+    return data[:-1] if len(data) == len(text) and data.endswith(b"\r") else data
+
+
+def read_pieces(
+    stream: Stream, dialect: Dialect, size: int, name: str, head: Head
+) -> Iterator[CsvPiece | LongRecord | LostRecords]:
+    """Yield the records after `head` in pieces of about `size` bytes; damaged compressed data ends with a Lost.
+
+    Raises:
+        UserError: if a quote is never closed.
+        OSError: if the file cannot be read.
+    """
+    at, line, inside, open_line = head.stop, head.next_line, False, 0
+    pending: list[bytes] = []  # of the record that is not finished
+    pending_bytes = 0  # which are counted only once they are too many
+    before = b""
+    size = min(size, max(MAX_TEXT_BYTES // 2, 1))
+    first_line = line
+    try:
+        for data, part in read_ranges(stream, dialect, size, at, head.rest):
+            side = part.sides[inside]
+            start = 0
+            if pending_bytes + len(data) > MAX_TEXT_BYTES:
+                end = len(data) if side.last is None else _first_record_end(data, before, inside, dialect)
+                if pending_bytes + end > MAX_TEXT_BYTES:
+                    pending.clear()
+                    if side.last is not None:
+                        yield LongRecord(first_line, pending_bytes + end)
+                        start, first_line = end, line + count_lines(data, 0, end)
+            if side.last is not None:
+                cut = len(data) - (part.stop - side.last)
+                if text := b"".join([*pending, data[start:cut]]):
+                    yield CsvPiece(text, first_line)
+                pending, pending_bytes = [data[cut:]], len(data) - cut
+                first_line = line + side.last_lines
+            else:
+                pending_bytes += len(data)
+                if pending_bytes <= MAX_TEXT_BYTES:
+                    pending.append(data)
+            before = data[-1:]
+            if side.opened is not None:
+                open_line = line + side.opened_lines
+            line += part.lines
+            inside = side.inside
+    except TruncatedError as error:
+        yield LostRecords(first_line, error)
+        return
+    if inside:
+        raise unclosed_quote_error(name, open_line, dialect)
+    if pending_bytes > MAX_TEXT_BYTES:
+        yield LongRecord(first_line, pending_bytes)
+    elif any(pending):
+        yield CsvPiece(b"".join(pending), first_line)
+
+
+def _first_record_end(data: bytes, before: bytes, inside: bool, dialect: Dialect) -> int:
+    """Return the end of the first record that ends in `data`, given the byte before `data` and the state there."""
+    start = dialect.quote if inside else before  # as the first byte of a text, a quote opens a field
+    return int(find_records(start + data, dialect).stops[0]) - len(start)
+
+
+def split_piece(piece: CsvPiece, dialect: Dialect, name: str) -> Iterator[CsvPiece]:
+    """Split `piece`, of the file `name`, into pieces of about MAX_LINES lines; a piece of blank lines may have more."""
+    text = piece.text
+    if len(text) <= MAX_LINES or count_lines(text) <= MAX_LINES or is_blank(text):
+        yield piece
+        return
+    for part in read_pieces(io.BytesIO(text), dialect, MAX_LINES, name, Head(b"", 1, 0, piece.line, b"")):
+        if isinstance(part, CsvPiece):  # a text in memory loses nothing
+            yield part
+
+
+def is_blank(text: bytes) -> bool:
+    """Return True if the text consists of newlines only."""
+    return sum(spans.count(text, newline) for newline in _NEWLINES) == len(text)  # ten times as fast as bytes.strip
+
+
+def check_length(size_bytes: int, line: int, name: str) -> None:
+    """Check that the records from `line` on are short enough to be parsed at once.
+
+    Raises:
+        UserError: if they are too long.
+    """
+    if size_bytes > MAX_PIECE:
+        raise UserError(
+            f"{name}, line {line}: {size_bytes:,} bytes cannot be parsed at once, and a record may have at most"
+            f" {MAX_PIECE:,}; is a quote never closed? give --quote '' if quotes mean nothing in this file"
+        )
+
+
+def unclosed_quote_error(name: str, line: int, dialect: Dialect) -> UserError:
+    """Return the error for a field of file `name` that opens a quote on `line` and never closes it."""
+    return UserError(
+        f"{name}, line {line}: a field opens with {dialect.quote.decode()} there and is never closed; close it,"
+        " doubling the quotes within, or give --quote '' if quotes mean nothing in this file"
+    )
+
+
+_STAGE = "read"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The parsing rules of one file."""
+
+    name: str  # name of the file, for rejects
+    columns: tuple[str, ...]  # all columns of its records, in order
+    dialect: Dialect
+    missing: tuple[str, ...]  # texts, quoted or not, that mean a missing value
+    encoding: str  # the file's encoding, for rejects; the text is now UTF-8
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """The parsed records of a piece."""
+
+    columns: list[pa.Array]  # requested columns, binary arrays with null for missing
+    rows: int  # number of records
+    lines: npt.NDArray[np.int64]  # int64 (rows,), line on which each record starts
+    rejects: list[Reject]  # invalid records, by line
+    blank: int  # number of blank lines
+
+
+def parse_piece(piece: CsvPiece, table: Table, wanted: Sequence[str], with_lines: bool) -> Parsed:
+    """Parse the records of `piece` to the columns `wanted`; `lines`, `rejects` and `blank` are filled only
+    `with_lines`.
+    """
+    check_length(len(piece.text), piece.line, table.name)
+    if is_blank(piece.text):
+        columns, rows = _parse(b"", table, wanted)
+        return Parsed(columns, rows, np.zeros(0, np.int64), [], count_lines(piece.text))
+    fine = is_utf8(piece.text)
+    if fine and not with_lines and not is_malformed(piece.text, table.dialect):
+        try:
+            columns, rows = _parse(piece.text, table, wanted)
+        except pa.ArrowInvalid:  # some record has too few fields, or too many
+            pass
+        else:
+            return Parsed(columns, rows, np.zeros(0, np.int64), [], 0)
+    found = find_records(piece.text, table.dialect)
+    keep = ~(found.blank | found.malformed)
+    reasons = [_malformed_reasons(piece, found)]
+    if not fine:
+        numbers, places = _undecodable(piece.text, found, keep)
+        keep[numbers] = False
+        reasons.append(_undecodable_reasons(piece.text, found, table, numbers, places))
+    try:
+        columns, rows = _parse(_kept_text(piece.text, found, keep | found.blank), table, wanted)
+    except pa.ArrowInvalid:
+        fields = _field_counts(piece.text, found, table.dialect)
+        ragged = np.flatnonzero(keep & (fields != len(table.columns)))
+        keep[ragged] = False
+        reasons.append(_ragged_reasons(ragged, fields, table))
+        columns, rows = _parse(_kept_text(piece.text, found, keep), table, wanted)
+    if rows != np.count_nonzero(keep):
+        raise RuntimeError(
+            f"{table.name}, from line {piece.line}: Arrow reads {rows} rows where there are {np.count_nonzero(keep)}; "
+            "this is a bug of shardmill, and the file would help to mend it"
+        )
+    if not with_lines:
+        return Parsed(columns, rows, np.zeros(0, np.int64), [], 0)
+    lines = found.lines + piece.line
+    rejects = [
+        Reject(table.name, int(lines[number]), _STAGE, reason)
+        for number, reason in sorted(chain.from_iterable(reasons))
+    ]
+    return Parsed(columns, rows, lines[keep], rejects, int(np.count_nonzero(found.blank)))
+
+
+def _parse(text: bytes, table: Table, wanted: Sequence[str]) -> tuple[list[pa.Array], int]:
+    """Parse text to the columns `wanted`, and count the rows.
+
+    Raises:
+        pa.ArrowInvalid: if a record has not as many fields as the table.
+    """
+    if not text:
+        return [pa.array([], pa.binary()) for _ in wanted], 0
+    if text.startswith(BOM):  # which Arrow would leave out, though here it is data; the line is blank
+        text = b"\n" + text
+    # Arrow's names need not be the file's
+    numbers = {column: str(number) for number, column in enumerate(table.columns)}
+    included = [numbers[column] for column in wanted] or ["0"]
+    read = pa.csv.read_csv(
+        pa.BufferReader(text),
+        read_options=pa.csv.ReadOptions(
+            column_names=list(numbers.values()), use_threads=False, block_size=len(text) + 1
+        ),
+        parse_options=_options(table.dialect),
+        convert_options=pa.csv.ConvertOptions(
+            include_columns=included,
+            column_types={number: pa.binary() for number in included},
+            null_values=list(table.missing),
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=True,
+        ),
+    )
+    return [_one_array(column) for column in read.columns[: len(wanted)]], read.num_rows
+
+
+def parse_header(text: bytes, dialect: Dialect) -> tuple[str, ...]:
+    """Return the fields of the single record in `text`, which is UTF-8."""
+    text = text.rstrip(b"\r\n") + b"\n"  # without its end, Arrow does not see a record
+    options = pa.csv.ReadOptions(use_threads=False, block_size=len(text) + 1)
+    return tuple(
+        pa.csv.read_csv(pa.BufferReader(text), read_options=options, parse_options=_options(dialect)).column_names
+    )
+
+
+def _options(dialect: Dialect) -> pa.csv.ParseOptions:
+    return pa.csv.ParseOptions(
+        delimiter=dialect.delimiter.decode(),
+        quote_char=dialect.quote.decode() or False,
+        newlines_in_values=bool(dialect.quote),
+    )
+
+
+def _one_array(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks or [pa.array([], column.type)])
+
+
+def _kept_text(text: bytes, found: Records, keep: Flags) -> bytes:
+    """Return the text of the records to keep."""
+    if keep.all():
+        return text
+    # Where runs of kept records begin and end
+    edges = np.flatnonzero(np.diff(keep.astype(np.int8), prepend=0, append=0))
+    begins, ends = found.starts[edges[::2]].tolist(), found.stops[edges[1::2] - 1].tolist()
+    return b"".join(text[begin:end] for begin, end in zip(begins, ends))
+
+
+def _malformed_reasons(piece: CsvPiece, found: Records) -> Iterator[tuple[int, str]]:
+    """Yield (number, reason) for each record with text after a closing quote."""
+    for number in np.flatnonzero(found.malformed).tolist():
+        first = piece.line + int(found.lines[number])
+        is_last = number + 1 == len(found.lines)
+        last = _last_line(piece, found) if is_last else piece.line + int(found.lines[number + 1]) - 1
+        yield (
+            number,
+            f"{f'lines {first} to {last}: ' if last > first else ''}text goes on after the quote that closes a field; "
+            "expected the delimiter or the line's end: is a quote stray?",
+        )
+
+
+def _last_line(piece: CsvPiece, found: Records) -> int:
+    """Return the line on which the last record ends."""
+    last = piece.text[int(found.starts[-1]) :].rstrip(b"\r\n")
+    return piece.line + int(found.lines[-1]) + last.count(b"\n") + last.count(b"\r") - last.count(b"\r\n")
+
+
+def _undecodable(text: bytes, found: Records, keep: Flags) -> tuple[Positions, Positions]:
+    """Return the numbers of the kept records that are not UTF-8, and the position of each one's first invalid byte."""
+    high = np.flatnonzero(np.frombuffer(text, np.uint8) >= 128)
+    numbers = np.unique(found.of(high))
+    numbers = numbers[keep[numbers]]
+    bad, places = [], []
+    for number, start, stop in zip(numbers.tolist(), found.starts[numbers].tolist(), found.stops[numbers].tolist()):
+        try:
+            text[start:stop].decode()
+        except UnicodeDecodeError as error:
+            bad.append(number)
+            places.append(start + error.start)
+    return np.array(bad, np.int64), np.array(places, np.int64)
+
+
+def _undecodable_reasons(
+    text: bytes, found: Records, table: Table, numbers: Positions, places: Positions
+) -> Iterator[tuple[int, str]]:
+    parted = find_delimiters(text, table.dialect)
+    fields = np.searchsorted(parted, places) - np.searchsorted(parted, found.starts[numbers])
+    for number, field in zip(numbers.tolist(), fields.tolist()):
+        column = f"column {table.columns[field]!r}" if field < len(table.columns) else f"field {field + 1}"
+        yield number, f"{column}: the text is not {table.encoding}"
+
+
+def _ragged_reasons(numbers: Positions, fields: Positions, table: Table) -> Iterator[tuple[int, str]]:
+    for number, count in zip(numbers.tolist(), fields[numbers].tolist()):
+        yield (
+            number,
+            f"the row has {count} field{'s' if count > 1 else ''}; expected {len(table.columns)}, one for each column",
+        )
+
+
+def _field_counts(text: bytes, found: Records, dialect: Dialect) -> Positions:
+    parted = find_delimiters(text, dialect)
+    return np.searchsorted(parted, found.stops) - np.searchsorted(parted, found.starts) + 1
+
+
+_MAGIC = (  # of what is often named .csv by mistake
+    (b"\x1f\x8b", "gzip data: name it .csv.gz"),
+    (b"\x28\xb5\x2f\xfd", "zstd data: name it .csv.zst"),
+    (b"BZh91AY&", "bzip2 data: name it .csv.bz2"),
+    (b"PK\x03\x04", "a zip archive or a spreadsheet: export it as CSV"),
+    (b"\xd0\xcf\x11\xe0", "an old Excel file: export it as CSV"),
+    (b"PAR1\x15", "a Parquet file"),
+    (b"\xff\xfe", "UTF-16: give --encoding utf-16"),
+    (b"\xfe\xff", "UTF-16: give --encoding utf-16"),
+)
+_DELIMITERS = "\t;|,"  # of which files have one or the other
+START_BYTES = 8  # as many as the longest of these
+
+
+def check_start(start: bytes, name: str, encoding: str) -> None:
+    """Check that the file `name`, which begins with `start`, is not of another known format.
+
+    Raises:
+        UserError: if it is.
+    """
+    for magic, what in _MAGIC:
+        if start.startswith(magic) and not encoding.startswith(("utf-16", "utf-32")):
+            raise UserError(f"{name} is not CSV; it begins like {what}")
+
+
+def header_columns(text: bytes, dialect: Dialect, where: str, encoding: str) -> tuple[str, ...]:
+    """Return the columns that a header names; none if it is empty.
+
+    Args:
+        text: record of the header, as UTF-8.
+        dialect: delimiter and quote.
+        where: file and line, for errors.
+        encoding: encoding of the file, for errors.
+
+    Raises:
+        UserError: if the header is not text, or does not name each column once.
+    """
+    if not text:
+        return ()
+    if b"\0" in text:
+        raise UserError(
+            f"{where}: there is a NUL byte in the header; expected names of columns: is it text, in the encoding given?"
+        )
+    if not is_utf8(text):
+        raise UserError(f"{where}: the header is not {encoding}; give the encoding of the file with --encoding")
+    if is_malformed(text, dialect):
+        raise UserError(
+            f"{where}: in the header, text goes on after the quote that closes a name; expected the delimiter"
+        )
+    columns = parse_header(text, dialect)
+    if problem := column_problem(columns):
+        raise UserError(f"{where}: the header {problem}")
+    return columns
+
+
+def one_column_problem(columns: Sequence[str], delimiter: str) -> str | None:
+    """Return the problem of a header that is a single name containing a likely delimiter; None if it has none.
+
+    Call only if the user gave no delimiter; `delimiter` is the default that was used.
+    """
+    found = next((char for char in _DELIMITERS if len(columns) == 1 and char in columns[0]), None)
+    if found is None:
+        return None
+    likely, own = (repr(char).replace(r"'\t'", "tab") for char in (found, delimiter))
+    return (
+        f"the header is one column, {shorten(columns[0])!r}; give --delimiter {likely} if that stands between"
+        f" columns, or --delimiter {own} if it is one column"
+    )
+
+
+def column_problem(columns: Sequence[str]) -> str | None:
+    """Return the problem of these column names; None if there is none."""
+    if not columns:
+        return "names no columns"
+    if "" in columns:
+        return f"has no name for column {columns.index('') + 1} of {len(columns)}; give every column a name"
+    counts = Counter(columns)
+    twice = next((name for name in columns if counts[name] > 1), None)
+    return None if twice is None else f"names the column {twice!r} {counts[twice]} times; rename or drop all but one"

@@ -1,0 +1,292 @@
+"""Find where the records of a CSV text begin and end: RFC 4180 as Arrow reads it, over bytes, vectorized.
+
+A quote opens a field only at the field's start; a lone quote elsewhere in an unquoted field is text. For runs of
+consecutive quotes this means:
+
+* A run of even length changes nothing.
+* A run of odd length after a delimiter or a line end opens or closes a field.
+* Any other run of odd length closes a field, or is text.
+
+What precedes a range of bytes decides by only one bit which of its newlines end records: whether the range starts
+inside quotes. So ranges are scanned separately for both cases, and then stitched.
+
+Lines end in LF, CR LF or a lone CR.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+import numpy.typing as npt
+
+from shardmill.data import spans
+from shardmill.transforms.formats.conventions import Dialect
+
+Positions = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+_LF, _CR = 10, 13  # as bytes
+_SCAN_BYTES = 1 << 20  # at once: the positions of newlines and quotes are eight times as many bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ScanState:
+    """The scan of a byte range for one assumption: that it starts inside quotes, or outside."""
+
+    inside: bool  # True if the range ends inside quotes
+    last: int | None = None  # end of the last record that ends in the range, or None
+    last_lines: int = 0  # lines of the range up to last
+    opened: int | None = None  # start of the field opened in the range, if open at its end
+    opened_lines: int = 0  # lines of the range up to opened
+
+    def then(self, following: "ScanState", lines: int) -> "ScanState":
+        """Join this range, of `lines` lines, with the one that follows it and starts in the state in which this one
+        ends.
+        """
+        last, last_lines = (
+            (self.last, self.last_lines) if following.last is None else (following.last, lines + following.last_lines)
+        )
+        opened, opened_lines = following.opened, lines + following.opened_lines
+        if opened is None:
+            opened, opened_lines = (self.opened, self.opened_lines) if following.inside else (None, 0)
+        return ScanState(following.inside, last, last_lines, opened, opened_lines)
+
+
+@dataclass(frozen=True, slots=True)
+class ScannedRange:
+    """A byte range, scanned without knowing what precedes it."""
+
+    stop: int  # end of the range; all positions count from the same byte
+    lines: int  # lines that end in the range, in quotes or not
+    sides: tuple[ScanState, ScanState]  # scans for a start outside quotes, and inside
+
+    def then(self, following: "ScannedRange") -> "ScannedRange":
+        """Join this range and the one that follows it."""
+        first, second = (side.then(following.sides[side.inside], self.lines) for side in self.sides)
+        return ScannedRange(following.stop, self.lines + following.lines, (first, second))
+
+
+def scan_range(data: bytes, dialect: Dialect, begin: int = 0, end: int | None = None, at: int = 0) -> ScannedRange:
+    """Scan data[begin:end].
+
+    A run of quotes belongs to the range in which it starts, a newline to the range of its last byte.
+
+    Args:
+        data: includes one byte before `begin`, unless the text starts there, and the bytes up to one after `end` that
+            is no quote, unless the text ends earlier.
+        dialect: delimiter and quote.
+        begin, end: the range; all of `data` by default.
+        at: position of data[0], to which the positions of the result are relative.
+    """
+    end = len(data) if end is None else end
+    if not dialect.quote or data.find(dialect.quote, begin, end) < 0:
+        return _scan_without_quotes(data, begin, end, at)
+    parts = (
+        _scan_with_quotes(data, dialect, start, min(start + _SCAN_BYTES, end), at)
+        for start in range(begin, end, _SCAN_BYTES)
+    )
+    return reduce(ScannedRange.then, parts)
+
+
+def _scan_with_quotes(data: bytes, dialect: Dialect, begin: int, end: int, at: int) -> ScannedRange:
+    codes = np.frombuffer(data, np.uint8)
+    newlines = line_ends(data, begin, end)
+    runs = _quote_runs(codes, dialect, begin, end)
+    before = np.searchsorted(runs.starts, newlines)  # runs before each newline
+    outside, inside = (_scan_state(newlines, before, runs, runs.states(inside), at) for inside in (False, True))
+    return ScannedRange(end + at, len(newlines), (outside, inside))
+
+
+def _scan_without_quotes(data: bytes, begin: int, end: int, at: int) -> ScannedRange:
+    lines = count_lines(data, begin, end)
+    alone = end - 1 if data[end - 1 : end + 1] == b"\r\n" else end  # a CR before an LF ends no line
+    last = max(data.rfind(b"\n", begin, end), data.rfind(b"\r", begin, alone))
+    return ScannedRange(
+        end + at, lines, (ScanState(False, last + 1 + at, lines) if lines else ScanState(False), ScanState(True))
+    )
+
+
+def count_lines(data: bytes, begin: int = 0, end: int | None = None) -> int:
+    """Return the number of positions that `line_ends` returns."""
+    end = len(data) if end is None else end
+    part = memoryview(data)[begin:end]
+    lines = spans.count(part, _LF)
+    if data.find(b"\r", begin, end) >= 0:
+        lines += spans.count(part, _CR) - data.count(b"\r\n", begin, end + 1)
+    return lines
+
+
+def line_ends(data: bytes, begin: int = 0, end: int | None = None) -> Positions:
+    """Return the position of each LF, and of each CR not followed by LF, within data[begin:end]."""
+    end = len(data) if end is None else end
+    codes = np.frombuffer(data, np.uint8)
+    part = codes[begin:end]
+    if data.find(b"\r", begin, end) < 0:
+        return spans.find(part, _LF) + begin
+    following = codes[begin + 1 : end + 1]
+    ends = (part == _LF) | (part == _CR)
+    ends[: len(following)] &= (part[: len(following)] == _LF) | (following != _LF)
+    return np.flatnonzero(ends) + begin
+
+
+@dataclass(frozen=True, slots=True)
+class _Runs:
+    """The runs of quotes that start in a range."""
+
+    starts: Positions
+    stops: Positions
+    odd: Flags  # True if the run has odd length
+    leads: Flags  # True after a delimiter, a newline or at the text's start
+
+    def states(self, inside: bool) -> Flags:
+        """Return, before the first run and after each run, True if inside quotes, given the state before the first."""
+        toggles = np.cumsum(self.odd & self.leads)
+        closes = self.odd & ~self.leads
+        # Since the last run that can only close, the state has changed with every run that can do both.
+        base = np.where(closes, toggles, -1 if inside else 0)
+        base = np.maximum.accumulate(base, out=base) if closes.any() else base
+        states = np.empty(len(toggles) + 1, bool)
+        states[0] = inside
+        np.not_equal((toggles - base) & 1, 0, out=states[1:])
+        return states
+
+
+def _quote_runs(codes: npt.NDArray[np.uint8], dialect: Dialect, begin: int, end: int) -> _Runs:
+    quote = dialect.quote[0]
+    stop = end  # a run that starts in the range may go on after it
+    while stop < len(codes) and codes[stop] == quote:
+        stop += 1
+    quotes = np.flatnonzero(codes[begin:stop] == quote) + begin
+    first = np.ones(len(quotes), bool)
+    np.not_equal(quotes[1:], quotes[:-1] + 1, out=first[1:])
+    if begin > 0 and len(quotes) and quotes[0] == begin:
+        first[0] = codes[begin - 1] != quote
+    heads = np.flatnonzero(first)
+    starts = quotes[heads]
+    stops = quotes[np.append(heads[1:], len(quotes)) - 1] + 1 if len(heads) else starts
+    kept = starts < end
+    starts, stops = starts[kept], stops[kept]
+    previous = codes[starts - 1]  # of the first, maybe that of the last byte; mended below
+    leads = (previous == _LF) | (previous == _CR) | (previous == dialect.delimiter[0])
+    if len(starts) and starts[0] == 0:
+        leads[0] = True
+    return _Runs(starts, stops, (stops - starts) % 2 == 1, leads)
+
+
+def _scan_state(newlines: Positions, before: Positions, runs: _Runs, states: Flags, at: int) -> ScanState:
+    ends = np.flatnonzero(~states[before])
+    inside = bool(states[-1])
+    opens = np.flatnonzero(states[1:] & ~states[:-1])
+    opened = int(runs.starts[opens[-1]]) if inside and len(opens) else None
+    return ScanState(
+        inside,
+        int(newlines[ends[-1]]) + 1 + at if len(ends) else None,
+        int(ends[-1]) + 1 if len(ends) else 0,
+        None if opened is None else opened + at,
+        0 if opened is None else int(np.searchsorted(newlines, opened)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Stitched:
+    """Consecutive ranges joined into one text."""
+
+    # (position, line from 1): the first record's start, and the end of each range's last record
+    cuts: list[tuple[int, int]]
+    open_line: int | None  # line of the field that is open at the end, or None
+
+
+def stitch(ranges: Iterable[ScannedRange], begin: int = 0, line: int = 1) -> Stitched:
+    """Join the consecutive `ranges` of a text whose first record is at `begin`, on line `line`, with the result of a
+    single scan.
+    """
+    cuts, inside, open_line = [(begin, line)], False, None
+    for part in ranges:
+        side = part.sides[inside]
+        if side.last is not None:
+            cuts.append((side.last, line + side.last_lines))
+        if side.opened is not None:
+            open_line = line + side.opened_lines
+        line += part.lines
+        inside = side.inside
+    return Stitched(cuts, open_line if inside else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """The records of a whole text, including blank ones.
+
+    Attributes:
+        starts, stops: byte range of each record, with its newline
+    """
+
+    starts: Positions
+    stops: Positions
+    lines: Positions  # line on which each record starts, from 0
+    blank: Flags  # True for records that are only a newline
+    malformed: Flags  # True if text follows the closing quote of a field
+
+    def of(self, positions: Positions) -> Positions:
+        """Return the numbers of the records that hold the bytes at `positions`."""
+        return np.searchsorted(self.stops, positions, side="right")
+
+
+def find_records(data: bytes, dialect: Dialect) -> Records:
+    """Find the records of a text that starts with one; an unfinished record counts too."""
+    newlines = line_ends(data)
+    quoted = bool(dialect.quote) and dialect.quote in data
+    lines = np.arange(len(newlines) + 1)
+    ends = newlines
+    if quoted:
+        runs = _quote_runs(np.frombuffer(data, np.uint8), dialect, 0, len(data))
+        states = runs.states(False)
+        outside = ~states[np.searchsorted(runs.starts, newlines)]
+        ends = newlines[outside]
+        lines = np.append(0, np.flatnonzero(outside) + 1)
+    stops = ends + 1
+    if not len(stops) or stops[-1] < len(data):
+        stops = np.append(stops, len(data)) if data else stops
+    starts = np.append(0, stops[:-1]) if len(stops) else stops
+    found = Records(starts, stops, lines[: len(stops)], _blank(data, starts, stops), np.zeros(len(stops), bool))
+    if quoted:
+        found.malformed[found.of(_stray_quote_ends(data, dialect, runs, states))] = True
+    return found
+
+
+def is_malformed(data: bytes, dialect: Dialect) -> bool:
+    """Return True if any record of `data`, which starts with one, is malformed; faster than `find_records`."""
+    if not dialect.quote or dialect.quote not in data:
+        return False
+    runs = _quote_runs(np.frombuffer(data, np.uint8), dialect, 0, len(data))
+    return len(_stray_quote_ends(data, dialect, runs, runs.states(False))) > 0
+
+
+def _blank(data: bytes, starts: Positions, stops: Positions) -> Flags:
+    codes = np.frombuffer(data, np.uint8)
+    length = stops - starts
+    blank = length == 1
+    blank[blank] = np.isin(codes[starts[blank]], (_LF, _CR))
+    two = np.flatnonzero(length == 2)
+    blank[two] = (codes[starts[two]] == _CR) & (codes[starts[two] + 1] == _LF)
+    return blank
+
+
+def _stray_quote_ends(data: bytes, dialect: Dialect, runs: _Runs, states: Flags) -> Positions:
+    """Return the ends of the runs that close a field although text follows."""
+    codes = np.frombuffer(data, np.uint8)
+    before = states[:-1]
+    closes = np.where(before, runs.odd, runs.leads & ~runs.odd)
+    ends = runs.stops[closes]
+    following = codes[np.minimum(ends, len(codes) - 1)]
+    fine = (ends == len(codes)) | (following == _LF) | (following == _CR) | (following == dialect.delimiter[0])
+    return ends[~fine]
+
+
+def find_delimiters(data: bytes, dialect: Dialect) -> Positions:
+    """Return the positions of the delimiters outside quotes in `data`, which starts with a record."""
+    codes = np.frombuffer(data, np.uint8)
+    found = np.flatnonzero(codes == dialect.delimiter[0])
+    if not dialect.quote or dialect.quote not in data:
+        return found
+    runs = _quote_runs(codes, dialect, 0, len(data))
+    return found[~runs.states(False)[np.searchsorted(runs.starts, found)]]

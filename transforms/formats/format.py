@@ -1,0 +1,461 @@
+"""The interface of record formats, and rows that come as Arrow batches."""
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from shardmill.errors import UserError
+from shardmill.metadata.manifest import Certainty, Reject
+from shardmill.transforms.columns.arrow import (
+    as_text,
+    distinct_texts,
+    is_list,
+    list_type,
+    missing_values,
+    parse_fill,
+    to_batch,
+)
+from shardmill.transforms.columns.conversion import (
+    ConvertedColumn,
+    RoundedColumns,
+    convert_column,
+    is_date_or_timestamp,
+    is_duration_or_time,
+)
+from shardmill.transforms.columns.text import key_texts, key_texts_of_values
+from shardmill.transforms.columns.types import (
+    ColumnType,
+    DeclaredColumn,
+    DeclaredObjects,
+    Inferred,
+    ScalarType,
+    Values,
+    ValuesOf,
+)
+from shardmill.transforms.stores.protocol import error_text
+from shardmill.transforms.stores.storage import raise_if_store_failed
+from shardmill.transforms.stores.streams import TruncatedError
+
+# Parsed at once, about: what is kept of each, positions and offsets, may be fifty times the bytes of the shortest
+MAX_LINES = 1 << 19
+# Of a record in a file of lines: while it is parsed and encoded, there are several copies of it
+MAX_TEXT_BYTES = 256 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class FileRef:
+    """A file of the input.
+
+    Attributes:
+        key_start, key_span: the file's part of the 64-bit key space, in name order
+    """
+
+    name: str  # path relative to the input's root, for errors and rejects
+    path: str  # path or URL to open
+    size_bytes: int  # size on disk; of parallel files, the sum
+    key_start: int = 0
+    key_span: int = 1 << 63
+    parts: tuple["FileRef", ...] = ()  # parallel files; the first one lends name and path
+
+
+@dataclass(frozen=True, slots=True)
+class BlockRef:
+    """Consecutive records of a file, read by one worker at once.
+
+    A compressed file is one block with the file's size on disk as its length. For Parquet, `offset` is the row group's
+    number and `length` its compressed bytes.
+
+    Attributes:
+        offset, length: byte range, at record boundaries
+    """
+
+    file: FileRef
+    offset: int
+    length: int
+    first_line: int = 1  # line or, without lines, number of the first record, from 1
+    columns: tuple[str, ...] = ()  # the file's columns in order, if a header names them
+    records: int | None = None  # number of records, if a footer or the index knows it
+    parts: tuple["BlockRef", ...] = ()  # parallel blocks of the same lines; offset and length are sums
+
+    @property
+    def end(self) -> int:
+        """The offset after the block's bytes; meaningless for Parquet."""
+        return self.offset + self.length
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedItems:
+    """Things in a file that are not records and are skipped."""
+
+    kind: str  # description of the things
+    name: str  # the first one
+    number: int = 1  # how many there are
+
+
+@dataclass(frozen=True, slots=True)
+class RecordNotice:
+    """A remark about records of a file that are read nevertheless."""
+
+    what: str  # text of the remark
+    name: str  # the first record
+    number: int  # how many records
+
+
+@dataclass(frozen=True, slots=True)
+class KeyColumn:
+    """A column used as key, group or stratum of rows; see transforms.columns.text."""
+
+    name: str  # the column, which may also be a feature
+    is_number: bool = False  # True if --schema declares it a number
+
+
+def key_column_name(name: str) -> str:
+    """Return the name under which a batch holds the key texts of column `name`."""
+    return f"\0key:{name}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """Some typed records of one block, in order."""
+
+    batch: pa.RecordBatch  # requested columns in order, then key texts by key_column_name
+    lines: np.ndarray  # int64 (rows,), first line of each record
+    rejects: list[Reject] = field(default_factory=list)  # records left out; source is the file's name, stage "read"
+    blank: int = 0  # number of blank lines skipped
+    others: frozenset[str] = frozenset()  # unrequested names found in records, such as JSON keys
+    rounded: RoundedColumns = field(default_factory=dict)  # integers that float32 columns change
+
+
+def too_long_reason(size_bytes: int, most: int) -> str:
+    """Return the reason to reject a record of `size_bytes` bytes of text if at most `most` are read."""
+    return (
+        f"a record of {size_bytes:,} bytes of text; expected {most:,} at most: is the end of a line, or a quote,"
+        " missing?"
+    )
+
+
+def split_rows(rows: Rows, most: int) -> Iterator[Rows]:
+    """Split rows into parts of at most `most`; rejects and counts go with the first part."""
+    if len(rows.lines) <= most:
+        yield rows
+        return
+    for start in range(0, len(rows.lines), most):
+        batch, lines = rows.batch.slice(start, most), rows.lines[start : start + most]
+        yield Rows(batch, lines) if start else replace(rows, batch=batch, lines=lines)
+
+
+class RecordFormat(Protocol):
+    """An input format: how its records are found and read. Any worker may call any method any number of times.
+
+    A format is a frozen dataclass that workers receive pickled; its only side effect is reading files.
+    """
+
+    def index(
+        self, file: FileRef
+    ) -> Iterator[BlockRef | Reject] | Iterator[BlockRef | Reject | SkippedItems | RecordNotice]:
+        """Yield the blocks of `file` in order, and a Reject for anything that cannot be read at all.
+
+        Raises:
+            UserError: if the file contradicts the flags, so that the whole input is suspect.
+        """
+
+    def header(self, file: FileRef) -> tuple[str, ...]:
+        """Return the columns that the file's header names, in order; () if the format names none before the records."""
+
+    def infer(
+        self, block: BlockRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
+    ) -> Iterator[Inferred]:
+        """Infer the types of `columns` (None: all) over the block's rows, and collect the distinct values of
+        `values_of`.
+        """
+
+    def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
+        """Yield the rows of a block in pieces that fit into memory; a row that does not fit `types` is a Reject.
+
+        Text lines and Examples ignore `keys`, because their rows have other columns than their records; the encoder
+        computes the keys.
+        """
+
+
+def empty_rows(types: Mapping[str, ColumnType], rejects: Sequence[Reject], keys: Sequence[KeyColumn] = ()) -> Rows:
+    """Return zero rows with these rejects."""
+    arrays = {name: missing_values(column, 0) for name, column in types.items()}
+    arrays |= {key_column_name(key.name): pa.nulls(0, pa.large_binary()) for key in keys}
+    return Rows(to_batch(arrays, 0), np.zeros(0, np.int64), list(rejects))
+
+
+class UnreadableError(Exception):
+    """Data that is damaged or not of the format; the message is the reason."""
+
+
+def unreadable_reason(error: Exception, path: str) -> str:
+    """Return why the file at `path` cannot be read; raise `error` again if a store failed, so that the runner
+    retries.
+    """
+    if not isinstance(error, OSError):
+        return str(error)
+    raise_if_store_failed(error, path)
+    return error_text(error)
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """The reason why a file or block cannot be read any further, and how much is lost."""
+
+    reason: str  # in words
+    size_bytes: int  # unreadable bytes on disk; 0 if only the end is missing
+    ratio: float  # unreadable to readable; 0 if the missing size is unknown
+
+    def reject(self, source: str, line: int | None, stage: str, reason: str, records: int, whole_bytes: int) -> Reject:
+        """Return the Reject that stands for all lost records.
+
+        Args:
+            records: number of records that were read; if 0, the loss is estimated once all files are read.
+            whole_bytes: size of the file on disk.
+        """
+        count: Certainty = "estimated" if self.ratio else "at least"
+        if not records:
+            return Reject(source, line, stage, reason, None, whole_bytes, count)
+        return Reject(source, line, stage, reason, max(round(records * self.ratio), 1), self.size_bytes, count)
+
+
+def compressed_damage(error: TruncatedError, size_bytes: int) -> Damage:
+    """Return the damage of a compressed file of `size_bytes`, as described by `error`."""
+    if not error.is_cut:
+        left = max(size_bytes - error.good_bytes, 0)
+        return Damage(str(error), left, left / max(error.good_bytes, 1))
+    missing = max(error.promised_bytes - error.made_bytes, 0)
+    return Damage(str(error), 0, missing / max(error.made_bytes, 1))
+
+
+def reject_file(name: str, size_bytes: int, stage: str, reason: str, count: Certainty = "estimated") -> Reject:
+    """Return the Reject of a file that cannot be read at all; its number of records is estimated once all files are
+    read.
+    """
+    return Reject(name, None, stage, reason, None, size_bytes, count)
+
+
+STAGE = "read"
+
+
+def parse_fills(fill: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """Parse the fill value of each column."""
+    return {column: parse_fill(text) for column, text in fill}
+
+
+def check_unique_names(source: str, columns: Sequence[str]) -> None:
+    """Check that the column names of file `source` are unique; raise a UserError otherwise."""
+    twice = next((name for name in columns if columns.count(name) > 1), None)
+    if twice is not None:
+        raise UserError(f"{source}: column {twice!r} is there twice; expected names that differ")
+
+
+def unsupported_error(source: str, name: str, what: str) -> UserError:
+    """Return the error for a column of file `source` whose type, `what`, no feature can hold."""
+    return UserError(
+        f"{source}: column {name!r} is {what}; expected numbers, strings or lists of them, so leave it out with --drop"
+        f" {name}"
+    )
+
+
+def typed_rows(
+    source: str,
+    batch: pa.RecordBatch,
+    numbers: np.ndarray,
+    types: Mapping[str, ColumnType],
+    keys: Sequence[KeyColumn],
+    fills: Mapping[str, Any],
+) -> Rows:
+    """Convert `batch` to `types`; rows that do not fit become rejects of file `source`, and absent columns are missing
+    values.
+
+    Args:
+        source: name of the file.
+        batch: columns with the file's types.
+        numbers: number of each row in the file.
+        types, keys: as in RecordFormat.read.
+        fills: fill value by column.
+
+    Raises:
+        UserError: if int64 is requested for a column of dates or times, for example by --schema; or points in time for
+            a column of durations or times of day.
+    """
+    problems: dict[int, str] = {}
+    columns: dict[str, ConvertedColumn] = {}
+    arrays: dict[str, pa.Array] = {}
+    for name, column in types.items():
+        values = batch[name] if name in batch.schema.names else pa.nulls(len(batch))
+        if column.dtype == "int64" and is_date_or_timestamp(values.type):
+            raise UserError(
+                f"{source}: column {name!r} holds dates or times, where integers are asked for; --timestamp {name}=s"
+                " makes seconds since 1970 of them, and so do ms, us and ns"
+            )
+        if column.is_time and is_duration_or_time(values.type):
+            raise UserError(
+                f"{source}: column {name!r} holds {values.type}, where --timestamp or a schema's time_domain asks for"
+                " points in time; expected dates or times since 1970; without the flag, or as BYTES of a schema, it is"
+                " stored as texts"
+            )
+        converted = convert_column(values, column, fills.get(name))
+        for row, reason in converted.problems.items():
+            problems.setdefault(row, f"column {name!r}: {reason}")
+        columns[name], arrays[name] = converted, converted.array
+    for key in keys:
+        texts = (
+            key_texts(batch[key.name]) if key.name in batch.schema.names else pa.nulls(len(batch), pa.large_binary())
+        )
+        fill = key_texts_of_values([fills.get(key.name)])[0]
+        arrays[key_column_name(key.name)] = pc.fill_null(texts, fill) if fill.is_valid else texts
+    typed = to_batch(arrays, len(numbers))
+    good = np.ones(len(numbers), bool)
+    good[list(problems)] = False
+    rounded = {name: found for name, converted in columns.items() if (found := converted.rounded(good))}
+    if not problems:
+        return Rows(typed, numbers, rounded=rounded)
+    rejects = [Reject(source, int(numbers[row]), STAGE, reason) for row, reason in sorted(problems.items())]
+    return Rows(typed.filter(pa.array(good)), numbers[good], rejects, rounded=rounded)
+
+
+def infer_present_type(array: pa.Array, dtype: ScalarType | None) -> ColumnType | None:
+    """Return the type of a column of `dtype` over the rows of `array`; None if it has no value."""
+    present = len(array) - array.null_count
+    if dtype is None or not present:
+        return None
+    if not is_list(array.type):
+        return ColumnType(dtype, None, present)
+    return list_type(array, dtype)
+
+
+def merge_optional_types(one: ColumnType | None, other: ColumnType | None) -> ColumnType | None:
+    """Merge the types over two sets of rows, either of which may have no value."""
+    return one.merge(other) if one is not None and other is not None else one or other
+
+
+def distinct_values(batch: pa.RecordBatch, columns: Sequence[ValuesOf], fills: Mapping[str, Any]) -> Values:
+    """Return the distinct values of each column, as texts."""
+    return {column.name: _distinct(batch, column, fills.get(column.name)) for column in columns}
+
+
+def _distinct(batch: pa.RecordBatch, wanted: ValuesOf, fill: Any) -> frozenset[str] | None:
+    if wanted.name not in batch.schema.names:
+        return distinct_texts(pa.array([] if fill is None else [as_text(fill)], pa.string()), wanted.separator)
+    column = ColumnType("bytes", -1 if is_list(batch[wanted.name].type) else None, 0)
+    array = convert_column(batch[wanted.name], column, fill).array
+    return distinct_texts(array.flatten() if column.is_variable else array, wanted.separator)
+
+
+def fill_type(fill: Any) -> ScalarType:
+    """Return the type of a fill value."""
+    if isinstance(fill, bool):
+        return "bool"
+    return "int64" if isinstance(fill, int) else "float32" if isinstance(fill, float) else "bytes"
+
+
+_KEY = b"huggingface"
+_FIELDS = {"bytes", "path"}
+_IS_BINARY = (pa.types.is_binary, pa.types.is_large_binary)
+AUDIO = "audio"
+OBJECTS = "objects"  # the column of what is in images
+BOX = "bbox"  # of an object in an image: [x, y, width, height]
+LABELS = ("category", "categories", "category_id", "category_ids", "label", "labels", "class", "classes")  # of one
+
+
+def declared_columns(schema: pa.Schema) -> dict[str, DeclaredColumn]:
+    """Return the metadata of a schema by column; empty if the schema has none from Hugging Face.
+
+    Source: datasets 4, Features.to_dict below `huggingface` in the schema's metadata. Image and Audio are stored as a
+    struct of `bytes` and `path`, ClassLabel as ids.
+    """
+    try:
+        features = json.loads((schema.metadata or {}).get(_KEY, b"{}"))["info"]["features"]
+        return {name: told for name, feature in features.items() if (told := _declared_column(feature)) is not None}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return {}
+
+
+def _declared_column(feature: Any) -> DeclaredColumn | None:
+    if isinstance(feature, list) and len(feature) == 1:
+        feature = {"_type": "List", "feature": feature[0]}
+    if not isinstance(feature, dict):
+        return None
+    kind = feature.get("_type")
+    if kind in ("Sequence", "List", "LargeList"):
+        inner = _declared_column(feature.get("feature"))
+        return inner if inner is not None and inner.kind == "class_label" else None
+    if kind == "ClassLabel" and all(isinstance(name, str) for name in feature["names"]):
+        return DeclaredColumn("class_label", frozenset({tuple(feature["names"])}))
+    return (
+        DeclaredColumn("image", is_complete=True)
+        if kind == "Image"
+        else DeclaredColumn("audio")
+        if kind == "Audio"
+        else None
+    )
+
+
+def is_hf_file(kind: pa.DataType) -> bool:
+    """Return True if an Arrow type is a Hugging Face file: a struct of its bytes and optionally its path."""
+    if not pa.types.is_struct(kind):
+        return False
+    fields = {kind.field(index).name: kind.field(index).type for index in range(kind.num_fields)}
+    return fields.keys() <= _FIELDS and "bytes" in fields and any(test(fields["bytes"]) for test in _IS_BINARY)
+
+
+def is_hf_file_list(kind: pa.DataType) -> bool:
+    """Return True if an Arrow type is a list of Hugging Face files."""
+    return is_list(kind) and is_hf_file(kind.value_type)
+
+
+def object_fields(kind: pa.DataType) -> dict[str, pa.DataType]:
+    """Return the fields of a column of objects in images; empty if the column has no boxes.
+
+    The type is a struct of lists of one length, or a list of structs.
+    """
+    kind = kind.value_type if is_list(kind) else kind
+    if not pa.types.is_struct(kind) or kind.get_field_index(BOX) < 0:
+        return {}
+    return {kind.field(place).name: kind.field(place).type for place in range(kind.num_fields)}
+
+
+def declared_objects(schema: pa.Schema) -> DeclaredColumn | None:
+    """Return the metadata of the schema's column of objects in images; None if there is no such column."""
+    if OBJECTS not in schema.names or not (fields := object_fields(schema.field(OBJECTS).type)):
+        return None
+    label = label_key(fields)
+    of_label = fields.get(label, pa.null())
+    numbered = pa.types.is_integer(of_label.value_type if is_list(of_label) else of_label)
+    names = _class_names(schema, label)
+    objects = DeclaredObjects(tuple(sorted(fields)), numbered)
+    return DeclaredColumn("bbox", frozenset({names} if names else ()), objects=frozenset({objects}))
+
+
+def label_key(keys: Collection[str]) -> str:
+    """Return the field name that holds an object's class; "" if there is none."""
+    return next((key for key in LABELS if key in keys), "")
+
+
+def object_classes(objects: pa.Array) -> frozenset[str]:
+    """Return the distinct classes in a column of objects in images, names or ids, as texts."""
+    label = label_key(object_fields(objects.type))
+    while is_list(objects.type) or pa.types.is_struct(objects.type):
+        objects = objects.flatten() if is_list(objects.type) else pc.struct_field(objects, label)
+    return frozenset(map(str, pc.unique(objects).drop_null().to_pylist()))
+
+
+def _class_names(schema: pa.Schema, label: str) -> tuple[str, ...]:
+    """Return the class names of objects from Hugging Face's metadata; () if there are none."""
+    try:
+        told = json.loads((schema.metadata or {})[_KEY])["info"]["features"][OBJECTS]
+        while "_type" in told and "feature" in told:
+            told = told["feature"]
+        told = told[label]
+        while "feature" in told:
+            told = told["feature"]
+        return tuple(map(str, told["names"])) if told.get("_type") == "ClassLabel" else ()
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return ()

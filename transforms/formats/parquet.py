@@ -1,0 +1,625 @@
+"""The Parquet input format: row groups as blocks, and footers."""
+
+import base64
+import binascii
+import io
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from shardmill.data.example import encode_varint
+from shardmill.errors import UserError
+from shardmill.metadata.manifest import Reject
+from shardmill.transforms.columns.arrow import is_list, to_batch
+from shardmill.transforms.columns.conversion import UnsupportedTypeError, arrow_scalar_type
+from shardmill.transforms.columns.types import (
+    ColumnType,
+    DeclaredColumn,
+    Inferred,
+    ScalarType,
+    Values,
+    ValuesOf,
+    merge_values,
+)
+from shardmill.transforms.formats.conventions import looks_like_image
+from shardmill.transforms.formats.format import (
+    OBJECTS,
+    STAGE,
+    BlockRef,
+    FileRef,
+    KeyColumn,
+    Rows,
+    UnreadableError,
+    check_unique_names,
+    declared_columns,
+    declared_objects,
+    distinct_values,
+    empty_rows,
+    fill_type,
+    infer_present_type,
+    is_hf_file,
+    is_hf_file_list,
+    merge_optional_types,
+    object_classes,
+    object_fields,
+    parse_fills,
+    reject_file,
+    typed_rows,
+    unreadable_reason,
+    unsupported_error,
+)
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.protocol import error_text
+
+ENCRYPTED = b"PARE"  # ends a file whose footer is encrypted, in the place of PAR1
+TAIL_BYTES = 8  # of a file: the length of its footer, and PAR1
+_ROW_GROUPS, _COLUMNS, _CRYPTO_METADATA = 4, 1, 8  # numbers of fields in FileMetaData, RowGroup and ColumnChunk
+_ARROW_SCHEMA = b"ARROW:schema"
+# Types of fields (Thrift, compact protocol)
+_TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = 1, 2, 3, 7, 8, 9, 10, 11, 12
+
+
+def encrypted_columns(footer: bytes) -> frozenset[int]:
+    """Return the encrypted leaf columns, numbered from 0, of a footer that is not encrypted itself.
+
+    Raises:
+        ValueError: if `footer` is not a footer.
+    """
+    try:
+        groups = _Thrift(footer).struct(_ROW_GROUPS).get(_ROW_GROUPS) or [{}]
+    except RecursionError:
+        raise ValueError("the footer is nested too deep") from None
+    chunks = groups[0].get(_COLUMNS, [])
+    return frozenset(number for number, chunk in enumerate(chunks) if _CRYPTO_METADATA in chunk)
+
+
+class _Thrift:
+    """A reader of consecutive values in the compact protocol; a struct becomes a dictionary by field number.
+
+    Field numbers are those of parquet.thrift (https://github.com/apache/parquet-format). The encoding is defined by
+    thrift-compact-protocol.md in apache/thrift.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        self._data, self._position = data, 0
+
+    def struct(self, last: int = 1 << 15) -> dict[int, Any]:
+        """Read a struct's fields up to number `last`; if that field is a list, only its first item."""
+        fields: dict[int, Any] = {}
+        number = 0
+        while (head := self._byte()) and number < last:
+            number = number + (head >> 4) if head >> 4 else self._zigzag()
+            fields[number] = self._value(head & 15, number == last)
+        return fields
+
+    def _value(self, kind: int, first_only: bool = False) -> Any:
+        if kind in (_TRUE, _FALSE):
+            return kind == _TRUE
+        if kind == _BYTE:
+            return self._byte()
+        if kind < _DOUBLE:
+            return self._zigzag()
+        if kind == _DOUBLE:
+            return self._bytes(8)
+        if kind == _BINARY:
+            return self._bytes(self._varint())
+        if kind in (_LIST, _SET):
+            head = self._byte()
+            size = self._varint() if head >> 4 == 15 else head >> 4
+            return [self._item(head & 15) for _ in range(min(size, 1) if first_only else size)]
+        if kind == _MAP:
+            size = self._varint()
+            kinds = self._byte() if size else 0
+            return [(self._item(kinds >> 4), self._item(kinds & 15)) for _ in range(size)]
+        if kind == _STRUCT:
+            return self.struct()
+        raise ValueError(f"the footer has a value of unknown type {kind}")
+
+    def _item(self, kind: int) -> Any:
+        return self._byte() == _TRUE if kind in (_TRUE, _FALSE) else self._value(kind)
+
+    def _byte(self) -> int:
+        return self._bytes(1)[0]
+
+    def _bytes(self, size: int) -> bytes:
+        data = self._data[self._position : self._position + size]
+        if len(data) < size:
+            raise ValueError("the footer ends too early")
+        self._position += size
+        return data
+
+    def _zigzag(self) -> int:
+        value = self._varint()
+        return value >> 1 ^ -(value & 1)
+
+    def _varint(self) -> int:
+        value = shift = 0
+        while (byte := self._byte()) > 0x7F:
+            value |= (byte & 0x7F) << shift
+            shift += 7
+        return value | byte << shift
+
+
+def with_variable_lists(metadata: pq.FileMetaData) -> pq.FileMetaData | None:
+    """Return the footer with lists of any size instead of fixed-size lists in its Arrow schema; None if it has no such
+    lists.
+
+    Parquet stores both alike, and a null has no items. Arrow refuses a whole row group for one null in a fixed-size
+    list.
+    """
+    stored = (metadata.metadata or {}).get(_ARROW_SCHEMA)
+    if stored is None:
+        return None
+    try:
+        schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(stored)))
+    except (pa.ArrowException, binascii.Error, OSError):
+        return None  # which Arrow passes over too
+    changed = pa.schema([field.with_type(_variable(field.type)) for field in schema], schema.metadata)
+    if changed.equals(schema):
+        return None
+    written = io.BytesIO()
+    metadata.write_metadata_file(written)
+    footer = written.getvalue()[4:-TAIL_BYTES]
+    new = base64.b64encode(changed.serialize().to_pybytes())
+    footer = footer.replace(encode_varint(len(stored)) + stored, encode_varint(len(new)) + new)
+    return pq.read_metadata(io.BytesIO(b"PAR1" + footer + len(footer).to_bytes(4, "little") + b"PAR1"))
+
+
+def _variable(kind: pa.DataType) -> pa.DataType:
+    """Return the type with fixed-size lists replaced by lists of any size; an extension over such a list becomes the
+    list.
+    """
+    if isinstance(kind, pa.BaseExtensionType):
+        storage = _variable(kind.storage_type)
+        return kind if storage.equals(kind.storage_type) else storage
+    if pa.types.is_fixed_size_list(kind) or pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_variable(kind.value_type)))
+    if pa.types.is_large_list(kind):
+        return pa.large_list(kind.value_field.with_type(_variable(kind.value_type)))
+    return kind
+
+
+_BATCH_BYTES = 16 << 20  # of values that are decoded at once
+_BATCH_ROWS = 1 << 16  # at most: what is repeated is many times larger than it is in the file
+_BUFFER_BYTES = 1 << 20  # read ahead of each column; without a buffer, all of its bytes in a row group would be
+
+
+class OpenedParquet:
+    """An open Parquet file."""
+
+    def __init__(self, file: FileRef) -> None:
+        """Read the footer.
+
+        Raises:
+            UnreadableError: if the file is damaged, encrypted or not Parquet.
+            UserError: if a column occurs twice.
+        """
+        self._file = file
+        self._source = _ArrowSource(file)
+        try:
+            if self._source.checked(lambda: self._source.tail(TAIL_BYTES), "not a Parquet file: ").endswith(ENCRYPTED):
+                raise UnreadableError("its footer is encrypted, and there is no key; decrypt the file")
+            self._parquet = self._source.checked(self._open, "not a Parquet file: ")
+            self.metadata = self._parquet.metadata
+            self._encrypted = self._source.checked(self._encrypted_columns, "its footer: ")
+            footer = (
+                self._source.checked(lambda: with_variable_lists(self.metadata), "its footer: ")
+                if not self._encrypted
+                else None
+            )
+            if footer is not None:
+                self._parquet = self._source.checked(lambda: self._open(footer), "its footer: ")
+            self._schema = self._source.checked(lambda: self._parquet.schema_arrow, "its schema: ")
+            self.columns = tuple(self._schema.names)
+            of_objects = declared_objects(self._schema)
+            if of_objects is not None:
+                of_objects = of_objects.in_place(file.name)
+            spans = {
+                field.name: _declared_duration(field) for field in self._schema if pa.types.is_duration(field.type)
+            }
+            self.told = (
+                declared_columns(self._schema) | spans | ({OBJECTS: of_objects} if of_objects is not None else {})
+            )
+            check_unique_names(file.name, self.columns)
+        except BaseException:
+            self._source.close()
+            raise
+
+    def _open(self, footer: pq.FileMetaData | None = None) -> pq.ParquetFile:
+        return pq.ParquetFile(
+            self._source.file,
+            metadata=footer,
+            buffer_size=_BUFFER_BYTES,
+            pre_buffer=False,
+            page_checksum_verification=True,
+        )
+
+    def _encrypted_columns(self) -> frozenset[int]:
+        """Return the encrypted leaf columns; Arrow would end the process if it were asked about them."""
+        tail = self._source.tail(TAIL_BYTES)
+        length = int.from_bytes(tail[:4], "little")
+        if length == self.metadata.serialized_size:  # where something is encrypted, a signature follows
+            return frozenset()
+        return encrypted_columns(self._source.tail(length + TAIL_BYTES))
+
+    def __enter__(self) -> "OpenedParquet":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._source.close()
+
+    def spelled(self, name: str) -> ScalarType | None:
+        """Return the type of a column's values; None if it has none.
+
+        Raises:
+            UserError: if the column cannot be read.
+        """
+        if name not in self.columns:
+            return None
+        if not self._encrypted.isdisjoint(self._leaves_of(name)):
+            raise UserError(
+                f"{self._file.name}: column {name!r} is encrypted, and there is no key; decrypt the file, or leave the"
+                f" column out with --drop {name}"
+            )
+        kind, told = self._schema.field(name).type, self.told.get(name)
+        if told is not None and told.kind == "audio":
+            raise UserError(
+                f"{self._file.name}: column {name!r} is Hugging Face's Audio, and sounds inside of tables are not read;"
+                f" write them to WAV files for `shardmill audio`, or leave it out with --drop {name}"
+            )
+        if is_hf_file_list(kind):
+            raise UserError(
+                f"{self._file.name}: column {name!r} is lists of files as Hugging Face has them; expected one image in"
+                f" each row, so give each a row of its own, or leave it out with --drop {name}"
+            )
+        if is_hf_file(kind):
+            return "bytes"
+        if object_fields(kind):
+            if name == OBJECTS:
+                return "bytes"
+            raise UserError(
+                f"{self._file.name}: column {name!r} is of boxes as Hugging Face has them, which are read of a column"
+                f" {OBJECTS!r} alone; call it so if its boxes are [x, y, width, height] in pixels, or leave it out with"
+                f" --drop {name}"
+            )
+        try:
+            return arrow_scalar_type(kind)
+        except UnsupportedTypeError as error:
+            raise unsupported_error(self._file.name, name, str(error)) from None
+
+    def guess(self, name: str, rows: int) -> ColumnType | None:
+        """Return a type for `rows` rows of a column whose values cannot be read."""
+        dtype = self.spelled(name)
+        length = 0 if is_list(self._schema.field(name).type) else None  # nobody knows what they hold
+        return None if dtype is None or not rows else ColumnType(dtype, length, rows)
+
+    def null_count(self, block: BlockRef, name: str) -> int | None:
+        """Return how many rows of a row group have no value in a column; None for lists, or if the file does not
+        say.
+        """
+        kind = self._schema.field(name).type if name in self.columns else pa.null()
+        if object_fields(kind):
+            return 0  # no object is a value, too
+        if is_list(kind):
+            return None
+        leaves = self._leaves_of(name)
+        if not leaves or leaves[0] in self._encrypted:
+            return None
+        leaf = leaves[kind.get_field_index("bytes")] if is_hf_file(kind) else leaves[0]
+        chunk = self.metadata.row_group(block.offset).column(leaf)
+        statistics = chunk.statistics if chunk.is_stats_set else None
+        return statistics.null_count if statistics is not None and statistics.has_null_count else None
+
+    def size_bytes(self, group: int) -> int:
+        """Return the compressed bytes of a row group, without encrypted columns, whose size is encrypted too."""
+        chunks = self.metadata.row_group(group)
+        return sum(
+            chunks.column(leaf).total_compressed_size
+            for leaf in range(chunks.num_columns)
+            if leaf not in self._encrypted
+        )
+
+    def _leaves_of(self, name: str) -> range:
+        """Return the numbers of the leaf columns that store a column."""
+        leaf = 0
+        for field in self._schema:
+            if field.name == name:
+                return range(leaf, leaf + _leaves(field.type))
+            leaf += _leaves(field.type)
+        return range(0)
+
+    def batches(self, block: BlockRef, names: Iterable[str]) -> Iterator[pa.RecordBatch]:
+        """Yield the row group in batches of the columns `names`, without those the file lacks."""
+        names = list(dict.fromkeys(names))
+        there = [name for name in names if name in self.columns]
+        group = self.metadata.row_group(block.offset)
+        if not there:
+            yield to_batch({}, group.num_rows)
+            return
+        row_bytes = max(group.total_byte_size / max(group.num_rows, 1), 1)
+        rows = min(max(int(_BATCH_BYTES / row_bytes), 1), _BATCH_ROWS)
+        batches = self._source.checked(
+            lambda: self._parquet.iter_batches(
+                batch_size=rows, row_groups=[block.offset], columns=there, use_threads=False
+            )
+        )
+        while (batch := self._source.checked(lambda: next(batches, None))) is not None:
+            yield to_batch({name: self._plain(batch[name]) for name in there}, len(batch))
+
+    def is_file(self, name: str) -> bool:
+        """Return True if a column holds Hugging Face files."""
+        return name in self.columns and is_hf_file(self._schema.field(name).type)
+
+    def first_file(self, block: BlockRef, name: str) -> tuple[bytes | None, str | None]:
+        """Return the first file's bytes in a row group's column of Hugging Face files; without bytes, the first
+        path.
+        """
+        path = None
+        batches = self._source.checked(
+            lambda: self._parquet.iter_batches(
+                batch_size=1, row_groups=[block.offset], columns=[name], use_threads=False
+            )
+        )
+        while (batch := self._source.checked(lambda: next(batches, None))) is not None:
+            for value in filter(None, batch[name].to_pylist()):
+                if value["bytes"] is not None:
+                    return value["bytes"], None
+                path = path or value.get("path")
+        return None, path
+
+    def object_classes(self, block: BlockRef) -> frozenset[str]:
+        """Return the distinct classes of the objects in a row group's images, names or ids, as texts."""
+        batches = self._source.checked(
+            lambda: self._parquet.iter_batches(row_groups=[block.offset], columns=[OBJECTS], use_threads=False)
+        )
+        found: frozenset[str] = frozenset()
+        while (batch := self._source.checked(lambda: next(batches, None))) is not None:
+            found |= object_classes(batch[OBJECTS])
+        return found
+
+    @staticmethod
+    def _plain(array: pa.Array) -> pa.Array:
+        """Replace files by their bytes, and objects in images by their JSON."""
+        if is_hf_file(array.type):
+            return pc.struct_field(array, "bytes")
+        if not object_fields(array.type):
+            return array
+        texts = [None if value is None else json.dumps(value, default=str) for value in array.to_pylist()]
+        return pa.array(texts, pa.large_string())
+
+
+class _ArrowSource:
+    """A file object for Arrow that distinguishes store failures from damaged data."""
+
+    def __init__(self, file: FileRef) -> None:
+        path = file.path
+        self._local = storage.is_local(path)
+        self._error: BaseException | None = None
+        self._stream = None if self._local else storage.open_read(path, file.size_bytes)
+        self.file = pa.OSFile(path) if self._local else pa.PythonFile(self, "r")
+        self.closed = False
+
+    def checked(self, function: Any, what: str = "") -> Any:
+        """Call `function` and return its result.
+
+        Raises:
+            UnreadableError: if Arrow refuses the data.
+            Exception: the error of the stream, if reading it failed.
+        """
+        try:
+            return function()
+        except (pa.ArrowException, OSError, ValueError) as error:
+            if self._error is not None:
+                raise self._error from error
+            raise UnreadableError(what + error_text(error, lines=1)) from None
+
+    def tail(self, size: int) -> bytes:
+        """Return the last `size` bytes of the file."""
+        end = self.file.size()
+        return self.file.read_at(size, max(end - size, 0))
+
+    def read(self, size: int = -1) -> bytes:
+        return self._call("read", size)
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return self._call("seek", offset, whence)
+
+    def tell(self) -> int:
+        return self._call("tell")
+
+    def close(self) -> None:
+        """Close the underlying file."""
+        self.closed = True
+        if self._stream is None:
+            self.file.close()
+        else:
+            self._stream.close()
+
+    def _call(self, method: str, *arguments: int) -> Any:
+        try:
+            return getattr(self._stream, method)(*arguments)
+        except Exception as error:
+            self._error = error
+            raise
+
+
+def _declared_duration(field: pa.Field) -> DeclaredColumn:
+    said = (
+        f"column {field.name!r} holds durations, stored as texts of numbers of {field.type.unit}; no reader is told so"
+    )
+    return DeclaredColumn("text", said=said)
+
+
+def _leaves(kind: pa.DataType) -> int:
+    """Return how many Parquet leaf columns store a field of this type."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return _leaves(kind.storage_type)
+    if pa.types.is_dictionary(kind):
+        return _leaves(kind.value_type)
+    return sum(_leaves(kind.field(index).type) for index in range(kind.num_fields)) or 1
+
+
+@dataclass(frozen=True)
+class ParquetFormat:
+    """A row for each row of a Parquet file.
+
+    * Integers become int64, floats float32, strings and binary bytes.
+    * Dates, times, timestamps, durations and decimals become text as Arrow casts them to strings.
+    * Lists of these, nested or not, become lists.
+    * Hugging Face files become their bytes. They are images if its metadata, --image or the first file's first bytes
+    say so.
+    * Hugging Face objects in images become JSON.
+    * Other structs and maps cannot be read, only dropped.
+
+    A row is a reject if a value does not fit, such as an unsigned integer beyond int64, a finite number beyond float32,
+    or inner lists of two lengths.
+    """
+
+    fill: tuple[tuple[str, str], ...] = ()  # (column, text) of fill values: JSON scalar or any text
+    drop: tuple[str, ...] = ()  # columns to skip when all types are requested
+    images: tuple[str, ...] = ()  # columns known to be images
+
+    def index(self, file: FileRef) -> Iterator[BlockRef | Reject]:
+        """Yield the row groups: `offset` is a group's number, `first_line` its first row, `length` its compressed
+        bytes.
+
+        Raises:
+            UserError: if a column occurs twice.
+            OSError: if the file cannot be read.
+        """
+        try:
+            opened = OpenedParquet(file)
+        except UnreadableError as error:
+            yield reject_file(file.name, file.size_bytes, "index", str(error))
+            return
+        with opened:
+            row = 1
+            for number in range(opened.metadata.num_row_groups):
+                group = opened.metadata.row_group(number)
+                if group.num_rows:
+                    yield BlockRef(file, number, opened.size_bytes(number), row, opened.columns, group.num_rows)
+                row += group.num_rows
+
+    def header(self, file: FileRef) -> tuple[str, ...]:
+        """Return the columns of the file's schema; () if it cannot be read."""
+        try:
+            with OpenedParquet(file) as opened:
+                return opened.columns
+        except UnreadableError:
+            return ()
+
+    def infer(
+        self, block: BlockRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
+    ) -> Iterator[Inferred]:
+        """Infer the types from the schema; read only lists, columns without null counts, and `values_of`.
+
+        Rows that `read` will reject, because a value does not fit, are counted too.
+
+        Raises:
+            UserError: if one of `columns` is a struct or a map.
+        """
+        try:
+            with OpenedParquet(block.file) as opened:
+                yield self._infer(opened, block, columns, values_of)
+        except (UnreadableError, OSError) as error:
+            unreadable_reason(error, block.file.path)  # `read` rejects the rows
+
+    def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
+        """Yield the rows in batches that fit into memory; rows that cannot be decoded are one reject.
+
+        Raises:
+            UserError: if one of `types` is a struct or a map.
+        """
+        row = block.first_line
+        try:
+            with OpenedParquet(block.file) as opened:
+                wanted = list(dict.fromkeys([*types, *(key.name for key in keys)]))
+                for name in wanted:
+                    opened.spelled(name)
+                fills = parse_fills(self.fill)
+                for batch in opened.batches(block, wanted):
+                    numbers = np.arange(row, row + len(batch))
+                    yield typed_rows(block.file.name, batch, numbers, types, keys, fills)
+                    row += len(batch)
+                rows, expected = row - block.first_line, opened.metadata.row_group(block.offset).num_rows
+                if rows != expected:
+                    raise UnreadableError(f"there are {rows:,} rows in it, where the footer says {expected:,}")
+        except (UnreadableError, OSError) as error:
+            why = unreadable_reason(error, block.file.path)
+            reason = f"row group {block.offset} cannot be read from row {row:,} on, all of which is lost: {why}"
+            yield empty_rows(types, [_lost_rows(block, row, reason)], keys)
+
+    def _infer(
+        self, opened: OpenedParquet, block: BlockRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
+    ) -> Inferred:
+        fills = parse_fills(self.fill)
+        every = [name for name in (*opened.columns, *fills) if name not in self.drop]
+        wanted = list(dict.fromkeys(every if columns is None else columns))
+        group = opened.metadata.row_group(block.offset)
+        found: dict[str, ColumnType | None] = dict.fromkeys(wanted)
+        nulls = dict.fromkeys(wanted, group.num_rows)
+        unknown = []
+        paths: dict[str, DeclaredColumn] = {}
+        for name in wanted:
+            dtype, count = opened.spelled(name), opened.null_count(block, name)
+            if dtype is None:
+                continue
+            if opened.is_file(name) and count in (None, group.num_rows):
+                data, path = opened.first_file(block, name)
+                if data is None and path is not None:
+                    paths[name] = DeclaredColumn("image", path=path)
+            if count is None:
+                unknown.append(name)
+            elif count < group.num_rows:
+                found[name] = ColumnType(dtype, None, group.num_rows - count)
+                nulls[name] = count
+        values: Values = {}
+        try:
+            read = [*unknown, *(column.name for column in values_of)]
+            for batch in opened.batches(block, read) if read else ():
+                for name in unknown:
+                    found[name] = merge_optional_types(
+                        found[name], infer_present_type(batch[name], opened.spelled(name))
+                    )
+                    nulls[name] -= len(batch) - batch[name].null_count
+                values = merge_values(values, distinct_values(batch, values_of, fills))
+            if OBJECTS in wanted and (of_objects := opened.told.get(OBJECTS)) and not of_objects.names:
+                values = {**values, OBJECTS: opened.object_classes(block)}
+        except UnreadableError:  # the columns must be asked for nevertheless, so that `read` rejects the rows
+            for name in unknown:
+                found[name] = merge_optional_types(found[name], opened.guess(name, nulls[name]))
+        for name, fill in fills.items():
+            if nulls.get(name):
+                found[name] = merge_optional_types(found[name], ColumnType(fill_type(fill), None, nulls[name]))
+        types = {name: column for name, column in found.items() if column is not None}
+        told = paths | {name: what for name, what in opened.told.items() if name in types}
+        for name in types:
+            if opened.is_file(name) and name not in self.images and name not in told:
+                told |= self._guessed(opened, block, name)
+        return Inferred(types, group.num_rows, values, told)
+
+    def _guessed(self, opened: OpenedParquet, block: BlockRef, name: str) -> dict[str, DeclaredColumn]:
+        """Return the metadata of a column of files, judged by the first of them."""
+        data, _ = opened.first_file(block, name)
+        if data is None:
+            return {}
+        if not looks_like_image(data):
+            raise UserError(
+                f"{block.file.name}: column {name!r} holds files as Hugging Face has them, and no metadata says of what"
+                f" kind; give --image {name} if they are images, or leave it out with --drop {name}"
+            )
+        said = f"column {name!r} is taken for images, by the first bytes of its first value; --image {name} says it is"
+        return {name: DeclaredColumn("image", is_complete=True, said=said)}
+
+
+def _lost_rows(block: BlockRef, row: int, reason: str) -> Reject:
+    """Return the Reject of a row group's rows from `row` on, as many as the footer promises."""
+    promised = block.records or 1
+    lost = max(promised - (row - block.first_line), 1)
+    return Reject(block.file.name, row, STAGE, reason, lost, max(block.length * lost // promised, 1))

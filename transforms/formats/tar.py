@@ -1,0 +1,305 @@
+"""The WebDataset input format: tar archives of samples."""
+
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+import xxhash
+
+from shardmill.metadata.manifest import Reject
+from shardmill.text import shorten
+from shardmill.transforms.columns.arrow import parse_fill, slices, to_batch
+from shardmill.transforms.columns.types import MAX_VALUES, ColumnType, DeclaredColumn, Inferred, ValuesOf
+from shardmill.transforms.formats.format import (
+    OBJECTS,
+    BlockRef,
+    Damage,
+    FileRef,
+    KeyColumn,
+    RecordNotice,
+    Rows,
+    SkippedItems,
+    UnreadableError,
+    compressed_damage,
+    empty_rows,
+    reject_file,
+    unreadable_reason,
+)
+from shardmill.transforms.formats.json_lines import JSON_STAGE, JsonObjects
+from shardmill.transforms.formats.tar_samples import (
+    ALL_MEMBERS,
+    IMAGE_MEMBERS,
+    KEY,
+    CutFileError,
+    ObjectFields,
+    Sample,
+    SamplePart,
+    TarPiece,
+    TarReader,
+    is_objects_value,
+)
+from shardmill.transforms.stores.streams import TruncatedError, is_compressed, open_decompressed
+
+EMPTY_FILE = "tar file without a sample"
+REPEATED_KEY = (
+    "the key is that of an earlier sample of its file, with others between; members of one key are one sample where"
+    " they stand together, as the webdataset library reads them"
+)
+_MAX_CLASS_DIGITS = 18  # of an id: more do not fit 64 bits
+JSON_PREFIX = "json."  # before the name of what JSON has, where another member of the sample has a column of that name
+
+
+class SampleError(ValueError):
+    """The reason why a sample is left out."""
+
+
+@dataclass(frozen=True)
+class TarFormat:
+    """A row for each sample of a tar file; see `Grouping`.
+
+    * Images are columns of bytes, `.cls` is an int64, `.txt` a string.
+    * The members of a `.json` object are columns, by the rules of JsonObjects.
+    * A JSON member named like another column of its sample, with another value, is `json.NAME`.
+    * `objects` with boxes, in Hugging Face's form, is its JSON.
+
+    Lines are the samples' numbers in their file, from 1. Concatenated tar files are read as one.
+
+    Attributes:
+        fill, drop: see JsonLinesFormat
+    """
+
+    block_size: int  # approximate bytes of a BlockRef; a compressed file is one
+    fill: tuple[tuple[str, str], ...] = ()
+    drop: tuple[str, ...] = ()
+
+    def index(self, file: FileRef) -> Iterator[BlockRef | Reject | SkippedItems | RecordNotice]:
+        """Yield blocks of whole samples; damage is left to `read`, so the last block ends where the file does.
+
+        8 bytes are kept for each sample, to count repeated keys.
+
+        Raises:
+            OSError: if the file cannot be read.
+        """
+        packed = is_compressed(file.name)
+        start = first = 0
+        last, whole = 0, True
+        keys = array("Q")
+        with open_decompressed(file.path, file.name, file.size_bytes) as stream:
+            reader = TarReader(stream, 0, None, 1, self.block_size, ALL_MEMBERS)
+            try:
+                for piece in reader.pieces(is_end=True):
+                    for sample in piece.samples:
+                        keys.append(xxhash.xxh3_64_intdigest(sample.key.encode()))
+                        if first and not packed and sample.start - start >= self.block_size:
+                            yield BlockRef(file, start, sample.start - start, first, records=sample.number - first)
+                            start, first = sample.start, sample.number
+                        first, last = first or sample.number, sample.number
+            except (UnreadableError, TruncatedError) as error:
+                whole = False
+                if not reader.members and not reader.position:
+                    begins = f"it begins with {reader.beginning!r}" if reader.beginning else "it is empty"
+                    why = str(error) if isinstance(error, TruncatedError) else f"not a tar file: {begins}"
+                    yield reject_file(file.name, file.size_bytes, "index", why)
+                    return
+        for what, (number, name) in sorted(reader.others.items()):
+            yield SkippedItems(what, f"{file.name}: {name}", number)
+        yield from _repeated_keys(file, np.frombuffer(keys, np.uint64))
+        if not last and whole:
+            yield SkippedItems(EMPTY_FILE, file.name)
+        else:
+            records = last + 1 - max(first, 1) if whole else None
+            yield BlockRef(file, start, file.size_bytes - start, max(first, 1), records=records)
+
+    def header(self, file: FileRef) -> tuple[str, ...]:
+        return ()
+
+    def infer(
+        self, block: BlockRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
+    ) -> Iterator[Inferred]:
+        """Infer the types from the members' names and the JSON objects, and mark columns of images and of class ids."""
+        wanted = None if columns is None else list(dict.fromkeys(columns))
+        values: dict[str, set[str]] = {column.name: set() for column in values_of}
+        merged = Inferred()
+        for piece in self._pieces(block, IMAGE_MEMBERS):
+            if isinstance(piece, Reject):
+                continue
+            rows = self._rows(piece, block.file.name)
+            asked = None if wanted is None else [name for name in wanted if name not in rows.images]
+            types, kept = rows.objects.infer(asked, self.drop)
+            images = {name: lies for name, lies in rows.images.items() if wanted is None or name in wanted}
+            for name, lies in images.items():
+                present = 0 if name in self.drop else len(lies.keys() & set(kept.numbers.tolist()))
+                types[name] = ColumnType("bytes", None, present)
+            told = {name: DeclaredColumn("image", is_complete=True) for name in images}
+            told |= {
+                name: DeclaredColumn("class_label", classes=max(ids) + 1, is_complete=True)
+                for name in sorted(rows.classes)
+                if (ids := [item[name] for item in kept.objects if name in item])
+            }
+            beside = [name for name in types if name.startswith(JSON_PREFIX)]
+            told |= {name: DeclaredColumn("text", said=_prefix_notice(name)) for name in beside}
+            if OBJECTS in types and OBJECTS not in self.drop and (of_objects := rows.seen.told) is not None:
+                told[OBJECTS] = of_objects
+            for column in values_of:
+                if len(values[column.name]) <= MAX_VALUES:
+                    values[column.name] |= kept.texts(column)
+            classes = {OBJECTS: rows.seen.classes} if OBJECTS in told else {}
+            merged = merged.merge(Inferred(types, len(kept.objects), classes, told))
+        counted = {name: frozenset(found) if len(found) <= MAX_VALUES else None for name, found in values.items()}
+        yield Inferred(merged.types, merged.rows, {**counted, **merged.values}, merged.told)
+
+    def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
+        """Yield the rows, some samples at a time."""
+        for piece in self._pieces(block):
+            if isinstance(piece, Reject):
+                yield empty_rows(types, [piece], keys)
+                continue
+            found = self._rows(piece, block.file.name)
+            images = {name for name in types if name in found.images}
+            rows = found.objects.read({name: kind for name, kind in types.items() if name not in images}, keys)
+            arrays = {name: rows.batch[name] for name in rows.batch.schema.names}
+            arrays |= {name: found.images_of(name, rows.lines, piece) for name in images}
+            ordered = {name: arrays.pop(name) for name in types} | arrays
+            yield Rows(to_batch(ordered, len(rows.lines)), rows.lines, rows.rejects, rounded=rows.rounded)
+
+    def _pieces(self, block: BlockRef, *unread: str | None) -> Iterator[TarPiece | Reject]:
+        """Yield the samples of a block, without the data of `unread` members, and a Reject for the rest if it cannot be
+        read.
+        """
+        file = block.file
+        plain = not is_compressed(file.name)
+        with open_decompressed(file.path, file.name, block.end) as stream:
+            if block.offset:
+                stream.seek(block.offset)
+            length = block.length if plain else None
+            reader = TarReader(stream, block.offset, length, block.first_line, self.block_size, *unread)
+            try:
+                yield from reader.pieces(is_end=not plain or block.end == file.size_bytes)
+            except (UnreadableError, OSError) as error:
+                yield _lost_samples(block, reader, error)
+
+    def _rows(self, piece: TarPiece, name: str) -> "_Rows":
+        """Convert the samples of a piece of file `name` to rows."""
+        found = _Rows(JsonObjects(name, [], [], np.zeros(0, np.int64), {}, [], 0), {}, set(), ObjectFields())
+        objects, lines, numbers, rejects = [], [], [], []
+        for sample in piece.samples:
+            try:
+                made, line = _sample_object(sample, piece)
+            except SampleError as error:
+                rejects.append(Reject(name, sample.number, JSON_STAGE, f"{sample.key}: {error}"))
+                continue
+            if OBJECTS not in sample.parts and is_objects_value(made.get(OBJECTS)):
+                made[OBJECTS] = found.seen.text(made[OBJECTS], f"{name}: {sample.key}")
+            objects.append(made)
+            lines.append(line)
+            numbers.append(sample.number)
+            for column, part in sample.parts.items():
+                if part[0] == "image":
+                    found.images.setdefault(column, {})[sample.number] = part
+                elif part[0] == "class":
+                    found.classes.add(column)
+        fill = {column: parse_fill(text) for column, text in self.fill}
+        rows = JsonObjects(name, objects, lines, np.array(numbers, np.int64), fill, rejects, 0)
+        return replace(found, objects=rows)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Rows:
+    """The samples of a piece."""
+
+    objects: JsonObjects  # everything except images
+    images: dict[str, dict[int, SamplePart]]  # location of images, by column and sample number
+    classes: set[str]  # columns of class ids
+    seen: ObjectFields  # field names and classes of objects in images
+
+    def images_of(self, name: str, numbers: np.ndarray, piece: TarPiece) -> pa.Array:
+        """Return a column of the images of samples `numbers`; null where there is none."""
+        parts = [self.images[name].get(number) for number in numbers.tolist()]
+        starts = np.array([0 if part is None else part[1] - piece.base for part in parts], np.int64)
+        sizes = np.array([0 if part is None else part[2] for part in parts], np.int64)
+        column = slices(piece.data, starts, starts + sizes)
+        present = np.array([part is not None for part in parts], bool)
+        return column if present.all() else pc.if_else(pa.array(present), column, pa.scalar(None, column.type))
+
+
+def _repeated_keys(file: FileRef, keys: np.ndarray) -> Iterator[RecordNotice]:
+    """Note the samples whose key occurred earlier, given the hashes of all keys."""
+    order = np.argsort(keys, kind="stable")
+    later = order[1:][keys[order[1:]] == keys[order[:-1]]]
+    if len(later):
+        yield RecordNotice(REPEATED_KEY, f"{file.name}: sample {int(later.min()) + 1:,}", len(later))
+
+
+def _sample_object(sample: Sample, piece: TarPiece) -> tuple[dict[str, Any], bytes]:
+    """Return a sample without its images as an object, and the text of its JSON; raise SampleError if it is invalid."""
+    if sample.wrong:
+        raise SampleError(sample.wrong)
+    made: dict[str, Any] = {KEY: sample.key}
+    line = b"{}"
+    members: dict[str, Any] = {}
+    for column, (holds, at, size) in sample.parts.items():
+        if holds == "image":
+            continue
+        data = bytes(piece.data[at - piece.base : at - piece.base + size])
+        if holds == "class":
+            made[column] = _class_id(data)
+        elif holds == "text":
+            try:
+                made[column] = data.decode()
+            except UnicodeDecodeError as error:
+                raise SampleError(f"its text is not UTF-8, at byte {error.start:,}") from None
+        else:
+            line, members = data, _members(data)
+    for name, value in members.items():
+        if name not in made and name not in sample.parts:
+            made[name] = value
+        elif name not in made or made[name] != value:
+            made[JSON_PREFIX + name] = value
+    return made, line
+
+
+def _prefix_notice(name: str) -> str:
+    own = name.removeprefix(JSON_PREFIX)
+    return f"what .json objects call {own!r} is {name!r} where another member of the sample is {own!r} already"
+
+
+def _members(data: bytes) -> dict[str, Any]:
+    try:
+        value = orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        raise SampleError(f"its .json is no JSON: {error.msg}, at character {error.pos + 1:,}") from None
+    if not isinstance(value, dict):
+        raise SampleError(f"its .json is no object, but {shorten(data.strip().decode(errors='replace'))}")
+    return value
+
+
+def _class_id(data: bytes) -> int:
+    digits = data.strip()
+    if not digits.isdigit() or len(digits) > _MAX_CLASS_DIGITS:
+        shown = shorten(digits.decode(errors="backslashreplace"))
+        raise SampleError(f"its .cls is {shown!r}; expected the id of a class, an integer from 0")
+    return int(digits)
+
+
+def _lost_samples(block: BlockRef, reader: TarReader, error: Exception) -> Reject:
+    """Return the Reject of all samples after the point where reading failed."""
+    name, number = block.file.name, reader.number
+    rows = number - block.first_line
+    if isinstance(error, TruncatedError):
+        reason = f"{error}; all from sample {number:,} on is lost"
+        return compressed_damage(error, block.file.size_bytes).reject(
+            name, number, JSON_STAGE, reason, rows, block.length
+        )
+    why = unreadable_reason(error, block.file.path)
+    if isinstance(error, CutFileError):
+        return Reject(name, number, JSON_STAGE, f"{why}; what follows is lost", 1, 0, "at least")
+    left = max(block.end - reader.position, 0) if not is_compressed(name) else 0
+    reason = f"{why}; all from sample {number:,} on is lost"
+    return Damage(reason, left, left / max(reader.position, 1)).reject(
+        name, number, JSON_STAGE, reason, number - 1, left
+    )

@@ -1,1 +1,0 @@
-"""Tar files of samples, as WebDataset has them."""

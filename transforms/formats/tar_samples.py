@@ -1,0 +1,601 @@
+"""Members of tar files, and the WebDataset samples that they form."""
+
+import io
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from io import BufferedIOBase
+from typing import Any, BinaryIO, Literal, NamedTuple, cast
+
+import numpy as np
+import orjson
+
+from shardmill.transforms.columns.types import MAX_VALUES, DeclaredColumn, DeclaredObjects
+from shardmill.transforms.formats.conventions import IMAGE_SUFFIXES
+from shardmill.transforms.formats.format import BOX, UnreadableError, label_key
+
+try:
+    from shardmill._native import read_heads as _read_heads
+except ImportError:  # not compiled
+
+    def _read_heads(descriptor: int, base: int, target: Any, held: int, at: int, suffixes: str | None) -> int:
+        """Return -1, for a file that cannot be read this way; used if the extension is not compiled."""
+        return -1
+
+
+ALL_MEMBERS, IMAGE_MEMBERS = None, f"|{IMAGE_SUFFIXES}|"  # members whose data is left out, by their suffixes
+
+
+def read_heads(
+    stream: io.BufferedIOBase, base: int, target: memoryview, held: int, at: int, unread: str | None
+) -> int | None:
+    """Fill `target` with a part of a file, except for the data of some members, whose bytes are arbitrary.
+
+    Images are nearly all of a data set's tar files. Headers alone tell where samples begin, and members other than
+    images tell the types of columns. Skipping images saves copying them to memory.
+
+    Args:
+        stream: the file, at the end of the bytes already read.
+        base: offset of `target` in the file.
+        target: buffer to fill.
+        held: number of bytes already in `target`.
+        at: offset of a header in `target`.
+        unread: ALL_MEMBERS or IMAGE_MEMBERS: plain members whose data is left out.
+
+    Returns:
+        The number of bytes added, less than the free room only at the end of the file; None if the file must be read
+        normally.
+    """
+    raw = getattr(stream, "raw", None)
+    if not isinstance(raw, io.FileIO):
+        return None
+    filled = _read_heads(raw.fileno(), base, target, held, at, unread)
+    if filled < 0:
+        return None
+    stream.seek(base + filled)
+    return filled - held
+
+
+BLOCK = 512  # bytes, of which a file is a multiple
+_ZEROS = bytes(BLOCK)
+_MAX_EXTENDED = 1 << 20  # of a header that is as long as a name, or some attributes, are
+_ADLER = 65521  # adler32 has the sum of bytes, modulo this, plus 1, in its lower half (RFC 1950)
+_SPACES = 8 * 0x20  # what the checksum counts its own field as
+# What a member is that is not a file, by its type
+_OTHERS = {
+    b"1": "a link",
+    b"2": "a link",
+    b"3": "a device",
+    b"4": "a device",
+    b"5": "a directory",
+    b"6": "a pipe",
+}
+_EXTENDED = (b"x", b"g", b"L", b"K", b"X")  # headers of the member that follows
+_SPARSE = b"GNU.sparse."
+_REAL_NAME = b"GNU.sparse.name"
+USED_ATTRIBUTES = (b"path=", b"size=", _SPARSE)  # of what an extended header may tell
+SPARSE, DIRECTORY = "a sparse file", "a directory"
+
+# Bytes of the file by offset and number; raises where they are not there
+ReadBytes = Callable[[int, int], bytes]
+
+
+# Members one behind the other whose names begin alike, up to the first dot of the last part: that, "" where there is no
+# such, and of each its start, the rest of its name, its size, and where its data is, as Member has them
+Group = tuple[str, list[tuple[int, str, int, int]]]
+
+
+class Member(NamedTuple):
+    """A member of a tar file."""
+
+    start: int  # offset of its first header, including extended headers
+    name: str  # name with folders; bytes that are not UTF-8 are escaped
+    size: int
+    data: int  # offset of its data
+    what: str  # "" for a file, else a description such as "a link"
+
+    @property
+    def stop(self) -> int:
+        """The end of its data."""
+        return self.data + self.size
+
+    @property
+    def end(self) -> int:
+        """The offset of the next member."""
+        return next_member_offset(self.data, self.size)
+
+    @property
+    def group(self) -> Group:
+        """A group of this member alone."""
+        folder, slash, base = self.name.rpartition("/")
+        stem, dot, suffix = base.partition(".")
+        shared = folder + slash + stem + dot if stem and suffix else ""
+        return shared, [(self.start, self.name[len(shared) :], self.size, self.data)]
+
+
+def next_member_offset(data: int, size: int) -> int:
+    """Return the offset of the member after `size` bytes at `data`."""
+    return data + _padded(size)
+
+
+def read_member(get: ReadBytes, offset: int) -> Member | None:
+    """Read the member whose first header is at `offset`; return None for zeros, which end the file.
+
+    Source: POSIX.1-2017, pax, "ustar Interchange Format" and "pax Extended Header"; GNU tar's manual, "Basic Tar
+    Format". Python's tarfile takes some 60 microseconds a member, and a data set of images has two or three members an
+    example.
+
+    Raises:
+        UnreadableError: if there is no valid header.
+        Exception: whatever `get` raises.
+    """
+    start, name, attributes = offset, b"", dict[bytes, bytes]()
+    while True:
+        head = get(offset, BLOCK)
+        if head == _ZEROS and offset == start:
+            return None
+        size = _size(head, offset)
+        kind = head[156:157]
+        if kind not in _EXTENDED:
+            break
+        if size > _MAX_EXTENDED:
+            raise UnreadableError(f"the extended header at byte {offset:,} has {size:,} bytes; expected a name")
+        if kind == b"L":
+            name = get(offset + BLOCK, size).split(b"\0", 1)[0]
+        elif kind == b"x" or kind == b"X":
+            body = get(offset + BLOCK, size)
+            if any(key in body for key in USED_ATTRIBUTES):  # most tell a time alone
+                attributes |= _attributes(body, offset)
+        offset += BLOCK + _padded(size)
+    data, what = offset + BLOCK, ""
+    if kind != b"0":
+        what = _OTHERS.get(kind, "")
+        if kind == b"S":
+            what, more = SPARSE, head[482]
+            while more:
+                more, data = get(data, BLOCK)[504], data + BLOCK
+    if attributes:
+        if any(key.startswith(_SPARSE) for key in attributes):
+            what = SPARSE
+        size = _number(attributes.get(b"size", b"%d" % size), 10, offset)
+        name = attributes.get(_REAL_NAME, attributes.get(b"path", name))  # a sparse file's path is made up
+    name = name or _name(head)
+    if not what and name.endswith(b"/"):
+        what = DIRECTORY  # as tar had it before there were types
+    return Member(start, name.decode(errors="backslashreplace"), 0 if kind in _OTHERS else size, data, what)
+
+
+def _size(head: bytes, offset: int) -> int:
+    """Return the size in a header, after checking the checksum."""
+    field = head[148:156]
+    try:  # as almost all write them: octal digits, then a zero
+        said, size = int(field[:6], 8), int(head[124:135], 8)
+    except ValueError:
+        said = _number(field, 8, offset)
+        # GNU's way with sizes from 8 GiB
+        size = int.from_bytes(head[125:136], "big") if head[124] & 0x80 else _number(head[124:136], 8, offset)
+    if (said + sum(field) - _SPACES + 1) % _ADLER != zlib.adler32(head) & 0xFFFF:
+        said = _number(field, 8, offset)
+        if (said + sum(field) - _SPACES + 1) % _ADLER != zlib.adler32(head) & 0xFFFF:
+            raise UnreadableError(f"no header of a member at byte {offset:,}: its checksum is wrong")
+    if size < 0:
+        raise UnreadableError(f"no header of a member at byte {offset:,}: a size of {size:,}")
+    return size
+
+
+def _number(field: bytes, base: int, offset: int) -> int:
+    digits = field.split(b"\0", 1)[0].strip()
+    try:
+        return int(digits or b"0", base) if digits[:1] != b"-" else _refuse()
+    except ValueError:
+        raise UnreadableError(f"no header of a member at byte {offset:,}: {digits[:16]!r} is no number") from None
+
+
+def _refuse() -> int:
+    raise ValueError
+
+
+def _name(head: bytes) -> bytes:
+    name = head[:100].split(b"\0", 1)[0]
+    prefix = head[345:500].split(b"\0", 1)[0] if head[257:263] == b"ustar\0" else b""
+    return prefix + b"/" + name if prefix else name
+
+
+def _attributes(body: bytes, offset: int) -> dict[bytes, bytes]:
+    """Parse the attributes in an extended header, each `length key=value` and a line feed."""
+    found: dict[bytes, bytes] = {}
+    position = 0
+    while position < len(body) and body[position]:
+        length, _, _ = body[position : position + 20].partition(b" ")
+        size = _number(length, 10, offset)
+        key, equals, value = body[position + len(length) + 1 : position + size].partition(b"=")
+        if not equals or value[-1:] != b"\n" or position + size > len(body):
+            raise UnreadableError(f"the extended header at byte {offset:,} is damaged")
+        found[key] = value[:-1]
+        position += size
+    return found
+
+
+def _padded(size: int) -> int:
+    return -(-size // BLOCK) * BLOCK
+
+
+MemberContent = Literal["image", "class", "text", "members"]
+# A member of a sample: what it holds, where that lies in the file, and its size in bytes
+SamplePart = tuple[MemberContent, int, int]
+KEY = "filename"  # the column of a sample's key
+MAX_MEMBER_BYTES = (1 << 31) - (1 << 20)  # an example with its other features has less than 2 GiB
+_IMAGES = frozenset(IMAGE_SUFFIXES.split("|"))
+_NO_KEY = "member whose name has no key and suffix"
+_NAMES: dict[MemberContent, str] = {"image": "image", "class": "label", "text": "text"}
+
+
+@dataclass(slots=True)
+class Sample:
+    """A WebDataset sample."""
+
+    key: str  # name prefix that its members share
+    number: int  # number in its file, from 1
+    start: int  # offset of its first member
+    parts: dict[str, SamplePart] = field(
+        default_factory=dict
+    )  # members by their column; "" for the members of a JSON object
+    wrong: str = ""  # reason to leave it out; "" if it is valid
+
+    def refuse(self, name: str, size: int, what: str, column: str) -> None:
+        """Mark the sample as invalid, because a member cannot become its column."""
+        if what:
+            why = f"{name!r} is {what}; expected a file with its bytes"
+        elif size > MAX_MEMBER_BYTES:
+            why = f"{name!r} has {size:,} bytes; an example holds 2 GB at most"
+        else:
+            twice = f"becomes {column!r}" if column else "is its .json"
+            why = f"a second member {twice}: {name!r}"
+        self.wrong = self.wrong or why
+
+
+@lru_cache(maxsize=1024)
+def column_of(suffix: str) -> tuple[str, MemberContent] | None:
+    """Return the column and the content of a member whose name ends in `suffix`; None for other members.
+
+    `jpg` becomes `image`, `cls` becomes `label`, `txt` becomes `text`; `left.jpg` becomes `left`.
+    """
+    before, _, last = suffix.rpartition(".")
+    last = last.lower()
+    if last == "json":
+        return None if before else ("", "members")
+    holds: MemberContent | None = (
+        "image" if last in _IMAGES else "class" if last == "cls" else "text" if last in ("txt", "text") else None
+    )
+    return None if holds is None else (before or _NAMES[holds], holds)
+
+
+class Grouping:
+    """Groups consecutive members of one key into samples, in order.
+
+    The key of a sample is the name up to the first dot of its last part, as WebDataset defines it. Source: the
+    webdataset library, `base_plus_ext` and `group_by_keys` in webdataset/tariterators.py.
+    """
+
+    def __init__(self, first: int) -> None:
+        """Start with no sample; `first` is the number of the first one."""
+        self._next = first
+        self._shared = ""  # by the names of the members of `open`
+        self.open: Sample | None = None
+
+    def add(self, group: Group, what: str = "") -> list[tuple[str, str]]:
+        """Add the next members, which are files unless `what` describes them otherwise.
+
+        Returns:
+            The kind and name of each member that belongs to no sample.
+        """
+        shared, members = group
+        sample = self.open if shared == self._shared else None
+        if what == DIRECTORY and sample is None:
+            return []
+        others: list[tuple[str, str]] = []
+        for start, suffix, size, data in members:
+            found = column_of(suffix) if shared else None
+            if found is None:
+                kind = f".{suffix.rpartition('.')[2].lower()} member" if shared else _NO_KEY
+                others.append((kind, shared + suffix))
+                continue
+            if sample is None:
+                sample = self.open = Sample(shared[:-1], self._next, start)
+                self._shared = shared
+                self._next += 1
+            column, holds = found
+            if what or size > MAX_MEMBER_BYTES or column in sample.parts:
+                sample.refuse(shared + suffix, size, what, column)
+            else:
+                sample.parts[column] = (holds, data, size)
+        return others
+
+
+try:
+    from shardmill._native import scan_members as _scan_members
+except ImportError:  # not compiled
+
+    def _scan_members(data: Any, base: int, at: int) -> list[Group]:
+        """Return no members; used if the extension is not compiled."""
+        return []
+
+
+def scan_members(data: bytes | memoryview, base: int, position: int) -> list[Group]:
+    """Return the plain members from `position` on, up to the first one that is not plain or not completely in `data`.
+
+    Almost all members are plain; `read_member` reads the others, and one at a time.
+
+    Args:
+        data: part of the file.
+        base: offset of `data` in the file.
+        position: offset of a header in the file.
+    """
+    return _scan_members(data, base, position - base)
+
+
+_FEWEST, _SINGLY = 16, 256  # members: where fewer are plain than that, so many are read one by one
+_MOST_KINDS = 100  # of members that are of no sample, by suffix
+_BEGINNING = 8  # bytes, which tell what a file is that is no tar
+_SKIP_BYTES = 1 << 20  # read at once of what is passed over
+
+
+class CutFileError(UnreadableError):
+    """A tar file that ends too early."""
+
+
+@dataclass(slots=True, eq=False)
+class TarPiece:
+    """Some whole samples."""
+
+    data: memoryview  # bytes that hold their parts; valid until the next piece
+    base: int  # offset of data in the file
+    samples: list[Sample]  # samples in order, including invalid ones
+
+
+class _MoreError(Exception):
+    """The requested bytes were not read yet."""
+
+
+class TarReader:
+    """Reads the samples of a tar file forwards, in pieces.
+
+    Attributes:
+        position: offset after the members read so far
+        number: number of the first sample not yet returned whole
+        members: number of members found
+        beginning: first bytes of the file
+        others: count and first name of members of no sample, by kind
+    """
+
+    def __init__(
+        self, stream: BinaryIO, offset: int, length: int | None, first: int, piece_size: int, *unread: str | None
+    ) -> None:
+        """Start reading at a sample.
+
+        Args:
+            stream: the file, at `offset`.
+            offset: start of the first sample.
+            length: number of bytes to read; None for all.
+            first: number of the first sample.
+            piece_size: approximate bytes of a piece.
+            unread: members whose data is not needed, see `read_heads`; if absent, all data is read.
+        """
+        self._unread = unread
+        self._stream, self._left, self._piece_size = cast(BufferedIOBase, stream), length, piece_size
+        # One buffer for all pieces: a new one each time costs more than to read into it
+        self._buffer = memoryview(b"")
+        self._data, self._base, self.position = self._buffer, offset, offset
+        self.members, self.beginning = 0, b""
+        self.others: dict[str, tuple[int, str]] = {}
+        self._grouping, self._whole = Grouping(first), list[Sample]()
+        self._ended, self.number = False, first
+        self._singly = 0  # how many are read one by one before it is tried to read many
+
+    def pieces(self, is_end: bool) -> Iterator[TarPiece]:
+        """Yield all pieces; `is_end` is True if they reach the end of the file, which zeros mark.
+
+        Raises:
+            UnreadableError: if no more can be read, after all preceding samples were returned.
+            OSError: if the file cannot be read, also after all preceding samples were returned.
+        """
+        try:
+            yield from self._pieces(is_end)
+        except (UnreadableError, OSError):
+            yield self._piece()
+            raise
+
+    def _pieces(self, is_end: bool) -> Iterator[TarPiece]:
+        at_zeros = False
+        while True:
+            if self._take_plain():
+                at_zeros = False
+            try:
+                member = read_member(self._get, self.position)
+            except _MoreError:
+                if not self._ended:
+                    yield from self._fill()
+                elif self.position < self._stop:
+                    raise CutFileError("cut short in the header of a member") from None
+                else:
+                    break
+                continue
+            at_zeros = member is None
+            if member is None:
+                self.position += BLOCK
+                continue
+            is_large = member.size > MAX_MEMBER_BYTES
+            if member.stop > self._stop and not (is_large or self._ended):
+                yield from self._fill()
+                continue
+            self._take(member.group, member.what)
+            there = self._stop
+            if member.stop > there and is_large:
+                yield self._piece()
+                there = self._skip_to(member.end)
+            if member.stop > there:
+                self._grouping.open = None
+                have = max(there - member.data, 0)
+                raise CutFileError(f"cut short: {member.name!r} has {have:,} of its {member.size:,} bytes")
+            self.position = member.end
+        if self._grouping.open is not None:
+            self._give(self._grouping.open)
+            self._grouping.open = None
+        yield self._piece()
+        if is_end and not at_zeros:
+            raise CutFileError("cut short: the zeros that end a tar file are missing")
+
+    def _take_plain(self) -> bool:
+        """Take the next plain members that were read completely; return True if there are any."""
+        if self._singly:
+            self._singly -= 1
+            return False
+        before = self.members
+        groups = scan_members(self._data, self._base, self.position)
+        for group in groups:
+            self._take(group)
+        if groups:
+            _, _, size, data = groups[-1][1][-1]
+            self.position = next_member_offset(data, size)
+        self._singly = _SINGLY if self.members - before < _FEWEST else 0
+        return bool(groups)
+
+    def _take(self, group: Group, what: str = "") -> None:
+        self.members += len(group[1])
+        before = self._grouping.open
+        for other, name in self._grouping.add(group, what):
+            self._pass_over(other, name)
+        if before is not None and self._grouping.open is not before:
+            self._give(before)
+
+    @property
+    def _stop(self) -> int:
+        """The end of the bytes read so far."""
+        return self._base + len(self._data)
+
+    def _pass_over(self, what: str, name: str) -> None:
+        what = what if what in self.others or len(self.others) < _MOST_KINDS else "other member"
+        number, first = self.others.get(what, (0, name))
+        self.others[what] = (number + 1, min(first, name))
+
+    def _give(self, sample: Sample) -> None:
+        self._whole.append(sample)
+        self.number = sample.number + 1
+
+    def _piece(self) -> TarPiece:
+        piece, self._whole = TarPiece(self._data, self._base, self._whole), []
+        return piece
+
+    def _get(self, offset: int, size: int) -> bytes:
+        start = offset - self._base
+        if start + size > len(self._data):
+            raise _MoreError
+        return bytes(self._data[start : start + size])
+
+    def _fill(self) -> Iterator[TarPiece]:
+        """Read more bytes; yield whole samples first and forget their bytes, unless everything was read already."""
+        if self._left == 0:
+            self._ended = True
+            return
+        if self._whole:
+            yield self._piece()
+        kept = self.position if self._grouping.open is None else self._grouping.open.start
+        rest = self._data[max(kept - self._base, 0) :]
+        self._base = max(kept, self._base)
+        held, more = len(rest), max(self._piece_size, len(rest))
+        if self._left is not None and self._left < 2 * more:
+            more = self._left  # a block is one piece: what is put together of two is copied once more
+        buffer = self._buffer if held + more <= len(self._buffer) else np.empty(held + more, np.uint8).data
+        buffer[:held] = rest
+        self._buffer, self._data = buffer, buffer[:held]  # what is left may be asked for, if reading fails
+        self._data = buffer[: held + self._read_members(buffer[: held + more], held)]
+        self._singly, self.beginning = 0, self.beginning or bytes(self._data[:_BEGINNING])
+
+    def _read_members(self, target: memoryview, held: int) -> int:
+        """Fill `target`, the bytes from `base` on, after the `held` bytes, leaving out unneeded data where possible;
+        return the bytes added.
+        """
+        if self._unread:
+            target = target if self._left is None else target[: held + self._left]
+            at = self.position - self._base
+            number = read_heads(self._stream, self._base, target, held, at, *self._unread) if at >= 0 else None
+            if number is not None:
+                return self._came(number)
+        return self._read_into(target[held:])
+
+    def _read_into(self, target: memoryview) -> int:
+        return self._came(self._stream.readinto(target if self._left is None else target[: self._left]))
+
+    def _came(self, number: int) -> int:
+        self._ended = not number  # a stream may give less than it is asked for, before an error for instance
+        if self._left is not None:
+            self._left -= number
+        return number
+
+    def _skip_to(self, end: int) -> int:
+        """Skip the bytes before `end`; return the offset reached, which is smaller if the file ends earlier."""
+        at = self._stop
+        self._data = self._data[:0]
+        buffer = memoryview(bytearray(_SKIP_BYTES))
+        while at < end and not self._ended:
+            at += self._read_into(buffer[: end - at])
+        self._base = at
+        return at
+
+
+def is_objects_value(value: Any) -> bool:
+    """Return True if a value describes objects in an image: an object of lists, a list of objects with boxes, or an
+    empty one.
+    """
+    items = value if isinstance(value, list) else [value]
+    if not all(isinstance(item, dict) for item in items):
+        return False
+    return value in ([], {}) or any(BOX in item for item in items)
+
+
+@dataclass(slots=True)
+class ObjectFields:
+    """The field names and classes of the objects in some samples' images."""
+
+    _keys: set[str] = field(default_factory=set)
+    _ids: set[str] = field(default_factory=set)
+    _names: set[str] = field(default_factory=set)
+    _places: dict[bool | None, str] = field(default_factory=dict)  # of the first ids, names, or neither
+
+    def text(self, value: Any, place: str) -> str | None:
+        """Record the objects in `value`, and return its JSON for the column; None without objects.
+
+        `place` is the sample's name in errors.
+        """
+        self._places.setdefault(None, place)
+        items = value if isinstance(value, list) else [value]
+        for item in items:
+            self._keys.update(item)
+            label = item.get(label_key(item))
+            for name in label if isinstance(label, list) else [label]:
+                if isinstance(name, str):
+                    self._names.add(name)
+                    self._places.setdefault(False, place)
+                elif type(name) is int:  # True is one, too
+                    self._ids.add(str(name))
+                    self._places.setdefault(True, place)
+        if not value or (isinstance(value, dict) and not value.get(BOX) and not value.get(label_key(value))):
+            return None
+        return orjson.dumps(value).decode()
+
+    @property
+    def told(self) -> DeclaredColumn | None:
+        """The metadata of the column of objects; None if no sample has objects."""
+        if not self._keys:
+            return None
+        kinds: list[bool | None] = [numbered for numbered, seen in ((True, self._ids), (False, self._names)) if seen]
+        keys = tuple(sorted(self._keys))
+        found = [DeclaredObjects(keys, kind, by_rows=True, place=self._places[kind]) for kind in kinds or [None]]
+        return DeclaredColumn("bbox", objects=frozenset(found))
+
+    @property
+    def classes(self) -> frozenset[str] | None:
+        """The names or ids of classes, as texts; None if there are too many."""
+        found = frozenset(self._ids | self._names)
+        return found if len(found) <= MAX_VALUES else None

@@ -1,0 +1,238 @@
+"""Objects in images, as every annotation format is converted to, and the protocol of such formats."""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self, runtime_checkable
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from shardmill.metadata.manifest import Reject
+from shardmill.transforms.inputs.found_files import FOUND
+from shardmill.transforms.inputs.listing import Skipped
+from shardmill.transforms.stores import storage
+
+ObjectField = Literal["area", "bbox", "id", "is_crowd", "is_difficult", "is_truncated", "label", "pose"]
+
+
+class Object(NamedTuple):
+    """One object in an image. Edges are measured from the image's upper left corner, in the unit of its size."""
+
+    label: Any  # class name; the class id once planned
+    top: float  # upper edge of its bounding box
+    left: float  # left edge
+    bottom: float  # lower edge
+    right: float  # right edge
+    id: int  # annotation id; the line number in files without ids
+    area: float | None = None  # of the object itself, in square pixels
+    is_crowd: bool | None = None
+    is_difficult: bool | None = None
+    is_truncated: bool | None = None
+    pose: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AnnotatedImage:
+    """An image and the objects in it."""
+
+    name: str  # file name relative to the input's root, or a path outside it
+    place: int  # position in the annotations, from 1
+    size: tuple[int, int] | None  # (width, height) in the boxes' unit: (1, 1) for fractions, None if unknown pixels
+    objects: Sequence[Object] = ()
+    split: str | None = None  # None if the annotations name none
+    columns: Mapping[str, Any] = field(default_factory=dict)  # other values of the image, by feature name
+    left_out: Sequence[str] = ()  # names of annotated facts that no example holds, one entry an object
+
+
+class AnnotatedImages(NamedTuple):
+    """Many images at once; their objects are in `objects`, one list for each image, not in `images`."""
+
+    images: Sequence[AnnotatedImage]
+    objects: pa.ListArray
+
+
+IMAGE_ID = "image/id"  # the column of the ids that images have in their annotations
+RELATIVE = (1, 1)  # the size of a picture whose boxes are fractions of it
+
+_TYPES = {
+    "label": pa.string(),
+    **dict.fromkeys(("top", "left", "bottom", "right"), pa.float64()),
+    "id": pa.int64(),
+    "area": pa.float64(),
+    **dict.fromkeys(("is_crowd", "is_difficult", "is_truncated"), pa.bool_()),
+    "pose": pa.string(),
+}
+# A list of these is what the objects of an image travel as; once planned, `label` is the id of the class.
+_OBJECT = pa.struct(list(_TYPES.items()))
+_PLANNED_OBJECT = pa.struct(list((_TYPES | {"label": pa.int64()}).items()))
+_SIZE = [pa.field("box_width", pa.int64()), pa.field("box_height", pa.int64())]
+# What annotated files have beside FOUND, and beside what is planned of others
+OBJECTS = pa.schema([*_SIZE, pa.field("objects", pa.list_(_OBJECT))])
+PLANNED_OBJECTS = pa.schema([*_SIZE, pa.field("objects", pa.list_(_PLANNED_OBJECT))])
+ANNOTATED = pa.schema([*FOUND, *OBJECTS])
+
+
+def object_labels(batch: pa.RecordBatch) -> pa.Array:
+    """Return the class names of all objects in an ANNOTATED batch."""
+    return batch["objects"].flatten().flatten()[0]
+
+
+def plan_objects(batch: pa.RecordBatch, ids: Mapping[str, int]) -> pa.RecordBatch:
+    """Convert the objects of an ANNOTATED batch to PLANNED_OBJECTS: class names become ids, -1 for unknown classes."""
+    objects = batch["objects"]
+    lengths = np.asarray(objects.value_lengths().fill_null(0))
+    label, *others = objects.flatten().flatten()
+    coded = label.dictionary_encode()
+    table = np.array([ids.get(name, -1) for name in coded.dictionary.to_pylist()], np.int64)
+    labels = pa.array(table[coded.indices.to_numpy()] if len(label) else np.zeros(0, np.int64))
+    items = pa.StructArray.from_arrays([labels, *others], fields=list(_PLANNED_OBJECT))
+    offsets = pa.array(np.concatenate(([0], np.cumsum(lengths))).astype(np.int32))
+    lists = pa.ListArray.from_arrays(offsets, items)
+    return pa.RecordBatch.from_arrays([batch["box_width"], batch["box_height"], lists], schema=PLANNED_OBJECTS)
+
+
+def find_unknown_classes(batch: pa.RecordBatch, planned: pa.RecordBatch, source: str) -> dict[int, str]:
+    """Return the reject reason of each row of an ANNOTATED batch that has an object of an unknown class.
+
+    Args:
+        planned: the result of plan_objects for this batch.
+        source: where the known class names come from, for the message.
+    """
+    ids = planned["objects"].flatten().flatten()[0].to_numpy()
+    rows, labels = planned["objects"].value_parent_indices(), object_labels(batch)
+    return {
+        rows[place].as_py(): f"class {labels[place].as_py()!r} of an object is not in {source}"
+        for place in np.flatnonzero(ids < 0)[::-1].tolist()
+    }
+
+
+class PlannedObjects(NamedTuple):
+    """The planned objects of a batch of images."""
+
+    sizes: list[tuple[int, int] | None]  # (width, height) of each image in the unit of its boxes, or None
+    lengths: NDArray[np.int64]  # number of objects in each image
+    columns: dict[str, pa.Array]  # values of all objects by field of Object; `label` holds class ids
+
+
+def read_planned_objects(batch: pa.RecordBatch) -> PlannedObjects:
+    """Return the objects of a batch that has the PLANNED_OBJECTS columns."""
+    lists = batch["objects"]
+    lengths = lists.value_lengths().to_numpy(zero_copy_only=False).astype(np.int64)
+    return PlannedObjects(
+        image_sizes(batch), lengths, dict(zip(Object._fields, lists.flatten().flatten(), strict=True))
+    )
+
+
+def image_sizes(batch: pa.RecordBatch) -> list[tuple[int, int] | None]:
+    """Return (width, height) of each image in the unit of its boxes; None if unknown."""
+    widths, heights = batch["box_width"].to_pylist(), batch["box_height"].to_pylist()
+    return [
+        None if width is None or height is None else (width, height)
+        for width, height in zip(widths, heights, strict=True)
+    ]
+
+
+def build_object_lists(objects: Sequence[Sequence[Object]]) -> pa.ListArray:
+    """Build the `objects` column of an ANNOTATED batch from the objects of each image."""
+    columns = zip(*chain.from_iterable(objects), strict=True) if any(objects) else [[]] * len(_TYPES)
+    return build_lists_of_columns(columns, [len(each) for each in objects])
+
+
+def build_lists_of_columns(columns: Iterable[Any], lengths: Sequence[int] | NDArray[np.int64]) -> pa.ListArray:
+    """Build the `objects` column of an ANNOTATED batch from columns.
+
+    Args:
+        columns: the values of all objects, one column for each field of Object, in that order.
+        lengths: the number of objects in each image.
+    """
+    arrays = [
+        column.cast(dtype) if isinstance(column, pa.Array) else pa.array(column, dtype)
+        for column, dtype in zip(columns, _TYPES.values(), strict=True)
+    ]
+    offsets = pa.array(np.concatenate(([0], np.cumsum(lengths))).astype(np.int32))
+    return pa.ListArray.from_arrays(offsets, pa.StructArray.from_arrays(arrays, fields=list(_OBJECT)))
+
+
+def list_files_below(root: str, masks: str | None) -> list[str]:
+    """Return the sorted names of all files below a folder, except those in the folder `masks`.
+
+    Raises:
+        OSError: if a store failed.
+    """
+    names = sorted(name for name, _ in storage.list_files(root))
+    if masks is None:
+        return names
+    if storage.is_local(root) and storage.is_local(masks):
+        root, masks = os.path.abspath(root), os.path.abspath(masks)
+    return [name for name in names if not storage.join(root, name).startswith(storage.join(masks, ""))]
+
+
+@dataclass(frozen=True, slots=True)
+class ListedImage:
+    """An image whose annotation is a file of its own."""
+
+    image: str  # name of the image file, relative to the root
+    annotation: str  # name of the annotation file, relative to the root
+    place: int  # position among all listed images, from 1
+    split: str | None = None  # None if unknown
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredClasses:
+    """The class names that the file at `path` declares, in the order of their ids there."""
+
+    names: tuple[str, ...]
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """A notice for the end of the job."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class IgnoredValues:
+    """Annotated facts that no example holds."""
+
+    what: str  # their name in the format
+    annotations: int  # number of annotations that have them
+
+
+class AnnotationSource(Protocol):
+    """An annotation format with the location of its files."""
+
+    members: ClassVar[tuple[ObjectField, ...]]  # fields of Object that the format provides
+    columns: ClassVar[tuple[str, ...]]  # features of each image that the format provides
+
+    @property
+    def root(self) -> str:
+        """Folder that file names are relative to."""
+
+    def beside(self) -> Iterator[str]:
+        """Yield the paths of the files read in addition to images and their own annotation files."""
+
+    def listed(
+        self,
+    ) -> Iterator[AnnotatedImages | ListedImage | DeclaredClasses | IgnoredValues | Notice | Reject | Skipped]:
+        """List the input on one worker: images with their objects, or with the names of their annotation files.
+
+        Raises:
+            UserError: if the input is missing or not of this format.
+            OSError: if a store failed.
+        """
+
+
+@runtime_checkable
+class AnnotationFileSource(Protocol):
+    """An annotation source whose images have annotation files of their own."""
+
+    def opened(self) -> Self:
+        """Return the source with everything that `parsed` needs; each worker calls this once."""
+
+    def parsed(self, data: bytes, listed: ListedImage) -> AnnotatedImage | Reject:
+        """Parse the bytes of an image's annotation file."""

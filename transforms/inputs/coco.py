@@ -1,0 +1,628 @@
+"""Read COCO annotation files as streams and join their images with their objects."""
+
+import io
+import json
+import math
+import posixpath
+import re
+from array import array
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple, TextIO, TypeGuard
+
+import numpy as np
+import orjson
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from shardmill.errors import UserError
+from shardmill.metadata.manifest import Reject
+from shardmill.transforms.columns.types import preview_value
+from shardmill.transforms.inputs.annotations import (
+    IMAGE_ID,
+    AnnotatedImage,
+    AnnotatedImages,
+    DeclaredClasses,
+    IgnoredValues,
+    Notice,
+    Object,
+    ObjectField,
+    build_lists_of_columns,
+)
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.protocol import error_text
+from shardmill.transforms.stores.storage import raise_if_store_failed
+
+# Characters read at once: more items than that holds leave the processor's cache, and are looked through for garbage
+# again and again as they come to be, which takes three times as long for megabytes
+_CHUNK = 1 << 16
+_LARGEST = 1 << 28  # characters of one item: more are no annotation
+_TAIL = 1 << 13  # characters at the end of what is read in which a cut is looked for
+_CUT = re.compile(r"\}\s*,\s*(?=\{)")
+_SPACE = re.compile(r"[ \t\n\r]*")
+
+
+def read_arrays(
+    text: TextIO, wanted: Collection[str], parsers: Mapping[str, Callable[[str], Any]] = {}
+) -> Iterator[tuple[str, Any]]:
+    """Yield (name, items) for the arrays that are members of a JSON object, some items at a time, in document order.
+
+    An empty array is yielded once, as []. orjson parses the text between two cuts, many items at once, many times as
+    fast as a parser with an event for every bracket. If a cut was not between two items, the standard library's parser
+    continues item by item.
+
+    Args:
+        wanted: the names of the arrays.
+        parsers: by name, a parser of comma-separated objects. It returns None for text that is to be parsed as JSON.
+
+    Raises:
+        ValueError: if the text is not exactly one JSON object, or a wanted member is not an array or occurs twice.
+    """
+    window = _Window(text)
+    seen: set[str] = set()
+    if window.next() != "{":
+        raise ValueError("it is not a JSON object")
+    window.skip()
+    if window.next() == "}":
+        window.end()
+        return
+    while True:
+        name = window.value()
+        if not isinstance(name, str) or window.next() != ":":
+            raise ValueError(f"it is not JSON {window.where}")
+        window.skip()
+        if name in wanted:
+            if name in seen:
+                raise ValueError(f"it has {name!r} twice")
+            seen.add(name)
+            if window.next() != "[":
+                raise ValueError(f"its {name!r} is not a list")
+            for items in _items(window, parsers.get(name)):
+                yield name, items
+        else:
+            window.value()
+        if (after := window.next()) not in ("}", ","):
+            raise ValueError(f"it ends early {window.where}" if not after else f"it is not JSON {window.where}")
+        if after == "}":
+            window.end()
+            return
+        window.skip()
+
+
+def _items(window: "_Window", parser: Callable[[str], Any] | None) -> Iterator[Any]:
+    window.skip()
+    if window.next() == "]":
+        window.skip()
+        yield []
+        return
+    while True:
+        if items := window.several(parser):
+            yield items
+            continue
+        yield [window.value()]
+        if (after := window.next()) not in ("]", ","):
+            raise ValueError(f"it ends early {window.where}" if not after else f"it is not JSON {window.where}")
+        window.skip()
+        if after == "]":
+            return
+
+
+class _Window:
+    """The part of a text that is in memory."""
+
+    def __init__(self, text: TextIO) -> None:
+        self._text, self._buffer, self._at = text, "", 0
+        self._before = 0  # characters that are gone
+        self._tried = False  # whether no cut was found in what is looked at
+        self._ended = False
+
+    @property
+    def where(self) -> str:
+        return f"at character {self._before + self._at:,}"
+
+    def next(self) -> str:
+        """Return the next character that is not white space; "" at the end."""
+        while True:
+            match = _SPACE.match(self._buffer, self._at)
+            assert match is not None
+            self._at = match.end()
+            if self._at < len(self._buffer) or not self._more():
+                return self._buffer[self._at : self._at + 1]
+
+    def skip(self) -> None:
+        self._at += 1
+
+    def end(self) -> None:
+        """Skip the last character; raise a ValueError if another one follows."""
+        self.skip()
+        if self.next():
+            raise ValueError(f"there is more behind its object, {self.where}")
+
+    def value(self) -> Any:
+        """Parse the value that begins here, reading on as far as it reaches."""
+        self.next()
+        while True:
+            try:
+                found, end = _DECODER.raw_decode(self._buffer, self._at)
+                if end < len(self._buffer) or not self._more():  # a number may go on
+                    self._at = end
+                    return found
+            except json.JSONDecodeError as error:
+                if len(self._buffer) - self._at > _LARGEST:
+                    raise ValueError(f"a value of more than {_LARGEST:,} characters begins {self.where}") from None
+                if not self._more():
+                    raise ValueError(f"it is not JSON, or ends early, {self.where}: {error.msg}") from None
+            except RecursionError:
+                raise ValueError(f"a value that is nested too deep begins {self.where}") from None
+
+    def several(self, parser: Callable[[str], Any] | None) -> Any:
+        """Parse several whole objects that another one follows, see read_arrays; return [] if no cut is found."""
+        if len(self._buffer) - self._at < _TAIL:
+            self._more()
+        if self._tried:
+            return []
+        cut = None
+        for found in _CUT.finditer(self._buffer, max(self._at, len(self._buffer) - _TAIL)):
+            cut = found
+        if cut is not None:
+            text = self._buffer[self._at : cut.start() + 1]
+            try:
+                items = (parser(text) if parser is not None else None) or orjson.loads(f"[{text}]")
+                self._at = cut.end()
+                return items
+            except ValueError:
+                pass
+        self._tried = True
+        return []
+
+    def _more(self) -> bool:
+        """Read more text; return False at the end."""
+        if self._ended:
+            return False
+        part = self._text.read(max(_CHUNK, len(self._buffer) - self._at))  # a long value is tried a few times only
+        self._ended = not part
+        self._before += self._at
+        self._buffer, self._at, self._tried = self._buffer[self._at :] + part, 0, self._ended
+        return bool(part)
+
+
+_DECODER = json.JSONDecoder()
+
+
+try:
+    from shardmill._native import plain_annotations
+except ImportError:  # not compiled
+
+    def plain_annotations(text: str) -> tuple[bytes, bytes, bytes, bytes, bytes, bytes, dict[str, int]] | None:
+        """Return None, as for text that the C extension cannot parse."""
+        return None
+
+
+_KEPT = frozenset(("id", "image_id", "category_id", "bbox", "area", "iscrowd"))  # of an annotation
+_IDS = ("id", "image_id", "category_id")
+_WITHOUT_ID = "an annotation without an id"
+_LISTS = ("images", "annotations", "categories")
+
+
+class CocoImage(NamedTuple):
+    """An image as listed in the file; `problem` is the reason to reject it."""
+
+    id: int
+    name: str
+    size: tuple[int, int] | None
+    problem: str = ""
+
+
+@dataclass(slots=True)
+class CocoFile:
+    """The contents of a COCO file, with annotations as columns of numbers.
+
+    See cocodataset.org, "Data format": a `bbox` is [x, y, width, height] in pixels from the upper left corner. An
+    annotation takes 73 bytes of memory, however long its polygons are in the file.
+    """
+
+    path: str
+    images: list[CocoImage] = field(default_factory=list)  # in file order
+    categories: dict[int, str] = field(default_factory=dict)  # class names by id
+    problems: dict[int, str] = field(default_factory=dict)  # reject reasons by image id
+    strays: list[str] = field(default_factory=list)  # faults of annotations that name no image
+    # number of annotations by ignored key, such as segmentation
+    left_out: Counter[str] = field(default_factory=Counter)
+    bare: bool = False  # True if the file has no annotations, as for test sets
+    unnumbered: "array[int]" = field(default_factory=lambda: array("q"))  # rows in `ids` of annotations without an id
+    is_numbered: bool = False  # True if no annotation had an id; ids are then positions from 1
+    ids: "array[int]" = field(default_factory=lambda: array("q"))  # of annotations, in file order, as all columns below
+    image_ids: "array[int]" = field(default_factory=lambda: array("q"))
+    category_ids: "array[int]" = field(default_factory=lambda: array("q"))
+    boxes: "array[float]" = field(default_factory=lambda: array("d"))  # four numbers an annotation: x, y, width, height
+    areas: "array[float]" = field(default_factory=lambda: array("d"))  # in square pixels
+    crowds: "array[int]" = field(default_factory=lambda: array("b"))  # 0 or 1
+
+    def add_images(self, items: Sequence[Any]) -> None:
+        """Add items of the file's `images` list."""
+        self.images.extend(_image(item, place) for place, item in enumerate(items, len(self.images) + 1))
+
+    def add_annotations(self, items: Sequence[Any]) -> None:
+        """Add items of the `annotations` list, or the columns that `plain_annotations` made of them."""
+        if isinstance(items, tuple):
+            *columns, left_out = items
+            for kept, new in zip(self._kept, columns, strict=True):
+                kept.frombytes(new)
+            self.left_out.update(left_out)
+            return
+        for item in items:
+            if isinstance(item, dict) and not item.keys() <= _KEPT:
+                self.left_out.update(key for key in item.keys() - _KEPT if item[key])
+        try:
+            self._extend(items)
+        except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError):
+            for item in items:
+                if problem := _find_fault(item):
+                    self._note(item, problem)
+                else:
+                    ids = {name: int(item[name]) for name in _IDS if item.get(name) is not None}
+                    self._extend([item | ids])
+
+    def add_categories(self, items: Sequence[Any]) -> None:
+        """Add items of the `categories` list; raise a ValueError if one is invalid."""
+        for item in items:
+            if not (isinstance(item, dict) and is_integer(item.get("id")) and isinstance(item.get("name"), str)):
+                raise ValueError(f"the category {preview_value(item)} has no whole number as its id, or no name")
+            number, name = int(item["id"]), item["name"]
+            if self.categories.setdefault(number, name) != name:
+                raise ValueError(f"{self.categories[number]!r} and {name!r} are both category {number}")
+
+    def check(self) -> None:
+        """Find faults that only the whole file shows: undefined categories and duplicate annotation ids."""
+        self.is_numbered = 0 < len(self.unnumbered) == len(self.ids)
+        if self.is_numbered:
+            self.ids = array("q", range(1, len(self.ids) + 1))
+        ids, image_ids = np.frombuffer(self.ids, np.int64), np.frombuffer(self.image_ids, np.int64)
+        without = np.frombuffer(self.unnumbered, np.int64) if not self.is_numbered else np.zeros(0, np.int64)
+        for row in without.tolist():
+            problem = f"{_WITHOUT_ID} has null for id; expected a whole number, as others have"
+            self.problems.setdefault(int(image_ids[row]), problem)
+        used = np.frombuffer(self.category_ids, np.int64)
+        for row in np.flatnonzero(~np.isin(used, list(self.categories))).tolist():
+            problem = f"annotation {ids[row]} is of category {used[row]}, which is not among the categories"
+            self.problems.setdefault(int(image_ids[row]), problem)
+        order = np.argsort(ids, kind="stable")
+        order = order[~np.isin(order, without)]
+        for row in order[1:][ids[order[1:]] == ids[order[:-1]]].tolist():
+            self.problems.setdefault(int(image_ids[row]), f"its annotation {ids[row]} has an id that another has, too")
+
+    def called(self, row: int) -> str:
+        """Return the name of an annotation in messages, given its row in `ids`."""
+        lacks = not self.is_numbered and row in self.unnumbered
+        return _WITHOUT_ID if lacks else f"annotation {self.ids[row]}"
+
+    @property
+    def _kept(self) -> tuple[Any, ...]:
+        return self.ids, self.image_ids, self.category_ids, self.boxes, self.areas, self.crowds
+
+    def _extend(self, items: Sequence[Any]) -> None:
+        columns = _columns(items)
+        first = len(self.ids)
+        self.unnumbered.extend(first + place for place, item in enumerate(items) if item.get("id") is None)
+        for kept, new in zip(self._kept, columns, strict=True):
+            kept.extend(new)
+
+    def _note(self, item: Any, problem: str) -> None:
+        image_id = item.get("image_id") if isinstance(item, dict) else None
+        if is_integer(image_id):
+            self.problems.setdefault(image_id, problem)
+        else:
+            self.strays.append(problem)
+
+
+def read_coco(path: str) -> CocoFile:
+    """Read the COCO file at `path`.
+
+    Raises:
+        UserError: if there is no such file, or it is not a COCO file.
+        OSError: if a store failed.
+    """
+    found = CocoFile(path)
+    take = dict(zip(_LISTS, (found.add_images, found.add_annotations, found.add_categories), strict=True))
+    try:
+        with storage.open_read(path) as raw, io.TextIOWrapper(raw, "utf-8-sig") as text:
+            for name, items in read_arrays(text, _LISTS, {"annotations": plain_annotations}):
+                take[name](items)
+    except FileNotFoundError:
+        raise UserError(f"--coco {path}: no such file") from None
+    except OSError as error:
+        raise_if_store_failed(error, path)
+        raise UserError(f"--coco {path} cannot be read: {error_text(error)}") from None
+    except UnicodeDecodeError:
+        raise UserError(f"--coco {path} is not UTF-8") from None
+    except ValueError as error:
+        raise UserError(f"--coco {path} is no file of COCO's: {error}") from None
+    found.bare = not (found.ids or found.problems or found.strays)
+    for name, there in (("images", found.images), ("categories", found.categories)):
+        if not there:
+            raise UserError(f"--coco {path} has no {name}; expected an object with {', '.join(_LISTS)}")
+    found.check()
+    return found
+
+
+def _image(item: Any, place: int) -> CocoImage:
+    if not isinstance(item, dict) or not is_integer(item.get("id")):
+        return CocoImage(-1, "", None, f"image {place} of the file has no whole number as its id")
+    image_id, name = int(item["id"]), item.get("file_name")
+    if not isinstance(name, str) or not name.strip("/") or "\0" in name or not _is_text(name):
+        return CocoImage(image_id, "", None, f"image id {image_id} has no file_name")
+    width, height = item.get("width"), item.get("height")
+    if not width and not height:
+        return CocoImage(image_id, name, None)
+    if not (is_integer(width) and is_integer(height) and width > 0 and height > 0):
+        said = f"its size is said to be {preview_value(width)} x {preview_value(height)} pixels; expected whole numbers"
+        return CocoImage(image_id, name, None, said)
+    return CocoImage(image_id, name, (int(width), int(height)))
+
+
+def _columns(items: Sequence[Any]) -> tuple[Any, ...]:
+    boxes = [item["bbox"] for item in items]
+    if set(map(len, boxes)) - {4}:
+        raise ValueError("not four numbers")
+    areas = [item.get("area") for item in items]
+    if not all(area is None or math.isfinite(area) for area in areas):
+        raise ValueError("not finite")
+    if None in areas:
+        areas = [1.0 * box[2] * box[3] + 0.0 if area is None else area for area, box in zip(areas, boxes, strict=True)]
+    crowds = [item.get("iscrowd", 0) for item in items]
+    if set(crowds) - {0, 1}:
+        raise ValueError("neither 0 nor 1")
+    own = [0 if (number := item.get("id")) is None else number for item in items]
+    ids = [own, *([item[name] for item in items] for name in ("image_id", "category_id"))]
+    edges = [edge for box in boxes for edge in box]
+    if any(bool in set(map(type, values)) for values in (*ids, edges, areas)):
+        raise ValueError("true is no number")  # but is 1 to array
+    return *(array("q", numbers) for numbers in ids), array("d", edges), array("d", areas), array("b", crowds)
+
+
+def _find_fault(item: Any) -> str:
+    """Return the fault of an annotation, or "" if it has none."""
+    if not isinstance(item, dict):
+        return f"an annotation is {preview_value(item)}; expected an object"
+    named = f"annotation {preview_value(item['id'])}" if item.get("id") is not None else _WITHOUT_ID
+    for name in _IDS:
+        if not is_integer(item.get(name)) and not (name == "id" and item.get(name) is None):
+            return f"{named} has {preview_value(item.get(name))} for {name}; expected a whole number"
+    box = item.get("bbox")
+    if not (isinstance(box, list) and len(box) == 4 and all(map(is_number, box))):
+        return f"{named} has {preview_value(box)} for bbox; expected [x, y, width, height]"
+    if not (item.get("area") is None or is_finite_number(item["area"])):
+        return f"{named} has {preview_value(item['area'])} for area; expected a number"
+    if item.get("iscrowd", 0) not in (0, 1):
+        return f"{named} has {preview_value(item['iscrowd'])} for iscrowd; expected 0 or 1"
+    return ""
+
+
+def is_integer(value: Any) -> TypeGuard[int]:
+    """Return True if a JSON value is an integer of 64 bits; a float without fraction, such as 640.0, counts."""
+    if isinstance(value, float):
+        return value.is_integer() and -(1 << 63) <= value < 1 << 63
+    return isinstance(value, int) and not isinstance(value, bool) and -(1 << 63) <= value < 1 << 63
+
+
+def is_number(value: Any) -> bool:
+    """Return True if a JSON value is a finite number that fits a float, or NaN."""
+    return (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and not (isinstance(value, int) and abs(value) > 1 << 63)
+        and not math.isinf(value)
+    )
+
+
+def is_finite_number(value: Any) -> bool:
+    """Return True if a JSON value is a finite number that fits a float."""
+    return is_number(value) and not math.isnan(value)
+
+
+def _is_text(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+_AT_ONCE = 2_000  # images whose objects are looked for at once: with theirs, an element of some mebibyte
+_LOOKED_AT = 20  # images that are looked for in every folder they may be in
+
+
+@dataclass(frozen=True, slots=True)
+class CocoSource:
+    """COCO annotation files, each read as a stream."""
+
+    members: ClassVar[tuple[ObjectField, ...]] = ("area", "bbox", "id", "is_crowd", "label")
+    columns: ClassVar[tuple[str, ...]] = (IMAGE_ID,)
+
+    files: tuple[tuple[str, str], ...]  # (split, path) of each file; the split is "" if not given
+    root: str  # folder that image names are relative to
+    given_root: bool = False  # True if the user gave the root
+    file_root: str = ""  # images' folder relative to the file's own; "" to search for it
+
+    def beside(self) -> Iterator[str]:
+        return (path for _, path in self.files)
+
+    def listed(self) -> Iterator[AnnotatedImages | DeclaredClasses | IgnoredValues | Notice | Reject]:
+        before = 0
+        for split, path in self.files:
+            found = read_coco(path)
+            yield DeclaredClasses(tuple(found.categories[number] for number in sorted(found.categories)), path)
+            if found.bare:
+                yield Notice(f"{path} has no annotations: its {len(found.images):,} images are without objects")
+            if found.is_numbered:
+                yield Notice(
+                    f"{path}: no annotation has an id, so each is numbered by its place there, from 1; pycocotools"
+                    " needs ids"
+                )
+            yield from (IgnoredValues(what, number) for what, number in found.left_out.items())
+            folder = self._folder(found, split, path)
+            yield from join_annotations(found, folder, split or None, before)
+            before += len(found.images)
+
+    def _folder(self, found: CocoFile, split: str, path: str) -> str:
+        """Return the folder of a file's images relative to the root: the first candidate that holds one of the first
+        images.
+        """
+        folders = self._folders(split, path)
+        names = [image.name for image in found.images if image.name][:_LOOKED_AT]
+        if len(folders) == 1 or not names:
+            return folders[0]
+        for folder in folders:
+            if any(storage.exists(storage.join(self.root, join_folder(folder, name))) for name in names):
+                return folder
+        looked = ", ".join(storage.join(self.root, folder) if folder else self.root for folder in folders)
+        raise UserError(
+            f"--coco {path}: its images, such as {names[0]!r}, were looked for in {looked}; say where they are: --input"
+            " FOLDER, or --file_root, their folder as seen from the file's own"
+        )
+
+    def _folders(self, split: str, path: str) -> list[str]:
+        """Return the folders in which a file's images may be, by the folder names that data sets use."""
+        own = posixpath.dirname(path) or "."
+        if self.file_root:
+            store, _, inner = own.rpartition("://")
+            folder = posixpath.normpath(posixpath.join(inner, self.file_root))
+            return [relative_folder(self.root, f"{store}://{folder}" if store else folder)]
+        suffix = posixpath.basename(path).rpartition(".")[0].partition("_")[2]  # of instances_train2017.json
+        beside = [name for name in (suffix, split) if name]
+        inside = ["", *beside, "images", *(f"images/{name}" for name in beside)]
+        above = posixpath.dirname(own) or "."
+        starts = [self.root] if self.given_root else [own, *([above] if _is_annotation_folder(own) else [])]
+        return list(
+            dict.fromkeys(join_folder(relative_folder(self.root, start), name) for start in starts for name in inside)
+        )
+
+
+def join_annotations(
+    found: CocoFile, folder: str, split: str | None, before: int
+) -> Iterator[AnnotatedImages | Reject]:
+    """Yield the images of a file with their objects in the file's order, then Rejects for annotations of missing
+    images.
+
+    Args:
+        folder: the images' folder, relative to the root.
+        before: number of images in the files before this one.
+    """
+    image_ids = np.frombuffer(found.image_ids, np.int64)
+    order = np.argsort(image_ids, kind="stable")
+    owners = image_ids[order]
+    first_of: dict[int, CocoImage] = {}
+    for start in range(0, len(found.images), _AT_ONCE):
+        part = found.images[start : start + _AT_ONCE]
+        wanted = np.array([image.id for image in part], np.int64)
+        firsts, lasts = (np.searchsorted(owners, wanted, side) for side in ("left", "right"))
+        good, images = [], []
+        for index, image in enumerate(part):
+            name, place = join_folder(folder, image.name) if image.name else found.path, before + start + index + 1
+            problem = image.problem or _duplicate_problem(found, image, first_of) or found.problems.get(image.id, "")
+            if problem:
+                yield Reject(name, place, "index", problem)
+                continue
+            good.append(index)
+            images.append(AnnotatedImage(name, place, image.size, split=split, columns={IMAGE_ID: image.id}))
+        yield AnnotatedImages(images, _objects(found, order, firsts[good], lasts[good]))
+    yield from _unmatched_annotations(found, owners, order)
+
+
+def _duplicate_problem(found: CocoFile, image: CocoImage, first_of: dict[int, CocoImage]) -> str:
+    first = first_of.setdefault(image.id, image)
+    if first is image:
+        return ""
+    if first.name == image.name:
+        return f"image id {image.id} stands twice in {found.path}"
+    raise UserError(
+        f"--coco {found.path}: {first.name!r} and {image.name!r} both have the id {image.id}; which of them its"
+        " annotations are of cannot be known"
+    )
+
+
+def _objects(
+    found: CocoFile, order: NDArray[np.int64], firsts: NDArray[np.int64], lasts: NDArray[np.int64]
+) -> pa.ListArray:
+    """Return the objects of images; those of image i are annotations `firsts[i]` to `lasts[i]` in `order`."""
+    lengths = lasts - firsts
+    rows = order[np.repeat(firsts - (np.cumsum(lengths) - lengths), lengths) + np.arange(lengths.sum())]
+    x, y, width, height = np.frombuffer(found.boxes, np.float64).reshape(-1, 4)[rows].T
+    numbers, labels = np.unique(np.frombuffer(found.category_ids, np.int64)[rows], return_inverse=True)
+    names = pa.array([found.categories[number] for number in numbers.tolist()], pa.string())
+    ids, areas = np.frombuffer(found.ids, np.int64)[rows], np.frombuffer(found.areas, np.float64)[rows]
+    crowds = np.frombuffer(found.crowds, np.int8)[rows] != 0
+    columns = Object(
+        label=names.take(pa.array(labels, pa.int64())),
+        top=pa.array(y),
+        left=pa.array(x),
+        bottom=pa.array(y + height),
+        right=pa.array(x + width),
+        id=pa.array(ids),
+        area=pa.array(areas),
+        is_crowd=pa.array(crowds),
+        is_difficult=pa.nulls(len(rows)),
+        is_truncated=pa.nulls(len(rows)),
+        pose=pa.nulls(len(rows)),
+    )
+    return build_lists_of_columns(columns, lengths)
+
+
+def _unmatched_annotations(found: CocoFile, owners: np.ndarray, order: np.ndarray) -> Iterator[Reject]:
+    """Yield a Reject for each missing image that annotations refer to, and for each annotation without an image."""
+    known = {image.id for image in found.images}
+    named, firsts, counts = np.unique(owners, return_index=True, return_counts=True)
+    for image_id, first, count in zip(named.tolist(), firsts.tolist(), counts.tolist(), strict=True):
+        if image_id not in known:
+            one = found.called(int(order[first]))
+            what = f"{one} is" if count == 1 else f"{one} and {count - 1:,} more are"
+            yield Reject(found.path, None, "index", f"{what} of image {image_id}, which is not among the images")
+    for image_id in sorted(found.problems.keys() - known - set(named.tolist())):
+        yield Reject(found.path, None, "index", f"{found.problems[image_id]}; its image {image_id} is not there either")
+    for problem in found.strays:
+        yield Reject(found.path, None, "index", problem)
+
+
+def coco_root(paths: Sequence[str]) -> str:
+    """Return the folder that holds the images of COCO files, judged by where the files are.
+
+    Raises:
+        UserError: if the files have no folder in common.
+    """
+    own = [posixpath.dirname(path) or "." for path in paths]
+    starts = [(posixpath.dirname(folder) or ".") if _is_annotation_folder(folder) else folder for folder in own]
+    if len(set(starts)) == 1:
+        return starts[0]
+    stores = [start.rpartition("://")[0] for start in starts]
+    folders = [posixpath.normpath(start.rpartition("://")[2]) for start in starts]
+    if len(set(stores)) > 1 or len({folder.startswith("/") for folder in folders}) > 1:
+        raise UserError("--coco: the files have no folder in common; give --input, the folder of their images")
+    common = posixpath.commonpath(folders) or "."
+    return f"{stores[0]}://{common}" if stores[0] else common
+
+
+def _is_annotation_folder(folder: str) -> bool:
+    """Return True if a folder's name is that of folders with annotations alone, whose images are in a sibling
+    folder.
+    """
+    return posixpath.basename(folder.rstrip("/")).lower() in ("annotations", "annotation")
+
+
+def join_folder(folder: str, name: str) -> str:
+    """Join a folder, "" for the root, and a name."""
+    return f"{folder}/{name}" if folder and name else folder or name
+
+
+def relative_folder(root: str, folder: str) -> str:
+    """Return `folder` relative to `root`, "" for the root itself; raise a UserError if it is not below the root."""
+    if storage.is_local(root):
+        root, folder = posixpath.normpath(root), posixpath.normpath(folder)
+    root, folder = root.rstrip("/"), folder.rstrip("/")
+    if folder == root:
+        return ""
+    if root == "." and not folder.startswith(("/", "..")):
+        return folder
+    if not folder.startswith(f"{root}/"):
+        raise UserError(f"the images' folder {folder} does not lie in {root}; give --input, what all lie below")
+    return folder[len(root) + 1 :]

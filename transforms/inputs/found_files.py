@@ -1,0 +1,424 @@
+"""Batches of references to input files: their schema, their URIs and their sizes."""
+
+import json
+import os
+import posixpath
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import xxhash
+
+from shardmill.errors import UserError
+from shardmill.metadata.manifest import Reject
+from shardmill.transforms.columns.types import ColumnError, ColumnType, merge_types, value_type
+from shardmill.transforms.inputs.folders import IMAGES
+from shardmill.transforms.inputs.listing import FoundFile, list_input
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.local import LinksInside
+from shardmill.transforms.stores.protocol import error_text, web_url_problem
+from shardmill.transforms.stores.storage import raise_if_store_failed
+from shardmill.transforms.stores.streams import combined_identity, file_identity
+
+FOLDER_FEATURE = "mask"
+
+
+_SUFFIX = "_file_name"  # of a column, which Hugging Face's imagefolder leaves out of the feature's name
+
+
+# Beside what is found or planned of an image, the paths of its companions, in the order in which they were asked for
+COMPANIONS = pa.field("companions", pa.list_(pa.string()))
+
+
+@dataclass(frozen=True, slots=True)
+class Companion:
+    """A further image file that each example has."""
+
+    feature: str  # name of the feature that holds it
+    column: str = ""  # manifest column that names it; "" if found in a folder
+    is_mask: bool = False  # True if it labels each pixel; else it is an image of its own
+
+    @property
+    def what(self) -> str:
+        """Name in messages."""
+        return f"column {self.column!r}" if self.column else self.feature
+
+
+MASK_IN_FOLDER = Companion(FOLDER_FEATURE, is_mask=True)  # a mask that lies in a folder of masks
+
+
+def companion_feature(column: str) -> str:
+    """Return the feature name for a column of file names, as Hugging Face's imagefolder: `right` for
+    `right_file_name`.
+    """
+    return column.removesuffix(_SUFFIX) or column
+
+
+def companions_of_columns(files: Sequence[str], masks: Sequence[str]) -> tuple[Companion, ...]:
+    """Return the companions that manifest columns name."""
+    return (
+        *(Companion(companion_feature(column), column) for column in files),
+        *(Companion(companion_feature(column), column, True) for column in masks),
+    )
+
+
+def file_name_columns(columns: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns of a metadata file that end in _file_name; they name further files in Hugging Face's
+    imagefolder.
+    """
+    return tuple(column for column in columns if column.endswith(_SUFFIX) and column != _SUFFIX)
+
+
+def add_companions_field(schema: pa.Schema, companions: Sequence[Companion]) -> pa.Schema:
+    """Return the schema of batches with the companions column added, if there are companions."""
+    return schema.append(COMPANIONS) if companions else schema
+
+
+def companion_paths(batch: pa.RecordBatch) -> list[list[str]]:
+    """Return the paths of each row's companions; empty lists if the batch has none."""
+    if COMPANIONS.name not in batch.schema.names:
+        return [[]] * len(batch)
+    found: list[list[str]] = batch[COMPANIONS.name].to_pylist()
+    return found
+
+
+Mask = tuple[str, int, int | None]  # path, size in bytes, identity
+
+
+_SHOWN = 3  # names of masks without an image
+
+
+_ROWS = pa.schema(
+    [
+        pa.field("name", pa.string()),
+        pa.field("size", pa.int64()),
+        pa.field("identity", pa.uint64()),
+    ]
+)
+
+
+class MaskFolder:
+    """The masks below a folder, held in memory at some dozen bytes each; counts which of them no image uses.
+
+    Raises:
+        UserError: if there is no such folder, or no image in it.
+    """
+
+    def __init__(self, folder: str, identities: bool = True, annotated: bool = False) -> None:
+        """List the masks.
+
+        Args:
+            folder: the folder of masks.
+            identities: True to also record the identity of each mask, for the detection of changed files.
+            annotated: True if annotations name the images; masks then need not repeat outer folders such as JPEGImages.
+        """
+        if storage.is_local(folder) and not os.path.isdir(folder):
+            raise UserError(f"--masks {folder}: no such folder")
+        self._folder, self._asked, self._annotated = folder, identities, annotated
+        self._unlisted: list[str] = []
+        rows = list(zip(*self._listed(), strict=True))
+        self._rows = pa.RecordBatch.from_arrays(
+            [pa.array(rows[place] if rows else [], field.type) for place, field in enumerate(_ROWS)], schema=_ROWS
+        )
+        self._names, self._sizes, self._identities = self._rows.columns
+        if not rows:
+            raise UserError(f"--masks {folder}: there is no image in that folder")
+        keys = np.fromiter((_stem_hash(name) for name in self._names.to_pylist()), np.uint64, len(self._rows))
+        self._order = np.argsort(keys, kind="stable")
+        self._keys = keys[self._order]
+        self._owners = np.zeros(len(keys), np.uint64)  # keys of the images that asked for each
+
+    def _listed(self) -> Iterator[tuple[str, int, int | None]]:
+        for item in list_input(self._folder, IMAGES):
+            if isinstance(item, FoundFile):
+                identity = file_identity(item.size_bytes, item.stamp, item.modified) if self._asked else None
+                yield item.name, item.size_bytes, identity
+            elif isinstance(item, Reject):
+                self._unlisted.append(f"{item.source}: {item.reason}")
+
+    def of(self, name: str) -> Mask | str:
+        """Return (path, size, identity) of the mask of the image called `name`, or the reason why there is none.
+
+        Raises:
+            UserError: if two annotated images of different folders would share one mask.
+        """
+        stems = _inner_stems(name) if self._annotated else [_stem(name)]
+        found = next(filter(None, map(self._called, stems)), [])
+        if not found:
+            return f"no mask: {self._folder} has none that is called as the image is, but for the suffix"
+        if len(found) > 1:
+            return f"two masks, {found[0][0]} and {found[1][0]}: which is it?"
+        ((mask, place),) = found
+        key = np.uint64(_stem_hash(name))
+        if self._owners[place] not in (0, key):
+            raise UserError(
+                f"--masks {self._folder}: {mask!r} would be the mask of {name!r} and of an image in another folder;"
+                f" masks are to lie in folders as their images do: {stems[0]!r}, with the suffix of an image"
+            )
+        self._owners[place] = key
+        path = storage.join(self._folder, mask)
+        return path, self._sizes[place].as_py(), self._identities[place].as_py()
+
+    def _called(self, stem: str) -> list[tuple[str, int]]:
+        """Return the masks called `stem` apart from their suffix, with their row numbers."""
+        key = np.uint64(_hash(stem))
+        start, stop = (np.searchsorted(self._keys, key, side) for side in ("left", "right"))
+        masks = ((self._names[place].as_py(), place) for place in self._order[start:stop].tolist())
+        return [(mask, place) for mask, place in masks if _stem(mask) == stem]
+
+    def check_used(self, first: str) -> None:
+        """Raise a UserError if no image has a mask; `first` is the name of one image."""
+        if not self._owners.any():
+            least, wanted = min(self._names.to_pylist()), _stem(first)
+            if self._annotated:
+                wanted = _inner_stems(first)[-1]
+            raise UserError(
+                f"--masks {self._folder}: none of the images has a mask there; that of {first!r} is to be"
+                f" called {wanted!r}, with the suffix of an image, and the first there is {least!r}"
+            )
+
+    def notices(self) -> list[str]:
+        """Return notices about masks that belong to no image, and about folders that cannot be listed."""
+        left = sorted(self._names.filter(pa.array(self._owners == 0)).to_pylist())
+        said = [f"of --masks {self._folder}, {problem}" for problem in self._unlisted]
+        if left:
+            names = ", ".join(map(repr, left[:_SHOWN])) + (", …" if len(left) > _SHOWN else "")
+            what = "1 mask has" if len(left) == 1 else f"{len(left):,} masks have"
+            said.append(f"{what} no image, and {'is' if len(left) == 1 else 'are'} left out: {names}")
+        return said
+
+
+def _stem(name: str) -> str:
+    return posixpath.splitext(name)[0]
+
+
+def _inner_stems(name: str) -> list[str]:
+    """Return the stem of a name, then its stems relative to each of its folders."""
+    parts = _stem(name).split("/")
+    return ["/".join(parts[start:]) for start in range(len(parts))]
+
+
+def _stem_hash(name: str) -> int:
+    return _hash(_stem(name))
+
+
+def _hash(stem: str) -> int:
+    return xxhash.xxh3_64_intdigest(stem.encode())
+
+
+# A file as found: `name` relative to the input's root; `uri` only where it lies elsewhere; the rest from a manifest's
+# row.
+FOUND = pa.schema(
+    [
+        pa.field("name", pa.string()),
+        pa.field("size", pa.int64()),
+        pa.field("uri", pa.string()),
+        pa.field("label", pa.string()),
+        pa.field("split", pa.string()),
+        pa.field("line", pa.int64()),
+        pa.field("columns", pa.string()),  # JSON object of the manifest's further columns
+        # Changes with the file, see shardmill.transforms.stores.streams; null where nobody asked, or nobody knows
+        pa.field("identity", pa.uint64()),
+    ]
+)
+
+
+_PLAIN_NAME = re.compile(
+    r"(?:[^/.:\0][^/:\0]*/)*[^/.:\0][^/:\0]*", re.DOTALL
+)  # below the folder, and in its normal form
+
+
+def resolve_name(
+    name: str, folder: str, allow_outside: bool, whose: str = "the manifest's folder"
+) -> tuple[str, str | None]:
+    """Return (name, URI) of a file called `name` relative to `folder`; the URI is None if the file is in that folder.
+
+    Args:
+        whose: description of the folder in messages.
+
+    Raises:
+        ValueError: if the file is outside and `allow_outside` is False, or the name is invalid.
+    """
+    if _PLAIN_NAME.fullmatch(name):
+        return name, None  # as all that follows would find
+    if "\0" in name:
+        raise ValueError("the file name holds a NUL byte")
+    if why := web_url_problem(name):
+        raise ValueError(why)
+    local = storage.is_local(name)
+    if local and name.startswith("/"):
+        name = posixpath.normpath(name)
+    root = os.path.abspath(folder) if local and storage.is_local(folder) else folder
+    if name.startswith("/") or not local:
+        name = name.removeprefix(f"{root.rstrip('/')}/")
+    absolute = name.startswith("/") or not storage.is_local(name)
+    relative = posixpath.normpath(name)
+    if not absolute and relative != ".." and not relative.startswith("../"):
+        return relative, None
+    if not allow_outside:
+        raise ValueError(f"lies outside {whose}; give --allow_outside if that is meant")
+    return name, name if absolute else posixpath.normpath(storage.join(folder, name))
+
+
+NO_SUCH_FILE = "no such file"
+
+
+_SMALL_INTEGER = 1 << 62  # integers nearer to 0 need no look at their size
+
+
+def measure_rows(
+    batch: pa.RecordBatch,
+    root: str,
+    textual: bool,
+    allow_outside: bool = False,
+    map_: Callable[..., Iterable[tuple[int, int | None] | str]] = map,
+    identities: bool = False,
+    companions: Sequence[Companion] = (),
+) -> tuple[pa.RecordBatch, dict[str, ColumnType], list[Reject]]:
+    """Look up the files of a manifest's rows; return the rows with sizes, the column types, and a Reject for each bad
+    row.
+
+    Args:
+        batch: FOUND rows with sizes of 0 and no identities. If companions come from a listed folder, the rows hold the
+            companions' sizes and identities.
+        root: the folder of the manifest.
+        textual: True if the values of its columns are text.
+        allow_outside: True if symbolic links may lead out of that folder.
+        map_: map function for look-ups that are requests to a store; local ones take microseconds.
+        identities: True to also set the files' identities.
+        companions: further files of each row; the row's size is the sum of all its files.
+    """
+    paths = [uri or storage.join(root, name) for name, uri in zip(*(batch[i].to_pylist() for i in (0, 2)), strict=True)]
+    size_of = partial(
+        _look_up,
+        identities=identities,
+        inside=None if allow_outside or not storage.is_local(root) else LinksInside(root),
+    )
+    beside = companion_paths(batch)
+    in_folder = any(not item.column for item in companions)
+    every = paths if in_folder else [*paths, *(path for row in beside for path in row)]
+    looked_at = iter(list(map(size_of, every) if all(map(storage.is_local, every)) else map_(size_of, every)))
+    sizes = [next(looked_at) for _ in paths]
+    if companions:
+        listed = zip(*(batch[name].to_pylist() for name in ("size", "identity")), strict=True)
+        others: Iterable[list[tuple[int, int | None] | str]]
+        others = ([known] for known in listed) if in_folder else ([next(looked_at) for _ in row] for row in beside)
+        rows = zip(sizes, beside, others, strict=True)
+        sizes = [_combine_sizes(found, companions, row, known, root) for found, row, known in rows]
+    types = _RowTypes(textual)
+    rejects: list[Reject] = []
+    keep = []
+    columns = batch["columns"].to_pylist()
+    for row, found in enumerate(sizes):
+        problem = found if isinstance(found, str) else None
+        if problem is None:
+            try:
+                types.add(json.loads(columns[row]))
+            except ColumnError as error:
+                problem = str(error)
+        if problem is not None:
+            rejects.append(Reject(batch["name"][row].as_py(), batch["line"][row].as_py(), "index", problem))
+        keep.append(problem is None)
+    known = [(0, None) if isinstance(found, str) else found for found in sizes]
+    batch = batch.set_column(1, FOUND.field("size"), pa.array([size for size, _ in known], pa.int64()))
+    if identities:
+        made = pa.array([identity for _, identity in known], pa.uint64())
+        batch = batch.set_column(FOUND.get_field_index("identity"), FOUND.field("identity"), made)
+    return batch.filter(pa.array(keep, pa.bool_())), types.merged(), rejects
+
+
+def _combine_sizes(
+    found: tuple[int, int | None] | str,
+    companions: Sequence[Companion],
+    paths: Sequence[str],
+    others: Sequence[tuple[int, int | None] | str],
+    root: str,
+) -> tuple[int, int | None] | str:
+    """Return the combined size and identity of a row's file and its companions, or the reason why one has none."""
+    sides = []
+    for item, path, other in zip(companions, paths, others, strict=True):
+        if isinstance(other, str):
+            there = f": {path.removeprefix(storage.join(root, ''))}" if other == NO_SUCH_FILE else ""
+            return found if isinstance(found, str) else f"{item.what}: {other}{there}"
+        sides.append((path, *other))
+    if isinstance(found, str):
+        return found
+    size, identity = found
+    together = combined_identity(identity, [(path, of_other) for path, _, of_other in sides])
+    return size + sum(more for _, more, _ in sides), together
+
+
+def count_missing(rejects: Sequence[Reject], companions: Sequence[Companion]) -> dict[str, tuple[int, str]]:
+    """Return, for each kind of file that rows name, the number of missing files and the first of them by name."""
+    names = {NO_SUCH_FILE: [reject.source for reject in rejects if reject.reason == NO_SUCH_FILE]}
+    for item in companions:
+        before = f"{item.what}: {NO_SUCH_FILE}: "
+        names[item.what] = [
+            reject.reason.removeprefix(before) for reject in rejects if reject.reason.startswith(before)
+        ]
+    return {kind: (len(found), min(found)) for kind, found in names.items() if found}
+
+
+class _RowTypes:
+    """The merged types of the columns of rows.
+
+    Rows of small integers alone are frequent, so they are only counted, by their column names.
+    """
+
+    def __init__(self, textual: bool) -> None:
+        self._textual = textual
+        self._types: dict[str, ColumnType] = {}
+        self._plain: Counter[tuple[str, ...]] = Counter()
+
+    def add(self, columns: dict[str, Any]) -> None:
+        """Add a row; raise a ColumnError if a value has no supported type."""
+        if not self._textual and all(
+            type(value) is int and -_SMALL_INTEGER < value < _SMALL_INTEGER for value in columns.values()
+        ):
+            self._plain[tuple(columns)] += 1
+        else:
+            self._types = merge_types(self._types, _row_types(columns, self._textual))
+
+    def merged(self) -> dict[str, ColumnType]:
+        """Return the types over all rows added."""
+        for names, rows in self._plain.items():
+            one = _row_types(dict.fromkeys(names, 0), self._textual)
+            self._types = merge_types(self._types, {name: replace(of, present=rows) for name, of in one.items()})
+        self._plain.clear()
+        return self._types
+
+
+def _row_types(columns: dict[str, Any], textual: bool) -> dict[str, ColumnType]:
+    types = {}
+    for name, value in columns.items():
+        try:
+            column = value_type(value, textual)
+        except ColumnError as error:
+            raise ColumnError(f"column {name!r}: {error}") from None
+        if column is not None:
+            types[name] = column
+    return types
+
+
+def _look_up(path: str, inside: LinksInside | None, identities: bool) -> tuple[int, int | None] | str:
+    """Return the size and, if requested, the identity of the file at `path`, or the reason why it cannot be read.
+
+    Raises:
+        OSError: if a store failed; the runner retries.
+    """
+    if inside is not None and storage.is_local(path) and not inside(path):
+        return "a symbolic link leads outside the manifest's folder; give --allow_outside if that is meant"
+    try:
+        found = storage.stat_file(path)
+        identity = file_identity(found.size_bytes, found.stamp, found.modified) if identities else None
+        return found.size_bytes, identity
+    except FileNotFoundError:
+        return NO_SUCH_FILE
+    except OSError as error:
+        raise_if_store_failed(error, path)
+        return f"cannot be read: {error_text(error)}"

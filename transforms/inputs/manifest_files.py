@@ -1,0 +1,427 @@
+"""Manifests: their files, formats and columns."""
+
+import json
+import os
+import posixpath
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from shardmill.errors import UserError
+from shardmill.metadata.manifest import Reject
+from shardmill.transforms.columns.arrow import BATCH_ROWS, split_large_batch
+from shardmill.transforms.columns.types import MAX_VALUES, DeclaredObjects, preview_value
+from shardmill.transforms.formats.format import BOX, LABELS
+from shardmill.transforms.formats.format import OBJECTS as COLUMN
+from shardmill.transforms.inputs.annotations import OBJECTS, Object, ObjectField, build_object_lists
+from shardmill.transforms.inputs.coco import is_finite_number, is_integer, is_number
+from shardmill.transforms.inputs.folders import IMAGES, SPLIT_FOLDERS, FileKind, normalize_split
+from shardmill.transforms.inputs.found_files import FOUND
+from shardmill.transforms.inputs.listing import METADATA_NAMES, FoundFile, input_root, is_glob, list_input
+from shardmill.transforms.shards.balance import hash_strings, rows_by_group
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.clients import object_store
+
+_ANY = FileKind("manifests", "csv|jsonl|ndjson|parquet")
+_FILE_BITS = 40  # of a line's number are of the line, the others of its manifest
+_LINES = (1 << _FILE_BITS) - 1
+_METADATA_BEGIN = "metadata."  # asked for at once
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestFile:
+    """A manifest file."""
+
+    path: str
+    split: str = ""  # of all its rows; "" if the rows give it, or nothing does
+    inside: str = ""  # its folder relative to the common folder of all names; "" if they are the same
+
+    def name(self, relative: str) -> str:
+        """Convert a name relative to the manifest's folder to one relative to the common folder of all names."""
+        if not self.inside or relative.startswith("/") or not storage.is_local(relative):
+            return relative
+        return posixpath.normpath(posixpath.join(self.inside, relative))
+
+
+def number_line(manifest: int, line: int) -> int:
+    """Return the number of a line among those of several manifests; lines of manifest 0 keep their own."""
+    return manifest << _FILE_BITS | line
+
+
+def manifest_index(number: int) -> int:
+    """Return the index of the manifest whose line has this number."""
+    return number >> _FILE_BITS
+
+
+def line_in_manifest(number: int | None) -> int | None:
+    """Return the line within its manifest, from its number among several manifests."""
+    return None if number is None else number & _LINES
+
+
+@dataclass(frozen=True, slots=True)
+class LineResolver:
+    """Convert the number of a line among several manifests to (path, line)."""
+
+    paths: tuple[str, ...]
+
+    def __call__(self, number: int) -> tuple[str, int]:
+        return self.paths[manifest_index(number)], number & _LINES
+
+
+def find_manifests(given: Sequence[tuple[str, str]]) -> tuple[ManifestFile, ...]:
+    """Return the manifests that (split, file or glob) pairs name.
+
+    Raises:
+        UserError: if a glob matches nothing, or a file is named twice.
+    """
+    found = [(split, path) for split, pattern in given for path in _matches(pattern)]
+    paths = [path for _, path in found]
+    for path in paths:
+        if paths.count(path) > 1:
+            raise UserError(f"--manifest {path}: the file is there twice; give it once")
+    folders = [posixpath.dirname(path) or "." for path in paths]
+    root = common_folder(folders)
+    return tuple(
+        ManifestFile(path, split, _inside(folder, root)) for (split, path), folder in zip(found, folders, strict=True)
+    )
+
+
+def common_folder(folders: Sequence[str]) -> str:
+    """Return the deepest folder that contains all `folders`; raise a UserError if they are in different stores or
+    buckets.
+    """
+    if len(set(folders)) == 1:
+        return folders[0]
+    schemes = {path.partition("://")[0] if not storage.is_local(path) else "" for path in folders}
+    if len(schemes) > 1:
+        raise UserError(f"--manifest: {folders[0]} and {folders[1]} are of different stores; give those of one")
+    if schemes == {""}:
+        if len({os.path.isabs(folder) for folder in folders}) > 1:
+            folders = [os.path.abspath(folder) for folder in folders]
+        return os.path.commonpath(folders) or "."
+    parts = list(takewhile(lambda level: len(set(level)) == 1, zip(*(folder.split("/") for folder in folders))))
+    shared = "/".join(part for part, *_ in parts)
+    if not shared.partition("://")[2].strip("/"):
+        raise UserError(f"--manifest: {folders[0]} and {folders[1]} are of different buckets; give those of one")
+    return shared
+
+
+def _inside(folder: str, root: str) -> str:
+    if folder == root:
+        return ""
+    if storage.is_local(folder):
+        return os.path.relpath(folder, root)
+    return folder.removeprefix(f"{root}/")
+
+
+def _matches(pattern: str) -> Iterator[str]:
+    if not is_glob(pattern):
+        yield pattern
+        return
+    root = input_root(pattern)
+    names = sorted(item.name for item in list_input(pattern, _ANY) if isinstance(item, FoundFile))
+    if not names:
+        raise UserError(f"--manifest {pattern}: no file matches")
+    yield from (storage.join(root, name) if root != "." or pattern.startswith("./") else name for name in names)
+
+
+def find_metadata_files(folder: str) -> tuple[tuple[str, str], ...]:
+    """Return the (split, path) of the metadata files of a folder, as Hugging Face's imagefolder finds them.
+
+    A metadata file is in the folder itself, or in each of its split folders. The result is empty for any other
+    arrangement, including a file next to split folders, whose files would all be of one split. It is also empty if the
+    folder cannot be listed; the check of the input reports that.
+    """
+    try:
+        own = _metadata_in(folder)
+        inner = sorted(name for name in _folders_in(folder) if not name.startswith("."))
+        are_splits = bool(inner) and all(name.lower() in SPLIT_FOLDERS for name in inner)
+        if own:
+            return (("", own[0]),) if len(own) == 1 and not are_splits else ()
+        if not are_splits:
+            return ()
+        found = [(name, _metadata_in(storage.join(folder, name))) for name in inner]
+    except (OSError, UserError):
+        return ()
+    if any(len(paths) != 1 for _, paths in found):
+        return ()
+    return tuple((normalize_split(name), paths[0]) for name, paths in found)
+
+
+def _folders_in(folder: str) -> Iterable[str]:
+    """Return the names of the folders in a folder, including links to folders."""
+    if not storage.is_local(folder):
+        return storage.list_folders(folder)
+    return [item.name for item in os.scandir(folder) if item.is_dir()]
+
+
+def _metadata_in(folder: str) -> list[str]:
+    """Return the metadata files in a folder."""
+    paths = [storage.join(folder, name) for name in METADATA_NAMES]
+    if storage.is_local(folder):
+        return list(filter(os.path.isfile, paths))
+    there = {url for url, _ in object_store(folder).list(storage.join(folder, _METADATA_BEGIN))}
+    return [path for path in paths if path in there]
+
+
+# FOUND, and a hash of all that the row says: of equal rows, the second and later are left out
+PARSED = FOUND.append(pa.field("digest", pa.binary(16)))
+_PART_BYTES = 1 << 20  # of a manifest: some ten thousand rows
+_MOST_PARTS = 1024
+_ROWS_A_PART = 256  # below which a batch is mostly metadata
+_MOST_ROWS = 200_000  # dealt out at once: some hundred megabytes
+
+
+def part_count(size_bytes: int) -> int:
+    """Return the number of parts that manifests of `size_bytes` in all are split into."""
+    return min(max(size_bytes // _PART_BYTES, 1), _MOST_PARTS)
+
+
+def rows_at_once(parts: int) -> int:
+    """Return the number of rows collected before they are split into parts."""
+    return min(max(_ROWS_A_PART * parts, BATCH_ROWS), _MOST_ROWS)
+
+
+def split_by_name(batch: pa.RecordBatch, parts: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Split the rows of a PARSED batch into (part, batch) by a hash of their names, so that duplicates share a part."""
+    codes = (hash_strings(batch["name"].to_pylist(), 0) % np.uint64(parts)).astype(np.int64)
+    for part, rows in enumerate(rows_by_group(codes, parts)):
+        if len(rows):
+            yield from ((part, some) for some in split_large_batch(batch.take(pa.array(rows))))
+
+
+def drop_duplicates(batch: pa.RecordBatch, path: str | Sequence[str]) -> tuple[pa.RecordBatch, list[Reject]]:
+    """Convert PARSED rows to FOUND rows in line order, with a Reject for each row that equals an earlier one.
+
+    Rows of one name with other columns are not equal.
+
+    Args:
+        batch: all rows of their names, in any order.
+        path: the path of the manifest, or of each of several.
+    """
+    batch = batch.take(pa.array(np.argsort(batch["line"].to_numpy(), kind="stable")))
+    first: dict[bytes, int] = {}
+    keep, rejects = [], []
+    for row, (digest, line) in enumerate(zip(batch["digest"].to_pylist(), batch["line"].to_pylist(), strict=True)):
+        before = first.setdefault(digest, line)
+        keep.append(before == line)
+        if before != line:
+            name = batch["name"][row].as_py()
+            of_first = path if isinstance(path, str) else path[manifest_index(before)]
+            rejects.append(Reject(name, line, "index", f"duplicate of line {line_in_manifest(before)} in {of_first}"))
+    found = batch.drop_columns(["digest"])
+    return (found if all(keep) else found.filter(pa.array(keep, pa.bool_()))), rejects
+
+
+SIZE_COLUMNS = ("width", "height")  # columns that may say the size of the picture, in pixels
+OBJECT_KEYS: Mapping[str, ObjectField] = {
+    BOX: "bbox",
+    **dict.fromkeys(LABELS, "label"),
+    **dict.fromkeys(("area", "areas"), "area"),
+    **dict.fromkeys(("id", "ids"), "id"),
+    **dict.fromkeys(("iscrowd", "is_crowd"), "is_crowd"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectsColumn:
+    """A column that holds the objects of each image, in the form of Hugging Face's image folders.
+
+    See huggingface.co/docs/datasets/image_dataset. `objects` is {"bbox": [[x, y, width, height], …], "categories":
+    […]}, lists of one length, or a list of objects with one value each. Boxes are in pixels from the upper left corner.
+    """
+
+    keys: tuple[tuple[ObjectField, str], ...]  # (field of Object, its key in the column)
+    numbered: bool = False  # True if classes are ids; else names
+    names: tuple[str, ...] = ()  # class names by id; () if unknown
+    image_id: str = ""  # feature to hold the file name as the image's id; "" for none
+
+    @classmethod
+    def of(cls, told: DeclaredObjects, names: tuple[str, ...], source: str) -> "ObjectsColumn":
+        """Build from column metadata; raise a UserError that names `source` if no key holds the class of each
+        object.
+        """
+        members: dict[ObjectField, str] = {}
+        for key in (key for key in OBJECT_KEYS if key in told.keys):
+            members.setdefault(OBJECT_KEYS[key], key)
+        if "label" not in members:
+            raise UserError(
+                f"{source}: {COLUMN!r} has {', '.join(map(repr, sorted(told.keys)))}, and nothing says what each object"
+                f" is; expected {LABELS[0]!r}, {LABELS[1]!r} or {LABELS[4]!r} beside {BOX!r}"
+            )
+        return cls(tuple(members.items()), bool(told.numbered), names)
+
+    @property
+    def members(self) -> tuple[ObjectField, ...]:
+        """Fields of Object that the column provides."""
+        return tuple(member for member, _ in self.keys)
+
+    def objects(self, value: Any) -> list[Object]:
+        """Return the objects in a row's value.
+
+        Raises:
+            ValueError: if the value or one of its objects is invalid.
+        """
+        columns = _columns(value, [key for _, key in self.keys])
+        found = []
+        for number, values in enumerate(zip(*columns, strict=True), 1):
+            told = dict(zip(self.members, values, strict=True))
+            x, y, width, height = self._box(told["bbox"], number)
+            found.append(
+                Object(
+                    self._class(told["label"], number),
+                    *(y, x, y + height, x + width),
+                    self._id(told.get("id", number), number),
+                    self._area(told.get("area", width * height), width * height, number),
+                    self._flag(told.get("is_crowd", False), number),
+                )
+            )
+        return found
+
+    def left_out(self, value: Any) -> Iterator[str]:
+        """Yield the keys of a row's value that no example holds, once for each object that has one."""
+        known = {key for _, key in self.keys}
+        for item in value if isinstance(value, list) else [value or {}]:
+            for key in item.keys() - known:
+                said = item[key] if isinstance(value, dict) and isinstance(item[key], list) else [item[key]]
+                yield from (key for one in said if one not in (None, [], "", 0))
+
+    def _box(self, value: Any, number: int) -> Sequence[float]:
+        if not (isinstance(value, list) and len(value) == 4 and all(map(is_number, value))):
+            raise ValueError(f"object {number} has {preview_value(value)} for {BOX}; expected [x, y, width, height]")
+        return value
+
+    def _class(self, value: Any, number: int) -> str:
+        if not self.numbered:
+            if not isinstance(value, str) or not value:
+                raise ValueError(
+                    f"object {number} has {preview_value(value)} for its class; expected a name, as others have"
+                )
+            return value
+        if not is_integer(value) or not 0 <= value < MAX_VALUES:
+            raise ValueError(
+                f"object {number} has {preview_value(value)} for its class; expected an id from 0, as others have"
+            )
+        value = int(value)
+        return self.names[value] if value < len(self.names) else str(value)  # which is in no table of names
+
+    def _id(self, value: Any, number: int) -> int:
+        if not is_integer(value):
+            raise ValueError(f"object {number} has {preview_value(value)} for its id; expected a whole number")
+        return int(value)
+
+    def _area(self, value: Any, of_box: float, number: int) -> float:
+        if value is None:
+            return of_box
+        if not is_finite_number(value):
+            raise ValueError(f"object {number} has {preview_value(value)} for its area; expected a number")
+        return float(value)
+
+    def _flag(self, value: Any, number: int) -> bool:
+        if value not in (0, 1, None):
+            raise ValueError(f"object {number} has {preview_value(value)} for iscrowd; expected 0 or 1")
+        return bool(value)
+
+
+def extract_objects(batch: pa.RecordBatch, column: ObjectsColumn) -> tuple[pa.RecordBatch, list[Reject], Counter[str]]:
+    """Move the objects of FOUND rows from the JSON columns to OBJECTS columns.
+
+    Returns the new batch, a Reject for each row with invalid objects, and the number of objects by key that no example
+    holds.
+    """
+    kept, columns, objects, sizes, rejects = [], [], [], [], []
+    left_out: Counter[str] = Counter()
+    for row, text in enumerate(batch["columns"].to_pylist()):
+        values = json.loads(text) if text else {}
+        value, sides = values.pop(COLUMN, None), [values.pop(side, None) for side in SIZE_COLUMNS]
+        name, line = batch["name"][row].as_py(), batch["line"][row].as_py()
+        try:
+            check_image_size(sides)
+            objects.append(column.objects(value))
+        except ValueError as error:
+            rejects.append(Reject(name, line, "index", f"column {COLUMN!r}: {error}"))
+            continue
+        sizes.append(sides)
+        left_out.update(column.left_out(value))
+        if column.image_id:
+            values[column.image_id] = name
+        kept.append(row)
+        columns.append(json.dumps(values))
+    place = batch.schema.get_field_index("columns")
+    found = batch.take(pa.array(kept, pa.int64())).set_column(
+        place, batch.schema.field(place), pa.array(columns, pa.string())
+    )
+    beside = build_objects_batch(sizes, objects)
+    for field, values in zip(OBJECTS, beside.columns, strict=True):
+        found = found.append_column(field, values)
+    return found, rejects, left_out
+
+
+def check_image_size(sides: Sequence[Any]) -> None:
+    """Raise a ValueError if `sides` are neither (width, height) in pixels nor both missing."""
+    if list(sides) != [None, None] and not all(is_integer(side) and side > 0 for side in sides):
+        said = f"{preview_value(sides[0])} x {preview_value(sides[1])} pixels"
+        raise ValueError(f"the picture's size is said to be {said}; expected whole numbers")
+
+
+def build_objects_batch(sizes: Sequence[Sequence[int | None]], objects: Sequence[Sequence[Object]]) -> pa.RecordBatch:
+    """Build an OBJECTS batch from the (width, height) and the objects of each image."""
+    sides = [pa.array([size[place] for size in sizes], pa.int64()) for place in range(len(SIZE_COLUMNS))]
+    return pa.RecordBatch.from_arrays([*sides, build_object_lists(objects)], schema=OBJECTS)
+
+
+def _columns(value: Any, keys: Sequence[str]) -> list[list[Any]]:
+    """Return the values of each key, one for each object."""
+    if value is None or value in ([], {}):
+        return [[] for _ in keys]
+    if isinstance(value, list) and all(isinstance(item, dict) for item in value):
+        return [[item.get(key) for item in value] for key in keys]
+    if not isinstance(value, dict):
+        raise ValueError(f"{preview_value(value)}; expected an object with {', '.join(keys)}, or a list of such")
+    columns = [value.get(key) for key in keys]
+    if columns == [None] * len(keys) and set(keys) <= value.keys():  # a struct of Arrow's that is nothing may be this
+        return [[] for _ in keys]
+    for key, column in zip(keys, columns, strict=True):
+        if not isinstance(column, list):
+            raise ValueError(f"{key} is {preview_value(column)}; expected a list")
+    lists = [column for column in columns if isinstance(column, list)]
+    if len(set(map(len, lists))) > 1:
+        said = ", ".join(f"{len(column):,} of {key}" for key, column in zip(keys, lists, strict=True))
+        raise ValueError(f"lists of several lengths: {said}")
+    return lists
+
+
+def find_image_names(batch: pa.RecordBatch, root: str) -> dict[str, tuple[int, str]]:
+    """Return, for each column whose values all name image files, the number of such rows and the first name.
+
+    Examples would hold these names as mere text. A column is left out if its first name is not a file in the folder
+    `root`.
+
+    Args:
+        batch: FOUND rows.
+        root: the folder of the manifest.
+    """
+    found: dict[str, tuple[int, str]] = {}
+    others: set[str] = set()
+    for columns in batch["columns"].drop_null().to_pylist():
+        for column, value in json.loads(columns).items():
+            if value is None or column in others:
+                continue
+            if isinstance(value, str) and IMAGES.accepts(value):
+                number, first = found.get(column, (0, value))
+                found[column] = (number + 1, first)
+            else:
+                others.add(column)
+    return {column: named for column, named in found.items() if column not in others and _is_there(root, named[1])}
+
+
+def _is_there(root: str, name: str) -> bool:
+    """Return True if the file exists in the folder `root`; names outside it are not looked up."""
+    relative = posixpath.normpath(name)
+    is_inside = storage.is_local(name) and not relative.startswith(("/", "../"))
+    return is_inside and storage.exists(storage.join(root, relative))

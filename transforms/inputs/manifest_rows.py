@@ -1,0 +1,566 @@
+"""Read the rows of input manifests: CSV, JSON lines and Parquet."""
+
+import csv
+import io
+import json
+import math
+import posixpath
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any
+
+import xxhash
+
+from shardmill.errors import UserError
+from shardmill.metadata.manifest import Reject
+from shardmill.transforms.columns.arrow import split_text
+from shardmill.transforms.columns.types import ColumnError, DeclaredObjects
+from shardmill.transforms.formats.format import BOX, declared_objects, label_key
+from shardmill.transforms.formats.format import OBJECTS as COLUMN
+from shardmill.transforms.inputs import summary
+from shardmill.transforms.inputs.coco import is_integer
+from shardmill.transforms.inputs.found_files import Companion, file_name_columns, resolve_name
+from shardmill.transforms.inputs.manifest_files import SIZE_COLUMNS, ManifestFile, ObjectsColumn, number_line
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.protocol import error_text
+from shardmill.transforms.stores.storage import raise_if_store_failed
+
+FILE_COLUMNS = ("file_name", "image_uri")
+RESERVED = ("image", "filename", "height", "width")  # the features of every image, which a column cannot also be
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestNames:
+    """How a manifest names its columns and files."""
+
+    file: str = ""  # column of file names; "" for file_name or image_uri
+    label: str = "label"  # column of labels
+    suffix: str = ""  # appended to file names that lack it
+    root: str = ""  # folder of the files, relative to the manifest's folder
+    separator: str = ""  # between the classes in a label; "" for one class
+    companions: tuple[Companion, ...] = ()  # columns that name further files of an example
+    objects: ObjectsColumn | None = None  # column of the objects in each image; None if there is none
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Columns that may name the file."""
+        return (self.file,) if self.file else FILE_COLUMNS
+
+    def path(self, name: str) -> str:
+        """Return a file name with the suffix and root of this manifest."""
+        suffixed = name if name.lower().endswith(self.suffix.lower()) else f"{name}{self.suffix}"
+        return suffixed if not self.root or name.startswith("/") or "://" in name else storage.join(self.root, suffixed)
+
+    def reserved(self, others: Collection[str]) -> tuple[str, ...]:
+        """Return the names that no further column may have: those of features that every example has.
+
+        Columns of an image's sides are allowed if they come with a column of objects.
+        """
+        beside = (item.feature for item in self.companions if item.feature != item.column)
+        taken = (*others, *(["label"] if self.label != "label" else []), *beside)
+        return taken if self.objects is None else tuple(name for name in taken if name not in SIZE_COLUMNS)
+
+    def companion(self, item: Companion, name: str) -> str:
+        """Return the path of a companion: as `path` for an image, unchanged for a mask, whose suffix differs."""
+        return name if item.is_mask else self.path(name)
+
+
+DEFAULT_NAMES = ManifestNames()
+
+
+def companion_flag(item: Companion) -> str:
+    """Return the flag that names the column of a companion."""
+    return "--mask_column" if item.is_mask else "--file_column"
+
+
+_SHOWN_COLUMNS = 200  # letters of the names of all
+
+
+def check_header(header: Sequence[str], path: str, reserved: Collection[str], names: ManifestNames) -> None:
+    """Raise a UserError if the columns of a manifest are invalid or lack one that is needed."""
+    if encoding_problem(header):
+        raise UserError(f"--manifest {path}: the header is not UTF-8; save the file as UTF-8")
+    columns = ", ".join(header)[:_SHOWN_COLUMNS]
+    if not set(header) & set(names.files):
+        hint = "" if names.file else "; --file_column says which names the files"
+        if not names.file and (further := file_name_columns(header)):
+            hint = f"; --file_column {','.join(further)} says that these name the files of an example, its image first"
+        if len(header) == 1 and set(header[0]) & set("\t;|"):
+            hint = "; between the columns of a manifest stand commas"
+        raise UserError(f"--manifest {path} has no column {' or '.join(names.files)}; its columns are {columns}{hint}")
+    if names.label != "label" and names.label not in header:
+        raise UserError(
+            f"--label_column {names.label}: --manifest {path} has no such column; its columns are {columns}"
+        )
+    for item in names.companions:
+        if item.column not in header:
+            raise UserError(
+                f"{companion_flag(item)} {item.column}: --manifest {path} has no such column; its columns are {columns}"
+            )
+    for name in header:
+        if header.count(name) > 1:
+            raise UserError(f"--manifest {path} has the column {name!r} twice")
+        check_column(name, path, reserved)
+
+
+def check_column(name: str, path: str, reserved: Collection[str]) -> None:
+    """Raise a UserError if a further column cannot be called `name`."""
+    if not name:
+        raise UserError(f"--manifest {path} has a column without a name")
+    if name in reserved:
+        raise UserError(
+            f"--manifest {path} has a column {name!r}, which is the name of a feature that every example has"
+        )
+
+
+def encoding_problem(cells: Sequence[str]) -> str | None:
+    """Return the reason why texts read with surrogateescape cannot be stored; None if they can."""
+    try:
+        for cell in cells:
+            cell.encode()
+    except UnicodeEncodeError:
+        return "the row is not UTF-8"
+    return None
+
+
+_FIELD_LIMIT = 1 << 30  # bytes in one CSV cell; the csv module's default of 128 KiB is less than a caption may have
+
+
+def csv_rows(
+    text: io.TextIOWrapper, path: str, reserved: Collection[str], names: ManifestNames
+) -> Iterator[tuple[int, dict[str, Any]] | Reject]:
+    """Yield (line, columns) of each row; raise a UserError for an invalid header or an unclosed quote."""
+    csv.field_size_limit(_FIELD_LIMIT)
+    reader = csv.reader(text, strict=True)
+    header = next_row(reader, path, 1)
+    if header is None:
+        raise UserError(f"--manifest {path} is empty; expected a header with a column {' or '.join(names.files)}")
+    check_header(header, path, reserved, names)
+    while True:
+        line = reader.line_num + 1
+        cells = next_row(reader, path, line)
+        if cells is None:
+            return
+        if not cells:  # a blank line
+            continue
+        if len(cells) != len(header):
+            yield Reject(path, line, "index", f"the row has {len(cells)} fields; the header has {len(header)}")
+        elif problem := encoding_problem(cells):
+            yield Reject(path, line, "index", problem)
+        else:
+            yield line, dict(zip(header, cells, strict=True))
+
+
+def next_row(reader: Any, path: str, line: int) -> list[str] | None:
+    """Return the cells of the next row, which starts at `line`, or None at the end; raise a UserError for broken
+    quotes.
+    """
+    try:
+        return next(reader, None)
+    except csv.Error as error:
+        raise UserError(
+            f"--manifest {path}, from line {line}: {error}; check the quotes: a field that opens one must close it, "
+            "and doubles those within"
+        ) from None
+
+
+_PARQUET = ".parquet"
+
+
+def is_parquet(path: str) -> bool:
+    """Return True if the manifest is Parquet, by its name."""
+    return path.lower().endswith(_PARQUET)
+
+
+def is_textual(path: str) -> bool:
+    """Return True if the manifest is CSV, whose values are all text; False for JSON lines and Parquet.
+
+    Raises:
+        UserError: if the suffix is none of these.
+    """
+    suffix = posixpath.splitext(path)[1].lower()
+    if suffix in (".jsonl", ".ndjson", _PARQUET):
+        return False
+    if suffix == ".csv":
+        return True
+    raise UserError(f"--manifest {path}: expected a name that ends in .csv, .jsonl or .parquet")
+
+
+def manifest_folder(path: str) -> str:
+    """Return the folder of the manifest at `path`, which its names are relative to."""
+    return posixpath.dirname(path) or "."
+
+
+def declared_columns(path: str) -> tuple[str, ...] | None:
+    """Return the columns that a manifest declares before its rows; None for JSON lines, or if it cannot be read.
+
+    Raises:
+        UserError: as `read_rows`.
+    """
+    if is_parquet(path):
+        from pyarrow import ArrowException, parquet
+
+        try:
+            with storage.open_read(path) as raw:
+                return tuple(parquet.read_schema(raw).names)
+        except (ArrowException, OSError):  # which reading it tells
+            return None
+    if not is_textual(path):
+        return None
+    try:
+        with storage.open_read(path) as raw, io.TextIOWrapper(raw, "utf-8-sig", "surrogateescape", newline="") as text:
+            header = next_row(csv.reader(text, strict=True), path, 1)
+    except OSError:
+        return None
+    return None if header is None else tuple(header)
+
+
+def peek_columns(path: str) -> tuple[str, ...]:
+    """Return the columns that a manifest declares; for JSON lines, those of the first line."""
+    known = declared_columns(path)
+    if known is not None or is_textual(path) or is_parquet(path):
+        return known or ()
+    with suppress(OSError, ValueError), storage.open_read(path) as raw:
+        first = json.loads(raw.readline().decode("utf-8-sig"))
+        return tuple(first) if isinstance(first, dict) else ()
+    return ()
+
+
+def json_rows(
+    text: io.TextIOWrapper, path: str, reserved: Collection[str], names: ManifestNames
+) -> Iterator[tuple[int, dict[str, Any]] | Reject]:
+    """Yield (line, columns) of each row; raise a UserError for an invalid column, or a needed one that no row has."""
+    checked: set[str] = set()
+    any_line = False
+    found_name, found_label = False, names.label == "label"
+    unfound = {item.column: item for item in names.companions}
+    for line, content in enumerate(text, 1):
+        if not content.strip():
+            continue
+        any_line = True
+        if problem := encoding_problem([content]):
+            yield Reject(path, line, "index", problem)
+            continue
+        try:
+            value = json.loads(content, parse_float=_float)
+        except ColumnError as error:
+            yield Reject(path, line, "index", str(error))
+            continue
+        except (ValueError, RecursionError) as error:
+            yield Reject(path, line, "index", f"not JSON: {error_text(error)}")
+            continue
+        if not isinstance(value, dict):
+            yield Reject(path, line, "index", "not a JSON object")
+            continue
+        if problem := encoding_problem([json.dumps(value, ensure_ascii=False)]):
+            yield Reject(path, line, "index", problem)
+            continue
+        for name in value.keys() - checked:
+            check_column(name, path, reserved)
+            checked.add(name)
+        found_name = found_name or any(value.get(column) not in (None, "") for column in names.files)
+        found_label = found_label or names.label in value
+        unfound = {column: item for column, item in unfound.items() if column not in value} if unfound else unfound
+        yield line, value
+    if not any_line:
+        return
+    if not found_name:
+        raise UserError(f"--manifest {path}: no row has a {' or '.join(names.files)}")
+    if not found_label:
+        raise UserError(f"--label_column {names.label}: no row of --manifest {path} has it")
+    for item in unfound.values():
+        raise UserError(f"{companion_flag(item)} {item.column}: no row of --manifest {path} has it")
+
+
+def _float(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):  # which is written as Infinity if it is meant
+        raise ColumnError(f"{text} is beyond the range of float32")
+    return number
+
+
+_LOOKED_AT = 10_000  # rows in which the first object is looked for
+_FoundColumn = tuple[
+    DeclaredObjects, tuple[str, ...]
+]  # with the names of classes by their ids, where somebody says them
+
+
+def find_objects_column(path: str) -> ObjectsColumn | None:
+    """Return the column of objects of the manifest at `path`, or None if it has none.
+
+    JSON lines are judged by the first row with an object, among the first 10,000.
+
+    Raises:
+        UserError: if the column has boxes but no classes.
+    """
+    if is_textual(path):
+        return None
+    found = None
+    with suppress(OSError):  # which reading it tells
+        found = _of_parquet(path) if is_parquet(path) else _of_json_lines(path)
+    if found is None:
+        return None
+    told, names = found
+    return ObjectsColumn.of(told, names, f"--manifest {path}")
+
+
+def _of_json_lines(path: str) -> _FoundColumn | None:
+    keys: set[str] = set()
+    with storage.open_read(path) as raw:
+        for line in islice(raw, _LOOKED_AT):
+            try:
+                row = json.loads(line.decode("utf-8-sig"))
+            except (ValueError, RecursionError):
+                continue
+            value = row.get(COLUMN) if isinstance(row, dict) else None
+            items = value if isinstance(value, list) else [value]
+            item = items[0] if items else None
+            if not isinstance(item, dict) or BOX not in item:
+                continue
+            keys = set(item)
+            label = item.get(label_key(keys))
+            first = next(iter(label), None) if isinstance(label, list) else label
+            if first is not None:
+                return DeclaredObjects(tuple(sorted(keys)), is_integer(first)), ()
+    return (DeclaredObjects(tuple(sorted(keys)), False), ()) if keys else None
+
+
+def _of_parquet(path: str) -> _FoundColumn | None:
+    from pyarrow import ArrowException, parquet
+
+    try:
+        with storage.open_read(path) as raw:
+            found = declared_objects(parquet.read_schema(raw))
+    except ArrowException:
+        return None
+    if found is None:
+        return None
+    (told,) = found.objects
+    return told, next(iter(found.names), ())
+
+
+_AT_ONCE = 4096  # rows made Python values at once
+
+
+def parquet_rows(
+    path: str, reserved: Collection[str], names: ManifestNames
+) -> Iterator[tuple[int, dict[str, Any]] | Reject]:
+    """Yield (row number, columns) of each row, from 1; raise a UserError for invalid columns or an unreadable file."""
+    from pyarrow import ArrowException, parquet
+
+    try:
+        with storage.open_read(path) as raw, parquet.ParquetFile(raw) as file:
+            schema = file.schema_arrow
+            check_header(schema.names, path, reserved, names)
+            for field in schema:
+                if not _is_plain(field.type) and (names.objects is None or field.name != COLUMN):
+                    raise UserError(
+                        f"--manifest {path}: column {field.name!r} is of {field.type}, where a manifest has texts,"
+                        " numbers, booleans and lists of them; cast the column, or leave it out"
+                    )
+            line = 0
+            for batch in file.iter_batches(_AT_ONCE):
+                for row in batch.to_pylist():
+                    line += 1
+                    yield line, row
+    except FileNotFoundError:
+        raise UserError(f"--manifest {path}: no such file") from None
+    except (ArrowException, OSError) as error:
+        if isinstance(error, OSError):
+            raise_if_store_failed(error, path)
+        raise UserError(f"--manifest {path} cannot be read: {error_text(error, lines=1)}") from None
+
+
+def _is_plain(kind: Any) -> bool:
+    """Return True if the values of an Arrow type can be JSON values other than objects."""
+    from pyarrow import types
+
+    if types.is_dictionary(kind):
+        return _is_plain(kind.value_type)
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        return _is_plain(kind.value_type)
+    plain = (types.is_string, types.is_large_string, types.is_integer, types.is_floating, types.is_boolean)
+    return any(check(kind) for check in (*plain, types.is_null))
+
+
+_SHOWN = 60  # letters of a value that is no good
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of a manifest: a file and its columns."""
+
+    line: int  # where the row starts in the manifest, from 1
+    name: str  # name relative to the manifest's folder, or the URI of a file elsewhere
+    uri: str | None  # None if the file is `name` below the manifest's folder
+    label: str | None  # None if missing; several classes as one text, see encode_label_list
+    split: str | None  # None if missing or empty
+    columns: dict[str, Any]  # further columns; text from CSV, JSON values from JSON lines
+    companions: tuple[str, ...] = ()  # paths of further files of the example
+
+
+def row_digest(row: Row) -> bytes:
+    """Return a hash of 16 bytes that is the same for equal rows; their lines do not count."""
+    content = json.dumps([row.name, row.label, row.split, row.columns, *row.companions], sort_keys=True)
+    return xxhash.xxh3_128_digest(content.encode())
+
+
+def to_rows(
+    values: Iterable[tuple[int, dict[str, Any]] | Reject],
+    path: str,
+    folder: str,
+    allow_outside: bool,
+    names: ManifestNames,
+) -> Iterator[Row | Reject]:
+    """Convert (line, columns) pairs of the manifest at `path` in `folder` to Rows; pass Rejects on."""
+    for value in values:
+        if isinstance(value, Reject):
+            yield value
+            continue
+        line, columns = value
+        name = next((columns.pop(column) for column in names.files if columns.get(column) not in (None, "")), None)
+        for column in names.files:
+            columns.pop(column, None)
+        if names.file and isinstance(name, int) and not isinstance(name, bool):
+            name = str(name)
+        if not isinstance(name, str):
+            yield Reject(path, line, "index", f"the row has no {' or '.join(names.files)}")
+            continue
+        try:
+            identity, uri = resolve_name(names.path(name), folder, allow_outside)
+            beside = tuple(_take_companion(columns, item, names, folder, allow_outside) for item in names.companions)
+            label = _label(columns.pop(names.label, None), names)
+            split = _text(columns.pop("split", None))
+        except ValueError as error:
+            yield Reject(name, line, "index", str(error))
+            continue
+        yield Row(line, identity, uri, label, split, columns, beside)
+
+
+def _take_companion(
+    columns: dict[str, Any], item: Companion, names: ManifestNames, folder: str, allow_outside: bool
+) -> str:
+    """Remove a companion's column from a row and return the companion's path; raise a ValueError if it is invalid."""
+    value = columns.pop(item.column, None)
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"the row has no {item.column}" if value in (None, "") else f"{item.what} is no file name")
+    try:
+        name, uri = resolve_name(names.companion(item, value), folder, allow_outside)
+    except ValueError as error:
+        raise ValueError(f"{item.what}: {error}") from None
+    return uri or storage.join(folder, name)
+
+
+def _label(value: Any, names: ManifestNames) -> str | None:
+    """Return a label as a text; several classes become one text, see encode_label_list."""
+    if isinstance(value, list):
+        found = [text for text in map(_text, value) if text is not None]
+        if len(found) < len(value):
+            raise ValueError(f"label {json.dumps(value)[:_SHOWN]} has a null or an empty name in it")
+        return summary.encode_label_list(found)
+    label = _text(value)
+    if label is not None and summary.is_encoded_list(label):
+        raise ValueError(f"label {json.dumps(label)[:_SHOWN]} begins with a NUL character")
+    return summary.encode_label_list(split_text(label or "", names.separator)) if names.separator else label
+
+
+def _text(value: Any) -> str | None:
+    if value is None or value == "":
+        return None
+    if isinstance(value, bool) or not isinstance(value, (str, int)):
+        raise ValueError(f"label or split {json.dumps(value)[:_SHOWN]} is not a string or an integer")
+    return str(value)
+
+
+def read_rows(
+    path: str, allow_outside: bool, reserved: Collection[str] = RESERVED, names: ManifestNames = DEFAULT_NAMES
+) -> Iterator[Row | Reject]:
+    """Yield the rows of the manifest at `path`, and a Reject for each invalid row.
+
+    Duplicates are not removed: no row is remembered.
+
+    Args:
+        allow_outside: True if files may be outside the manifest's folder.
+        reserved: names that no further column may have.
+
+    Raises:
+        UserError: if there is no such file, no column that names the file, or a quote that is never closed.
+    """
+    folder = manifest_folder(path)
+    if is_parquet(path):
+        yield from to_rows(parquet_rows(path, names.reserved(reserved), names), path, folder, allow_outside, names)
+        return
+    try:
+        raw = storage.open_read(path)
+    except FileNotFoundError:
+        raise UserError(f"--manifest {path}: no such file") from None
+    except OSError as error:
+        raise_if_store_failed(error, path)
+        raise UserError(f"--manifest {path} cannot be read: {error_text(error)}") from None
+    with raw, io.TextIOWrapper(raw, "utf-8-sig", errors="surrogateescape", newline="") as text:
+        values_of = csv_rows if is_textual(path) else json_rows
+        values = values_of(text, path, names.reserved(reserved), names)
+        yield from to_rows(values, path, folder, allow_outside, names)
+
+
+def read_all_rows(
+    manifests: Sequence[ManifestFile],
+    allow_outside: bool,
+    reserved: Collection[str] = RESERVED,
+    names: ManifestNames = DEFAULT_NAMES,
+) -> Iterator[Row | Reject]:
+    """Yield the rows of several manifests, one after another.
+
+    Names become relative to the common folder, splits are those of the manifests, and lines are numbered by
+    number_line.
+
+    Raises:
+        UserError: as `read_rows`. Also if formats or columns differ, a row has a split although its manifest has one,
+            or all manifests of a split are empty.
+    """
+    _check_same_columns(manifests, names)
+    empty = {manifest.split: manifest for manifest in reversed(manifests)}
+    for place, manifest in enumerate(manifests):
+        for row in read_rows(manifest.path, allow_outside, reserved, names):
+            empty.pop(manifest.split, None)
+            if isinstance(row, Reject):
+                yield row if row.line is None else replace(row, line=number_line(place, row.line))
+                continue
+            if manifest.split and row.split is not None:
+                raise UserError(
+                    f"--manifest {manifest.split}={manifest.path}: line {row.line} has a split of its own,"
+                    f" {row.split!r}; leave out the column, or the split of the file"
+                )
+            if manifest.split or manifest.inside or place:
+                split, line = manifest.split or row.split, number_line(place, row.line)
+                row = replace(row, name=manifest.name(row.name), split=split, line=line)
+            yield row
+    for split, manifest in empty.items():
+        number = sum(other.split == split for other in manifests)
+        given = f"{split}={manifest.path}" if split else manifest.path
+        others = f", nor {'has' if number == 2 else 'have'} the other {number - 1:,}" if number > 1 else ""
+        raise UserError(f"--manifest {given} has no rows{others}; expected one for each file")
+
+
+def _check_same_columns(manifests: Sequence[ManifestFile], names: ManifestNames) -> None:
+    """Raise a UserError if the manifests differ in format or columns."""
+    first, *others = manifests
+    for other in others:
+        if is_textual(first.path) != is_textual(other.path):
+            raise UserError(
+                f"--manifest: {first.path} and {other.path} are of formats of which one has types and the other texts"
+                " alone; give manifests of one format"
+            )
+    of_first = declared_columns(first.path) if others else None
+    for other in others:
+        columns = declared_columns(other.path)
+        if of_first is not None and columns is not None and (odd := sorted(set(of_first) ^ set(columns))):
+            has, lacks = (first, other) if odd[0] in of_first else (other, first)
+            raise UserError(
+                f"--manifest: {has.path} has a column {odd[0]!r}, which {lacks.path} has not; give manifests of the"
+                " same columns"
+            )

@@ -1,1 +1,0 @@
-"""Manifests: CSV with a header, JSON lines or Parquet; one row a file."""

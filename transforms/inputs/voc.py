@@ -1,0 +1,275 @@
+"""Read Pascal VOC annotations: an XML file for each image, and lists of names or folders as splits."""
+
+import posixpath
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Self
+from xml.etree import ElementTree
+
+from shardmill.errors import UserError
+from shardmill.metadata.manifest import Reject
+from shardmill.transforms.inputs.annotations import (
+    AnnotatedImage,
+    ListedImage,
+    Notice,
+    Object,
+    ObjectField,
+    list_files_below,
+)
+from shardmill.transforms.inputs.folders import IMAGES, SPLIT_FOLDERS
+from shardmill.transforms.inputs.listing import Skipped
+from shardmill.transforms.stores import storage
+
+_ANNOTATIONS = "Annotations"
+_IMAGES = ("JPEGImages", "images", "Images")
+_SETS = "ImageSets/Main"
+_SETS_OF_MASKS = "ImageSets/Segmentation"  # of those images that have masks
+_LIST = ".txt"
+_XML = ".xml"
+_JOINT = "trainval"  # the list of both splits
+_KEPT = frozenset(("name", "bndbox", "difficult", "truncated", "pose"))  # of an object
+_ROOT = "annotation"
+_TRUTH = {"": False, "0": False, "false": False, "unspecified": False, "1": True, "true": True}
+_NO_ANNOTATION = "image without an annotation"
+
+
+@dataclass(frozen=True, slots=True)
+class VocSource:
+    """A folder of Pascal VOC annotations, or the folder that contains it.
+
+    See host.robots.ox.ac.uk/pascal/VOC/voc2012. Edges such as `xmin` are pixels counted from 1. Like TFDS and
+    TensorFlow's own scripts, this divides them by the image's size without subtracting 1.
+    """
+
+    members: ClassVar[tuple[ObjectField, ...]] = ("bbox", "is_difficult", "is_truncated", "label", "pose")
+    columns: ClassVar[tuple[str, ...]] = ()
+
+    path: str  # as the user gave it
+    root: str  # folder that names are relative to
+    heeds_sets: bool = True  # True to take splits from the lists in ImageSets/Main, or else from folders
+    masks: str | None = None  # folder of masks; its lists in ImageSets/Segmentation then come first
+
+    def beside(self) -> Iterator[str]:
+        return iter(self._split_lists(list_files_below(self.root, self.masks) if self.heeds_sets else []).values())
+
+    def listed(self) -> Iterator[ListedImage | Notice | Reject | Skipped]:
+        files = list_files_below(self.root, self.masks)
+        folder = _folder_of_annotations(files)
+        annotations = sorted(
+            (name for name in files if _is_annotation(name, folder)), key=lambda name: (_stem(name), name)
+        )
+        if not annotations:
+            raise UserError(f"--voc {self.path}: there is no .xml file in it, nor in a folder {_ANNOTATIONS} of it")
+        images = _images_by_stem(files, folder)
+        sets, where = self._sets(files) if self.heeds_sets else {}, self._folder_of_sets(files)
+        by_folder, odd = _split_folders(annotations, folder) if self.heeds_sets and not sets else ({}, "")
+        if odd:
+            yield Notice(f"{odd}: all images are of one split")
+        yield from self._said_of_sets(files, sets, by_folder)
+        named: dict[str, list[str]] = {}
+        for name, listed in sets.items():
+            for stem in dict.fromkeys(listed):
+                named.setdefault(stem, []).append(name)
+        taken: dict[str, str] = {}
+        annotated = set[str]()
+        for place, annotation in enumerate(annotations, 1):
+            stem = _stem(annotation)
+            meant = _candidate_images(annotation, images.get(stem, []))
+            annotated.update(meant)
+            if sets and stem not in named:
+                yield Skipped(annotation, f"annotation without a place in {where}")
+            elif len(meant) != 1:
+                yield Reject(annotation, None, "index", _no_image_reason(stem, meant))
+            elif (other := taken.setdefault(meant[0], annotation)) != annotation:
+                yield Reject(annotation, None, "index", f"its image, {meant[0]}, is that of {other}, too")
+            else:
+                for before, split in enumerate(named.get(stem, [by_folder.get(annotation)])):
+                    yield ListedImage(meant[0], annotation, len(annotations) * before + place, split)
+        stems = set(map(_stem, annotations))
+        for stem in sorted(images):
+            if stem in stems or stem not in named:
+                yield from (Skipped(image, _NO_ANNOTATION) for image in images[stem] if image not in annotated)
+        for stem in sorted(named.keys() - stems):
+            what = f"{where}/{named[stem][0]}.txt names {stem!r}, of which there is no annotation"
+            yield Reject(next(iter(images.get(stem, [stem]))), None, "index", what)
+
+    def opened(self) -> Self:
+        return self
+
+    def parsed(self, data: bytes, listed: ListedImage) -> AnnotatedImage | Reject:
+        try:
+            tree = ElementTree.fromstring(data)
+            if tree.tag != _ROOT:
+                raise ValueError(f"it is a <{tree.tag}>; expected an <{_ROOT}>")
+            width, height = (int(_number(tree, f"size/{side}", "0")) for side in ("width", "height"))
+            items = tree.findall("object")
+            objects = [_object(item, number) for number, item in enumerate(items, 1)]
+        except (ElementTree.ParseError, OverflowError, ValueError) as error:
+            return Reject(listed.annotation, None, "index", f"no annotation of VOC's: {error}")
+        size = (width, height) if width > 0 and height > 0 else None
+        left_out = [what for item in items for what in _ignored_tags(item)]
+        return AnnotatedImage(listed.image, listed.place, size, objects, listed.split, left_out=left_out)
+
+    def _sets(self, files: list[str]) -> Mapping[str, list[str]]:
+        """Read the names in each list that is a split."""
+        stems = {_stem(name) for name in files if name.lower().endswith(_XML)}
+        return {name: _parse_list(storage.read_bytes(path), stems) for name, path in self._split_lists(files).items()}
+
+    def _split_lists(self, files: list[str]) -> Mapping[str, str]:
+        """Return the paths of the lists that are splits, by split."""
+        where = self._folder_of_sets(files)
+        return {
+            name: storage.join(self.root, f"{where}/{name}.txt") for name in _lists_of_splits(_list_names(files, where))
+        }
+
+    def _folder_of_sets(self, files: list[str]) -> str:
+        return (
+            _SETS_OF_MASKS if self.masks is not None and _lists_of_splits(_list_names(files, _SETS_OF_MASKS)) else _SETS
+        )
+
+    def _said_of_sets(
+        self, files: list[str], sets: Mapping[str, list[str]], by_folder: Mapping[str, str]
+    ) -> Iterator[Notice]:
+        """Yield notices about lists that are not used as splits, except lists of single classes such as cat_train."""
+        where = self._folder_of_sets(files)
+        lists = _list_names(files, where)
+        if lists and not self.heeds_sets:
+            yield Notice(f"the lists in {where} are left aside, for --splits says the splits")
+            return
+        left = [
+            name for name in lists if name not in sets and not _is_class_list(name) and not (name == _JOINT and sets)
+        ]
+        if left:
+            shown = f"{left[0]!r}" + (f" and {len(left) - 1} more" if len(left) > 1 else "")
+            how = "they are left out" if sets or by_folder else "all images are of one split"
+            yield Notice(f"lists in {where} are no splits by their names, such as train, val or test: {shown}; {how}")
+
+
+def voc_root(path: str) -> str:
+    """Return the folder of a VOC data set, given that folder or its folder of annotations."""
+    path = path.rstrip("/") or "/"
+    if posixpath.basename(path).lower() != _ANNOTATIONS.lower():
+        return path
+    return posixpath.dirname(path) or "."
+
+
+def _list_names(files: list[str], where: str) -> list[str]:
+    """Return the names of all lists in a folder, sorted."""
+    return sorted(
+        posixpath.basename(name)[: -len(_LIST)]
+        for name in files
+        if posixpath.dirname(name) == where and name.endswith(_LIST)
+    )
+
+
+def _lists_of_splits(lists: list[str]) -> list[str]:
+    """Return the lists that are named after splits."""
+    there = [name for name in lists if name.lower() in SPLIT_FOLDERS]
+    joint = _JOINT in lists and not {SPLIT_FOLDERS[name.lower()] for name in there} & {"train", "validation"}
+    return [*there, *([_JOINT] if joint else [])]
+
+
+def _is_class_list(name: str) -> bool:
+    """Return True if a list is of one class; VOC's cat_train holds the images of a split that show a cat."""
+    return name.rpartition("_")[0] != "" and name.rpartition("_")[2] in ("train", "val", "trainval", "test")
+
+
+def _split_folders(annotations: list[str], folder: str | None) -> tuple[dict[str, str], str]:
+    """Return the split of each annotation if all are in folders named after splits, and a notice if only some are."""
+    inner = {name: name.removeprefix(f"{folder}/").partition("/") for name in annotations}
+    found = {name: head for name, (head, slash, _) in inner.items() if slash and head.lower() in SPLIT_FOLDERS}
+    if len(found) == len(annotations):
+        return found, ""
+    other = next(name for name in annotations if name not in found)
+    return (
+        {},
+        f"annotations lie in folders called as splits, such as {next(iter(found))}, and {other} not" if found else "",
+    )
+
+
+def _folder_of_annotations(files: list[str]) -> str | None:
+    """Return the top folder of the annotations; None if there is none, for XML files may be next to their images."""
+    folders = {name.partition("/")[0] for name in files if "/" in name}
+    return next((folder for folder in sorted(folders) if folder.lower() == _ANNOTATIONS.lower()), None)
+
+
+def _is_in_folder(name: str, folder: str | None) -> bool:
+    return folder is None or name.startswith(f"{folder}/")
+
+
+def _is_annotation(name: str, folder: str | None) -> bool:
+    return name.lower().endswith(_XML) and _is_in_folder(name, folder)
+
+
+def _images_by_stem(files: list[str], folder: str | None) -> dict[str, list[str]]:
+    """Return all images by their name without folder and suffix."""
+    images = [name for name in files if IMAGES.accepts(name)]
+    if folder is not None:
+        of_folder = next((name for name in _IMAGES if any(_is_in_folder(image, name) for image in images)), None)
+        images = [image for image in images if _is_in_folder(image, of_folder) and not image.startswith("Segmentation")]
+    found: dict[str, list[str]] = {}
+    for image in images:
+        found.setdefault(_stem(image), []).append(image)
+    return found
+
+
+def _candidate_images(annotation: str, images: list[str]) -> list[str]:
+    """Return the images that may belong to an annotation: those in its folder, else in the same inner folder, else
+    all.
+    """
+    folder = posixpath.dirname(annotation)
+    beside = [image for image in images if posixpath.dirname(image) == folder]
+    alike = [image for image in images if _inner_folder(image) == _inner_folder(annotation)]
+    return beside or alike or images
+
+
+def _inner_folder(name: str) -> str:
+    """Return the folder of a file relative to its top folder."""
+    return posixpath.dirname(name).partition("/")[2]
+
+
+def _no_image_reason(stem: str, images: list[str]) -> str:
+    if not images:
+        return f"there is no image {stem}.jpg, or of another format, to it"
+    return f"which is its image cannot be known: {images[0]} or {images[1]}"
+
+
+def _stem(name: str) -> str:
+    return posixpath.basename(name).rpartition(".")[0]
+
+
+def _parse_list(data: bytes, stems: Collection[str]) -> list[str]:
+    """Return the names in a list: each line's first word, or the whole line if it is in `stems` (names with spaces)."""
+    lines = map(str.strip, data.decode("utf-8-sig", errors="replace").split("\n"))
+    return [line if line in stems else line.split()[0] for line in lines if line]
+
+
+def _object(item: ElementTree.Element, number: int) -> Object:
+    label = (item.findtext("name") or "").strip()
+    if not label:
+        raise ValueError(f"object {number} has no name")
+    top, left, bottom, right = (_number(item, f"bndbox/{edge}") for edge in ("ymin", "xmin", "ymax", "xmax"))
+    difficult, truncated = (_is_true(item, name) for name in ("difficult", "truncated"))
+    pose = (item.findtext("pose") or "").strip()
+    return Object(label, top, left, bottom, right, number, None, None, difficult, truncated, pose)
+
+
+def _ignored_tags(item: ElementTree.Element) -> set[str]:
+    """Return the tags of an object that no example holds, such as its parts; empty and zero ones do not count."""
+    said = {child.tag for child in item if len(child) or (child.text or "").strip() not in ("", "0")}
+    return {f"<{tag}>" for tag in said - _KEPT}
+
+
+def _is_true(item: ElementTree.Element, name: str) -> bool:
+    text = (item.findtext(name) or "").strip()
+    if (found := _TRUTH.get(text.lower())) is None:
+        raise ValueError(f"{name} is {text!r}; expected 0 or 1")
+    return found
+
+
+def _number(item: ElementTree.Element, path: str, instead: str | None = None) -> float:
+    text = item.findtext(path, instead)
+    try:
+        return float((text or "").strip())
+    except ValueError:
+        raise ValueError(f"{path} is {text!r}; expected a number") from None

@@ -1,0 +1,271 @@
+"""Read YOLO annotations: a text file for each image, and class names and splits from data.yaml."""
+
+import os
+import posixpath
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import yaml
+
+from shardmill.errors import UserError
+from shardmill.metadata.manifest import Reject
+from shardmill.text import shorten
+from shardmill.transforms.columns.types import preview_value
+from shardmill.transforms.inputs.annotations import (
+    RELATIVE,
+    AnnotatedImage,
+    AnnotatedImages,
+    DeclaredClasses,
+    ListedImage,
+    Notice,
+    Object,
+    ObjectField,
+    build_object_lists,
+    list_files_below,
+)
+from shardmill.transforms.inputs.folders import IMAGES
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.protocol import error_text
+from shardmill.transforms.stores.storage import raise_if_store_failed
+
+_SPLITS = ("train", "val", "test")
+
+
+@dataclass(frozen=True, slots=True)
+class DataYaml:
+    """The contents of a data.yaml, see docs.ultralytics.com/datasets."""
+
+    names: tuple[str, ...]  # class names by id
+    splits: Mapping[str, tuple[str, ...]]  # folders or lists of images by split
+    folder: str  # base folder of these; "" for the folder of data.yaml
+    points: int = 0  # numbers of an object's key points, product of `kpt_shape`
+
+
+def read_data_yaml(path: str) -> DataYaml:
+    """Read a data.yaml.
+
+    Raises:
+        UserError: if there is no such file, or it is not a valid data.yaml.
+        OSError: if a store failed.
+    """
+    try:
+        data = storage.read_bytes(path)
+        content = yaml.safe_load(data)
+    except FileNotFoundError:
+        raise UserError(f"--yolo {path}: no such file") from None
+    except OSError as error:
+        raise_if_store_failed(error, path)
+        raise UserError(f"--yolo {path} cannot be read: {error_text(error)}") from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise UserError(f"--yolo {path} is not YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(content, dict):
+        raise UserError(f"--yolo {path}: expected names: and train:, val: or test:, and found {preview_value(content)}")
+    splits = {name: _entries(content[name], name, path) for name in _SPLITS if content.get(name)}
+    if not splits:
+        raise UserError(f"--yolo {path} names no images: expected train:, val: or test:")
+    # As they are spelled: to YAML, a class called no is False, and one called 010 is 8
+    names = _names(yaml.load(data, yaml.BaseLoader).get("names"), path)
+    if (number := content.get("nc", len(names))) != len(names):
+        raise UserError(
+            f"--yolo {path}: nc is {preview_value(number)}, and there are {len(names)} names; which is right?"
+        )
+    return DataYaml(names, splits, str(content.get("path") or ""), _points(content.get("kpt_shape"), path))
+
+
+def _entries(value: Any, name: str, path: str) -> tuple[str, ...]:
+    entries = value if isinstance(value, list) else [value]
+    if not all(isinstance(entry, str) for entry in entries):
+        raise UserError(f"--yolo {path}: {name} is {preview_value(value)}; expected a folder, some, or a .txt file")
+    return tuple(entries)
+
+
+def _names(value: Any, path: str) -> tuple[str, ...]:
+    ids = [str(index) for index in range(len(value))] if isinstance(value, dict) else []
+    if ids and set(value) == set(ids):
+        value = [value[index] for index in ids]
+    if not isinstance(value, list) or not value or not all(isinstance(name, str) and name for name in value):
+        raise UserError(f"--yolo {path}: names is {preview_value(value)}; expected the names of the classes, from id 0")
+    return tuple(value)
+
+
+def _points(value: Any, path: str) -> int:
+    if value is None:
+        return 0
+    if not (isinstance(value, list) and len(value) == 2 and all(type(each) is int and each > 0 for each in value)):
+        raise UserError(
+            f"--yolo {path}: kpt_shape is {preview_value(value)}; expected the number of key points, and 2 or 3"
+        )
+    return int(value[0] * value[1])
+
+
+_FILE = "data.yaml"
+_LIST = ".txt"
+_WORDS_OF_A_BOX = 5  # in a line: the class, the centre's two coordinates, width and height
+_POLYGON = "the corners of a polygon"  # of which the box around it is kept
+_POINTS = "key points"
+_TOOL_FILES = ("classes.txt", "notes.txt")  # what tools write into the folder of annotations
+
+
+@dataclass(frozen=True, slots=True)
+class YoloSource:
+    """The YOLO data set that a data.yaml describes.
+
+    See docs.ultralytics.com/datasets/detect. A line is `class x_center y_center width height`, as fractions of the
+    image. A line with the corners of a polygon, as for segmentation, is converted to the polygon's bounding box. If
+    data.yaml has a `kpt_shape`, as for poses, key points follow the box.
+    """
+
+    members: ClassVar[tuple[ObjectField, ...]] = ("bbox", "label")
+    columns: ClassVar[tuple[str, ...]] = ()
+
+    path: str  # of data.yaml
+    root: str  # folder of data.yaml, which names are relative to
+    masks: str | None = None  # folder of masks, or None
+    names: tuple[str, ...] = ()  # class names, set by `opened`
+    points: int = 0  # numbers of key points of an object, set by `opened`
+
+    def beside(self) -> Iterator[str]:
+        yield self.path
+        described = read_data_yaml(self.path)
+        folder = self._folder(described)
+        for entry in (entry for entries in described.splits.values() for entry in entries):
+            if entry.endswith(_LIST):
+                yield self._path(self._found(folder, entry))
+
+    def listed(self) -> Iterator[AnnotatedImages | ListedImage | DeclaredClasses | Notice | Reject]:
+        described = read_data_yaml(self.path)
+        yield DeclaredClasses(described.names, self.path)
+        folder = self._folder(described)
+        files = set(list_files_below(self.root, self.masks))
+        place, bare = 0, list[AnnotatedImage]()
+        wanted = set[str]()
+        for split, entries in described.splits.items():
+            for image in self._images(entries, folder, files):
+                place += 1
+                if _is_outside(image):
+                    yield Reject(image, place, "index", f"does not lie in {self.root}, the folder of {_FILE}")
+                    continue
+                annotation = label_file(image)
+                wanted.add(annotation)
+                if annotation in files:
+                    yield ListedImage(image, annotation, place, split)
+                else:
+                    bare.append(AnnotatedImage(image, place, RELATIVE, (), split))
+        if bare:
+            yield AnnotatedImages(bare, build_object_lists([()] * len(bare)))
+            yield Notice(
+                f"{len(bare):,} image{' has' if len(bare) == 1 else 's have'} no file of annotations, such as"
+                f" {bare[0].name!r}, and so no objects, as YOLO takes it"
+            )
+        folders = {posixpath.dirname(name) for name in wanted}
+        for name in sorted(files - wanted):
+            if (
+                name.endswith(_LIST)
+                and posixpath.dirname(name) in folders
+                and posixpath.basename(name) not in _TOOL_FILES
+            ):
+                yield Reject(name, None, "index", "there is no image to these annotations")
+
+    def opened(self) -> Self:
+        described = read_data_yaml(self.path)
+        return replace(self, names=described.names, points=described.points)
+
+    def parsed(self, data: bytes, listed: ListedImage) -> AnnotatedImage | Reject:
+        try:
+            lines = enumerate(data.decode("utf-8-sig").split("\n"), 1)
+            words = [(line.split(), number) for number, line in lines if line.strip()]
+            objects = [_object(line, number, self.names, self.points) for line, number in words]
+        except ValueError as error:
+            return Reject(listed.annotation, None, "index", f"no annotation of YOLO's: {error}")
+        left_out = [_POINTS if self.points else _POLYGON for line, _ in words if len(line) > _WORDS_OF_A_BOX]
+        return AnnotatedImage(listed.image, listed.place, RELATIVE, objects, listed.split, left_out=left_out)
+
+    def _folder(self, described: DataYaml) -> str:
+        """Return the folder, relative to the root, that data.yaml names the splits from."""
+        first = next(iter(described.splits.values()))[0]
+        for named in [described.folder, ""] if described.folder else [""]:
+            folder = self._name("", named)
+            if not _is_outside(folder) and self._is_there(self._found(folder, first)):
+                return folder
+        raise UserError(
+            f"--yolo {self.path}: there is no {first!r} in {self.root}"
+            + (f", nor in its 'path', {described.folder!r}, as far as that lies there" if described.folder else "")
+            + f"; move {_FILE} beside the images"
+        )
+
+    def _images(self, entries: tuple[str, ...], folder: str, files: set[str]) -> Iterator[str]:
+        """Yield the image names of a split."""
+        for entry in entries:
+            name = self._found(folder, entry)
+            if name.endswith(_LIST):
+                base = posixpath.dirname(name)
+                lines = storage.read_bytes(self._path(name)).decode("utf-8-sig").split("\n")
+                for line in filter(None, map(str.strip, lines)):
+                    yield self._name(base if line.startswith("./") else folder, line)
+            else:
+                inside = storage.join(name, "") if name else ""
+                found = sorted(file for file in files if file.startswith(inside) and IMAGES.accepts(file))
+                if not found:
+                    raise UserError(f"--yolo {self.path}: there are no images in {self._path(name)}")
+                yield from found
+
+    def _found(self, folder: str, entry: str) -> str:
+        """Resolve an entry of data.yaml relative to the root; as in Ultralytics, `../train` is `train` if only that
+        exists.
+        """
+        name, inner = self._name(folder, entry), entry.removeprefix("../")
+        if inner != entry and (_is_outside(name) or not self._is_there(name)):
+            other = self._name(folder, inner)
+            return other if _is_outside(name) or self._is_there(other) else name
+        return name
+
+    def _is_there(self, name: str) -> bool:
+        return not _is_outside(name) and (
+            storage.exists(self._path(name)) or any(True for _ in storage.list_files(self._path(name)))
+        )
+
+    def _path(self, name: str) -> str:
+        return storage.join(self.root, name) if name else self.root
+
+    def _name(self, folder: str, entry: str) -> str:
+        """Return an entry relative to the root; one outside stays absolute or begins with ".."."""
+        if "://" in entry or posixpath.isabs(entry):
+            root = os.path.abspath(self.root) if storage.is_local(self.root) else self.root
+            path = posixpath.normpath(entry) if "://" not in entry else entry
+            return "" if path == root else path.removeprefix(storage.join(root, ""))
+        name = posixpath.normpath(posixpath.join(folder, entry))
+        return "" if name == "." else name
+
+
+def _is_outside(name: str) -> bool:
+    return name.startswith(("/", "../")) or name == ".." or "://" in name
+
+
+def yolo_root(path: str) -> str:
+    """Return the folder of a data.yaml."""
+    return posixpath.dirname(path) or "."
+
+
+def label_file(image: str) -> str:
+    """Return the name of an image's annotation file: `labels` in place of the last folder `images`, and suffix .txt."""
+    folders, _, rest = image.rpartition("images/")
+    if folders and not folders.endswith("/"):
+        folders, rest = "", image
+    return f"{(f'{folders}labels/{rest}' if rest != image else image).rpartition('.')[0]}{_LIST}"
+
+
+def _object(words: list[str], number: int, names: tuple[str, ...], points: int) -> Object:
+    try:
+        index, *numbers = int(words[0]), *map(float, words[1:])
+    except ValueError:
+        raise ValueError(f"line {number} holds {shorten(' '.join(words))!r}; expected an id and numbers") from None
+    if not 0 <= index < len(names):
+        raise ValueError(f"line {number} is of class {index}; {_FILE} names {len(names)}")
+    if len(numbers) in (4, 4 + points):
+        x, y, width, height = numbers[:4]
+        return Object(names[index], y - height / 2, x - width / 2, y + height / 2, x + width / 2, number)
+    if points or len(numbers) < 6 or len(numbers) % 2:
+        other = f"{4 + points} with its key points" if points else "the corners of a polygon"
+        raise ValueError(f"line {number} has {len(numbers)} numbers; expected 4 of a box, or {other}")
+    return Object(names[index], min(numbers[1::2]), min(numbers[::2]), max(numbers[1::2]), max(numbers[::2]), number)

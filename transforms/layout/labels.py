@@ -1,0 +1,226 @@
+"""The label column of a table and its classes, and the schema that the input carries."""
+
+import posixpath
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import reduce
+
+from shardmill.data.features import DType, Feature, Features
+from shardmill.data.kinds import kind_of
+from shardmill.errors import UserError
+from shardmill.metadata import file_names
+from shardmill.metadata.labels import ClassNames, check_label_name, resolve_class_names
+from shardmill.transforms.columns.arrow import Separated
+from shardmill.transforms.columns.types import MAX_VALUES, ColumnType, Inferred, common_type, text_scalar_type
+from shardmill.transforms.inputs.listing import input_root
+from shardmill.transforms.inputs.summary import InputSummary
+from shardmill.transforms.layout.columns import Columns, has_column, suggest_column
+from shardmill.transforms.layout.objects import declared_objects
+from shardmill.transforms.layout.options import TableOptions
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.storage import raise_if_store_failed
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """The labels of a table."""
+
+    columns: Columns  # all columns, labels as published
+    class_names: Mapping[str, ClassNames]  # by column, class tables of labels that hold names, or ids by --schema
+    separated: Mapping[str, Separated]  # by column, how label texts are split
+
+
+def resolve_labels(columns: Columns, inferred: Inferred, options: TableOptions) -> Labels:
+    """Return the columns with labels as published: class ids for strings, lists for several classes, numbers unchanged.
+
+    Raises:
+        UserError: if a label column is unsuitable, or its class names are unknown.
+    """
+    if not options.label_columns and options.classes.labels is not None and declared_objects(inferred) is None:
+        raise UserError(f"{options.classes.given}, but no --label; name the column")
+    class_names: dict[str, ClassNames] = {}
+    separated: dict[str, Separated] = {}
+    for name in options.label_columns:
+        feature = next((feature for feature in columns.features if feature.name == name), None)
+        if feature is None or columns.types[name].length == 0:
+            if inferred.rows or options.schema is not None:
+                raise _missing_label_error(name, options)
+            continue
+        if (told := inferred.told.get(name)) is not None and told.kind == "class_label":
+            continue  # shardmill.transforms.layout.columns names their classes
+        _check_lists(feature, options)
+        if separator := options.separators.get(name):
+            separated[name] = Separated(separator, _dtype_of_parts(feature, inferred, options))
+            if not kind_of(feature).has_classes:
+                feature = Feature(name, separated[name].dtype, shape=(None,))
+        if not kind_of(feature).has_classes and feature.dtype != "bytes":
+            feature = _numbers(feature, options)
+        else:
+            class_names[name] = _class_names(feature, inferred, options)
+            names = class_names[name].names
+            feature = Feature(name, "int64", "class_label", (None,) if feature.shape else (), class_names=names)
+        columns = _replace_label(columns, feature, is_text=name in separated)
+    for column in options.stratified & {name for name in options.label_columns if name in columns.types}:
+        if any(feature.name == column and feature.shape for feature in columns.features):
+            raise UserError(
+                f"--stratify_by {column}: a row has any number of its values, and so is of no one class whose share of"
+                " each split could be kept; leave --stratify_by out, or give a column of one value in each row"
+            )
+    return Labels(columns, class_names, separated)
+
+
+def _check_lists(feature: Feature, options: TableOptions) -> None:
+    """Raise a UserError if a label holds lists of lists, or lists although a separator is given."""
+    if len(feature.shape) > 1:
+        raise UserError(
+            f"--label {feature.name} holds lists of lists; expected one value in each row, or a list of them"
+        )
+    separator = options.separators.get(feature.name)
+    if separator and feature.shape and options.schema is None:
+        raise UserError(
+            f"--label_separator {separator!r}: --label {feature.name} holds lists already; leave the separator out"
+        )
+
+
+def _numbers(feature: Feature, options: TableOptions) -> Feature:
+    """Return a label of numbers, which stay unchanged."""
+    if options.classes.names_of(feature.name, options.label_columns) is not None:
+        raise UserError(f"{options.classes.given}, but --label {feature.name} holds numbers, which stay as they are")
+    return replace(feature, required=True)
+
+
+def _dtype_of_parts(feature: Feature, inferred: Inferred, options: TableOptions) -> DType:
+    """Return the type of the parts between separators: a numeric type if all are numbers, else bytes for class
+    names.
+    """
+    if options.schema is not None:
+        return "bytes" if kind_of(feature).has_classes else feature.dtype
+    found = _distinct_values(feature, inferred)
+    if not found:
+        raise _missing_label_error(feature.name, options)
+    spelled = reduce(common_type, (text_scalar_type(part.encode(errors="surrogateescape")) for part in found))
+    return "bytes" if spelled == "bool" else spelled
+
+
+def _distinct_values(feature: Feature, inferred: Inferred) -> frozenset[str]:
+    """Return the distinct values of a label."""
+    found = inferred.values.get(feature.name, frozenset())
+    if found is None:
+        raise UserError(f"--label {feature.name} has more than {MAX_VALUES:,} different values; is it a label?")
+    return found
+
+
+def labels_file_names(feature: Feature) -> str:
+    """Return the possible names of the file with a feature's class names, which is next to a schema.
+
+    There are two for a name with a slash, because a schema does not tell whether it is that of a sequence's member.
+    """
+    sequence, slash, member = feature.name.rpartition("/")
+    either = [feature.stem, f"{sequence.replace('/', '.')}-{member}"] if slash else [feature.stem]
+    return " or ".join(map(file_names.labels_file, dict.fromkeys(either)))
+
+
+def _class_names(feature: Feature, inferred: Inferred, options: TableOptions) -> ClassNames:
+    """Return the class table of a label that holds class names, or ids by --schema."""
+    frozen = options.classes.names_of(feature.name, options.label_columns)
+    if kind_of(feature).has_classes and frozen is None:
+        raise UserError(
+            f"{options.schema_said} says that {feature.name!r} holds ids of {_class_count(feature)} classes; give their"
+            f" names with --labels_file {labels_file_names(feature)}, which stands beside the schema"
+        )
+    check_label_name(feature.name)
+    check_labels_file(feature, options)
+    found = _distinct_values(feature, inferred) - {""} if options.needs_inference else frozenset()
+    return resolve_class_names(found, frozen, options.classes.on_new_label, options.classes.source)
+
+
+def _missing_label_error(label: str, options: TableOptions) -> UserError:
+    schema = options.schema
+    if schema is None or has_column(schema, label):
+        return UserError(f"--label {label} has no value in any row; give a column that has some")
+    names = [feature.name for feature in schema]
+    return UserError(f"--label {label}: {options.schema_said} has no such feature; {suggest_column(label, names)}")
+
+
+def _replace_label(columns: Columns, label: Feature, is_text: bool) -> Columns:
+    """Replace a label in the columns; it is read as text if it holds names or is split."""
+    features: Features = tuple(label if feature.name == label.name else feature for feature in columns.features)
+    types = dict(columns.types)
+    if is_text or kind_of(label).has_classes:
+        types[label.name] = ColumnType("bytes", -1 if label.shape and not is_text else None, 0)
+    return replace(columns, types=types, features=features)
+
+
+def check_labels_file(feature: Feature, options: TableOptions) -> None:
+    """Check that the frozen names cover all classes of --schema; there may be more, added later.
+
+    Raises:
+        UserError: if there are fewer. The file is then not the one next to the schema, and ids would mean other
+            classes.
+    """
+    if feature.name not in options.label_columns or not kind_of(feature).has_classes:
+        return
+    frozen = options.classes.names_of(feature.name, options.label_columns)
+    if frozen is not None and len(frozen) < len(feature.class_names):
+        raise UserError(
+            f"{options.classes.source} has {len(frozen):,} names, but {options.schema_said} says that {feature.name!r}"
+            f" holds ids of {len(feature.class_names):,} classes; give the {labels_file_names(feature)} that"
+            " stands beside the schema"
+        )
+
+
+def _class_count(feature: Feature) -> str:
+    return f"{len(feature.class_names):,}" if feature.class_names else "some"
+
+
+_SEEN = ("tensor", "text", "image")  # kinds that records show themselves
+_NAMED = 5  # features, at most
+
+
+def ignored_schema_notices(summary: InputSummary, records: str) -> list[str]:
+    """Return a notice of a schema next to the records that is ignored, with the features that only the schema declares.
+
+    Raises:
+        OSError: if a store failed; the runner retries.
+    """
+    root = input_root(records)
+    below = [name for _, name in summary.skipped.values() if posixpath.basename(name) == file_names.SCHEMA]
+    for name in (file_names.SCHEMA, *below):
+        path = storage.join(root, name)
+        try:
+            text = storage.read_bytes(path).decode(errors="replace")
+        except OSError as error:
+            raise_if_store_failed(error, path)
+            continue
+        return [_notice(path, text)]
+    return []
+
+
+def _notice(path: str, text: str) -> str:
+    from google.protobuf import text_format
+
+    from shardmill.metadata.schema import from_pbtxt
+
+    said = f"{path} lies beside the records, and was not heeded"
+    try:
+        features = from_pbtxt(text)
+    except (text_format.ParseError, ValueError) as error:
+        return f"{said}; nor could it be, as --schema: {error}"
+    lost = tuple(feature for feature in features if feature.kind not in _SEEN or feature.time)
+    labels = [feature for feature in lost if kind_of(feature).has_classes]
+    given = f"--schema {path}"
+    if labels:
+        files = labels_file_names(labels[0]) if len(labels) == 1 else "their names"
+        given += f" with --label {','.join(item.name for item in labels)} and --labels_file {files}"
+    what = f"what the records do not show: {_named(lost)}" if lost else "what it says of them"
+    return f"{said}: {given} keeps {what}"
+
+
+def _named(features: Features) -> str:
+    shown = [f"{feature.name!r} ({_kind(feature)})" for feature in features[:_NAMED]]
+    more = len(features) - len(shown)
+    return ", ".join(shown) + (f" and {more:,} more" if more else "")
+
+
+def _kind(feature: Feature) -> str:
+    return f"times in {feature.time}" if feature.time else feature.kind

@@ -1,0 +1,300 @@
+"""Options of layouts, and the notices about what was passed over."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from shardmill.data.features import Feature, Features, TimeUnit
+from shardmill.data.kinds import kind_of
+from shardmill.errors import UserError
+from shardmill.metadata.labels import ClassNames
+from shardmill.transforms.columns.types import ValuesOf
+from shardmill.transforms.inputs.folders import IMAGES, FileKind, FolderRoles
+from shardmill.transforms.inputs.listing import NO_MATCH
+from shardmill.transforms.inputs.summary import InputSummary
+from shardmill.transforms.options.image_options import BoxOptions, LabelOptions, PictureOptions
+from shardmill.transforms.options.job_options import SplitOptions
+from shardmill.transforms.stores import storage
+
+
+@dataclass(frozen=True, slots=True)
+class FileLayoutOptions:
+    """User options about the splits and labels of files."""
+
+    source: str  # name of the input in messages
+    split: SplitOptions = field(default_factory=SplitOptions)  # assignment of files to splits
+    classes: LabelOptions = field(default_factory=LabelOptions)  # allowed class names
+    split_shards: tuple[str, ...] = ()  # splits named by --num_shards
+    kind: FileKind = IMAGES  # of the files
+    folders: FolderRoles | None = None  # folder roles of --folders; None to guess them
+    root: str = ""  # folder that names are relative to
+    annotated: bool = False  # True if objects in images are annotated
+    in_manifest: bool = False  # True if the annotations are in a manifest
+    numbered: bool = False  # True if object classes are ids without names
+    # separator of classes in a manifest's label, by "label"; empty for one class
+    separators: Mapping[str, str] = field(default_factory=dict)
+    file_column: str = "file_name"  # manifest column of file names
+    told: tuple[str, ...] = ()  # notices about how the input was found
+    splits_by: str = "the manifest's column 'split'"  # description of where a manifest's rows get their splits
+
+
+OBJECTS = "objects"  # the sequence of what is in images, and the column that it is made of
+
+
+@dataclass(frozen=True, slots=True)
+class TableOptions:
+    """User options about the columns, labels and splits of a table."""
+
+    source: str  # name of the input in messages
+    # features of --schema, None if not given; objects as one column, see split_object_features
+    schema: Features | None = None
+    objects: Features = ()  # features of objects in images in --schema
+    drop: tuple[str, ...] = ()  # columns to leave out
+    only: tuple[str, ...] = ()  # columns to keep; () for all
+    fill: tuple[tuple[str, str], ...] = ()  # (column, text) in place of missing values
+    label_columns: tuple[str, ...] = ()
+    separators: Mapping[str, str] = field(default_factory=dict)  # separator of classes in a label, by column
+    key: str | None = None  # column that identifies a record; need not be a feature
+    # assignment of records to splits; its columns need not be features
+    split: SplitOptions = field(default_factory=SplitOptions)
+    classes: LabelOptions = field(default_factory=LabelOptions)  # allowed class names
+    split_shards: tuple[str, ...] = ()  # splits named by --num_shards
+    folders: FolderRoles | None = None  # folder roles of --folders; None to guess them
+    plural: str = "files"  # name of the files in messages
+    images: tuple[str, ...] = ()  # columns of --image
+    pictures: PictureOptions = field(default_factory=PictureOptions)  # how images in columns are checked
+    boxes: BoxOptions = field(default_factory=BoxOptions)  # handling of boxes in images
+    calls_rows: str = ""  # column that names a row in messages; "" for none
+    says_label: tuple[str, ...] = ()  # flags given as `label`, the first column of --label
+    records: str = ""  # folder, file or glob of existing records; "" for rows
+    schema_said: str = "--schema"  # name of the schema in messages; it may be a version's
+    key_said: str = "--key"  # flag that names the key
+    times: Mapping[str, TimeUnit] = field(default_factory=dict)  # columns of --timestamp with their units
+    order_by: str = ""  # column that orders the rows of sequences; "" for none
+    texts: tuple[str, ...] = ("text",)  # names of text features of lines; one for each parallel file
+
+    @property
+    def helpers(self) -> list[str]:
+        """Columns that must be read although they may not be features."""
+        columns = (self.key, self.split.group_by, self.split.stratify_by)
+        return list(dict.fromkeys(name for name in columns if name is not None))
+
+    @property
+    def stratified(self) -> set[str]:
+        """The column of --stratify_by as a set; empty if not given."""
+        return set() if self.split.stratify_by is None else {self.split.stratify_by}
+
+    @property
+    def needs_classes(self) -> list[str]:
+        """Columns whose class names must be collected from the data although --schema gives their types.
+
+        These are open labels and the column of objects in images. Labels with frozen names count too, because only a
+        pass over all rows finds new names. If new names are rejected, each row is checked alone.
+        """
+        return [
+            feature.name
+            for feature in self.schema or ()
+            if (feature.name in self.label_columns and self._is_open(feature)) or is_objects_column(feature)
+        ]
+
+    def _is_open(self, feature: Feature) -> bool:
+        frozen = self.classes.names_of(feature.name, self.label_columns)
+        if frozen is not None and self.classes.on_new_label == "reject":
+            return False
+        return feature.dtype == "bytes" or (kind_of(feature).has_classes and frozen is not None)
+
+    @property
+    def label_values(self) -> list[ValuesOf]:
+        """Columns whose distinct values are the classes."""
+        return [ValuesOf(name, self.separators.get(name, "")) for name in self.label_columns]
+
+    @property
+    def needs_inference(self) -> bool:
+        """True if the data must be read once before it is encoded."""
+        return self.schema is None or bool(self.needs_classes)
+
+
+def split_object_features(features: Features) -> tuple[Features, Features]:
+    """Split the features of examples into those of rows, with one column for all objects in images, and those of
+    objects.
+    """
+    prefix = f"{OBJECTS}/"
+    if not any(feature.name == f"{prefix}bbox" and feature.kind == "bbox" for feature in features):
+        return features, ()
+    objects = tuple(feature for feature in features if feature.name.startswith(prefix))
+    column = Feature(OBJECTS, "bytes", "bbox", required=False)
+    return (*(feature for feature in features if feature not in objects), column), objects
+
+
+def is_objects_column(feature: Feature) -> bool:
+    """Return True if a feature of rows is the column of objects in images, see split_object_features."""
+    return feature.name == OBJECTS and feature.kind == "bbox" and not feature.shape
+
+
+_SKIPPED_PREFIX = "passed over "
+
+
+def skipped_notices(summary: InputSummary) -> list[str]:
+    """Return notices of what was skipped."""
+    return [
+        f"{_SKIPPED_PREFIX}{number} {kind if number == 1 else _plural(kind)}, such as {name!r}"
+        for kind, (number, name) in sorted(summary.skipped.items())
+    ]
+
+
+def peculiarity_notices(summary: InputSummary) -> list[str]:
+    """Return notices of records that were read despite a peculiarity."""
+    return [
+        f"{number:,} record{'' if number == 1 else 's'}, such as {name!r}: {what}"
+        for what, (number, name) in sorted(summary.noted.items())
+    ]
+
+
+def is_missing_choice(notice: str) -> bool:
+    """Return True if a notice reports choices of a glob, such as days of a window, that match no file."""
+    kinds = (f" {NO_MATCH}, ", f" {_plural(NO_MATCH)}, ")
+    return notice.startswith(_SKIPPED_PREFIX) and any(kind in notice for kind in kinds)
+
+
+def ignored_value_notices(found: Mapping[str, int]) -> list[str]:
+    """Return a notice of annotated facts that no example holds, with numbers of objects."""
+    if not found:
+        return []
+    left_out = ", ".join(f"{what} of {number:,}" for what, number in sorted(found.items()))
+    return [f"left out of annotations of objects, of which the boxes are kept: {left_out}"]
+
+
+def unnamed_classes_notice(classes: int) -> str:
+    """Return the notice that object classes have ids but no names."""
+    return f"classes of objects have no names but their ids, 0 to {classes - 1}; --labels_file gives them names"
+
+
+def list_like_name_notices(label: str, names: Sequence[str]) -> list[str]:
+    """Return a notice if class names look like lists, as Python and pandas write them into a cell."""
+    lists = [name for name in names if re.fullmatch(r"\[.*\]", name)]
+    if not lists:
+        return []
+    number = "1 class" if len(lists) == 1 else f"{len(lists):,} classes"
+    return [
+        f"{number} of {label!r} {'is' if len(lists) == 1 else 'are'} called as a list is written, such as"
+        f" {lists[0]!r}, and each is one class; rows of several classes are lists in JSON lines and Parquet, or"
+        " texts that --label_separator splits"
+    ]
+
+
+def folder_remedy(plural: str, manifest: bool = False, masks: str = "") -> str:
+    """Return the advice to state the roles of folders by a flag.
+
+    Args:
+        plural: name of the files in the folders.
+        manifest: True if a manifest could list them.
+        masks: the folder that may hold their masks, or "".
+    """
+    by_manifest = ", or --manifest a file that names each with its label" if manifest else ""
+    beside = f" and --masks the folder {masks!r}" if masks else ""
+    return (
+        "say what each level of folders is with --folders: label (the first is the class), any/label (the second),"
+        f" split/label, or any (there are no classes); or give --input the folder of the {plural} alone{beside}"
+        f"{by_manifest}"
+    )
+
+
+def _plural(kind: str) -> str:
+    found = re.search(r" (?:without|whose) ", kind)
+    end = found.start() if found else len(kind)
+    return f"{kind[:end]}s{kind[end:]}"
+
+
+def label_notices(odd: Mapping[tuple[str, str], int], separators: Mapping[str, str]) -> list[str]:
+    """Return notices about labels that are lists of classes.
+
+    Args:
+        odd: by (label, kind), the number of rows with an `empty` list or `several` classes, and of `repeated` classes.
+        separators: separators at which label texts were split, by label.
+    """
+    said = []
+    for (label, what), number in sorted(odd.items()):
+        if number and what == "empty":
+            have = "example has" if number == 1 else "examples have"
+            said.append(f"{number:,} {have} no class of {label!r}: an empty list, of an empty or a missing value")
+        elif number and what == "repeated":
+            times = "once" if number == 1 else f"{number:,} times"
+            said.append(f"a class of {label!r} is named again in its row {times}, and counts once there")
+    for label, separator in separators.items():
+        if not odd.get((label, "several")):
+            said.append(f"no row has several values of {label!r}: is {separator!r} what stands between them?")
+    return said
+
+
+def missing_notices(summary: InputSummary, options: FileLayoutOptions) -> list[str]:
+    """Return notices of files that the manifest names and that do not exist; raise a UserError if none exists."""
+    said = []
+    listed = lister_name(options)
+    for number, name in summary.missing.values():
+        elsewhere = name.startswith("/") or not storage.is_local(name)
+        where = f"{name!r} was looked for" + ("" if elsewhere else f" in {options.root}/")
+        if not summary.records:
+            raise UserError(
+                f"{options.source}: none of its {number:,} files is there; {where}; --file_root is the folder of the"
+                " files, seen from the manifest's, --file_suffix what their names lack, such as .jpg"
+            )
+        said.append(
+            f"{number:,} file{'' if number == 1 else 's'} of {listed} {'is' if number == 1 else 'are'} missing: {where}"
+        )
+    return said
+
+
+def lister_name(options: FileLayoutOptions) -> str:
+    """Return the name of what lists the files, for messages."""
+    return "the annotations" if options.annotated and not options.in_manifest else "the manifest"
+
+
+def unnamed_object_notices(objects: ClassNames | None, options: FileLayoutOptions) -> list[str]:
+    """Return a notice if the classes of objects have ids but no names."""
+    if objects is None or not options.numbered:
+        return []
+    return [unnamed_classes_notice(len(objects))]
+
+
+def image_name_notices(summary: InputSummary, options: FileLayoutOptions) -> list[str]:
+    """Return a notice of each column whose values all name image files, and which is stored as text."""
+    of_images = options.kind == IMAGES
+    return [
+        f"column {column!r} names image files, such as {name!r}, and is stored as their names: what these files hold is"
+        " in no example"
+        + (
+            f"; --mask_column {column} makes masks of them, --file_column {options.file_column},{column} further images"
+            if of_images
+            else ""
+        )
+        for column, (number, name) in sorted(summary.image_names.items())
+        if number == summary.columns[column].present
+    ]
+
+
+def label_list_notices(summary: InputSummary, options: FileLayoutOptions) -> list[str]:
+    """Return notices about labels with several classes."""
+    lists, single = summary.label_lists["lists"], summary.label_lists["single"]
+    if not lists:
+        return []
+    odd = {("label", what): number for what, number in summary.label_lists.items()}
+    said = label_notices({**odd, ("label", "empty"): summary.labels[""]}, options.separators)
+    if single:
+        said.append(f"the label is a list in {lists:,} rows, one class in {single:,}: it is stored as a list in all")
+    return said
+
+
+def class_notices(class_names: ClassNames | None) -> list[str]:
+    """Return a notice if class names are numbers that differ from the class ids."""
+    names: Sequence[str] = class_names.names if class_names else ()
+    if (
+        names
+        and all(name.isdecimal() for name in names)
+        and any(int(name) != index for index, name in enumerate(names))
+    ):
+        wrong = next(name for index, name in enumerate(names) if int(name) != index)
+        return [
+            f"all class names are numbers, but ids follow the sorted names: class {wrong!r} has id"
+            f" {names.index(wrong)}; give --labels_file for another order"
+        ]
+    return []

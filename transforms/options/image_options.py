@@ -1,0 +1,313 @@
+"""Options for labels, annotations, boxes, masks and images."""
+
+import csv
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from shardmill.data import features
+from shardmill.data.features import MAX_PIXELS as MAX_PIXELS
+from shardmill.errors import UserError
+from shardmill.metadata import file_names
+from shardmill.metadata.labels import LABELS_FILE, ON_NEW_LABEL, parse_labels
+from shardmill.transforms.options.declare import Options, OptionValueError, flag, read_option_file
+from shardmill.transforms.options.job_options import parse_path
+
+
+def bad_box_flag(**attributes: Any) -> Any:
+    """Return the field of --on_bad_box."""
+    return flag(
+        "reject",
+        "what an empty box, or one outside of its picture, does to the image; drop leaves the object out",
+        choices=("reject", "drop"),
+        **attributes,
+    )
+
+
+def boxes_seen_flag(**attributes: Any) -> Any:
+    """Return the field of --boxes_seen: whether boxes refer to the stored or the upright image."""
+    return flag(
+        "",
+        "of images that EXIF turns, where no size tells: whether boxes are of the picture as it is stored or upright",
+        choices=("", "stored", "upright"),
+        default_words="such an image is a reject",
+        to_json=lambda text: text or None,
+        **attributes,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoxOptions(Options):
+    """Options for objects in the images of table columns."""
+
+    title: ClassVar[str] = "objects in images"
+
+    on_bad_box: str = bad_box_flag(told=False)
+    boxes_seen: str = boxes_seen_flag(told=False)
+
+    @property
+    def asked(self) -> str:
+        """The first of these options that was given, as on the command line; "" if none."""
+        if self.on_bad_box != "reject":
+            return f"--on_bad_box {self.on_bad_box}"
+        return f"--boxes_seen {self.boxes_seen}" if self.boxes_seen else ""
+
+
+TFDS = "tfds"
+_SPLIT = re.compile(r"(\w+)=(.+)")
+
+
+def parse_annotation_files(value: Any) -> tuple[tuple[str, str], ...]:
+    """Parse `train=a.json` items, pairs or a mapping into (split, path) pairs; the split may be "".
+
+    Raises:
+        ValueMistake: if an item is no path, a split or file is repeated, or only some items have a split.
+    """
+    items = value.items() if isinstance(value, dict) else (value,) if isinstance(value, str) else value
+    pairs = []
+    for item in items:
+        match = _SPLIT.fullmatch(item) if isinstance(item, str) else None
+        split, path = match.groups() if match else ("", item) if isinstance(item, str) else item
+        pairs.append((str(split), parse_path(path)))
+    if len({bool(split) for split, _ in pairs}) > 1:
+        raise OptionValueError("some files have a split and others not; give each one, as in train=a.json")
+    for what, values in (("split", [split for split, _ in pairs if split]), ("file", [path for _, path in pairs])):
+        if twice := [name for name in values if values.count(name) > 1]:
+            raise OptionValueError(f"the {what} {twice[0]} is there twice")
+    return tuple(pairs)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnnotationOptions(Options):
+    """Options for object detection."""
+
+    title: ClassVar[str] = "objects in images"
+
+    coco: tuple[tuple[str, str], ...] = flag(
+        (),
+        "a file of COCO's annotations, such as instances.json, or one for each split; repeat",
+        parse=parse_annotation_files,
+        repeats=True,
+        metavar="[SPLIT=]FILE",
+        shapes=False,
+    )
+    voc: str | None = flag(
+        None, "a folder of Pascal VOC's: Annotations/, or the one that it is in", parse=parse_path, shapes=False
+    )
+    yolo: str | None = flag(None, "a data.yaml of YOLO's", parse=parse_path, shapes=False)
+    on_bad_box: str = bad_box_flag()
+    boxes_seen: str = boxes_seen_flag()
+    feature_names: str = flag(
+        TFDS,
+        "what features are called: as TFDS's data sets of objects, or by the keys of TensorFlow's Object Detection API",
+        choices=(TFDS, features.OBJECT_DETECTION),
+        group="output",
+        told=False,
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(given := self._given) > 1:
+            raise UserError(f"{given[0]} and {given[1]} both say what is in the images; give one")
+        for name, value in (
+            ("--on_bad_box", self.on_bad_box),
+            ("--boxes_seen", self.boxes_seen),
+            ("--feature_names", self.feature_names),
+        ):
+            if not given and not self.has_objects and value not in ("reject", "", TFDS):
+                raise UserError(
+                    f"{name} {value} is about the objects that --coco, --voc or --yolo annotate, or a column of a"
+                    " manifest"
+                )
+
+    @property
+    def has_objects(self) -> bool:
+        """True if an option gives annotations."""
+        return bool(self._given)
+
+    @property
+    def _given(self) -> list[str]:
+        found = {"--coco": self.coco, "--voc": self.voc, "--yolo": self.yolo}
+        return [name for name, value in found.items() if value]
+
+    @property
+    def annotations(self) -> str:
+        """The annotation option as given on the command line; "" if none."""
+        if self.coco:
+            return " ".join(f"--coco {split}={path}" if split else f"--coco {path}" for split, path in self.coco)
+        return f"--voc {self.voc}" if self.voc is not None else f"--yolo {self.yolo}" if self.yolo is not None else ""
+
+
+def parse_mask_columns(value: Any) -> tuple[str, ...]:
+    """Parse column names from `mask,edges` or a list.
+
+    Raises:
+        ValueMistake: if a name is empty or repeated.
+    """
+    names = tuple(value.split(",") if isinstance(value, str) else value)
+    if "" in names:
+        raise OptionValueError(f"{value!r} names a column without a name")
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise OptionValueError(f"the column {twice[0]} is there twice")
+    return names
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaskOptions(Options):
+    """Options for image segmentation."""
+
+    title: ClassVar[str] = "masks of images"
+
+    masks: str | None = flag(
+        None,
+        "a folder with a mask for each image of --input, --coco, --voc or --yolo: its path there, with any suffix of"
+        " images",
+        parse=parse_path,
+        told=False,
+        to_json=bool,
+    )
+    mask_column: tuple[str, ...] = flag(
+        (),
+        "of a manifest: names the mask of each image; several with commas",
+        parse=parse_mask_columns,
+        told=False,
+        metavar="COLUMN",
+        to_json=list,
+    )
+    mask_dtype: str = flag(
+        "uint8",
+        "what the values of masks fit into; uint16, as of depth maps and ids of instances, makes PNGs of 16 bits",
+        choices=("uint8", "uint16"),
+        told=False,
+    )
+    masks_seen: str = flag(
+        "",
+        "of images that EXIF turns, where no size tells: whether masks are of the picture as it is stored or upright",
+        choices=("", "stored", "upright"),
+        default_words="such an image is a reject",
+        told=False,
+    )
+
+
+def max_pixels_flag(**attributes: Any) -> Any:
+    """Return the field of --max_pixels."""
+    return flag(
+        MAX_PIXELS,
+        "more make an image a reject",
+        check=lambda pixels: None if pixels > 0 else "expected a positive number",
+        **attributes,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PictureOptions(Options):
+    """Options for images in columns."""
+
+    title: ClassVar[str] = "images in columns"
+
+    verify: str = flag("header", "how far each image is checked", choices=("header", "decode"), told=False)
+    max_pixels: int = max_pixels_flag(told=False)
+
+    @property
+    def asked(self) -> str:
+        """The first of these options that was given, as on the command line; "" if none."""
+        if self.verify != "header":
+            return f"--verify {self.verify}"
+        return f"--max_pixels {self.max_pixels}" if self.max_pixels != MAX_PIXELS else ""
+
+
+Labels = tuple[str, ...] | Mapping[str, tuple[str, ...]]
+
+
+def read_labels(value: Any) -> Labels:
+    """Read class names from the file at a path, or of several labels from `a=PATH,b=PATH`; return given names
+    unchanged.
+
+    Raises:
+        UserError: if a file cannot be read or holds no class names.
+    """
+    if isinstance(value, Mapping):
+        return {name: tuple(_read(names) if isinstance(names, str) else names) for name, names in value.items()}
+    if not isinstance(value, str):
+        return tuple(value)
+    named = [part.partition("=") for part in next(csv.reader([value]), ())]
+    if len(named) > 1 and all(name and path for name, _, path in named):
+        return {name: _read(path) for name, _, path in named}
+    return _read(value)
+
+
+def _read(value: str) -> tuple[str, ...]:
+    try:
+        return parse_labels(read_option_file("labels_file", value).decode(), value)
+    except UnicodeDecodeError:
+        raise UserError(f"--labels_file {value} is not UTF-8") from None
+
+
+def _to_json(labels: Labels) -> Any:
+    if isinstance(labels, Mapping):
+        return {label: list(names) for label, names in labels.items()}
+    return list(labels)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelOptions(Options):
+    """Options for class names."""
+
+    title: ClassVar[str] = "labels"
+
+    # names by id, of one label or by label; None: sorted from input
+    labels: Labels | None = flag(
+        None,
+        "class names, one a line: freezes their ids; of several labels a=FILE,b=FILE",
+        name="labels_file",
+        parse=read_labels,
+        to_json=_to_json,
+    )
+    on_new_label: str = flag("fail", "what a class not in --labels_file does", choices=ON_NEW_LABEL)
+
+    kept_of: str = ""  # version whose names are kept; "" for --labels_file
+
+    @property
+    def source(self) -> str:
+        """The origin of the names, in words."""
+        return f"the kept labels of version {self.kept_of}" if self.kept_of else LABELS_FILE
+
+    @property
+    def given(self) -> str:
+        """A clause saying that names were given, to begin an error message."""
+        return f"the labels of version {self.kept_of} are kept" if self.kept_of else f"{LABELS_FILE} was given"
+
+    def names_of(self, label: str = "label", labels: Sequence[str] = ("label",)) -> tuple[str, ...] | None:
+        """Return the names given for `label`, which is one of `labels`; None if there are none.
+
+        Raises:
+            UserError: if there are several labels and the names are of one only, or of others.
+        """
+        if self.labels is None:
+            return None
+        if not isinstance(self.labels, Mapping):
+            if len(labels) > 1:
+                each = ",".join(f"{name}={file_names.labels_file(name)}" for name in labels)
+                raise UserError(f"{self.given}, but --label names {len(labels)} columns; give --labels_file {each}")
+            return self.labels
+        if label not in self.labels and not self.kept_of:
+            raise UserError(f"{self.source} says nothing of the classes of {label!r}, but of {', '.join(self.labels)}")
+        return self.labels.get(label)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.on_new_label != "fail" and self.labels is None:
+            raise UserError(f"--on_new_label {self.on_new_label} needs --labels_file")
+
+
+VERIFY = ("header", "decode", "none")  # how far an image is checked: its structure, every pixel, or not at all
+FORMATS = ("jpeg", "png")  # what images are re-encoded as
+# Stretch; fill the size and crop the centre; fit within it and pad with black
+RESIZE_MODES = ("exact", "cover", "contain")
+
+
+# What tf.io.decode_raw reads, by NumPy's names.
+REAL = ("float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "bool")
+ELEMENTS = (*REAL, "complex64", "complex128")
+MAX_DIMENSIONS = 32  # of NumPy before 2.0

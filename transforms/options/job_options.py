@@ -1,0 +1,604 @@
+"""Options of every job: output, splits, shards, columns, reuse, manifests and checks."""
+
+import csv
+import difflib
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar, cast
+
+from shardmill.data.codecs import CODECS_BY_OPTION, PLAIN_CODEC, Codec
+from shardmill.data.features import TimeUnit
+from shardmill.errors import UserError
+from shardmill.metadata import file_names
+from shardmill.metadata import file_names as templates
+from shardmill.metadata.file_names import is_version
+from shardmill.quality.limits import LEAKAGE_THRESHOLD, NO_LIMITS, ByFeature, Constraints, Limits
+from shardmill.transforms.options.declare import Options, OptionValueError, flag, options_of
+
+# The names of splits, and how much of the data is in each
+Fractions = tuple[tuple[str, Fraction], ...]
+_ROUNDING = Fraction(1, 200)  # by which the fractions may miss 1: 0.333 three times is fine
+_SEEDS = 1 << 64  # what xxh3 takes
+TRAINING = "train"  # the split that constants of --transform are taken of, unless others are named
+CONTENT = "content"  # --group_by, of what an example holds
+
+
+def parse_splits(value: Any) -> Fractions:
+    """Parse split names and fractions from `train=0.8,test=0.2`, a mapping, or pairs; fractions must add up to 1, up to
+    rounding.
+
+    Raises:
+        ValueMistake: if they do not, or an item is invalid.
+    """
+    splits: dict[str, Fraction] = {}
+    for part, name, number in _parts(value):
+        try:
+            fraction = Fraction(str(number))
+        except (ValueError, ZeroDivisionError):
+            raise OptionValueError(f"{part!r} is not name=fraction, such as train=0.8") from None
+        if not file_names.is_split_name(name):
+            raise OptionValueError(f"{part!r} is not name=fraction with a name of letters, digits and '_'")
+        if fraction <= 0:
+            raise OptionValueError(f"split {name!r} has fraction {number}; expected more than 0")
+        if name in splits:
+            raise OptionValueError(f"split {name!r} is named twice")
+        splits[name] = fraction
+    total = sum(splits.values(), Fraction(0))
+    if abs(total - 1) > _ROUNDING:
+        raise OptionValueError(f"the fractions add up to {float(total):g}; expected 1")
+    return tuple((name, fraction / total) for name, fraction in splits.items())
+
+
+def _parts(value: Any) -> list[tuple[str, str, Any]]:
+    """Return (text as written, name, number) of each split."""
+    if isinstance(value, str):
+        pieces = [(part, *part.partition("=")) for part in value.split(",")]
+        return [(part, name.strip(), number.strip()) for part, name, _, number in pieces]
+    pairs = value.items() if isinstance(value, Mapping) else value
+    return [(f"{name}={number}", str(name), number) for name, number in pairs]
+
+
+def check_seed(seed: int) -> str | None:
+    """Return the expected range if `seed` is invalid, else None."""
+    return None if 0 <= seed < _SEEDS else "expected 0 to 2^64 - 1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SplitOptions(Options):
+    """Options for splits and order."""
+
+    title: ClassVar[str] = "splits and order"
+
+    # names and fractions; None: splits of folders or rows, or train
+    splits: Fractions | None = flag(
+        None,
+        "name=fraction,…",
+        parse=parse_splits,
+        default_words="all in train",
+        to_json=lambda splits: {name: str(fraction) for name, fraction in splits},
+    )
+    group_by: str | None = flag(
+        None,
+        "a column whose equal values stay in one split; content: equal examples do, and files are read twice for that",
+    )
+    stratify_by: str | None = flag(None, "label, or a column: exact fractions within each of its values")
+    seed: int = flag(0, "of the order", check=check_seed)
+    split_seed: int = flag(0, "of the splits", check=check_seed)
+    no_shuffle: bool = flag(False, "keep the order of the input: files by name, and the records in each")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.group_by is not None and self.stratify_by is not None:
+            raise UserError(
+                "--group_by and --stratify_by contradict each other: whole groups cannot be cut exactly; give one of"
+                " them"
+            )
+        for name, column in (("--group_by", self.group_by), ("--stratify_by", self.stratify_by)):
+            if column is not None and self.splits is None:
+                raise UserError(f"{name} {column} needs --splits")
+        if self.seed and self.no_shuffle:
+            raise UserError(
+                f"--seed {self.seed} contradicts --no_shuffle: there is no order to draw; --split_seed is for the"
+                " splits"
+            )
+
+
+DEFAULT_SHARD_SIZE = 128 << 20  # bytes: the 100 to 200 MB that TensorFlow's and TFDS's guides recommend
+MAX_SHARDS = 99_999  # the five digits of `-SSSSS-of-NNNNN`
+# Bytes, by the unit in lower case
+_UNITS = {
+    "": 1,
+    "b": 1,
+    **{f"{u}{s}": (1024 if "i" in s else 1000) ** p for p, u in enumerate("kmgt", 1) for s in ("", "b", "ib")},
+}
+
+NumShards = int | tuple[tuple[str, int], ...]
+
+
+def parse_size(value: Any) -> int:
+    """Parse a size in bytes from `128MiB`, `1GB`, `500k`, `4096` or an int.
+
+    Raises:
+        ValueMistake: if it is no size.
+    """
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", str(value).strip().lower())
+    if match is None or match[2] not in _UNITS:
+        raise OptionValueError(f"{value!r} is not a size; expected a number and a unit, such as 128MiB or 1GB")
+    from fractions import Fraction
+
+    return int(Fraction(match[1]) * _UNITS[match[2]])
+
+
+def parse_num_shards(value: Any) -> NumShards:
+    """Parse one number for every split (`8`), or one for each (`train=16,test=2`, a mapping, or pairs).
+
+    Raises:
+        ValueMistake: if it is neither.
+    """
+    try:
+        if isinstance(value, int) or (isinstance(value, str) and "=" not in value):
+            return int(value)
+        if isinstance(value, str):
+            pairs = [(name.strip(), number) for name, _, number in (part.partition("=") for part in value.split(","))]
+        else:
+            pairs = list(value.items() if isinstance(value, Mapping) else value)
+        counts = tuple((name, int(count)) for name, count in pairs)
+    except (TypeError, ValueError):
+        raise OptionValueError(f"{value!r} is neither a number nor split=number,…") from None
+    if len(dict(counts)) < len(counts):
+        raise OptionValueError(f"{value!r} names a split twice")
+    return counts
+
+
+def _check_num_shards(value: NumShards) -> str | None:
+    counts = [value] if isinstance(value, int) else [count for _, count in value]
+    return None if all(1 <= count <= MAX_SHARDS for count in counts) else f"expected 1 to {MAX_SHARDS:,} for a split"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShardOptions(Options):
+    """Options for shards."""
+
+    title: ClassVar[str] = "shards"
+
+    # approximate bytes; None: num_shards or DEFAULT_SHARD_SIZE
+    shard_size: int | None = flag(
+        None,
+        "of a shard, about",
+        parse=parse_size,
+        check=lambda size: None if size >= 1 else "expected at least 1 byte",
+        default_words="128MiB",
+    )
+    # of each split not in split_shards, which by-split values set
+    num_shards: NumShards | None = flag(
+        None, "of every split, or split=number,…", parse=parse_num_shards, check=_check_num_shards
+    )
+    # numbers of shards of single splits
+    split_shards: tuple[tuple[str, int], ...] = flag(
+        (), name="num_shards", parse=parse_num_shards, check=_check_num_shards, hidden=True, to_json=dict
+    )
+    balance: str = flag(
+        "examples", "what shards are equal in; tokens need --tokenizer", choices=("examples", "bytes", "tokens")
+    )
+    compression: str = flag(PLAIN_CODEC.option, "gzip keeps TFDS from reading it", choices=tuple(CODECS_BY_OPTION))
+
+    file_template: str = flag(
+        templates.DEFAULT_TEMPLATE,
+        "what shards are called, in TFDS's words, such as {SPLIT}-{SHARD_X_OF_Y}.{FILEFORMAT}",
+        check=templates.template_problem,
+        told=False,
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.num_shards, tuple):
+            object.__setattr__(self, "split_shards", self.num_shards)
+            object.__setattr__(self, "num_shards", None)
+        if self.num_shards is not None and self.shard_size is not None:
+            raise UserError("give --num_shards or --shard_size, not both")
+
+    @property
+    def codec(self) -> Codec:
+        """The file format of the shards."""
+        return CODECS_BY_OPTION[self.compression]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the options for the manifest, with the default shard size if none was given."""
+        size = self.shard_size or (None if self.num_shards else DEFAULT_SHARD_SIZE)
+        return super().to_json() | {"shard_size": size}
+
+
+def parse_path(value: Any) -> str:
+    """Check that a value can be a path or a URL, and return it.
+
+    Raises:
+        ValueMistake: if it cannot.
+    """
+    if not isinstance(value, str) or not value:
+        raise OptionValueError(f"{value!r} is no path and no URL")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise OptionValueError(f"{value}: the path is not UTF-8; rename the folder, or give a link to it") from None
+    return value
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputOptions(Options):
+    """The folder `<output>/<name>/<version>`, and the share of rejects above which the job fails."""
+
+    title: ClassVar[str] = "output"
+
+    output: str = flag(help="the folder of all data sets", parse=parse_path, shapes=False)
+    name: str = flag(help="of the data set", shapes=False)
+    version: str = flag("1.0.0", "of the data set", shapes=False)
+    overwrite: bool = flag(False, "replace a published version", shapes=False)
+    set_latest: bool = flag(False, "let LATEST name this version although it names a newer one", shapes=False)
+    max_reject_fraction: float = flag(
+        0.01, "more rejects fail the job", check=lambda part: None if 0 <= part <= 1 else "expected 0 to 1", group="run"
+    )
+
+    on_damaged_file: str = flag(
+        "fail",
+        "what a file does of which nobody knows how many records cannot be read",
+        choices=("fail", "reject"),
+        group="run",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not file_names.is_dataset_name(self.name):
+            raise UserError(f"--name {self.name!r}: expected a letter, then letters, digits and '_'")
+        if not file_names.is_version(self.version):
+            raise UserError(f"--version {self.version!r}: expected three numbers, such as 1.0.0")
+        if any(part.startswith("0") and part != "0" for part in self.version.split(".")):
+            plain = ".".join(str(int(part)) for part in self.version.split("."))
+            raise UserError(f"--version {self.version!r}: TFDS reads no leading zeros; give {plain}")
+
+    @property
+    def parent(self) -> str:
+        """The folder of all versions."""
+        from shardmill.transforms.stores import storage
+
+        return storage.join(self.output, self.name)
+
+    @property
+    def directory(self) -> str:
+        """The version directory."""
+        from shardmill.transforms.stores import storage
+
+        return storage.join(self.parent, self.version)
+
+
+NO, RECORD, LATEST = "no", "record", "LATEST"
+
+
+def parse_reuse(value: Any) -> str:
+    """Check the value of --reuse: a version, or one of three words.
+
+    Raises:
+        ValueMistake: for anything else.
+    """
+    if isinstance(value, str) and (value in (NO, RECORD, LATEST) or is_version(value)):
+        return value
+    raise OptionValueError(f"{value!r}: expected {NO}, {RECORD}, {LATEST} or a version such as 1.0.0")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReuseOptions(Options):
+    """Option for reusing records of an older version; the output bytes are the same with or without it."""
+
+    title: ClassVar[str] = "run"
+
+    reuse: str = flag(
+        NO,
+        "LATEST or a VERSION: take files that are still what they were from its shards, and read the others; record:"
+        " read all, and remember what the next build needs for that",
+        parse=parse_reuse,
+        metavar="LATEST|VERSION|record|no",
+        shapes=False,
+    )
+
+
+_SPLIT = re.compile(r"(\w+)=(.+)")
+_COMMA = re.compile(r",(?![^{}]*\})")  # that stands in no choice of a glob
+
+ManifestPaths = tuple[tuple[str, str], ...]
+
+
+def parse_manifests(value: Any) -> ManifestPaths:
+    """Parse `train=a.csv,b.csv` items, pairs or a mapping into (split, file or glob) pairs; the split may be "".
+
+    Raises:
+        ValueMistake: if an item is no path, a file is repeated, or only some items have a split.
+    """
+    items = value.items() if isinstance(value, dict) else (value,) if isinstance(value, str) else value
+    pairs: list[tuple[str, str]] = []
+    for item in items:
+        split, paths = _split_and_paths(item) if isinstance(item, str) else item
+        several = [paths] if isinstance(paths, str) and _is_path(paths) else _divide_paths(paths)
+        pairs += [(str(split), parse_path(path)) for path in several]
+    if len({bool(split) for split, _ in pairs}) > 1:
+        raise OptionValueError("some files have a split and others not; give each one, as in train=a.csv")
+    paths = [path for _, path in pairs]
+    if twice := [path for path in paths if paths.count(path) > 1]:
+        raise OptionValueError(f"the file {twice[0]} is there twice")
+    return tuple(pairs)
+
+
+def _split_and_paths(text: str) -> tuple[str, str]:
+    match = _SPLIT.fullmatch(text) if not _is_path(text) else None
+    return (match[1], match[2]) if match else ("", text)
+
+
+def _divide_paths(paths: Any) -> list[Any]:
+    return _COMMA.split(paths) if isinstance(paths, str) else list(paths)
+
+
+def _is_path(text: str) -> bool:
+    """Return True if the unparsed text is an existing path, whatever characters it contains."""
+    return os.path.lexists(text)
+
+
+_WORDS = {"off": NO_LIMITS, "warn": Limits(warn=0.0), "error": Limits(error=0.0)}  # at 0, anything at all is told
+FEATURE_CHECKS = (
+    *("presence_drop", "classes_gone", "classes_new", "classes_moved", "min_examples_per_class"),
+    *("label_leakage", "label_drift", "string_drift", "numeric_drift", "label_skew", "string_skew", "numeric_skew"),
+)  # checks whose thresholds a feature may have of its own
+_EXPECTED = "expected off, warn, error, a number, or {warn: number, error: number}"
+
+
+def parse_limits(value: Any) -> Limits:
+    """Parse Limits, a mapping, a number, a word, or a text such as `warn=0.1,error=0.3`.
+
+    Raises:
+        ValueMistake: for anything else.
+    """
+    if isinstance(value, Limits):
+        return value
+    if value is False:  # YAML's `off`
+        return NO_LIMITS
+    if isinstance(value, str) and value in _WORDS:
+        return _WORDS[value]
+    if isinstance(value, str) and "=" in value:
+        pairs = [part.partition("=") for part in value.split(",")]
+        value = {key.strip(): text.strip() for key, _, text in pairs}
+    if not isinstance(value, Mapping):
+        return Limits(error=_number(value, value))
+    if not value or value.keys() - {"warn", "error"}:
+        raise OptionValueError(f"{value!r}: {_EXPECTED}")
+    return Limits(**{key: None if number is None else _number(number, value) for key, number in value.items()})
+
+
+def _number(value: Any, whole: Any) -> float:
+    try:
+        number = None if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        number = None
+    if number is None or not 0 <= number < float("inf"):
+        raise OptionValueError(f"{whole!r}: {_EXPECTED}; a number is finite and not negative")
+    return number
+
+
+def _ceiling_problem(limits: Limits) -> str | None:
+    """Return the problem of a ceiling whose warning threshold is above its error threshold, else None."""
+    if limits.warn is not None and limits.error is not None and limits.warn > limits.error:
+        return "expected to warn before it is an error"
+    return None
+
+
+def _floor_problem(limits: Limits) -> str | None:
+    """Return the problem of a floor whose warning threshold is below its error threshold, else None."""
+    if limits.warn is not None and limits.error is not None and limits.warn < limits.error:
+        return "expected to warn before it is an error"
+    return None
+
+
+def parse_feature_limits(value: Any) -> ByFeature:
+    """Parse the thresholds of single features: by name, `off` or a mapping of checks that apply to one feature.
+
+    Raises:
+        ValueMistake: for anything else.
+    """
+    if not isinstance(value, Mapping):
+        raise OptionValueError(f"{value!r}: expected features, each with off or its checks, as in {{id: off}}")
+    return {str(name): _parse_column(str(name), told) for name, told in value.items()}
+
+
+def _parse_column(name: str, told: Any) -> dict[str, Limits]:
+    if told == "off" or told is False:
+        return dict.fromkeys(FEATURE_CHECKS, NO_LIMITS)
+    if not isinstance(told, Mapping):
+        raise OptionValueError(f"{name}: {told!r}: expected off, or checks with their thresholds")
+    known = {option.field: option for option in options_of(CheckOptions) if option.field in FEATURE_CHECKS}
+    found = {}
+    for check, limits in told.items():
+        if check not in known:
+            near = difflib.get_close_matches(str(check), known, 1)
+            hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(known)}"
+            raise OptionValueError(f"{name}: {check!r} is no check of a single feature; {hint}")
+        try:
+            found[check] = known[check].parse(limits)
+        except UserError as error:
+            raise OptionValueError(f"{name}: {error}") from None
+    return found
+
+
+def parse_constraints(value: Any) -> Constraints:
+    """Read the constraints of the schema.pbtxt at a path; return Constraints unchanged.
+
+    Raises:
+        ValueMistake: if it cannot be read or is no schema.
+    """
+    if isinstance(value, Constraints):
+        return value
+    from google.protobuf.text_format import ParseError
+
+    from shardmill.transforms.stores import storage
+
+    try:
+        return Constraints.from_pbtxt(storage.read_bytes(parse_path(value)).decode())
+    except OSError as error:
+        raise OptionValueError(f"{value}: {error.strerror or error}") from None
+    except (ParseError, UnicodeDecodeError) as error:
+        raise OptionValueError(f"{value} is not a tensorflow-metadata Schema in text form: {error}") from None
+
+
+def _ceiling(help: str, warn: float | None = None, error: float | None = None) -> Any:
+    return flag(Limits(warn, error), help, parse=parse_limits, check=_ceiling_problem, shapes=False)
+
+
+def _floor(help: str, warn: float | None = None, error: float | None = None) -> Any:
+    return flag(Limits(warn, error), help, parse=parse_limits, check=_floor_problem, shapes=False)
+
+
+def _baseline_problem(name: str) -> str | None:
+    """Return the problem of a baseline's name, or None."""
+    fits = file_names.is_version(name) or re.fullmatch(r"[A-Za-z_][\w.-]*", name, re.ASCII)
+    return None if fits else "expected a version, such as 1.0.0, LATEST, or a tag"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckOptions(Options):
+    """Options of the checks before publishing, each with its thresholds; see shardmill.checks."""
+
+    title: ClassVar[str] = "checks"
+
+    examples_under: Limits = _floor("times as many examples as before, in all and in a split", 0.9, 0.5)
+    examples_over: Limits = _ceiling("times as many examples as before, in all and in a split", 2.0)
+    columns_gone: Limits = _ceiling("features that the version before had", None, 0.0)
+    columns_new: Limits = _ceiling("features that the version before had not", 0.0)
+    types_changed: Limits = _ceiling("features of another type, kind or shape than before", None, 0.0)
+    presence_drop: Limits = _ceiling("how much smaller the share of examples is that have a feature", 0.05, 0.3)
+    classes_gone: Limits = _ceiling("classes that had examples, and have none", None, 0.0)
+    classes_new: Limits = _ceiling("classes that have examples, and had none", 0.0)
+    classes_moved: Limits = _ceiling("classes that have another id than before", 0.0)
+    min_examples_per_class: Limits = _floor("examples of any class")
+    label_drift: Limits = _ceiling("L-infinity distance of a label's classes from those before", 0.1, 0.3)
+    string_drift: Limits = _ceiling("L-infinity distance of a feature of strings from that before", 0.1, 0.3)
+    numeric_drift: Limits = _ceiling("Jensen-Shannon divergence, in bits, of numbers from those before", 0.1, 0.3)
+    label_skew: Limits = _ceiling("L-infinity distance of a label's classes in train from another split's", 0.2)
+    string_skew: Limits = _ceiling("L-infinity distance of strings in train from another split's", 0.2)
+    numeric_skew: Limits = _ceiling("Jensen-Shannon divergence, in bits, of numbers in train from another split's", 0.2)
+    shared_contents: Limits = _ceiling("share of a split's examples, not of train's, whose content is in another", 0.0)
+    label_leakage: Limits = _ceiling("how well one feature tells the label, 0 to 1", LEAKAGE_THRESHOLD)
+    conflicting_labels: Limits = _ceiling("share of examples whose content another one of another class has", 0.0)
+    similar_contents: Limits = _ceiling(
+        "share of a split's pictures, not of train's, that look like one in another, by --near_duplicates", 0.01
+    )
+    rejects_over: Limits = _ceiling("share of the input's records that were rejected", 0.005, 0.05)
+    shards_under: Limits = _floor("the smallest shard of a split, as a share of the mean", 0.5)
+    schema: Constraints | None = flag(
+        None,
+        "a schema.pbtxt whose comparators, presence, domains and constraints hold too",
+        parse=parse_constraints,
+        shapes=False,
+    )
+    columns: ByFeature | None = flag(
+        None,
+        "thresholds of single features, such as {id: off, amount: {numeric_drift: {error: 0.5}}}",
+        parse=parse_feature_limits,
+        shapes=False,
+    )
+    baseline: str = flag(
+        "LATEST", "what is compared with: a version, LATEST, or a tag", check=_baseline_problem, shapes=False
+    )
+    keep_failed: float = flag(
+        3.0,
+        "days for which shards that failed the checks are kept",
+        check=lambda days: None if 0 <= days <= 3650 else "expected 0 to 3,650 days",
+        shapes=False,
+    )
+
+    @property
+    def limits(self) -> dict[str, Limits]:
+        """The thresholds by check."""
+        found = ((option.field, getattr(self, option.field)) for option in options_of(type(self)))
+        return {name: value for name, value in found if isinstance(value, Limits)}
+
+
+def parse_names(value: Any) -> tuple[str, ...]:
+    """Parse column names from one CSV line (`a,b,"c,d"`) or a list.
+
+    Raises:
+        ValueMistake: if there are none, or one is repeated.
+    """
+    names = tuple(next(csv.reader([value]), ())) if isinstance(value, str) else tuple(value)
+    if not all(names) or (isinstance(value, str) and not names):
+        raise OptionValueError(f"{value!r} is not a list of names, such as id,age,city")
+    if len(set(names)) < len(names):
+        raise OptionValueError(f"{value!r} names a column twice")
+    return names
+
+
+def parse_missing(value: Any) -> tuple[str, ...]:
+    """Parse the spellings of a missing value from `NA,null,-` or a list. An empty field is always missing."""
+    spellings = next(csv.reader([value]), ()) if isinstance(value, str) else value
+    return tuple(dict.fromkeys(["", *spellings]))
+
+
+def parse_fill(value: Any) -> tuple[tuple[str, str], ...]:
+    """Parse `age=-1` items, pairs or a mapping into (column, value) pairs.
+
+    Raises:
+        ValueMistake: if an item is not column=value, or a column is repeated.
+    """
+    if isinstance(value, str):
+        value = [value]
+    pairs = list(value.items()) if isinstance(value, dict) else [_pair(item) for item in value]
+    columns = [column for column, _ in pairs]
+    for column in columns:
+        if columns.count(column) > 1:
+            raise OptionValueError(f"{column}=… is given twice")
+    return tuple((column, str(text)) for column, text in pairs)
+
+
+def _pair(item: Any) -> tuple[str, str]:
+    column, equals, text = item.partition("=") if isinstance(item, str) else (item[0], "=", item[1])
+    if not column or not equals:
+        raise OptionValueError(f"{item!r} is not column=value, such as age=-1")
+    return column, text
+
+
+def parse_delimiter(value: Any) -> str:
+    r"""Parse a delimiter: one ASCII character, or `\t` or `tab` for a tab.
+
+    Raises:
+        ValueMistake: if it is not one character, or ends a line.
+    """
+    character = {"\\t": "\t", "tab": "\t"}.get(value, value)
+    if not isinstance(character, str) or len(character) != 1 or not character.isascii() or character in "\r\n":
+        raise OptionValueError(f"{value!r} is not one ASCII character, such as ';' or tab")
+    return character
+
+
+def parse_quote(value: Any) -> str:
+    """Parse a quote character: one ASCII character, or "" to turn quoting off."""
+    return parse_delimiter(value) if value else ""
+
+
+# Of numpy.datetime64, and how many of each are a second
+TIME_UNITS: dict[str, int] = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+
+
+def parse_timestamps(value: Any) -> tuple[tuple[str, TimeUnit], ...]:
+    """Parse `created=ms` items, pairs or a mapping into (column, unit) pairs.
+
+    Raises:
+        ValueMistake: if an item is not column=unit, or a column is repeated.
+    """
+    items = value.items() if isinstance(value, dict) else (value,) if isinstance(value, str) else value
+    pairs = [tuple(item.rpartition("=")[::2]) if isinstance(item, str) else tuple(item) for item in items]
+    columns = [column for column, _ in pairs]
+    for column, unit in pairs:
+        if not column or unit not in TIME_UNITS:
+            shown = f"{column}={unit}" if column else unit
+            raise OptionValueError(f"{shown} is not column=unit, such as created=ms; units are {', '.join(TIME_UNITS)}")
+        if columns.count(column) > 1:
+            raise OptionValueError(f"{column}=… is given twice")
+    return tuple((column, cast(TimeUnit, unit)) for column, unit in pairs)

@@ -1,0 +1,322 @@
+"""Describe a data set: manifest, schema, TFDS metadata, statistics and notices."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any
+
+from shardmill.data import features as object_detection
+from shardmill.data.codecs import Codec
+from shardmill.data.features import Feature, Features, Renames, features_of_kind, mark_labels, translated_features
+from shardmill.metadata import file_names, schema, tfds_metadata
+from shardmill.metadata.labels import labels_files
+from shardmill.metadata.manifest import Manifest, ShardEntry, SplitEntry, file_checksums
+from shardmill.metadata.schema import to_label_map
+from shardmill.metadata.tfds_metadata import SplitInfo
+from shardmill.metadata.versions import BuildRecord
+from shardmill.quality import feature_stats
+from shardmill.quality.duplicates import NEAR_DUPLICATES_CAVEAT, Duplicates, NearDuplicates
+from shardmill.quality.stats_file import FeatureSummary, SplitSummary, StatsFile
+from shardmill.reading.dataset import supervised_pair
+from shardmill.transforms.options.job_options import CONTENT, CheckOptions
+from shardmill.transforms.publishing.build_records import IndexOptions
+from shardmill.transforms.shards.balance import ShardCount
+from shardmill.transforms.shards.divisions import Divisions
+from shardmill.transforms.shards.sources import FileIndex, ShardInfo
+from shardmill.transforms.statistics.files import SplitStats
+from shardmill.transforms.stores import storage
+from shardmill.transforms.workers.rejects import Rejects
+
+_MAX_SPLIT_PAIRS = 3  # that share contents, told one by one
+
+
+@dataclass(frozen=True, slots=True)
+class PublishOptions:
+    """Options of publishing: metadata, and limits above which nothing is published.
+
+    Attributes:
+        name, version: of the data set
+        configuration, versions: see shardmill.metadata.manifest
+    """
+
+    output: str  # folder of all data sets; this version is in `<output>/<name>/<version>`
+    name: str
+    version: str
+    codec: Codec  # format of the shards; without dataset_info.json if TFDS cannot read it
+    max_reject_fraction: float  # of the input's records; more fail the job
+    shard_counts: Mapping[str, ShardCount]  # requested, by split; `""` for all other splits
+    source: str  # the input as the user gave it
+    configuration: Mapping[str, Any]
+    versions: Mapping[str, str]
+    job: str  # nonce chosen by the launcher; not in any published file
+    overwrite: bool = False  # replace a published version
+    on_damaged_file: str = "fail"  # "fail" or "reject", if the number of unreadable records in a file is uncertain
+    checks: CheckOptions | None = None  # checks before publishing, or None
+    record: BuildRecord | None = None  # initial build record; None to write none
+    remember: IndexOptions | None = None  # what the index of files holds for the next build, or None
+    set_latest: bool = False  # point LATEST at this version even if it names a newer one
+    asked: str = ""  # constraints from --schema, published again, see shardmill.metadata.schema
+
+    @property
+    def temporary(self) -> str:
+        """Name of the job's temporary directory, in the version directory."""
+        return file_names.temporary_folder(self.name, self.job)
+
+    @property
+    def folder(self) -> str:
+        """Path of the job's temporary directory."""
+        return storage.join(self.directory, self.temporary)
+
+    @property
+    def directory(self) -> str:
+        """The version directory."""
+        return storage.join(self.parent, self.version)
+
+    @property
+    def parent(self) -> str:
+        """The directory of all versions."""
+        return storage.join(self.output, self.name)
+
+    @property
+    def failed_rejects(self) -> str:
+        """Path of the rejects file of a job that fails because of them, next to the version directory."""
+        return storage.join(self.parent, f"{self.version}-rejects.jsonl")
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """Everything found, planned and written by a job, complete before publishing.
+
+    Attributes:
+        size_bytes, fingerprint: of the input
+    """
+
+    records: int  # in the input; must equal written plus rejected
+    size_bytes: int
+    fingerprint: int
+    splits: Sequence[str]  # in order, with empty ones
+    divisions: Divisions
+    shards: Sequence[ShardInfo]
+    rejects: Rejects
+    stats: Mapping[str, SplitStats]  # of each split that has examples
+    notices: Sequence[str] = ()  # notices of the route
+    duplicates: Duplicates | None = None  # examples with equal contents; None if not searched
+    near_duplicates: NearDuplicates | None = None  # images that look alike; None if not searched
+    more: Callable[[], Mapping[str, bytes]] | None = None  # makes further files by name, after all other checks
+    # returns the notices about the further files
+    said_of_more: Callable[[Mapping[str, bytes]], Sequence[str]] | None = None
+    tokens: Mapping[str, int] | None = None  # number of tokens by split; None without tokenization
+
+
+def make_manifest(build: Build, features: Features, options: PublishOptions) -> Manifest:
+    """Return the manifest of a build."""
+    by_split: dict[str, list[ShardInfo]] = {split: [] for split in build.splits}
+    for shard in sorted(build.shards, key=lambda shard: shard.name.shard):
+        by_split[shard.name.split].append(shard)
+    losses = build.rejects.losses
+    return Manifest(
+        name=options.name,
+        version=options.version,
+        compression=options.codec.name,
+        features=mark_labels(features, options.configuration),
+        splits=tuple(
+            SplitEntry(split, tuple(map(_shard_entry, shards)), sum(shard.rejected for shard in shards))
+            for split, shards in by_split.items()
+        ),
+        input={
+            "pattern": options.source,
+            "records": build.records,
+            **_count_in_examples(build.shards),
+            "size_bytes": build.size_bytes,
+            "fingerprint": f"{build.fingerprint:032x}",
+        },
+        configuration=options.configuration,
+        versions=options.versions,
+        rejects={
+            "records": build.rejects.records,
+            "reasons": dict(build.rejects.reasons),
+            **({"lost": losses.to_json()} if losses.files else {}),
+        },
+        notices=tuple(collect_notices(build, features, options)),
+    )
+
+
+def _count_in_examples(shards: Sequence[ShardInfo]) -> dict[str, int]:
+    made_of = [shard.made_of for shard in shards if shard.made_of is not None]
+    return {"in_examples": sum(made_of)} if made_of else {}
+
+
+def describe_build(record: BuildRecord, manifest: bytes, index: FileIndex | None = None) -> BuildRecord:
+    """Return the build record with data from the manifest's bytes and the index of files."""
+    found = Manifest.from_json(manifest, file_names.MANIFEST)
+    splits = {split.name: split.examples for split in found.splits}
+    made = replace(record, splits=splits, rejected=int(found.rejects.get("records", 0)), notices=tuple(found.notices))
+    if index is None:
+        return made
+    return replace(made, notices=made.notices + index.notices, reused=index.reused, read=index.read)
+
+
+def _shard_entry(shard: ShardInfo) -> ShardEntry:
+    return ShardEntry(str(shard.name), shard.examples, shard.size_bytes, f"{shard.crc32c:08x}")
+
+
+def make_metadata_files(
+    manifest: Manifest, build: Build, asked: str = "", more: Mapping[str, bytes] = MappingProxyType({})
+) -> dict[str, bytes]:
+    """Return the bytes of all metadata files by name, except the rejects, which may be too many. The manifest is last
+    and has the checksums of all files, including rejects.
+
+    Args:
+        asked: see PublishOptions.
+        more: further files.
+
+    Raises:
+        UserError: if a label's name cannot be a file name, or two labels have the same.
+    """
+    labels = features_of_kind(manifest.features, "class_label")
+    texts = labels_files(labels)
+    if manifest.codec.is_read_by_tfds:
+        infos = [
+            SplitInfo(split.name, tuple(shard.examples for shard in split.shards), split.size_bytes)
+            for split in manifest.splits
+            if split.shards
+        ]
+        supervised = supervised_pair(manifest)
+        description = f"Made by shardmill from {manifest.input['pattern']}."
+        texts[file_names.DATASET_INFO] = tfds_metadata.to_dataset_info_json(
+            manifest.name,
+            manifest.version,
+            infos,
+            supervised,
+            description,
+            manifest.codec.file_format,
+            manifest.file_template,
+        )
+    if object_detection.has_object_detection_names(manifest.configuration):
+        texts[file_names.LABEL_MAP] = to_label_map(next(label.class_names for label in labels if label.sequence))
+    texts[file_names.FEATURES] = tfds_metadata.to_features_json(
+        manifest.features, translated_features(manifest.configuration)
+    )
+    texts[file_names.SCHEMA] = schema.to_pbtxt(manifest.features, asked)
+    stats = make_stats_file(manifest, build)
+    texts[file_names.STATS] = stats.to_json()
+    files = {name: text.encode() for name, text in texts.items()} | dict(more)
+    files[file_names.FEATURE_STATS] = feature_stats.to_bytes(stats, manifest.features)
+    sums = file_checksums(files) | {
+        name: f"{found.crc32c:08x}" for name, found in rejects_by_file(build.rejects).items()
+    }
+    files[file_names.MANIFEST] = replace(manifest, files=dict(sorted(sums.items()))).to_json().encode()
+    return files
+
+
+def make_stats_file(manifest: Manifest, build: Build) -> StatsFile:
+    """Return the content of stats.json: counts, sizes and feature statistics of each split."""
+    class_names = _class_names(manifest.features)
+    return StatsFile(
+        {
+            split.name: SplitSummary(
+                split.examples,
+                split.size_bytes,
+                split.rejected,
+                (
+                    _in_feature_order(build.stats[split.name].summary(class_names), manifest)
+                    if split.name in build.stats
+                    else {}
+                ),
+                None if build.tokens is None else build.tokens.get(split.name, 0),
+            )
+            for split in manifest.splits
+        },
+        build.duplicates,
+        build.near_duplicates,
+    )
+
+
+def _in_feature_order(features: Mapping[str, FeatureSummary], manifest: Manifest) -> dict[str, FeatureSummary]:
+    """Return statistics in the order of the manifest's features."""
+    names = [feature.name for feature in manifest.features]
+    return {name: features[name] for name in [*names, *sorted(features.keys() - set(names))] if name in features}
+
+
+def collect_notices(build: Build, features: Features, options: PublishOptions) -> list[str]:
+    """Return all notices for the user, the route's first."""
+    said = list(build.notices)
+    if build.rejects.losses.files:
+        said.append(str(build.rejects.losses))
+    for split in build.splits:
+        division = build.divisions.get(split)
+        if division is None:
+            said.append(f"split {split!r} is empty")
+            continue
+        asked = options.shard_counts.get(split, options.shard_counts[""]).number
+        if asked is not None and asked > division.parts:
+            said.append(
+                f"split {split!r} has {division.examples} examples, so {division.parts} shards instead of {asked}"
+            )
+    if build.duplicates is not None:
+        said += _duplicate_notices(build.duplicates, options.configuration)
+    if build.near_duplicates is not None:
+        said += _near_notices(build.near_duplicates)
+    for feature in features_of_kind(features, "class_label"):
+        column = Renames.of(options.configuration).original(feature.name)
+        kept = 1 if feature.sequence and object_detection.has_object_detection_names(options.configuration) else 0
+        said += _class_notices(build, feature, "" if feature.shape else column, kept)
+    return said
+
+
+def _duplicate_notices(duplicates: Duplicates, configuration: Mapping[str, Any]) -> list[str]:
+    """Return notices about contents shared by splits, with the option that prevents it, and about equal contents with
+    different labels.
+    """
+    told = _shorten_list(duplicates.sentences(), "share contents")
+    drawn = configuration.get("splits") is not None and configuration.get("sequence_by") is None  # else by ids
+    if told and drawn and configuration.get("group_by") != CONTENT:
+        told[-1] += f"; --group_by {CONTENT} keeps equals in one split"
+    return [*told, *([] if duplicates.conflicts is None else [duplicates.conflicts.sentence()])]
+
+
+def _near_notices(near: NearDuplicates) -> list[str]:
+    """Return notices about similar images in several splits, and about images that were not compared."""
+    told = _shorten_list(near.sentences(), "share pictures that look alike")
+    if told:
+        told[-1] += f"; {NEAR_DUPLICATES_CAVEAT}: look at the pairs on the page of the build"
+    return [*told, *(f"near duplicates: {left}" for left in (near.left_out(),) if left)]
+
+
+def _shorten_list(sentences: Sequence[str], share: str) -> list[str]:
+    more = len(sentences) - _MAX_SPLIT_PAIRS
+    return [*sentences[:_MAX_SPLIT_PAIRS], *([f"{more} more pairs of splits {share}"] if more > 0 else [])]
+
+
+def _class_names(features: Features) -> dict[str, Sequence[str]]:
+    return {feature.name: feature.class_names for feature in features_of_kind(features, "class_label")}
+
+
+def _class_notices(build: Build, feature: Feature, column: str, kept: int) -> list[str]:
+    """Return notices about classes without examples or in one split only. The first `kept` classes, reserved for no
+    object, are ignored.
+    """
+    names = feature.class_names
+    counts = {split: stats.label_counts(feature.name) for split, stats in build.stats.items()}
+    where = {index: [split for split, labels in counts.items() if labels[index]] for index in range(kept, len(names))}
+    said = []
+    lost = [names[index] for index, splits in where.items() if not splits]
+    if lost:
+        said.append(f"{_classes_have(lost)} no {feature.unit}s")
+    single = [names[index] for index, splits in where.items() if len(splits) == 1]
+    if single and len(counts) > 1:
+        only = where[names.index(single[0])][0]
+        remedy = f"; --stratify_by {column} spreads each class" if column else ""
+        said.append(f"{_classes_have(single)} {feature.unit}s in one split only ({single[0]!r}: {only}){remedy}")
+    return said
+
+
+def _classes_have(classes: Sequence[str]) -> str:
+    if len(classes) == 1:
+        return f"class {classes[0]!r} has"
+    return f"{len(classes)} classes, such as {classes[0]!r}, have"
+
+
+def rejects_by_file(rejects: Rejects) -> dict[str, Rejects]:
+    """Return the rejects by file name: one file, or none without rejects."""
+    return {f"{file_names.REJECTS_DIR}/{file_names.REJECTS_FILE}": rejects} if rejects else {}

@@ -1,0 +1,442 @@
+"""Verify a published version: re-read its shards and its metadata files."""
+
+import io
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
+
+import apache_beam as beam
+import google_crc32c
+from google.protobuf import text_format
+from google.protobuf.message import DecodeError
+from tensorflow_metadata.proto.v0 import schema_pb2, statistics_pb2
+
+from shardmill.data.codecs import Codec
+from shardmill.data.example import FeatureValue, decode_example
+from shardmill.data.features import Feature, Kind, features_of_kind, translated_features
+from shardmill.data.kinds import kind_of
+from shardmill.errors import CorruptDataError
+from shardmill.metadata import file_names, schema, tfds_metadata
+from shardmill.metadata.file_names import ShardName, is_shard
+from shardmill.metadata.manifest import Manifest, ShardEntry, crc32c_hex
+from shardmill.metadata.schema import merge_requests, schema_requests
+from shardmill.quality.stats_file import StatsFile
+from shardmill.reading.dataset import Dataset
+from shardmill.text import to_printable
+from shardmill.transforms.files.image_codec import check_decodes, measure_image
+from shardmill.transforms.files.image_geometry import ImageError
+from shardmill.transforms.files.image_headers import check_structure, read_header
+from shardmill.transforms.options.image_options import MAX_PIXELS
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.storage import raise_if_store_failed
+from shardmill.transforms.workers.elements import Spread
+from shardmill.transforms.workers.running import map_in_order
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+MAX_RECORD_FAULTS = 20  # of a shard; a data set of the wrong kind has one in every record
+_READ_BYTES = 1 << 20  # at once
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A fault of one file of a data set: the file's name in the directory, and what was expected and found."""
+
+    file: str
+    message: str
+
+    def __str__(self) -> str:
+        return to_printable(f"{self.file}: {self.message}")
+
+
+@dataclass(eq=False)
+class VerifyShards(beam.PTransform):
+    """Verify shards: (split name, ShardEntry) -> (shard file, list of Fault)."""
+
+    dataset: Dataset  # the data set of the shards
+    decode: bool = False  # decode every image
+    threads: int = 1  # decoding threads per worker
+
+    def expand(self, pcoll: beam.PCollection[tuple[str, ShardEntry]]) -> beam.PCollection[tuple[str, list[Fault]]]:
+        return (
+            pcoll
+            | "SpreadShards" >> Spread(_name_of)
+            | "VerifyShard" >> beam.ParDo(_VerifyShardFn(self.dataset, self.decode, self.threads))
+        )
+
+
+def _name_of(element: tuple[str, ShardEntry]) -> str:
+    return element[1].file
+
+
+class _VerifyShardFn(beam.DoFn):
+    """DoFn with a thread pool for decoding. The other checks hold the interpreter's lock and gain nothing from
+    threads.
+    """
+
+    def __init__(self, dataset: Dataset, decode: bool, threads: int) -> None:
+        self._dataset, self._decode, self._threads = dataset, decode, threads
+
+    def setup(self) -> None:
+        threaded = self._decode and self._threads > 1
+        self._pool = ThreadPoolExecutor(self._threads, "shardmill-verify") if threaded else None
+
+    def teardown(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+
+    def process(self, element: tuple[str, ShardEntry]) -> Iterator[tuple[str, list[Fault]]]:
+        split_name, shard = element
+        yield shard.file, verify_shard(self._dataset, split_name, shard, self._decode, self._pool, 2 * self._threads)
+
+
+def verify_shard(
+    dataset: Dataset, split_name: str, shard: ShardEntry, decode: bool, pool: Executor | None = None, window: int = 1
+) -> list[Fault]:
+    """Read one shard once, as a stream, and compare it with its manifest.
+
+    Args:
+        dataset: the opened data set.
+        split_name: split of the shard.
+        shard: the shard's entry in the manifest.
+        decode: decode every image.
+        pool: executor that checks records, or None for this thread.
+        window: maximum number of records in memory.
+
+    Raises:
+        OSError: if an object store fails; a runner then tries again.
+    """
+    try:
+        messages = _check_shard(
+            dataset, split_name, shard, partial(check_example, dataset.manifest, decode), pool, window
+        )
+    except FileNotFoundError:
+        messages = ["is missing"]
+    except OSError as error:
+        raise_if_store_failed(error, dataset.directory)
+        messages = [f"cannot be read: {error.strerror or error}"]
+    return [Fault(shard.file, message) for message in messages]
+
+
+def _check_shard(
+    dataset: Dataset,
+    split_name: str,
+    shard: ShardEntry,
+    check: "partial[list[str]]",
+    pool: Executor | None,
+    window: int,
+) -> list[str]:
+    codec = dataset.manifest.codec
+    name, template = dataset.manifest.name, dataset.manifest.file_template
+    if not is_shard(shard.file, template, name, split_name) or not shard.file.endswith(codec.suffix):
+        # Not opened: a manifest may have come from anywhere, and its names may lead out of the directory.
+        return [
+            "is in the manifest, but is not the name of a shard such as "
+            f"{ShardName(name, split_name, 0, 1, codec, template)}"
+        ]
+    with dataset.files.open(dataset.path(shard)) as raw:
+        counted = _ChecksummedFile(raw)
+        file = cast(BinaryIO, io.BufferedReader(counted, _READ_BYTES))
+        records = _ReadableRecords(codec, file, shard.file)
+        found: list[str] = []
+        hidden = 0
+        for index, messages in enumerate(map_in_order(pool, check, records, window)):
+            shown = messages[: MAX_RECORD_FAULTS - len(found)]
+            found += [f"record {index}: {message}" for message in shown]
+            hidden += len(messages) - len(shown)
+        while file.read(_READ_BYTES):  # size and checksum are those of the whole file, however early its records ended
+            pass
+    if hidden:
+        found.append(f"and {hidden} more faults in its records")
+    return [*_check_file(counted, shard), *found, *_check_end(records, shard)]
+
+
+def _check_file(found: "_ChecksummedFile", shard: ShardEntry) -> list[str]:
+    if found.size_bytes != shard.size_bytes:  # then the checksum differs as a matter of course
+        return [f"has {found.size_bytes} bytes; the manifest says {shard.size_bytes}"]
+    if f"{found.crc32c:08x}" != shard.crc32c:
+        return [f"has crc32c {found.crc32c:08x}; the manifest says {shard.crc32c}"]
+    return []
+
+
+def _check_end(records: "_ReadableRecords", shard: ShardEntry) -> list[str]:
+    if records.fault:
+        return [records.fault]
+    if records.count != shard.examples:
+        return [f"holds {records.count} records; the manifest says {shard.examples}"]
+    return []
+
+
+class _ChecksummedFile(io.RawIOBase):
+    """A file that counts and checksums its bytes while they are read."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.size_bytes = self.crc32c = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: "WriteableBuffer") -> int:
+        target = memoryview(buffer)
+        data = self._file.read(len(target))
+        target[: len(data)] = data
+        self.size_bytes += len(data)
+        self.crc32c = google_crc32c.extend(self.crc32c, data)
+        return len(data)
+
+
+class _ReadableRecords:
+    """The records of a file up to the first unreadable one, which is stored as `fault` instead of raised.
+
+    An exception would overtake the records still being checked in a pool.
+    """
+
+    def __init__(self, codec: Codec, file: BinaryIO, name: str) -> None:
+        self._codec, self._file, self._name = codec, file, name
+        self.count, self.fault = 0, ""
+
+    def __iter__(self) -> Iterator[bytes]:
+        try:
+            for record in self._codec.records(self._file, self._name):
+                self.count += 1
+                yield record
+        except CorruptDataError as error:
+            self.fault = str(error).removeprefix(f"{self._name}: ")
+
+
+def check_example(manifest: Manifest, decode: bool, record: bytes) -> list[str]:
+    """Return the faults of a record, by feature; none if it is an example as `manifest` describes it."""
+    try:
+        values = decode_example(record)
+    except ValueError as error:
+        return [f"does not parse: {error}"]
+    features = {feature.name: feature for feature in manifest.features}
+    max_pixels = manifest.configuration.get("max_pixels", MAX_PIXELS) if decode else None
+    return [
+        *(
+            message
+            for name, feature in features.items()
+            for message in _check_feature(feature, values.get(name), max_pixels)
+        ),
+        *(f"has a feature {name!r} that the manifest does not know" for name in values if name not in features),
+    ]
+
+
+def _check_feature(feature: Feature, values: FeatureValue | None, max_pixels: int | None) -> list[str]:
+    faults = kind_of(feature).faults(feature, values)
+    check = _CONTENT_CHECKS.get(feature.kind)
+    if faults or values is None or check is None or max_pixels is None:
+        return faults
+    contents = cast(Sequence[bytes], values)
+    return [f"feature {feature.name!r}: {message}" for content in contents if (message := check(content, max_pixels))]
+
+
+def _check_image(image: bytes, max_pixels: int) -> str:
+    try:
+        _, width, height = measure_image(image)
+        if width * height > max_pixels:  # not decoded: a few bytes can ask for all memory there is
+            return f"{width} x {height} pixels are more than the {max_pixels} that the data set was made with"
+        check_structure(image, read_header(image))
+        check_decodes(image)
+    except ImageError as error:
+        return str(error)
+    return ""
+
+
+# Of the kinds whose bytes are a file, what is wrong with such a file; "" if nothing is. A kind cannot say it itself:
+# what takes images apart is of this package, which shardmill's readers do without.
+_CONTENT_CHECKS: Mapping[Kind, Callable[[bytes, int], str]] = {"image": _check_image, "mask": _check_image}
+
+
+_REJECTS_PATH = f"{file_names.REJECTS_DIR}/{file_names.REJECTS_FILE}"
+_MANY_REJECTS = 10_000  # which are read as they come, not held
+
+_Check = Callable[[bytes, Manifest], Iterable[str]]
+_TextCheck = Callable[[str, Manifest], Iterable[str]]
+
+
+def find_dataset_faults(dataset: Dataset) -> list[Fault]:
+    """Return the faults of a data set's metadata files, and of missing or unexpected files."""
+    manifest = dataset.manifest
+    checks = _metadata_checks(manifest)
+    faults = [
+        Fault(name, message)
+        for name in sorted({*checks, *manifest.files})
+        for message in _check_file_content(dataset, name, checks)
+    ]
+    if manifest.files and not storage.size(storage.join(dataset.directory, file_names.SUCCESS)):
+        faults.append(Fault(file_names.SUCCESS, "is empty; expected the checksum of the manifest"))
+    if storage.exists(storage.join(dataset.directory, file_names.PUBLISHING)):
+        faults.append(
+            Fault(file_names.PUBLISHING, "an earlier run was interrupted while it published; --repair completes it")
+        )
+    listed = {shard.file for split in manifest.splits for shard in split.shards}
+    expected = {*listed, *checks, *manifest.files, file_names.MANIFEST, file_names.SUCCESS, file_names.PUBLISHING}
+    for name, _ in sorted(storage.list_files(dataset.directory)):
+        if name in expected or name.startswith(file_names.TEMP_PREFIX):  # which the next run deletes
+            continue
+        if file_names.is_shard(name, manifest.file_template) or file_names.ShardName.parse(name) is not None:
+            faults.append(Fault(name, "is a shard that the manifest does not list"))
+        elif file_names.is_dataset_file(name, manifest.name) and not name.endswith(file_names.TEMP_SUFFIX):
+            faults.append(Fault(name, "is a file that the manifest does not list"))
+    return faults
+
+
+def _metadata_checks(manifest: Manifest) -> dict[str, _Check]:
+    """Return the check of each required metadata file, apart from its checksum."""
+    checks: dict[str, _TextCheck] = {
+        file_names.FEATURES: _check_features,
+        file_names.SCHEMA: _check_schema,
+        file_names.STATS: _check_stats,
+    }
+    for feature in features_of_kind(manifest.features, "class_label"):
+        checks[file_names.labels_file(feature.stem)] = partial(_check_labels, feature)
+    if manifest.codec.is_read_by_tfds:
+        checks[file_names.DATASET_INFO] = _check_dataset_info
+    if manifest.rejects.get("records"):
+        checks[_REJECTS_PATH] = _check_rejects
+    found: dict[str, _Check] = {
+        name: partial(_check_decoded, check) for name, check in checks.items() if file_names.is_inside(name)
+    }
+    if file_names.FEATURE_STATS in manifest.files:  # which data sets made before there was it have not
+        found[file_names.FEATURE_STATS] = _check_feature_stats
+    return found
+
+
+def _check_decoded(check: _TextCheck, data: bytes, manifest: Manifest) -> Iterable[str]:
+    return check(data.decode(), manifest)
+
+
+def _check_file_content(dataset: Dataset, name: str, checks: Mapping[str, _Check]) -> list[str]:
+    """Return the faults of a metadata file; a wrong checksum is only reported if there is no other fault."""
+    try:
+        if (
+            name == _REJECTS_PATH
+            and dataset.manifest.files
+            and dataset.manifest.rejects.get("records", 0) > _MANY_REJECTS
+        ):
+            return _check_lines(dataset, name)
+        data = storage.read_bytes(storage.join(dataset.directory, name))
+        found = list(checks[name](data, dataset.manifest)) if name in checks else []
+        expected = dataset.manifest.files.get(name, crc32c_hex(data))
+        return found or (
+            [f"has crc32c {crc32c_hex(data)}; the manifest says {expected}"] if crc32c_hex(data) != expected else []
+        )
+    except FileNotFoundError:
+        return ["is missing"]
+    except OSError as error:
+        return [f"cannot be read: {error.strerror or error}"]
+    except (AttributeError, KeyError, TypeError, ValueError, text_format.ParseError, DecodeError) as error:
+        return [f"is not such a file: {type(error).__name__}: {' '.join(str(error).split())}"]
+
+
+def _check_lines(dataset: Dataset, name: str) -> list[str]:
+    """Return the faults of a file of very many lines, which is streamed; raises as `Dataset.lines`."""
+    try:
+        for _ in dataset.lines(name):
+            pass
+    except CorruptDataError as error:
+        return [str(error)]
+    return []
+
+
+def _check_features(text: str, manifest: Manifest) -> Iterator[str]:
+    right = tfds_metadata.to_features_json(manifest.features, translated_features(manifest.configuration))
+    return _differences("feature", *(_feature_entries(json.loads(content)) for content in (text, right)))
+
+
+def _feature_entries(content: dict[str, Any]) -> dict[str, Any]:
+    """Return the entry of each feature in features.json."""
+    if "translation" in content:
+        return dict.fromkeys(content["translation"]["languages"], content["pythonClassName"])
+    entries: dict[str, Any] = content["featuresDict"]["features"]
+    return entries
+
+
+def _check_schema(text: str, manifest: Manifest) -> Iterator[str]:
+    found = text_format.Parse(text, schema_pb2.Schema())
+    expected = merge_requests(
+        schema.to_schema(manifest.features), schema_requests(text)
+    )  # it may ask for what it likes
+    return _differences(
+        "feature", *({feature.name: feature for feature in proto.feature} for proto in (found, expected))
+    )
+
+
+def _check_labels(feature: Feature, text: str, _: Manifest) -> Iterator[str]:
+    found = text.split("\n")[:-1]
+    if len(found) != len(feature.class_names):
+        yield f"has {len(found)} lines; the manifest has {len(feature.class_names)} classes"
+    for index, (name, expected) in enumerate(zip(found, feature.class_names, strict=False)):
+        if name != expected:
+            yield f"class {index} is {name!r}; the manifest says {expected!r}"
+            return  # the names after it are most likely only shifted
+
+
+def _check_rejects(text: str, manifest: Manifest) -> Iterator[str]:
+    found, expected = text.count("\n"), manifest.rejects["records"]
+    # Of data sets made when each line was one record, and no checksum was kept
+    if not manifest.files and found != expected:
+        yield f"has {found} lines; the manifest counts {expected} rejected"
+
+
+def _check_stats(text: str, manifest: Manifest) -> Iterator[str]:
+    splits = StatsFile.from_json(text, file_names.STATS).splits
+    keys = ("examples", "size_bytes", "rejected")
+    found, expected = (
+        {name: {key: getattr(split, key) for key in keys} for name, split in pairs}
+        for pairs in (splits.items(), ((split.name, split) for split in manifest.splits))
+    )
+    yield from _differences("split", found, expected)
+    for name, split in splits.items():
+        for feature, of_feature in split.features.items():
+            counts = of_feature.classes
+            lists = of_feature.per_example
+            values = split.examples if lists is None else round((lists.mean or 0) * split.examples)
+            if counts is not None and sum(counts.values()) != values:
+                yield f"split {name!r}: the classes of {feature!r} add up to {sum(counts.values())}; expected {values}"
+
+
+def _check_feature_stats(data: bytes, manifest: Manifest) -> Iterator[str]:
+    datasets = statistics_pb2.DatasetFeatureStatisticsList.FromString(data).datasets
+    found = {dataset.name: dataset.num_examples for dataset in datasets}
+    yield from _differences("split", found, {split.name: split.examples for split in manifest.splits})
+    known = {feature.name for feature in manifest.features}
+    for dataset in datasets:
+        names = [".".join(feature.path.step) for feature in dataset.features]
+        yield from (
+            f"split {dataset.name!r} has feature {name!r}, which is not in the manifest"
+            for name in names
+            if name not in known
+        )
+
+
+def _check_dataset_info(text: str, manifest: Manifest) -> Iterator[str]:
+    content = json.loads(text)
+    expected = {"name": manifest.name, "version": manifest.version}
+    yield from _differences("field", {key: content.get(key) for key in expected}, expected)
+    found = {split["name"]: (split["shardLengths"], split["numBytes"]) for split in content["splits"]}
+    yield from _differences(
+        "split",
+        found,
+        {
+            split.name: ([str(shard.examples) for shard in split.shards], str(split.size_bytes))
+            for split in manifest.splits
+            if split.shards
+        },
+    )
+
+
+def _differences(what: str, found: Mapping[str, Any], expected: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a sentence for each key whose value is missing, unexpected, or different from the manifest's."""
+    for name in expected:
+        if name not in found:
+            yield f"lacks {what} {name!r} of the manifest"
+        elif found[name] != expected[name]:
+            yield f"disagrees with the manifest on {what} {name!r}"
+    yield from (f"has {what} {name!r}, which is not in the manifest" for name in found if name not in expected)

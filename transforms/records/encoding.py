@@ -1,0 +1,486 @@
+"""Encode rows as framed records with their statistics."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from shardmill.data import spans
+from shardmill.data.features import NO_RENAMES, Renames
+from shardmill.metadata.labels import ClassNames
+from shardmill.metadata.manifest import Reject
+from shardmill.transforms.columns.arrow import Separated, as_text, data_of, offsets_of, split_texts
+from shardmill.transforms.columns.example_bytes import frame, payload_hashes
+from shardmill.transforms.columns.example_decoding import (
+    Kinds,
+    count_kinds,
+    decode_parts,
+    feature_key_texts,
+    infer_examples,
+    kind_misfits,
+    merge_parts,
+)
+from shardmill.transforms.columns.example_encoding import MAX_RECORD_BYTES, encode_framed, example_sizes
+from shardmill.transforms.columns.text import key_texts, misfit_reason, parse_exact_floats, parse_values, read_times
+from shardmill.transforms.columns.types import Inferred
+from shardmill.transforms.formats.format import FileRef, Rows, key_column_name
+from shardmill.transforms.layout.columns import CUT, NAIVE
+from shardmill.transforms.layout.tables import TableLayout
+from shardmill.transforms.records.images import check_images, pictures_column, place_objects
+from shardmill.transforms.statistics.contents import hash_lines
+from shardmill.transforms.statistics.tables import TableStats
+from shardmill.transforms.values.options import Sequencing
+from shardmill.transforms.values.sequences import order_keys, row_records, row_widths
+from shardmill.transforms.values.tokens_encoding import INPUT_IDS, Tokenization, document_records, tokenize
+
+
+def hash_keys(texts: pa.LargeBinaryArray, seed: int) -> np.ndarray:
+    """Return the xxh3_64 of each text of transforms.columns.text: uint64, shape (n,). A missing text hashes like
+    an empty one.
+    """
+    filled = pc.fill_null(texts, b"")
+    offsets, data = offsets_of(filled), data_of(filled)
+    return spans.hashes(data, offsets[:-1], offsets[1:], seed)
+
+
+def hash_positions(file: FileRef, lines: np.ndarray) -> np.ndarray:
+    """Return a hash of each row's file and line: uint64, shape (n,), see transforms.statistics.contents."""
+    return hash_lines(file.name, lines)
+
+
+def input_order_keys(file: FileRef, lines: np.ndarray) -> np.ndarray:
+    """Return keys that sort like the input: uint64, shape (n,), within the file's share of the key space.
+
+    The position of a line within that share is a guess, at 32 bytes a line. It only has to be monotonic: it spreads
+    keys over the histogram.
+    """
+    guess = file.size_bytes / 32 + 1
+    return np.uint64(file.key_start) + (lines / (lines + guess) * file.key_span).astype(np.uint64)
+
+
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReadLabels:
+    """The converted labels of a column."""
+
+    values: pa.Array  # ids, numbers or lists of them; arbitrary for bad rows
+    bad: Flags  # rows with an invalid label
+    reason: Callable[[int], str]  # returns the reason why a row is bad
+    repeated: npt.NDArray[np.int64]  # int64, shape (rows,): dropped repetitions of a class in a row
+    lengths: npt.NDArray[np.int64]  # int64, shape (rows,): list lengths in the input
+
+
+def is_outside_classes(ids: pa.Array, classes: int) -> Flags:
+    """Return the rows with an id outside 0 … classes - 1; of lists, those with any such id: bool, shape (rows,).
+
+    Args:
+        ids: int64, or lists of int64.
+        classes: number of classes.
+    """
+    if pa.types.is_large_list(ids.type):
+        wrong, rows = is_outside_classes(ids.flatten(), classes), ids.value_parent_indices().to_numpy()
+        return np.bincount(rows, weights=wrong, minlength=len(ids)) > 0
+    values = ids.fill_null(0).to_numpy(zero_copy_only=False)
+    return (values < 0) | (values >= classes)
+
+
+def read_labels(column: pa.Array, separated: Separated | None, classes: ClassNames | None) -> ReadLabels:
+    """Convert a column of labels.
+
+    Args:
+        column: large_binary, or lists of large_binary.
+        separated: how texts are split into lists; None if they are not split.
+        classes: maps class names to ids; None if the values are numbers.
+    """
+    lists = column if separated is None else split_texts(column, separated.separator)
+    none = np.zeros(len(lists), np.int64)
+    if not pa.types.is_large_list(lists.type):
+        assert classes is not None
+        ids, unknown = _class_ids_of_names(lists, classes)
+        return ReadLabels(ids, unknown, lambda row: _unknown_class_message(lists[row], classes), none, none + 1)
+    items, rows = lists.flatten(), lists.value_parent_indices().to_numpy()
+    lengths = np.bincount(rows, minlength=len(lists))
+    if classes is None:
+        assert separated is not None
+        texts, dtype = items.cast(pa.binary()), separated.dtype
+        values, misfits = parse_values(texts, dtype)
+        wrong = np.zeros(len(items), bool)
+        wrong[misfits] = True
+        kept = np.ones(len(items), bool)
+
+        def reason(item: int) -> str:
+            return misfit_reason(texts[item].as_py(), dtype)
+
+    else:
+        known = classes
+        values, wrong = _class_ids_of_names(items, known)
+        kept = np.zeros(len(items), bool)
+        codes = rows * (len(known) + 1) + values.fill_null(len(known)).to_numpy()
+        kept[np.unique(codes, return_index=True)[1]] = True
+
+        def reason(item: int) -> str:
+            return _unknown_class_message(items[item], known)
+
+    first = {int(rows[item]): int(item) for item in np.flatnonzero(wrong)[::-1]}
+    bad = np.zeros(len(lists), bool)
+    bad[list(first)] = True
+    left = np.bincount(rows[kept], minlength=len(lists))
+    offsets = pa.array(np.concatenate((np.zeros(1, np.int64), np.cumsum(left))))
+    values = values.filter(pa.array(kept)).fill_null(0)  # of rows that are bad
+    whole = pa.LargeListArray.from_arrays(offsets, values)
+    return ReadLabels(whole, bad, lambda row: reason(first[row]), lengths - left, lengths)
+
+
+def _class_ids_of_names(names: pa.Array, classes: ClassNames) -> tuple[pa.Array, Flags]:
+    """Return the id of each name, null if it is missing or no class, and a mask of these nulls."""
+    encoded = names.dictionary_encode()
+    known = pa.array([classes.id(as_text(name)) for name in encoded.dictionary.to_pylist()], pa.int64())
+    ids = known.take(encoded.indices)
+    return ids, ids.is_null().to_numpy(zero_copy_only=False)
+
+
+def _unknown_class_message(name: pa.Scalar, classes: ClassNames) -> str:
+    if not name.as_py():
+        return "a class without a name; expected names, or an empty list"
+    return f"class {as_text(name.as_py())!r} is not in {classes.source}"
+
+
+ENCODE_STAGE = "encode"
+NO_CLASS, SEVERAL_CLASSES, REPEATED_CLASS = "empty", "several", "repeated"
+_FILE_COLUMN, _NUMBER_COLUMN = "file", "number"  # of an existing record, beside it
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PreparedRows:
+    """Valid rows of one block or several, ready to be encoded."""
+
+    batch: pa.RecordBatch  # columns of the rows
+    ties: np.ndarray  # uint64, shape (rows,), see transforms.records.keys
+    folder_splits: np.ndarray  # int64, shape (rows,): split of the file's folder, or -1
+    sources: tuple[tuple[FileRef, np.ndarray], ...]  # files of the rows, each with its rows' lines
+    # counts by (label, EMPTY | SEVERAL | REPEATED), by (time column, NAIVE | CUT), or of objects
+    odd: Counter[tuple[str, str]] = field(default_factory=Counter)
+    tokens: Counter[str] = field(default_factory=Counter)  # token counts, see transforms.values.tokens_encoding
+
+    def input_order(self) -> np.ndarray:
+        """Return keys that sort like the input: uint64, shape (rows,)."""
+        return np.concatenate([input_order_keys(file, lines) for file, lines in self.sources])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EncodedRows:
+    """Encoded rows, with the values that decide their shard and order."""
+
+    framed: pa.LargeBinaryArray  # records as in a TFRecord file
+    features: pa.RecordBatch  # features as encoded
+    helpers: Mapping[str, pa.Array]  # texts of keys, groups and strata by column, see transforms.columns.text
+    inferred: Inferred = field(default_factory=Inferred)  # column types, if not known before
+    kinds: Kinds = field(default_factory=dict)  # feature kinds of existing records
+    # image metadata by image column, see transforms.statistics.images
+    pictures: Mapping[str, pa.Array] = field(default_factory=dict)
+    ties: np.ndarray | None = None  # uint64, shape (rows,): replaces PreparedRows.ties
+    part: pa.RecordBatch | None = None  # columns to count of rows that are not yet examples; None if rows are examples
+    is_compared: bool = True  # False for rows that are only parts of the examples to compare for duplicates
+
+    @property
+    def counted(self) -> pa.RecordBatch:
+        """The columns that statistics count, with image metadata in place of images."""
+        if self.part is not None:
+            return self.part
+        batch = self.features
+        for name, pictures in self.pictures.items():
+            batch = batch.set_column(batch.schema.get_field_index(name), name, pictures)
+        return batch
+
+    def payload_hashes(self, seeds: Sequence[int]) -> np.ndarray:
+        """Return the 64-bit xxh3 of each record for each seed: uint64, shape (seeds, rows)."""
+        return payload_hashes(self.framed, seeds)
+
+
+class RecordEncoder(Protocol):
+    """Interface of encoders: prepare the rows of a format and encode them as records."""
+
+    def prepare(self, rows: Rows, file: FileRef, layout: TableLayout) -> tuple[PreparedRows, list[Reject]]:
+        """Return the rows that can be encoded, and a Reject for each of the others."""
+
+    def encode(self, batch: pa.RecordBatch, layout: TableLayout) -> EncodedRows:
+        """Encode prepared rows as records."""
+
+
+@dataclass(frozen=True)
+class TableEncoder:
+    """Encoder of table rows as tf.train.Examples."""
+
+    helpers: tuple[str, ...] = ()  # columns read for keys, groups or strata, even if they are not features
+    renames: Renames = NO_RENAMES  # names of the features in examples
+    tokens: Tokenization | None = None  # how texts are tokenized; None if they are not
+
+    def prepare(self, rows: Rows, file: FileRef, layout: TableLayout) -> tuple[PreparedRows, list[Reject]]:
+        """Convert class names to ids; reject rows without a label or a required value, and records over 2 GB."""
+        batch, rejects = rows.batch, []
+        good = np.ones(len(batch), bool)
+
+        def reject(bad: np.ndarray, reason: Any) -> None:
+            for row in np.flatnonzero(bad & good).tolist():
+                rejects.append(Reject(file.name, int(rows.lines[row]), ENCODE_STAGE, called(row) + reason(row)))
+            good[bad] = False
+
+        def called(row: int) -> str:
+            return f"{as_text(rows.batch[layout.calls_rows][row].as_py())}: " if layout.calls_rows else ""
+
+        for name in layout.required_labels:
+            missing = batch[name].is_null().to_numpy(zero_copy_only=False)
+            reject(missing, lambda row, name=name: f"no label: column {name!r} has no value")
+        labels: dict[str, ReadLabels] = {}
+        for name in dict.fromkeys((*layout.separated, *layout.class_names)):
+            read = read_labels(batch[name], layout.separated.get(name), layout.class_names.get(name))
+            reject(read.bad, read.reason)
+            batch = batch.set_column(batch.schema.get_field_index(name), name, read.values)
+            labels[name] = read
+        times = {name: read_times(batch[name], unit, name in layout.counted) for name, unit in layout.times.items()}
+        for name, found in times.items():
+            reject(found.bad, lambda row, name=name, found=found: f"column {name!r}: {found.reason(row)}")
+            batch = batch.set_column(batch.schema.get_field_index(name), name, found.values)
+        tokenized = None if self.tokens is None else tokenize(batch, self.tokens, reject)
+        if tokenized is not None:
+            batch = tokenized.batch
+        for name in layout.images:
+            checked = check_images(batch[name], layout.pictures)
+            reject(checked.bad, lambda row, name=name, checked=checked: f"column {name!r}: {checked.reasons[row]}")
+            batch = batch.append_column(pictures_column(name), checked.pictures)
+        placed = None if layout.objects is None else place_objects(batch, layout.objects)
+        if placed is not None:
+            reject(placed.bad, lambda row, placed=placed: placed.reasons[row])
+            batch = placed.batch
+        for feature in layout.features:
+            column = batch[feature.name]
+            if feature.kind == "class_label" and feature.name not in layout.class_names:
+                wrong = is_outside_classes(column, len(feature.class_names))
+                most = len(feature.class_names) - 1
+                reject(
+                    wrong,
+                    lambda row, column=column, feature=feature, most=most: (
+                        f"{column[row].as_py()} is no id of a class of {feature.name!r}; expected 0 to {most}"
+                    ),
+                )
+            asked = feature.required and feature.name not in (*layout.required_labels, *layout.images)
+            if asked and column.null_count:
+                missing = column.is_null().to_numpy(zero_copy_only=False)
+                said = f"column {feature.name!r} has no value, which {layout.schema_said} wants in every row"
+                reject(missing, lambda row, said=said: said)
+        if batch.nbytes > MAX_RECORD_BYTES // 2:
+            sizes = example_sizes(batch.select([feature.name for feature in layout.features]))
+            reject(
+                sizes > MAX_RECORD_BYTES, lambda row: f"a record of {sizes[row]:,} bytes; protobuf holds 2 GB at most"
+            )
+        kept = batch if good.all() else batch.filter(pa.array(good))
+        odd = Counter({(name, NO_CLASS): int((read.lengths[good] == 0).sum()) for name, read in labels.items()})
+        odd.update({(name, SEVERAL_CLASSES): int((read.lengths[good] > 1).sum()) for name, read in labels.items()})
+        odd.update({(name, REPEATED_CLASS): int(read.repeated[good].sum()) for name, read in labels.items()})
+        for name, found in times.items():
+            odd.update({(name, NAIVE): int(found.naive[good].sum()), (name, CUT): int(found.cut[good].sum())})
+        if placed is not None:
+            odd.update(placed.counts(good))
+        counts = Counter[str]() if tokenized is None else tokenized.counts(good)
+        return replace(add_positions(kept, rows.lines[good], file, layout), odd=odd, tokens=counts), rejects
+
+    def encode(self, batch: pa.RecordBatch, layout: TableLayout) -> EncodedRows:
+        features, part = batch.select([feature.name for feature in layout.features]), None
+        if self.tokens is not None and self.tokens.is_packed:
+            framed = frame(document_records(features[INPUT_IDS], self.tokens.end))
+            part = pa.RecordBatch.from_arrays([pc.list_value_length(features[INPUT_IDS])], names=[INPUT_IDS])
+        else:
+            framed = encode_framed(features.rename_columns(list(map(self.renames, features.schema.names))))
+        helpers = {
+            name: batch[key_column_name(name)] for name in self.helpers if key_column_name(name) in batch.schema.names
+        }
+        pictures = {name: batch[pictures_column(name)] for name in layout.images}
+        return EncodedRows(framed, features, helpers, pictures=pictures, part=part)
+
+
+@dataclass(frozen=True)
+class LineEncoder(TableEncoder):
+    """Encoder of text lines as tf.train.Examples, with the class and name of their file if the layout has these
+    features.
+    """
+
+    def prepare(self, rows: Rows, file: FileRef, layout: TableLayout) -> tuple[PreparedRows, list[Reject]]:
+        """Add the columns that come from the file, then prepare the rows like a table's."""
+        batch = rows.batch
+        names = {feature.name for feature in layout.features}
+        if layout.class_names:
+            _, label = layout.folders.locate(file.name)
+            assert label is not None
+            batch = batch.append_column("label", _constant(label, len(batch)))
+        if "filename" in names:
+            batch = batch.append_column("filename", _constant(file.name, len(batch)))
+        for name in filter(batch.schema.names.__contains__, self.helpers):
+            batch = batch.append_column(key_column_name(name), key_texts(batch[name]))
+        return TableEncoder.prepare(self, replace(rows, batch=batch), file, layout)
+
+
+def _constant(text: str, rows: int) -> pa.Array:
+    return pa.repeat(pa.scalar(text.encode(), pa.large_binary()), rows)
+
+
+@dataclass(frozen=True)
+class RecordPasser:
+    """Encoder that passes existing records through unchanged. It decodes their Examples for statistics, types and
+    keys.
+    """
+
+    helpers: tuple[str, ...] = ()  # features used as keys, groups or strata
+
+    def prepare(self, rows: Rows, file: FileRef, layout: TableLayout) -> tuple[PreparedRows, list[Reject]]:
+        """Reject records whose features are not of the layout's kinds, if it has any, and add each other record's file
+        and number.
+        """
+        batch, lines, rejects = rows.batch, rows.lines, []
+        if layout.kinds:
+            problems = kind_misfits(decode_parts(batch["record"]), layout.kinds)
+            rejects = [
+                Reject(file.name, int(lines[row]), ENCODE_STAGE, reason) for row, reason in sorted(problems.items())
+            ]
+            good = np.ones(len(lines), bool)
+            good[list(problems)] = False
+            batch, lines = batch.filter(pa.array(good)), lines[good]
+        source = pa.DictionaryArray.from_arrays(np.zeros(len(lines), np.int32), [file.name])
+        batch = batch.append_column(_FILE_COLUMN, source).append_column(_NUMBER_COLUMN, pa.array(lines))
+        return add_positions(batch, lines, file, layout), rejects
+
+    def encode(self, batch: pa.RecordBatch, layout: TableLayout) -> EncodedRows:
+        records = batch["record"]
+        parts = decode_parts(records)
+        features = merge_parts(parts, len(records))
+        helpers = {name: feature_key_texts(parts, name) for name in self.helpers}
+        kinds = count_kinds(parts, batch[_FILE_COLUMN], batch[_NUMBER_COLUMN].to_numpy())
+        return EncodedRows(frame(records), features, helpers, infer_examples(features), kinds)
+
+
+def add_positions(batch: pa.RecordBatch, lines: np.ndarray, file: FileRef, layout: TableLayout) -> PreparedRows:
+    """Return the rows with their ties, and with the split of their folder if folders decide the splits."""
+    split = -1
+    if layout.fractions is None:
+        named, _ = layout.folders.locate(file.name)
+        assert named is not None
+        split = layout.splits.index(named)
+    return PreparedRows(batch, hash_positions(file, lines), np.full(len(lines), split), ((file, lines),))
+
+
+def concatenate_rows(parts: Sequence[PreparedRows]) -> PreparedRows:
+    """Concatenate at least one PreparedRows."""
+    if len(parts) == 1:
+        return parts[0]
+    return PreparedRows(
+        pa.concat_batches([part.batch for part in parts]),
+        np.concatenate([part.ties for part in parts]),
+        np.concatenate([part.folder_splits for part in parts]),
+        tuple(source for part in parts for source in part.sources),
+        sum((part.odd for part in parts), Counter()),
+        sum((part.tokens for part in parts), Counter()),
+    )
+
+
+def count_by_split(
+    rows: PreparedRows, encoded: EncodedRows, groups: np.ndarray, layout: TableLayout
+) -> dict[str, TableStats]:
+    """Return the statistics of each split that has some of the rows."""
+    labels, counted = layout.labels, encoded.counted
+    present = np.flatnonzero(np.bincount(groups)).tolist()
+    if len(present) == 1:
+        return {layout.splits[present[0]]: TableStats.of(counted, rows.ties, labels, layout.target)}
+    stats = {}
+    for code in present:
+        mine = groups == code
+        of_split = counted.filter(pa.array(mine))
+        stats[layout.splits[code]] = TableStats.of(of_split, rows.ties[mine], labels, layout.target)
+    return stats
+
+
+_ROW_FILE, _ROW_LINE, _ROW_ORDER = "\0file", "\0line", "\0order"  # of a row, beside its columns
+
+
+@dataclass(frozen=True)
+class SequenceRowEncoder(TableEncoder):
+    """Encoder of table rows that become parts of sequences."""
+
+    sequencing: Sequencing = field(kw_only=True)  # how rows are gathered
+
+    def prepare(self, rows: Rows, file: FileRef, layout: TableLayout) -> tuple[PreparedRows, list[Reject]]:
+        """Prepare rows like a table's; also reject rows without an id, a time, or a value of any other column."""
+        batch, rejects = rows.batch, []
+        good = np.ones(len(batch), bool)
+
+        def reject(bad: np.ndarray, reason: Any) -> None:
+            for row in np.flatnonzero(bad & good).tolist():
+                rejects.append(Reject(file.name, int(rows.lines[row]), ENCODE_STAGE, reason(row)))
+            good[bad] = False
+
+        how = self.sequencing
+        reject(_is_missing(batch[key_column_name(how.id)]), lambda _: f"no id: column {how.id!r} has no value")
+        reject(_is_missing(batch[how.time]), lambda _: f"no time: column {how.time!r} has no value")
+        times = batch[how.time]
+        if how.time in layout.times:
+            found = read_times(times, layout.times[how.time], how.time in layout.counted)
+            reject(found.bad, lambda row: f"no time: column {how.time!r}: {found.reason(row)}")
+            times = found.values
+        elif _is_read_as_text(how.time, layout):
+            texts = times.cast(pa.binary())
+            values, misfits = parse_values(texts, "float32")
+            wrong = np.zeros(len(batch), bool)
+            wrong[misfits] = True
+            reject(wrong, lambda row: f"no time: column {how.time!r}: {misfit_reason(texts[row].as_py(), 'float32')}")
+            batch = batch.set_column(batch.schema.get_field_index(how.time), how.time, values)
+            times = parse_exact_floats(texts)
+        order, timeless = order_keys(times)
+        reject(
+            timeless,
+            lambda row: f"no time: {_format_value(times[row].as_py())} in column {how.time!r} is {_EXPECTED_TIME}",
+        )
+        for feature in layout.features:
+            if feature.name not in layout.required_labels:
+                said = (
+                    f"column {feature.name!r} has no value, and a sequence has one for each of its rows;"
+                    f" --fill {feature.name}=VALUE puts one in its place"
+                )
+                reject(_is_missing(batch[feature.name]), lambda _, said=said: said)
+        names = pa.array([file.name.encode()] * len(batch), pa.large_binary())
+        for name, column in ((_ROW_FILE, names), (_ROW_LINE, pa.array(rows.lines)), (_ROW_ORDER, pa.array(order))):
+            batch = batch.append_column(name, column)
+        kept = replace(rows, batch=batch.filter(pa.array(good)), lines=rows.lines[good])
+        prepared, more = super().prepare(kept, file, layout)
+        return prepared, [*rejects, *more]
+
+    def encode(self, batch: pa.RecordBatch, layout: TableLayout) -> EncodedRows:
+        features = batch.select([feature.name for feature in layout.features])
+        helpers = {
+            name: batch[key_column_name(name)] for name in self.helpers if key_column_name(name) in batch.schema.names
+        }
+        ids = helpers[self.sequencing.id]
+        records = row_records(batch[_ROW_FILE], batch[_ROW_LINE], ids, features.columns, row_widths(layout.features))
+        ties, labels = batch[_ROW_ORDER].to_numpy(), features.select(list(layout.labels))
+        return EncodedRows(frame(records), features, helpers, ties=ties, part=labels, is_compared=False)
+
+
+_EXPECTED_TIME = "neither a number nor a date or time as ISO 8601 has it without an offset, such as 2024-01-31T09:00:00"
+
+
+def _is_read_as_text(name: str, layout: TableLayout) -> bool:
+    """Return True if a float column is read as texts, which hold more digits than float32."""
+    dtype = next((feature.dtype for feature in layout.features if feature.name == name), None)
+    return dtype == "float32" and layout.types[name].dtype == "bytes"
+
+
+def _is_missing(column: pa.Array) -> np.ndarray:
+    return column.is_null().to_numpy(zero_copy_only=False)
+
+
+def _format_value(value: Any) -> str:
+    return repr(value.decode(errors="backslashreplace")) if isinstance(value, bytes) else str(value)

@@ -1,0 +1,339 @@
+"""Write runs and merge their slices by key, one segment at a time."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from shardmill.data import spans
+from shardmill.transforms.columns.arrow import concatenate
+from shardmill.transforms.records.run_file import (
+    ENTRY,
+    KeyedRecords,
+    Run,
+    RunPart,
+    Slice,
+    SortedRecords,
+    entry_columns,
+    extract_entries,
+    interleave_entries,
+    sort_order,
+    sort_records,
+    to_slices,
+    write_sorted,
+)
+from shardmill.transforms.shards.divisions import Cuts
+from shardmill.transforms.shards.sources import EncodedChunk
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.streams import read_ranges
+from shardmill.transforms.workers.resources import Spool, memory_budget
+
+MAX_REQUESTS = 32  # what a store at some distance answers while the first of them is on its way
+_MAX_REQUEST_BYTES = 2 << 20  # of a request: so much is held by each of those under way
+
+
+class Range(NamedTuple):
+    """A range of `length` bytes at `offset` of the file at `path`."""
+
+    path: str
+    offset: int
+    length: int
+
+
+class _Request(NamedTuple):
+    """One read of a store, and the offset in the spool at which its bytes are written."""
+
+    read: Range
+    target: int
+
+
+def fetch_ranges(ranges: Sequence[Range]) -> tuple[Spool, list[int]]:
+    """Read ranges of objects with many parallel requests; return the spool that holds them, and each range's offset in
+    it.
+
+    Raises:
+        OSError: if a range cannot be read.
+    """
+    spool = Spool()
+    offsets = list(accumulate((asked.length for asked in ranges), initial=0))
+
+    def fetch_part(request: _Request) -> None:
+        with memory_budget().take(request.read.length):
+            spool.write(request.target, storage.read_range(*request.read))
+
+    parts = [
+        _Request(Range(asked.path, asked.offset + start, min(_MAX_REQUEST_BYTES, asked.length - start)), target + start)
+        for asked, target in zip(ranges, offsets, strict=False)
+        for start in range(0, asked.length, _MAX_REQUEST_BYTES)
+    ]
+    with ThreadPoolExecutor(MAX_REQUESTS, "shardmill-fetch") as pool:
+        try:
+            list(pool.map(fetch_part, parts))
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+    return spool, offsets[:-1]
+
+
+SEGMENT_BYTES = 8 << 20  # of a shard, merged at once
+_MERGE_COPIES = 2  # times the size of a segment: as it was read, and in order
+
+
+class PieceSource(Protocol):
+    """Interface of files that hold the records of a piece."""
+
+    def read_into(self, offset: int, target: memoryview) -> None:
+        """Fill `target` with the bytes at `offset`; raise OSError if that fails."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunFile:
+    """A run file that is read in place."""
+
+    path: str
+
+    def read_into(self, offset: int, target: memoryview) -> None:
+        storage.read_into(self.path, offset, target)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Piece:
+    """Consecutive records of one run, sorted by key.
+
+    Attributes:
+        keys, ties: uint64, shape (n,)
+    """
+
+    source: PieceSource  # where the bytes are read
+    offset: int  # of the first record, or of the entry before it
+    keys: np.ndarray
+    ties: np.ndarray
+    sizes: np.ndarray  # framed sizes in bytes, uint32, shape (n,)
+    gap: int = 0  # bytes before each record to skip
+
+    @property
+    def record_bytes(self) -> int:
+        """Framed bytes of the records."""
+        return int(self.sizes.sum(dtype=np.int64))
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes in the source, including gaps."""
+        return self.record_bytes + self.gap * len(self.sizes)
+
+
+@dataclass(frozen=True)
+class RunShards:
+    """Source of shards over SLICE batches; implements transforms.shards.sources.ShardSource.
+
+    It holds all keys of a shard at once, 20 bytes a record, but only as many segments of records as its writer
+    processes at once.
+    """
+
+    segment_bytes: int = SEGMENT_BYTES  # approximate size of a segment
+
+    def plan(self, parts: Iterable[pa.RecordBatch]) -> tuple[int, Iterable[list[Piece]]]:
+        """Return the number of records, and the pieces of each segment."""
+        pieces = read_pieces(to_slices(concatenate(parts)))
+        return sum(len(piece.keys) for piece in pieces), cut_into_segments(pieces, self.segment_bytes)
+
+    def encode(self, task: Sequence[Piece]) -> EncodedChunk:
+        """Read and merge one segment."""
+        with memory_budget().take(_MERGE_COPIES * sum(piece.size_bytes for piece in task)):
+            data, order = merge_pieces(task)
+        return EncodedChunk(data, len(order))
+
+
+def read_pieces(slices: Sequence[Slice]) -> list[Piece]:
+    """Return the records of slices as pieces; slices in an object store are downloaded."""
+    pieces = _local_pieces([part for part in slices if part.entries_at is not None])
+    return pieces + _fetch_pieces([part for part in slices if part.entries_at is None])
+
+
+def merge_pieces(pieces: Sequence[Piece]) -> tuple[Any, np.ndarray]:
+    """Return the framed records of all pieces in the order of (key, tie), and that order as indices into the
+    concatenated pieces.
+    """
+    order = sort_order(
+        *(np.concatenate(arrays) for arrays in zip(*((piece.keys, piece.ties) for piece in pieces), strict=True))
+    )
+    sizes = np.concatenate([piece.sizes for piece in pieces]).astype(np.int64)
+    gaps = np.repeat([piece.gap for piece in pieces], [len(piece.sizes) for piece in pieces])
+    ends = np.cumsum(sizes + gaps)
+    data = np.empty(int(ends[-1]), np.uint8)
+    places = np.concatenate(([0], ends[np.cumsum([len(piece.sizes) for piece in pieces]) - 1]))
+    _read_bytes_of_pieces(pieces, data, places)
+    return spans.gather(data, (ends - sizes).take(order), sizes.take(order))[0], order
+
+
+def _read_bytes_of_pieces(pieces: Sequence[Piece], target: np.ndarray, places: np.ndarray) -> None:
+    """Read all pieces into `target`, each at its offset in `places`."""
+    files = [piece.source.path for piece in pieces if isinstance(piece.source, RunFile)]
+    if len(files) == len(pieces):
+        read_ranges(files, np.array([piece.offset for piece in pieces], np.int64), target, places)
+        return
+    for piece, start, stop in zip(pieces, places[:-1], places[1:], strict=True):
+        piece.source.read_into(piece.offset, target[start:stop].data)
+
+
+def _local_pieces(slices: Sequence[Slice]) -> list[Piece]:
+    """Return pieces for slices whose entries follow all records of the run."""
+    if not slices:
+        return []
+    ends = np.cumsum([0, *(part.rows for part in slices)])
+    entries = np.empty(ends[-1], ENTRY)
+    offsets = np.array([part.entries_at for part in slices], np.int64)
+    read_ranges([part.path for part in slices], offsets, entries.view(np.uint8), ends * ENTRY.itemsize)
+    keys, ties, sizes = entry_columns(entries)
+    return [
+        Piece(RunFile(part.path), part.offset, keys[start:stop], ties[start:stop], sizes[start:stop])
+        for part, (start, stop) in zip(slices, pairwise(ends.tolist()), strict=True)
+    ]
+
+
+def _fetch_pieces(slices: Sequence[Slice]) -> list[Piece]:
+    if not slices:
+        return []
+    spool, offsets = fetch_ranges([Range(part.path, part.offset, part.size_bytes) for part in slices])
+    pieces = []
+    for part, offset in zip(slices, offsets, strict=True):
+        data = bytearray(part.size_bytes)
+        spool.read_into(offset, memoryview(data))
+        pieces.append(Piece(spool, offset, *entry_columns(extract_entries(data)), ENTRY.itemsize))
+    return pieces
+
+
+def cut_into_segments(pieces: Sequence[Piece], segment_bytes: int, whole_keys: bool = False) -> Iterator[list[Piece]]:
+    """Yield segments of about `segment_bytes`, each a list of pieces, in the order of (key, tie).
+
+    The cuts are found in a sample of the keys, so sorting is only needed within a segment.
+
+    Args:
+        whole_keys: keep all records of a key in one segment, however many they are.
+    """
+    total = sum(piece.record_bytes for piece in pieces)
+    if total <= segment_bytes:
+        if pieces:
+            yield list(pieces)
+        return
+    cuts = _sample_cuts(pieces, -(-total // segment_bytes))
+    if whole_keys:
+        at = np.unique(cuts.keys)
+        cuts = Cuts(at, np.zeros(len(at), np.uint64))
+    parts = [_cut_piece(piece, cuts) for piece in pieces]
+    for segment in zip(*parts, strict=True):
+        if present := [part for part in segment if len(part.keys)]:
+            yield present
+
+
+def _cut_piece(piece: Piece, cuts: Cuts) -> Iterator[Piece]:
+    offset = piece.offset
+    for start, stop in pairwise(cuts.bounds(piece.keys, piece.ties).tolist()):
+        keys, ties, sizes = (array[start:stop] for array in (piece.keys, piece.ties, piece.sizes))
+        part = replace(piece, offset=offset, keys=keys, ties=ties, sizes=sizes)
+        yield part
+        offset += part.size_bytes
+
+
+def _sample_cuts(pieces: Sequence[Piece], number: int) -> Cuts:
+    rows = sum(len(piece.keys) for piece in pieces)
+    # 32 keys a segment: it is a sixth larger or smaller than meant, by the root of that
+    step = max(1, rows // (32 * number))
+    keys = np.concatenate([piece.keys[::step] for piece in pieces])
+    ties = np.concatenate([piece.ties[::step] for piece in pieces])
+    weights = np.concatenate(
+        [np.add.reduceat(piece.sizes, np.arange(0, len(piece.sizes), step), dtype=np.int64) for piece in pieces]
+    )
+    order = np.lexsort((ties, keys))
+    before = np.cumsum(weights[order]) - weights[order]
+    at = np.unique(np.searchsorted(before, np.arange(1, number) * (before[-1] + weights[order][-1]) // number))
+    at = order[at[at < len(order)]]
+    return Cuts(keys[at], ties[at])
+
+
+class RunWriter:
+    """Writer that takes batches of records in any order and writes them as one run.
+
+    A single batch is written directly. Several batches are each sorted and spooled, then merged on closing.
+    """
+
+    def __init__(self, path: str, self_contained: bool = False, segment_bytes: int = SEGMENT_BYTES) -> None:
+        """Create a writer without records.
+
+        Args:
+            path: path of the run, which must not exist yet.
+            self_contained: write each record after its entry, as for an object store.
+            segment_bytes: approximate bytes merged at once.
+        """
+        self._path, self._self_contained, self._segment_bytes = path, self_contained, segment_bytes
+        self._first: SortedRecords | None = None
+        self._spool: Spool | None = None
+        self._pieces: dict[str, list[Piece]] = {}
+        self._spooled = 0
+
+    def add(self, records: KeyedRecords) -> None:
+        """Add a batch of at least one record; raise OSError if it cannot be spooled, for example because the worker's
+        disk is full.
+        """
+        batch = sort_records(records)
+        if self._first is None and self._spool is None:
+            self._first = batch
+            return
+        if self._first is not None:
+            self._put_aside(self._first)
+            self._first = None
+        self._put_aside(batch)
+
+    def close(self) -> Run | None:
+        """Write the run and return it, or None if there are no records.
+
+        Raises:
+            OSError: if the run cannot be written.
+            FileExistsError: if the file exists already.
+        """
+        if self._first is not None:
+            return write_sorted(self._path, self._first, self._self_contained)
+        return self._merge() if self._pieces else None
+
+    def _put_aside(self, batch: SortedRecords) -> None:
+        self._spool = self._spool or Spool()
+        self._spool.write(self._spooled, batch.data)
+        start = 0
+        for part in batch.parts:
+            stop = start + part.rows
+            keyed = entry_columns(batch.index[start:stop])
+            self._pieces.setdefault(part.group, []).append(Piece(self._spool, self._spooled, *keyed))
+            self._spooled += part.size_bytes
+            start = stop
+
+    def _merge(self) -> Run:
+        parts, index, written = [], [], 0
+        with storage.open_write(self._path) as file:
+            for group, pieces in sorted(self._pieces.items()):
+                for records, entries in self._segments(pieces):
+                    data = interleave_entries(records, entries) if self._self_contained else records
+                    file.write(data)
+                    index.append(entries)
+                    written += len(data)
+                rows = sum(len(piece.keys) for piece in pieces)
+                parts.append(RunPart(group, rows, sum(int(piece.sizes.sum(dtype=np.int64)) for piece in pieces)))
+            for entries in index:
+                file.write(entries.tobytes())
+        return Run(self._path, written, tuple(parts), self._self_contained)
+
+    def _segments(self, pieces: Sequence[Piece]) -> Iterator[tuple[memoryview, np.ndarray]]:
+        """Yield the framed records of each segment and their entries, sorted by key."""
+        for segment in cut_into_segments(pieces, self._segment_bytes):
+            data, order = merge_pieces(segment)
+            entries = np.empty(len(order), ENTRY)
+            for name, arrays in (
+                ("key", [piece.keys for piece in segment]),
+                ("tie", [piece.ties for piece in segment]),
+                ("size", [piece.sizes for piece in segment]),
+            ):
+                entries[name] = np.concatenate(arrays)[order]
+            yield data, entries

@@ -1,0 +1,589 @@
+"""PTransforms over all records: infer types, analyze, encode into runs, and cut runs into slices."""
+
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial, reduce
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from apache_beam.pvalue import AsIter, AsSingleton, TaggedOutput
+from numpy.typing import NDArray
+
+import shardmill.transforms.workers.elements  # noqa: F401
+from shardmill.errors import JobError
+from shardmill.transforms.columns.arrow import convert_batch, split_large_batch
+from shardmill.transforms.columns.conversion import RoundedColumns, merge_rounded
+from shardmill.transforms.columns.example_decoding import Kinds, count_kinds, decode_parts, merge_kinds
+from shardmill.transforms.columns.types import Inferred, ValuesOf
+from shardmill.transforms.files.image_features import Formats, count_deep_pngs, count_formats, merge_formats
+from shardmill.transforms.formats.format import BlockRef, RecordFormat, split_rows
+from shardmill.transforms.inputs.record_blocks import Task, total_bytes
+from shardmill.transforms.inputs.sources import REJECTS
+from shardmill.transforms.layout.tables import TableLayout
+from shardmill.transforms.records.encoding import PreparedRows, RecordEncoder, concatenate_rows, count_by_split
+from shardmill.transforms.records.keys import KeyOptions, assign_keys, key_by_stratum
+from shardmill.transforms.records.merging import RunWriter
+from shardmill.transforms.records.run_file import (
+    ENTRY,
+    SLICE,
+    Run,
+    Slice,
+    read_keys_at,
+    slice_run,
+    strip_frames,
+    write_keys,
+)
+from shardmill.transforms.shards.balance import ShardKey
+from shardmill.transforms.shards.divisions import Divisions
+from shardmill.transforms.statistics.contents import Contents, Section, encode_names, make_section, sort_by_split
+from shardmill.transforms.statistics.tables import TableStats
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.patience import call_with_retries
+from shardmill.transforms.values import analyzers
+from shardmill.transforms.values.analyzers import Analysis, Gathered, Gatherer
+from shardmill.transforms.values.preprocessing_sources import PreprocessingModule
+from shardmill.transforms.values.transform_graph import TRANSFORM_FN
+from shardmill.transforms.workers.elements import GatherFn, MergeFn, in_global_window
+from shardmill.transforms.workers.rejects import RejectsPart, RejectsWriter
+from shardmill.transforms.workers.resources import memory_budget
+from shardmill.transforms.workers.running import ProgressReporter, ThreadedFlatMap
+
+_MAX_ROWS_HELD = 1 << 20  # held at once: 24 MB
+
+
+class TaskContentsWriter:
+    """Writer of the content hashes of a task's rows. It writes whenever it holds many rows, and on closing."""
+
+    def __init__(self, folder: str, names: bytes, splits: Sequence[str]) -> None:
+        """Create a writer that holds no rows.
+
+        Args:
+            folder: folder that files are written to.
+            names: names of the task's files, encoded as in a section.
+            splits: names of splits; their positions are their numbers.
+        """
+        self._folder, self._names, self._splits = folder, names, splits
+        self._held: list[tuple[Contents, NDArray[np.int64]]] = []
+        self._rows = 0
+        self._sections: list[Section] = []
+
+    def add(self, contents: Contents, splits: NDArray[np.int64]) -> None:
+        """Add rows, with the number of each row's split."""
+        self._held.append((contents, splits))
+        self._rows += len(contents)
+        if self._rows >= _MAX_ROWS_HELD:
+            self._write()
+
+    def close(self) -> list[Section]:
+        """Write the rows that are still held and return all sections."""
+        if self._held:
+            self._write()
+        return self._sections
+
+    def _write(self) -> None:
+        contents = Contents.joined([part for part, _ in self._held])
+        splits = np.concatenate([part for _, part in self._held])
+        # A random name keeps attempts apart
+        path, offset = storage.join(self._folder, uuid.uuid4().hex), 0
+        written: list[object] = []
+        for split, mine in zip(self._splits, sort_by_split(contents, splits, len(self._splits)), strict=True):
+            if len(mine):
+                section, parts = make_section(mine, split, path, offset, self._names)
+                offset += section.size_bytes
+                written += parts
+                self._sections.append(section)
+        storage.write_parts(path, written)
+        self._held, self._rows = [], 0
+
+
+MAX_SLICES = 10**7  # of all shards: what a shuffle of their descriptions takes in a minute or two
+MAX_RUN_BYTES = 1 << 30  # of a run, which waits on its worker's disk until it is whole
+_MIN_RUNS = 64  # so that there is something to do for as many threads of workers
+_MIN_SLICE_BYTES, _MIN_REMOTE_SLICE_BYTES = (
+    8 << 10,
+    64 << 10,
+)  # bytes, of which a request to a store brings at least so many
+
+
+@dataclass(frozen=True)
+class RunSize:
+    """The bytes of input that become one run, as a function of the total."""
+
+    block_size: int  # bytes read at once; minimum size of a run
+    shards: Callable[[int], int]  # estimates the number of shards from the input's bytes
+    remote: bool = False  # True if runs are in an object store
+
+    def __call__(self, total: int) -> int:
+        """Return the bytes of a run for an input of `total` bytes.
+
+        A run is large enough that a slice of it is worth a request and that the number of slices stays bounded. It is
+        small enough that all workers have something to do.
+        """
+        shards = max(1, self.shards(total))
+        least = _MIN_REMOTE_SLICE_BYTES if self.remote else _MIN_SLICE_BYTES
+        wanted = max(least * shards, -(-total // max(1, MAX_SLICES // shards)))
+        return max(self.block_size, min(wanted, total // _MIN_RUNS, MAX_RUN_BYTES))
+
+
+STAGED, WEIGHED = "staged", "weighed"
+# Of a run, about: a row of two bytes of text is fifty as a record, and as much again in keys and positions
+MAX_RUN_ROWS = 1 << 19
+_STAGING_COPIES = 10  # times the size of a block: its bytes, the rows, the features, the records, and those sorted
+_MAX_IGNORED_NAMES = 100  # names: keys may be data
+_RUNS = "runs"
+_CONTENTS = "contents"  # the folder of what records hold
+
+
+class StagedRuns(NamedTuple):
+    """Outputs of staging: runs, rejects, one Staged of all records (none without tasks), and runs of keys with token
+    counts in place of sizes, if tokens are counted for the plan.
+    """
+
+    runs: beam.PCollection[Run]
+    rejects: beam.PCollection[RejectsPart]
+    staged: beam.PCollection["StagedFindings"]
+    weighed: beam.PCollection[Run]
+
+
+@dataclass(slots=True)
+class StagedFindings:
+    """Findings about encoded rows, mergeable in any order.
+
+    Attributes:
+        odd, tokens: see PreparedRows
+    """
+
+    read: int = 0  # number of records, good or bad
+    blank: int = 0  # lines without a record
+    stats: dict[str, TableStats] = field(default_factory=dict)  # statistics by split
+    inferred: Inferred = field(default_factory=Inferred)  # types of features, if not known before
+    kinds: Kinds = field(default_factory=dict)  # feature kinds of existing records
+    images: Formats = field(default_factory=dict)  # formats of features that hold images
+    deep: Counter[str] = field(default_factory=Counter)  # number of 16-bit PNGs by feature
+    sections: list[Section] = field(default_factory=list)  # files with content hashes
+    gathered: Gathered = field(default_factory=Gathered)  # input of the analyzers of --transform
+    odd: Counter[tuple[str, str]] = field(default_factory=Counter)
+    tokens: Counter[str] = field(default_factory=Counter)
+    others: frozenset[str] = (
+        frozenset()
+    )  # names that were ignored, the first of many, see transforms.formats.format.Rows
+    rounded: RoundedColumns = field(default_factory=dict)  # integers that float32 changes
+
+    def merge(self, other: "StagedFindings") -> "StagedFindings":
+        """Add the findings of `other` and return self. `other` is not changed: a runner may merge it again."""
+        for split in other.stats:
+            self.stats.setdefault(split, TableStats())  # into which those of `other` are copied
+        return self.take(other)
+
+    def see_others(self, names: frozenset[str]) -> None:
+        """Add names that were ignored, up to a limit."""
+        if not names <= self.others:
+            self.others = frozenset(sorted(self.others | names)[:_MAX_IGNORED_NAMES])
+
+    def take(self, other: "StagedFindings") -> "StagedFindings":
+        """Add the findings of `other` and return self. Its statistics are not copied, so nobody else may use
+        `other`.
+        """
+        self.read += other.read
+        self.blank += other.blank
+        self.odd.update(other.odd)
+        self.tokens.update(other.tokens)
+        self.see_others(other.others)
+        self.rounded = merge_rounded(self.rounded, other.rounded)
+        self.inferred = self.inferred.merge(other.inferred)
+        self.kinds = merge_kinds(self.kinds, other.kinds)
+        self.deep.update(other.deep)
+        self.images = merge_formats(self.images, other.images)
+        self.sections += other.sections
+        self.gathered.merge(other.gathered)
+        for split, stats in other.stats.items():
+            if split in self.stats:
+                self.stats[split].merge(stats)
+            else:
+                self.stats[split] = stats
+        return self
+
+
+@dataclass(frozen=True)
+class Staging:
+    """Parameters of staging."""
+
+    format: RecordFormat  # format of the records
+    encoder: RecordEncoder  # encoder of the rows
+    options: KeyOptions  # options of keys and splits
+    block_size: int  # approximate bytes of input encoded at once
+    run_size: RunSize  # bytes of input per run, by the total
+    analysis: Analysis | None = None  # what --transform analyzes; None without it
+    weighs: tuple[str, ...] = ()  # features whose tokens are counted to plan shards; else ()
+
+
+@dataclass(eq=False)
+class StageRuns(beam.PTransform):
+    """Encode tasks into runs: Tasks -> StagedRuns."""
+
+    staging: Staging  # parameters
+    layout: beam.PCollection[TableLayout]  # side input: the input's layout
+    temporary: str  # the job's temporary directory
+    strata: beam.PCollection[Divisions] | None = None  # cuts of the strata, if splits depend on them
+    threads: int = 0  # per worker, see ThreadedFlatMap
+    progress_folder: str | None = None  # where workers on the launcher's machine report, or None
+
+    def expand(self, pcoll: beam.PCollection[Task]) -> Any:  # StagedRuns; Beam reads annotations as element types
+        side = [
+            AsSingleton(self.layout),
+            self.temporary,
+            *([AsSingleton(self.strata)] if self.strata else []),
+        ]
+        staged = pcoll | "StageTask" >> beam.ParDo(
+            _StageFn(partial(call_with_retries, stage_task, self.staging), self.threads, self.progress_folder), *side
+        ).with_outputs(REJECTS, STAGED, WEIGHED, main=_RUNS)
+        merged = (
+            staged[STAGED]
+            | "Merge" >> beam.CombineGlobally(MergeFn(StagedFindings, StagedFindings.merge)).without_defaults()
+        )
+        return StagedRuns(staged[_RUNS], staged[REJECTS], merged, staged[WEIGHED])
+
+
+@dataclass(eq=False)
+class KeyStrata(beam.PTransform):
+    """Key records by stratum: Tasks -> Runs of keys only. --stratify_by needs this first pass, because exact splits
+    need all keys.
+    """
+
+    staging: Staging
+    layout: beam.PCollection[TableLayout]
+    temporary: str
+    threads: int = 0
+
+    def expand(self, pcoll: beam.PCollection[Task]) -> beam.PCollection[Run]:
+        return pcoll | "KeyTask" >> beam.ParDo(
+            ThreadedFlatMap(partial(key_task, self.staging), self.threads),
+            AsSingleton(self.layout),
+            self.temporary,
+        )
+
+
+class _StageFn(ThreadedFlatMap):
+    """DoFn that merges the findings of a bundle's tasks, some hundred kilobytes each, before it emits them."""
+
+    def __init__(self, function: Any, threads: int, progress_folder: str | None) -> None:
+        super().__init__(function, threads)
+        self._progress_folder = progress_folder
+
+    def setup(self) -> None:
+        super().setup()
+        self._progress = ProgressReporter(self._progress_folder, "staged") if self._progress_folder else None
+
+    def start_bundle(self) -> None:
+        super().start_bundle()
+        self._staged = StagedFindings()
+
+    def finish_bundle(self) -> Iterator[Any]:
+        yield from super().finish_bundle()
+        yield in_global_window(TaggedOutput(STAGED, self._staged))
+        if self._progress is not None:
+            self._progress.flush()
+
+    def emit(self, items: Iterable[Any]) -> Iterator[Any]:
+        for item in items:
+            if isinstance(item, StagedFindings):
+                self._staged.take(item)
+                if self._progress is not None:
+                    self._progress.add(item.read, 0)
+            else:
+                yield item
+
+
+def stage_task(
+    staging: Staging, task: Task, layout: TableLayout, temporary: str, strata: Divisions | None = None
+) -> list[Run | TaggedOutput | StagedFindings]:
+    """Return the runs of one task, its tagged rejects, and its findings."""
+    with memory_budget().take(_STAGING_COPIES * staging.block_size):
+        return _stage_task(staging, task, layout, temporary, strata)
+
+
+def _stage_task(
+    staging: Staging, task: Task, layout: TableLayout, temporary: str, strata: Divisions | None
+) -> list[Run | TaggedOutput | StagedFindings]:
+    out: list[Any] = []
+    staged = StagedFindings()
+    most = staging.run_size(total_bytes(task[0].file))
+    size = 0
+    self_contained = not storage.is_local(temporary)
+    run = RunWriter(_new_run_path(temporary), self_contained)
+    names = encode_names(dict.fromkeys(block.file.name for block in task))
+    contents = TaskContentsWriter(storage.join(temporary, _CONTENTS), names, layout.splits)
+    gatherer = (
+        Gatherer(staging.analysis, storage.join(temporary, analyzers.GATHERED_FOLDER)) if staging.analysis else None
+    )
+    rejects = RejectsWriter(temporary)
+    for rows in _prepare_rows(staging, task, layout, staged, rejects):
+        encoded = staging.encoder.encode(rows.batch, layout)
+        records, held = assign_keys(rows, encoded, layout, staging.options, strata)
+        if len(held):
+            contents.add(held, records.groups)
+        run.add(records)
+        if staging.weighs:
+            tokens = sum(pc.list_value_length(encoded.features[name]).to_numpy() for name in staging.weighs)
+            out.append(TaggedOutput(WEIGHED, write_keys(_new_run_path(temporary), records, tokens)))
+        size += rows.batch.nbytes
+        if size >= most or most <= staging.block_size:  # no run is put together of what was encoded apart
+            out.append(run.close())
+            run, size = RunWriter(_new_run_path(temporary), self_contained), 0
+        stats = count_by_split(rows, encoded, records.groups, layout)
+        if gatherer is not None:
+            gatherer.add_groups(encoded.features, records.groups, layout.splits, stats)
+        images = count_formats(encoded.features)
+        staged.take(
+            StagedFindings(
+                stats=stats,
+                inferred=encoded.inferred,
+                kinds=encoded.kinds,
+                images=images,
+                deep=count_deep_pngs(encoded.features),
+                odd=rows.odd,
+                tokens=rows.tokens,
+            )
+        )
+    if (rest := run.close()) is not None:
+        out.append(rest)
+    staged.sections += contents.close()
+    out += [TaggedOutput(REJECTS, part) for part in rejects.close()]
+    if gatherer is not None:
+        staged.gathered.merge(gatherer.close())
+    return [*out, staged]
+
+
+def key_task(staging: Staging, task: Task, layout: TableLayout, temporary: str) -> list[Run]:
+    """Return the keys of one task by stratum. The second pass reports rejects."""
+    runs = []
+    with memory_budget().take(_STAGING_COPIES * staging.block_size):
+        for rows in _prepare_rows(staging, task, layout, StagedFindings(), None):
+            encoded = staging.encoder.encode(rows.batch, layout)
+            runs.append(write_keys(_new_run_path(temporary), key_by_stratum(rows, encoded, layout, staging.options)))
+    return runs
+
+
+def _prepare_rows(
+    staging: Staging, task: Task, layout: TableLayout, staged: StagedFindings, left_out: RejectsWriter | None
+) -> Iterator[PreparedRows]:
+    """Yield the valid rows of a task, joined until they reach the block size."""
+    gathered: list[PreparedRows] = []
+    size = count = 0
+    for block, rows in _read_rows(staging.format, task, layout):
+        staged.read += len(rows.batch) + sum(reject.counted for reject in rows.rejects)
+        staged.blank += rows.blank
+        staged.see_others(rows.others)
+        staged.rounded = merge_rounded(staged.rounded, rows.rounded)
+        prepared, rejects = staging.encoder.prepare(rows, block.file, layout)
+        if left_out is not None:
+            left_out.add(rows.rejects)
+            left_out.add(rejects)
+        if len(prepared.batch):
+            gathered.append(prepared)
+            size += prepared.batch.nbytes
+            count += len(prepared.batch)
+        if size >= staging.block_size or count >= MAX_RUN_ROWS:
+            yield concatenate_rows(gathered)
+            gathered, size, count = [], 0, 0
+    if gathered:
+        yield concatenate_rows(gathered)
+
+
+def _read_rows(format_: RecordFormat, task: Sequence[BlockRef], layout: TableLayout) -> Iterator[tuple[BlockRef, Any]]:
+    for block in task:
+        for rows in format_.read(block, layout.types, layout.keys):
+            for part in split_rows(rows, MAX_RUN_ROWS):
+                yield block, part
+
+
+def _new_run_path(temporary: str) -> str:
+    # A random name keeps attempts apart: a retried or speculative one must never write to another's file.
+    return storage.join(temporary, f"run-{uuid.uuid4().hex}")
+
+
+@dataclass(eq=False)
+class SliceRuns(beam.PTransform):
+    """Cut runs into slices: Runs -> (shard, SLICE batch) for each shard that has records in a run."""
+
+    divisions: beam.PCollection[Divisions]  # side input: cuts of each split
+    threads: int = 0  # per worker, see ThreadedFlatMap
+
+    def expand(self, pcoll: beam.PCollection[Run]) -> beam.PCollection[tuple[ShardKey, pa.RecordBatch]]:
+        return (
+            pcoll
+            | "Slice" >> beam.ParDo(ThreadedFlatMap(slice_run, self.threads), AsSingleton(self.divisions))
+            | "GatherSlices" >> beam.ParDo(GatherFn(_slice_batches)).with_output_types(tuple[ShardKey, pa.RecordBatch])
+        )
+
+
+def _slice_batches(slices: list[tuple[ShardKey, Slice]]) -> Iterator[tuple[ShardKey, pa.RecordBatch]]:
+    """Yield the slices as batches, one or more for each shard."""
+    of_shard: dict[ShardKey, list[Slice]] = {}
+    for shard, part in slices:
+        of_shard.setdefault(shard, []).append(part)
+    for shard, rows in of_shard.items():
+        for batch in split_large_batch(convert_batch([list(column) for column in zip(*rows, strict=True)], SLICE)):
+            yield shard, batch
+
+
+@dataclass(eq=False)
+class InferColumns(beam.PTransform):
+    """Infer column types: Tasks -> one Inferred of all rows, or none if there are no tasks."""
+
+    format: RecordFormat  # format of the records
+    columns: Sequence[str] | None = None  # columns to infer; None for all
+    values_of: Sequence[ValuesOf] = ()  # columns whose distinct values are collected
+    threads: int = 0  # per worker, see ThreadedFlatMap
+
+    def expand(self, pcoll: beam.PCollection[Task]) -> beam.PCollection[Inferred]:
+        infer = partial(infer_columns_of_task, self.format, self.columns, self.values_of)
+        inferred = pcoll | "InferTask" >> beam.ParDo(ThreadedFlatMap(infer, self.threads))
+        return inferred | "Merge" >> beam.CombineGlobally(MergeFn(Inferred, Inferred.merge)).without_defaults()
+
+
+def infer_columns_of_task(
+    format_: RecordFormat, columns: Sequence[str] | None, values_of: Sequence[ValuesOf], task: Task
+) -> list[Inferred]:
+    """Return the merged column types of a task's blocks, as a list of one element."""
+    parts = (part for block in task for part in format_.infer(block, columns, values_of))
+    return [reduce(Inferred.merge, parts, Inferred())]
+
+
+@dataclass(eq=False)
+class CountKinds(beam.PTransform):
+    """Count feature kinds: Tasks -> one Kinds of all records, or none if there are no tasks."""
+
+    format: RecordFormat  # format of the records, which has a column `record`
+    threads: int = 0  # per worker, see ThreadedFlatMap
+
+    def expand(self, pcoll: beam.PCollection[Task]) -> beam.PCollection[Kinds]:
+        counted = pcoll | "Count" >> beam.ParDo(ThreadedFlatMap(partial(_count_kinds, self.format), self.threads))
+        return counted | "Merge" >> beam.CombineGlobally(MergeFn(dict, merge_kinds)).without_defaults()
+
+
+def _count_kinds(format_: RecordFormat, task: Task) -> list[Kinds]:
+    kinds: Kinds = {}
+    for block in task:
+        for rows in format_.read(block, {}):
+            files = pa.repeat(block.file.name, len(rows.lines))
+            kinds = merge_kinds(kinds, count_kinds(decode_parts(rows.batch["record"]), files, rows.lines))
+    return [kinds]
+
+
+_BATCH_BYTES = 4 << 20  # of framed records
+_BATCH_ROWS = 1 << 14
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleAnalysis:
+    """Input of an analysis by a user's preprocessing module."""
+
+    module: PreprocessingModule  # holds the preprocessing function
+    schema: str  # of raw examples, text of a schema.pbtxt
+    splits: tuple[str, ...]  # splits whose examples are analyzed
+
+
+@dataclass(eq=False)
+class AnalyzeRuns(beam.PTransform):
+    """Analyze the records of runs with TFT: Runs -> the folder with TFT's output, emitted once it is written.
+
+    TFT reads its input once for each phase of analyzers. Between two phases only descriptions of runs are held, no
+    examples.
+    """
+
+    analysis: ModuleAnalysis  # module, schema and splits
+    staged: beam.PCollection[StagedFindings]  # side input: statistics of the runs' records
+    temporary: str  # the job's temporary directory
+
+    def expand(self, pcoll: beam.PCollection[Run]) -> beam.PCollection[str]:
+        from shardmill.transforms.values.tensorflow_module import analyze
+
+        folder = storage.join(self.temporary, "analyzed")
+        analysis = self.analysis
+        counted = self.staged | "CheckExamples" >> beam.Map(check_examples, analysis.splits)
+        batches = (
+            pcoll
+            | "Runs" >> beam.Reshuffle()  # behind which TFT begins anew for each phase
+            | "Read" >> beam.FlatMap(_decode_run, analysis, AsIter(counted)).with_output_types(pa.RecordBatch)
+        )
+        done = analyze(batches, analysis.module, analysis.schema, storage.join(self.temporary, "tft"), folder)
+        return done | "Folder" >> beam.Map(lambda _, found: found, folder).with_output_types(str)
+
+
+def check_examples(staged: StagedFindings, splits: Iterable[str]) -> dict[str, int]:
+    """Return the number of examples in each analyzed split.
+
+    Raises:
+        JobError: if all of these splits are empty.
+    """
+    counts = {split: stats.examples for split, stats in staged.stats.items()}
+    found = {split: counts.get(split, 0) for split in splits}
+    if not any(found.values()):
+        named = " or ".join(map(repr, found))
+        having = ", ".join(split for split, examples in counts.items() if examples) or "none"
+        raise JobError(
+            f"--module_file: no example is in split {named}, which is analyzed; those that have examples are {having},"
+            f" of {staged.read:,} records that were read; --analyze_splits names others"
+        )
+    return found
+
+
+def _decode_run(run: Run, analysis: ModuleAnalysis, counted: Iterable[dict[str, int]]) -> Iterator[pa.RecordBatch]:
+    """Yield the record batches of a run. The side input `counted` delays this until the examples are checked."""
+    from shardmill.transforms.values.tensorflow_module import make_decoder
+
+    decode = make_decoder(analysis.schema)
+    for records in read_record_batches(run, analysis.splits):
+        yield decode(records)
+
+
+def read_record_batches(
+    run: Run, splits: Iterable[str], at_once: int = _BATCH_BYTES, most: int = _BATCH_ROWS
+) -> Iterator[list[bytes]]:
+    """Yield the records of `splits` in a run, in batches.
+
+    Args:
+        run: the run to read.
+        splits: names of splits.
+        at_once: approximate bytes of a batch.
+        most: maximum number of records in a batch.
+    """
+    wanted = set(splits)
+    gap = ENTRY.itemsize if run.self_contained else 0
+    _, _, entries = read_keys_at(run.path, run.index_offset, run.rows)
+    sizes = entries.astype(np.int64)
+    place = first = 0
+    for part in run.parts:
+        mine = sizes[first : first + part.rows]
+        first += part.rows
+        if part.group in wanted:
+            yield from _read_part(run.path, place, mine, gap, at_once, most)
+        place += part.size_bytes + gap * part.rows
+
+
+def _read_part(path: str, place: int, sizes: np.ndarray, gap: int, at_once: int, most: int) -> Iterator[list[bytes]]:
+    ends = np.cumsum(sizes + gap)
+    start = 0
+    while start < len(sizes):
+        before = int(ends[start - 1]) if start else 0
+        stop = min(max(int(np.searchsorted(ends, before + at_once, "right")), start + 1), start + most, len(sizes))
+        size = int(ends[stop - 1]) - before
+        yield strip_frames(bytes(storage.read_range(path, place + before, size)), sizes[start:stop], gap)
+        start = stop
+
+
+def read_analyzed_files(folder: str) -> tuple[dict[str, bytes], str]:
+    """Return the files that TFT wrote to a folder, by name relative to it, and the digest of its findings."""
+    from shardmill.transforms.values.tensorflow_module import digest_graph
+
+    files = {name: storage.read_bytes(storage.join(folder, name)) for name, _ in storage.list_files(folder)}
+    model = TRANSFORM_FN.rpartition("/")[2] + "/"
+    return files, digest_graph(
+        {name.removeprefix(model): data for name, data in files.items() if name.startswith(model)}
+    )

@@ -1,1 +1,0 @@
-"""Records that are left out: written where they are found, put in order where the data set is published."""

@@ -1,1 +1,0 @@
-"""Rows of tables as sequences: one example for each id, its rows in the order of their times."""

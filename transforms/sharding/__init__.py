@@ -1,1 +1,0 @@
-"""Keys, exact cuts and balance: which example lies in which shard."""

@@ -1,0 +1,1 @@
+"""Divide records among shards, write the shards, and index them for later builds."""

@@ -1,0 +1,302 @@
+"""PTransforms that find the keys at which shards begin and end."""
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+from apache_beam.pvalue import AsSingleton, TaggedOutput
+
+from shardmill.transforms.shards.balance import count_shared_keys
+from shardmill.transforms.shards.divisions import (
+    BinRanks,
+    Division,
+    Divisions,
+    FoundKeys,
+    Grouped,
+    Histogram,
+    LocatedBins,
+    RanksOf,
+    count_repeats,
+    divide,
+    divide_by_bytes,
+    keys_in_bins,
+    locate,
+    locate_ties,
+    make_histogram,
+    merge_histograms,
+    pick_cuts,
+    pick_keys,
+    tie_histograms,
+    ties_in_bins,
+)
+from shardmill.transforms.workers.resources import release_freed_memory
+from shardmill.transforms.workers.running import ThreadedFlatMap
+
+_REPEATED = "repeated"
+_AT_ONCE = 16  # histograms that are merged at once
+_KEYS_AT_ONCE = 1 << 16  # with ties and sizes: 1.5 MB
+MOST_KEYS = 1 << 18  # of a bin that are gathered on one worker: 4 MB, where 10^9 keys that differ leave 15,000 in each
+
+
+@dataclass(eq=False)
+class FindExampleCuts(beam.PTransform):
+    """Find the cuts of each group at given ranks of its keys: batches or runs -> one Divisions.
+
+    Keys are counted by prefix. Only the keys in bins that hold a cut are read again, some megabytes of them on each
+    worker. Keys are hashes, so a bin of very many keys holds equal ones; their ties are counted by prefix in turn.
+
+    Without `repeats`, half as many steps find the same cuts, and each step costs time at a job's start. A key that does
+    repeat then only takes memory where its bin is gathered.
+    """
+
+    group: Callable[[Any], Grouped]  # returns the keys of a batch or run by group
+    ranks_of: RanksOf  # ranks at which a group is cut, from its examples and bytes
+    threads: int = 1  # threads that call `group`; see ThreadedFlatMap
+    most_keys: int = MOST_KEYS  # largest number of keys in a gathered bin
+    repeats: bool = True  # False if few records share a key, as for files
+
+    def expand(self, pcoll: beam.PCollection[Any]) -> beam.PCollection[Divisions]:
+        """Count keys, locate the bins that are cut, and pick the cuts in them."""
+        histograms = (
+            pcoll
+            | "Histogram" >> self._look(_histograms).with_output_types(Any)
+            | "Merge" >> beam.CombineGlobally(_MergeHistograms())
+        )
+        most = self.most_keys if self.repeats else sys.maxsize
+        located = histograms | "Locate" >> beam.Map(_locate, self.ranks_of, most).with_output_types(Any)
+        look = self._look(_look_in_bins, AsSingleton(located))
+        found = pcoll | "LookInCutBins" >> look.with_output_types(Any)
+        if not self.repeats:
+            cuts = (found | "Pick" >> PickRanks())["cuts"]
+        else:
+            picked = found | "Pick" >> PickRanks(apart=located)
+            cuts = (picked["cuts"], self._cuts_among_equals(found, picked[_REPEATED])) | "Picked" >> beam.Flatten()
+        return histograms | "Divide" >> beam.Map(_divide, beam.pvalue.AsIter(cuts)).with_output_types(Any)
+
+    def _cuts_among_equals(self, found: beam.PCollection[Any], cut: beam.PCollection[Any]) -> beam.PCollection[Any]:
+        """Find the cuts in bins of very many keys, by the ties of records that share a key. Mostly there are none."""
+        repeated = cut | "GatherKeys" >> beam.CombineGlobally(_gather_ranks).without_defaults()
+        histograms = (
+            found
+            | "HistogramOfTies" >> self._look_again(tie_histograms, AsSingleton(repeated)).with_output_types(Any)
+            | "MergeTies" >> beam.CombineGlobally(_MergeHistograms()).without_defaults()
+        )
+        located = histograms | "LocateTies" >> beam.Map(locate_ties, AsSingleton(repeated)).with_output_types(Any)
+        ties = found | "TiesInCutBins" >> self._look_again(_ties_in_bins, AsSingleton(located)).with_output_types(Any)
+        picked = ties | "PickTies" >> PickRanks()
+        return picked["cuts"] | "OfGroup" >> beam.Map(_to_group_cuts).with_output_types(Any)
+
+    def _look(self, function: Callable[..., Any], *side: Any) -> beam.ParDo:
+        """Return a ParDo that calls `function` on each batch or run, with the side inputs."""
+        return beam.ParDo(ThreadedFlatMap(partial(function, self.group), self.threads), *side)
+
+    def _look_again(self, function: Callable[..., Any], *side: Any) -> beam.ParDo:
+        """Return a ParDo that calls `function` on each batch or run that must be read again."""
+        return self._look(partial(_refine, function), *side)
+
+
+@dataclass(eq=False)
+class FindByteCuts(beam.PTransform):
+    """Cut each group into parts that differ by at most one record's bytes: batches or runs -> one Divisions.
+
+    All keys and sizes are gathered on one worker, 24 bytes per record, because no local rule can give that guarantee.
+    """
+
+    group: Callable[[Any], Grouped]  # returns the keys of a batch or run by group
+    parts_of: Callable[[Any, int, int], int]  # number of parts, from the group, its examples and bytes
+    threads: int = 1  # threads that call `group`; see ThreadedFlatMap
+    # divides a group, given keys, ties, sizes and number of parts
+    divide: Callable[[np.ndarray, np.ndarray, np.ndarray, int], Division] = divide_by_bytes
+    # singleton: bytes of each group, if not the sum of sizes
+    bytes_of: beam.PCollection[Mapping[Any, int]] | None = None
+    counts_shared: bool = False  # count the keys that several groups have
+
+    def expand(self, pcoll: beam.PCollection[Any]) -> beam.PCollection[Divisions]:
+        """Gather the keys and cut the groups."""
+        grouped = pcoll | "Group" >> beam.ParDo(
+            ThreadedFlatMap(partial(_split_groups, self.group), self.threads)
+        ).with_output_types(Any)
+        side = [] if self.bytes_of is None else [AsSingleton(self.bytes_of)]
+        gathered = beam.pvalue.AsIter(grouped)
+        return (
+            pcoll.pipeline
+            | "Once" >> beam.Create([None])
+            | "CutByBytes"
+            >> beam.Map(
+                _divide_gathered, gathered, self.parts_of, self.divide, self.counts_shared, *side
+            ).with_output_types(Any)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Refine:
+    """A batch or run to be read again, among the findings of others.
+
+    A separate output would be one more step on clusters, and two more that hold their memory at once.
+    """
+
+    keyed: Any
+
+
+def _histograms(group: Callable[[Any], Grouped], keyed: Any) -> list[dict[Any, Histogram]]:
+    return [{name: make_histogram(keys, sizes) for name, (keys, _, sizes) in group(keyed).items()}]
+
+
+def _locate(histograms: dict[Any, Histogram], ranks_of: RanksOf, most_keys: int) -> LocatedBins:
+    release_freed_memory()  # of what was staged: references to slices need memory of another shape
+    return locate(histograms, ranks_of, most_keys)
+
+
+def _look_in_bins(group: Callable[[Any], Grouped], keyed: Any, located: LocatedBins) -> list[Any]:
+    """Return the keys of one batch or run that are in cut bins, and the batch or run itself if its ties are needed."""
+    if not (located.few or located.many):
+        return []
+    grouped = group(keyed)
+    counted = count_repeats(lambda _: grouped, keyed, located)
+    found = _with_bin_keys(keys_in_bins(lambda _: grouped, keyed, located))
+    if not counted:
+        return found
+    return [*found, *(((True, *name), arrays) for name, arrays in counted), _Refine(keyed)]
+
+
+def _refine(function: Callable[..., Any], group: Callable[[Any], Grouped], item: Any, *side: Any) -> list[Any]:
+    return list(function(group, item.keyed, *side)) if isinstance(item, _Refine) else []
+
+
+def _ties_in_bins(group: Callable[[Any], Grouped], keyed: Any, located: LocatedBins) -> list[Any]:
+    return _with_bin_keys(ties_in_bins(group, keyed, located))
+
+
+def _with_bin_keys(found: list[tuple[int, FoundKeys]]) -> list[Any]:
+    return [((False, number), keys) for number, keys in found]
+
+
+def _split_groups(group: Callable[[Any], Grouped], keyed: Any) -> list[Grouped]:
+    """Divide the keys of each group into pieces, because a run may have millions."""
+    return [
+        {name: (keys[start:stop], ties[start:stop], sizes[start:stop])}
+        for name, (keys, ties, sizes) in group(keyed).items()
+        for start in range(0, len(keys), _KEYS_AT_ONCE)
+        for stop in (start + _KEYS_AT_ONCE,)
+    ]
+
+
+class _MergeHistograms(beam.CombineFn):
+    """Merges several histograms at once.
+
+    With 20,000 strata, merging each run's histograms one by one would take longer than everything else.
+    """
+
+    def create_accumulator(self) -> list[dict[Any, Histogram]]:
+        return []
+
+    def add_input(
+        self, accumulator: list[dict[Any, Histogram]], element: dict[Any, Histogram]
+    ) -> list[dict[Any, Histogram]]:
+        return self.merge_accumulators([accumulator, [element]])
+
+    def merge_accumulators(self, accumulators: Iterable[list[dict[Any, Histogram]]]) -> list[dict[Any, Histogram]]:
+        parts = [part for accumulator in accumulators for part in accumulator]
+        return [_merge_by_group(parts)] if len(parts) >= _AT_ONCE else parts
+
+    def extract_output(self, accumulator: list[dict[Any, Histogram]]) -> dict[Any, Histogram]:
+        return _merge_by_group(accumulator)
+
+
+def _merge_by_group(parts: list[dict[Any, Histogram]]) -> dict[Any, Histogram]:
+    found: dict[Any, list[Histogram]] = {}
+    for part in parts:
+        for group, counted in part.items():
+            found.setdefault(group, []).append(counted)
+    return {group: counted[0] if len(counted) == 1 else merge_histograms(counted) for group, counted in found.items()}
+
+
+@dataclass(eq=False)
+class PickRanks(beam.PTransform):
+    """Pick the keys at the wanted ranks from the keys found in bins -> `cuts`, lists of (group, (key, tie)).
+
+    For bins whose repeated keys were counted, the output `repeated` has (group, (key, rank among its equals)).
+
+    A runner does not fuse a step that waits for `apart` with the step before it. That step then has a single output,
+    which all its readers share.
+    """
+
+    apart: beam.PCollection[Any] | None = None  # singleton that must exist before the input is read; see below
+
+    # Two PCollections; Beam wants one in an annotation
+    def expand(self, pcoll: beam.PCollection[Any]) -> Any:
+        """Gather each batch of bins, and each other bin, on one worker."""
+        apart = () if self.apart is None else (AsSingleton(self.apart),)
+        binned = pcoll | "Pair" >> beam.FlatMap(_pairs, *apart).with_output_types(tuple[Any, Any])
+        return (
+            binned
+            | "ByBin" >> beam.GroupByKey()
+            | "PickOfBin" >> beam.FlatMap(_pick).with_outputs(_REPEATED, main="cuts")
+        )
+
+
+def _pairs(item: Any, *_: Any) -> list[Any]:
+    return [] if isinstance(item, _Refine) else [item]
+
+
+def _pick(element: tuple[Any, Iterable[Any]]) -> Iterator[Any]:
+    (is_counted, *name), parts = element
+    if not is_counted:
+        yield pick_cuts(parts)
+        return
+    group, _, ranks = name
+    keys, counts = (np.concatenate(column) for column in zip(*parts, strict=True))
+    for item in pick_keys(keys, counts, ranks):
+        yield TaggedOutput(_REPEATED, (group, item))
+
+
+def _divide(histograms: dict[Any, Histogram], picked: Iterable[list[tuple[Any, tuple[int, int]]]]) -> Divisions:
+    return divide(histograms, chain.from_iterable(picked))
+
+
+def _gather_ranks(picked: Iterable[Any]) -> Any:  # BinRanks, whose keys Beam would take for signed
+    """Merge (group, (key, rank)) items, and earlier results of this function, into group -> key -> ranks among the
+    records of that key.
+    """
+    gathered: BinRanks = {}
+    for item in picked:
+        for group, (key, rank) in [item] if isinstance(item, tuple) else _items(item):
+            gathered.setdefault(group, {}).setdefault(key, []).append(rank)
+    return gathered
+
+
+def _items(gathered: BinRanks) -> Iterator[tuple[Any, tuple[int, int]]]:
+    return ((group, (key, rank)) for group, keys in gathered.items() for key, ranks in keys.items() for rank in ranks)
+
+
+def _to_group_cuts(cuts: list[tuple[tuple[Any, int], tuple[int, int]]]) -> list[tuple[Any, tuple[int, int]]]:
+    """Convert cuts of ties, grouped by (group, key), into cuts of groups by (key, tie)."""
+    return [(group, (key, tie)) for (group, key), (tie, _) in cuts]
+
+
+def _divide_gathered(
+    _: None,
+    grouped: Iterable[Grouped],
+    parts_of: Callable[[Any, int, int], int],
+    divide: Callable[[np.ndarray, np.ndarray, np.ndarray, int], Division],
+    counts_shared: bool,
+    bytes_of: Mapping[Any, int] | None = None,
+) -> Divisions:
+    gathered: dict[Any, list[tuple[np.ndarray, np.ndarray, np.ndarray]]] = {}
+    for groups in grouped:
+        for group, arrays in groups.items():
+            gathered.setdefault(group, []).append(arrays)
+    divisions = {}
+    for group, parts in gathered.items():
+        keys, ties, sizes = (np.concatenate(column) for column in zip(*parts, strict=True))
+        size_bytes = int(sizes.sum()) if bytes_of is None else bytes_of[group]
+        divisions[group] = divide(keys, ties, sizes, parts_of(group, len(keys), size_bytes))
+    if not counts_shared:
+        return divisions
+    shared = count_shared_keys([np.concatenate([keys for keys, *_ in parts]) for parts in gathered.values()])
+    return {group: replace(divisions[group], shared=count) for group, count in zip(gathered, shared, strict=True)}

@@ -1,0 +1,389 @@
+"""Histograms of keys, and the division of their records into shards."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from shardmill.transforms.shards import balance
+from shardmill.transforms.values.tokens_encoding import ShardShare, divide_tokens, token_counts
+
+# 65,536 bins: 10^9 keys leave 15,000 in a bin, and a full histogram, of which a runner holds copies, is 0.8 MB
+BIN_BITS = 16
+_SHIFT = np.uint64(64 - BIN_BITS)  # of a key of 64 bits to its bin
+_MANY = 1 << 12  # keys, or bins, from which adding them up where they stand is faster than sorting them
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Histogram:
+    """Counts of keys by prefix."""
+
+    bins: np.ndarray  # prefixes that occur, ascending: uint32, shape (b,)
+    counts: np.ndarray  # keys in each bin: int64, shape (b,)
+    size_bytes: int  # total size of the records
+
+    @property
+    def total(self) -> int:
+        """The number of keys."""
+        return int(self.counts.sum())
+
+    def locate(self, ranks: Sequence[int]) -> list[tuple[int, int, int]]:
+        """Return (bin, rank within the bin, keys in the bin) for each rank from 0 to total - 1."""
+        ends = np.cumsum(self.counts)
+        index = np.searchsorted(ends, ranks, side="right")
+        starts = ends[index] - self.counts[index]
+        return [
+            (int(self.bins[i]), int(rank - start), int(self.counts[i]))
+            for i, rank, start in zip(index, ranks, starts, strict=True)
+        ]
+
+
+def make_histogram(keys: np.ndarray, sizes: np.ndarray) -> Histogram:
+    """Return the histogram of `keys`, uint64 of shape (n,), for records of `sizes` bytes, int64 of shape (n,)."""
+    if len(keys) > _MANY:
+        return _from_all_bins(np.bincount(bin_of(keys), minlength=1 << BIN_BITS), int(sizes.sum()))
+    bins, counts = np.unique(bin_of(keys), return_counts=True)
+    return Histogram(bins, counts.astype(np.int64), int(sizes.sum()))
+
+
+def bin_of(keys: np.ndarray) -> np.ndarray:
+    """Return the bin of each key: uint32, shape (n,)."""
+    return (keys >> _SHIFT).astype(np.uint32)
+
+
+def merge_histograms(histograms: Iterable[Histogram]) -> Histogram:
+    """Merge histograms; associative and commutative."""
+    parts = list(histograms)
+    if not parts:
+        return Histogram(np.empty(0, np.uint32), np.empty(0, np.int64), 0)
+    size_bytes = sum(part.size_bytes for part in parts)
+    if sum(len(part.bins) for part in parts) > _MANY:
+        every = np.zeros(1 << BIN_BITS, np.int64)
+        for part in parts:
+            every[part.bins] += part.counts
+        return _from_all_bins(every, size_bytes)
+    bins, inverse = np.unique(np.concatenate([part.bins for part in parts]), return_inverse=True)
+    counts = np.zeros(len(bins), np.int64)
+    np.add.at(counts, inverse, np.concatenate([part.counts for part in parts]))
+    return Histogram(bins, counts, size_bytes)
+
+
+def _from_all_bins(counts: np.ndarray, size_bytes: int) -> Histogram:
+    bins = np.flatnonzero(counts).astype(np.uint32)
+    return Histogram(bins, counts[bins], size_bytes)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cuts:
+    """The first (key, tie) of every part except the first, ascending: `keys` and `ties`, uint64 of shape (parts -
+    1,).
+    """
+
+    keys: np.ndarray
+    ties: np.ndarray
+
+    def part_of(self, keys: np.ndarray, ties: np.ndarray) -> np.ndarray:
+        """Return the part of each (key, tie): int64, shape (n,)."""
+        low = np.searchsorted(self.keys, keys, side="left")
+        high = np.searchsorted(self.keys, keys, side="right")
+        part = low.copy()
+        on_cut = np.flatnonzero(low != high)  # the key equals a cut's: its tie decides
+        for start, stop in set(zip(low[on_cut].tolist(), high[on_cut].tolist(), strict=True)):
+            rows = on_cut[low[on_cut] == start]
+            part[rows] += np.searchsorted(self.ties[start:stop], ties[rows], side="right")
+        return part
+
+    def bounds(self, keys: np.ndarray, ties: np.ndarray) -> np.ndarray:
+        """Return the first row of each part, from 0, and the number of rows, for sorted (key, tie): int64, shape (parts
+        + 1,).
+        """
+        low = np.searchsorted(keys, self.keys, side="left")
+        high = np.searchsorted(keys, self.keys, side="right")
+        for part in np.flatnonzero(low < high).tolist():  # a key equals the cut's: its tie decides
+            low[part] += np.searchsorted(ties[low[part] : high[part]], self.ties[part], side="left")
+        return np.concatenate(([0], low, [len(keys)]))
+
+
+def pick_in_bins(
+    bins: np.ndarray, keys: np.ndarray, ties: np.ndarray, ranks: Sequence[tuple[int, int]]
+) -> list[tuple[int, int]]:
+    """Return the (key, tie) at each (bin, rank within it), with keys ordered within their bin; `bins` has shape
+    (n,).
+    """
+    order = np.lexsort((ties, keys, bins))
+    wanted = np.array(ranks, np.int64).reshape(-1, 2)
+    order = order[np.searchsorted(bins[order], wanted[:, 0]) + wanted[:, 1]]
+    return list(zip(keys[order].tolist(), ties[order].tolist(), strict=True))
+
+
+def pick_keys(keys: np.ndarray, counts: np.ndarray, ranks: Sequence[int]) -> list[tuple[int, int]]:
+    """Return, for each of `ranks`, the key at that rank and its rank among equal keys. Ranks count keys in ascending
+    order, each repeated `counts` times.
+    """
+    order = np.argsort(keys, kind="stable")
+    keys, ends = keys[order], np.cumsum(counts[order])
+    first = np.flatnonzero(np.diff(keys, prepend=~keys[:1]))  # a key may come from several runs
+    last = np.append(first[1:], len(keys)) - 1
+    index = np.searchsorted(ends[last], ranks, side="right")
+    starts = ends[first] - counts[order][first]
+    return [(int(keys[first[i]]), int(rank - starts[i])) for i, rank in zip(index, ranks, strict=True)]
+
+
+def to_cuts(pairs: Iterable[tuple[int, int]]) -> Cuts:
+    """Make Cuts from (key, tie) pairs in any order."""
+    ordered = sorted(pairs)
+    return Cuts(np.array([key for key, _ in ordered], np.uint64), np.array([tie for _, tie in ordered], np.uint64))
+
+
+# The keys of a batch or a run by group: group -> (keys, ties, sizes), arrays of shape (n,).
+Grouped = dict[Any, tuple[np.ndarray, np.ndarray, np.ndarray]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Division:
+    """The division of one group into parts.
+
+    The sum of `shared` over all groups is the number of keys that several groups have.
+    """
+
+    examples: int
+    size_bytes: int
+    cuts: Cuts  # keys at which parts begin
+    shares: tuple[ShardShare, ...] = ()  # each part's share of packed tokens; see transforms.values.tokens_encoding
+    shared: int = 0  # if counted, keys that exactly one earlier group has too
+
+    @property
+    def parts(self) -> int:
+        """The number of parts; 0 for an empty group."""
+        return len(self.cuts.keys) + 1 if self.examples else 0
+
+
+Divisions = dict[Any, Division]
+
+
+def divide(histograms: dict[Any, Histogram], picked: Iterable[tuple[Any, tuple[int, int]]]) -> Divisions:
+    """Return the divisions of groups, given their histograms and the (group, (key, tie)) of each cut."""
+    cuts: dict[Any, list[tuple[int, int]]] = {group: [] for group in histograms}
+    for group, pair in picked:
+        cuts[group].append(pair)
+    return {
+        group: Division(counted.total, counted.size_bytes, to_cuts(cuts[group]))
+        for group, counted in histograms.items()
+    }
+
+
+def divide_by_blocks(keys: np.ndarray, ties: np.ndarray, sizes: np.ndarray, parts: int, block: int) -> Division:
+    """Divide one group of packed documents into `parts` whose numbers of blocks of `block` tokens differ by at most
+    one.
+
+    Keys, ties and sizes have shape (n,).
+    """
+    order = np.lexsort((ties, keys))
+    first, each = divide_tokens(token_counts(sizes[order]), block, parts)
+    at = order[np.array(first, np.int64)]
+    cuts = to_cuts(zip(keys[at].tolist(), ties[at].tolist(), strict=True))
+    return Division(sum(share.blocks for share in each), int(sizes.sum()), cuts, tuple(each))
+
+
+def divide_by_keys(keys: np.ndarray, rows: np.ndarray, sizes: np.ndarray, parts: int, by_bytes: bool) -> Division:
+    """Divide one group into `parts` of whole keys, whose keys or bytes differ by at most those of one key.
+
+    A key may be repeated in `keys`, each time with the bytes of its `rows`; all arrays have shape (n,).
+    """
+    every, which = np.unique(keys, return_inverse=True)
+    parts = min(parts, len(every))
+    weights = np.bincount(which, sizes, len(every)).astype(np.int64)
+    ranks = balance.byte_cuts(weights, parts) if by_bytes else balance.example_cuts(len(every), parts)
+    cuts = to_cuts((key, 0) for key in every[np.array(ranks, np.int64)].tolist())
+    return Division(len(every), int(sizes.sum()), cuts)
+
+
+def divide_by_bytes(keys: np.ndarray, ties: np.ndarray, sizes: np.ndarray, parts: int) -> Division:
+    """Divide one group into `parts` by bytes, given all its keys, ties and sizes of shape (n,)."""
+    order = np.lexsort((ties, keys))
+    at = order[np.array(balance.byte_cuts(sizes[order], parts), np.int64)]
+    cuts = to_cuts(zip(keys[at].tolist(), ties[at].tolist(), strict=True))
+    return Division(len(sizes), int(sizes.sum()), cuts)
+
+
+BinRanks = dict[Any, dict[int, list[int]]]  # group -> bin, or key -> ranks in it at which the group is cut
+RanksOf = Callable[[Any, int, int], list[int]]  # (group, examples, size in bytes) -> ranks at which it is cut
+GATHERED_KEYS = 1 << 20  # of some bins, gathered together: 20 MB with their ties and bins
+_KEYS_AT_ONCE = 1 << 17  # of these, in one element
+
+
+class CutBin(NamedTuple):
+    """A histogram bin that holds cuts."""
+
+    group: Any  # group of the keys
+    key_bin: int  # bin in the group's histogram
+    ranks: tuple[int, ...]  # ranks within the bin at which the group is cut
+
+
+@dataclass(frozen=True, slots=True)
+class LocatedBins:
+    """The bins in which groups are cut."""
+
+    few: tuple[tuple[CutBin, ...], ...] = ()  # bins with few keys, batched for gathering, in a fixed order
+    many: BinRanks = field(default_factory=dict)  # the other bins, as group -> bin -> ranks within the bin
+
+
+class FoundKeys(NamedTuple):
+    """The keys of one batch or run that are in the bins of one batch of `Located.few`.
+
+    Attributes:
+        keys, ties: uint64, shape (n,)
+    """
+
+    bins: tuple[CutBin, ...]  # the batched bins
+    which: np.ndarray  # index of each key's bin: uint32, shape (n,)
+    keys: np.ndarray
+    ties: np.ndarray
+
+
+def locate(histograms: dict[Any, Histogram], ranks_of: RanksOf, most_keys: int) -> LocatedBins:
+    """Return the bins in which each group is cut; a cut at a group's end is ignored.
+
+    Bins of more than `most_keys` keys are not gathered.
+    """
+    few: list[tuple[CutBin, int]] = []
+    many: BinRanks = {}
+    for group, counted in histograms.items():
+        ranks = [rank for rank in ranks_of(group, counted.total, counted.size_bytes) if rank < counted.total]
+        for cut, keys in _cut_bins(group, counted, ranks):
+            if keys <= most_keys:
+                few.append((cut, keys))
+            else:
+                many.setdefault(group, {})[cut.key_bin] = list(cut.ranks)
+    return LocatedBins(tuple(_batch_bins(few)), many)
+
+
+def locate_ties(histograms: dict[Any, Histogram], repeated: BinRanks) -> LocatedBins:
+    """Return the bins in which ties are cut, by (group, key), like `locate`. Ties differ, so no bin holds many."""
+    return LocatedBins(
+        tuple(
+            _batch_bins(
+                cut
+                for (group, key), counted in histograms.items()
+                for cut in _cut_bins((group, key), counted, repeated[group][key])
+            )
+        )
+    )
+
+
+def _cut_bins(group: Any, counted: Histogram, ranks: list[int]) -> Iterator[tuple[CutBin, int]]:
+    """Return the bins of one group that are cut, each with its number of keys."""
+    found: dict[int, tuple[list[int], int]] = {}
+    for key_bin, rank, keys in counted.locate(ranks) if ranks else []:
+        found.setdefault(key_bin, ([], keys))[0].append(rank)
+    return ((CutBin(group, key_bin, tuple(ranks)), keys) for key_bin, (ranks, keys) in found.items())
+
+
+def _batch_bins(bins: Iterable[tuple[CutBin, int]]) -> Iterator[tuple[CutBin, ...]]:
+    """Yield bins, given with their number of keys, in a fixed order, in batches of one bin or of at most GATHERED_KEYS
+    keys.
+    """
+    part: list[CutBin] = []
+    size = 0
+    for cut, keys in sorted(bins, key=lambda found: (repr(found[0].group), found[0].key_bin)):
+        if part and size + keys > GATHERED_KEYS:
+            yield tuple(part)
+            part, size = [], 0
+        part.append(cut)
+        size += keys
+    if part:
+        yield tuple(part)
+
+
+def keys_in_bins(group: Callable[[Any], Grouped], keyed: Any, located: LocatedBins) -> list[tuple[int, FoundKeys]]:
+    """Return (index of the batch of bins, keys found) for the gathered bins."""
+    if not located.few:
+        return []
+    return _find_in_gathered({name: (keys, ties) for name, (keys, ties, _) in group(keyed).items()}, located)
+
+
+def pick_cuts(parts: Iterable[FoundKeys]) -> list[tuple[Any, tuple[int, int]]]:
+    """Return (group, (key, tie)) of all cuts in one batch of bins, given all keys found in them."""
+    bins, *columns = zip(*parts, strict=True)
+    which, keys, ties = map(np.concatenate, columns)
+    ranks = [(index, rank) for index, cut in enumerate(bins[0]) for rank in cut.ranks]
+    pairs = pick_in_bins(which, keys, ties, ranks)
+    return [(bins[0][index].group, pair) for (index, _), pair in zip(ranks, pairs, strict=True)]
+
+
+def count_repeats(group: Callable[[Any], Grouped], keyed: Any, located: LocatedBins) -> list[Any]:
+    """Return ((group, bin, ranks), (distinct keys, count of each)) of the bins that are not gathered."""
+    if not located.many:
+        return []
+    found = _find_in_bins({name: keys for name, (keys, _, _) in group(keyed).items()}, located.many)
+    return [(name, np.unique(keys, return_counts=True)) for name, keys in found]
+
+
+def tie_histograms(group: Callable[[Any], Grouped], keyed: Any, repeated: BinRanks) -> list[dict[Any, Histogram]]:
+    """Return, by (group, key), the histograms of the ties of keys that are cut."""
+    if not repeated:
+        return []
+    found = _ties_of_keys(group(keyed), repeated)
+    return [{name: make_histogram(ties, np.zeros(len(ties), np.int64)) for name, ties in found.items()}]
+
+
+def ties_in_bins(group: Callable[[Any], Grouped], keyed: Any, located: LocatedBins) -> list[tuple[int, FoundKeys]]:
+    """Return the ties of cut keys that are in gathered bins, like `keys_in_bins`, with ties in place of keys."""
+    if not located.few:
+        return []
+    keys: dict[Any, set[int]] = {}
+    for name, key in (cut.group for part in located.few for cut in part):
+        keys.setdefault(name, set()).add(key)
+    return _find_in_gathered({name: (ties, ties) for name, ties in _ties_of_keys(group(keyed), keys).items()}, located)
+
+
+def _ties_of_keys(grouped: Grouped, keys_of: Mapping[Any, Iterable[int]]) -> dict[Any, np.ndarray]:
+    """Return, by (group, key), the ties of the records with that key."""
+    return {
+        (name, key): ties[keys == np.uint64(key)]
+        for name, (keys, ties, _) in grouped.items()
+        for key in keys_of.get(name, ())
+    }
+
+
+def _find_in_gathered(
+    grouped: Mapping[Any, tuple[np.ndarray, np.ndarray]], located: LocatedBins
+) -> list[tuple[int, FoundKeys]]:
+    """Return the rows of each group, given as (keys, ties), whose key is in a gathered bin."""
+    cuts = [cut for part in located.few for cut in part]
+    starts = np.cumsum([0, *map(len, located.few)])
+    of_group: dict[Any, list[int]] = {}
+    for index, cut in enumerate(cuts):
+        of_group.setdefault(cut.group, []).append(index)
+    parts = []
+    for name, (keys, ties) in grouped.items():
+        if name in of_group and len(keys):
+            wanted = np.array([cuts[index].key_bin for index in of_group[name]], np.uint32)
+            bins = bin_of(keys)
+            at = np.minimum(np.searchsorted(wanted, bins), len(wanted) - 1)
+            rows = np.flatnonzero(wanted[at] == bins)
+            parts.append((np.array(of_group[name])[at[rows]], keys[rows], ties[rows]))
+    if not parts:
+        return []
+    cut_of, keys, ties = (np.concatenate(column) for column in zip(*parts, strict=True))
+    number_of = np.searchsorted(starts, cut_of, side="right") - 1
+    order = np.argsort(number_of, kind="stable")
+    bounds = np.searchsorted(number_of[order], np.arange(len(starts)))
+    return [
+        (number, FoundKeys(part, (cut_of[rows] - starts[number]).astype(np.uint32), keys[rows], ties[rows]))
+        for number, part in enumerate(located.few)
+        for start in range(bounds[number], bounds[number + 1], _KEYS_AT_ONCE)
+        for rows in (order[start : min(start + _KEYS_AT_ONCE, bounds[number + 1])],)
+    ]
+
+
+def _find_in_bins(grouped: Mapping[Any, np.ndarray], bins_of: BinRanks) -> list[tuple[Any, np.ndarray]]:
+    """Return ((group, bin, ranks), keys) of each group's keys that are in one of the bins."""
+    found: list[Any] = []
+    for name, keys in grouped.items():
+        bins = bin_of(keys)
+        for key_bin, ranks in bins_of.get(name, {}).items():
+            if len(inside := keys[bins == np.uint32(key_bin)]):
+                found.append(((name, key_bin, tuple(ranks)), inside))
+    return found

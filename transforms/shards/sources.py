@@ -1,0 +1,303 @@
+"""Sources of a shard's records, and the index from which a later build reuses them."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
+
+import google_crc32c
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from shardmill.metadata import file_names
+from shardmill.metadata import manifest as seal
+from shardmill.metadata.file_names import ShardName
+from shardmill.metadata.json_values import Value, parse_file
+from shardmill.metadata.manifest import Reject
+from shardmill.transforms.statistics.contents import FileContents, Section
+from shardmill.transforms.statistics.files import SplitStats
+from shardmill.transforms.statistics.near_duplicates import ImageHashes, ImageHashSection
+from shardmill.transforms.stores import storage
+from shardmill.transforms.values.analyzers import Gathered
+
+
+@dataclass(slots=True)
+class EncodedChunk:
+    """Consecutive framed records of a shard, with their number and rejects.
+
+    Attributes:
+        stats: statistics, if gathered during writing
+    """
+
+    framed: Any  # a bytes-like object
+    examples: int
+    rejects: list[Reject] = field(default_factory=list)
+    stats: SplitStats | None = None  # where they are gathered as shards are written
+    remembered: pa.RecordBatch | None = None  # rows of REMEMBERED, offsets from the chunk's start
+    reused: int = 0  # files whose records or rejects come from an older version
+    damaged: int = 0  # files to be reused, but with damaged or missing records
+    made_of: int | None = None  # input records in the examples; None if one each
+    noted: Counter[str] = field(default_factory=Counter)  # counts for notices, if `made_of` is not None
+    contents: FileContents | None = None  # contents of the files, if gathered during writing
+    looks: ImageHashes | None = None  # hashes of how pictures look, if requested
+    columns: pa.RecordBatch | None = None  # manifest columns of the files, if any
+
+
+class ShardSource(Protocol):
+    """A source that divides a shard's plan into tasks, and encodes each task, in any thread, as framed records."""
+
+    def plan(self, parts: Iterable[pa.RecordBatch]) -> tuple[int, Iterable[Any]]:
+        """Return the number of planned records, and the tasks in record order."""
+
+    def encode(self, task: Any) -> EncodedChunk:
+        """Encode the records of one task."""
+
+
+PIECE_SUFFIX = ".parquet"
+
+# `key` is a hash of the name; `offset` is null of a file that was rejected, whose `reason` is that of its reject.
+PIECE_SCHEMA = pa.schema(
+    [
+        pa.field("name", pa.string()),
+        pa.field("key", pa.uint64()),
+        pa.field("identity", pa.uint64()),
+        pa.field("offset", pa.int64()),  # of the framed record in its shard
+        pa.field("length", pa.int64()),
+        pa.field("value_offset", pa.int64()),  # of the value of the file's feature in its record
+        pa.field("value_length", pa.int64()),
+        pa.field("seen", pa.string()),  # what statistics count beside
+        pa.field("reason", pa.string()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ShardPiece:
+    """The index piece of one shard, and counts of reused files.
+
+    Attributes:
+        low, high: smallest and largest key
+    """
+
+    path: str = ""  # current location; empty if the shard has no piece
+    crc32c: int = 0  # of the piece's bytes
+    low: int = 0
+    high: int = 0
+    reused: int = 0  # files taken from an older version
+    damaged: int = 0  # files read again, as their old records are damaged or gone
+
+
+class PieceWriter:
+    """Collects the index rows of one shard's files, in the order of its records."""
+
+    def __init__(self) -> None:
+        self._batches: list[pa.RecordBatch] = []
+        self._reused = self._damaged = 0
+        self._known = False
+
+    def add(self, chunk: Any, start: int) -> None:
+        """Add the index rows of an EncodedChunk whose records begin at byte `start` of the shard."""
+        if chunk.remembered is None:
+            return
+        self._known = True
+        self._reused += chunk.reused
+        self._damaged += chunk.damaged
+        rows = chunk.remembered
+        if len(rows):
+            index = PIECE_SCHEMA.get_field_index("offset")
+            self._batches.append(rows.set_column(index, PIECE_SCHEMA.field(index), pc.add(rows["offset"], start)))
+
+    def write(self, path: str) -> ShardPiece | None:
+        """Write the piece to the new file `path`; return None if nothing is to be remembered."""
+        if not self._known:
+            return None
+        if not self._batches:
+            return ShardPiece(reused=self._reused, damaged=self._damaged)
+        table = pa.Table.from_batches(self._batches)
+        data = encode_piece(table)
+        storage.write_parts(path, [data])
+        ends = pc.min_max(table["key"])
+        low, high = ends["min"].as_py(), ends["max"].as_py()
+        return ShardPiece(path, google_crc32c.value(data), low, high, self._reused, self._damaged)
+
+
+def encode_piece(table: pa.Table) -> bytes:
+    """Encode a piece; the schema's metadata record what its values depend on."""
+    sink = pa.BufferOutputStream()
+    # Hashes and identities have no value twice: a dictionary of them is a waste.
+    pq.write_table(table, sink, compression="zstd", use_dictionary=["seen", "reason"])
+    return bytes(sink.getvalue())
+
+
+def read_piece(path: str, crc32c: int) -> pa.Table | None:
+    """Read the table at `path`; return None if it is missing or its checksum differs."""
+    try:
+        data = storage.read_bytes(path)
+    except FileNotFoundError:
+        return None
+    if google_crc32c.value(data) != crc32c:
+        return None
+    return pq.read_table(pa.BufferReader(data))
+
+
+def make_piece_batch(
+    rows: Sequence[tuple[Any, ...]], metadata: dict[str, str], first: Sequence[pa.Array] = ()
+) -> pa.RecordBatch:
+    """Make a batch of REMEMBERED with schema `metadata`, from arrays for the `first` columns and `rows` for the
+    others.
+    """
+    schema = PIECE_SCHEMA.with_metadata(metadata)
+    fields = [schema.field(index) for index in range(len(first), len(schema))]
+    columns = zip(*rows, strict=True) if rows else [()] * len(fields)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, fields, strict=True)]
+    return pa.RecordBatch.from_arrays([*first, *arrays], schema=schema)
+
+
+@dataclass(frozen=True, slots=True)
+class ShardInfo:
+    """A shard as written: its location and its entry for the manifest."""
+
+    name: ShardName  # final file name
+    temporary: str  # path it was written to
+    planned: int  # references planned for it, equal to examples + rejected
+    examples: int
+    rejected: int
+    size_bytes: int
+    crc32c: int  # of the bytes on disk
+    stats: SplitStats | None = None  # statistics of its examples, if gathered during writing
+    piece: ShardPiece | None = None  # index piece for the next build, if any
+    section: Section | None = None  # contents of its examples, if gathered during writing
+    looks: ImageHashSection | None = None  # hashes of how its pictures look, if requested
+    made_of: int | None = None  # input records in its examples; None if one each
+    noted: Mapping[str, int] = field(default_factory=dict)  # counts for notices, by kind
+    gathered: Gathered | None = None  # inputs of --transform constants, if gathered in writing
+
+    @property
+    def done(self) -> int:
+        """Number of references, or input records, in its examples."""
+        return self.examples if self.made_of is None else self.made_of
+
+
+FORMAT = 1  # raised when a reader of the former format would misread the file
+_MAX_KEY = (1 << 64) - 1  # the largest uint64
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedPiece:
+    """A shard's piece of the index, see transforms.shards.sources.
+
+    Attributes:
+        low, high: smallest and largest key
+    """
+
+    file: str  # name in the folder
+    crc32c: int  # of its bytes
+    shard: str  # name of the shard in the version's folder
+    low: int
+    high: int
+
+
+@dataclass(frozen=True, slots=True)
+class FileIndex:
+    """The index of a version's files, and what the version reused from an older one."""
+
+    root: str  # absolute folder that names are relative to
+    seed: int  # of the hashes of names by which files are found
+    encoding: Mapping[str, str]  # options and library versions that examples depend on
+    codec: str = ""  # shard format in manifest.json; records can only be reused from plain TFRecords, ""
+    former: str = ""  # version whose records were reused, or ""
+    why: str = ""  # reason why none could be reused
+    files: int = 0  # files that were read or reused
+    reused: int = 0  # files that were reused
+    damaged: int = 0  # records to reuse that failed their checksums
+    pieces: tuple[IndexedPiece, ...] = ()  # of all shards
+
+    def to_json(self) -> str:
+        """Return the text of the index file."""
+        return json.dumps({"format": FORMAT, **asdict(self)}, indent=1) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str | bytes, name: str) -> "FileIndex":
+        """Parse the text of the file called `name`; raise CorruptDataError if it is invalid."""
+        return parse_file(text, name, FORMAT, "is no index of files", cls._of)
+
+    @classmethod
+    def _of(cls, content: Value) -> "FileIndex":
+        return cls(
+            root=content["root"].text(),
+            seed=content["seed"].integer(0, _MAX_KEY),
+            encoding={key: value.text() for key, value in content["encoding"].entries().items()},
+            codec=content["codec"].text(),
+            former=content["former"].text(),
+            why=content["why"].text(),
+            files=content["files"].integer(),
+            reused=content["reused"].integer(),
+            damaged=content["damaged"].integer(),
+            pieces=tuple(map(_parse_piece, content["pieces"].items())),
+        )
+
+    def said(self) -> str:
+        """Return a sentence on how many files were reused, or why none were."""
+        if not self.former:
+            return f"all {self.files:,} files were read: {self.why}"
+        others = ", the others read" if self.read else ", none read"
+        return f"{self.reused:,} of {self.files:,} files taken from {self.former}{others}"
+
+    @property
+    def read(self) -> int:
+        """Number of files that were read."""
+        return self.files - self.reused
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """Notices about damage in the older version. They are not in the manifest, because the new version has the same
+        bytes with or without it.
+        """
+        if not self.damaged:
+            return ()
+        records = "1 record is" if self.damaged == 1 else f"{self.damaged:,} records are"
+        return (
+            f"{records} damaged in the shards of {self.former}: what should have been taken from there was read again;"
+            " `shardmill verify` says more",
+        )
+
+
+def _parse_piece(value: Value) -> IndexedPiece:
+    file, shard = value["file"].text(), value["shard"].text()
+    if not file_names.is_file_name(file) or not file_names.is_file_name(shard):
+        raise ValueError(f"{file!r} of {shard!r} is no name of a piece of a shard")
+    return IndexedPiece(
+        file, value["crc32c"].integer(), shard, value["low"].integer(0, _MAX_KEY), value["high"].integer(0, _MAX_KEY)
+    )
+
+
+def index_folder(parent: str, version: str) -> str:
+    """Return the folder with index and pieces of `version`; `parent` is the folder of all versions."""
+    return storage.join(storage.join(parent, file_names.BUILDS), f"{version}.files")
+
+
+def index_name(manifest: bytes | str) -> str:
+    """Return the name of the index for a manifest, given its bytes or its checksum."""
+    return f"index-{manifest if isinstance(manifest, str) else seal.crc32c_hex(manifest)}.json"
+
+
+def read_index(parent: str, version: str, manifest_crc32c: str = "") -> FileIndex | None:
+    """Return the index of a published version, or None if it has none.
+
+    Args:
+        parent: folder of all versions.
+        version: a published version.
+        manifest_crc32c: checksum of its manifest; if "", the manifest is read.
+
+    Raises:
+        CorruptDataError: if the index is damaged.
+        OSError: if the index or the manifest cannot be read.
+    """
+    manifest = storage.join(storage.join(parent, version), file_names.MANIFEST)
+    path = storage.join(index_folder(parent, version), index_name(manifest_crc32c or storage.read_bytes(manifest)))
+    try:
+        return FileIndex.from_json(storage.read_bytes(path), path)
+    except FileNotFoundError:
+        return None

@@ -1,0 +1,353 @@
+"""PTransforms that write shards."""
+
+import threading
+import uuid
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import apache_beam as beam
+import google_crc32c
+import pyarrow as pa
+from apache_beam.io.filebasedsink import FileBasedSink
+from apache_beam.io.filesystem import CompressionTypes
+from apache_beam.metrics import Metrics
+from apache_beam.pvalue import AsSingleton
+
+import shardmill.transforms.workers.elements  # noqa: F401
+from shardmill.data.codecs import PLAIN_CODEC, Codec
+from shardmill.metadata import file_names
+from shardmill.metadata.file_names import ShardName, shard_prefix
+from shardmill.transforms.shards.balance import ShardKey
+from shardmill.transforms.shards.divisions import Divisions
+from shardmill.transforms.shards.sources import PIECE_SUFFIX, PieceWriter, ShardInfo, ShardSource
+from shardmill.transforms.statistics.contents import ContentsWriter
+from shardmill.transforms.statistics.files import LocatedStats, SplitStats
+from shardmill.transforms.statistics.near_duplicates import ImageHashWriter
+from shardmill.transforms.stores import local, storage
+from shardmill.transforms.stores.clients import prepare_clients
+from shardmill.transforms.stores.patience import call_with_retries
+from shardmill.transforms.values import analyzers
+from shardmill.transforms.values.analyzers import Analysis, Gatherer
+from shardmill.transforms.workers.elements import in_global_window
+from shardmill.transforms.workers.rejects import RejectsWriter
+from shardmill.transforms.workers.resources import core_count
+from shardmill.transforms.workers.running import ProgressReporter, ThreadedFlatMap, map_in_order
+
+
+def get_sink(write: beam.io.WriteToTFRecord) -> FileBasedSink:
+    """Return the sink that the constructor of `write` made.
+
+    Raises:
+        TypeError: if another version of Beam keeps something else there.
+    """
+    sink = write._sink
+    if not isinstance(sink, FileBasedSink):
+        raise TypeError(f"beam.io.WriteToTFRecord keeps a {type(sink).__name__} as its sink; expected a FileBasedSink")
+    return sink
+
+
+class TemporaryFile:
+    """A temporary file without a sink's record framing, written by the sink, or by the store's own upload if it has
+    one.
+
+    Attributes:
+        path: location, except for a suffix
+    """
+
+    def __init__(self, sink: FileBasedSink, directory: str, name: str) -> None:
+        """Create the file in `directory`; the sink appends at most a suffix to `name`."""
+        self.path = storage.join(directory, name)
+        self._upload = storage.upload(self.path)
+        self._writer: Any = sink.open_writer(directory, name) if self._upload is None else None
+
+    def write(self, data: bytes) -> None:
+        """Append bytes; raises OSError with the file's name."""
+        with local.path_in_errors(self.path):
+            if self._upload is not None:
+                self._upload.write(data)
+                return
+            view = memoryview(data).cast("B")
+            for start in range(0, len(view), local.PIECE_BYTES):
+                self._writer.temp_handle.write(view[start : start + local.PIECE_BYTES])
+
+    def close(self) -> str:
+        """Finish the file and return its path; raises as `write`."""
+        with local.path_in_errors(self.path):
+            if self._upload is None:
+                return str(self._writer.close())
+            self._upload.close()
+            return self.path
+
+    def abandon(self) -> None:
+        """Stop writing; the file's folder will be deleted. Raises as `write`."""
+        if self._upload is None:
+            self.close()
+        else:
+            self._upload.abandon()
+
+
+REJECTS = "rejects"
+# Local disks want large writes. What is this large is not copied to others before.
+_WRITE_BYTES = 1 << 18
+_PART_BYTES = 8 << 20  # stores take what they are given as a request
+# The folders of what is remembered of files, of what they hold, and of how pictures look
+_PIECES, _CONTENTS, _LOOKS = "files", "contents", "looks"
+SHARDS_AT_ONCE = 2  # by each worker: one file takes the bytes of one thread at a time
+_SYNC_BYTES = 8 << 20  # of shards whose disk is waited for together: of thousands of small ones, not of each
+
+
+class WriteShards(beam.io.WriteToTFRecord):
+    """Write shards from their references to a temporary directory -> ShardInfo of each; rejects under the tag
+    `rejects`.
+
+    Each input element is one shard: ((split, shard), its batches). Publishing assigns the final names after all shards
+    are written and checked.
+    """
+
+    def __init__(
+        self,
+        directory: str,
+        name: str,
+        source: ShardSource | beam.PCollection[ShardSource],
+        divisions: beam.PCollection[Divisions],
+        temporary: str,
+        codec: Codec = PLAIN_CODEC,
+        template: str = file_names.DEFAULT_TEMPLATE,
+        threads: int = 1,
+        progress_folder: str | None = None,
+        analysis: Analysis | None = None,
+        shards_at_once: int = SHARDS_AT_ONCE,
+    ) -> None:
+        """Create the transform.
+
+        Args:
+            directory: version directory of the data set.
+            name: name of the data set.
+            source: source of each shard's records; a singleton PCollection if it depends on the input.
+            divisions: divisions of the splits, which give their numbers of shards.
+            temporary: directory that shards are written to first.
+            codec: format of the shards.
+            template: template of their names.
+            threads: encoding threads in each worker; 1 encodes in the threads that write shards, 0 uses the number of
+                cores.
+            progress_folder: folder in which workers on the launcher's machine report progress, or None.
+            analysis: inputs of --transform constants to gather from the chunks' columns; None if not gathered in
+                writing.
+            shards_at_once: shards that each worker writes at once.
+        """
+        # Compression is done here, not by the sink: the crc32c has to be that of the bytes on disk.
+        super().__init__(
+            storage.join(directory, name),
+            file_name_suffix=codec.suffix,
+            compression_type=CompressionTypes.UNCOMPRESSED,
+        )
+        self._divisions, self._temporary, self._source = divisions, temporary, source
+        self._write = _WriteShardFn(
+            get_sink(self), name, codec, template, threads, progress_folder, analysis, shards_at_once
+        )
+
+    def expand(self, pcoll: beam.PCollection[tuple[ShardKey, Iterable[pa.RecordBatch]]]) -> Any:
+        source = AsSingleton(self._source) if isinstance(self._source, beam.PCollection) else self._source
+        return pcoll | "WriteShard" >> beam.ParDo(
+            self._write, AsSingleton(self._divisions), self._temporary, source
+        ).with_outputs(REJECTS, main="shards")
+
+
+class _WriteShardFn(ThreadedFlatMap):
+    """Writes several shards at a time; shared threads encode their records ahead."""
+
+    def __init__(
+        self,
+        sink: FileBasedSink,
+        name: str,
+        codec: Codec,
+        template: str,
+        threads: int,
+        progress_folder: str | None,
+        analysis: Analysis | None,
+        shards_at_once: int,
+    ) -> None:
+        super().__init__(partial(call_with_retries, self._write_shard), shards_at_once)
+        self._sink, self._name, self._codec, self._template = sink, name, codec, template
+        self._wanted_encoders, self._progress_folder, self._analysis = threads, progress_folder, analysis
+        self._examples = Metrics.counter("shardmill", "examples_written")
+        self._rejected = Metrics.counter("shardmill", "records_rejected")
+        self._bytes = Metrics.counter("shardmill", "bytes_written")
+        self._reused = Metrics.counter("shardmill", "files_reused")
+
+    def setup(self) -> None:
+        super().setup()
+        prepare_clients()
+        self._ended = threading.Event()
+        encoders = self._wanted_encoders or core_count()  # of the worker, not of the launcher
+        self._encoders = ThreadPoolExecutor(encoders, "shardmill-encode") if encoders > 1 else None
+        self._window = encoders + 1
+        self._syncing = ThreadPoolExecutor(SHARDS_AT_ONCE, "shardmill-sync-shards")
+        self._progress = ProgressReporter(self._progress_folder) if self._progress_folder else None
+
+    def teardown(self) -> None:
+        self._ended.set()  # where the job failed, shards may be under way
+        super().teardown()
+        self._syncing.shutdown(cancel_futures=True)
+        if self._encoders is not None:
+            self._encoders.shutdown(cancel_futures=True)
+
+    def process(self, element: tuple[ShardKey, Iterable[pa.RecordBatch]], *side: Any) -> Iterator[Any]:
+        shard, parts = element
+        # Read here: a long group comes in pages, which only the thread that Beam called may ask for.
+        yield from super().process((shard, list(parts)), *side)
+
+    def start_bundle(self) -> None:
+        super().start_bundle()
+        self._written: list[ShardInfo] = []
+        self._written_bytes = 0
+        self._under_way: deque[Future[list[ShardInfo]]] = deque()
+
+    def finish_bundle(self) -> Iterator[Any]:
+        yield from super().finish_bundle()
+        self._sync()
+        while self._under_way:
+            yield from map(in_global_window, map(self._counted, self._under_way.popleft().result()))
+        if self._progress is not None:
+            self._progress.flush()
+
+    def emit(self, items: Iterable[Any]) -> Iterator[Any]:
+        """Emit rejects at once, and shards after they are synced to disk; other shards are written meanwhile."""
+        for item in items:
+            if not isinstance(item, ShardInfo):
+                yield item
+                continue
+            self._written.append(item)
+            self._written_bytes += item.size_bytes
+            if self._written_bytes >= _SYNC_BYTES:
+                self._sync()
+        while len(self._under_way) > SHARDS_AT_ONCE:
+            yield from map(self._counted, self._under_way.popleft().result())
+
+    def _sync(self) -> None:
+        """Start syncing written shards to disk while others are encoded, so that publishing need not sync all at
+        once.
+        """
+        self._under_way.append(self._syncing.submit(_sync_shards, self._written))
+        self._written, self._written_bytes = [], 0
+
+    def _counted(self, info: ShardInfo) -> ShardInfo:
+        """Count `info` in Beam's metrics, which do not work in the thread that wrote the shard, and return it."""
+        self._examples.inc(info.examples)
+        self._rejected.inc(info.rejected)
+        self._bytes.inc(info.size_bytes)
+        if info.piece is not None:
+            self._reused.inc(info.piece.reused)
+        return info
+
+    def _write_shard(
+        self,
+        element: tuple[ShardKey, list[pa.RecordBatch]],
+        divisions: Divisions,
+        temporary: str,
+        source: Any,  # a ShardSource; Beam checks annotations, and cannot check protocols
+    ) -> list[Any]:
+        """Write one shard, and return its tagged rejects and its ShardInfo."""
+        (split, shard), parts = element
+        name = ShardName(self._name, split, shard, divisions[split].parts, self._codec, self._template)
+        planned, tasks = source.plan(parts)
+        # The prefix is the sink's file path prefix plus the split, as it is in the final name. The random part keeps
+        # attempts apart: a retried or speculative one must never write to another's file.
+        attempt = f"{shard:05d}-{uuid.uuid4().hex}"
+        file = TemporaryFile(self._sink, temporary, f"{shard_prefix(self._name, split, self._codec)}-{attempt}")
+        blocks = _WRITE_BYTES if storage.is_local(temporary) else _PART_BYTES
+        output = _ShardFile(file, self._codec, blocks)
+        stats: SplitStats | None = None
+        examples = framed_bytes = made_of = 0
+        is_made_of_others, noted = False, Counter[str]()
+        rejects = RejectsWriter(temporary)
+        rejected = 0
+        pieces, contents, looks = PieceWriter(), ContentsWriter(), ImageHashWriter()
+        gatherer = (
+            Gatherer(self._analysis, storage.join(temporary, analyzers.GATHERED_FOLDER)) if self._analysis else None
+        )
+        try:
+            for chunk in map_in_order(self._encoders, source.encode, tasks, self._window):
+                output.write(chunk.framed)
+                if isinstance(chunk.stats, LocatedStats):
+                    chunk.stats.lie_in(str(name), framed_bytes)
+                pieces.add(chunk, framed_bytes)
+                contents.add(chunk.contents)
+                looks.add(chunk.looks, framed_bytes)
+                if gatherer is not None:
+                    gatherer.add_columns(chunk.columns, chunk.examples, split)
+                framed_bytes += len(chunk.framed)
+                if stats is None:
+                    stats = chunk.stats
+                elif chunk.stats is not None:
+                    stats.merge(chunk.stats)
+                examples += chunk.examples
+                is_made_of_others |= chunk.made_of is not None
+                noted += chunk.noted
+                made_of += chunk.examples if chunk.made_of is None else chunk.made_of
+                rejects.add(chunk.rejects)
+                rejected += len(chunk.rejects)
+                if self._ended.is_set():
+                    raise CancelledError
+                if self._progress is not None:
+                    self._progress.add(chunk.examples + len(chunk.rejects), len(chunk.framed))
+            output.finish()
+        except BaseException:
+            with suppress(Exception):  # which would hide why it is abandoned
+                file.abandon()
+            raise
+        path = file.close()
+        piece = pieces.write(storage.join(storage.join(temporary, _PIECES), f"{split}-{attempt}{PIECE_SUFFIX}"))
+        section = contents.write(storage.join(storage.join(temporary, _CONTENTS), f"{split}-{attempt}"), split)
+        seen = looks.write(storage.join(storage.join(temporary, _LOOKS), f"{split}-{attempt}"), split, str(name))
+        left_out = rejects.close()
+        written = (output.size_bytes, output.crc32c, stats, piece, section, seen)
+        info = ShardInfo(name, path, planned, examples, rejected, *written)
+        if is_made_of_others:
+            info = replace(info, made_of=made_of, noted=dict(noted))
+        if gatherer is not None:
+            info = replace(info, gathered=gatherer.close())
+        return [*(beam.pvalue.TaggedOutput(REJECTS, part) for part in left_out), info]
+
+
+def _sync_shards(shards: list[ShardInfo]) -> list[ShardInfo]:
+    """Sync shards to disk and return them."""
+    storage.sync_files([info.temporary for info in shards])
+    return shards
+
+
+class _ShardFile:
+    """Collects small writes into large ones, encodes them with the codec, and computes size and crc32c of the
+    result.
+    """
+
+    def __init__(self, file: TemporaryFile, codec: Codec, block_bytes: int) -> None:
+        self._file, self._encoder, self._block_bytes = file, codec.encoder(), block_bytes
+        self._pending: list[bytes] = []
+        self._pending_bytes = 0
+        self.size_bytes = self.crc32c = 0
+
+    def write(self, data: bytes) -> None:
+        self._pending.append(data)
+        self._pending_bytes += len(data)
+        if self._pending_bytes >= self._block_bytes:
+            self._flush()
+
+    def finish(self) -> None:
+        self._flush()
+        self._put(self._encoder.end())
+
+    def _flush(self) -> None:
+        data = self._pending[0] if len(self._pending) == 1 else b"".join(self._pending)
+        self._pending, self._pending_bytes = [], 0
+        self._put(self._encoder.add(data))
+
+    def _put(self, data: bytes) -> None:
+        self.crc32c = google_crc32c.extend(self.crc32c, data)
+        self.size_bytes += len(data)
+        self._file.write(data)

@@ -1,0 +1,325 @@
+"""Hashes of examples' contents, in temporary files."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
+
+from shardmill.data import spans
+from shardmill.transforms.columns.arrow import narrow_codes
+from shardmill.transforms.stores import storage
+
+Hashes = NDArray[np.uint64]
+SEEDS = (0x2545F4914F6CDD1D, 0xD6E8FEB86659FD93)  # any two; results are compared within one job alone
+
+
+def _no_hashes() -> Hashes:
+    return np.empty(0, np.uint64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Contents:
+    """The content hashes of some examples.
+
+    Attributes:
+        high, low: halves of the hashes: uint64, shape (n,)
+    """
+
+    high: Hashes = field(default_factory=_no_hashes)
+    low: Hashes = field(default_factory=_no_hashes)
+    # file and line, see transforms.statistics.contents; orders equal contents: uint64, shape (n,)
+    places: Hashes = field(default_factory=_no_hashes)
+    labels: Hashes | None = None  # class id + 1, or 0 without a class: uint64, shape (n,); None if part of the content
+
+    def __len__(self) -> int:
+        """Number of examples."""
+        return len(self.high)
+
+    def take(self, rows: NDArray[np.int64]) -> "Contents":
+        """Return the contents of `rows`."""
+        labels = self.labels if self.labels is None else self.labels.take(rows)
+        return Contents(self.high.take(rows), self.low.take(rows), self.places.take(rows), labels)
+
+    def between(self, start: int, stop: int) -> "Contents":
+        """Return the contents of rows `start` to `stop`, without copying."""
+        labels = self.labels if self.labels is None else self.labels[start:stop]
+        return Contents(self.high[start:stop], self.low[start:stop], self.places[start:stop], labels)
+
+    @classmethod
+    def joined(cls, parts: Sequence["Contents"]) -> "Contents":
+        """Concatenate contents."""
+        if not parts:
+            return cls()
+        high, low, places = (
+            np.concatenate([getattr(part, name) for part in parts]) for name in ("high", "low", "places")
+        )
+        labels = [part.labels for part in parts if part.labels is not None]
+        return cls(high, low, places, np.concatenate(labels) if len(labels) == len(parts) else None)
+
+
+def digest_content(*parts: bytes) -> bytes:
+    """Return the xxh3_128, 16 bytes, of the parts of an example's content."""
+    if len(parts) == 1:
+        return xxhash.xxh3_128_digest(parts[0])
+    hashed = xxhash.xxh3_128(parts[0])
+    for part in parts[1:]:
+        hashed.update(part)
+    return hashed.digest()
+
+
+def contents_of_digests(digests: bytes, places: Hashes, labels: Hashes | None = None) -> Contents:
+    """Return the contents of consecutive digests made by `digest`."""
+    halves = np.frombuffer(digests, ">u8").reshape(-1, 2).astype(np.uint64)
+    return Contents(halves[:, 0].copy(), halves[:, 1].copy(), places, labels)
+
+
+_GOLDEN = 0x9E3779B97F4A7C15  # 2**64 divided by the golden ratio, odd: splitmix64's increment
+_MULTIPLIERS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # of splitmix64's finalizer, as are the shifts
+_SHIFTS = (30, 27, 31)  # bits
+_MASK = (1 << 64) - 1  # of 64 bits, as NumPy's integers have; Python's have as many as it takes
+
+
+def hash_lines(name: str, lines: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Return the position of each line of the file `name`: uint64, shape (n,)."""
+    return _mix(np.uint64(xxhash.xxh3_64_intdigest(name.encode())), lines)
+
+
+def hash_file_names(names: Sequence[str]) -> NDArray[np.uint64]:
+    """Return the hash of each file name, for `places_of`: uint64, shape (n,)."""
+    return np.array([xxhash.xxh3_64_intdigest(name.encode()) for name in names], np.uint64)
+
+
+def combine_with_lines(hashes: NDArray[np.uint64], lines: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Return the positions of lines, each in a file given by its hash from `hashes_of`: uint64, shape (n,)."""
+    return _mix(hashes, lines)
+
+
+def _mix(starts: Any, lines: NDArray[np.int64]) -> NDArray[np.uint64]:
+    with np.errstate(over="ignore"):
+        mixed = starts + lines.astype(np.uint64) * np.uint64(_GOLDEN)
+        mixed = (mixed ^ (mixed >> np.uint64(_SHIFTS[0]))) * np.uint64(_MULTIPLIERS[0])
+        mixed = (mixed ^ (mixed >> np.uint64(_SHIFTS[1]))) * np.uint64(_MULTIPLIERS[1])
+    found: NDArray[np.uint64] = mixed ^ (mixed >> np.uint64(_SHIFTS[2]))
+    return found
+
+
+def invert_positions(places: Iterable[int], names: bytes) -> Mapping[int, tuple[str, int]]:
+    """Return the file and line of each position.
+
+    With a wrong file name, the inverse is an arbitrary number below 2^64. The file is therefore the one that gives the
+    smallest line.
+
+    Args:
+        places: positions.
+        names: names of the files, separated by NUL.
+    """
+    ends = np.append(spans.find(names, 0), len(names))
+    starts = np.concatenate(([0], ends[:-1] + 1))
+    hashes = spans.hashes(names, starts, ends)
+    step = np.uint64(pow(_GOLDEN, -1, 1 << 64))
+    found = {}
+    for place in places:
+        lines = (np.uint64(_unmix(place)) - hashes) * step
+        least = int(np.argmin(lines))
+        found[place] = (names[starts[least] : ends[least]].decode(), int(lines[least]))
+    return found
+
+
+def _unmix(place: int) -> int:
+    """Invert the bijection in `_mixed`."""
+    mixed = _unshift(place, _SHIFTS[2])
+    for shift, multiplier in zip(_SHIFTS[1::-1], _MULTIPLIERS[::-1], strict=True):
+        mixed = _unshift(mixed * pow(multiplier, -1, 1 << 64) & _MASK, shift)
+    return mixed
+
+
+def _unshift(value: int, shift: int) -> int:
+    """Invert x ^ x >> shift, where three times the shift exceeds 64 bits."""
+    return value ^ (value >> shift) ^ (value >> 2 * shift)
+
+
+PART_BITS = 8  # of a hash, the highest: which part of a section it is in
+_PARTS = 1 << PART_BITS
+_STARTS_BYTES = 4 * (_PARTS + 1)  # where parts begin, and where the last one ends: uint32
+_ITEM_BYTES = 8  # bytes of a uint64
+SEPARATOR = b"\0"
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """The location of contents in a file.
+
+    Attributes:
+        path, offset: start of the section
+    """
+
+    split: str  # split of the examples
+    path: str
+    offset: int
+    examples: int  # number of examples
+    names_bytes: int  # bytes of the file names
+    first_line: int = 0  # line number of a file's first line: 1 if 0 stands for the whole file
+    columns: int = 3  # 4 with labels, else 3
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the section."""
+        return self._column(self.columns) - self.offset + self.names_bytes
+
+    def _column(self, number: int) -> int:
+        return self.offset + _STARTS_BYTES + number * self.examples * _ITEM_BYTES
+
+    def rows(self, first: int, last: int) -> tuple[int, int]:
+        """Return the rows of the parts from `first` to before `last`."""
+        if (first, last) == (0, _PARTS):
+            return 0, self.examples
+        starts = np.frombuffer(storage.read_range(self.path, self.offset, _STARTS_BYTES), "<u4")
+        return int(starts[first]), int(starts[last])
+
+    def high(self, start: int, stop: int) -> Hashes:
+        """Read the high halves of rows `start` to `stop`."""
+        return self._read(0, start, stop)
+
+    def contents(self, start: int, stop: int) -> Contents:
+        """Read all columns of rows `start` to `stop`."""
+        return Contents(*(self._read(number, start, stop) for number in range(self.columns)))
+
+    def _read(self, number: int, start: int, stop: int) -> Hashes:
+        at = self._column(number) + start * _ITEM_BYTES
+        return np.frombuffer(storage.read_range(self.path, at, (stop - start) * _ITEM_BYTES), "<u8")
+
+    def find(self, places: Iterable[int]) -> dict[int, tuple[str, int | None]]:
+        """Return the file and line of each position; the line is None if the example is a whole file."""
+        data = storage.read_range(self.path, self._column(self.columns), self.names_bytes)
+        return {
+            place: (name, None if line < self.first_line else line - self.first_line)
+            for place, (name, line) in invert_positions(places, data).items()
+        }
+
+
+def encode_names(names: Iterable[str]) -> bytes:
+    """Return file names encoded as in a section."""
+    return SEPARATOR.join(name.encode() for name in names)
+
+
+def sort_by_split(contents: Contents, splits: NDArray[np.int64], number: int) -> list[Contents]:
+    """Divide contents by split, each in the order of a section's parts, with a single sort.
+
+    Args:
+        contents: contents in any order.
+        splits: the split number of each, shape (n,).
+        number: number of splits; some may be empty.
+    """
+    parts = number << PART_BITS
+    code = narrow_codes((splits << PART_BITS) + (contents.high >> np.uint64(64 - PART_BITS)).astype(np.int64), parts)
+    order = np.argsort(code, kind="stable")
+    ordered, bounds = contents.take(order), np.searchsorted(code.take(order), np.arange(0, parts + 1, _PARTS)).tolist()
+    return [ordered.between(start, stop) for start, stop in pairwise(bounds)]
+
+
+def make_section(
+    contents: Contents, split: str, path: str, offset: int, names: bytes, first_line: int = 0
+) -> tuple[Section, list[object]]:
+    """Return the section of contents ordered by `in_parts`, and its bytes in pieces, to be written at `offset` of the
+    file at `path`.
+    """
+    # Parts lie one behind the other, so the first of each is found by halving
+    first_bits = (contents.high >> np.uint64(64 - PART_BITS)).astype(np.int64)
+    starts = np.searchsorted(first_bits, np.arange(_PARTS + 1)).astype("<u4")
+    columns = [contents.high, contents.low, contents.places, *([] if contents.labels is None else [contents.labels])]
+    section = Section(split, path, offset, len(contents), len(names), first_line, len(columns))
+    return section, [starts, *(column.astype("<u8", copy=False) for column in columns), names]
+
+
+def number_of_ranges(examples: int, most: int) -> int:
+    """Return the number of hash ranges, a power of 2, so that about `most` examples at most are in each."""
+    number = 1
+    while number * most < examples:
+        number *= 2
+    return number
+
+
+def range_bounds(index: int, number: int) -> tuple[int, int]:
+    """Return the smallest and the largest high half of one of `number` ranges."""
+    step = (1 << 64) // number
+    return index * step, (index + 1) * step - 1
+
+
+_FIRST_LINE_NUMBER = 1  # a file that is no line of a manifest has 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FileContents:
+    """The content digests of some files or sequences; hashes of positions are computed for a whole shard at once."""
+
+    digests: bytes  # 16 bytes each
+    names: bytes  # file names, encoded as in a section
+    hashes: NDArray[np.uint64]  # hash of each one's file name: uint64, shape (n,)
+    lines: NDArray[np.int64]  # in the manifest, or in that file: int64, shape (n,)
+    labels: NDArray[np.uint64]  # class id + 1, or 0 without a class: uint64, shape (n,)
+
+    @classmethod
+    def of(
+        cls,
+        names: Sequence[str],
+        lines: Sequence[int | None],
+        digests: Sequence[bytes],
+        labels: Sequence[int | None],
+    ) -> "FileContents":
+        """Return the contents of at least one file.
+
+        Args:
+            names: of the files.
+            lines: line of the manifest that names each, or None.
+            digests: made by transforms.statistics.contents.digest_content.
+            labels: class id of each, or None.
+        """
+        numbers = np.array([0 if line is None else line + _FIRST_LINE_NUMBER for line in lines], np.int64)
+        ids = np.array([0 if label is None else label + 1 for label in labels], np.uint64)
+        return cls(b"".join(digests), encode_names(names), hash_file_names(names), numbers, ids)
+
+    @classmethod
+    def of_hashes(
+        cls, hashes: NDArray[np.uint64], names: Sequence[str], files: NDArray[np.integer], lines: NDArray[np.int64]
+    ) -> "FileContents":
+        """Return the contents of at least one example whose labels are part of its content.
+
+        Args:
+            hashes: halves of the hashes, shape (2, n).
+            names: distinct names of the files.
+            files: of each example the index of its file in `names`, shape (n,).
+            lines: of each example in its file, shape (n,).
+        """
+        digests = np.ascontiguousarray(hashes.T.astype(">u8")).tobytes()
+        labels = np.zeros(len(lines), np.uint64)
+        return cls(digests, encode_names(names), hash_file_names(names)[files], lines + _FIRST_LINE_NUMBER, labels)
+
+
+class ContentsWriter:
+    """Writer of the contents of one shard."""
+
+    def __init__(self) -> None:
+        self._parts: list[FileContents] = []
+
+    def add(self, part: FileContents | None) -> None:
+        """Add the contents of more files, unless None."""
+        if part is not None:
+            self._parts.append(part)
+
+    def write(self, path: str, split: str) -> Section | None:
+        """Write the contents to `path`, a new file, and return the section; None if there are no contents."""
+        if not self._parts:
+            return None
+        columns = ([getattr(part, name) for part in self._parts] for name in ("hashes", "lines", "labels"))
+        hashes, lines, labels = map(np.concatenate, columns)
+        digests = b"".join(part.digests for part in self._parts)
+        contents = contents_of_digests(digests, combine_with_lines(hashes, lines), labels if labels.any() else None)
+        (ordered,) = sort_by_split(contents, np.zeros(len(contents), np.int64), 1)
+        names = b"\0".join(part.names for part in self._parts)
+        section, parts = make_section(ordered, split, path, 0, names, _FIRST_LINE_NUMBER)
+        storage.write_parts(path, parts)
+        return section

@@ -1,0 +1,346 @@
+"""Find examples with equal contents, within splits and across them."""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shardmill.quality.duplicates import (
+    MAX_PAIRS,
+    Conflict,
+    Conflicts,
+    Duplicates,
+    ExampleSource,
+    Pair,
+    RepeatedContents,
+)
+from shardmill.transforms.statistics.contents import (
+    PART_BITS,
+    Contents,
+    Hashes,
+    Section,
+    number_of_ranges,
+    range_bounds,
+)
+
+_ALL_HASHES = range_bounds(0, 1)
+_BEGIN_BITS = 16  # of a hash
+_SORTED_AT_ONCE = 1 << 15  # values at once, about: few enough to stay in a processor's cache
+
+_NO_LABEL = np.uint64((1 << 64) - 1)  # more than any
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ExamplePosition:
+    """The position of an example; its section knows the file name."""
+
+    split: str
+    place: int
+    section: Section = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class EqualPair:
+    """Two examples of equal content, from two splits if it occurs in several."""
+
+    within: bool
+    high: int
+    low: int
+    one: ExamplePosition
+    other: ExamplePosition
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ConflictingPair:
+    """Two examples of equal content with different class ids."""
+
+    high: int
+    low: int
+    one: ExamplePosition
+    other: ExamplePosition
+    labels: tuple[int, int] = field(compare=False)
+
+
+@dataclass(slots=True)
+class DuplicateCounts:
+    """Counts of repeated contents, mergeable in any order."""
+
+    within: Counter[str] = field(default_factory=Counter)  # by split, examples equal to another in the split
+    contents: Counter[str] = field(default_factory=Counter)  # by split, distinct contents of these
+    # by (split, other split), examples of the first whose content occurs in the other
+    across: Counter[tuple[str, str]] = field(default_factory=Counter)
+    elsewhere: Counter[str] = field(default_factory=Counter)  # by split, examples whose content occurs in another split
+    twins: list[EqualPair] = field(default_factory=list)  # first pairs, in order
+    # by split, examples whose content occurs with several classes
+    disputed: Counter[str] = field(default_factory=Counter)
+    disputes: int = 0  # distinct contents of these
+    quarrels: list[ConflictingPair] = field(default_factory=list)  # first pairs of different classes, in order
+
+    def merge(self, other: "DuplicateCounts") -> "DuplicateCounts":
+        """Add the counts of `other`, which is not changed, and return self."""
+        self.within.update(other.within)
+        self.contents.update(other.contents)
+        self.across.update(other.across)
+        self.elsewhere.update(other.elsewhere)
+        self.twins = sorted([*self.twins, *other.twins])[:MAX_PAIRS]
+        self.disputed.update(other.disputed)
+        self.disputes += other.disputes
+        self.quarrels = sorted([*self.quarrels, *other.quarrels])[:MAX_PAIRS]
+        return self
+
+
+def count_duplicates_in_range(
+    bounds: tuple[int, int], sections: Sequence[Section], map_: Callable[..., Iterable[Any]] = map
+) -> DuplicateCounts:
+    """Count repeated contents whose high halves are within `bounds`, both inclusive.
+
+    Only the high halves of all contents are held at once, and the rest of those that repeat.
+    """
+    repeated = find_repeated(list(map_(partial(_read_high_halves, bounds=bounds), sections)), bounds)
+    if not len(repeated):
+        return DuplicateCounts()
+    held: list[Contents] = []
+    owners: list[int] = []
+    for number, part in enumerate(map_(partial(_read_repeated, bounds=bounds, repeated=repeated), sections)):
+        if part is not None:
+            held.append(part)
+            owners += [number] * len(part)
+    return count_duplicates(Contents.joined(held), np.array(owners), sections)
+
+
+def _read_repeated(section: Section, bounds: tuple[int, int], repeated: Hashes) -> Contents | None:
+    """Return the contents of a section whose high halves repeat, or None if there are none."""
+    rows, high = _read_rows_in_range(section, bounds)
+    mine = rows[_find_wanted(high, repeated)]
+    return section.contents(int(mine[0]), int(mine[-1]) + 1).take(mine - mine[0]) if len(mine) else None
+
+
+def _read_high_halves(section: Section, bounds: tuple[int, int]) -> Hashes:
+    """Return the high halves of a section that are within `bounds`."""
+    if bounds == _ALL_HASHES:  # of most data sets all are looked through at once
+        return section.high(0, section.examples)
+    return _read_rows_in_range(section, bounds)[1]
+
+
+def _read_rows_in_range(section: Section, bounds: tuple[int, int]) -> tuple[NDArray[np.int64], Hashes]:
+    """Return the rows of a section whose high halves are within `bounds`, and these high halves."""
+    first, last = bounds[0] >> (64 - PART_BITS), (bounds[1] >> (64 - PART_BITS)) + 1
+    start, stop = section.rows(first, last)
+    high = section.high(start, stop)
+    if bounds[1] - bounds[0] >= 1 << (64 - PART_BITS):  # several of the parts that sections have, all of each
+        return np.arange(start, stop), high
+    within = (high >= np.uint64(bounds[0])) & (high <= np.uint64(bounds[1]))
+    return np.flatnonzero(within) + start, high[within]
+
+
+def find_repeated(parts: Sequence[Hashes], bounds: tuple[int, int] = _ALL_HASHES) -> Hashes:
+    """Return the values that occur more than once, ascending.
+
+    They are sorted in small ranges, which takes a third of the time of sorting all at once.
+
+    Args:
+        parts: arrays of values, each ordered by its first BITS bits, as in sections.
+        bounds: smallest and largest possible value; they span whole parts by these bits, or a range within one part.
+    """
+    low, high = bounds
+    most = max(1, (high - low + 1) >> (64 - PART_BITS))
+    number = min(most, number_of_ranges(sum(map(len, parts)), _SORTED_AT_ONCE))
+    firsts = np.array([low + index * ((high - low + 1) // number) for index in range(number)], np.uint64)
+    cuts = [[*np.searchsorted(part, firsts).tolist(), len(part)] for part in parts]
+    found = [np.empty(0, np.uint64)]
+    for index in range(number):
+        values = np.concatenate([found[0], *(part[at[index] : at[index + 1]] for part, at in zip(parts, cuts))])
+        values.sort()
+        found.append(values[1:][values[1:] == values[:-1]])
+    return np.unique(np.concatenate(found))
+
+
+def _find_wanted(values: Hashes, wanted: Hashes) -> NDArray[np.int64]:
+    """Return the indices of `values` that are in `wanted`, which is ascending."""
+    begins = np.zeros(1 << _BEGIN_BITS, np.bool_)
+    begins[wanted >> np.uint64(64 - _BEGIN_BITS)] = True
+    # Most values begin as none that is wanted, which is seen at a glance
+    likely = np.flatnonzero(begins[values >> np.uint64(64 - _BEGIN_BITS)])
+    found = values[likely]
+    places = np.minimum(np.searchsorted(wanted, found), len(wanted) - 1)
+    return likely[wanted[places] == found]
+
+
+def count_duplicates(contents: Contents, owners: NDArray[np.int64], sections: Sequence[Section]) -> DuplicateCounts:
+    """Count repeated contents.
+
+    Args:
+        contents: contents in any order.
+        owners: index into `sections` of each content's section, shape (n,).
+    """
+    names = sorted({section.split for section in sections})
+    splits = np.array([names.index(section.split) for section in sections])[owners]
+    order = np.lexsort((contents.places, splits, contents.low, contents.high))
+    contents, splits, owners = contents.take(order), splits[order], owners[order]
+    same = (contents.high[1:] == contents.high[:-1]) & (contents.low[1:] == contents.low[:-1])
+    groups = np.concatenate(([0], np.cumsum(~same))) if len(contents) else np.empty(0, np.int64)
+    counts = np.zeros((int(groups[-1]) + 1 if len(groups) else 0, len(names)), np.int64)
+    np.add.at(counts, (groups, splits), 1)
+    present = counts > 0
+    shared = present.sum(axis=1) > 1
+    across = counts.T @ present
+    found = DuplicateCounts()
+    for index, name in enumerate(names):
+        mine = counts[:, index]
+        _set_positive(found.within, name, int(mine[mine > 1].sum()))
+        _set_positive(found.contents, name, int(np.count_nonzero(mine > 1)))
+        _set_positive(found.elsewhere, name, int(mine[shared].sum()))
+        for other, their in enumerate(names):
+            if other != index:
+                _set_positive(found.across, (name, their), int(across[index, other]))
+    repeated = np.flatnonzero(counts.sum(axis=1) > 1)
+    chosen = [*repeated[shared[repeated]][:MAX_PAIRS], *repeated[~shared[repeated]][:MAX_PAIRS]][:MAX_PAIRS]
+    starts = np.searchsorted(groups, chosen)
+    for group, start in zip(chosen, starts.tolist(), strict=True):
+        # Sorted by split, then place: the first of all, and the first of the next split, or the second where there is
+        # none
+        first = int(np.argmax(present[group]))
+        other = start + int(counts[group, first]) if shared[group] else start + 1
+        pair = [
+            ExamplePosition(names[splits[row]], int(contents.places[row]), sections[owners[row]])
+            for row in (start, other)
+        ]
+        found.twins.append(EqualPair(not shared[group], int(contents.high[start]), int(contents.low[start]), *pair))
+    if contents.labels is not None and len(contents):
+
+        def place(row: int) -> ExamplePosition:
+            return ExamplePosition(names[splits[row]], int(contents.places[row]), sections[owners[row]])
+
+        _count_conflicts(found, contents, contents.labels, groups, counts, names, place)
+    return found
+
+
+def _count_conflicts(
+    found: DuplicateCounts,
+    contents: Contents,
+    labels: Hashes,
+    groups: NDArray[np.int64],
+    counts: NDArray[np.int64],
+    names: Sequence[str],
+    place: Callable[[int], ExamplePosition],
+) -> None:
+    """Count the contents that occur with several classes; examples without a label are ignored."""
+    starts = np.flatnonzero(np.concatenate(([True], groups[1:] != groups[:-1])))
+    greatest = np.maximum.reduceat(labels, starts)
+    least = np.minimum.reduceat(np.where(labels == 0, _NO_LABEL, labels), starts)
+    disputed = np.flatnonzero((greatest > 0) & (least < greatest))
+    if not len(disputed):
+        return
+    found.disputes = len(disputed)
+    labelled = labels > 0
+    for index, name in enumerate(names):
+        _set_positive(found.disputed, name, int(counts[disputed, index].sum()))
+    ends = np.append(starts[1:], len(labels))
+    for group in disputed[:MAX_PAIRS].tolist():
+        rows = np.arange(starts[group], ends[group])
+        rows = rows[labelled[rows]]
+        one, other = int(rows[0]), int(rows[np.argmax(labels[rows] != labels[rows[0]])])
+        ids = int(labels[one]) - 1, int(labels[other]) - 1
+        key = int(contents.high[one]), int(contents.low[one])
+        found.quarrels.append(ConflictingPair(*key, place(one), place(other), ids))
+
+
+def _set_positive(counter: Counter[Any], key: Any, number: int) -> None:
+    if number:
+        counter[key] = number
+
+
+_CONTENTS_AT_ONCE = (
+    1 << 23
+)  # contents that are looked through at once: 64 MB of halves, and as much while they are sorted
+_MAX_READERS = 32  # at once, for each may be a request to a store
+
+
+def find_duplicates(
+    content: str, sections: Sequence[Section], class_names: Sequence[str] = (), at_once: int = _CONTENTS_AT_ONCE
+) -> Duplicates:
+    """Find contents that occur more than once.
+
+    Args:
+        content: what was compared, in words.
+        sections: files of all contents.
+        class_names: class names, in order of ids.
+        at_once: approximate number of contents examined at once.
+    """
+    number = number_of_ranges(sum(section.examples for section in sections), at_once)
+    counted = DuplicateCounts()
+    with ThreadPoolExecutor(_MAX_READERS, "shardmill-contents") as pool:
+        for index in range(number):
+            counted = counted.merge(count_duplicates_in_range(range_bounds(index, number), sections, pool.map))
+        return describe_duplicates(content, counted, pool.map, class_names)
+
+
+def describe_duplicates(
+    content: str,
+    counted: DuplicateCounts,
+    map_: Callable[..., Iterable[Any]] = map,
+    class_names: Sequence[str] = (),
+) -> Duplicates:
+    """Return the counts as Duplicates, with the file names of the listed examples."""
+    members = _find_members([*counted.twins, *counted.quarrels], map_)
+    pairs = [
+        (twins.within, Pair(*sorted((members[twins.one], members[twins.other]), key=_member_order)))
+        for twins in counted.twins
+    ]
+    across: dict[str, dict[str, int]] = defaultdict(dict)
+    for (split, other), examples in sorted(counted.across.items()):
+        across[split][other] = examples
+    return Duplicates(
+        content,
+        {split: RepeatedContents(counted.within[split], counted.contents[split]) for split in sorted(counted.within)},
+        dict(across),
+        dict(sorted(counted.elsewhere.items())),
+        tuple(pair for _, pair in sorted(pairs, key=_pair_order)),
+        _conflicts(counted, members, class_names),
+    )
+
+
+def _conflicts(
+    counted: DuplicateCounts, members: Mapping[ExamplePosition, ExampleSource], class_names: Sequence[str]
+) -> Conflicts | None:
+    if not counted.disputes:
+        return None
+    pairs = []
+    for quarrel in counted.quarrels:
+        sides = zip((members[quarrel.one], members[quarrel.other]), quarrel.labels, strict=True)
+        one, other = sorted(
+            ((member, _class_name(label, class_names)) for member, label in sides),
+            key=lambda side: _member_order(side[0]),
+        )
+        pairs.append(Conflict(one[0], other[0], (one[1], other[1])))
+    pairs.sort(key=lambda pair: (_member_order(pair.one), _member_order(pair.other)))
+    return Conflicts(counted.disputes, dict(sorted(counted.disputed.items())), tuple(pairs))
+
+
+def _class_name(label: int, class_names: Sequence[str]) -> str:
+    return class_names[label] if label < len(class_names) else str(label)
+
+
+def _pair_order(found: tuple[bool, Pair]) -> tuple[Any, ...]:
+    within, pair = found
+    return within, _member_order(pair.one), _member_order(pair.other)
+
+
+def _member_order(member: ExampleSource) -> tuple[str, str, int]:
+    return member.split, member.name, member.line or 0
+
+
+def _find_members(
+    twins: Iterable[EqualPair | ConflictingPair], map_: Callable[..., Iterable[Any]]
+) -> dict[ExamplePosition, ExampleSource]:
+    wanted: dict[Section, set[int]] = defaultdict(set)
+    places = [place for two in twins for place in (two.one, two.other)]
+    for place in places:
+        wanted[place.section].add(place.place)
+    found = dict(zip(wanted, map_(lambda item: item[0].find(item[1]), wanted.items()), strict=True))
+    return {place: ExampleSource(place.split, *found[place.section][place.place]) for place in places}

@@ -1,0 +1,269 @@
+"""Statistics of images: sizes, dimensions, formats and extremes."""
+
+import math
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from heapq import nlargest, nsmallest
+from itertools import accumulate, chain
+from operator import mul
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from shardmill.quality.stats_file import FeatureSummary
+from shardmill.quality.stats_values import Bucket, Extreme, Numbers
+from shardmill.transforms.statistics.values import DistinctCodes, Ties
+
+
+@dataclass(slots=True)
+class NumberStats:
+    """Count, range, mean and standard deviation of integers, and a histogram by bit length (powers of 2)."""
+
+    count: int = 0
+    minimum: int = 0
+    maximum: int = 0
+    total: int = 0
+    squares: int = 0
+    bit_lengths: Counter[int] = field(default_factory=Counter)
+
+    def add(self, values: Iterable[int]) -> None:
+        """Count non-negative integers."""
+        counted = list(values)
+        if not counted:
+            return
+        low, high = min(counted), max(counted)
+        self.minimum = min(self.minimum, low) if self.count else low
+        self.maximum = max(self.maximum, high)
+        self.count += len(counted)
+        self.total += sum(counted)
+        self.squares += sum(map(mul, counted, counted))
+        self.bit_lengths.update(map(int.bit_length, counted))
+
+    def merge(self, other: "NumberStats") -> None:
+        """Add the counts of `other`."""
+        if not other.count:
+            return
+        self.minimum = min(self.minimum, other.minimum) if self.count else other.minimum
+        self.maximum = max(self.maximum, other.maximum)
+        self.count += other.count
+        self.total += other.total
+        self.squares += other.squares
+        self.bit_lengths.update(other.bit_lengths)
+
+    def summary(self) -> Numbers:
+        """Return the numbers for stats.json, as one of several properties of a feature."""
+        if not self.count:
+            return Numbers(count=0)
+        variance = (self.count * self.squares - self.total**2) / self.count**2
+        return Numbers(
+            count=self.count,
+            minimum=self.minimum,
+            maximum=self.maximum,
+            mean=self.total / self.count,
+            std_dev=math.sqrt(variance),
+            histogram=tuple(Bucket.of_bits(bits, self.bit_lengths[bits]) for bits in sorted(self.bit_lengths)),
+        )
+
+    def feature(self) -> FeatureSummary:
+        """Return the numbers for stats.json, as a feature of their own."""
+        return FeatureSummary(count=self.count, numbers=replace(self.summary(), count=None))
+
+
+_UPRIGHT = 1  # the orientation by EXIF of what need not be turned
+IMAGE_METADATA = pa.struct(
+    {
+        "size_bytes": pa.int64(),
+        "width": pa.int32(),
+        "height": pa.int32(),
+        "format": pa.string(),
+        "orientation": pa.int8(),
+    }
+)
+
+
+def image_metadata_array(
+    sizes: np.ndarray,
+    widths: np.ndarray,
+    heights: np.ndarray,
+    formats: Sequence[str],
+    orientations: np.ndarray,
+    missing: np.ndarray,
+) -> pa.StructArray:
+    """Return image metadata as an array of PICTURE, null where `missing`; each argument has shape (images,)."""
+    columns = zip((sizes, widths, heights, formats, orientations), IMAGE_METADATA, strict=True)
+    arrays = [pa.array(values, kind.type) for values, kind in columns]
+    return pa.StructArray.from_arrays(arrays, fields=list(IMAGE_METADATA), mask=pa.array(missing))
+
+
+@dataclass(slots=True)
+class ImageColumnStats:
+    """Statistics of images with PICTURE metadata."""
+
+    sizes: NumberStats = field(default_factory=NumberStats)
+    widths: NumberStats = field(default_factory=NumberStats)
+    heights: NumberStats = field(default_factory=NumberStats)
+    formats: Counter[str] = field(default_factory=Counter)
+    turned: int = 0
+
+    @property
+    def kind(self) -> str:
+        return "images"
+
+    def add(self, values: pa.Array, ties: Ties) -> DistinctCodes | None:
+        """Count images, an array of PICTURE."""
+        sizes, widths, heights, formats, orientations = (part.to_pylist() for part in values.flatten())
+        self.sizes.add(sizes)
+        self.widths.add(widths)
+        self.heights.add(heights)
+        self.formats.update(formats)
+        self.turned += sum(orientation != _UPRIGHT for orientation in orientations)
+        return None
+
+    def merge(self, other: "ImageColumnStats") -> None:
+        self.sizes.merge(other.sizes)
+        self.widths.merge(other.widths)
+        self.heights.merge(other.heights)
+        self.formats.update(other.formats)
+        self.turned += other.turned
+
+    def summary(self, class_names: Sequence[str] | None) -> FeatureSummary:
+        return FeatureSummary(
+            formats=dict(sorted(self.formats.items())),
+            size_bytes=self.sizes.summary(),
+            width=self.widths.summary(),
+            height=self.heights.summary(),
+            turned_by_exif=self.turned,
+        )
+
+
+EXTREMES_KEPT = 4  # of each
+SMALLEST, LARGEST, ELONGATED = "smallest", "largest", "most elongated"
+_IMAGES_AT_ONCE = 4096  # images that are looked through at once: to look through forty takes as long
+_ExtremesByKind = dict[str, list[Extreme]]
+
+
+class MeasuredImages(NamedTuple):
+    """Images of one chunk: of each its file, its sides in pixels, and its record's offset and length in bytes. Offsets
+    are relative to byte `start` of `shard`.
+    """
+
+    files: Sequence[str]
+    widths: Sequence[int]
+    heights: Sequence[int]
+    offsets: Sequence[int]
+    lengths: Sequence[int]
+    shard: str = ""
+    start: int = 0
+
+    def image(self, place: int) -> Extreme:
+        """Return the image at index `place`."""
+        sides, offset = (self.widths[place], self.heights[place]), self.start + self.offsets[place]
+        return Extreme(self.files[place], *sides, self.shard, offset, self.lengths[place])
+
+
+@dataclass(slots=True)
+class Extremes:
+    """The extreme images among some images."""
+
+    # extreme images of those examined, by kind of extreme, most extreme first
+    known: _ExtremesByKind = field(default_factory=dict)
+    waiting: list[MeasuredImages] = field(default_factory=list)  # images not yet examined
+    rows: int = 0  # number of waiting images
+
+    @classmethod
+    def of(cls, images: MeasuredImages) -> "Extremes":
+        """Return the extremes of some images."""
+        return cls(waiting=[images], rows=len(images.files)) if images.files else cls()
+
+    def merge(self, other: "Extremes") -> None:
+        """Add the images of `other`, which is not changed."""
+        self.known = _merge_extremes(self.known, other.known)
+        self.waiting += other.waiting
+        self.rows += other.rows
+        if self.rows >= _IMAGES_AT_ONCE:
+            self._look()
+
+    def lie_in(self, shard: str, start: int) -> None:
+        """Set the shard of a chunk's images and the chunk's start in it; no image may have been examined yet."""
+        self.waiting = [images._replace(shard=shard, start=start) for images in self.waiting]
+
+    def found(self) -> _ExtremesByKind:
+        """Return the extreme images by kind of extreme, most extreme first."""
+        return self._look().known
+
+    def summary(self) -> dict[str, tuple[Extreme, ...]] | None:
+        """Return the extremes for stats.json, or None if there are no images."""
+        return {what: tuple(images) for what, images in self.found().items()} or None
+
+    def __getstate__(self) -> _ExtremesByKind:
+        return self.found()
+
+    def __setstate__(self, state: _ExtremesByKind) -> None:
+        self.known, self.waiting, self.rows = state, [], 0
+
+    def _look(self) -> "Extremes":
+        if self.waiting:
+            self.known = _merge_extremes(self.known, _find_extremes(self.waiting))
+            self.waiting, self.rows = [], 0
+        return self
+
+
+def _find_extremes(parts: Sequence[MeasuredImages]) -> _ExtremesByKind:
+    """Return the extremes of at least one image. Only these become Extreme objects."""
+    files = list(chain.from_iterable(part.files for part in parts))
+    widths = np.array(list(chain.from_iterable(part.widths for part in parts)), np.int64)
+    heights = np.array(list(chain.from_iterable(part.heights for part in parts)), np.int64)
+    shorter, longer = np.minimum(widths, heights), np.maximum(widths, heights)
+    areas, ratios = widths * heights, np.divide(longer, shorter, out=np.zeros(len(longer)), where=shorter > 0)
+    firsts = [0, *accumulate(len(part.files) for part in parts)]
+
+    def image(place: int) -> Extreme:
+        part = bisect_right(firsts, place) - 1
+        return parts[part].image(place - firsts[part])
+
+    return {
+        what: _most_extreme(what, list(map(image, _choose_candidates(ranks, files, what != SMALLEST))))
+        for what, ranks in ((SMALLEST, areas), (LARGEST, areas), (ELONGATED, ratios))
+    }
+
+
+def _choose_candidates(ranks: NDArray[np.int64] | NDArray[np.float64], files: Sequence[str], most: bool) -> list[int]:
+    """Return the indices of at least KEPT images, or all: those with the lowest ranks, or the highest if `most`. Ties
+    are broken by file name: first names, or last if `most`.
+    """
+    if len(files) <= EXTREMES_KEPT:
+        return list(range(len(files)))
+    values = -ranks if most else ranks
+    last = np.partition(values, EXTREMES_KEPT - 1)[EXTREMES_KEPT - 1]
+    tied = np.flatnonzero(values == last).tolist()
+    choose = nlargest if most else nsmallest
+    return [
+        *np.flatnonzero(values < last).tolist(),
+        *choose(EXTREMES_KEPT, tied, key=lambda place: (files[place], place)),
+    ]
+
+
+def _merge_extremes(one: _ExtremesByKind, other: _ExtremesByKind) -> _ExtremesByKind:
+    if not one or not other:
+        return dict(one or other)
+    return {what: _most_extreme(what, [*one[what], *images]) for what, images in other.items()}
+
+
+def _most_extreme(what: str, images: Sequence[Extreme]) -> list[Extreme]:
+    """Return the KEPT most extreme images; ties are broken by file name and position."""
+    choose = nsmallest if what == SMALLEST else nlargest
+    return choose(EXTREMES_KEPT, images, key=_elongation_rank if what == ELONGATED else _area_rank)
+
+
+def _area_rank(image: Extreme) -> tuple[int, str, str, int]:
+    return image.width * image.height, image.file, image.shard, image.offset
+
+
+def _elongation_rank(image: Extreme) -> tuple[float, str, str, int]:
+    wide, high = image.width, image.height
+    ratio = (wide / high if wide > high else high / wide) if wide and high else 0.0
+    return ratio, image.file, image.shard, image.offset

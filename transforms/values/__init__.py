@@ -1,0 +1,1 @@
+"""Prepare feature values: preprocessing, tokenization and sequences."""

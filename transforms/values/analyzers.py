@@ -1,0 +1,581 @@
+"""Analyzers of preprocessing: gather values from all examples and compute the constants of steps."""
+
+import uuid
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from shardmill.data import spans
+from shardmill.data.features import DType
+from shardmill.errors import JobError
+from shardmill.transforms.columns.arrow import data_of, is_list, offsets_of
+from shardmill.transforms.options.job_options import TRAINING
+from shardmill.transforms.statistics.sketches import FLOAT32_FRACTION_BITS, ExactSums
+from shardmill.transforms.statistics.tables import TableStats
+from shardmill.transforms.statistics.values import RangeStats
+from shardmill.transforms.stores import storage
+from shardmill.transforms.values.preprocessing_declaration import (
+    INVALID_IN_VOCABULARY,
+    Bucketize,
+    Chain,
+    Declaration,
+    Fill,
+    Lower,
+    Step,
+    Tokenize,
+    Vocabulary,
+)
+from shardmill.transforms.workers.resources import release_freed_memory
+
+PARTS = 64
+_SHIFT = np.uint64(58)  # of a hash, so that 6 bits are left
+_SEED = 0x7E11  # any
+_LINES_AT_ONCE = 1 << 20  # that are written at once
+COUNT_SCHEMA = pa.schema([("value", pa.large_binary()), ("count", pa.int64())])
+
+
+def count_values(values: pa.Array) -> pa.Table:
+    """Count the occurrences of each distinct value; `values` are texts or integers."""
+    counted = pc.value_counts(values)
+    return pa.table([as_texts(counted.field("values")), counted.field("counts")], schema=COUNT_SCHEMA)
+
+
+def as_texts(values: pa.Array) -> pa.LargeBinaryArray:
+    """Return values as vocabulary entries; integers become decimal texts."""
+    if pa.types.is_integer(values.type):
+        return values.cast(pa.large_string()).view(pa.large_binary())
+    return values.cast(pa.large_binary())
+
+
+def merge_counts(tables: Sequence[pa.Table]) -> pa.Table:
+    """Add up the counts of all tables, in no particular order."""
+    table = pa.concat_tables([COUNT_SCHEMA.empty_table(), *tables])
+    if len(tables) < 2:
+        return table
+    grouped = table.group_by("value", use_threads=False).aggregate([("count", "sum")])
+    return pa.table([grouped["value"], grouped["count_sum"]], schema=COUNT_SCHEMA)
+
+
+def divide_by_hash(table: pa.Table) -> list[pa.Table]:
+    """Divide a table into PARTS tables by the hashes of its values."""
+    values = table["value"].combine_chunks()
+    parts = part_of(values)
+    order = np.argsort(parts, kind="stable")  # of bytes, a radix sort
+    ends = np.cumsum(np.bincount(parts, minlength=PARTS))
+    ordered = table.take(pa.array(order))
+    return [ordered.slice(start, end - start) for start, end in zip([0, *ends[:-1].tolist()], ends.tolist())]
+
+
+def concatenate_and_clear(tables: list[pa.Table]) -> pa.Table:
+    """Concatenate tables and clear the list, so that memory holds them twice only while they are copied."""
+    table = pa.concat_tables(tables).combine_chunks()
+    tables.clear()
+    return table
+
+
+def part_of(values: pa.LargeBinaryArray) -> np.ndarray:
+    """Return the part of each value: uint8, shape (n,)."""
+    values = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    offsets = offsets_of(values)
+    return (spans.hashes(data_of(values), offsets[:-1], offsets[1:], _SEED) >> _SHIFT).astype(np.uint8)
+
+
+def filter_valid_entries(table: pa.Table) -> pa.Table:
+    """Return the rows whose value can be a line of a vocabulary file."""
+    values = table["value"]
+    good = pc.not_equal(pc.binary_length(values), 0)
+    for odd in filter(None, INVALID_IN_VOCABULARY):
+        good = pc.and_(good, pc.equal(pc.find_substring(values, odd), -1))
+    return table.filter(good)
+
+
+def most_frequent(table: pa.Table, top_k: int | None = None, threshold: int | None = None) -> pa.Table:
+    """Sort entries by descending count, then by their bytes; keep `top_k` of those with at least `threshold`
+    occurrences.
+    """
+    if threshold is not None:
+        table = table.filter(pc.greater_equal(table["count"], threshold))
+    table = table.combine_chunks()
+    order = pc.sort_indices(table, sort_keys=[("count", "descending"), ("value", "ascending")])[:top_k]
+    # In parts: to take all at once needs them once more
+    parts = [table.take(order[start : start + _LINES_AT_ONCE]) for start in range(0, len(order), _LINES_AT_ONCE)]
+    return pa.concat_tables(parts) if parts else COUNT_SCHEMA.empty_table()
+
+
+def vocabulary_lines(table: pa.Table) -> Iterator[pa.Buffer]:
+    """Yield the values as the lines of a file, in large buffers."""
+    for batch in table.to_batches(max_chunksize=_LINES_AT_ONCE):
+        ended = pc.binary_join_element_wise(
+            batch["value"], pa.scalar(b"", pa.large_binary()), pa.scalar(b"\n", pa.large_binary())
+        )
+        yield pa.py_buffer(data_of(ended))
+
+
+_HALF_BITS = 16  # bits
+_SIGN = np.uint32(1 << 31)
+
+QuantileKeys = NDArray[np.uint32]
+
+
+def numbers_to_keys(numbers: NDArray[np.float32]) -> QuantileKeys:
+    """Return integers that sort like the numbers."""
+    bits = np.ascontiguousarray(numbers).view(np.uint32)
+    return np.where(bits & _SIGN, ~bits, bits | _SIGN)
+
+
+def keys_to_numbers(keys: QuantileKeys) -> NDArray[np.float32]:
+    """Return the numbers of these keys."""
+    bits = np.where(keys & _SIGN, keys ^ _SIGN, ~keys)
+    return bits.astype(np.uint32).view(np.float32)
+
+
+def quantile_boundaries(number: int, read: Callable[[], Iterable[QuantileKeys]]) -> tuple[float, ...]:
+    """Return the boundaries of `number` buckets of about equal size: of n sorted numbers those at n * i // number.
+    tft.quantiles gives the same as long as it is exact.
+
+    Args:
+        number: number of buckets.
+        read: returns the keys of all numbers, in any order and parts; called twice.
+
+    Returns:
+        `number` - 1 boundaries, or none if there are no numbers.
+    """
+    high = np.zeros(1 << _HALF_BITS, np.int64)
+    for keys in read():
+        high += np.bincount(keys >> np.uint32(_HALF_BITS), minlength=1 << _HALF_BITS)
+    total = int(high.sum())
+    if not total:
+        return ()
+    ends = np.cumsum(high)
+    ranks = [total * index // number for index in range(1, number)]
+    places = [int(np.searchsorted(ends, rank, "right")) for rank in ranks]
+    low = _count_low_halves(sorted(set(places)), read)
+    within = {place: np.cumsum(counts) for place, counts in low.items()}
+    found = [
+        place << _HALF_BITS | int(np.searchsorted(within[place], rank - int(ends[place] - high[place]), "right"))
+        for rank, place in zip(ranks, places, strict=True)
+    ]
+    return tuple(keys_to_numbers(np.array(found, np.uint32)).tolist())
+
+
+def _count_low_halves(
+    places: Sequence[int], read: Callable[[], Iterable[QuantileKeys]]
+) -> dict[int, NDArray[np.int64]]:
+    """Count the keys by lower half, for each of the upper halves in `places`."""
+    counts = {place: np.zeros(1 << _HALF_BITS, np.int64) for place in places}
+    wanted = np.zeros(1 << _HALF_BITS, bool)
+    wanted[places] = True
+    for keys in read():
+        mine = keys[wanted[keys >> np.uint32(_HALF_BITS)]]
+        upper = mine >> np.uint32(_HALF_BITS)
+        for place in np.unique(upper).tolist():
+            lower = mine[upper == place] & np.uint32((1 << _HALF_BITS) - 1)
+            counts[place] += np.bincount(lower, minlength=1 << _HALF_BITS)
+    return counts
+
+
+_KEY_BYTES_AT_ONCE = 1 << 24  # bytes that are read of keys at once
+_IPC_OPTIONS = pa.ipc.IpcWriteOptions(compression="zstd")
+
+
+@dataclass(frozen=True, slots=True)
+class SpilledSection:
+    """A section in a file.
+
+    Attributes:
+        path, starts: file, and offsets of its parts with the end of the last
+    """
+
+    output: str  # output that the values are of
+    split: str  # split of the examples
+    path: str
+    starts: tuple[int, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the section."""
+        return self.starts[-1] - self.starts[0]
+
+    def keys(self) -> Iterator[QuantileKeys]:
+        """Read the keys of numbers, in pieces."""
+        for start in range(self.starts[0], self.starts[-1], _KEY_BYTES_AT_ONCE):
+            size = min(_KEY_BYTES_AT_ONCE, self.starts[-1] - start)
+            yield np.frombuffer(storage.read_range(self.path, start, size), "<u4")
+
+    def counts(self, first: int, last: int) -> list[pa.Table]:
+        """Read the counts of the parts from `first` to before `last`."""
+        start, end = self.starts[first], self.starts[last]
+        source = pa.BufferReader(storage.read_range(self.path, start, end - start))
+        return [pa.ipc.open_stream(source).read_all() for _ in range(first, last)]
+
+
+def part_ranges(sections: Sequence[SpilledSection], at_once: int) -> list[tuple[int, int]]:
+    """Return ranges of parts such that about `at_once` bytes of all sections are read for each range."""
+    number = 1
+    while number < PARTS and sum(section.size_bytes for section in sections) > number * at_once:
+        number *= 2
+    step = PARTS // number
+    return [(first, first + step) for first in range(0, PARTS, step)]
+
+
+def read_merged_counts(sections: Sequence[SpilledSection], first: int, last: int) -> pa.Table:
+    """Return the counts of a range of parts, added up over all sections."""
+    return merge_counts([table for section in sections for table in section.counts(first, last)])
+
+
+class SpillFile:
+    """Sections that are written to one file at once."""
+
+    def __init__(self, folder: str) -> None:
+        # A random name keeps attempts apart
+        self._path = storage.join(folder, uuid.uuid4().hex)
+        self._written: list[bytes | memoryview] = []
+        self._offset = 0
+        self.sections: list[SpilledSection] = []
+
+    def add_keys(self, output: str, split: str, keys: QuantileKeys) -> None:
+        """Add a section of keys of numbers."""
+        self._add(output, split, [keys.astype("<u4", copy=False).tobytes()])
+
+    def add_counts(self, output: str, split: str, table: pa.Table) -> None:
+        """Add a section of counts."""
+        self._add(output, split, [_to_ipc_stream(part) for part in divide_by_hash(table)])
+
+    def close(self) -> list[SpilledSection]:
+        """Write the file and return its sections."""
+        if self.sections:
+            storage.write_parts(self._path, self._written)
+        return self.sections
+
+    def _add(self, output: str, split: str, parts: Sequence[bytes]) -> None:
+        starts = [self._offset]
+        for part in parts:
+            starts.append(starts[-1] + len(part))
+            self._written.append(part)
+        self._offset = starts[-1]
+        self.sections.append(SpilledSection(output, split, self._path, tuple(starts)))
+
+
+def _to_ipc_stream(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, COUNT_SCHEMA, options=_IPC_OPTIONS) as writer:
+        writer.write_table(table.combine_chunks())
+    return sink.getvalue().to_pybytes()
+
+
+_TOKEN_SEPARATOR = "\0"  # tokens, once what a pattern matches is replaced; the graph does it likewise
+
+
+def values_before_analyzer(column: pa.Array, chain: Chain) -> pa.Array:
+    """Return the values of `column` after the steps before the analyzer of `chain`, flat and without nulls."""
+    if is_list(column.type):
+        column = column.flatten()
+    for step in chain.before:
+        column = _apply_step(column, step)
+    return column.drop_null() if column.null_count else column
+
+
+def finite_floats(values: pa.Array) -> NDArray[np.float32]:
+    """Return the finite numbers as float32, with -0.0 as 0.0."""
+    numbers = values.to_numpy(zero_copy_only=False).astype(np.float32, copy=False)
+    return numbers[np.isfinite(numbers)] + np.float32(0)
+
+
+def _apply_step(column: pa.Array, step: Step) -> pa.Array:
+    if isinstance(step, Fill):
+        return pc.fill_null(column, pa.scalar(step.typed(_dtype(column.type)), column.type))
+    if isinstance(step, Lower):
+        return pc.ascii_lower(_view_as_texts(column)).view(pa.large_binary())
+    if isinstance(step, Tokenize):
+        return _tokenize(_view_as_texts(column.drop_null()), step.pattern).view(pa.large_binary())
+    # Of float32, as in the graph, but in float64 and rounded once: that gives the same digits on every machine
+    with np.errstate(invalid="ignore", divide="ignore"):
+        logarithms = np.log1p(column.drop_null().to_numpy(zero_copy_only=False).astype(np.float32).astype(np.float64))
+    return pa.array(logarithms.astype(np.float32), pa.float32())
+
+
+def _tokenize(texts: pa.LargeStringArray, pattern: str) -> pa.LargeStringArray:
+    if pattern:
+        lists = pc.split_pattern(pc.replace_substring_regex(texts, pattern, _TOKEN_SEPARATOR), _TOKEN_SEPARATOR)
+    else:
+        lists = pc.ascii_split_whitespace(texts)
+    tokens = lists.flatten()
+    return tokens.filter(pc.not_equal(pc.binary_length(tokens), 0))
+
+
+def _view_as_texts(column: pa.Array) -> pa.LargeStringArray:
+    """View bytes as texts without checking that they are UTF-8; the kernels that follow accept any bytes."""
+    return column.cast(pa.large_binary()).view(pa.large_string())
+
+
+def _dtype(kind: pa.DataType) -> DType:
+    return "int64" if pa.types.is_integer(kind) else "float32" if pa.types.is_floating(kind) else "bytes"
+
+
+GATHERED_FOLDER = "gathered"  # in the job's temporary directory
+_MAX_COUNTS_HELD = 1 << 20  # of counts that are held of one output and split
+_MAX_KEY_BYTES_HELD = 1 << 26  # of keys that are held
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """The input of an analysis.
+
+    Attributes:
+        former: FormerGraph whose constants are reused, or None
+    """
+
+    declaration: Declaration  # declared chains
+    splits: tuple[str, ...] = (TRAINING,)  # splits whose examples give the constants, as the user ordered them
+    former: Any = None  # a FormerGraph, which knows what is made of what is gathered
+
+
+@dataclass(slots=True)
+class Gathered:
+    """Values gathered from some examples."""
+
+    examples: Counter[str] = field(default_factory=Counter)  # number by split, of all splits
+    # range and exact sums of finite values by output, of the analyzed splits
+    numbers: dict[str, RangeStats] = field(default_factory=dict)
+    # files of keys and counts; counts are of all splits, which each report unknown values
+    spilled: list[SpilledSection] = field(default_factory=list)
+
+    def merge(self, other: "Gathered") -> None:
+        """Add the values of `other`, which is not changed."""
+        self.examples.update(other.examples)
+        for output, numbers in other.numbers.items():
+            self.add_numbers(output, numbers)
+        self.spilled += other.spilled
+
+    def add_numbers(self, output: str, found: RangeStats) -> None:
+        """Add range and sums of an output's values; `found` is not changed."""
+        self.numbers.setdefault(output, replace(found, sums=ExactSums(found.sums.fraction_bits))).merge(found)
+
+
+class Gatherer:
+    """Collector of the analyzers' input from the examples of one task."""
+
+    def __init__(self, analysis: Analysis, folder: str) -> None:
+        """Create a collector that holds no values.
+
+        Args:
+            analysis: chains and splits to analyze.
+            folder: folder that files are written to.
+        """
+        self._analysis, self._folder = analysis, folder
+        self._gathered = Gathered()
+        self._counts: dict[tuple[str, str], list[pa.Table]] = defaultdict(list)
+        self._keys: dict[tuple[str, str], list[QuantileKeys]] = defaultdict(list)
+        self._bytes = 0
+
+    def add_columns(self, columns: pa.RecordBatch | None, examples: int, split: str) -> None:
+        """Add examples of one split by their columns; without columns, add only their number."""
+        if columns is not None:
+            self.add(columns, split)
+        else:
+            self._gathered.examples[split] += examples
+
+    def add(self, features: pa.RecordBatch, split: str, counted_before: TableStats | None = None) -> None:
+        """Add examples of one split; `counted_before` are their statistics, if already computed."""
+        self._gathered.examples[split] += features.num_rows
+        is_analyzed = split in self._analysis.splits
+        for chain in self._analysis.declaration.analyzed:
+            if not is_analyzed and chain.needs != "vocabulary":
+                continue
+            numbers = counted_before.numbers_of(chain.feature) if counted_before is not None else None
+            if numbers is not None and not chain.before and chain.needs in ("moments", "range"):
+                self._gathered.add_numbers(chain.name, numbers)
+                continue
+            values = values_before_analyzer(features[chain.feature], chain)
+            if chain.needs == "vocabulary":
+                self._count(chain, split, count_values(values))
+            elif chain.needs == "quantiles":
+                self._add_keys(chain, split, numbers_to_keys(finite_floats(values)))
+            else:
+                _add_numbers(self._gathered.numbers, chain, values)
+
+    def add_groups(
+        self,
+        features: pa.RecordBatch,
+        groups: NDArray[np.int64],
+        splits: tuple[str, ...],
+        counted_before: Mapping[str, TableStats] = {},
+    ) -> None:
+        """Add examples of several splits; `groups` are indices into `splits`, `counted_before` statistics by split."""
+        present = np.unique(groups).tolist()
+        for code in present:
+            mine = features if len(present) == 1 else features.filter(pa.array(groups == code))
+            self.add(mine, splits[code], counted_before.get(splits[code]))
+
+    def close(self) -> Gathered:
+        """Write the values still held, and return all that was gathered."""
+        self._write()
+        return self._gathered
+
+    def _count(self, chain: Chain, split: str, table: pa.Table) -> None:
+        held = self._counts[chain.name, split]
+        held.append(table)
+        if sum(map(len, held)) > _MAX_COUNTS_HELD:
+            held[:] = [merge_counts(held)]
+            if len(held[0]) > _MAX_COUNTS_HELD // 2:
+                self._write()
+
+    def _add_keys(self, chain: Chain, split: str, keys: QuantileKeys) -> None:
+        self._keys[chain.name, split].append(keys)
+        self._bytes += keys.nbytes
+        if self._bytes > _MAX_KEY_BYTES_HELD:
+            self._write()
+
+    def _write(self) -> None:
+        file = SpillFile(self._folder)
+        for (output, split), tables in self._counts.items():
+            file.add_counts(output, split, merge_counts(tables))
+        for (output, split), keys in self._keys.items():
+            file.add_keys(output, split, np.concatenate(keys))
+        self._gathered.spilled += file.close()
+        self._counts.clear()
+        self._keys.clear()
+        self._bytes = 0
+
+
+def _add_numbers(numbers: dict[str, RangeStats], chain: Chain, values: Any) -> None:
+    is_integer = pa.types.is_integer(values.type)
+    stats = numbers.setdefault(chain.name, RangeStats(sums=ExactSums(0 if is_integer else FLOAT32_FRACTION_BITS)))
+    found: Any = values.to_numpy(zero_copy_only=False) if is_integer else np.sort(finite_floats(values))
+    if not len(found):
+        return
+    stats.low, stats.high = min(stats.low, found.min().item()), max(stats.high, found.max().item())
+    if is_integer:
+        stats.sums.add_integers(found)
+    else:
+        stats.sums.add_floats(found)
+
+
+_COUNT_BYTES_AT_ONCE = 1 << 25  # bytes of counts, as they lie compressed, that are merged at once
+
+
+@dataclass(frozen=True, slots=True)
+class Constants:
+    """Constants of one output."""
+
+    numbers: Mapping[str, Any] = field(default_factory=dict)  # by name, as in transform.json
+    entries: pa.Table | None = None  # vocabulary entries with counts, most frequent first
+    # of a vocabulary: (values, values that are no entry) by split
+    unknown: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+
+
+def find_constants(analysis: Analysis, gathered: Gathered) -> dict[str, Constants]:
+    """Return the constants of each output that has an analyzer.
+
+    Raises:
+        JobError: if there are no examples or no values to analyze, or if all values to scale are equal.
+    """
+    chains = analysis.declaration.analyzed
+    release_freed_memory()  # of what was staged: a vocabulary may need as much
+    if analysis.former is not None:
+        return dict(_find_possible_constants(chains, analysis, gathered))
+    if chains and not any(gathered.examples[split] for split in analysis.splits):
+        having = ", ".join(split for split, examples in gathered.examples.items() if examples) or "none"
+        named = " or ".join(repr(split) for split in analysis.splits)
+        raise JobError(
+            f"--transform: no example is in split {named}, which constants are taken of; those that have examples are"
+            f" {having}; --analyze_splits names others"
+        )
+    return {chain.name: _find_constants_of(chain, analysis, gathered) for chain in chains}
+
+
+def _find_possible_constants(
+    chains: Sequence[Chain], analysis: Analysis, gathered: Gathered
+) -> Iterator[tuple[str, Constants]]:
+    """Yield the constants that can be computed. Failures are ignored: the previous version's constants are used
+    anyway.
+    """
+    for chain in chains:
+        with suppress(JobError):
+            yield chain.name, _find_constants_of(chain, analysis, gathered)
+
+
+def _find_constants_of(chain: Chain, analysis: Analysis, gathered: Gathered) -> Constants:
+    sections = [section for section in gathered.spilled if section.output == chain.name]
+    mine = [section for section in sections if section.split in analysis.splits]
+    if isinstance(chain.analyzer, Vocabulary):
+        return _find_vocabulary(chain, chain.analyzer, mine, sections)
+    if isinstance(chain.analyzer, Bucketize):
+        found = quantile_boundaries(chain.analyzer.num_buckets, lambda: _read_keys(mine))
+        if not found:
+            raise _no_values_error(chain)
+        return Constants({"boundaries": found})
+    stats = gathered.numbers.get(chain.name, RangeStats())
+    if not stats.sums.count:
+        raise _no_values_error(chain)
+    if stats.low == stats.high:
+        raise _analyzer_error(
+            chain, f"all {stats.sums.count:,} values are {stats.low:g}, which cannot be scaled; drop the feature"
+        )
+    if chain.needs == "moments":
+        return Constants({"mean": stats.sums.mean(), "std_dev": stats.sums.std_dev(), "values": stats.sums.count})
+    return Constants({"minimum": stats.low, "maximum": stats.high, "values": stats.sums.count})
+
+
+def _read_keys(sections: Sequence[SpilledSection]) -> Iterator[QuantileKeys]:
+    for section in sections:
+        yield from section.keys()
+
+
+def _find_vocabulary(
+    chain: Chain, step: Vocabulary, mine: Sequence[SpilledSection], sections: Sequence[SpilledSection]
+) -> Constants:
+    found: list[pa.Table] = []
+    distinct = 0
+    for first, last in part_ranges(mine, _COUNT_BYTES_AT_ONCE):
+        table = read_merged_counts(mine, first, last)
+        distinct += len(table)
+        table = filter_valid_entries(table)
+        if step.top_k is not None or step.frequency_threshold is not None:
+            table = most_frequent(table, step.top_k, step.frequency_threshold)
+        found.append(table)
+        del table
+        release_freed_memory()
+    if not distinct:
+        raise _no_values_error(chain)
+    entries = most_frequent(concatenate_and_clear(found), step.top_k)
+    if not len(entries):
+        raise _analyzer_error(
+            chain,
+            f"none of {distinct:,} values is a vocabulary's entry"
+            + (f" at frequency_threshold {step.frequency_threshold}" if step.frequency_threshold else ""),
+        )
+    return Constants({"entries": len(entries), "distinct": distinct}, entries, _count_unknown(entries, sections))
+
+
+def _count_unknown(entries: pa.Table, sections: Sequence[SpilledSection]) -> dict[str, tuple[int, int]]:
+    """Return, by split, the number of values and the number of values that are no entry."""
+    parts = np.concatenate([part_of(chunk) for chunk in entries["value"].chunks])
+    found = {}
+    for split in sorted({section.split for section in sections}):
+        values = out = 0
+        mine = [section for section in sections if section.split == split]
+        for first, last in part_ranges(mine, _COUNT_BYTES_AT_ONCE):
+            table = read_merged_counts(mine, first, last)
+            known = entries["value"].filter(pa.array((parts >= first) & (parts < last))).combine_chunks()
+            is_out = pc.invert(pc.is_in(table["value"], value_set=known))
+            values += pc.sum(table["count"]).as_py() or 0
+            out += pc.sum(table["count"].filter(is_out)).as_py() or 0
+        found[split] = (values, out)
+    return found
+
+
+def _no_values_error(chain: Chain) -> JobError:
+    return _analyzer_error(chain, "no example of the analyzed splits has a value")
+
+
+def _analyzer_error(chain: Chain, sentence: str) -> JobError:
+    assert chain.analyzer is not None
+    return JobError(f"{chain.where}: feature {chain.feature!r}: {chain.analyzer.name}: {sentence}")

@@ -1,0 +1,306 @@
+"""Options of sequences, tokens and preprocessing."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from shardmill.errors import UserError
+from shardmill.installed import install_hint
+from shardmill.transforms.options.declare import Options, flag, read_option_file
+from shardmill.transforms.options.job_options import TRAINING, parse_names
+from shardmill.transforms.values.tokenizer import TokenizerFile
+
+if TYPE_CHECKING:
+    from shardmill.transforms.values.analyzers import Analysis
+    from shardmill.transforms.values.tokens_encoding import Tokenization
+
+
+@dataclass(frozen=True, slots=True)
+class Sequencing:
+    """The columns that gather rows into sequences."""
+
+    id: str  # column whose equal values form a sequence
+    time: str  # column that orders the rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class SequenceOptions(Options):
+    """Flags that gather rows into sequences."""
+
+    title: ClassVar[str] = "features"
+
+    sequence_by: str | None = flag(
+        None, "the column whose rows of one value become one example: each other column a list", told=False
+    )
+    order_by: str | None = flag(None, "the column that orders the rows of a sequence, for --sequence_by", told=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.sequence_by is not None and self.order_by is None:
+            raise UserError(
+                f"--sequence_by {self.sequence_by} needs --order_by, the column that says in which order the rows of a"
+                " sequence are, such as a time or a number"
+            )
+        if self.order_by is not None and self.sequence_by is None:
+            raise UserError(f"--order_by {self.order_by} needs --sequence_by, the column that says which rows are one")
+        if self.order_by is not None and self.order_by == self.sequence_by:
+            raise UserError(f"--sequence_by and --order_by are both {self.order_by}: its rows have no order")
+
+    @property
+    def sequencing(self) -> Sequencing | None:
+        """The columns by which rows are gathered; None if each row is an example."""
+        if self.sequence_by is None or self.order_by is None:
+            return None
+        return Sequencing(self.sequence_by, self.order_by)
+
+
+# What the tokenizers of published language models call the token behind a text
+_END_TOKENS = ("<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>", "<|eos|>", "[EOS]", "<|im_end|>")
+
+
+def read_tokenizer(value: Any) -> Any:
+    """Read the TokenizerFile at a path.
+
+    Raises:
+        UserError: if it cannot be read, or is not a tokenizer.
+    """
+    if isinstance(value, TokenizerFile):
+        return value
+    return TokenizerFile.of(str(value).rpartition("/")[2], read_option_file("tokenizer", str(value)))
+
+
+def _at_least(least: int) -> Any:
+    return lambda number: None if number >= least else f"expected at least {least}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenOptions(Options):
+    """Flags that convert texts to token ids."""
+
+    title: ClassVar[str] = "tokens"
+
+    tokenizer: Any = flag(
+        None,
+        "a tokenizer.json of Hugging Face's tokenizers: texts become input_ids",
+        parse=read_tokenizer,
+        told=False,
+        to_json=lambda file: file.to_json(),
+    )
+    tokenize: str | None = flag(
+        None, "the column that holds the texts", told=False, default_words="text, the lines of text files"
+    )
+    max_length: int | None = flag(None, "tokens of an example; what follows is cut", check=_at_least(1), told=False)
+    pack_to: int | None = flag(
+        None,
+        "tokens of a block: texts, each with an end-of-text token, one after the other, cut into such blocks",
+        check=_at_least(2),
+        told=False,
+    )
+    end_of_text: str | None = flag(
+        None, "the token behind each text, for --pack_to", told=False, default_words="the tokenizer's, if it is known"
+    )
+    keep_text: bool = flag(False, "the text, too, beside its input_ids", told=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("tokenize", "max_length", "pack_to", "end_of_text", "keep_text"):
+            if self.tokenizer is None and getattr(self, name) not in (None, False):
+                raise UserError(f"--{name} needs --tokenizer, a tokenizer.json of Hugging Face's tokenizers")
+        if self.end_of_text is not None and self.pack_to is None:
+            raise UserError("--end_of_text needs --pack_to: an example that is one text ends where its tokens end")
+        if self.keep_text and self.pack_to is not None:
+            raise UserError("--keep_text and --pack_to: a block has parts of several texts; leave one of them out")
+        if self.tokenizer is not None and self.pack_to is not None:
+            _ = self.end  # sought to be checked
+        if self.max_length is not None and self.pack_to is None:
+            around = self.tokenizer.load().num_special_tokens_to_add(False)
+            if self.max_length <= around:
+                raise UserError(
+                    f"--max_length {self.max_length}: {self.tokenizer.name} puts {around} tokens around each text, so"
+                    " nothing of the text is left"
+                )
+
+    @property
+    def end(self) -> tuple[str, int]:
+        """The token after each packed text, and its id.
+
+        Raises:
+            UserError: if the vocabulary lacks the token, its id is beyond the vocabulary, or no token was given and
+                none is known.
+        """
+        file: TokenizerFile = self.tokenizer
+        token = self.end_of_text
+        if token is None:
+            known = [name for name in file.special_tokens() if name in _END_TOKENS]
+            if len(known) != 1:
+                special = file.special_tokens()
+                has = f"has the special tokens {', '.join(special)}" if special else "has no special tokens"
+                raise UserError(
+                    f"--pack_to needs --end_of_text, the token between texts: {file.name} {has}, and none of them is"
+                    " known to be the one" + (" alone" if known else "")
+                )
+            token = known[0]
+        number = file.id_of(token)
+        if number is None:
+            raise UserError(f"--end_of_text {token}: {file.name} has no such token")
+        if number >= file.size:
+            raise UserError(
+                f"--end_of_text {token}: its id, {number:,}, is above the vocabulary of {file.name}, whose"
+                f" {file.size:,} tokens have the ids from 0"
+            )
+        return token, number
+
+    @property
+    def tokenization(self) -> "Tokenization | None":
+        """The settings of tokenization; None if texts are kept as they are."""
+        if self.tokenizer is None:
+            return None
+        from shardmill.transforms.values.tokens_encoding import Tokenization
+
+        end = self.end[1] if self.pack_to is not None else None
+        return Tokenization(self.tokenizer, self.tokenized, self.max_length, self.pack_to, end, self.keep_text)
+
+    @property
+    def tokenized(self) -> tuple[str, ...]:
+        """The columns that hold texts."""
+        return (self.tokenize or "text",)
+
+
+def read_transform(value: Any) -> Any:  # a Declaration, which takes a while to import, and few need
+    """Return the Declaration in the transform.yaml at a path, or in a mapping of features as a recipe may hold it.
+
+    Raises:
+        UserError: if it cannot be read or has a mistake; the message names feature, key and line.
+    """
+    from shardmill.transforms.values.preprocessing_declaration import Declaration
+    from shardmill.transforms.values.preprocessing_sources import parse_transform
+
+    if isinstance(value, Declaration):
+        return value
+    if isinstance(value, Mapping):
+        import yaml
+
+        return parse_transform(yaml.safe_dump(dict(value), sort_keys=False).encode(), "transform")
+    return parse_transform(read_option_file("transform", str(value)), str(value))
+
+
+def read_module(value: Any) -> Any:
+    """Return the PreprocessingModule in the file at a path; raise UserError if it cannot be read or is not Python."""
+    from shardmill.transforms.values.preprocessing_sources import PreprocessingModule
+
+    if isinstance(value, PreprocessingModule):
+        return value
+    return PreprocessingModule.of(str(value).rpartition("/")[2], read_option_file("module_file", str(value)))
+
+
+def read_previous_graph(value: Any) -> Any:
+    """Return the FormerGraph of the version at a path; raise UserError if it has none."""
+    from shardmill.transforms.values.preprocessing_sources import PreviousGraph
+
+    return value if isinstance(value, PreviousGraph) else PreviousGraph.of(str(value))
+
+
+def is_making_graph(given: Mapping[str, Any]) -> bool:
+    """Return True if a job with these options makes a transform graph, as far as unparsed options tell."""
+    return any(given.get(name) is not None for name in ("transform", "transform_graph")) and _is_tft_installed()
+
+
+def _is_tft_installed() -> bool:
+    return find_spec("tensorflow_transform") is not None
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeclaredOptions(Options):
+    """Options of declared preprocessing, which training and serving share."""
+
+    title: ClassVar[str] = "features"
+    analyzing: ClassVar[tuple[str, ...]] = ("transform",)  # the flags that take constants
+
+    transform: Any = flag(
+        None,
+        "a transform.yaml: what becomes of features, saved as TensorFlow Transform's graph beside raw examples",
+        parse=read_transform,
+        told=False,
+        to_json=lambda declaration: declaration.to_json(),
+    )
+    analyze_splits: tuple[str, ...] = flag(
+        (),
+        "split,… whose examples constants are taken of",
+        parse=parse_names,
+        told=False,
+        to_json=list,
+        default_words=TRAINING,
+    )
+
+    transform_graph: Any = flag(
+        None,
+        "a version, or the folder above: the constants and ids of its transform graph stay",
+        parse=read_previous_graph,
+        told=False,
+        to_json=lambda former: former.name,
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.analyze_splits and all(getattr(self, name) is None for name in self.analyzing):
+            raise UserError(f"--analyze_splits needs {' or '.join(f'--{name}' for name in self.analyzing)}")
+        former = self.transform_graph
+        if former is not None and self.transform is None:
+            object.__setattr__(self, "transform", former.declaration)
+        if (
+            former is not None
+            and self.transform is not None
+            and self.transform.to_json() != former.declaration.to_json()
+        ):
+            raise UserError(
+                f"--transform_graph {former.directory}: its graph was made by another transform than --transform says;"
+                " leave one of them out"
+            )
+        for given in self.analyzing:
+            if getattr(self, given) is not None and not _is_tft_installed():
+                raise UserError(f"--{given} needs TensorFlow Transform; {install_hint('transform')}")
+
+    @property
+    def analyzed_splits(self) -> tuple[str, ...]:
+        """The splits whose examples give the constants."""
+        return self.analyze_splits or (TRAINING,)
+
+    @property
+    def analysis(self) -> "Analysis | None":
+        """The analysis for --transform; None without it."""
+        if self.transform is None:
+            return None
+        from shardmill.transforms.values.analyzers import Analysis
+
+        return Analysis(self.transform, self.analyzed_splits, self.transform_graph)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformOptions(DeclaredOptions):
+    """Options of preprocessing for records: declared or programmed, and optionally applied to the written examples."""
+
+    title: ClassVar[str] = "features"
+    analyzing: ClassVar[tuple[str, ...]] = ("transform", "module_file")
+
+    module_file: Any = flag(
+        None,
+        "a preprocessing.py: its preprocessing_fn(inputs) makes TensorFlow Transform's graph by any of its analyzers",
+        parse=read_module,
+        told=False,
+        to_json=lambda module: module.to_json(),
+    )
+
+    materialize: bool = flag(
+        False,
+        "write the examples that --transform makes, instead of raw ones",
+        told=False,
+    )
+
+    def __post_init__(self) -> None:
+        for other in ("transform", "transform_graph"):
+            if self.module_file is not None and getattr(self, other) is not None:
+                raise UserError(f"--module_file and --{other}: each makes a transform graph; leave one of them out")
+        if self.materialize and self.transform is None and self.transform_graph is None and self.module_file is None:
+            raise UserError("--materialize needs --transform, --module_file, or --transform_graph")
+        super().__post_init__()

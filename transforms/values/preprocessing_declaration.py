@@ -1,0 +1,449 @@
+"""Declared preprocessing: the steps of each feature and the outputs they make."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, Literal, Protocol
+
+from shardmill.data.features import NO_RENAMES, DType, Feature, Renames
+from shardmill.errors import UserError
+from shardmill.transforms.options.declare import OptionValueError, did_you_mean
+
+Needs = Literal["", "moments", "range", "quantiles", "vocabulary"]
+INVALID_IN_VOCABULARY = (b"", b"\n", b"\r")  # an entry is a line of a text file, as in TFT
+
+
+@dataclass(frozen=True, slots=True)
+class ValueType:
+    """The type of a feature's values between two steps."""
+
+    dtype: DType  # of each value
+    many: bool = False  # True if an example has a list of values
+    missing: bool = False  # True if an example may have no value
+    ids: int | None = 0  # number of ids from 0; None if unknown, 0 if values are no ids
+
+    @property
+    def words(self) -> str:
+        """The type in words, for messages."""
+        return f"lists of {self.dtype}" if self.many else self.dtype
+
+
+class Step(Protocol):
+    """Interface of steps: dataclasses whose fields are their parameters."""
+
+    name: ClassVar[str]
+    needs: ClassVar[Needs]
+
+    def after(self, values: ValueType) -> ValueType:
+        """Return the type that the step makes of `values`; raise ValueMistake if it does not accept them."""
+
+
+def step_to_json(step: Step) -> dict[str, Any]:
+    """Return a step as its name with its parameters."""
+    parameters = {item.name: getattr(step, item.name) for item in fields(step)}  # type: ignore[arg-type]
+    return {step.name: {name: list(value) if isinstance(value, tuple) else value for name, value in parameters.items()}}
+
+
+def step_from_json(entry: Mapping[str, Any]) -> Step:
+    """Return the step that `to_json` wrote."""
+    ((name, parameters),) = entry.items()
+    return STEPS[name](**{key: tuple(value) if isinstance(value, list) else value for key, value in parameters.items()})
+
+
+def _check_numbers(name: str, values: ValueType) -> None:
+    if values.dtype == "bytes":
+        raise OptionValueError(f"{name} is of numbers, and the values are {values.words}")
+
+
+def _to_float32(name: str, values: ValueType) -> ValueType:
+    """Return the type after a conversion of numbers to float32."""
+    _check_numbers(name, values)
+    return replace(values, dtype="float32", ids=0)
+
+
+def _check_texts(name: str, values: ValueType) -> None:
+    if values.dtype != "bytes":
+        raise OptionValueError(f"{name} is of texts, and the values are {values.words}")
+
+
+def _check_at_least(name: str, number: int | None, least: int) -> None:
+    if number is not None and number < least:
+        raise OptionValueError(f"{name} is {number}; expected {least} or more")
+
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """Replacement of missing values."""
+
+    name: ClassVar[str] = "fill"
+    needs: ClassVar[Needs] = ""
+    value: str
+
+    def after(self, values: ValueType) -> ValueType:
+        if values.many:
+            raise OptionValueError("fill is of features with one value, and lists are empty where they are missing")
+        self.typed(values.dtype)
+        return replace(values, missing=False)
+
+    def typed(self, dtype: DType) -> int | float | bytes:
+        """Return the fill value as `dtype`; raise ValueMistake if it is none."""
+        if dtype == "bytes":
+            return self.value.encode()
+        try:
+            number = int(self.value) if dtype == "int64" else float(self.value)
+        except ValueError:
+            raise OptionValueError(f"fill: {self.value!r} is no {dtype}, as the values are") from None
+        if dtype == "int64" and not -(1 << 63) <= number < 1 << 63:
+            raise OptionValueError(f"fill: {self.value} is beyond int64")
+        return number
+
+
+@dataclass(frozen=True, slots=True)
+class Lower:
+    """Conversion of texts to lower case, only for ASCII letters, like tf.strings.lower."""
+
+    name: ClassVar[str] = "lower"
+    needs: ClassVar[Needs] = ""
+
+    def after(self, values: ValueType) -> ValueType:
+        _check_texts(self.name, values)
+        return values
+
+
+@dataclass(frozen=True, slots=True)
+class Tokenize:
+    """Conversion of a text to the list of its tokens."""
+
+    name: ClassVar[str] = "tokenize"
+    needs: ClassVar[Needs] = ""
+    pattern: str = ""  # RE2 expression of separators; "" for ASCII white space
+
+    def after(self, values: ValueType) -> ValueType:
+        _check_texts(self.name, values)
+        if values.many:
+            raise OptionValueError(f"tokenize is of single texts, and the values are {values.words}")
+        return replace(values, many=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Log1p:
+    """The logarithm log(1 + x)."""
+
+    name: ClassVar[str] = "log1p"
+    needs: ClassVar[Needs] = ""
+
+    def after(self, values: ValueType) -> ValueType:
+        return _to_float32(self.name, values)
+
+
+@dataclass(frozen=True, slots=True)
+class ZScore:
+    """The z-score (x - mean) / standard deviation, like tft.scale_to_z_score."""
+
+    name: ClassVar[str] = "z_score"
+    needs: ClassVar[Needs] = "moments"
+
+    def after(self, values: ValueType) -> ValueType:
+        return _to_float32(self.name, values)
+
+
+@dataclass(frozen=True, slots=True)
+class MinMax:
+    """Scaling of the range of values to `low` … `high`, like tft.scale_by_min_max."""
+
+    name: ClassVar[str] = "min_max"
+    needs: ClassVar[Needs] = "range"
+    low: float = 0.0
+    high: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.low < self.high:
+            raise OptionValueError(f"min_max: [{self.low:g}, {self.high:g}]; expected the smaller number first")
+
+    def after(self, values: ValueType) -> ValueType:
+        return _to_float32(self.name, values)
+
+
+@dataclass(frozen=True, slots=True)
+class Buckets:
+    """Bucket index of a value by given boundaries, like tft.apply_buckets."""
+
+    name: ClassVar[str] = "boundaries"
+    needs: ClassVar[Needs] = ""
+    boundaries: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if not self.boundaries or any(low >= high for low, high in zip(self.boundaries, self.boundaries[1:])):
+            raise OptionValueError("bucketize: expected boundaries that ascend, such as [18, 30, 65]")
+
+    def after(self, values: ValueType) -> ValueType:
+        _check_numbers(self.name, values)
+        return replace(values, dtype="int64", ids=len(self.boundaries) + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Bucketize:
+    """Bucket index of a value by quantiles, like tft.bucketize: buckets have about equal counts."""
+
+    name: ClassVar[str] = "bucketize"
+    needs: ClassVar[Needs] = "quantiles"
+    num_buckets: int
+
+    def __post_init__(self) -> None:
+        _check_at_least("num_buckets", self.num_buckets, 2)
+
+    def after(self, values: ValueType) -> ValueType:
+        _check_numbers(self.name, values)
+        return replace(values, dtype="int64", ids=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """Id of a value in order of frequency, with the parameters of tft.compute_and_apply_vocabulary."""
+
+    name: ClassVar[str] = "vocabulary"
+    needs: ClassVar[Needs] = "vocabulary"
+    top_k: int | None = None
+    frequency_threshold: int | None = None
+    num_oov_buckets: int = 0
+    default_value: int = -1
+
+    def __post_init__(self) -> None:
+        _check_at_least("top_k", self.top_k, 1)
+        _check_at_least("frequency_threshold", self.frequency_threshold, 1)
+        _check_at_least("num_oov_buckets", self.num_oov_buckets, 0)
+        if self.num_oov_buckets and self.default_value != -1:
+            raise OptionValueError("default_value has no effect beside num_oov_buckets; give one of them")
+
+    def after(self, values: ValueType) -> ValueType:
+        if values.dtype == "float32":
+            raise OptionValueError(
+                f"a vocabulary is of texts or int64, and the values are {values.words}; bucketize them"
+            )
+        return replace(values, dtype="int64", ids=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Hash:
+    """Hash of a text, below `hash_buckets`, like tft.hash_strings."""
+
+    name: ClassVar[str] = "hash"
+    needs: ClassVar[Needs] = ""
+    hash_buckets: int
+
+    def __post_init__(self) -> None:
+        _check_at_least("hash_buckets", self.hash_buckets, 1)
+
+    def after(self, values: ValueType) -> ValueType:
+        _check_texts(self.name, values)
+        return replace(values, dtype="int64", ids=self.hash_buckets)
+
+
+@dataclass(frozen=True, slots=True)
+class OneHot:
+    """One-hot encoding of an id as a list of floats; all 0.0 if the value is not an id."""
+
+    name: ClassVar[str] = "one_hot"
+    needs: ClassVar[Needs] = ""
+
+    def after(self, values: ValueType) -> ValueType:
+        if values.ids == 0:
+            raise OptionValueError(
+                f"one_hot is of ids, which vocabulary, bucketize and hash give, and the values are {values.words}"
+            )
+        if values.many:
+            raise OptionValueError(f"one_hot is of features with one value, and the values are {values.words}")
+        return ValueType("float32", many=True)
+
+
+STEPS: Mapping[str, type[Any]] = {
+    step.name: step
+    for step in (Fill, Lower, Tokenize, Log1p, ZScore, MinMax, Buckets, Bucketize, Vocabulary, Hash, OneHot)
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """The steps that make one output from one feature."""
+
+    feature: str  # input name of the feature
+    steps: tuple[Step, ...]  # in order; empty if the feature is unchanged
+    output: str = ""  # name in transformed examples; "" for the feature's own name
+    where: str = ""  # file and line, for error messages
+
+    @property
+    def name(self) -> str:
+        """Name of the output in the declaration."""
+        return self.output or self.feature
+
+    def renamed(self, renames: Renames) -> str:
+        """Return the output's name in transformed examples."""
+        return self.output or renames(self.feature)
+
+    @property
+    def taken(self) -> tuple[Step, ...]:
+        """The steps without any logarithm before quantiles: buckets are the same without it."""
+        return tuple(
+            step
+            for step, following in zip(self.steps, [*self.steps[1:], None])
+            if not (isinstance(step, Log1p) and isinstance(following, Bucketize))
+        )
+
+    @property
+    def before(self) -> tuple[Step, ...]:
+        """The steps before the analyzer, or all steps if there is none."""
+        taken = self.taken
+        return taken[: next((index for index, step in enumerate(taken) if step.needs), len(taken))]
+
+    @property
+    def analyzer(self) -> Step | None:
+        """The one step whose constants are computed from the data, or None."""
+        return next((step for step in self.steps if step.needs), None)
+
+    @property
+    def needs(self) -> Needs:
+        """The kind of constants that the analyzer needs; "" without an analyzer."""
+        return self.analyzer.needs if self.analyzer is not None else ""
+
+    def wrong(self, sentence: str) -> UserError:
+        """Return a UserError about this chain's feature."""
+        return UserError(f"{self.where}: feature {self.feature!r}: {sentence}")
+
+    def values(self, feature: Feature) -> ValueType:
+        """Return the type of the values that the steps make of `feature`.
+
+        Raises:
+            UserError: if a step does not accept its input.
+        """
+        values = value_type_of(feature)
+        for step in self.steps:
+            try:
+                values = step.after(values)
+            except OptionValueError as mistake:
+                raise self.wrong(str(mistake)) from None
+        return values
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the chain as in manifest.json."""
+        return {"feature": self.feature, "output": self.name, "steps": [step_to_json(step) for step in self.steps]}
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """The content of a transform.yaml. Features that it does not name are unchanged."""
+
+    chains: tuple[Chain, ...]  # in file order
+    dropped: tuple[tuple[str, str], ...] = ()  # features missing in transformed examples, each with file and line
+
+    @property
+    def analyzed(self) -> tuple[Chain, ...]:
+        """The chains that have an analyzer."""
+        return tuple(chain for chain in self.chains if chain.needs)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the declaration as in manifest.json, without lines of the file."""
+        return {
+            "outputs": [chain.to_json() for chain in self.chains],
+            "dropped": [feature for feature, _ in self.dropped],
+        }
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any], where: str = "") -> "Declaration":
+        """Return the declaration that `to_json` wrote to the file `where`."""
+        chains = (
+            Chain(entry["feature"], tuple(map(step_from_json, entry["steps"])), entry["output"], where)
+            for entry in content["outputs"]
+        )
+        return cls(tuple(chains), tuple((feature, where) for feature in content["dropped"]))
+
+    def whole(self, features: Sequence[Feature]) -> "Declaration":
+        """Return this declaration with an empty chain for each feature that it does not name, in the order of
+        `features`.
+        """
+        named = {chain.feature for chain in self.chains} | {feature for feature, _ in self.dropped}
+        chains: list[Chain] = []
+        for feature in features:
+            mine = [chain for chain in self.chains if chain.feature == feature.name]
+            chains += mine if feature.name in named else [Chain(feature.name, ())]
+        return Declaration(tuple(chains), self.dropped)
+
+    def check(self, features: Sequence[Feature], renames: Renames = NO_RENAMES) -> None:
+        """Check that the declaration fits these features; an output without a name is named by `renames`.
+
+        Raises:
+            UserError: if a feature is missing or has a type that a step does not accept, or if two outputs have the
+                same name.
+        """
+        known = {feature.name: feature for feature in features}
+        for name, where in [*((chain.feature, chain.where) for chain in self.chains), *self.dropped]:
+            if name not in known:
+                raise UserError(f"{where}: feature {name!r} is not there; {did_you_mean(name, known)}")
+        for chain in self.chains:
+            chain.values(known[chain.feature])
+        whole = self.whole(features)
+        if not whole.chains:
+            raise UserError(f"{self.dropped[0][1]}: all features are dropped; expected one at least that stays")
+        taken: dict[str, Chain] = {}
+        for chain in sorted(
+            whole.chains, key=lambda chain: bool(chain.where)
+        ):  # those of the file last: they have lines
+            other = taken.setdefault(chain.renamed(renames), chain)
+            if other is not chain:
+                of_other = f"feature {other.feature!r}" + (
+                    f" ({other.where})" if other.where else ", which stays as it is,"
+                )
+                raise chain.wrong(f"output {chain.renamed(renames)!r} is that of {of_other} too; give another name")
+
+    def sentences(self, features: Sequence[Feature]) -> list[str]:
+        """Describe the outputs, one line each. The features must have been checked."""
+        known = {feature.name: feature for feature in features}
+        lines = []
+        for chain in self.whole(features).chains:
+            if chain.steps:
+                shown = " | ".join(map(_format_step, chain.steps))
+                values = chain.values(known[chain.feature])
+                missing = ", may be missing" if values.missing and not values.many else ""
+                lines.append(f"{chain.name}: {chain.feature} | {shown} -> {values.words}{missing}")
+        kept = [chain.name for chain in self.whole(features).chains if not chain.steps]
+        if kept:
+            lines.append(f"as they are: {', '.join(kept)}")
+        if self.dropped:
+            lines.append(f"dropped: {', '.join(feature for feature, _ in self.dropped)}")
+        return lines
+
+
+def value_type_of(feature: Feature) -> ValueType:
+    """Return the type of a raw feature's values."""
+    return ValueType(feature.dtype, feature.shape != (), not feature.required, len(feature.class_names))
+
+
+def _format_step(step: Step) -> str:
+    ((name, parameters),) = step_to_json(step).items()
+    given = ", ".join(f"{key}={value}" for key, value in parameters.items() if value is not None)
+    return f"{name}({given})" if given else name
+
+
+def check_transform(
+    declaration: Declaration,
+    analyzed: Sequence[str],
+    features: Sequence[Feature],
+    splits: Sequence[str],
+    renames: Renames = NO_RENAMES,
+) -> None:
+    """Check that a declaration fits the features, and that the splits to analyze exist.
+
+    Raises:
+        UserError: if either does not hold.
+    """
+    if declaration.analyzed:
+        check_analyzed_splits("--transform", analyzed, splits)
+    declaration.check(features, renames)
+
+
+def check_analyzed_splits(flag: str, analyzed: Sequence[str], splits: Sequence[str]) -> None:
+    """Check that the splits that `flag` analyzes exist; raise UserError if one does not."""
+    for split in analyzed:
+        if split not in splits:
+            raise UserError(
+                f"{flag}: no split is called {split!r}, which constants are taken of; there are"
+                f" {', '.join(splits)}; --analyze_splits names others"
+            )

@@ -1,0 +1,478 @@
+"""Sources of preprocessing: transform.yaml, preprocessing.py, or the graph of an earlier version."""
+
+import hashlib
+import linecache
+import math
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from shardmill.errors import UserError
+from shardmill.metadata import file_names
+from shardmill.metadata.tfds_metadata import TransformedOutput, TransformFile
+from shardmill.reading.dataset import open_dataset
+from shardmill.transforms.options.declare import OptionValueError, did_you_mean
+from shardmill.transforms.options.yaml_nodes import Document, Node, read_documents
+from shardmill.transforms.stores import storage
+from shardmill.transforms.values import preprocessing_declaration
+from shardmill.transforms.values.analyzers import COUNT_SCHEMA, Constants
+from shardmill.transforms.values.preprocessing_declaration import Chain, Declaration, Step
+
+_TRANSFORM_DOCUMENT = Document("a transform", "features and what becomes of each, such as `age: z_score`")
+_OUTPUT, _DROP = "output", "drop"
+
+
+def parse_transform(data: bytes, file: str) -> Declaration:
+    """Return the declaration in `data`, the content of `file`.
+
+    Raises:
+        UserError: if it has a mistake; the message names file, line, feature and key.
+    """
+    documents = read_documents(data, file, _TRANSFORM_DOCUMENT)
+    if len(documents) > 1:
+        raise documents[1].wrong("another document begins; expected one")
+    chains: list[Chain] = []
+    dropped: list[tuple[str, str]] = []
+    for feature, node in documents[0].mapping().items():
+        if node.value == _DROP:
+            dropped.append((feature, node.where))
+        else:
+            chains += _parse_chains(feature, node)
+    if not chains and not dropped:
+        raise documents[0].wrong("names no feature; expected features and what becomes of each")
+    return Declaration(tuple(chains), tuple(dropped))
+
+
+def _parse_chains(feature: str, node: Node) -> Iterator[Chain]:
+    """Yield the chains of a feature. `output` ends a chain, and the next one begins with the raw feature."""
+    found: list[Step] = []
+    start = node
+    for key, value in _named_steps(node):
+        if key == _OUTPUT:
+            name = _output_name(feature, value)
+            if not found:
+                raise _feature_error(feature, value, f"output {name}: no step stands before it")
+            yield _make_chain(feature, found, name, start)
+            found = []
+            continue
+        if not found:
+            start = value
+        found.append(_parse_step(feature, key, value))
+    if found:
+        yield _make_chain(feature, found, "", start)
+
+
+def _make_chain(feature: str, found: list[Step], output: str, start: Node) -> Chain:
+    made = Chain(feature, tuple(found), output, start.where)
+    analyzers = [step.name for step in found if step.needs]
+    if len(analyzers) > 1:
+        raise made.wrong(
+            f"{analyzers[0]} and {analyzers[1]} in one chain: both take constants of the raw values; give the first an"
+            " output, and the second begins anew"
+        )
+    return made
+
+
+def _named_steps(node: Node) -> Iterator[tuple[str, Node]]:
+    """Yield the steps of a node as (name, parameters). A text is one step without parameters, a mapping has parameters,
+    a list holds several steps.
+    """
+    for item in node.value if isinstance(node.value, tuple) else (node,):
+        if isinstance(item.value, str):
+            yield item.value, item
+        elif isinstance(item.value, Mapping):
+            yield from item.value.items()
+        else:
+            raise item.wrong(f"{node.key}: a list in a list; expected steps, one an item")
+
+
+def _parse_step(feature: str, key: str, node: Node) -> Step:
+    if key not in _STEP_PARSERS:
+        if key == _DROP:
+            raise _feature_error(feature, node, "drop stands among other steps; expected it alone")
+        raise _feature_error(feature, node, f"unknown step {key!r}; {did_you_mean(key, _STEP_PARSERS)}")
+    bare = node.value in (key, "true")
+    try:
+        return _STEP_PARSERS[key](_Parameters(feature, key, node, bare))
+    except OptionValueError as mistake:
+        raise _feature_error(feature, node, str(mistake)) from None
+
+
+class _Parameters:
+    """Reader of the parameters of one step, by name and type."""
+
+    def __init__(self, feature: str, step: str, node: Node, bare: bool) -> None:
+        self.feature, self.step, self.node, self.bare = feature, step, node, bare
+
+    def none(self) -> None:
+        """Check that there are no parameters."""
+        if not self.bare:
+            raise OptionValueError(f"{self.step} has no parameters; write `- {self.step}`")
+
+    def mapping(self, **types: Callable[[Node], Any]) -> dict[str, Any]:
+        """Return the given parameters, each parsed by the function of its name."""
+        if self.bare:
+            return {}
+        if not isinstance(self.node.value, Mapping):
+            raise OptionValueError(
+                f"{self.step}: expected {' or '.join(types)} below it, such as {{{next(iter(types))}: …}}"
+            )
+        for name, value in self.node.value.items():
+            if name not in types:
+                raise _feature_error(self.feature, value, f"{self.step} has no {name!r}; {did_you_mean(name, types)}")
+        return {name: self._read(name, types[name], value) for name, value in self.node.value.items()}
+
+    def _read(self, name: str, read: Callable[[Node], Any], value: Node) -> Any:
+        try:
+            return read(value)
+        except OptionValueError as mistake:
+            raise _feature_error(self.feature, value, f"{self.step}: {name}: {mistake}") from None
+
+    def text(self) -> str:
+        """Return the single text parameter."""
+        if not isinstance(self.node.value, str):
+            raise OptionValueError(f"{self.step} takes one value, such as `{self.step}: 0`")
+        return self.node.value
+
+    def list(self) -> tuple[float, ...]:
+        """Return the parameters as numbers."""
+        return _parse_floats(self.node)
+
+
+def _parse_integer(node: Node) -> int:
+    try:
+        return int(_single_text(node))
+    except ValueError:
+        raise OptionValueError(f"{_single_text(node)!r} is not a whole number") from None
+
+
+def _parse_float(node: Node) -> float:
+    try:
+        number = float(_single_text(node))
+    except ValueError:
+        raise OptionValueError(f"{_single_text(node)!r} is not a number") from None
+    if not math.isfinite(number):
+        raise OptionValueError(f"{_single_text(node)} is not a finite number")
+    return number
+
+
+def _parse_floats(node: Node) -> tuple[float, ...]:
+    if not isinstance(node.value, tuple):
+        raise OptionValueError("expected a list of numbers, such as [0, 1]")
+    return tuple(map(_parse_float, node.value))
+
+
+def _single_text(node: Node) -> str:
+    if not isinstance(node.value, str):
+        raise OptionValueError("expected one value")
+    return node.value
+
+
+def _output_name(feature: str, node: Node) -> str:
+    if not isinstance(node.value, str):
+        raise _feature_error(feature, node, "output is the name of one feature")
+    return node.value
+
+
+def _parse_fill(given: _Parameters) -> Step:
+    if given.bare and given.node.value == "fill":
+        raise OptionValueError("fill takes a value, such as `fill: 0`")
+    return preprocessing_declaration.Fill(given.text())
+
+
+def _parse_tokenize(given: _Parameters) -> Step:
+    if given.bare or not isinstance(given.node.value, str):
+        return _check_pattern(preprocessing_declaration.Tokenize(**given.mapping(pattern=_single_text)))
+    return _check_pattern(preprocessing_declaration.Tokenize(given.text()))
+
+
+def _check_pattern(step: preprocessing_declaration.Tokenize) -> Step:
+    """Return the step after checking its pattern with RE2, which also runs it: other engines accept other
+    expressions.
+    """
+    if step.pattern:
+        try:
+            of_nothing = pc.replace_substring_regex(pa.array([""]), step.pattern, "-")
+        except pa.ArrowInvalid as error:
+            raise OptionValueError(f"tokenize: {step.pattern!r} is no regular expression of RE2: {error}") from None
+        if of_nothing[0].as_py():
+            raise OptionValueError(f"tokenize: {step.pattern!r} matches nothing at all, and would part every letter")
+    return step
+
+
+def _without_parameters(cls: type[Any]) -> Callable[[_Parameters], Step]:
+    def make(given: _Parameters) -> Step:
+        given.none()
+        step: Step = cls()
+        return step
+
+    return make
+
+
+def _parse_min_max(given: _Parameters) -> Step:
+    bounds = () if given.bare else given.list()
+    if len(bounds) != 2:
+        raise OptionValueError("min_max takes what the least and the greatest value become, such as `min_max: [-1, 1]`")
+    return preprocessing_declaration.MinMax(*bounds)
+
+
+def _parse_bucketize(given: _Parameters) -> Step:
+    found = given.mapping(num_buckets=_parse_integer, boundaries=_parse_floats)
+    if len(found) != 1:
+        raise OptionValueError("bucketize takes num_buckets or boundaries, one of them, such as `{num_buckets: 10}`")
+    return (
+        preprocessing_declaration.Bucketize(**found)
+        if "num_buckets" in found
+        else preprocessing_declaration.Buckets(**found)
+    )
+
+
+def _parse_vocabulary(given: _Parameters) -> Step:
+    names = ("top_k", "frequency_threshold", "num_oov_buckets", "default_value")
+    return preprocessing_declaration.Vocabulary(**given.mapping(**dict.fromkeys(names, _parse_integer)))
+
+
+def _parse_hash(given: _Parameters) -> Step:
+    found = given.mapping(hash_buckets=_parse_integer)
+    if not found:
+        raise OptionValueError("hash takes hash_buckets, such as `hash: {hash_buckets: 1000}`")
+    return preprocessing_declaration.Hash(**found)
+
+
+_STEP_PARSERS: Mapping[str, Callable[[_Parameters], Step]] = {
+    "z_score": _without_parameters(preprocessing_declaration.ZScore),
+    "scale_0_1": _without_parameters(preprocessing_declaration.MinMax),
+    "min_max": _parse_min_max,
+    "bucketize": _parse_bucketize,
+    "vocabulary": _parse_vocabulary,
+    "hash": _parse_hash,
+    "one_hot": _without_parameters(preprocessing_declaration.OneHot),
+    "lower": _without_parameters(preprocessing_declaration.Lower),
+    "tokenize": _parse_tokenize,
+    "log1p": _without_parameters(preprocessing_declaration.Log1p),
+    "fill": _parse_fill,
+}
+
+
+def _feature_error(feature: str, node: Node, sentence: str) -> UserError:
+    return node.wrong(f"feature {feature!r}: {sentence}")
+
+
+FUNCTION_NAME = "preprocessing_fn"  # as TFX calls it
+_lock = threading.RLock()
+_loaded: dict[str, ModuleType] = {}  # in this process, by the digest of their text
+
+
+@dataclass(frozen=True, slots=True)
+class PreprocessingModule:
+    """A user's module. Calling it calls its `preprocessing_fn`."""
+
+    name: str  # file name
+    text: str  # source text
+
+    @classmethod
+    def of(cls, name: str, data: bytes) -> "PreprocessingModule":
+        """Return the module with these bytes.
+
+        Raises:
+            UserError: if they are not Python source in UTF-8.
+        """
+        try:
+            module = cls(name, data.decode())
+            compile(module.text, name, "exec")
+        except UnicodeDecodeError as error:
+            raise UserError(f"--module_file {name} is no text in UTF-8: {error}") from None
+        except (SyntaxError, ValueError) as error:  # ValueError: a null byte
+            line = f" line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
+            raise UserError(f"--module_file {name}{line} is no Python: {getattr(error, 'msg', error)}") from None
+        return module
+
+    @property
+    def sha256(self) -> str:
+        """SHA-256 of the text."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+    def to_json(self) -> dict[str, str]:
+        """Return the module as in manifest.json."""
+        return {"name": self.name, "sha256": self.sha256}
+
+    def __call__(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the outputs of the module's function for `inputs`, tensors by feature name.
+
+        Raises:
+            UserError: if the module cannot be imported, its function raises, or the result is not a dictionary; the
+                message names the line.
+        """
+        names = list(inputs)
+        function = self.function()
+        try:
+            found = function(inputs)
+        except Exception as error:
+            raise self._wrong(error, names) from error
+        if not isinstance(found, dict):
+            raise UserError(
+                f"{self._where}: {FUNCTION_NAME} returns {_type_in_words(found)}; expected a dictionary of tensors"
+            )
+        if not found:
+            raise UserError(f"{self._where}: {FUNCTION_NAME} returns an empty dictionary; expected one of tensors")
+        return found
+
+    def function(self) -> Callable[[Mapping[str, Any]], Any]:
+        """Return its `preprocessing_fn`; raise UserError if the module cannot be imported or has none."""
+        with _lock:
+            if self.sha256 not in _loaded:
+                _loaded[self.sha256] = self._import()
+            function = getattr(_loaded[self.sha256], FUNCTION_NAME, None)
+        if not callable(function):
+            raise UserError(f"{self._where} has no function {FUNCTION_NAME}(inputs)")
+        return function
+
+    @property
+    def _where(self) -> str:
+        return f"--module_file {self.name}"
+
+    def _import(self) -> ModuleType:
+        module = ModuleType(f"shardmill_module_{self.sha256[:16]}")
+        module.__file__ = self.name
+        linecache.cache[self.name] = len(self.text), None, self.text.splitlines(keepends=True), self.name
+        sys.modules[module.__name__] = module  # dataclasses look there for the names in annotations
+        try:
+            exec(compile(self.text, self.name, "exec"), module.__dict__)
+        except ModuleNotFoundError as error:
+            raise UserError(
+                f"{self._where}{self._line(error)} does not import: {error}; it stands alone: what it imports must be"
+                " installed, here and on workers"
+            ) from error
+        except Exception as error:
+            raise UserError(f"{self._where}{self._line(error)} does not import: {_format_error(error)}") from error
+        finally:
+            del sys.modules[module.__name__]  # pickles of what it defines hold the definition, and no name of a module
+        return module
+
+    def _line(self, error: BaseException) -> str:
+        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == self.name]
+        return f" line {lines[-1]}" if lines else ""
+
+    def _wrong(self, error: Exception, features: Iterable[str]) -> UserError:
+        if isinstance(error, UserError):
+            return error
+        at = f"{self._where}{self._line(error)}"
+        asked = error.args[0] if isinstance(error, KeyError) and error.args else None
+        known = list(features)
+        if isinstance(asked, str) and asked not in known:
+            return UserError(f"{at}: feature {asked!r} is not there; {did_you_mean(asked, known)}")
+        return UserError(f"{at}: {FUNCTION_NAME} raises {_format_error(error)}")
+
+
+def _format_error(error: BaseException) -> str:
+    said = " ".join(str(error).split())
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+
+
+def _type_in_words(value: Any) -> str:
+    return "nothing" if value is None else f"a {type(value).__name__}"
+
+
+@dataclass(frozen=True, slots=True)
+class PreviousGraph:
+    """The transform graph of an earlier version."""
+
+    name: str  # name and version of its data set
+    directory: str  # version directory
+    declaration: Declaration  # declaration of the graph
+    found: TransformFile  # content of its transform.json
+
+    @classmethod
+    def of(cls, path: str) -> "PreviousGraph":
+        """Read the graph of the version in `path`, or of the version that LATEST in `path` names.
+
+        Raises:
+            UserError: if there is no data set, or it was made without --transform.
+            CorruptDataError: if its metadata is damaged.
+        """
+        dataset = open_dataset(path, storage.StorageFiles())
+        manifest = dataset.manifest
+        declared = manifest.configuration.get("transform")
+        if manifest.configuration.get("module_file") is not None:
+            raise UserError(
+                f"--transform_graph {path}: the transform graph of {manifest.name} {manifest.version} is that of"
+                " --module_file, whose analysis is not taken up again; give a version that was made with --transform"
+            )
+        if file_names.TRANSFORM not in manifest.files or not isinstance(declared, Mapping):
+            raise UserError(
+                f"--transform_graph {path}: {manifest.name} {manifest.version} has no transform graph; it is made with"
+                " --transform"
+            )
+        where = storage.join(dataset.directory, file_names.MANIFEST)
+        found = TransformFile.from_json(dataset.metadata(file_names.TRANSFORM), file_names.TRANSFORM)
+        declaration = Declaration.from_json(declared, where)
+        return cls(f"{manifest.name} {manifest.version}", dataset.directory, declaration, found)
+
+    def constants(self, output: str, new: Constants | None) -> Constants:
+        """Return the constants of an output, by its name in transformed examples. Unknown values are those counted in
+        the `new` examples.
+        """
+        former = self._output(output)
+        if former.vocabulary is None:
+            return Constants(former.constants)
+        lines = storage.read_bytes(storage.join(self.directory, former.vocabulary.file)).split(b"\n")[:-1]
+        entries = pa.table(
+            [pa.array(lines, pa.large_binary()), pa.array([0] * len(lines), pa.int64())], schema=COUNT_SCHEMA
+        )
+        counts = {"entries": former.vocabulary.entries, "distinct": former.vocabulary.distinct}
+        return Constants(counts, entries, new.unknown if new is not None else {})
+
+    def head(self, output: str) -> tuple[tuple[str, int], ...]:
+        """Return the most frequent entries of a vocabulary with the counts of the earlier version."""
+        vocabulary = self._output(output).vocabulary
+        return vocabulary.head if vocabulary is not None else ()
+
+    def _output(self, name: str) -> TransformedOutput:
+        return next(output for output in self.found.outputs if output.name == name)
+
+
+def measure_drift(former: Constants, new: Constants) -> dict[str, Any]:
+    """Return the constants that the new examples would give an output, and their distance from the former ones."""
+    if former.entries is not None and new.entries is not None:
+        kept = pc.sum(pc.is_in(new.entries["value"], value_set=former.entries["value"].combine_chunks())).as_py() or 0
+        return {"entries": len(new.entries), "kept": kept}
+    found = dict(new.numbers)
+    if "mean" in found:
+        found["shift"] = (found["mean"] - former.numbers["mean"]) / former.numbers["std_dev"]
+    return found
+
+
+def drift_notices(file: TransformFile) -> Iterator[str]:
+    """Yield the notices about outputs with reused constants."""
+    if not file.former:
+        return
+    yield f"the constants of transformed features are those of {file.former}"
+    for output in file.outputs:
+        yield from _drift_notices_of_output(output, output.drift or {}, file.former)
+
+
+def _drift_notices_of_output(output: TransformedOutput, found: Mapping[str, Any], former: str) -> Iterator[str]:
+    if "shift" in found:
+        yield (
+            f"{output.name}: the mean is {found['mean']:.6g}, {abs(found['shift']):.2g} standard deviations"
+            f" {'above' if found['shift'] >= 0 else 'below'} that of {former}"
+        )
+    elif "kept" in found:
+        yield f"{output.name}: {found['kept']:,} of {found['entries']:,} entries would be those of {former}"
+    elif "minimum" in found:
+        old = output.constants
+        if found["minimum"] < old["minimum"] or found["maximum"] > old["maximum"]:
+            yield (
+                f"{output.name}: values are from {found['minimum']:.6g} to {found['maximum']:.6g}; in {former} they"
+                f" were from {old['minimum']:.6g} to {old['maximum']:.6g}"
+            )
+    elif "boundaries" in found and list(found["boundaries"]) != list(output.constants["boundaries"]):
+        shown = ", ".join(f"{boundary:.6g}" for boundary in found["boundaries"])
+        yield f"{output.name}: the boundaries of buckets would be {shown}"

@@ -1,0 +1,458 @@
+"""Tokenize the text columns of a batch, and pack tokenized documents into fixed-length blocks."""
+
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain, pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from shardmill.data import spans
+from shardmill.data.tfrecord import OVERHEAD
+from shardmill.transforms.columns.arrow import buffer_items, offsets_of, text_buffers
+from shardmill.transforms.values.tokenizer import TokenizerFile
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+_CONTRACTIONS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+_AFTER_NUMBERS = r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+# Of the tokenizer.json of Llama 3 (OpenAI's cl100k_base) and of Qwen 2, which differ in how many digits are a token's
+_EXPRESSIONS = tuple(
+    rf"{_CONTRACTIONS}|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|{numbers}{_AFTER_NUMBERS}"
+    for numbers in (r"\p{N}{1,3}", r"\p{N}")
+)
+_SPACE = ord(" ")
+# White space beyond ASCII is of these first bytes in UTF-8 alone (Unicode's property White_Space: U+0085 and U+00A0,
+# U+1680, U+2000 to U+205F, U+3000); no text is cut beside any character of theirs
+_TWO, _THREE = 0xC2, (0xE1, 0xE2, 0xE3)
+_BYTES = np.arange(256)
+_OF_THREE = np.isin(_BYTES, _THREE)
+_SEEN = (_BYTES > _SPACE) & (_BYTES < 0x7F)
+_ENDS = _SEEN | (_BYTES >= 0x80)  # what a character may end with before a cut, if its first byte is none of those
+_BEGINS = _SEEN | ((_BYTES > _TWO) & ~_OF_THREE)  # and begin with behind it
+
+
+class Words(NamedTuple):
+    """Texts split into words."""
+
+    different: pa.LargeStringArray  # distinct words, large strings
+    codes: pa.Int32Array  # int32, index in different of each word of all texts
+    firsts: np.ndarray  # int64 (texts + 1,), start of each text in codes
+
+
+def has_separate_words(tokenizer: str) -> bool:
+    """Return True if the tokens of this tokenizer.json never span a cut.
+
+    True for byte-level BPE as in most of today's language models; False if it is not known.
+    """
+    content = json.loads(tokenizer)
+    model, normalizer = content.get("model") or {}, content.get("normalizer")
+    return (
+        model.get("type") == "BPE"
+        and not model.get("dropout")  # which is random
+        and (normalizer is None or normalizer == {"type": "NFC"})  # a space composes with nothing before it
+        and _splits_at_words(content.get("pre_tokenizer") or {})
+        and not any(_spans_words(token) for token in content.get("added_tokens") or ())
+    )
+
+
+def _splits_at_words(pre_tokenizer: dict[str, Any]) -> bool:
+    if pre_tokenizer.get("type") != "Sequence":
+        return _is_byte_level(pre_tokenizer, splits=True)
+    match pre_tokenizer.get("pretokenizers"):
+        case [{"type": "Split", "pattern": {"Regex": regex}, "behavior": "Isolated", "invert": False}, last]:
+            return regex in _EXPRESSIONS and _is_byte_level(last, splits=False)
+    return False
+
+
+def _is_byte_level(pre_tokenizer: dict[str, Any], splits: bool) -> bool:
+    return (
+        pre_tokenizer.get("type") == "ByteLevel"
+        and pre_tokenizer.get("add_prefix_space") is False
+        and pre_tokenizer.get("use_regex", True) is splits
+    )
+
+
+def _spans_words(token: dict[str, Any]) -> bool:
+    """Return True if an added token may contain a cut, or consume the space after it."""
+    content = token["content"]
+    return bool(token.get("rstrip")) or any(before != " " and after == " " for before, after in pairwise(content))
+
+
+def cut_words(texts: pa.LargeStringArray) -> Words | None:
+    """Cut texts, none of them null, into words; return None if most words are distinct, as in languages without spaces.
+
+    In that case cutting saves nothing.
+
+    A word that occurs ten thousand times in a batch is thus tokenized once. This requires a tokenizer whose tokens
+    never span two words. Cuts are before a single space between two non-space characters. There the expressions in
+    _EXPRESSIONS end one match and begin the next, whatever text is further away; so does the expression within
+    ByteLevel.
+    """
+    data, bounds = text_buffers(texts)
+    begins = np.concatenate((_cuts(data), bounds[:-1][np.diff(bounds) > 0], [len(data)]))
+    begins.sort(kind="stable")  # of what is ascending twice, it takes no longer than to read it
+    begins = begins[np.diff(begins, append=-1) != 0]
+    buffers = [None, pa.py_buffer(begins), pa.py_buffer(data)]
+    words = pa.Array.from_buffers(pa.large_string(), len(begins) - 1, buffers).dictionary_encode()
+    if 2 * len(words.dictionary) > len(words):
+        return None
+    return Words(words.dictionary, words.indices, np.searchsorted(begins, bounds))
+
+
+def _cuts(data: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
+    """Return the positions of cuts, ascending: single spaces between other characters."""
+    spaces = spans.find(data, _SPACE)
+    spaces = spaces[np.searchsorted(spaces, 1) : np.searchsorted(spaces, len(data) - 1)]
+    before = data[spaces - 1]
+    good = _BEGINS[data[spaces + 1]] & _ENDS[before]
+    high = np.flatnonzero(good & (before >= 0x80))  # the last bytes of characters of two or more
+    at = spaces[high]
+    good[high] = (data[at - 2] != _TWO) & ~_OF_THREE[data[np.maximum(at - 3, 0)]]
+    return spaces[good]
+
+
+MOST_BYTES = 32 << 20  # of a tokenizer's words and their tokens; where they are more, those of the last batch stay
+
+Encode = Callable[[pa.LargeStringArray], pa.LargeListArray]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Known:
+    """Distinct words and their tokens."""
+
+    words: pa.LargeStringArray
+    tokens: pa.LargeListArray
+
+    @property
+    def size_bytes(self) -> int:
+        return self.words.nbytes + self.tokens.nbytes
+
+
+_EMPTY = _Known(pa.array([], pa.large_string()), pa.array([], pa.large_list(pa.int64())))
+# By what the tokens depend on. What threads put here at once is one thread's: the others' words are met again
+_known: dict[str, _Known] = {}
+
+
+def cached_tokens(words: pa.LargeStringArray, key: str, encode: Encode) -> pa.LargeListArray:
+    """Return the tokens of distinct `words`, from the cache where possible: int64 lists.
+
+    Most words in one batch of a data set occur in the next. Some megabytes of words are kept for each tokenizer. Tokens
+    depend on the word alone, so the cache never changes the result.
+
+    Args:
+        words: none of them null.
+        key: identifies the tokenizer and its settings; equal keys mean equal tokens.
+        encode: returns the tokens of words that are not cached.
+    """
+    known = _known.get(key, _EMPTY)
+    places = pc.index_in(words, value_set=known.words)
+    new = places.is_null()
+    different = words.filter(new)
+    learned = _Known(pa.concat_arrays([known.words, different]), pa.concat_arrays([known.tokens, encode(different)]))
+    at = places.fill_null(0).to_numpy().astype(np.int64)
+    at[new.to_numpy(zero_copy_only=False)] = len(known.words) + np.arange(len(different))
+    found = learned.tokens.take(pa.array(at))
+    if learned.size_bytes > MOST_BYTES:
+        learned = _Known(words, found)
+    if learned.size_bytes <= MOST_BYTES:
+        _known[key] = learned
+    return found
+
+
+# Of tokenizers, whether one call uses all cores. Here each thread has a batch of its own, so cores are busy already.
+_PARALLELISM = "TOKENIZERS_PARALLELISM"
+
+
+class Tokens(NamedTuple):
+    """The tokens of some texts."""
+
+    ids: pa.LargeListArray  # int64 lists, one a text
+    lost: np.ndarray  # int64 (texts,), tokens cut off each text
+    highest: np.ndarray  # int64 (texts,), highest id of each text; -1 without tokens
+    refused: Mapping[int, str] = {}  # the tokenizer's error, by index of the text
+
+
+class _RefusedError(Exception):
+    """The tokenizer's error for one of many texts."""
+
+
+def encode(file: TokenizerFile, texts: pa.LargeStringArray, special: bool, most: int | None = None) -> Tokens:
+    """Encode `texts`, none of them null.
+
+    Args:
+        special: add the special tokens that the tokenizer puts around each text.
+        most: maximum tokens of a text.
+    """
+    os.environ.setdefault(_PARALLELISM, "false")
+    try:
+        return _encode(file, texts, special, most)
+    except _RefusedError:
+        refused = _refused(file, texts, special)
+    are_refused = np.zeros(len(texts), bool)
+    are_refused[list(refused)] = True
+    others = pc.if_else(pa.array(are_refused), "", texts)
+    return _encode(file, others, special, most)._replace(refused=refused)
+
+
+def _refused(file: TokenizerFile, texts: pa.LargeStringArray, special: bool) -> dict[int, str]:
+    """Return the texts for which the tokenizer fails, with its errors; for example a word outside a vocabulary without
+    an unknown token.
+    """
+    refused = {}
+    for place, text in enumerate(texts):
+        try:
+            _ids(file.load(), pa.array([text.as_py()], pa.large_string()), special)
+        except _RefusedError as error:
+            refused[place] = str(error)
+    return refused
+
+
+def _encode(file: TokenizerFile, texts: pa.LargeStringArray, special: bool, most: int | None) -> Tokens:
+    found = _lists(file, texts, special)
+    sizes = np.diff(found.offsets)
+    lost = np.zeros(len(sizes), np.int64) if most is None else np.maximum(sizes - most, 0)
+    long = np.flatnonzero(lost)
+    if len(long):
+        found = _replaced(found, long, _ids(file.load(most), texts.take(pa.array(long)), special))
+    highest = _highest(found.flat, found.offsets)
+    return Tokens(_array(found), lost, highest)
+
+
+class _Lists(NamedTuple):
+    """Concatenated int64 lists and their offsets, shape (lists + 1,)."""
+
+    flat: np.ndarray
+    offsets: np.ndarray
+
+
+def _lists(file: TokenizerFile, texts: pa.LargeStringArray, special: bool) -> _Lists:
+    """Return the tokens of whole texts.
+
+    If tokens never span two words, each distinct word is tokenized once, and words known to this process not at all.
+    """
+    tokenizer = file.load()
+    around = special and tokenizer.num_special_tokens_to_add(False)
+    words = cut_words(texts) if _has_separate_words(file.text) and not around else None
+    if words is None:
+        return _ids(tokenizer, texts, special)
+    key = f"{file.sha256} {special}"
+    known = cached_tokens(words.different, key, lambda new: _array(_ids(tokenizer, new, special)))
+    lists = known.take(words.codes)
+    return _Lists(lists.values.to_numpy(), offsets_of(lists)[words.firsts])
+
+
+_has_separate_words = lru_cache(maxsize=8)(has_separate_words)  # asked for each batch
+
+
+def _ids(tokenizer: "Tokenizer", texts: pa.LargeStringArray, special: bool) -> _Lists:
+    try:
+        encodings: list[Any] = tokenizer.encode_batch_fast(texts.to_pylist(), add_special_tokens=special)
+    except Exception as error:  # tokenizers raises nothing narrower
+        raise _RefusedError(" ".join(str(error).split())) from error
+    lists = [encoding.ids for encoding in encodings]
+    offsets = np.zeros(len(lists) + 1, np.int64)
+    np.cumsum([len(ids) for ids in lists], out=offsets[1:])
+    return _Lists(np.fromiter(chain.from_iterable(lists), np.int64, int(offsets[-1])), offsets)
+
+
+def _array(lists: _Lists) -> pa.LargeListArray:
+    return pa.LargeListArray.from_arrays(pa.array(lists.offsets), pa.array(lists.flat))
+
+
+def _replaced(lists: _Lists, places: np.ndarray, by: _Lists) -> _Lists:
+    """Replace the lists at the ascending `places`."""
+    chosen = np.arange(len(lists.offsets) - 1)
+    chosen[places] = len(chosen) + np.arange(len(places))
+    offsets = np.concatenate((lists.offsets[:-1], lists.offsets[-1] + by.offsets))
+    taken = _array(_Lists(np.concatenate((lists.flat, by.flat)), offsets)).take(pa.array(chosen))
+    return _Lists(taken.values.to_numpy(), offsets_of(taken))
+
+
+def _highest(flat: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """Return the maximum of each list; -1 for an empty one."""
+    found = np.full(len(offsets) - 1, -1, np.int64)
+    full = np.flatnonzero(np.diff(offsets))
+    if len(full):
+        found[full] = np.maximum.reduceat(flat, offsets[:-1][full])
+    return found
+
+
+INPUT_IDS = "input_ids"  # as Hugging Face's models call them
+TOKENS, CUT, LOST = "tokens", "cut", "lost"  # what is counted: tokens that are left, texts that are cut, tokens lost
+RejectRows = Callable[[np.ndarray, Callable[[int], str]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Tokenization:
+    """The settings of tokenization."""
+
+    file: TokenizerFile  # the tokenizer
+    columns: tuple[str, ...]  # columns of texts: one, or one for each parallel text
+    max_length: int | None = None  # maximum tokens of an example
+    pack_to: int | None = None  # tokens of a block of packed documents; None for no packing
+    end: int | None = None  # id of the token after each document, if packed
+    keep_text: bool = False  # keep the text columns
+
+    @property
+    def is_packed(self) -> bool:
+        """True if examples are blocks of packed documents."""
+        return self.pack_to is not None
+
+    @property
+    def ids(self) -> dict[str, str]:
+        """The name of the token column for each text column."""
+        if len(self.columns) == 1:
+            return {self.columns[0]: INPUT_IDS}
+        return {column: f"{INPUT_IDS}_{column}" for column in self.columns}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tokenized:
+    """The rows of a batch with their tokens."""
+
+    batch: pa.RecordBatch  # the rows with added token columns
+    lost: dict[str, np.ndarray]  # int64 (rows,), tokens cut off each text, by token column
+
+    def counts(self, good: np.ndarray) -> Counter[str]:
+        """Count tokens, cut texts and lost tokens in the rows flagged by `good`, bool of shape (rows,)."""
+        counts: Counter[str] = Counter()
+        for name, every in self.lost.items():
+            lost, sizes = every[good], pc.list_value_length(self.batch[name]).to_numpy()
+            counts.update({TOKENS: int(sizes[good].sum()), CUT: int((lost > 0).sum()), LOST: int(lost.sum())})
+        return counts
+
+
+def tokenize(batch: pa.RecordBatch, how: Tokenization, reject: RejectRows) -> Tokenized:
+    """Add the tokens of each row; `reject` is called with the rows that have none, and the reasons.
+
+    These rows are rejected:
+
+    * rows without text, which get no tokens;
+    * rows whose text is not UTF-8, which get no tokens;
+    * rows for which the tokenizer fails or makes no token;
+    * rows with a token id beyond the vocabulary, for which a model has no embedding.
+    """
+    lost = {}
+    for column, name in how.ids.items():
+        made = _tokens(batch[column], column, how, reject)
+        batch = batch.append_column(name, made.ids)
+        lost[name] = made.lost
+    return Tokenized(batch, lost)
+
+
+def _tokens(column: pa.Array, name: str, how: Tokenization, reject: RejectRows) -> Tokens:
+    missing = column.is_null().to_numpy(zero_copy_only=False)
+    reject(missing, lambda _: f"no text: column {name!r} has no value")
+    texts, invalid = _texts(column)
+    reject(invalid, lambda _: f"the text in column {name!r} is not UTF-8, which a tokenizer reads")
+    made = encode(how.file, texts, special=not how.is_packed, most=how.max_length)
+    vocabulary = how.file.size
+    said = f"{name!r}: " if len(how.columns) > 1 else ""
+    refused = np.zeros(len(texts), bool)
+    refused[list(made.refused)] = True
+    reject(refused, lambda row: f"{said}{how.file.name} makes no tokens of the text: {made.refused[row]}")
+    reject(made.highest < 0, lambda _: f"{said}an empty text: {how.file.name} makes no token of it")
+    reject(
+        made.highest >= vocabulary,
+        lambda row: (
+            f"{said}{how.file.token(int(made.highest[row]))} is above the vocabulary of {how.file.name}, whose"
+            f" {vocabulary:,} tokens have the ids from 0"
+        ),
+    )
+    return made
+
+
+def _texts(column: pa.Array) -> tuple[pa.LargeStringArray, np.ndarray]:
+    """Return the texts, "" where missing or not UTF-8, and flags of those that are not UTF-8: bool, shape (rows,)."""
+    filled = column.cast(pa.large_binary()).fill_null(b"")
+    try:
+        return filled.cast(pa.large_string()), np.zeros(len(column), bool)
+    except pa.ArrowInvalid:
+        invalid = np.array([not _is_text(data) for data in filled.to_pylist()])
+    return pc.if_else(pa.array(invalid), b"", filled).cast(pa.large_string()), invalid
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+_DTYPE = np.dtype("<u4")  # vocabularies have far fewer than 2**32 tokens
+
+
+def document_records(ids: pa.LargeListArray, end: int | None) -> pa.LargeBinaryArray:
+    """Return the record of each document: the ids in its list, followed by `end` unless None.
+
+    A token takes four bytes, so a record's framed size, which is in the keys of a run, gives its number of tokens.
+    """
+    offsets = offsets_of(ids)
+    values = buffer_items(ids.values.buffers()[1], np.int64, ids.values.offset, len(ids.values))
+    values = values[offsets[0] : offsets[-1]]
+    if end is not None:
+        values = np.insert(values, offsets[1:] - offsets[0], end)
+        offsets = offsets + np.arange(len(offsets))
+    data = values.astype(_DTYPE)
+    bounds = (offsets - offsets[0]) * _DTYPE.itemsize
+    buffers = [None, pa.py_buffer(bounds), pa.py_buffer(data)]
+    return pa.Array.from_buffers(pa.large_binary(), len(ids), buffers)
+
+
+def token_counts(sizes: np.ndarray) -> np.ndarray:
+    """Return the number of tokens of each document, given the framed sizes of their records: int64, shape (n,)."""
+    return (sizes.astype(np.int64) - OVERHEAD) // _DTYPE.itemsize
+
+
+def total_tokens(documents: int, size_bytes: int) -> int:
+    """Return the total number of tokens of documents whose framed records have `size_bytes` in all."""
+    return (size_bytes - documents * OVERHEAD) // _DTYPE.itemsize
+
+
+def token_ids(data: np.ndarray) -> np.ndarray:
+    """Return the tokens in the bytes of some unframed records: int64, shape (n,)."""
+    return data.view(_DTYPE).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class ShardShare:
+    """A shard's part of its split's stream of tokens."""
+
+    skip: int  # tokens of its first document that belong to the shard before
+    blocks: int  # number of its blocks
+
+
+def divide_tokens(tokens: np.ndarray, block: int, shards: int) -> tuple[list[int], list[ShardShare]]:
+    """Divide a split's stream of tokens among shards; tokens after the last block are in no shard.
+
+    A split is one stream of tokens, with documents in the order of their keys, cut into blocks of equal size. The
+    shards' numbers of blocks differ by at most one. A shard may begin and end within a document.
+
+    Args:
+        tokens: tokens of each document in key order, int64, shape (documents,), positive.
+        block: tokens of a block.
+        shards: number of shards, at most the number of blocks.
+
+    Returns:
+        The index of the first document of each shard but the first, and each shard's part.
+    """
+    ends = np.cumsum(tokens)
+    blocks = int(ends[-1]) // block
+    firsts = [index * blocks // shards for index in range(shards + 1)]
+    starts = np.array(firsts[:-1], np.int64) * block
+    at = np.searchsorted(ends, starts, side="right")
+    skips = starts - (ends - tokens)[at]
+    each = [
+        ShardShare(skip, after - first) for skip, first, after in zip(skips.tolist(), firsts, firsts[1:], strict=False)
+    ]
+    return at[1:].tolist(), each

@@ -1,0 +1,335 @@
+"""The transform graph of a version: its files, its description in transform.json, and the examples it makes."""
+
+import json
+import re
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from shardmill.data.features import Feature, Features, Renames
+from shardmill.metadata import file_names, schema
+from shardmill.metadata.schema import from_pbtxt
+from shardmill.metadata.tfds_metadata import (
+    HEAD_ENTRIES,
+    Asset,
+    ModuleSummary,
+    TransformedOutput,
+    TransformFile,
+    VocabularySummary,
+)
+from shardmill.transforms.stores import storage
+from shardmill.transforms.values.analyzers import Analysis, Constants, Gathered, find_constants, vocabulary_lines
+from shardmill.transforms.values.graph_process import graph_process
+from shardmill.transforms.values.preprocessing_declaration import Declaration, step_to_json
+from shardmill.transforms.values.preprocessing_sources import (
+    PreprocessingModule,
+    PreviousGraph,
+    drift_notices,
+    measure_drift,
+)
+
+_JOB, _OUTPUT = "job.json", "transform_graph"  # as shardmill.transforms.values.tensorflow_graph calls them
+
+
+def vocabulary_files(declaration: Declaration, renames: Renames) -> dict[str, str]:
+    """Return the file name of each vocabulary by output: the output's name, with `_` for characters that TFT does not
+    allow.
+    """
+    found: dict[str, str] = {}
+    for chain in declaration.analyzed:
+        if chain.needs == "vocabulary":
+            name = base = re.sub(r"[^\w.\-]", "_", chain.renamed(renames), flags=re.ASCII)
+            number = 1
+            while name in found.values():
+                number += 1
+                name = f"{base}_{number}"
+            found[chain.name] = name
+    return found
+
+
+def graph_files(
+    declaration: Declaration, constants: Mapping[str, Constants], features: Features, renames: Renames
+) -> dict[str, bytes]:
+    """Return the files of the graph by their names relative to its folder.
+
+    Args:
+        declaration: completed by `Declaration.whole`.
+        constants: by output.
+        features: of raw examples, by input name.
+        renames: names of the features in examples.
+
+    Raises:
+        JobError: if TensorFlow fails.
+    """
+    files = vocabulary_files(declaration, renames)
+    known = {feature.name: feature for feature in features}
+    told: dict[str, dict[str, Any]] = {}
+    for chain in declaration.chains:
+        name = chain.renamed(renames)
+        told[name] = dict(constants[chain.name].numbers) if chain.name in constants else {}
+        if chain.name in files:
+            told[name]["file"] = files[chain.name]
+        if known[chain.feature].class_names:
+            told[name]["classes"] = len(known[chain.feature].class_names)
+    job = {
+        "schema": schema.to_pbtxt(renames.features(features)),
+        "outputs": [
+            {
+                "input": renames(chain.feature),
+                "output": chain.renamed(renames),
+                "steps": [step_to_json(step) for step in chain.steps],
+            }
+            for chain in declaration.chains
+        ],
+        "constants": told,
+    }
+    with graph_process() as process:
+        for output, file in files.items():
+            with open(process.folder / file, "wb") as opened:
+                opened.writelines(vocabulary_lines(constants[output].entries))
+        (process.folder / _JOB).write_text(json.dumps(job))
+        process.run()
+        root = process.folder / _OUTPUT
+        return {
+            path.relative_to(root).as_posix(): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()
+        }
+
+
+TRANSFORM_FN = f"{file_names.TRANSFORM_GRAPH}/transform_fn"
+_ASSETS_PREFIX = f"{TRANSFORM_FN}/assets/"
+_RAW_SCHEMA = f"{file_names.TRANSFORM_GRAPH}/metadata/schema.pbtxt"
+_TRANSFORMED_METADATA_SCHEMA = f"{file_names.TRANSFORM_GRAPH}/transformed_metadata/schema.pbtxt"
+
+
+def module_files(
+    module: PreprocessingModule, graph: Mapping[str, bytes], schema: str, found: str, analyzed: Mapping[str, int]
+) -> dict[str, bytes]:
+    """Return these files by their names in the version directory.
+
+    Args:
+        module: the module that was analyzed.
+        graph: TFT's files in `transform_fn/` and `transformed_metadata/`, by name relative to its folder.
+        schema: of raw examples, text of a schema.pbtxt.
+        found: digest of TFT's findings.
+        analyzed: number of examples by split.
+    """
+    files = {f"{file_names.TRANSFORM_GRAPH}/{name}": data for name, data in graph.items()} | {
+        _RAW_SCHEMA: schema.encode()
+    }
+    outputs = tuple(
+        TransformedOutput(feature.name, "") for feature in from_pbtxt(files[_TRANSFORMED_METADATA_SCHEMA].decode())
+    )
+    assets = tuple(_asset(name, files[name]) for name in sorted(files) if name.startswith(_ASSETS_PREFIX))
+    told = TransformFile(analyzed, outputs, module=ModuleSummary(module.name, module.sha256, found, assets))
+    return {**files, file_names.TRANSFORM: told.to_json().encode()}
+
+
+def _asset(name: str, data: bytes) -> Asset:
+    lines = data.split(b"\n")[:HEAD_ENTRIES]
+    head = tuple(line.decode(errors="backslashreplace") for line in lines if line)
+    return Asset(name, data.count(b"\n"), head)
+
+
+def module_notices(module: ModuleSummary) -> Iterator[str]:
+    """Yield the notices about the graph of a module."""
+    yield (
+        f"the transform graph is that of {module.name}: TensorFlow Transform adds floats up in the order in which they"
+        " come, so analyzing the same examples again may give other last digits; the SHA-256 of what it found is"
+        f" {module.found}"
+    )
+
+
+_ASSETS_FOLDER = f"{file_names.TRANSFORM_GRAPH}/transform_fn/assets"
+
+
+def transform_files(analysis: Analysis, gathered: Gathered, features: Features, renames: Renames) -> dict[str, bytes]:
+    """Return these files by their names in the version directory.
+
+    Args:
+        analysis: declaration and splits to analyze.
+        gathered: gathered over all examples.
+        features: of raw examples, by input name.
+        renames: names of the features in examples.
+
+    Raises:
+        JobError: if constants cannot be computed from the examples, or TensorFlow fails.
+    """
+    declaration = analysis.declaration.whole(features)
+    new = constants = find_constants(analysis, gathered)
+    if analysis.former is not None:
+        constants = {
+            chain.name: analysis.former.constants(chain.renamed(renames), new.get(chain.name))
+            for chain in analysis.declaration.analyzed
+        }
+    graph = graph_files(declaration, constants, features, renames)
+    told = describe_transform(declaration, constants, gathered, analysis.splits, renames)
+    if analysis.former is not None:
+        told = add_drift(told, constants, new, declaration, analysis.former, renames)
+    files = {f"{file_names.TRANSFORM_GRAPH}/{name}": data for name, data in graph.items()}
+    return {**files, file_names.TRANSFORM: told.to_json().encode()}
+
+
+def add_drift(
+    told: TransformFile,
+    constants: Mapping[str, Constants],
+    new: Mapping[str, Constants],
+    declaration: Declaration,
+    former: PreviousGraph,
+    renames: Renames,
+) -> TransformFile:
+    """Return transform.json with the constants of a previous version, and their drift in the new examples."""
+    drifts = {
+        chain.renamed(renames): measure_drift(constants[chain.name], new[chain.name])
+        for chain in declaration.analyzed
+        if chain.name in new
+    }
+    outputs = []
+    for output in told.outputs:
+        vocabulary = output.vocabulary
+        if vocabulary is not None:
+            vocabulary = replace(vocabulary, head=former.head(output.name))
+        outputs.append(replace(output, vocabulary=vocabulary, drift=drifts.get(output.name, {})))
+    return TransformFile(told.analyzed, tuple(outputs), former.name)
+
+
+def transform_notices(files: Mapping[str, bytes]) -> list[str]:
+    """Return the notices about the files of a transform."""
+    told = TransformFile.from_json(files[file_names.TRANSFORM], file_names.TRANSFORM)
+    return [*drift_notices(told), *(module_notices(told.module) if told.module is not None else ())]
+
+
+def describe_transform(
+    declaration: Declaration,
+    constants: Mapping[str, Constants],
+    gathered: Gathered,
+    splits: tuple[str, ...],
+    renames: Renames,
+) -> TransformFile:
+    """Return the content of transform.json."""
+    files = vocabulary_files(declaration, renames)
+    outputs = [
+        TransformedOutput(
+            name=chain.renamed(renames),
+            feature=renames(chain.feature),
+            steps=tuple(map(step_to_json, chain.steps)),
+            constants=found.numbers if found.entries is None else {},
+            vocabulary=_summarize_vocabulary(found, files[chain.name]) if found.entries is not None else None,
+        )
+        for chain in declaration.chains
+        for found in (constants.get(chain.name, Constants()),)
+    ]
+    return TransformFile({split: gathered.examples[split] for split in splits}, tuple(outputs))
+
+
+def _summarize_vocabulary(found: Constants, file: str) -> VocabularySummary:
+    assert found.entries is not None
+    head = found.entries.slice(0, HEAD_ENTRIES).to_pydict()
+    return VocabularySummary(
+        f"{_ASSETS_FOLDER}/{file}",
+        found.numbers["entries"],
+        found.numbers["distinct"],
+        tuple((value.decode(errors="backslashreplace"), count) for value, count in zip(head["value"], head["count"])),
+        found.unknown,
+    )
+
+
+Apply = Callable[[Sequence[bytes]], pa.RecordBatch]
+_TRANSFORMED_SCHEMA = f"{file_names.TRANSFORM_GRAPH}/transformed_metadata/schema.pbtxt"
+
+
+class GraphFailedError(ValueError):
+    """The graph fails on one of some examples; the message is TensorFlow's."""
+
+
+@dataclass(frozen=True, slots=True)
+class StagedGraph:
+    """A transform graph in the job's temporary directory, before it is published."""
+
+    folder: str = ""  # holds its files; "" if there are no examples
+    names: tuple[str, ...] = ()  # its files' names in the version directory
+    features: Features = ()  # features of transformed examples
+
+    @classmethod
+    def write(cls, temporary: str, files: Mapping[str, bytes], raw: Features) -> "StagedGraph":
+        """Write the files of a graph below the job's temporary directory.
+
+        Args:
+            temporary: that directory.
+            files: by name, see transforms.values.transform_graph.
+            raw: features of raw examples, by their names there.
+
+        Raises:
+            OSError: if they cannot be written.
+        """
+        # A random name keeps attempts apart
+        folder = storage.join(storage.join(temporary, "transformed"), uuid.uuid4().hex)
+        storage.write_all({storage.join(folder, name): data for name, data in files.items()})
+        return cls(folder, tuple(files), transformed_features(raw, files))
+
+    def read(self) -> dict[str, bytes]:
+        """Read the files by name; raise FileNotFoundError if another attempt has published and deleted them."""
+        return {name: storage.read_bytes(storage.join(self.folder, name)) for name in self.names}
+
+
+def transformed_features(raw: Features, files: Mapping[str, bytes]) -> Features:
+    """Return the features of transformed examples, in the order of the outputs. Unchanged features keep their kind,
+    classes and role.
+
+    TFT's schema does not tell a single value that may be missing from a list of any length, so shapes are taken from
+    the steps.
+    """
+    of_raw = {feature.name: feature for feature in raw}
+    by_name = {feature.name: feature for feature in from_pbtxt(files[_TRANSFORMED_SCHEMA].decode())}
+    found = []
+    for output in TransformFile.from_json(files[file_names.TRANSFORM], file_names.TRANSFORM).outputs:
+        if not output.feature:
+            found.append(_feature_of_module(by_name[output.name], of_raw.get(output.name)))
+            continue
+        before, feature = of_raw[output.feature], by_name[output.name]
+        if not output.steps:
+            found.append(replace(before, name=output.name))
+            continue
+        if not feature.is_dense:
+            is_list = before.shape != () or any("tokenize" in step for step in output.steps)
+            feature = replace(feature, shape=(None,) if is_list else (), required=is_list and before.required)
+        role = before.role if output.name == output.feature else "input"
+        found.append(replace(feature, kind="tensor", class_names=(), role=role))
+    return tuple(found)
+
+
+def _feature_of_module(feature: Feature, raw: Feature | None) -> Feature:
+    """Return an output of a module as a feature. An output that is not dense is a list, because its steps are
+    unknown.
+    """
+    shape = feature.shape if feature.is_dense else (None,)
+    role = raw.role if raw is not None else "input"
+    return replace(feature, shape=shape, kind="tensor", class_names=(), role=role)
+
+
+def transform_records(records: Sequence[bytes], apply: Apply) -> tuple[list[pa.RecordBatch], dict[int, str]]:
+    """Apply a graph to records; return the batches in order, and TensorFlow's message for each failed record by its
+    index.
+
+    Failed records are found by halving the failing part until one record is left.
+
+    Args:
+        records: serialized raw examples.
+        apply: the graph; raises GraphFailedError if it fails on one of its records.
+    """
+    batches: list[pa.RecordBatch] = []
+    failed: dict[int, str] = {}
+    left = [(0, len(records))]
+    while left:
+        start, stop = left.pop()
+        try:
+            batches.append(apply(records[start:stop]))
+        except GraphFailedError as error:
+            if stop - start == 1:
+                failed[start] = str(error)
+            else:
+                middle = (start + stop) // 2
+                left += [(middle, stop), (start, middle)]
+    return batches, failed

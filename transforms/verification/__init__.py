@@ -1,1 +1,0 @@
-"""Re-reading what was written."""

@@ -1,0 +1,163 @@
+"""Encode, gather, merge and distribute elements of PCollections."""
+
+import math
+import struct
+from collections.abc import Callable, Iterable, Iterator
+from functools import reduce
+from typing import Any, TypeVar
+
+import apache_beam as beam
+import pyarrow as pa
+import xxhash
+from apache_beam.pvalue import TaggedOutput
+from apache_beam.transforms.window import GlobalWindows
+
+
+class RecordBatchCoder(beam.coders.Coder):
+    """A coder that stores one batch as an Arrow IPC stream, compressed as a whole.
+
+    Most batches of a large plan are small, so they consist mostly of metadata.
+    """
+
+    _CODEC = pa.Codec("zstd", compression_level=3)  # level 1 makes a quarter more of sorted names
+    _QUICK = pa.Codec("zstd", compression_level=1)  # half the time, a tenth more of numbers, such as lists of objects'
+    _SIZE = struct.Struct("<Q")  # of the stream, which Arrow's codecs want to be told
+
+    def encode(self, value: pa.RecordBatch) -> bytes:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, value.schema) as writer:
+            writer.write_batch(value)
+        stream = sink.getvalue()
+        codec = self._QUICK if any(map(pa.types.is_list, value.schema.types)) else self._CODEC
+        return self._SIZE.pack(stream.size) + codec.compress(stream, asbytes=True)
+
+    def decode(self, encoded: bytes) -> pa.RecordBatch:
+        (size,) = self._SIZE.unpack_from(encoded)
+        stream = self._CODEC.decompress(memoryview(encoded)[self._SIZE.size :], size)
+        return pa.ipc.open_stream(stream).read_next_batch()
+
+    def estimate_size(self, value: pa.RecordBatch) -> int:
+        """Return the approximate size for Beam's counters. By default Beam would encode the batch several times per
+        step for this.
+        """
+        return int(value.nbytes)
+
+    def is_deterministic(self) -> bool:
+        return True
+
+    def to_type_hint(self) -> Any:
+        return pa.RecordBatch
+
+
+beam.coders.registry.register_coder(pa.RecordBatch, RecordBatchCoder)
+
+
+def in_global_window(item: Any) -> Any:
+    """Return an element, or a TaggedOutput of one, as `finish_bundle` must emit it."""
+    if isinstance(item, TaggedOutput):
+        return TaggedOutput(item.tag, in_global_window(item.value))
+    return GlobalWindows.windowed_value(item)
+
+
+class GatherFn(beam.DoFn):
+    """Gathers elements and emits what `make` returns for them, before they exceed a size and at the end of the
+    bundle.
+    """
+
+    def __init__(
+        self,
+        make: Callable[..., Iterable[Any]],
+        size_of: Callable[[Any], float] = lambda _: 1,
+        most: float | Callable[..., float] = math.inf,
+    ) -> None:
+        """Create the DoFn.
+
+        Args:
+            make: (list of elements, side inputs…) -> outputs.
+            size_of: size of an element.
+            most: largest total size of gathered elements, or a function of the side inputs that returns it; a larger
+                element is processed alone.
+        """
+        self._make, self._size_of, self._most = make, size_of, most
+
+    def start_bundle(self) -> None:
+        self._held: list[Any] = []
+        self._size: float = 0
+        self._side: tuple[Any, ...] = ()
+
+    def process(self, element: Any, *side: Any) -> Iterator[Any]:
+        """Gather one element; if it does not fit, emit the earlier ones first."""
+        size = self._size_of(element)
+        self._side = side  # the same for all of a bundle, whose end is told none
+        most = self._most(*side) if callable(self._most) else self._most
+        if self._held and self._size + size > most:
+            yield from self._flush()
+        self._held.append(element)
+        self._size += size
+
+    def finish_bundle(self) -> Iterator[Any]:
+        """Emit the remaining elements."""
+        if self._held:
+            yield from map(in_global_window, self._flush())
+
+    def _flush(self) -> Iterable[Any]:
+        held, self._held, self._size = self._held, [], 0
+        return self._make(held, *self._side)
+
+
+Value = TypeVar("Value")
+
+
+def single(found: Iterable[Value], default: Value) -> Value:
+    """Return the only value of a side input, or `default` if it is empty.
+
+    Defaults of Beam's global combines add three steps, which take some seconds each on clusters.
+    """
+    return next(iter(found), default)
+
+
+class MergeFn(beam.CombineFn):
+    """Merges elements with `merge(one, other)`, which is associative and commutative, starting from `empty()`.
+
+    `merge` returns the merged value. It may change `one`, which always comes from `merge` or `empty`. It must never
+    change `other`, which may be an element that a runner merges again.
+    """
+
+    def __init__(self, empty: Callable[[], Any], merge: Callable[[Any, Any], Any]) -> None:
+        super().__init__()
+        self._empty, self._merge = empty, merge
+
+    def create_accumulator(self) -> Any:
+        return self._empty()
+
+    def add_input(self, accumulator: Any, element: Any) -> Any:
+        return self._merge(accumulator, element)
+
+    def merge_accumulators(self, accumulators: Iterable[Any]) -> Any:
+        return reduce(self._merge, accumulators, self._empty())
+
+    def extract_output(self, accumulator: Any) -> Any:
+        return accumulator
+
+
+class Spread(beam.PTransform):
+    """Distribute elements among the workers, by a hash of their names, so that a repeated attempt sends them to the
+    same place.
+    """
+
+    def __init__(self, name_of: Callable[[Any], str]) -> None:
+        """Create the transform; `name_of` returns an element's name, and elements of one name stay together."""
+        super().__init__()
+        self._name_of = name_of
+
+    def expand(self, pcoll: beam.PCollection[Any]) -> beam.PCollection[Any]:
+        keyed = pcoll | "ByName" >> beam.Map(_keyed, self._name_of).with_output_types(tuple[int, Any])
+        return keyed | "Spread" >> beam.GroupByKey() | "Elements" >> beam.FlatMap(_elements).with_output_types(Any)
+
+
+def _keyed(element: Any, name_of: Callable[[Any], str]) -> tuple[int, Any]:
+    return xxhash.xxh32_intdigest(name_of(element).encode(errors="surrogateescape")), element
+
+
+def _elements(group: tuple[int, Iterable[Any]]) -> Iterable[Any]:
+    return group[1]

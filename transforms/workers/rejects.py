@@ -1,0 +1,493 @@
+"""Gather the rejects of all workers in order, within bounded memory."""
+
+import heapq
+import json
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import google_crc32c
+import orjson
+
+from shardmill.metadata.manifest import Reject
+from shardmill.transforms.stores import storage
+from shardmill.transforms.workers.resources import Spool
+
+
+def record_density(records: int, size_bytes: int, lost_records: int, lost_bytes: int) -> float:
+    """Return records per byte of the readable input; 0 if nothing was readable.
+
+    Args:
+        records: input records, with one for each completely unreadable file.
+        size_bytes: of the input.
+        lost_records, lost_bytes: of everything unreadable.
+    """
+    good, good_bytes = records - lost_records, size_bytes - lost_bytes
+    return good / good_bytes if good > 0 and good_bytes > 0 else 0.0
+
+
+def with_estimate(reject: Reject, records_a_byte: float) -> Reject:
+    """Return `reject` with an estimated number of records, if its file could not be read at all."""
+    if reject.records is not None:
+        return reject
+    return replace(reject, records=max(round(reject.size_bytes * records_a_byte), 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """Unreadable input of all files: records, and bytes on disk."""
+
+    files: int = 0
+    records: int = 0
+    size_bytes: int = 0
+    uncounted: int = 0  # files that lost an unknown number of further records
+    estimated: bool = False  # True if `records` contains estimates
+
+    def __str__(self) -> str:
+        number = (
+            f"{'about ' if self.estimated else 'at least ' if self.uncounted else ''}{_plural(self.records, 'record')}"
+        )
+        files = _plural(self.files, "damaged file")
+        more = f", and how many more were in {_plural(self.uncounted, 'file')} cut short or unlisted nobody knows"
+        # Of a file cut short, none is there to be read
+        size = f", {_plural(self.size_bytes, 'byte')}" if self.size_bytes else ""
+        return f"{number} in {files} cannot be read{size}{more if self.uncounted else ''}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the entry for the manifest."""
+        return {
+            "files": self.files,
+            "records": self.records,
+            "size_bytes": self.size_bytes,
+            "uncounted_files": self.uncounted,
+            "estimated": self.estimated,
+        }
+
+
+class LossCounter:
+    """Sums up settled rejects that stand for unreadable input rather than for a record that was read and refused.
+
+    Rejects must be added in the order of their sources, so that no names need to be remembered.
+    """
+
+    def __init__(self) -> None:
+        self._files = self._records = self._size_bytes = self._uncounted = 0
+        self._estimated = False
+        self._source: str | None = None  # of the last loss
+        self._unknown: str | None = None  # and of the last of which nobody knows how much it is
+        self.unsure: Reject | None = None  # the largest whose number of records is not known for certain
+
+    def add(self, reject: Reject) -> None:
+        """Add the next reject."""
+        if not reject.is_loss:
+            return
+        self._files += reject.source != self._source
+        self._source = reject.source
+        self._records += reject.counted
+        self._size_bytes += reject.size_bytes
+        self._estimated |= reject.count == "estimated"
+        if reject.count == "at least":
+            self._uncounted += reject.source != self._unknown
+            self._unknown = reject.source
+        if reject.count != "exact" and (self.unsure is None or _loss_size(reject) > _loss_size(self.unsure)):
+            self.unsure = reject
+
+    def losses(self) -> Losses:
+        """Return the sum."""
+        return Losses(self._files, self._records, self._size_bytes, self._uncounted, self._estimated)
+
+
+def sum_losses(rejects: Iterable[Reject]) -> tuple[Losses, Reject | None]:
+    """Return the sum of settled rejects in any order, and the largest whose number of records is uncertain."""
+    counter = LossCounter()
+    for reject in sorted(rejects, key=lambda reject: reject.source):
+        counter.add(reject)
+    return counter.losses(), counter.unsure
+
+
+def loss_failure(losses: Losses, unsure: Reject | None, on_damaged_file: str) -> str | None:
+    """Return the message of a job that fails because the number of lost records is uncertain; None if it does not
+    fail.
+    """
+    if on_damaged_file == "reject" or unsure is None:
+        return None
+    return (
+        f"{losses}; such as {unsure.source!r}: {unsure.reason}; mend the files or leave them out, or give "
+        "--on_damaged_file reject to go without what cannot be read"
+    )
+
+
+def _loss_size(reject: Reject) -> tuple[int, int]:
+    return reject.counted, reject.size_bytes
+
+
+def _plural(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+FOLDER = "rejects"  # in the job's temporary directory
+_INLINE_BYTES = 2 << 10  # with the counts: to write a file for a line or two would cost more
+_BLOCK_BYTES = 1 << 20  # written at once; fewer in all are written in one request
+_encode = json.JSONEncoder(ensure_ascii=False).encode
+
+
+@dataclass(frozen=True, slots=True)
+class RejectsPart:
+    """A batch of rejects of one worker.
+
+    Attributes:
+        lost_records, lost_bytes: of unreadable input, see Reject.is_loss
+        path, size_bytes: file of all other lines; "" if none was written
+    """
+
+    rejects: int  # number of rejects
+    records: int  # records they stand for; unknown numbers count as one
+    lost_records: int
+    lost_bytes: int
+    text: bytes = b""  # all lines with line ends if they are few, or the first ones
+    path: str = ""
+    size_bytes: int = 0
+
+
+class RejectsWriter:
+    """Collects rejects as they are found, holding at most one MiB of them in memory."""
+
+    def __init__(self, temporary: str | None) -> None:
+        """Create the writer; `temporary` is the job's temporary directory, or None to write no files, as in a dry
+        run.
+        """
+        self._temporary = temporary
+        self._lines: list[bytes] = []
+        self._held = self._written = 0
+        self._rejects = self._records = self._lost_records = self._lost_bytes = 0
+        self._path = ""
+        self._file: Any = None
+        self._opened = ExitStack()
+
+    def add(self, rejects: Iterable[Reject]) -> None:
+        """Add rejects; raises OSError, for example if the disk is full."""
+        for reject in rejects:
+            self._rejects += 1
+            self._records += reject.counted
+            if reject.is_loss:
+                self._lost_records += reject.counted
+                self._lost_bytes += reject.size_bytes
+            if self._temporary is None and self._held >= _INLINE_BYTES:
+                continue
+            line = encode_reject(reject) + b"\n"
+            self._lines.append(line)
+            self._held += len(line)
+            if self._held >= _BLOCK_BYTES:
+                self._write()
+
+    def close(self) -> list[RejectsPart]:
+        """Return the rejects as a list of no or one part; raises OSError."""
+        if not self._rejects:
+            return []
+        counts = (self._rejects, self._records, self._lost_records, self._lost_bytes)
+        if self._temporary is None or (self._file is None and self._held <= _INLINE_BYTES):
+            return [RejectsPart(*counts, b"".join(self._lines))]
+        if self._file is None:
+            storage.write_parts(self._new_path(), [b"".join(self._lines)])
+            self._written = self._held
+        else:
+            self._write()
+            self._opened.close()
+        return [RejectsPart(*counts, path=self._path, size_bytes=self._written)]
+
+    def _write(self) -> None:
+        if self._file is None:
+            self._file = self._opened.enter_context(storage.open_write(self._new_path()))
+        self._file.write(b"".join(self._lines))
+        self._written += self._held
+        self._lines, self._held = [], 0
+
+    def _new_path(self) -> str:
+        # A random name keeps attempts apart: a retried or speculative one must never write to another's file.
+        assert self._temporary is not None
+        self._path = storage.join(storage.join(self._temporary, FOLDER), f"{uuid.uuid4().hex}.jsonl")
+        return self._path
+
+
+def make_parts(rejects: Iterable[Reject], temporary: str | None) -> list[RejectsPart]:
+    """Return rejects as a list of no or one part; see RejectsWriter."""
+    writer = RejectsWriter(temporary)
+    writer.add(rejects)
+    return writer.close()
+
+
+def first_reject(parts: Iterable[RejectsPart]) -> Reject | None:
+    """Return the first, by source, of the rejects whose lines travel with `parts`; None if there are none."""
+    found = [Reject(**json.loads(line)) for part in parts for line in part.text.splitlines()]
+    return min(found, key=lambda reject: (reject.source, reject.line or 0, reject.stage, reject.reason), default=None)
+
+
+def encode_reject(reject: Reject) -> bytes:
+    """Return the JSON line of a reject, without line end."""
+    return _encode(reject.to_json()).encode()
+
+
+def split_lines(data: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield each line of chunks of bytes, without its line end; the last line must have one too."""
+    rest = b""
+    for chunk in data:
+        first, *others = chunk.split(b"\n")
+        if not others:
+            rest += first
+            continue
+        yield rest + first
+        yield from others[:-1]
+        rest = others[-1]
+
+
+MOST_REASONS = 10_000  # that are remembered; twice as many for a moment
+
+
+@dataclass(slots=True)
+class Reason:
+    """Counts of one reason."""
+
+    times: int  # number of rejects
+    records: int  # records they stand for
+    first: str  # source of the first reject
+
+
+class ReasonCounter:
+    """Counts reasons in the order of rejects.
+
+    If there are too many different reasons, the rarest so far are dropped, and of equally rare ones the later. The
+    result depends only on the order in which rejects are published.
+    """
+
+    def __init__(self, most: int = MOST_REASONS) -> None:
+        """Create the counter; it remembers `most` different reasons."""
+        self._most, self._found = most, dict[str, Reason]()
+        self.forgot = False
+
+    def add(self, reason: str, records: int, source: str) -> None:
+        """Count a reject."""
+        found = self._found.get(reason)
+        if found is None:
+            self._found[reason] = Reason(1, records, source)
+            if len(self._found) > 2 * self._most:
+                self._forget()
+            return
+        found.times += 1
+        found.records += records
+
+    def knows(self, reason: str) -> bool:
+        """Return True if a reason is remembered."""
+        return reason in self._found
+
+    def _forget(self) -> None:
+        kept = sorted(self._found.items(), key=lambda item: -item[1].times)[: self._most]
+        self._found, self.forgot = dict(kept), True
+
+    def most_frequent(self) -> tuple[str, Reason] | None:
+        """Return the reason with the most rejects, the first of equals; None if there is none."""
+        return max(self._found.items(), key=lambda item: item[1].times, default=None)
+
+    def by_records(self, most: int) -> dict[str, int]:
+        """Return the records of the `most` reasons with the most records, sorted by reason; of equals, the first by
+        name are chosen.
+        """
+        ordered = sorted(self._found.items(), key=lambda item: (-item[1].records, item[0]))[:most]
+        return {reason: found.records for reason, found in sorted(ordered)}
+
+
+_HELD_BYTES = 8 << 20  # of lines that are sorted at once, which are ten times as much with their keys
+_READ_BYTES = 4 << 20  # of all that is merged, read ahead
+_LEAST_BYTES = 4 << 10  # of each
+
+
+class SortedLines:
+    """Takes lines without line ends, in any order, and iterates over them sorted."""
+
+    def __init__(self, key: Callable[[bytes], Any], held_bytes: int = _HELD_BYTES) -> None:
+        """Create the sorter.
+
+        Args:
+            key: sort key of a line; equal keys are ordered by the lines' bytes.
+            held_bytes: bytes of lines held in memory before a part is spooled.
+        """
+        self._key, self._held_bytes = key, held_bytes
+        self._held: list[bytes] = []
+        self._size = self._spooled = 0
+        self._spool: Spool | None = None
+        self._parts: list[tuple[int, int]] = []  # offset and length of what was put aside
+
+    def add(self, line: bytes) -> None:
+        """Add a line; raises OSError, for example if the disk is full."""
+        self._held.append(line)
+        self._size += len(line) + 1
+        if self._size >= self._held_bytes:
+            self._put_aside()
+
+    def __iter__(self) -> Iterator[bytes]:
+        if not self._parts:
+            yield from sorted(self._held, key=self._order)
+            return
+        if self._held:
+            self._put_aside()
+        assert self._spool is not None
+        most = max(_READ_BYTES // len(self._parts), _LEAST_BYTES)
+        parts = [split_lines(self._spool.chunks(offset, length, most)) for offset, length in self._parts]
+        yield from heapq.merge(*parts, key=self._order)
+
+    def _put_aside(self) -> None:
+        self._spool = self._spool or Spool()
+        data = b"".join(line + b"\n" for line in sorted(self._held, key=self._order))
+        self._spool.write(self._spooled, data)
+        self._parts.append((self._spooled, len(data)))
+        self._spooled += len(data)
+        self._held, self._size = [], 0
+
+    def _order(self, line: bytes) -> tuple[Any, bytes]:
+        return self._key(line), line
+
+
+_REASONS = 100  # in a manifest
+_READERS = 16  # each may be a request to a store
+_SINGLE_READ_BYTES = 2 << 20  # a file of no more is read in one
+_CHUNK_BYTES = 1 << 20
+PlaceOf = Callable[[int], tuple[str, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class FrequentReason:
+    """The most frequent reason of rejects, its number of rejects, and the first source with it.
+
+    `at_least` is True if the number is a lower bound, because there were too many different reasons to count all.
+    """
+
+    reason: str
+    times: int
+    at_least: bool
+    example: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rejects:
+    """All rejects of a job, in a file that is deleted with the last reference to it.
+
+    Attributes:
+        size_bytes, crc32c: of the lines
+    """
+
+    records: int = 0  # number of rejected records
+    reasons: Mapping[str, int] = field(default_factory=dict)  # records of the most frequent reasons, sorted by reason
+    losses: Losses = field(default_factory=Losses)  # unreadable input
+    unsure: Reject | None = None  # largest loss whose number of records is uncertain
+    most: FrequentReason | None = None  # most frequent reason, if any
+    size_bytes: int = 0
+    crc32c: int = 0
+    _spool: Spool | None = None
+
+    def __bool__(self) -> bool:
+        return self.size_bytes > 0
+
+    def chunks(self) -> Iterator[bytes]:
+        """Yield the lines in chunks of bytes, in the order of their sources."""
+        if self._spool is not None:
+            yield from self._spool.chunks(0, self.size_bytes, _CHUNK_BYTES)
+
+
+def gather_rejects(
+    parts: Iterable[RejectsPart], records: int, size_bytes: int, place_of: PlaceOf | None = None
+) -> tuple[Rejects, int]:
+    """Return the rejects of a job and its number of input records, both with estimates for completely unreadable files.
+
+    Args:
+        parts: from all workers.
+        records: input records, with one for each completely unreadable file.
+        size_bytes: of the input.
+        place_of: maps a line number to (manifest, line in it), if there are several manifests.
+
+    Raises:
+        OSError: if a part cannot be read, or the disk is full.
+    """
+    known = list(parts)
+    records_a_byte = record_density(
+        records, size_bytes, sum(p.lost_records for p in known), sum(p.lost_bytes for p in known)
+    )
+    found = SortedLines(_sort_key)
+    for line in _all_lines(known):
+        found.add(line)
+    rejects = _collect_rejects(found, records_a_byte, place_of)
+    return rejects, records + rejects.records - sum(part.records for part in known)
+
+
+def _all_lines(parts: Sequence[RejectsPart]) -> Iterator[bytes]:
+    yield from (line for part in parts for line in part.text.splitlines())
+    files = sorted((part for part in parts if part.path), key=lambda part: part.size_bytes)
+    small = [part for part in files if part.size_bytes <= _SINGLE_READ_BYTES]
+    with ThreadPoolExecutor(_READERS, "shardmill-rejects") as pool:
+        for start in range(0, len(small), _READERS):
+            for data in pool.map(storage.read_bytes, (part.path for part in small[start : start + _READERS])):
+                yield from split_lines([data])
+    for part in files[len(small) :]:
+        with storage.open_read(part.path) as file:
+            yield from split_lines(iter(partial(file.read, _CHUNK_BYTES), b""))
+
+
+def _collect_rejects(ordered: Iterable[bytes], records_a_byte: float, place_of: PlaceOf | None) -> Rejects:
+    spool, reasons, losses = Spool(), ReasonCounter(), LossCounter()
+    records = size_bytes = crc32c = 0
+    pending: list[bytes] = []
+    pending_bytes = 0
+
+    def flush() -> None:
+        nonlocal size_bytes, crc32c, pending_bytes
+        data = b"".join(pending)
+        spool.write(size_bytes, data)
+        crc32c = google_crc32c.extend(crc32c, data)
+        size_bytes += len(data)
+        pending.clear()
+        pending_bytes = 0
+
+    for line in ordered:
+        reject = Reject(**orjson.loads(line))
+        if reject.records is None:
+            reject = with_estimate(reject, records_a_byte)
+            line = encode_reject(reject)
+        if place_of is not None and reject.line is not None:
+            manifest, of_manifest = place_of(reject.line)
+            line = encode_reject(replace(reject, manifest=manifest, line=of_manifest))
+        records += reject.counted
+        reasons.add(reject.reason, reject.counted, reject.source)
+        losses.add(reject)
+        pending += (line, b"\n")
+        pending_bytes += len(line) + 1
+        if pending_bytes >= _CHUNK_BYTES:
+            flush()
+    flush()
+    if not size_bytes:
+        return Rejects()
+    return Rejects(
+        records,
+        reasons.by_records(_REASONS),
+        losses.losses(),
+        losses.unsure,
+        _most_frequent(reasons),
+        size_bytes,
+        crc32c,
+        spool,
+    )
+
+
+def _most_frequent(reasons: ReasonCounter) -> FrequentReason | None:
+    found = reasons.most_frequent()
+    if found is None:
+        return None
+    reason, counts = found
+    return FrequentReason(reason, counts.times, reasons.forgot, counts.first)
+
+
+def _sort_key(line: bytes) -> tuple[Any, ...]:
+    """Return the sort key of a line."""
+    reject = orjson.loads(line)
+    return reject["source"], reject["line"] or 0, reject["stage"], reject["reason"]

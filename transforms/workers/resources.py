@@ -1,0 +1,201 @@
+"""Memory, cores and temporary files that a worker process may use."""
+
+import ctypes
+import math
+import os
+import tempfile
+import threading
+import weakref
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path, PurePosixPath
+
+import pyarrow as pa
+
+from shardmill.transforms.stores import local
+
+
+class Budget:
+    """A number of bytes granted in the order of requests, so that large requests are not starved.
+
+    A thread that holds bytes must not request more: two such threads could wait for each other.
+    """
+
+    def __init__(self, size_bytes: int) -> None:
+        """Create the budget; raises ValueError unless `size_bytes` is positive."""
+        if size_bytes <= 0:
+            raise ValueError(f"a budget of {size_bytes} bytes; expected some")
+        self._size_bytes = self._left = size_bytes
+        self._waiting: deque[object] = deque()
+        self._changed = threading.Condition()
+
+    @property
+    def size_bytes(self) -> int:
+        """The number of bytes that may be held at once."""
+        return self._size_bytes
+
+    @contextmanager
+    def take(self, size_bytes: int) -> Iterator[None]:
+        """Wait until so many bytes are free, and hold them within this context.
+
+        A request larger than the budget waits until nothing else is held.
+        """
+        wanted, turn = min(max(size_bytes, 0), self._size_bytes), object()
+        with self._changed:
+            self._waiting.append(turn)
+            try:
+                self._changed.wait_for(lambda: self._waiting[0] is turn and self._left >= wanted)
+                self._left -= wanted
+            finally:
+                self._waiting.remove(turn)
+                self._changed.notify_all()
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._left += wanted
+                self._changed.notify_all()
+
+
+CGROUPS, PROCESS_CGROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
+
+
+def cgroup_settings(
+    controller: str, unified: str, single: Sequence[str], cgroups: Path, own: Path
+) -> Iterator[list[str]]:
+    """Yield the words of one setting, for the process's control group and each of its ancestors.
+
+    Args:
+        controller: name in cgroup version 1, such as `cpu`.
+        unified: file name in version 2 (docs.kernel.org/admin-guide/cgroup-v2.html).
+        single: file names in version 1, whose words are joined.
+        cgroups: mount point of the control groups.
+        own: file that lists this process's control groups.
+    """
+    for line in _lines(own):
+        _, controllers, name = line.split(":", 2)
+        path = PurePosixPath(name.lstrip("/"))
+        # In a container the group's own folder may be mounted in place of all, under which its name is not there.
+        groups = dict.fromkeys([path, *path.parents, PurePosixPath(".")])
+        if not controllers:
+            mounts, files = (cgroups, cgroups / "unified"), [unified]
+        elif controller in controllers.split(","):
+            mounts, files = (cgroups / controllers, cgroups / controller), list(single)
+        else:
+            continue
+        for mount in mounts:
+            for group in groups:
+                yield [word for file in files for word in " ".join(_lines(mount / group / file)).split()]
+
+
+def _lines(path: Path) -> list[str]:
+    """Return the lines of a kernel file; none if it is missing or unreadable."""
+    try:
+        return path.read_text().splitlines()
+    except OSError:
+        return []
+
+
+@cache
+def core_count(cgroups: Path = CGROUPS, own: Path = PROCESS_CGROUPS) -> int:
+    """Return the number of cores that this process may use, at least one.
+
+    It is the least of the CPU affinity and the quotas of the process's control group and its ancestors, as Docker and
+    Kubernetes set them: `cpu.max` in version 2, `cpu.cfs_quota_us` and `cpu.cfs_period_us` in version 1
+    (docs.kernel.org/admin-guide/cgroup-v2.html, docs.kernel.org/scheduler/sched-bwc.html). The result is cached,
+    because it is read from kernel files and needed for each block.
+
+    Args:
+        cgroups: mount point of the control groups.
+        own: file that lists this process's control groups.
+    """
+    bound = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    found = cgroup_settings("cpu", "cpu.max", ("cpu.cfs_quota_us", "cpu.cfs_period_us"), cgroups, own)
+    quotas = [math.ceil(quota) for words in found for quota in _quota(words)]
+    return max(1, min([bound, *quotas]))
+
+
+def _quota(words: Sequence[str]) -> Iterator[float]:
+    """Yield the quota in cores from [time, period] in microseconds; nothing if unlimited (`max` or -1)."""
+    if len(words) == 2 and words[0].isdigit() and words[1].isdigit() and int(words[1]):
+        yield int(words[0]) / int(words[1])
+
+
+BASE_BYTES = 300 << 20  # of Python, Beam, Arrow and what describes the work, before any record is read
+_LEAST_BYTES = 64 << 20  # that are held at once, or nothing would go on
+
+
+def memory_budget() -> Budget:
+    """Return the budget from which readers, encoders and mergers of this process take bytes for the records they
+    hold.
+    """
+
+    from shardmill.transforms.workers.memory_options import worker_memory_bytes  # which imports Beam
+
+    return _budget(worker_memory_bytes() or container_bytes() // core_count())
+
+
+def release_freed_memory() -> None:
+    """Return freed memory, which allocators retain, to the system. Call it before a phase that needs much memory in
+    blocks of other sizes.
+    """
+    pa.default_memory_pool().release_unused()
+    if (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:  # glibc's
+        trim(0)
+
+
+@cache
+def _budget(process_bytes: int) -> Budget:
+    return Budget(max(process_bytes - BASE_BYTES, _LEAST_BYTES))
+
+
+@cache
+def container_bytes(cgroups: Path = CGROUPS, own: Path = PROCESS_CGROUPS) -> int:
+    """Return the memory in bytes available to all processes of this container.
+
+    It is the least of the machine's memory and the limits of the process's control group and its ancestors:
+    `memory.max` in version 2, `memory.limit_in_bytes` in version 1, where a huge number means no limit.
+
+    Args:
+        cgroups: mount point of the control groups.
+        own: file that lists this process's control groups.
+    """
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    found = cgroup_settings("memory", "memory.max", ("memory.limit_in_bytes",), cgroups, own)
+    return min([machine, *(int(words[0]) for words in found if len(words) == 1 and words[0].isdigit())])
+
+
+class Spool:
+    """An unnamed temporary file on the worker's disk, deleted with the last reference to it."""
+
+    def __init__(self) -> None:
+        """Create the file; raises OSError if there is no folder for temporary files."""
+        self._descriptor, path = tempfile.mkstemp(prefix="shardmill-")
+        self._folder = os.path.dirname(path)
+        os.unlink(path)
+        weakref.finalize(self, os.close, self._descriptor)
+
+    def write(self, offset: int, data: bytes) -> None:
+        """Write `data` at `offset`; raises OSError, for example if the disk is full."""
+        view = memoryview(data).cast("B")
+        with local.path_in_errors(self._folder):
+            while view:
+                count = os.pwrite(self._descriptor, view[: local.PIECE_BYTES], offset)
+                view, offset = view[count:], offset + count
+
+    def read_into(self, offset: int, target: memoryview) -> None:
+        """Fill the byte buffer `target` from `offset`; raises EOFError if fewer bytes were written."""
+        while target:
+            count = os.preadv(self._descriptor, [target], offset)
+            if not count:
+                raise EOFError(f"{len(target)} bytes fewer at {offset} than were written")
+            target, offset = target[count:], offset + count
+
+    def chunks(self, offset: int, length: int, most: int) -> Iterator[bytes]:
+        """Yield the `length` bytes from `offset` in chunks of at most `most` bytes."""
+        for start in range(offset, offset + length, most):
+            chunk = bytearray(min(most, offset + length - start))
+            self.read_into(start, memoryview(chunk))
+            yield bytes(chunk)

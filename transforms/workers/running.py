@@ -1,0 +1,299 @@
+"""Run DoFns in threads, count their progress and report their errors."""
+
+import json
+import os
+import threading
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from itertools import chain, islice
+from traceback import format_exception_only
+from typing import Any, TypeVar
+
+import apache_beam as beam
+
+from shardmill.errors import JobError, UserError
+from shardmill.metadata.json_values import parse_json
+from shardmill.transforms.stores import patience, storage
+from shardmill.transforms.stores.protocol import os_error_text
+from shardmill.transforms.workers.elements import in_global_window
+from shardmill.transforms.workers.resources import core_count
+
+TWICE_THE_CORES = -2  # of the worker: where threads wait for a store about as long as they work
+
+
+class ThreadedFlatMap(beam.DoFn):
+    """Calls `function(element, *side inputs)` in threads, as many elements ahead as there are threads, and keeps the
+    order.
+
+    All outputs are emitted before the bundle ends, so a repeated bundle repeats them all.
+    """
+
+    def __init__(self, function: Callable[..., Iterable[Any]], threads: int = 0) -> None:
+        """Create the DoFn.
+
+        Args:
+            function: returns the outputs, TaggedOutput or not; it must not be a generator, which would not run in a
+                thread.
+            threads: 1 calls inline, 0 uses as many as the worker has cores, TWICE_THE_CORES twice as many.
+        """
+        self._function, self._wanted_threads = function, threads
+
+    def setup(self) -> None:
+        self._threads = {0: core_count(), TWICE_THE_CORES: 2 * core_count()}.get(
+            self._wanted_threads, self._wanted_threads
+        )
+        self._pool = ThreadPoolExecutor(self._threads, "shardmill-map") if self._threads > 1 else None
+
+    def teardown(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+
+    def start_bundle(self) -> None:
+        self._pending: deque[Future[Iterable[Any]]] = deque()
+
+    def process(self, element: Any, *side: Any) -> Iterator[Any]:
+        """Start the call for `element`, and emit the results of earlier calls that must be awaited first."""
+        if self._pool is None:
+            yield from self.emit(self._function(element, *side))
+            return
+        self._pending.append(self._pool.submit(self._function, element, *side))
+        while len(self._pending) > self._threads:
+            yield from self.emit(self._pending.popleft().result())
+
+    def finish_bundle(self) -> Iterator[Any]:
+        """Emit the remaining results."""
+        while self._pending:
+            for item in self.emit(self._pending.popleft().result()):
+                yield in_global_window(item)
+
+    def emit(self, items: Iterable[Any]) -> Iterable[Any]:
+        """Return what to emit of `items`, the result for one element. Called in the worker's own thread, in order;
+        subclasses override it.
+        """
+        return items
+
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def map_in_order(
+    pool: Executor | None, function: Callable[[Item], Result], items: Iterable[Item], window: int
+) -> Iterator[Result]:
+    """Yield `function(item)` for each item in order, with at most `window` calls running in `pool`.
+
+    Without a pool, or for a single item, calls run inline.
+    """
+    items = iter(items)
+    first = list(islice(items, 2))
+    if pool is None or len(first) < 2:
+        yield from map(function, chain(first, items))
+        return
+    pending: deque[Any] = deque()
+    try:
+        for item in chain(first, items):
+            pending.append(pool.submit(function, item))
+            if len(pending) >= window:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+    finally:
+        for future in pending:
+            future.cancel()
+
+
+_INTERVAL = 0.2  # seconds between two writes of one worker's file
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Examples and bytes written so far and planned in total (0 before planning ends), and records staged before."""
+
+    examples: int = 0
+    size_bytes: int = 0
+    planned_examples: int = 0
+    planned_bytes: int = 0
+    staged: int = 0
+
+
+class ProgressReporter:
+    """Counts the work of some threads of this process, and periodically writes the counts to a file."""
+
+    def __init__(self, folder: str, counter: str = "examples") -> None:
+        """Create the reporter.
+
+        Args:
+            folder: folder that the launcher reads.
+            counter: what is counted: written `examples`, or `staged` records.
+        """
+        self._path = os.path.join(folder, f"{counter}-{os.getpid()}-{threading.get_ident()}.json")
+        self._counter = counter
+        self._examples = self._bytes = 0
+        self._last = 0.0
+        self._lock = threading.Lock()
+
+    def add(self, examples: int, size_bytes: int) -> None:
+        """Count written examples and bytes; any thread may call this."""
+        with self._lock:
+            self._examples += examples
+            self._bytes += size_bytes
+            now = time.monotonic()
+            if now - self._last > _INTERVAL:
+                self._write()
+                self._last = now
+
+    def flush(self) -> None:
+        """Write the counts now."""
+        with self._lock:
+            self._write()
+
+    def _write(self) -> None:
+        _write(self._path, {self._counter: self._examples, "size_bytes": self._bytes})
+
+
+def report_plan(folder: str, examples: int, size_bytes: int) -> None:
+    """Report the planned number of examples and bytes."""
+    _write(os.path.join(folder, "plan.json"), {"planned_examples": examples, "planned_bytes": size_bytes})
+
+
+def read_progress(folder: str) -> Progress:
+    """Return the sum of what all workers have reported."""
+    totals = {"examples": 0, "size_bytes": 0, "planned_examples": 0, "planned_bytes": 0, "staged": 0}
+    for name in os.listdir(folder):
+        if name.endswith(".json"):
+            with open(os.path.join(folder, name)) as file:
+                for key, value in json.load(file).items():
+                    totals[key] += value
+    return Progress(**totals)
+
+
+def _write(path: str, content: dict[str, int]) -> None:
+    with suppress(OSError):  # of a full disk, say: nobody's job fails because its progress cannot be shown
+        with open(f"{path}.tmp", "w") as file:
+            json.dump(content, file)
+        os.replace(f"{path}.tmp", path)
+
+
+FAILURE_FILE = "failure"  # in the folder that launcher and workers share
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An error raised by a step."""
+
+    step: str  # full label of the step
+    kind: str  # class in shardmill.errors; "" for any other error
+    sentence: str  # message; of other errors, with their type
+
+    @classmethod
+    def of(cls, step: str, error: Exception) -> "Failure":
+        """Describe `error`, which `step` raised."""
+        if isinstance(error, (UserError, JobError)):
+            return cls(step, type(error).__name__, str(error))
+        if isinstance(error, MemoryError):
+            return cls(
+                step, "", "no memory was left in a worker; give fewer --threads, or workers that have more of it"
+            )
+        if isinstance(error, OSError) and error.filename:
+            return cls(step, "", os_error_text(error))
+        return cls(step, "", " ".join("".join(format_exception_only(error)).split()))
+
+
+class ReportingFn(beam.DoFn):
+    """Wraps the DoFn `inner`, and writes the error with which it ends to a file.
+
+    A later failed attempt overwrites the report of an earlier one, so that the last is shown. Cancellations of other
+    attempts are not reported, because they are not the cause of a failure.
+    """
+
+    def __init__(self, inner: beam.DoFn, step: str, path: str, is_first: bool = False) -> None:
+        self._inner, self._step, self._path, self._is_first = inner, step, path, is_first
+
+    def __getattribute__(self, name: str) -> Any:
+        # As Beam's own wrapper of a DoFn does it: whatever is asked of it is asked of the one inside. Beam asks for
+        # all that there is, thousands of times a job.
+        if name in ReportingFn.__dict__ or name.startswith("__"):
+            return object.__getattribute__(self, name)
+        own = object.__getattribute__(self, "__dict__")
+        return own[name] if name in own else getattr(own["_inner"], name)
+
+    def _inspect_process(self) -> Any:
+        """Return the parameters of the inner `process`; their defaults tell Beam what to pass."""
+        return self._inner.get_function_arguments("process")
+
+    def setup(self) -> None:
+        """Set up the inner DoFn, and turn on retries of storage requests for minutes."""
+        patience.set_patience()
+        with self._reporting():
+            self._inner.setup()
+
+    def process(self, *arguments: Any, **named: Any) -> Iterator[Any]:
+        """Process an element; the first step of the pipeline also reports that it has begun."""
+        with self._reporting():
+            if self._is_first:
+                with suppress(OSError):
+                    storage.write_text(started_path(self._path), "", sync=False)
+            yield from self._inner.process(*arguments, **named) or ()
+
+    def finish_bundle(self) -> Iterable[Any] | None:
+        with self._reporting():
+            results: Iterable[Any] | None = self._inner.finish_bundle()
+            return None if results is None else list(results)
+
+    @contextmanager
+    def _reporting(self) -> Iterator[None]:
+        try:
+            yield
+        except CancelledError:
+            raise
+        except Exception as error:
+            with suppress(Exception):  # the error itself is what counts, and goes on to the runner
+                write_failure(self._path, Failure.of(self._step, error))
+            raise
+
+
+def started_path(path: str) -> str:
+    """Return the path of the file that exists once the first step of a pipeline that reports to `path` has begun."""
+    return f"{path}-begun"
+
+
+def write_failure(path: str, failure: Failure) -> None:
+    """Write a failure to `path`, replacing an earlier one."""
+    content = {"step": failure.step, "kind": failure.kind, "sentence": failure.sentence}
+    # Workers that fail at the same time write side by side
+    storage.write_text(path, json.dumps(content), f"{path}-{uuid.uuid4().hex}", sync=False)
+
+
+def read_failure(path: str) -> Failure | None:
+    """Return the failure reported at `path`; None if there is none, or it cannot be read."""
+    try:
+        content = parse_json(storage.read_bytes(path))
+        return Failure(content["step"].text(), content["kind"].text(), content["sentence"].text())
+    except (OSError, ValueError):
+        return None
+
+
+def report_failures(pipeline: beam.Pipeline, path: str, says_begun: bool = False) -> None:
+    """Make every step of a built but not yet running pipeline report its errors to `path`.
+
+    With `says_begun`, the first step also reports that it has begun.
+    """
+    pipeline.visit(_DoFnWrapper(lambda inner, step, is_first: ReportingFn(inner, step, path, is_first and says_begun)))
+
+
+class _DoFnWrapper(beam.pipeline.PipelineVisitor):
+    """Wraps the DoFn of each ParDo, except splittable ones, which are Beam's own."""
+
+    def __init__(self, wrap: Callable[[beam.DoFn, str, bool], beam.DoFn]) -> None:
+        self._wrap, self._is_first = wrap, True
+
+    def visit_transform(self, node: Any) -> None:
+        step = node.transform
+        if isinstance(step, beam.ParDo) and not isinstance(step.fn, ReportingFn) and not step.get_restriction_coder():
+            step.fn = self._wrap(step.fn, node.full_label, self._is_first)
+            self._is_first = False

@@ -1,1 +1,0 @@
-"""Shards written to a sink."""
