@@ -67,6 +67,8 @@ lint: $(VENV)/installed
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy src/shardmill tests benchmarks examples
+	$(BIN)/python -m tests.support.prose
+	$(BIN)/codespell
 	for file in $(NATIVE); do $(CC_CHECKED) -O3 $(INCLUDES) -c -o /dev/null $$file || exit 1; done
 
 # The extension with AddressSanitizer and UndefinedBehaviorSanitizer, and its tests; Python's own leaks are not looked for.

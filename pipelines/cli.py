@@ -22,14 +22,14 @@ _ONE_THREAD = ("OPENBLAS_NUM_THREADS", "1")
 
 
 _COMMANDS = {  # commands that do not convert
-    "rebuild": "build data sets anew by recipes, where there is anything to do",
+    "rebuild": "rebuild data sets from recipes if anything changed",
     "inspect": "show what is in a data set",
     "verify": "re-read a data set and check every shard",
     "versions": "list the versions of a data set",
-    "diff": "say what differs between two versions",
-    "report": "write one page about a version",
-    "rollback": "let LATEST name an older version again",
-    "tag": "give a version a name",
+    "diff": "show what differs between two versions",
+    "report": "write an HTML report about a version",
+    "rollback": "point LATEST at an older version",
+    "tag": "name a version, or move or delete its name",
 }
 _SHARED_MODULES = {
     "diff": "report",
@@ -54,7 +54,9 @@ def _usage() -> str:
     summaries = {name: kind.summary for name, kind in KINDS.items()} | _COMMANDS
     width = max(map(len, summaries))
     lines = [f"  {name:{width}}  {summary}" for name, summary in summaries.items()]
-    return "\n".join(["usage: shardmill COMMAND ...", "", *lines, "", "shardmill COMMAND --help tells more."])
+    return "\n".join(
+        ["usage: shardmill COMMAND ...", "", *lines, "", "Run `shardmill COMMAND --help` for the flags of a command."]
+    )
 
 
 def program() -> NoReturn:
@@ -66,7 +68,7 @@ def program() -> NoReturn:
     gc.set_threshold(_GARBAGE_OBJECTS)
     os.environ.setdefault(*_ONE_THREAD)
     status = main()
-    print(end="", flush=True)  # unlike sys.stdout.flush(), no error where there is none
+    print(end="", flush=True)  # unlike sys.stdout.flush(), no error if stdout is closed
     print(end="", file=sys.stderr, flush=True)
     os._exit(status)
 
@@ -78,15 +80,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     interrupted.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
-    how = parse_output_options(arguments)
-    log.set_up(how.log_format, how.quiet)
+    output_options = parse_output_options(arguments)
+    log.set_up(output_options.log_format, output_options.quiet)
     try:
         try:
             status = _run(arguments)
-        except SystemExit:  # of --help of a command
+        except SystemExit:  # raised by --help of a command
             print(end="", flush=True)
             raise
-        print(end="", flush=True)  # here, where it is known what to do if nobody reads it
+        print(end="", flush=True)  # here, where a closed pipe is handled
         return status
     except (UserError, JobError, CorruptDataError) as error:
         return _complain(str(error), error.exit_status, error, arguments)

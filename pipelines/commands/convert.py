@@ -24,13 +24,15 @@ def convert_parser(kind: Kind) -> Parser:
     parser = Parser(prog=f"shardmill {kind.command}", description=kind.description, epilog=EPILOG)
     add_flags(parser, (*kind.options, *options_of(BuildOutputOptions)))
     command = parser.add_argument_group("command")
-    command.add_argument("--dry_run", action="store_true", help="say what would be read and written, and write nothing")
+    command.add_argument(
+        "--dry_run", action="store_true", help="Report what would be read and written, without writing anything"
+    )
     command.add_argument(
         "--write_recipe",
         metavar="FILE",
-        help="write these flags as a recipe for `shardmill rebuild`, and convert nothing",
+        help="Write these flags to FILE as a recipe for `shardmill rebuild`, without converting anything",
     )
-    command.add_argument("--debug", action="store_true", help="show the full trace of a failure")
+    command.add_argument("--debug", action="store_true", help="Show the full traceback of a failure")
     return parser
 
 
@@ -42,11 +44,12 @@ def small_shards_warning(shard_size: int) -> str:
     )
 
 
-def recipe_message(recipe: str, left: Sequence[str]) -> str:
-    """Return the message on a written recipe, which leaves out the flags `left`."""
-    without = f"{' and '.join(left)} {'is' if len(left) == 1 else 'are'} left out, for each build is the next patch"
-    said = f"wrote {recipe}; `shardmill rebuild {recipe} --dry_run` says what it would do"
-    return to_printable(f"{said}; {without}" if left else said)
+def recipe_message(recipe: str, omitted: Sequence[str]) -> str:
+    """Return the message on a written recipe, which leaves out the flags `omitted`."""
+    names, verb = " and ".join(omitted), "is" if len(omitted) == 1 else "are"
+    without = f"{names} {verb} left out, for each build is the next patch"
+    message = f"wrote {recipe}; `shardmill rebuild {recipe} --dry_run` says what it would do"
+    return to_printable(f"{message}; {without}" if omitted else message)
 
 
 def run_convert(kind: Kind, arguments: Sequence[str]) -> int:
@@ -55,13 +58,15 @@ def run_convert(kind: Kind, arguments: Sequence[str]) -> int:
     args, rest = parser.parse_known_args(list(arguments))
     values = vars(args)
     dry, recipe, _ = values.pop("dry_run"), values.pop("write_recipe"), values.pop("debug")
-    how = BuildOutputOptions(**{name: values.pop(name) for name in ("json", "log_format", "quiet") if name in values})
+    output_options = BuildOutputOptions(
+        **{name: values.pop(name) for name in ("json", "log_format", "quiet") if name in values}
+    )
     with ExitStack() as stack:
         if not (dry or recipe or rest) and is_making_graph(values):
             from shardmill.transforms.values.graph_process import prestarted
 
             stack.enter_context(prestarted())  # of all that is slow to import, Beam being the next
-        return _convert(kind, parser, values, rest, how, recipe, dry)
+        return _convert(kind, parser, values, rest, output_options, recipe, dry)
 
 
 def _convert(
@@ -69,7 +74,7 @@ def _convert(
     parser: Parser,
     values: dict[str, Any],
     rest: Sequence[str],
-    how: BuildOutputOptions,
+    output_options: BuildOutputOptions,
     recipe: str | None,
     dry: bool,
 ) -> int:
@@ -96,8 +101,8 @@ def _convert(
         log.print_result(recipe_message(recipe, omitted_flags(values)))
         return 0
     check_job(config, options, asks=not dry)
-    if (said := runner_warning(rest, options)) is not None:
-        log.warn(said)
+    if (message := runner_warning(rest, options)) is not None:
+        log.warn(message)
     if config.shard_size is not None and config.shard_size < _SMALL_SHARD:
         log.warn(small_shards_warning(config.shard_size))
     job = kind.make_job(config)
@@ -107,21 +112,23 @@ def _convert(
         log.print_result(dry_run(job, config.name, options))
         return 0
     try:
-        built = run_recorded(kind.make_job, config, options, begin_record(config.name, config.version), how.quiet)
+        built = run_recorded(
+            kind.make_job, config, options, begin_record(config.name, config.version), output_options.quiet
+        )
     except Interrupted as interrupted:
         log.info(f"interrupted; {interrupted}")
-        if how.json and interrupted.record is not None:
-            print(interrupted.record.said.to_json(), flush=True)
+        if output_options.json and interrupted.record is not None:
+            print(interrupted.record.without_page_checks.to_json(), flush=True)
         exit_interrupted(interrupted.__cause__)
-    if how.json:
-        print(built.record.said.to_json())
+    if output_options.json:
+        print(built.record.without_page_checks.to_json())
     if built.error is not None:
         raise built.error
     if built.record.status == "launched":
-        log.info(built.record.reason, build=json.loads(built.record.said.to_json()))
-    elif how.log_format == "json":
-        log.info(published_line(built.record), build=json.loads(built.record.said.to_json()))
-    elif built.published is not None and not (how.quiet or how.json):
+        log.info(built.record.reason, build=json.loads(built.record.without_page_checks.to_json()))
+    elif output_options.log_format == "json":
+        log.info(published_line(built.record), build=json.loads(built.record.without_page_checks.to_json()))
+    elif built.published is not None and not (output_options.quiet or output_options.json):
         print(summary.job_summary(config, built.published.dataset, built.index))
         if built.record.since:
             print(f"\n{to_printable(built.record.since)}")
@@ -137,7 +144,7 @@ _WHOLE_NUMBER = r"^-?[0-9]+$"
 _IMAGE = {  # Beam's, which a launch must be given to run its workers in the same image
     "name": "sdk_container_image",
     "label": "sdk_container_image",
-    "helpText": "the image of the workers: that of the template holds all they need",
+    "helpText": "Container image of the workers; the template's image contains all that they need",
     "isOptional": True,
     "paramType": "TEXT",
 }
@@ -152,7 +159,7 @@ def template_metadata(kinds: Mapping[str, Kind] = KINDS) -> dict[str, Any]:
     command = {
         "name": COMMAND,
         "label": COMMAND,
-        "helpText": "what the input is",
+        "helpText": "Kind of the input",
         "paramType": "ENUM",
         "enumOptions": commands,
     }
@@ -187,28 +194,28 @@ def _parameter(option: Option, only: Sequence[str], several: Sequence[str]) -> d
         only: the commands that have the flag; empty for all
         several: the commands that take it more than once, each with a name; empty for all or none
     """
-    told = [option.flag.help, f"several are separated by {SEPARATOR}" if option.flag.repeats else ""]
+    help_texts = [option.flag.help, f"several are separated by {SEPARATOR}" if option.flag.repeats else ""]
     if several:
         named = SEPARATOR.join(f"{name}=PATH" for name in ("NAME", "OTHER"))
-        told.append(f"of {', '.join(several)} also several: {named}")
-    told.append(f"of {', '.join(only)}" if only else "")
-    made: dict[str, Any] = {
+        help_texts.append(f"of {', '.join(several)} also several: {named}")
+    help_texts.append(f"of {', '.join(only)}" if only else "")
+    parameter: dict[str, Any] = {
         "name": option.name,
         "label": option.name,
-        "helpText": "; ".join(filter(None, told)),
+        "helpText": "; ".join(filter(None, help_texts)),
         "isOptional": not _is_required(option),
         "paramType": "TEXT",
     }
     plain = option.flag.parse is None
     if option.type is bool and plain:
-        made |= {"paramType": "BOOLEAN", "defaultValue": "false"}
+        parameter |= {"paramType": "BOOLEAN", "defaultValue": "false"}
     elif choices := tuple(filter(None, option.flag.choices)):
-        made |= {"paramType": "ENUM", "enumOptions": [{"value": choice, "label": choice} for choice in choices]}
+        parameter |= {"paramType": "ENUM", "enumOptions": [{"value": choice, "label": choice} for choice in choices]}
     elif option.type is int and plain:
-        made |= {"paramType": "NUMBER", "regexes": [_WHOLE_NUMBER]}
+        parameter |= {"paramType": "NUMBER", "regexes": [_WHOLE_NUMBER]}
     elif option.name in _PLACES and not option.flag.repeats:  # several, or each with its split, are no one URL
-        made["regexes"] = [_NAMED_URL if several else _URL]
-    return made
+        parameter["regexes"] = [_NAMED_URL if several else _URL]
+    return parameter
 
 
 def _visible_options(kind: Kind) -> Iterator[Option]:

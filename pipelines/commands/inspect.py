@@ -37,7 +37,7 @@ from shardmill.transforms.columns.types import format_shape
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import output_error, writing_error
 
-FORMAT = 1  # of --json; raised when a program that reads the former format would misread it
+FORMAT = 1  # of --json; raised when a program that reads the previous format would misread it
 
 _CLASSES_SHOWN = 5  # of each split: the largest
 
@@ -54,15 +54,24 @@ def inspect_parser() -> Parser:
         ),
     )
     parser.add_argument(
-        "directory", help="of a version, or the folder above it, whose LATEST names one; local, gs://, s3://, az://"
+        "directory",
+        help="Folder of a version, or of its data set (then LATEST selects the version); local, gs://, s3://, az://",
     )
-    parser.add_argument("--split", help="show this one only (default: all)")
-    parser.add_argument("--examples", type=_count, default=3, help="shown (default: %(default)s)")
-    parser.add_argument("--contact_sheet", metavar="PNG", help="draw sample images with their labels to this file")
-    parser.add_argument("--samples", type=_positive, default=40, help="on the contact sheet (default: %(default)s)")
-    parser.add_argument("--json", action="store_true", help="as one line of JSON, which docs/json.md describes")
+    parser.add_argument("--split", help="Show only this split (default: all splits)")
+    parser.add_argument(
+        "--examples", type=_count, default=3, help="Number of examples to show of each split (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--contact_sheet",
+        metavar="PNG",
+        help="Write a contact sheet of sample images with their labels to this PNG file",
+    )
+    parser.add_argument(
+        "--samples", type=_positive, default=40, help="Number of images on the contact sheet (default: %(default)s)"
+    )
+    parser.add_argument("--json", action="store_true", help="Print one line of JSON, as described in docs/json.md")
     add_log_flags(parser)
-    parser.add_argument("--debug", action="store_true", help="show the full trace of a failure")
+    parser.add_argument("--debug", action="store_true", help="Show the full traceback of a failure")
     return parser
 
 
@@ -160,7 +169,7 @@ def features_table(features: Sequence[Feature]) -> str:
         cells = (
             feature.name,
             feature.dtype,
-            kind_of(feature).words(feature),
+            kind_of(feature).describe(feature),
             _shape(feature),
             "" if feature.required else "may be missing",
         )
@@ -257,12 +266,12 @@ def _duplicate_lines(stats: StatsFile | None) -> Iterator[str]:
     if duplicates is None or not duplicates.pairs:
         return
     yield from ("", f"Equal contents ({duplicates.content}):")
-    yield from (f"  {sentence}" for sentence in duplicates.sentences())
+    yield from (f"  {sentence}" for sentence in duplicates.describe())
     for split, found in duplicates.within.items():
         number = f"{found.examples:,} {duplicates.compared}s"
         yield f"  {number} of {split!r} have {found.contents:,} contents between them"
     if duplicates.conflicts is not None:
-        yield f"  {duplicates.conflicts.sentence()}"
+        yield f"  {duplicates.conflicts.describe()}"
 
 
 def _near_duplicate_lines(stats: StatsFile | None) -> Iterator[str]:
@@ -272,12 +281,13 @@ def _near_duplicate_lines(stats: StatsFile | None) -> Iterator[str]:
     pairs = f"{near.number_of_pairs:,} pair{'' if near.number_of_pairs == 1 else 's'}"
     yield from (
         "",
-        f"Pictures that look alike ({near.method}, at most {near.distance} bits apart): {pairs}; "
+        f"Pictures that look alike ({near.method}, at most {near.distance} bits apart): {pairs};"
+        f" "
         f"{NEAR_DUPLICATES_CAVEAT}",
     )
-    yield from (f"  {sentence}" for sentence in near.sentences())
+    yield from (f"  {sentence}" for sentence in near.describe())
     yield from (f"  {number:,} pictures of {split!r} look like another of it" for split, number in near.within.items())
-    yield from (f"  {left}" for left in (near.left_out(),) if left)
+    yield from (f"  {left}" for left in (near.describe_skipped_images(),) if left)
 
 
 def _class_balance(counts: Mapping[str, int]) -> str:
@@ -292,7 +302,7 @@ def _class_balance(counts: Mapping[str, int]) -> str:
 
 
 def draw_sheet(dataset: Dataset, splits: Sequence[SplitEntry], number: int) -> tuple[bytes, str]:
-    """Draw a contact sheet as PNG, and describe it in words.
+    """Draw a contact sheet as PNG, and describe it as text.
 
     Raises:
         UserError: the data set has neither images nor arrays that can be drawn as images.

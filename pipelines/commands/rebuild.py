@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 _EPILOG = (
     "Every option of Apache Beam is passed through, and takes the place of the recipe's. "
     "Exit status: 0 published, or unchanged unless --unchanged_status says otherwise; 1 failed; 2 a mistake; 3 the data"
-    " failed the checks; 4 another job builds that version, or has published a newer one; 130 interrupted. Of several"
-    " recipes, the worst: that of a failure, of a mistake, of checks, of a lock."
+    " failed the checks; 4 another job builds that version, or has published a newer one; 130 interrupted. With"
+    " several recipes, the first of 1, 2, 3 and 4 that occurs."
 )
-_STATUS_ORDER = (1, 2, 3, 4)  # which of several statuses is that of the command
+_STATUS_ORDER = (1, 2, 3, 4)  # of several recipes' statuses, the command returns the last one in this order
 
 
 def _as_tuple(value: Any) -> tuple[str, ...]:
@@ -46,30 +46,42 @@ class RebuildOptions(BuildOutputOptions):
 
     title: ClassVar[str] = "rebuild"
 
-    dry_run: bool = flag(False, "say what would be done, and write nothing", shapes=False)
-    force: bool = flag(False, "build although nothing differs", shapes=False)
-    full: bool = flag(False, "read every file: take nothing from the shards of an older version", shapes=False)
-    version: str | None = flag(
-        None, "in place of the recipe's, as for one day again", check=_check_version, shapes=False
+    dry_run: bool = flag(False, "Report what would be done, without writing anything", affects_output=False)
+    force: bool = flag(False, "Build a new version even if nothing changed", affects_output=False)
+    full: bool = flag(
+        False, "Read every input file, without copying records from shards of an older version", affects_output=False
     )
-    overwrite: bool = flag(False, "replace that version if it is published", shapes=False)
-    set_latest: bool = flag(False, "let LATEST name the version although it names a newer one", shapes=False)
+    version: str | None = flag(
+        None,
+        "Version to build instead of the recipe's, for example to build one day again",
+        check=_check_version,
+        affects_output=False,
+    )
+    overwrite: bool = flag(False, "Replace the version if it is already published", affects_output=False)
+    set_latest: bool = flag(
+        False, "Point LATEST at this version even if it now points at a newer one", affects_output=False
+    )
     date: Any = flag(
         None,
-        "of {YYYY}, {MM} and {DD} in inputs and versions, such as 2026-11-20",
+        "Date that replaces {YYYY}, {MM} and {DD} in inputs and versions, for example 2026-11-20",
         parse=parse_date,
         default_words="today, in UTC",
-        shapes=False,
+        affects_output=False,
     )
     set: tuple[str, ...] = flag(
-        (), "the value of ${NAME} in recipes; repeat", parse=_as_tuple, repeats=True, metavar="NAME=VALUE", shapes=False
+        (),
+        "Value of ${NAME} in recipes; repeatable",
+        parse=_as_tuple,
+        repeats=True,
+        metavar="NAME=VALUE",
+        affects_output=False,
     )
     unchanged_status: int | None = flag(
         None,
-        "the exit status where there was nothing to do, such as 99 for Airflow to skip what follows",
+        "Exit status if nothing had to be built; Airflow skips the following tasks at 99",
         check=check_status,
-        default_words="the recipe's, or 0",
-        shapes=False,
+        default_words="the recipe's setting, or 0",
+        affects_output=False,
     )
 
 
@@ -78,16 +90,19 @@ def rebuild_parser() -> Parser:
     parser = Parser(
         prog="shardmill rebuild",
         description=(
-            "Build data sets anew where their inputs or options differ, by recipes: a new version of each is checked"
-            " against the one that LATEST names, published, and old ones are deleted."
+            "Rebuild data sets from recipes if their inputs or options changed. Each new version is"
+            " checked against LATEST's and published; then old versions are deleted."
         ),
         epilog=_EPILOG,
     )
     parser.add_argument(
-        "recipes", nargs="+", metavar="RECIPE", help="a YAML file, or a folder of them; local, gs://, s3://, az://"
+        "recipes",
+        nargs="+",
+        metavar="RECIPE",
+        help="YAML file of a recipe, or a folder of recipes; local, gs://, s3://, az://",
     )
     add_flags(parser, options_of(RebuildOptions))
-    parser.add_argument("--debug", action="store_true", help="show the full trace of a failure")
+    parser.add_argument("--debug", action="store_true", help="Show the full traceback of a failure")
     return parser
 
 
@@ -97,66 +112,69 @@ def run_rebuild(arguments: Sequence[str]) -> int:
     args, rest = parser.parse_known_args(list(arguments))
     values = vars(args)
     paths, debug = values.pop("recipes"), values.pop("debug")
-    told = RebuildOptions(**values)
-    day = told.date or datetime.now(UTC).date()
-    with _stores_configured(rest, parser):  # by which recipes in object stores are read
-        recipes = load_recipes(paths, parse_set(told.set), day, os.environ)
-    if told.version is not None and len(recipes) > 1:
+    flags = RebuildOptions(**values)
+    day = flags.date or datetime.now(UTC).date()
+    with _configure_stores(rest, parser):  # by which recipes in object stores are read
+        recipes = load_recipes(paths, parse_set(flags.set), day, os.environ)
+    if flags.version is not None and len(recipes) > 1:
         raise UserError(
-            f"--version {told.version} is about one data set, and there are {len(recipes)} recipes; give one"
+            f"--version {flags.version} is about one data set, and there are {len(recipes)} recipes; give one"
         )
-    ends = [_run_recipe(recipe, told, rest, parser, debug) for recipe in recipes]
+    ends = [_run_recipe(recipe, flags, rest, parser, debug) for recipe in recipes]
     if len(ends) > 1:
-        _print_message(told, _summary(ends))
+        _print_message(flags, _summary(ends))
     statuses = [status for _, status in ends]
-    worst = next((status for status in _STATUS_ORDER if status in statuses), None)
-    if worst is not None:
-        return worst
+    worst_status = next((status for status in _STATUS_ORDER if status in statuses), None)
+    if worst_status is not None:
+        return worst_status
     return statuses[0] if len(set(statuses)) == 1 else 0
 
 
 def _run_recipe(
-    recipe: Recipe | InvalidRecipe, told: RebuildOptions, rest: Sequence[str], parser: Parser, debug: bool
+    recipe: Recipe | InvalidRecipe, flags: RebuildOptions, rest: Sequence[str], parser: Parser, debug: bool
 ) -> tuple[str, int]:
     """Follow one recipe; return its end in a word, and its exit status."""
     if isinstance(recipe, InvalidRecipe):
-        return _report_invalid(recipe.name, recipe.error, told)
+        return _report_invalid(recipe.name, recipe.error, flags)
     from shardmill.pipelines.jobs.outcome import Interrupted
     from shardmill.pipelines.nightly.rebuild import rebuild
 
     words = [*recipe.beam, *rest]
     options = partial(beam_options, words, parser)
     try:
-        reached = _stores_configured(words, parser)
+        reached = _configure_stores(words, parser)
     except UserError as error:
-        return _report_invalid(recipe.name, recipe.located(error), told)
+        return _report_invalid(recipe.name, recipe.located(error), flags)
     with reached:
-        if (said := _runner_warning(words, options)) is not None:
-            log.warn(f"{recipe.name}: {said}")
-        if told.dry_run:
-            return _dry_run(recipe, told, options)
+        if (warning := _runner_warning(words, options)) is not None:
+            log.warn(f"{recipe.name}: {warning}")
+        if flags.dry_run:
+            return _dry_run(recipe, flags, options)
         try:
-            built = rebuild(recipe, _build_request(told), options, *_message_functions(recipe, told))
+            built = rebuild(recipe, _build_request(flags), options, *_message_functions(recipe, flags))
         except Interrupted as interrupted:
-            _end_interrupted(recipe, interrupted, told)
+            _end_interrupted(recipe, interrupted, flags)
     if debug and built.error is not None:
         raise built.error
-    status = _exit_status(built.record, recipe, told) if built.error is None else built.error.exit_status
-    _report_end(built, told, status)
+    status = _exit_status(built.record, recipe, flags) if built.error is None else built.error.exit_status
+    _report_end(built, flags, status)
     if built.error is not None:
         _notify(recipe, built.record)
     return built.record.status, status
 
 
-def _end_interrupted(recipe: Recipe, interrupted: "Interrupted", told: RebuildOptions) -> NoReturn:
+def _end_interrupted(recipe: Recipe, interrupted: "Interrupted", flags: RebuildOptions) -> NoReturn:
     """Exit at an interrupt; notify this recipe's webhook as for a failure."""
     from shardmill.pipelines.jobs.outcome import exit_interrupted
 
     record = interrupted.record
-    log.info(f"interrupted; {interrupted}", **({} if record is None else {"build": json.loads(record.said.to_json())}))
+    log.info(
+        f"interrupted; {interrupted}",
+        **({} if record is None else {"build": json.loads(record.without_page_checks.to_json())}),
+    )
     if record is not None:
-        if told.json:
-            print(record.said.to_json(), flush=True)
+        if flags.json:
+            print(record.without_page_checks.to_json(), flush=True)
         if record.status == "interrupted":
             _notify(recipe, record)
     exit_interrupted(interrupted.__cause__)
@@ -170,17 +188,17 @@ def _notify(recipe: Recipe, record: BuildRecord) -> None:
         log.warn(failed)
 
 
-def _report_invalid(name: str, error: UserError, told: RebuildOptions) -> tuple[str, int]:
+def _report_invalid(name: str, error: UserError, flags: RebuildOptions) -> tuple[str, int]:
     """Report a recipe that cannot be followed, by its name or that of its file; return its end and exit status."""
     from shardmill.pipelines.jobs.outcome import begin_record, failed_record
 
-    if told.json:
+    if flags.json:
         print(failed_record(begin_record(name, ""), error).to_json(), flush=True)
     log.error(str(error), exit_status=2)
     return "mistaken", 2
 
 
-def _stores_configured(words: Sequence[str], parser: Parser) -> AbstractContextManager[None]:
+def _configure_stores(words: Sequence[str], parser: Parser) -> AbstractContextManager[None]:
     """Configure access to object stores with Beam's options; without any, Beam is not imported.
 
     Raises:
@@ -203,46 +221,46 @@ def _runner_warning(words: Sequence[str], options: Any) -> str | None:
     return runner_warning(words, options())
 
 
-def _build_request(told: RebuildOptions) -> Any:
+def _build_request(flags: RebuildOptions) -> Any:
     from shardmill.pipelines.nightly.planning import RebuildRequest
 
     return RebuildRequest(
-        version=told.version,
-        force=told.force,
-        full=told.full,
-        set_latest=told.set_latest,
-        overwrite=told.overwrite,
-        quiet=told.quiet,
+        version=flags.version,
+        force=flags.force,
+        full=flags.full,
+        set_latest=flags.set_latest,
+        overwrite=flags.overwrite,
+        quiet=flags.quiet,
     )
 
 
-def _message_functions(recipe: Recipe, told: RebuildOptions) -> tuple[Any, Any]:
-    return (lambda text: _print_message(told, f"{recipe.name}: {text}")), (
+def _message_functions(recipe: Recipe, flags: RebuildOptions) -> tuple[Any, Any]:
+    return (lambda text: _print_message(flags, f"{recipe.name}: {text}")), (
         lambda text: log.warn(f"{recipe.name}: {text}")
     )
 
 
-def _dry_run(recipe: Recipe, told: RebuildOptions, options: Any) -> tuple[str, int]:
+def _dry_run(recipe: Recipe, flags: RebuildOptions, options: Any) -> tuple[str, int]:
     """Report what would be done; return the recipe's end and exit status."""
     from shardmill.errors import CorruptDataError, JobError
-    from shardmill.pipelines.nightly.planning import Unchanged, begin_build, find_kept, make_plan
+    from shardmill.pipelines.nightly.planning import Unchanged, begin_build, find_kept_settings, make_plan
     from shardmill.transforms.stores.protocol import os_error_text
 
-    say, warn = _message_functions(recipe, told)
+    say, warn = _message_functions(recipe, flags)
     try:
         recipe.kind.check_installed()
-        made = make_plan(recipe, begin_build(recipe, _build_request(told)), _build_request(told), warn)
-        if isinstance(made.decision, Unchanged):
-            say(f"{made.decision}: nothing would be done")
-            return "unchanged", _exit_status(made.record, recipe, told)
+        build_plan = make_plan(recipe, begin_build(recipe, _build_request(flags)), _build_request(flags), warn)
+        if isinstance(build_plan.decision, Unchanged):
+            say(f"{build_plan.decision}: nothing would be done")
+            return "unchanged", _exit_status(build_plan.record, recipe, flags)
         from shardmill.pipelines.jobs.job import dry_run
 
-        say(f"{made.decision}: {made.config.version} would be built")
-        kept = find_kept(recipe, made.config.parent)
-        for sentence in kept.said:
+        say(f"{build_plan.decision}: {build_plan.config.version} would be built")
+        kept_settings = find_kept_settings(recipe, build_plan.config.parent)
+        for sentence in kept_settings.messages:
             say(sentence)
-        config = kept.config(recipe, made.config.version)
-        _print_message(told, dry_run(recipe.kind.make_job(config), recipe.name, options()))
+        config = kept_settings.config(recipe, build_plan.config.version)
+        _print_message(flags, dry_run(recipe.kind.make_job(config), recipe.name, options()))
     except (UserError, JobError, CorruptDataError) as error:
         return _not_planned(recipe, recipe.located(error) if isinstance(error, UserError) else error)
     except OSError as error:
@@ -255,28 +273,30 @@ def _not_planned(recipe: Recipe, error: "Failure") -> tuple[str, int]:
     return "failed", error.exit_status
 
 
-def _exit_status(record: BuildRecord, recipe: Recipe, told: RebuildOptions) -> int:
+def _exit_status(record: BuildRecord, recipe: Recipe, flags: RebuildOptions) -> int:
     """Return the exit status of a recipe that did not fail."""
     if record.status != "unchanged":
         return 0
-    return recipe.build.unchanged_status if told.unchanged_status is None else told.unchanged_status
+    return recipe.build.unchanged_status if flags.unchanged_status is None else flags.unchanged_status
 
 
-def _report_end(built: "Built", told: RebuildOptions, status: int) -> None:
+def _report_end(built: "Built", flags: RebuildOptions, status: int) -> None:
     from shardmill.pipelines.reports.log import published_line
 
     record, error = built.record, built.error
-    if told.json:
-        print(record.said.to_json(), flush=True)
-    as_object = {"build": json.loads(record.said.to_json())}
+    if flags.json:
+        print(record.without_page_checks.to_json(), flush=True)
+    as_object = {"build": json.loads(record.without_page_checks.to_json())}
     if error is not None:
         log.error(f"{record.name}: {error}", exit_status=status, **as_object)
         return
     _print_message(
-        told, f"{record.name}: {record.reason}" if record.status == "unchanged" else published_line(record), **as_object
+        flags,
+        f"{record.name}: {record.reason}" if record.status == "unchanged" else published_line(record),
+        **as_object,
     )
-    for said in filter(None, (record.since, *(f"NOTE: {notice}" for notice in _notices(built)))):
-        _print_message(told, said)
+    for message in filter(None, (record.since, *(f"NOTE: {notice}" for notice in _notices(built)))):
+        _print_message(flags, message)
     for check in record.checks:
         if check.get("severity") == "warn":
             log.warn(f"{record.name}: {check.get('check')}: {check.get('sentence')}")
@@ -291,15 +311,15 @@ def _notices(built: "Built") -> list[str]:
     return [notice for notice in built.published.notices if not is_missing_choice(notice)]
 
 
-def _print_message(told: RebuildOptions, text: str, **fields: Any) -> None:
+def _print_message(flags: RebuildOptions, text: str, **fields: Any) -> None:
     """Print a message on stdout, or log it if stdout is for the record alone or messages are JSON."""
-    if told.json or told.log_format == "json":
+    if flags.json or flags.log_format == "json":
         log.info(text, **fields)
-    elif not told.quiet:
+    elif not flags.quiet:
         log.print_result(text)
 
 
 def _summary(ends: Sequence[tuple[str, int]]) -> str:
     counts = Counter(word for word, _ in ends)
-    said = ", ".join(f"{number} {word.replace('_', ' ')}" for word, number in counts.items())
-    return f"{len(ends)} recipes: {said}"
+    listed = ", ".join(f"{number} {word.replace('_', ' ')}" for word, number in counts.items())
+    return f"{len(ends)} recipes: {listed}"

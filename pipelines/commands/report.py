@@ -31,7 +31,7 @@ def report_parser() -> Parser:
     """Return the parser of `shardmill report`."""
     parser = Parser(
         prog="shardmill report",
-        description="Write one page about a version: is it good, what is in it, what changed, what was left out.",
+        description="Write an HTML report about a version: checks, content, changes and rejects.",
         epilog=(
             "The page needs neither a network nor a script. Beam's options that say how to reach an object store are"
             " passed through, after the folder: --s3_endpoint_url, … Exit status: 0 done, whatever the verdict; 1 a"
@@ -39,18 +39,21 @@ def report_parser() -> Parser:
         ),
     )
     parser.add_argument(
-        "directory", help="of a version, or the folder above it, whose LATEST names one; local, gs://, s3://, az://"
+        "directory",
+        help="Folder of a version, or of its data set (then LATEST selects the version); local, gs://, s3://, az://",
     )
     parser.add_argument(
         "--against",
         metavar="VERSION",
-        help="a version or tag of the same data set to compare with (default: the one it was checked against as it was"
-        " built, or else the one before it)",
+        help="Version or tag of the same data set to compare with (default: the version that the build"
+        " compared with, or else the previous version)",
     )
-    parser.add_argument("--output", metavar="HTML", help="the file to write (default: report.html)")
-    parser.add_argument("--json", action="store_true", help="print the content as JSON, which docs/json.md describes")
+    parser.add_argument("--output", metavar="HTML", help="HTML file to write (default: report.html)")
+    parser.add_argument(
+        "--json", action="store_true", help="Print the content of the report as JSON, as described in docs/json.md"
+    )
     add_log_flags(parser)
-    parser.add_argument("--debug", action="store_true", help="show the full trace of a failure")
+    parser.add_argument("--debug", action="store_true", help="Show the full traceback of a failure")
     return parser
 
 
@@ -58,7 +61,7 @@ def run_report(arguments: Sequence[str]) -> int:
     """Run the command and return its exit status."""
     parser = report_parser()
     args, rest = parser.parse_known_args(list(arguments))
-    how = log_options(args)
+    logging_options = log_options(args)
     if args.json and args.output is not None:
         raise UserError("--json prints the content and --output writes the page: give one of them")
     configure_stores(parser, arguments, rest, args.directory, *filter(None, [args.output]))
@@ -72,7 +75,7 @@ def run_report(arguments: Sequence[str]) -> int:
         return 0
     output = args.output if args.output is not None else "report.html"
     _write(output, render_page(found, sources))
-    if log.is_json() or not how.quiet:
+    if log.is_json() or not logging_options.quiet:
         log.print_result(f"{output}: {found['name']} {found['version']}, {found['verdict']['words']}")
     return 0
 
@@ -89,7 +92,7 @@ def diff_parser() -> Parser:
     parser = Parser(
         prog="shardmill diff",
         usage="shardmill diff [DIRECTORY] A B [--json]",
-        description="Say what differs between two versions: splits, classes, features, types, what values are like.",
+        description="Show what differs between two versions: splits, classes, features, types and statistics.",
         epilog=(
             "It reads manifest.json and stats.json alone. Beam's options that say how to reach an object store are"
             " passed through, after the versions: --s3_endpoint_url, … Exit status: 0 done, whatever differs; 1 one of"
@@ -100,12 +103,12 @@ def diff_parser() -> Parser:
         "versions",
         nargs="+",
         metavar="[DIRECTORY] A B",
-        help="the folder of a data set and two of its versions or tags, LATEST among them; or the folders of two"
+        help="Folder of a data set and two of its versions, tags or LATEST; or the folders of two"
         " versions; local, gs://, s3://, az://",
     )
-    parser.add_argument("--json", action="store_true", help="as one line of JSON")
+    parser.add_argument("--json", action="store_true", help="Print one line of JSON")
     add_log_flags(parser)
-    parser.add_argument("--debug", action="store_true", help="show the full trace of a failure")
+    parser.add_argument("--debug", action="store_true", help="Show the full traceback of a failure")
     return parser
 
 
@@ -156,11 +159,11 @@ def difference_lines(new: Profile, old: Profile, results: Sequence[CheckResult])
     yield describe_changes(new, old)
     yield ""
     yield from _splits_comparison(new, old).split("\n")
-    said = [result for result in results if result.severity in ("warn", "error")]
+    findings = [result for result in results if result.severity in ("warn", "error")]
     unknown = sum(result.severity == "unknown" for result in results)
-    if said:
+    if findings:
         yield ""
-    for result in said:
+    for result in findings:
         where = f" in {result.split!r}" if result.split and repr(result.split) not in result.sentence else ""
         yield f"{result.severity}: {result.check}: {result.sentence}{where}"
     if unknown:

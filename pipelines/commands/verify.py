@@ -29,21 +29,22 @@ def verify_parser() -> Parser:
     """Return the parser of `shardmill verify`."""
     parser = Parser(
         prog="shardmill verify",
-        description="Re-read a data set: every file, checksum, record and feature against its manifest.",
+        description="Re-read a data set and check every file, checksum, record and feature against its manifest.",
         epilog=(
             "Every option of Apache Beam is passed through, after the folder: --runner, --direct_num_workers, … "
             "Exit status: 0 no fault; 1 faults, one a line; 2 a mistake in a flag, or no data set."
         ),
     )
     parser.add_argument(
-        "directory", help="of a version, or the folder above it, whose LATEST names one; local, gs://, s3://, az://"
+        "directory",
+        help="Folder of a version, or of its data set (then LATEST selects the version); local, gs://, s3://, az://",
     )
-    parser.add_argument("--decode", action="store_true", help="decode every pixel of every image, too")
+    parser.add_argument("--decode", action="store_true", help="Decode every image completely as well")
     parser.add_argument(
-        "--repair", action="store_true", help="first complete a publication that was interrupted, and LATEST"
+        "--repair", action="store_true", help="Complete an interrupted publication, and LATEST, before the checks"
     )
     add_log_flags(parser)
-    parser.add_argument("--debug", action="store_true", help="show the full trace of a failure")
+    parser.add_argument("--debug", action="store_true", help="Show the full traceback of a failure")
     return parser
 
 
@@ -56,8 +57,8 @@ def run_verify(arguments: Sequence[str]) -> int:
     check_folder_first(arguments, args.directory, rest)
     set_options(options)
     runner.check_runner(options)
-    if (said := runner.runner_warning(rest, options)) is not None:
-        log.warn(said)
+    if (message := runner.runner_warning(rest, options)) is not None:
+        log.warn(message)
     with _report_folder(options) as folder:
         try:
             for sentence in repair(args.directory) if args.repair else ():
@@ -84,12 +85,14 @@ def run_verify(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _unfinished_versions(above: str, opened: str) -> Iterator[str]:
-    """Yield warnings on other versions with an unfinished publication, if the folder `above` the versions was given."""
-    for version in find_interrupted_publications(storage.StorageFiles(), above) if above != opened else ():
-        if storage.join(above, version) != opened:
+def _unfinished_versions(parent: str, opened: str) -> Iterator[str]:
+    """Yield warnings on other versions with an unfinished publication, if the folder `parent` the versions was
+    given.
+    """
+    for version in find_interrupted_publications(storage.StorageFiles(), parent) if parent != opened else ():
+        if storage.join(parent, version) != opened:
             yield (
-                f"{storage.join(above, version)} is not verified: its job was interrupted while it published; --repair"
+                f"{storage.join(parent, version)} is not verified: its job was interrupted while it published; --repair"
                 " completes it"
             )
 

@@ -30,21 +30,23 @@ def versions_command_parser(command: str, description: str) -> Parser:
         prog=f"shardmill {command}",
         description=description,
         epilog=(
-            "Beam's options that say how to reach an object store are passed through, after the folder:"
+            "Beam's options for access to an object store are passed through, after the folder:"
             " --s3_endpoint_url, … Exit status: 0 done; 1 it could not be done; 2 a mistake in a flag, or no data set."
         ),
     )
-    parser.add_argument("directory", help="of the data set: the folder of all its versions; local, gs://, s3://, az://")
+    parser.add_argument(
+        "directory", help="Folder of the data set, which holds its versions; local, gs://, s3://, az://"
+    )
     add_log_flags(parser)
-    parser.add_argument("--debug", action="store_true", help="show the full trace of a failure")
+    parser.add_argument("--debug", action="store_true", help="Show the full traceback of a failure")
     return parser
 
 
 def configure_stores(parser: Parser, arguments: Sequence[str], rest: Sequence[str], folder: str, *paths: str) -> None:
     """Configure access to the stores of a folder and of other paths with Beam's options.
 
-    Importing these takes longer than reading from a disk, so they are not imported if all paths are local and no option
-    is given.
+    Importing Beam's options takes longer than reading from a disk. They are therefore not imported if all paths are
+    local and no option is given.
 
     Args:
         arguments: of the command; `folder` comes before those in `rest`
@@ -110,7 +112,7 @@ class VersionRow:
 def versions_parser() -> Parser:
     """Return the parser of `shardmill versions`."""
     parser = versions_command_parser("versions", "List the versions of a data set, the newest first.")
-    parser.add_argument("--json", action="store_true", help="as one line of JSON")
+    parser.add_argument("--json", action="store_true", help="Print one line of JSON")
     return parser
 
 
@@ -142,7 +144,7 @@ def list_versions(parent: str) -> list[VersionRow]:
         return list(pool.map(lambda state: _version_row(parent, state, named, tags), list_versions_catalog(parent)))
 
 
-def _version_row(parent: str, state: VersionState, named: str, tags: dict[str, str]) -> VersionRow:
+def _version_row(parent: str, state: VersionState, latest: str, tags: dict[str, str]) -> VersionRow:
     when = datetime.fromtimestamp(state.modified, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if state.published else ""
     examples = size = None
     if state.published:
@@ -153,7 +155,7 @@ def _version_row(parent: str, state: VersionState, named: str, tags: dict[str, s
             pass
     errors, warnings = _check_counts(parent, state.version)
     own = tuple(sorted(tag for tag, version in tags.items() if version == state.version))
-    return VersionRow(state.version, when, examples, size, state.version == named, own, errors, warnings)
+    return VersionRow(state.version, when, examples, size, state.version == latest, own, errors, warnings)
 
 
 def _check_counts(parent: str, version: str) -> tuple[int | None, int | None]:
@@ -195,12 +197,12 @@ def _checks_text(row: VersionRow) -> str:
 def tag_parser() -> Parser:
     """Return the parser of `shardmill tag`."""
     parser = versions_command_parser(
-        "tag", "Give a version a name: load(…, version=TAG) opens it, and it is never deleted while it has one."
+        "tag", "Give a version a name. load(…, version=TAG) opens it, and a named version is never deleted."
     )
-    parser.add_argument("version", help="another tag, or LATEST; with --delete, the tag")
-    parser.add_argument("tag", nargs="?", help="letters, digits, '_', '.' and '-'")
-    parser.add_argument("--move", action="store_true", help="the tag may name another version by now")
-    parser.add_argument("--delete", action="store_true", help="take the tag away; the version stays")
+    parser.add_argument("version", help="Version to name: a version, a tag or LATEST; with --delete, the tag to delete")
+    parser.add_argument("tag", nargs="?", help="Name of the tag: letters, digits, '_', '.' and '-'")
+    parser.add_argument("--move", action="store_true", help="Move the tag if it names another version")
+    parser.add_argument("--delete", action="store_true", help="Delete the tag and keep the version")
     return parser
 
 
@@ -216,15 +218,15 @@ def run_tag(arguments: Sequence[str]) -> int:
 
     try:
         if args.delete:
-            said = f"{args.version} no longer names {delete_tag(args.directory, args.version)}"
+            message = f"{args.version} no longer names {delete_tag(args.directory, args.version)}"
         else:
             before, version = set_tag(args.directory, args.version, args.tag, args.move)
             moved = f"{before} -> {version}" if before not in ("", version) else f"names {version}"
-            said = f"{args.tag}: {moved}" if before not in ("", version) else f"{args.tag} {moved}"
+            message = f"{args.tag}: {moved}" if before not in ("", version) else f"{args.tag} {moved}"
     except OSError as error:
         raise output_error(f"{args.directory} cannot be read or written", error) from None
     if log.is_json() or not args.how.quiet:
-        log.print_result(f"{args.directory}: {said}")
+        log.print_result(f"{args.directory}: {message}")
     return 0
 
 
@@ -232,11 +234,11 @@ def rollback_parser() -> Parser:
     """Return the parser of `shardmill rollback`."""
     parser = versions_command_parser(
         "rollback",
-        "Let LATEST name another version: what readers open from now on. Nothing is deleted, and a rebuild over the"
-        " same input does not undo it.",
+        "Point LATEST at another version, which readers open from now on. Nothing is deleted, and a"
+        " rebuild from the same input does not undo it.",
     )
     parser.add_argument(
-        "version", nargs="?", help="or a tag (default: the newest that is older than the one that LATEST names)"
+        "version", nargs="?", help="Version or tag to point LATEST at (default: the newest version older than LATEST's)"
     )
     return parser
 
@@ -252,9 +254,9 @@ def run_rollback(arguments: Sequence[str]) -> int:
         builder = version_under_way(args.directory)
     except OSError as error:
         raise output_error(f"{args.directory} cannot be read or written", error) from None
-    said = f"LATEST: {before or 'none'} -> {version}" if before != version else f"LATEST names {version} already"
+    message = f"LATEST: {before or 'none'} -> {version}" if before != version else f"LATEST names {version} already"
     if log.is_json() or not args.how.quiet:
-        log.print_result(f"{args.directory}: {said}")
+        log.print_result(f"{args.directory}: {message}")
     if builder:
         log.warn(f"{builder}: once it is published LATEST names it, if it is newer than {version}")
     return 0

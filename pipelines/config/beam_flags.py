@@ -56,28 +56,28 @@ _CACHE_FLAG = "--environment_cache_millis"
 _CACHE_MILLIS = 60_000  # that workers stay
 
 
-def is_portable(known: argparse.Namespace) -> bool:
+def is_portable(options: argparse.Namespace) -> bool:
     """Return True if Beam's options name a runner that uses a job server."""
-    runner = (known.runner or "").rpartition(".")[2]
-    return runner in ("FlinkRunner", "SparkRunner") or (runner == "PortableRunner" and known.job_endpoint is not None)
+    runner = (options.runner or "").rpartition(".")[2]
+    return runner in ("FlinkRunner", "SparkRunner") or (runner == "PortableRunner" and options.job_endpoint is not None)
 
 
-def server_flags(known: argparse.Namespace) -> frozenset[str] | None:
+def server_flags(options: argparse.Namespace) -> frozenset[str] | None:
     """Return the flags that the job server at --job_endpoint knows; None if there is no server or no answer.
 
     Only the server knows some options, such as Flink's `--max_bundle_size`. A missing answer is reported later, when
     the runner is checked.
     """
-    if not known.job_endpoint or known.job_endpoint == "embed":
+    if not options.job_endpoint or options.job_endpoint == "embed":
         return None
     import grpc  # late: local jobs need not spend the time
     from apache_beam.portability.api import beam_job_api_pb2, beam_job_api_pb2_grpc
 
-    with grpc.insecure_channel(known.job_endpoint) as channel:
+    with grpc.insecure_channel(options.job_endpoint) as channel:
         server = beam_job_api_pb2_grpc.JobServiceStub(channel)
-        asked = beam_job_api_pb2.DescribePipelineOptionsRequest()
+        request = beam_job_api_pb2.DescribePipelineOptionsRequest()
         try:
-            found = server.DescribePipelineOptions(asked, timeout=_ANSWER_TIMEOUT_S, wait_for_ready=True)
+            found = server.DescribePipelineOptions(request, timeout=_ANSWER_TIMEOUT_S, wait_for_ready=True)
         except grpc.RpcError:
             return None
     return frozenset(f"--{option.name}" for option in found.options)

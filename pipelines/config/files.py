@@ -40,7 +40,7 @@ def inside_archive(path: str) -> str:
     try:
         return path if is_glob(path) or not is_file(path) else content_folder(path, object_store)
     except OSError:
-        return path  # which is said where the input is checked
+        return path  # the check of the input reports it
 
 
 _REMOTE_THREADS = 64  # an object store answers after tens of milliseconds, in which each waits, whatever the machine
@@ -51,11 +51,11 @@ class FilesConfig(JobConfig, ReuseOptions, ABC):
     """The configuration of jobs that make one example per file."""
 
     @property
-    def reuse_asked(self) -> str | None:
+    def is_reuse_requested(self) -> str | None:
         return self.reuse
 
     @property
-    def decodes(self) -> bool:
+    def is_decoding(self) -> bool:
         """Return True if reading a file is CPU work rather than waiting."""
         return False
 
@@ -64,15 +64,15 @@ class FilesConfig(JobConfig, ReuseOptions, ABC):
         """Return True if reading a file, or its record in the previous version, may be a request to an object store."""
         from shardmill.transforms.stores import storage
 
-        return not is_on_disk(self.root) or (self.remembers and not storage.is_local(self.output))
+        return not is_on_disk(self.root) or (self.has_file_identities and not storage.is_local(self.output))
 
     @property
-    def masks_asked(self) -> str:
-        """Return the flag that gives masks of the files; "" if there is none."""
+    def mask_flag(self) -> str:
+        """Return the flag that gives masks of the files; "" without such a flag."""
         return ""
 
     @property
-    def remembers(self) -> bool:
+    def has_file_identities(self) -> bool:
         """Return True if files get identities, so that this or the next build can reuse their records."""
         return self.reuse != NO
 
@@ -85,12 +85,12 @@ class FilesConfig(JobConfig, ReuseOptions, ABC):
         """
         if self.is_remote:
             return self.threads or _REMOTE_THREADS
-        return self.threads if self.decodes else self.threads or 1
+        return self.threads if self.is_decoding else self.threads or 1
 
     @property
     def files_per_task(self) -> int:
         """Return the number of files that a thread takes at once: fewer if each takes long."""
-        return 4 if self.is_remote else 8 if self.decodes else 64
+        return 4 if self.is_remote else 8 if self.is_decoding else 64
 
     @property
     def layout_options(self) -> "FileLayoutOptions":
@@ -98,7 +98,7 @@ class FilesConfig(JobConfig, ReuseOptions, ABC):
         from shardmill.transforms.layout.options import FileLayoutOptions
 
         split_shards = tuple(name for name, _ in self.split_shards)
-        split, classes = self.part(SplitOptions), self.part(LabelOptions)
+        split, classes = self.subset(SplitOptions), self.subset(LabelOptions)
         return FileLayoutOptions(
             self.source, split, classes, split_shards, self.kind, self.folders, self.root, separators=self.separators
         )
@@ -109,7 +109,7 @@ class FilesConfig(JobConfig, ReuseOptions, ABC):
         return {}
 
     @property
-    def lines_of(self) -> "LineResolver | None":
+    def line_resolver(self) -> "LineResolver | None":
         """Return the mapping from lines to manifests; None for fewer than two manifests."""
         return None
 
@@ -123,7 +123,7 @@ class FilesConfig(JobConfig, ReuseOptions, ABC):
         """Return the options that keys and sizes are computed with."""
         from shardmill.transforms.files.references import PlanOptions
 
-        return PlanOptions(self.part(SplitOptions), self.record_bytes, self.renames, self.root)
+        return PlanOptions(self.subset(SplitOptions), self.record_bytes, self.renames, self.root)
 
     @property
     def record_bytes(self) -> int | None:
@@ -143,27 +143,31 @@ class ManifestOptions(Options):
 
     manifest: tuple[tuple[str, str], ...] = flag(
         (),
-        "a .csv, .jsonl or .parquet with file_name or image_uri, and label, split and further columns; a glob, or one"
-        " for each split; repeat",
+        "Manifest: a .csv, .jsonl or .parquet file with a column file_name or image_uri, and optional"
+        " columns such as label and split; a path or a glob, or one for each split; repeatable",
         parse=parse_manifests,
         repeats=True,
         metavar="[SPLIT=]FILE",
-        shapes=False,
+        affects_output=False,
     )
-    allow_outside: bool = flag(False, "files of a manifest may lie outside its folder, by their names or by links")
+    allow_outside: bool = flag(False, "Allow file names and links in a manifest to lead outside the manifest's folder")
     file_column: str = flag(
         "",
-        "of a manifest: names the files; of images left,right,…, each after the first a further image of its example",
+        "Manifest column with the file names; for images also left,right,…: several columns for"
+        " several images per example",
         default_words="file_name or image_uri",
         to_json=_or_none,
     )
-    label_column: str = flag("label", "of a manifest: holds the labels")
+    label_column: str = flag("label", "Manifest column with the labels")
     label_separator: str | None = flag(
-        None, "of a manifest: between the classes in a label that names several", group="labels", told=False
+        None,
+        "Separator between the classes in a manifest label with several classes",
+        group="labels",
+        is_always_recorded=False,
     )
-    file_suffix: str = flag("", "what a manifest's file names lack, such as .jpg", to_json=_or_none)
+    file_suffix: str = flag("", "Suffix to append to file names in a manifest, for example .jpg", to_json=_or_none)
     file_root: str = flag(
-        "", "the folder of a manifest's files, as seen from its own, such as train/", to_json=_or_none
+        "", "Folder of a manifest's files, relative to the manifest's folder, for example train/", to_json=_or_none
     )
 
     def check_manifest_names(self) -> None:
@@ -176,7 +180,7 @@ class ManifestOptions(Options):
 
         if self.label_separator is not None and not self.label_separator.strip():
             raise UserError(
-                f"--label_separator {self.label_separator!r}: expected what stands between classes, such as ';' or '|'"
+                f"--label_separator {self.label_separator!r}: expected a separator of classes, such as ';' or '|'"
             )
         if self.label_column in self.file_columns or self.label_column in ("", "split", *FILE_COLUMNS):
             raise UserError(f"--label_column {self.label_column!r}: expected a column of its own")
@@ -208,7 +212,7 @@ class ManifestOptions(Options):
 
 def tree_flag(suffix: str) -> Any:
     """Return the --input field for a tree of files with a suffix."""
-    return input_flag(f"a folder (<label>/*.{suffix}, <split>/<label>/*.{suffix}, or flat) or a glob")
+    return input_flag(f"Folder (<label>/*.{suffix}, <split>/<label>/*.{suffix}, or flat) or glob to read")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,18 +223,18 @@ class ListedFilesConfig(ManifestOptions, DeclaredOptions, FilesConfig, ABC):
 
     imagefolder: str | None = flag(
         None,
-        "the folder that was searched for metadata files, which are the manifests",
+        "Folder that was searched for metadata files, which are used as manifests",
         parse=parse_path,
         hidden=True,
-        shapes=False,
+        affects_output=False,
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.input is not None:
             object.__setattr__(self, "input", inside_archive(self.input))
-        self._take_metadata()
-        self._check_given()
+        self._apply_metadata()
+        self._check_inputs()
         self._check_names()
         if self.manifest:
             from shardmill.transforms.inputs.listing import is_glob
@@ -262,7 +266,7 @@ class ListedFilesConfig(ManifestOptions, DeclaredOptions, FilesConfig, ABC):
         """Return the source of annotations; None for none."""
         return None
 
-    def _take_metadata(self) -> None:
+    def _apply_metadata(self) -> None:
         """Use the metadata files of a Hugging Face imagefolder as manifests; columns ending in _file_name name further
         files.
         """
@@ -279,20 +283,22 @@ class ListedFilesConfig(ManifestOptions, DeclaredOptions, FilesConfig, ABC):
             return
         object.__setattr__(self, "manifest", found)
         object.__setattr__(self, "input", None)
-        if self._several_files and not self.file_column:
+        if self._has_several_files and not self.file_column:
             from shardmill.transforms.inputs.found_files import file_name_columns
             from shardmill.transforms.inputs.manifest_rows import FILE_COLUMNS, peek_columns
 
-            told = peek_columns(found[0][1])
+            columns_of_metadata = peek_columns(found[0][1])
             columns = [
-                name for name in file_name_columns(told) if name not in self._other_files and name not in FILE_COLUMNS
+                name
+                for name in file_name_columns(columns_of_metadata)
+                if name not in self._file_columns and name not in FILE_COLUMNS
             ]
-            first = next((name for name in FILE_COLUMNS if name in told), None)
+            first = next((name for name in FILE_COLUMNS if name in columns_of_metadata), None)
             if columns and first is not None:
                 object.__setattr__(self, "file_column", ",".join([first, *columns]))
 
     @property
-    def _other_files(self) -> tuple[str, ...]:
+    def _file_columns(self) -> tuple[str, ...]:
         """Return the columns already known to name files."""
         return ()
 
@@ -301,7 +307,7 @@ class ListedFilesConfig(ManifestOptions, DeclaredOptions, FilesConfig, ABC):
         """Return True if a folder of masks was given."""
         return False
 
-    def _check_given(self) -> None:
+    def _check_inputs(self) -> None:
         """Check that exactly one input was given; raises UserError."""
         if (self.input is None) == (not self.manifest):
             raise UserError("give either --input, a folder or a glob, or --manifest, a .csv, .jsonl or .parquet file")
@@ -326,7 +332,7 @@ class ListedFilesConfig(ManifestOptions, DeclaredOptions, FilesConfig, ABC):
                 " no meaning"
             )
         self.check_manifest_names()
-        if self.file_columns and not self._several_files and len(self.file_columns) > 1:
+        if self.file_columns and not self._has_several_files and len(self.file_columns) > 1:
             raise UserError(
                 f"--file_column {self.file_column}: expected one column; only an example of images has several files"
             )
@@ -339,10 +345,10 @@ class ListedFilesConfig(ManifestOptions, DeclaredOptions, FilesConfig, ABC):
     def layout_options(self) -> "FileLayoutOptions":
         from shardmill.transforms.inputs.manifest_rows import FILE_COLUMNS
 
-        told: tuple[str, ...] = ()
+        label_flags: tuple[str, ...] = ()
         if self.imagefolder is not None and self.input is None:
             names = ", ".join(path for _, path in self.manifest)
-            told = (
+            label_flags = (
                 f"--input {self.imagefolder}: {names} say{'s' if len(self.manifest) == 1 else ''} what its"
                 f" {self.kind.plural} are, as --manifest does, and those that are not named there are left out;"
                 " --folders any goes by the folders instead",
@@ -351,12 +357,12 @@ class ListedFilesConfig(ManifestOptions, DeclaredOptions, FilesConfig, ABC):
         return replace(
             super().layout_options,
             file_column=self.file_column or FILE_COLUMNS[0],
-            told=told,
-            splits_by="--manifest, by file," if by_file else "the manifest's column 'split'",
+            input_notices=label_flags,
+            split_source="--manifest, by file," if by_file else "the manifest's column 'split'",
         )
 
     @property
-    def _several_files(self) -> bool:
+    def _has_several_files(self) -> bool:
         """Return True if an example may have several files."""
         return False
 
@@ -399,7 +405,7 @@ class ListedFilesConfig(ManifestOptions, DeclaredOptions, FilesConfig, ABC):
         )
 
     @property
-    def lines_of(self) -> "LineResolver | None":
+    def line_resolver(self) -> "LineResolver | None":
         from shardmill.transforms.inputs.manifest_files import LineResolver
 
         several = self.manifest and len(self.manifests) > 1

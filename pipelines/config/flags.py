@@ -75,13 +75,13 @@ class Parser(argparse.ArgumentParser):
 
 EPILOG = (
     "Every option of Apache Beam is passed through: --runner, --direct_num_workers, --region, … "
-    "Exit status: 0 done; 1 the job failed, and nothing was published unless it says so; "
+    "Exit status: 0 done; 1 the job failed, and published nothing unless the message says so; "
     "2 a mistake in a flag or the input, nothing was written; "
     "130 interrupted, 143 terminated, both cleaned up."
 )
 
 
-def beam_options(rest: Sequence[str], own: argparse.ArgumentParser) -> Any:
+def beam_options(rest: Sequence[str], own_parser: argparse.ArgumentParser) -> Any:
     """Return Beam's PipelineOptions made from the flags that are not ours.
 
     Raises:
@@ -91,9 +91,9 @@ def beam_options(rest: Sequence[str], own: argparse.ArgumentParser) -> Any:
 
     from shardmill.pipelines.config.beam_flags import CachedOptions
 
-    options = CachedOptions([*rest, *check_known(rest, own)])
+    options = CachedOptions([*rest, *check_known(rest, own_parser)])
     if options.get_all_options(retain_unknown_options=True)["labels"] and not options.view_as(StandardOptions).runner:
-        near = difflib.get_close_matches("--labels", _flags(own), 2)
+        near = difflib.get_close_matches("--labels", _flags(own_parser), 2)
         raise UserError(
             "--label, or --labels, is Dataflow's here, for the labels of a job on Google's cloud, and there is no"
             f" --runner; did you mean {' or '.join(near)}?"
@@ -101,8 +101,8 @@ def beam_options(rest: Sequence[str], own: argparse.ArgumentParser) -> Any:
     return options
 
 
-def check_known(rest: Sequence[str], own: argparse.ArgumentParser) -> list[str]:
-    """Check that every word unknown to `own` is a flag of Beam or of the job server, or its value.
+def check_known(rest: Sequence[str], own_parser: argparse.ArgumentParser) -> list[str]:
+    """Check that every word unknown to `own_parser` is a flag of Beam or of the job server, or its value.
 
     Returns:
         The flags to add for the runner; see pipelines.config.beam_flags.
@@ -116,27 +116,31 @@ def check_known(rest: Sequence[str], own: argparse.ArgumentParser) -> list[str]:
     parser.error = lambda message: _raise(UserError(message))
     known, unknown = parser.parse_known_args(list(rest))
     if not is_portable(known):
-        _refuse_first(unknown, own, _flags(parser))
+        _refuse_first(unknown, own_parser, _flags(parser))
         return []
     theirs = server_flags(known) if unknown else None
     beams = [*_flags(parser), *(theirs or ())]
     for place, word in enumerate(unknown):
         if word.startswith("--"):
             flag = word.partition("=")[0]
-            if flag not in theirs if theirs else difflib.get_close_matches(flag, [*_flags(own), *beams], 1, _NEAR):
-                _refuse_first(unknown[place:], own, beams)
+            if (
+                flag not in theirs
+                if theirs
+                else difflib.get_close_matches(flag, [*_flags(own_parser), *beams], 1, _NEAR)
+            ):
+                _refuse_first(unknown[place:], own_parser, beams)
         elif not (place and unknown[place - 1].startswith("--") and "=" not in unknown[place - 1]):
-            _refuse_first(unknown[place:], own, beams)
+            _refuse_first(unknown[place:], own_parser, beams)
     return default_flags(rest)
 
 
-def _refuse_first(unknown: Sequence[str], own: argparse.ArgumentParser, beams: Sequence[str]) -> None:
+def _refuse_first(unknown: Sequence[str], own_parser: argparse.ArgumentParser, beam_flags: Sequence[str]) -> None:
     if not unknown:
         return
     word = unknown[0].split("=")[0]
     if not word.startswith("-"):
-        raise UserError(f"unexpected {unknown[0]!r}: no flag stands before it; --help lists them")
-    near = nearest_flags(word, _flags(own), beams)
+        raise UserError(f"unexpected {unknown[0]!r}: no flag is before it; --help lists them")
+    near = nearest_flags(word, _flags(own_parser), beam_flags)
     raise UserError(f"unknown flag {unknown[0]}" + (f"; did you mean {' or '.join(near)}?" if near else ""))
 
 
@@ -144,20 +148,20 @@ def _flags(parser: argparse.ArgumentParser) -> list[str]:
     return [flag for action in parser._actions for flag in action.option_strings]
 
 
-def nearest_flags(word: str, own: Sequence[str], beams: Sequence[str]) -> list[str]:
+def nearest_flags(word: str, own_flags: Sequence[str], beam_flags: Sequence[str]) -> list[str]:
     """Return suggestions for an unknown flag: the nearest of ours, and one of Beam's hundreds only if it is very
     near.
     """
-    mine = difflib.get_close_matches(word, [flag for flag in own if flag not in OUTPUT_FLAGS], 1)
-    saying = difflib.get_close_matches(word, [flag for flag in own if flag in OUTPUT_FLAGS], 1)
-    if saying and (not mine or _likeness(word, saying[0]) > _likeness(word, mine[0]) + _FAR):
-        mine = saying
-    theirs = difflib.get_close_matches(word, beams, 1, _NEAR)
-    if mine and theirs and _likeness(word, theirs[0]) <= _likeness(word, mine[0]):
-        return mine
-    if theirs and mine and _likeness(word, mine[0]) < _NEAR:
-        return theirs
-    return [*mine, *theirs]
+    own_matches = difflib.get_close_matches(word, [flag for flag in own_flags if flag not in OUTPUT_FLAGS], 1)
+    saying = difflib.get_close_matches(word, [flag for flag in own_flags if flag in OUTPUT_FLAGS], 1)
+    if saying and (not own_matches or _likeness(word, saying[0]) > _likeness(word, own_matches[0]) + _FAR):
+        own_matches = saying
+    beam_matches = difflib.get_close_matches(word, beam_flags, 1, _NEAR)
+    if own_matches and beam_matches and _likeness(word, beam_matches[0]) <= _likeness(word, own_matches[0]):
+        return own_matches
+    if beam_matches and own_matches and _likeness(word, own_matches[0]) < _NEAR:
+        return beam_matches
+    return [*own_matches, *beam_matches]
 
 
 def _likeness(one: str, other: str) -> float:
@@ -214,18 +218,18 @@ def _add_flag(group: Any, option: Option) -> None:
 
 
 def _help(option: Option) -> str:
-    said = option.default is None or option.default is MISSING or isinstance(option.default, bool)
-    default = option.flag.default_words or ("" if said or option.default in ("", ()) else str(option.default))
+    has_no_default = option.default is None or option.default is MISSING or isinstance(option.default, bool)
+    default = option.flag.default_words or ("" if has_no_default or option.default in ("", ()) else str(option.default))
     words = f"{option.flag.help} (default: {default})" if default else option.flag.help
     return words.replace("%", "%%")
 
 
-def make_config(cls: type[Config], options: Sequence[Option], values: Mapping[str, Any], **given: Any) -> Config:
+def make_config(cls: type[Config], options: Sequence[Option], values: Mapping[str, Any], **fixed: Any) -> Config:
     """Make a configuration from `values`, keyed by field or flag name, each a text or an already parsed value.
 
     Args:
         options: the options of `cls` that may be given
-        given: fields that are not options
+        fixed: fields that are not options
 
     Raises:
         UserError: an option is unknown, missing or has a wrong value.
@@ -241,29 +245,29 @@ def make_config(cls: type[Config], options: Sequence[Option], values: Mapping[st
     missing = [option.name for option in options if option.default is MISSING and option.field not in named]
     if missing:
         raise UserError(f"--{missing[0]} is required")
-    return cls(**named, **given)
+    return cls(**named, **fixed)
 
 
 @dataclass(frozen=True, kw_only=True)
 class LogOptions(Options):
     """Options for a command's messages."""
 
-    title: ClassVar[str] = "what is said"
+    title: ClassVar[str] = "messages"
 
     log_format: str = flag(
         "text",
-        "of what is said on stderr; json is a line for each, as the logs of clouds take them, and no progress bar",
+        "Format of messages on stderr; json writes one JSON object a line, for cloud logging, and no progress bar",
         choices=("text", "json"),
-        shapes=False,
+        affects_output=False,
     )
-    quiet: bool = flag(False, "only warnings and errors", shapes=False)
+    quiet: bool = flag(False, "Print only warnings and errors", affects_output=False)
 
 
 @dataclass(frozen=True, kw_only=True)
 class BuildOutputOptions(LogOptions):
     """Output options of a command that builds a version."""
 
-    json: bool = flag(False, "the record of the build on stdout, one line, and nothing else there", shapes=False)
+    json: bool = flag(False, "Print only the build record to stdout, as one line of JSON", affects_output=False)
 
 
 def add_log_flags(parser: Parser) -> None:

@@ -80,41 +80,46 @@ class PixelOptions(Options):
 
     title: ClassVar[str] = "images"
 
-    verify: str = flag("header", "how far each image is checked", choices=VERIFY)
+    verify: str = flag("header", "Check of each image: its header, or all of its pixels", choices=VERIFY)
     image_format: str = flag(
         "",
-        "re-encode every image",
+        "Format in which to re-encode every image",
         choices=("", *FORMATS),
-        default_words="bytes untouched",
+        default_words="keep the bytes",
         to_json=lambda name: name or None,
     )
     resize: tuple[int, int] | None = flag(
-        None, "WIDTHxHEIGHT: decode, turn upright, make RGB, resize, re-encode", parse=parse_resolution, to_json=list
+        None,
+        "Size WIDTHxHEIGHT to which each image is resized, after it is turned upright and converted to RGB",
+        parse=parse_resolution,
+        to_json=list,
     )
-    resize_mode: str = flag("exact", "stretch, crop to fill, or pad to fit", choices=RESIZE_MODES)
+    resize_mode: str = flag(
+        "exact", "How --resize fits another aspect ratio: stretch, crop to fill, or pad to fit", choices=RESIZE_MODES
+    )
     jpeg_quality: int = flag(
         DEFAULT_QUALITY,
-        "of re-encoded images",
+        "Quality of re-encoded images, 1 to 100",
         check=lambda quality: None if 1 <= quality <= 100 else "expected 1 to 100",
     )
     max_pixels: int = max_pixels_flag()
     coordinates: tuple[tuple[str, str], ...] = flag(
         (),
-        "column=relative|pixels|none,…: what columns like boxes hold, where images are resized or turned upright",
+        "Coordinates in columns, column=relative|pixels|none,…, for images that are resized or turned upright",
         parse=parse_coordinates,
         to_json=dict,
     )
-    near_duplicates: bool = flag(False, "find pictures that look alike, by a perceptual hash: decodes every image")
+    near_duplicates: bool = flag(False, "Find similar images by a perceptual hash; decodes every image")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.resize is None and self.resize_mode != "exact":
             raise UserError(f"--resize_mode {self.resize_mode} needs --resize")
-        if self.jpeg_quality != DEFAULT_QUALITY and (not self.reencodes or self.image_format == "png"):
+        if self.jpeg_quality != DEFAULT_QUALITY and (not self.is_reencoding or self.image_format == "png"):
             raise UserError(
                 f"--jpeg_quality {self.jpeg_quality} needs --resize or --image_format jpeg: no JPEG is made without"
             )
-        if self.max_pixels != MAX_PIXELS and self.verify == "none" and not self.reencodes:
+        if self.max_pixels != MAX_PIXELS and self.verify == "none" and not self.is_reencoding:
             raise UserError(
                 f"--max_pixels {self.max_pixels} contradicts --verify none, which does not look into images"
             )
@@ -122,23 +127,27 @@ class PixelOptions(Options):
             raise UserError(f"--near_duplicates needs the library imagehash; {install_hint('near_duplicates')}")
 
     @property
-    def reencodes(self) -> bool:
+    def is_reencoding(self) -> bool:
         """Return True if images are decoded and re-encoded."""
         return bool(self.image_format) or self.resize is not None
 
     @property
-    def decodes(self) -> bool:
+    def is_decoding(self) -> bool:
         """Return True if pixels are decoded; decoding runs outside the interpreter, so that one thread per core
         pays.
         """
-        return self.reencodes or self.verify == "decode" or self.near_duplicates
+        return self.is_reencoding or self.verify == "decode" or self.near_duplicates
 
     @property
     def reencode(self) -> "Reencode | None":
         """Return how images are re-encoded; None if their bytes pass through."""
         from shardmill.transforms.files.image_codec import Reencode
 
-        return Reencode(self.image_format, self.resize, self.resize_mode, self.jpeg_quality) if self.reencodes else None
+        return (
+            Reencode(self.image_format, self.resize, self.resize_mode, self.jpeg_quality)
+            if self.is_reencoding
+            else None
+        )
 
     def encoded_bytes(self, pictures: int, masks: int) -> int | None:
         """Return the approximate bytes of `pictures` images and `masks` masks resized to one size; None without
@@ -169,10 +178,10 @@ class ImagesConfig(PixelOptions, MaskOptions, AnnotationOptions, ListedFilesConf
                     f"--feature_names {self.feature_names} says what every feature is called; drop it or --rename"
                 )
             object.__setattr__(self, "rename", features.OBJECT_DETECTION_RENAMES)
-        if self.has_objects and self.verify == "none" and not self.reencodes:
+        if self.has_objects and self.verify == "none" and not self.is_reencoding:
             raise UserError(f"--verify none contradicts {self.source}: boxes are checked by the size of their image")
         self._check_masks()
-        if self.coordinates and (not self.reencodes or not self.manifest):
+        if self.coordinates and (not self.is_reencoding or not self.manifest):
             raise UserError(
                 "--coordinates is about the columns of a --manifest whose images are re-encoded, by --resize or"
                 " --image_format; as they are, images and columns agree"
@@ -183,52 +192,57 @@ class ImagesConfig(PixelOptions, MaskOptions, AnnotationOptions, ListedFilesConf
         from shardmill.transforms.inputs.listing import is_glob
         from shardmill.transforms.inputs.manifest_rows import FILE_COLUMNS, RESERVED
 
-        asked = self.masks_asked
-        if self.masks_seen and not asked:
+        mask_flag = self.mask_flag
+        if self.masks_seen and not mask_flag:
             raise UserError(f"--masks_seen {self.masks_seen} is about the masks of --masks or --mask_column")
-        if self.mask_dtype != "uint8" and not asked:
+        if self.mask_dtype != "uint8" and not mask_flag:
             raise UserError(f"--mask_dtype {self.mask_dtype} is about the masks of --masks or --mask_column")
-        if asked and self.verify == "none" and not self.reencodes:
-            raise UserError(f"--verify none contradicts {asked}: masks are checked by the size of their image")
+        if mask_flag and self.verify == "none" and not self.is_reencoding:
+            raise UserError(f"--verify none contradicts {mask_flag}: masks are checked by the size of their image")
         if self.masks is not None and self.manifest:
             raise UserError(
-                f"{asked} is about the images of --input, --coco, --voc or --yolo; --mask_column says which column of a"
+                f"{mask_flag} is about the images of --input, --coco, --voc or --yolo; --mask_column says"
+                " which column of a"
                 " --manifest names them"
             )
         if self.masks is not None and is_glob(self.masks):
-            raise UserError(f"{asked}: expected a folder, not a glob")
-        beside = self.masks_folder if not self.annotations else None  # which name the images, wherever masks lie
-        if beside is not None and (inside := f"{beside}/").startswith(f"{self.root}/"):
+            raise UserError(f"{mask_flag}: expected a folder, not a glob")
+        mask_folder = (
+            self.masks_folder if not self.annotation_flag else None
+        )  # which name the images, wherever masks lie
+        if mask_folder is not None and (inside := f"{mask_folder}/").startswith(f"{self.root}/"):
             folder = inside.removeprefix(f"{self.root}/").split("/")[0]
             raise UserError(
-                f"{asked} lies in --input {self.input}, of which its masks would be images; give --input the folder of"
-                f" the images alone, which lies beside {folder}/"
+                f"{mask_flag} is in --input {self.input}, so its masks would be read as images; give --input"
+                " the folder of"
+                f" the images alone, next to {folder}/"
             )
         if self.mask_column and not self.manifest:
             raise UserError(
-                f"{asked} is about a --manifest; of the images of {self.source}, --masks is the folder of the masks"
+                f"{mask_flag} is about a --manifest; of the images of {self.source}, --masks is the folder of the masks"
             )
         columns = [*(self.file_columns or (FILE_COLUMNS[0],)), *self.mask_column]
         for column in columns:
             if columns.count(column) > 1:
                 raise UserError(f"the column {column} is there twice among --file_column and --mask_column")
             if column in self.mask_column and column in (self.label_column, "split", *FILE_COLUMNS):
-                raise UserError(f"{asked}: the column {column} says something else; expected one of its own")
+                raise UserError(f"{mask_flag}: the column {column} says something else; expected one of its own")
         for name in (names := [item.feature for item in self.companions]):
             if name in (*RESERVED, "label", "split") or names.count(name) > 1:
                 raise UserError(
-                    f"{asked or f'--file_column {self.file_column}'}: its feature would be called {name!r}, which each"
+                    f"{mask_flag or f'--file_column {self.file_column}'}: its feature would be called"
+                    f" {name!r}, which each"
                     " example has already; call the column otherwise"
                 )
 
     @property
-    def masks_asked(self) -> str:
+    def mask_flag(self) -> str:
         if self.masks is not None:
             return f"--masks {self.masks}"
         return f"--mask_column {','.join(self.mask_column)}" if self.mask_column else ""
 
     @property
-    def _several_files(self) -> bool:
+    def _has_several_files(self) -> bool:
         return True
 
     @property
@@ -239,7 +253,7 @@ class ImagesConfig(PixelOptions, MaskOptions, AnnotationOptions, ListedFilesConf
         return (*in_folder, *companions_of_columns(self.file_columns[1:], self.mask_column))
 
     @property
-    def _other_files(self) -> tuple[str, ...]:
+    def _file_columns(self) -> tuple[str, ...]:
         return self.mask_column
 
     @property
@@ -257,25 +271,25 @@ class ImagesConfig(PixelOptions, MaskOptions, AnnotationOptions, ListedFilesConf
     def masks_folder(self) -> str | None:
         return self.masks.rstrip("/") or "/" if self.masks is not None else None
 
-    def _check_given(self) -> None:
+    def _check_inputs(self) -> None:
         from shardmill.transforms.inputs.listing import is_glob
 
-        if not self.annotations:
+        if not self.annotation_flag:
             if self.input is None and not self.manifest:
                 raise UserError(
                     "give either --input, a folder or a glob, or --manifest, a .csv, .jsonl or .parquet file, or what"
                     " annotates images: --coco, --voc or --yolo"
                 )
-            super()._check_given()
+            super()._check_inputs()
         elif self.manifest:
-            raise UserError(f"{super().source} and {self.annotations} both list the images; give one")
+            raise UserError(f"{super().source} and {self.annotation_flag} both list the images; give one")
         elif self.folders is not None:
             raise UserError(
-                f"--folders {self.folders} is about the folders of --input; {self.annotations} says the splits"
+                f"--folders {self.folders} is about the folders of --input; {self.annotation_flag} says the splits"
             )
         elif self.input is not None and (not self.coco or is_glob(self.input)):
             where = "a folder, not a glob" if self.coco else "not needed: the images are found from there"
-            raise UserError(f"--input {self.input}: with {self.annotations} it is {where}")
+            raise UserError(f"--input {self.input}: with {self.annotation_flag} it is {where}")
 
     @property
     def annotation_source(self) -> "AnnotationSource | None":
@@ -294,7 +308,7 @@ class ImagesConfig(PixelOptions, MaskOptions, AnnotationOptions, ListedFilesConf
 
     @property
     def has_objects(self) -> bool:
-        return bool(self.annotations) or self.objects_column is not None
+        return bool(self.annotation_flag) or self.objects_column is not None
 
     @cached_property
     def objects_column(self) -> "ObjectsColumn | None":
@@ -307,7 +321,11 @@ class ImagesConfig(PixelOptions, MaskOptions, AnnotationOptions, ListedFilesConf
         found = find_objects_column(self.manifests[0].path) if self.manifest else None
         if found is None:
             return None
-        names = tuple(self.part(LabelOptions).names_of() or ()) if found.numbered and not found.names else found.names
+        names = (
+            tuple(self.subset(LabelOptions).class_names() or ())
+            if found.has_class_ids and not found.names
+            else found.names
+        )
         return replace(found, names=names, image_id=self.object_names.image_id)
 
     @property
@@ -319,7 +337,7 @@ class ImagesConfig(PixelOptions, MaskOptions, AnnotationOptions, ListedFilesConf
 
     @property
     def source(self) -> str:
-        return self.annotations or super().source
+        return self.annotation_flag or super().source
 
     @property
     def root(self) -> str:
@@ -328,17 +346,17 @@ class ImagesConfig(PixelOptions, MaskOptions, AnnotationOptions, ListedFilesConf
 
     @property
     def layout_options(self) -> "FileLayoutOptions":
-        told = self.objects_column
+        labels = self.objects_column
         return replace(
             super().layout_options,
-            annotated=self.has_objects,
-            in_manifest=told is not None,
-            numbered=told is not None and told.numbered and not told.names,
+            is_annotated=self.has_objects,
+            in_manifest=labels is not None,
+            has_class_ids=labels is not None and labels.has_class_ids and not labels.names,
         )
 
     @property
     def libraries(self) -> tuple[str, ...]:
-        return (*super().libraries, *(["pillow"] if self.reencodes else []))
+        return (*super().libraries, *(["pillow"] if self.is_reencoding else []))
 
     @property
     def record_bytes(self) -> int | None:
@@ -359,8 +377,8 @@ class ImagesConfig(PixelOptions, MaskOptions, AnnotationOptions, ListedFilesConf
         left_out = ("coordinates", "near_duplicates")
         of_objects = () if self.has_objects else ("on_bad_box", "boxes_seen")
         shaping = {name: value for name, value in super().to_json().items() if name not in of_objects}
-        if self.annotations:
-            shaping["annotations"] = self.annotations.partition(" ")[0].removeprefix("--")
+        if self.annotation_flag:
+            shaping["annotations"] = self.annotation_flag.partition(" ")[0].removeprefix("--")
         elif self.has_objects:
             shaping["annotations"] = "manifest"
         return {name: value for name, value in shaping.items() if name not in left_out or value}

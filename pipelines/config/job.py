@@ -66,10 +66,10 @@ def _check_threads(threads: int) -> str | None:
     return None if 0 <= threads <= MAX_THREADS else f"expected 0 (chosen for you) to {MAX_THREADS}"
 
 
-def input_flag(what: str = "a folder, a file or a glob", **attributes: Any) -> Any:
-    """Return the --input field; `what` describes the paths that it accepts."""
-    words = f"{what}; local, gs://, s3://, az://"
-    return flag(None, words, parse=parse_path, group="input", shapes=False, **attributes)
+def input_flag(description: str = "Folder, file or glob to read", **attributes: Any) -> Any:
+    """Return the --input field; `description` describes the paths that it accepts."""
+    words = f"{description}; local, gs://, s3://, az://"
+    return flag(None, words, parse=parse_path, group="input", affects_output=False, **attributes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,10 +80,10 @@ class RunOptions(Options):
 
     threads: int = flag(
         0,
-        "that read and encode in each worker",
+        "Number of threads that read and encode in each worker",
         check=_check_threads,
-        default_words="chosen by the input",
-        shapes=False,
+        default_words="chosen for the kind of input",
+        affects_output=False,
     )
 
 
@@ -93,15 +93,15 @@ class NameOptions(Options):
 
     folders: FolderRoles | None = flag(
         None,
-        "what each level of folders is: label, split/label, any/label, any, …",
+        "Meaning of each folder level: label, split/label, any/label, any, …",
         parse=parse_folders,
         group="input",
-        default_words="by their names",
+        default_words="inferred from the folder names",
         to_json=str,
     )
     rename: tuple[tuple[str, str], ...] = flag(
         (),
-        "what a feature is called in examples, such as image=image_raw; other flags keep to NAME; repeat",
+        "New name of a feature in the examples, for example image=image_raw; other flags still use NAME; repeatable",
         parse=parse_renames,
         repeats=True,
         metavar="NAME=NEW",
@@ -190,7 +190,7 @@ class JobConfig(RunOptions, OutputOptions, LabelOptions, NameOptions, ShardOptio
         return False
 
     @property
-    def reuse_asked(self) -> str | None:
+    def is_reuse_requested(self) -> str | None:
         """Return the value of --reuse; None if the job has no such option."""
         return None
 
@@ -205,7 +205,7 @@ class JobConfig(RunOptions, OutputOptions, LabelOptions, NameOptions, ShardOptio
         return ("xxhash",)
 
     @property
-    def asked(self) -> str:
+    def schema_requests(self) -> str:
         """Return the constraints of --schema, by the output names of features; see shardmill.metadata.schema."""
         return ""
 

@@ -28,13 +28,13 @@ class GivenSchema:
     """A schema given to a job."""
 
     features: Features  # the features that it declares
-    asked: str = ""  # its constraints; see shardmill.metadata.schema
-    kept_of: str = field(default="", compare=False)  # the version whose schema it is; "" for --schema
+    constraints: str = ""  # its constraints; see shardmill.metadata.schema
+    kept_version: str = field(default="", compare=False)  # the version whose schema it is; "" for --schema
 
     @property
-    def said(self) -> str:
+    def origin(self) -> str:
         """Return the schema's origin, for messages."""
-        return f"the kept schema of version {self.kept_of}" if self.kept_of else "--schema"
+        return f"the kept schema of version {self.kept_version}" if self.kept_version else "--schema"
 
     @classmethod
     def from_pbtxt(cls, text: str) -> "GivenSchema":
@@ -70,7 +70,7 @@ def read_schema(value: Any) -> GivenSchema:
 
 
 def _parse_separators(value: Any) -> dict[str, str]:
-    """Parse class separators by label from `;`, from `tags=;` or from a mapping; the key "" stands for the only
+    """Parse class separators by label from `;`, from `tags=;` or from a mapping; the key "" means the only
     label.
     """
     if isinstance(value, Mapping):
@@ -79,7 +79,7 @@ def _parse_separators(value: Any) -> dict[str, str]:
         name, _, separator = str(value).rpartition("=")
         found = {name: separator} if name and separator else {"": str(value)}
     if not all(separator.strip() for separator in found.values()):
-        raise OptionValueError(f"{value!r}: expected what stands between classes, such as ';' or '|'")
+        raise OptionValueError(f"{value!r}: expected a separator of classes, such as ';' or '|'")
     return found
 
 
@@ -98,47 +98,55 @@ class ColumnOptions(Options):
     title: ClassVar[str] = "features"
 
     fill: tuple[tuple[str, str], ...] = flag(
-        (), "in place of missing values; repeat", parse=parse_fill, repeats=True, metavar="COLUMN=VALUE", to_json=dict
+        (),
+        "Value that replaces missing values of a column; repeatable",
+        parse=parse_fill,
+        repeats=True,
+        metavar="COLUMN=VALUE",
+        to_json=dict,
     )
     schema: GivenSchema | None = flag(
         None,
-        "a schema.pbtxt: no inference, and rows that do not fit it are rejected",
+        "Use this schema.pbtxt instead of inferring types; rows that do not match it are rejected",
         parse=read_schema,
     )
-    drop: tuple[str, ...] = flag((), "column,… to leave out", parse=parse_names, to_json=list)
-    only: tuple[str, ...] = flag((), "column,… to keep alone", parse=parse_names, to_json=list)
+    drop: tuple[str, ...] = flag((), "Comma-separated columns to leave out", parse=parse_names, to_json=list)
+    only: tuple[str, ...] = flag(
+        (), "Comma-separated columns to keep; all others are left out", parse=parse_names, to_json=list
+    )
     label: tuple[str, ...] | None = flag(
         None,
-        "column,… or feature that is the label: strings become ids, numbers stay; a list is several classes",
+        "Column or feature with the label, or comma-separated columns; strings become class ids,"
+        " numbers are kept, a list holds several classes",
         parse=parse_names,
         to_json=_names_to_json,
     )
     label_separator: Mapping[str, str] | None = flag(
         None,
-        "between the classes in a text that names several; of one of several labels tags=;",
+        "Separator between the classes in a label with several classes; for one of several labels, for example tags=;",
         parse=_parse_separators,
         to_json=_separators_to_json,
         group="labels",
-        told=False,
+        is_always_recorded=False,
     )
     image: tuple[str, ...] = flag(
         (),
-        "column,… of encoded images: each is checked, a damaged one is a reject",
+        "Comma-separated columns of encoded images; each image is checked, and records with a damaged one are rejected",
         parse=parse_names,
         to_json=list,
-        told=False,
+        is_always_recorded=False,
     )
     timestamp: tuple[tuple[str, TimeUnit], ...] = flag(
         (),
-        "a column of dates or times as int64, in s, ms, us or ns since 1970 in UTC; repeat",
+        "Store the dates or times of a column as int64: s, ms, us or ns since 1970 in UTC; repeatable",
         parse=parse_timestamps,
         repeats=True,
         metavar="COLUMN=UNIT",
-        default_words="times stay texts",
+        default_words="times stay text",
         to_json=dict,
-        told=False,
+        is_always_recorded=False,
     )
-    key: str | None = flag(None, "the column that is a record's identity", default_words="all of the record")
+    key: str | None = flag(None, "Column that identifies a record", default_words="the whole record")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,14 +156,16 @@ class DelimitedOptions(Options):
     title: ClassVar[str] = "input"
 
     delimiter: str | None = flag(
-        None, "between fields", parse=parse_delimiter, default_words="a comma; a tab in .tsv files"
+        None, "Delimiter between fields", parse=parse_delimiter, default_words="a comma; a tab in .tsv files"
     )
-    quote: str = flag('"', "around fields; '' for none", parse=parse_quote)
-    columns: tuple[str, ...] | None = flag(None, "name,… of files without a header", parse=parse_names, to_json=list)
-    encoding: str = flag("utf-8", "of the text, such as latin-1")
+    quote: str = flag('"', "Quote character of fields; '' turns quoting off", parse=parse_quote)
+    columns: tuple[str, ...] | None = flag(
+        None, "Comma-separated column names, for files without a header line", parse=parse_names, to_json=list
+    )
+    encoding: str = flag("utf-8", "Text encoding of the input, for example latin-1")
     missing: tuple[str, ...] = flag(
         MISSING,
-        "spellings of a missing value, beside an empty field",
+        "Comma-separated texts that mean a missing value, in addition to an empty field",
         parse=parse_missing,
         default_words=",".join(MISSING[1:]),
         to_json=list,
@@ -196,27 +206,28 @@ class RecordOptions(
     title: ClassVar[str] = "features"
 
     input: str | None = input_flag(required=True)
-    line_numbers: bool = flag(False, "features filename and line_number, too", group="input")
+    line_numbers: bool = flag(False, "Add the features filename and line_number", group="input")
     on_mixed: str = flag(
         "fail",
-        "what a record does whose feature is of another kind than in most records, or in --schema",
+        "Action for a record with a feature of another kind than in most records or in --schema: fail"
+        " the job, or reject the record",
         choices=("fail", "reject"),
     )
     block_size: int = flag(
         DEFAULT_BLOCK_SIZE,
-        "read at once",
+        "Size of the blocks in which input files are read",
         parse=parse_size,
         check=_check_block_size,
         group="run",
         default_words="16MiB",
-        shapes=False,
+        affects_output=False,
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.materialize and self.schema is not None and self.schema.asked:
+        if self.materialize and self.schema is not None and self.schema.constraints:
             raise UserError(
-                f"--materialize: {self.schema.said} asks for more of raw values than their types, and transformed"
+                f"--materialize: {self.schema.origin} asks for more of raw values than their types, and transformed"
                 " examples have none of them; leave the constraints out of the schema, or --materialize"
             )
         self._check_times()
@@ -224,22 +235,25 @@ class RecordOptions(
         self._check_sequences()
 
     def _check_times(self) -> None:
-        if self.schema is None or not self.timestamp or not self.schema.asked:
+        if self.schema is None or not self.timestamp or not self.schema.constraints:
             return
         from shardmill.metadata.schema import unsupported_time_units
 
-        units = {self.renames.original(name): unit for name, unit in unsupported_time_units(self.schema.asked).items()}
+        units = {
+            self.renames.original_name(name): unit
+            for name, unit in unsupported_time_units(self.schema.constraints).items()
+        }
         for name, unit in self.timestamp:
             if other := units.get(name):
                 raise UserError(
-                    f"--timestamp {name}={unit}: {self.schema.said} says that its times are in {other}, which is not"
+                    f"--timestamp {name}={unit}: {self.schema.origin} says that its times are in {other}, which is not"
                     " written; leave the time_domain out of the schema, or --timestamp"
                 )
 
     def _check_tokens(self) -> None:
         if self.tokenizer is None:
             return
-        _ = self.own_schema  # undone to be checked
+        _ = self.input_schema  # undone to be checked
         for other in ("transform", "module_file", "transform_graph"):
             if getattr(self, other) is not None:
                 raise UserError(
@@ -250,7 +264,7 @@ class RecordOptions(
         for other in ("label", "label_separator", "stratify_by", "line_numbers"):
             if getattr(self, other):
                 raise UserError(
-                    f"--pack_to and --{other}: a block has parts of several texts, and nothing that is said of one;"
+                    f"--pack_to and --{other}: a block joins several texts, so it has no column of one;"
                     " leave one of them out"
                 )
         if self.balance == "bytes":
@@ -282,17 +296,17 @@ class RecordOptions(
         return self.tokenizer is not None
 
     @property
-    def own_schema(self) -> Features | None:
+    def input_schema(self) -> Features | None:
         """Return the features of --schema by input names, with texts in place of tokens and rows in place of
         sequences.
         """
         if self.schema is None:
             return None
-        features = self.renames.undone(self.schema.features)
+        features = self.renames.restore_features(self.schema.features)
         if self.tokenization is not None:
             from shardmill.transforms.layout.tables import untokenized_features
 
-            features = untokenized_features(features, self.tokenization, self.schema.said)
+            features = untokenized_features(features, self.tokenization, self.schema.origin)
         if self.sequencing is not None:
             from shardmill.transforms.layout.tables import row_features
 

@@ -42,12 +42,12 @@ class FormatSpec:
     # from helper columns (keys, groups, strata), renames, tokenization
     make_encoder: "Callable[[tuple[str, ...], Renames, Tokenization | None], RecordEncoder]"
     make_layout: "Callable[[], MakeLayout]"  # returns the function that decides how to read; imports late
-    infers: bool = True  # types come from the rows if there is no --schema
+    has_inferred_types: bool = True  # types come from the rows if there is no --schema
     has_columns: bool = True  # features are known before records are read
-    calls_rows: str = ""  # source column whose text names a row in rejects; "" for none
+    row_name_column: str = ""  # source column whose text names a row in rejects; "" for none
     has_objects: bool = False  # a column may hold objects in images
-    untouched: bool = False  # records pass through unchanged
-    needs: tuple[tuple[str, str, str], ...] = ()  # (module, purpose, extra that installs it)
+    is_passed_through: bool = False  # records pass through unchanged
+    required_modules: tuple[tuple[str, str, str], ...] = ()  # (module, purpose, extra that installs it)
 
     @property
     def kind(self) -> FileKind:
@@ -65,7 +65,7 @@ class RecordsConfig(RecordOptions):
         super().__post_init__()
         if not self.inputs:
             raise UserError("give --input, a folder, a file or a glob")
-        if self.spec.untouched:
+        if self.spec.is_passed_through:
             self._check_untouched()
         self._check_separators()
         try:
@@ -81,7 +81,7 @@ class RecordsConfig(RecordOptions):
             )
         if self.rename:
             raise UserError(
-                "--rename: reshard passes records through untouched, and names stand in each of them; rename where the"
+                "--rename: reshard does not change records, and each of them contains the names; rename where the"
                 " reader parses them, or convert what these records were made of"
             )
 
@@ -127,8 +127,10 @@ class RecordsConfig(RecordOptions):
         if self.sequencing is not None:
             from shardmill.transforms.records.encoding import SequenceRowEncoder
 
-            return SequenceRowEncoder(tuple(self.table_options.helpers), self.renames, sequencing=self.sequencing)
-        return self.spec.make_encoder(tuple(self.table_options.helpers), self.renames, self.tokenization)
+            return SequenceRowEncoder(
+                tuple(self.table_options.helper_columns), self.renames, sequencing=self.sequencing
+            )
+        return self.spec.make_encoder(tuple(self.table_options.helper_columns), self.renames, self.tokenization)
 
     @property
     def kind(self) -> FileKind:
@@ -140,19 +142,19 @@ class RecordsConfig(RecordOptions):
             return ""
         from shardmill.metadata.schema import to_pbtxt
 
-        return to_pbtxt(self.schema.features, self.schema.asked)
+        return to_pbtxt(self.schema.features, self.schema.constraints)
 
     @property
-    def own_schema(self) -> "Features | None":
+    def input_schema(self) -> "Features | None":
         """Return the features of --schema by input names; features of objects are replaced by their column."""
-        return self._unplaced[0]
+        return self._schema_and_objects[0]
 
     @property
-    def _unplaced(self) -> "tuple[Features | None, Features]":
+    def _schema_and_objects(self) -> "tuple[Features | None, Features]":
         """Return the input features of --schema, and the features of objects in images that replace one of their
         columns.
         """
-        features = super().own_schema
+        features = super().input_schema
         if features is None or not self.spec.has_objects:
             return features, ()
         from shardmill.transforms.layout.options import split_object_features
@@ -162,16 +164,16 @@ class RecordsConfig(RecordOptions):
     @property
     def _schema_labels(self) -> tuple[str, ...]:
         """Return the only class label of --schema, which its writer was given as --label; () for none or several."""
-        labels = tuple(feature.name for feature in features_of_kind(self.own_schema or (), "class_label"))
-        return labels if len(labels) == 1 and not self.spec.untouched else ()
+        labels = tuple(feature.name for feature in features_of_kind(self.input_schema or (), "class_label"))
+        return labels if len(labels) == 1 and not self.spec.is_passed_through else ()
 
     @property
-    def asked(self) -> str:
-        if self.schema is None or not self.schema.asked:
+    def first_given_flag(self) -> str:
+        if self.schema is None or not self.schema.constraints:
             return ""
         from shardmill.metadata.schema import schema_requests
 
-        return schema_requests(self.schema.asked, lambda name: self.renames(self.renames.original(name)))
+        return schema_requests(self.schema.constraints, lambda name: self.renames(self.renames.original_name(name)))
 
     @property
     def table_labels(self) -> tuple[str, ...]:
@@ -180,8 +182,8 @@ class RecordsConfig(RecordOptions):
 
     @property
     def _split(self) -> SplitOptions:
-        """Return how records are dealt to splits; `label` there stands for the first column of --label."""
-        split, label = self.part(SplitOptions), next(iter(self.table_labels), "label")
+        """Return how records are dealt to splits; `label` there means the first column of --label."""
+        split, label = self.subset(SplitOptions), next(iter(self.table_labels), "label")
         return replace(
             split,
             group_by=label if split.group_by == "label" else split.group_by,
@@ -196,26 +198,26 @@ class RecordsConfig(RecordOptions):
         named = {"--group_by": self.group_by, "--stratify_by": self.stratify_by}
         return TableOptions(
             source=self.source,
-            schema=self.own_schema,
-            objects=self._unplaced[1],
-            records=(self.input or "") if self.spec.untouched else "",
-            schema_said=self.schema.said if self.schema is not None else "",
+            schema=self.input_schema,
+            objects=self._schema_and_objects[1],
+            records=(self.input or "") if self.spec.is_passed_through else "",
+            schema_name=self.schema.origin if self.schema is not None else "",
             drop=self.drop,
             only=self.only,
             fill=self.fill,
             label_columns=self.table_labels,
             images=self.image,
-            pictures=self.part(PictureOptions),
-            boxes=self.part(BoxOptions),
+            pictures=self.subset(PictureOptions),
+            boxes=self.subset(BoxOptions),
             times=dict(self.timestamp),
             order_by=self.order_by or "",
-            calls_rows=self.spec.calls_rows,
+            row_name_column=self.spec.row_name_column,
             separators={name or self.table_labels[0]: text for name, text in (self.label_separator or {}).items()},
-            says_label=tuple(name for name, column in named.items() if column == "label"),
+            label_alias_flags=tuple(name for name, column in named.items() if column == "label"),
             key=self.key or self.sequence_by,
-            key_said="--key" if self.sequence_by is None else "--sequence_by",
+            key_flag="--key" if self.sequence_by is None else "--sequence_by",
             split=self._split,
-            classes=self.part(LabelOptions),
+            classes=self.subset(LabelOptions),
             folders=self.folders,
             plural=self.kind.plural,
             split_shards=tuple(name for name, _ in self.split_shards),
@@ -226,14 +228,14 @@ class RecordsConfig(RecordOptions):
         """Return the options that keys and splits are computed with."""
         from shardmill.transforms.records.keys import KeyOptions
 
-        return KeyOptions(self._split, self.key or self.sequence_by, self.apart)
+        return KeyOptions(self._split, self.key or self.sequence_by, self.identifying_features)
 
     def module_analysis(self, features: Features) -> "ModuleAnalysis":
         """Return the analysis that --module_file runs on examples with `features`, named as in the input."""
         from shardmill.metadata.schema import to_pbtxt
         from shardmill.transforms.records.staging import ModuleAnalysis
 
-        return ModuleAnalysis(self.module_file, to_pbtxt(self.renames.features(features)), self.analyzed_splits)
+        return ModuleAnalysis(self.module_file, to_pbtxt(self.renames.rename_features(features)), self.analyzed_splits)
 
     @property
     def read_threads(self) -> int:
@@ -255,22 +257,22 @@ class RecordsConfig(RecordOptions):
         return RunSize(self.block_size, shards, not is_local(self.directory))
 
     @property
-    def apart(self) -> tuple[str, ...]:
+    def identifying_features(self) -> tuple[str, ...]:
         """Return the features that identify a record and are no part of its content."""
-        key = tuple(filter(None, (self.key, self.sequence_by, self.spec.calls_rows)))
+        key = tuple(filter(None, (self.key, self.sequence_by, self.spec.row_name_column)))
         return (*key, "filename", "line_number") if self.line_numbers else key
 
     @property
-    def content(self) -> str:
-        """Return what is compared to find duplicates, in words."""
+    def compared_content(self) -> str:
+        """Return what is compared to find duplicates, as text."""
         if self.pack_to is not None:
             return "documents"
-        without = f" without {', '.join(map(repr, self.apart))}" if self.apart else ""
+        without = f" without {', '.join(map(repr, self.identifying_features))}" if self.identifying_features else ""
         return f"{'records' if self.sequence_by is None else 'sequences'}{without}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the options that shape the output; the features of --schema have their input names."""
-        names = None if self.own_schema is None else [feature.name for feature in self.own_schema]
+        names = None if self.input_schema is None else [feature.name for feature in self.input_schema]
         return super().to_json() | {"schema": names}
 
 
@@ -331,21 +333,23 @@ def _split_name(text: str) -> tuple[str, str]:
 class ParallelConfig(RecordsConfig):
     """The configuration of `shardmill text` for parallel files."""
 
-    texts: tuple[tuple[str, str], ...] = flag((), "the parallel files", parse=parse_inputs, hidden=True, shapes=False)
+    texts: tuple[tuple[str, str], ...] = flag(
+        (), "Parallel files", parse=parse_inputs, hidden=True, affects_output=False
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        said = f"--input {self.texts[0][0]}=…"
+        flag = f"--input {self.texts[0][0]}=…"
         if self.pack_to is not None:
             raise UserError(
-                f"--pack_to and {said}: blocks are cut from one text after the other, which would part the"
+                f"--pack_to and {flag}: blocks are cut from one text after the other, which would part the"
                 f" {len(self.texts)} of an example that belong together; leave it out (--max_length cuts each text,"
                 " shardmill.load(…, pad=True) fills each batch up to its longest), or, for a language model, write the"
                 " texts of an example into one line of one file, which packs"
             )
         if self.tokenize is not None:
             raise UserError(
-                f"--tokenize {self.tokenize} and {said}: the texts of all files are tokenized; leave it out"
+                f"--tokenize {self.tokenize} and {flag}: the texts of all files are tokenized; leave it out"
             )
 
     @property
@@ -354,7 +358,7 @@ class ParallelConfig(RecordsConfig):
         return tuple(name for name, _ in self.texts)
 
     @property
-    def tokenized(self) -> tuple[str, ...]:
+    def text_columns(self) -> tuple[str, ...]:
         return self.languages
 
     @property
@@ -384,5 +388,7 @@ class ParallelConfig(RecordsConfig):
 
     def to_json(self) -> dict[str, Any]:
         """Return the options that shape the output, with the features of the texts or of their tokens."""
-        how = self.tokenization
-        return super().to_json() | {LANGUAGES_KEY: list(self.languages if how is None else how.ids.values())}
+        tokenization = self.tokenization
+        return super().to_json() | {
+            LANGUAGES_KEY: list(self.languages if tokenization is None else tokenization.token_columns.values())
+        }

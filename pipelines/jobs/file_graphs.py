@@ -61,8 +61,8 @@ from shardmill.transforms.workers.rejects import RejectsPart, gather_rejects, ma
 class Reuse:
     """The settings to remember files for the next job, and the version to take records from, if any."""
 
-    remember: IndexOptions
-    former: PreviousVersion | None = None
+    index_options: IndexOptions
+    previous: PreviousVersion | None = None
 
 
 def find_reuse(config: FilesConfig, encoding: Mapping[str, str]) -> Reuse | None:
@@ -85,7 +85,7 @@ def find_reuse(config: FilesConfig, encoding: Mapping[str, str]) -> Reuse | None
 
 
 def _find_previous_version(config: FilesConfig, encoding: Mapping[str, str], root: str) -> PreviousVersion | str:
-    """Return the version to take records from, or the reason why there is none."""
+    """Return the version to take records from, or the reason for having none."""
     if config.reuse == RECORD:
         return f"--reuse {RECORD} takes nothing from an older version"
     parent = storage.join(config.output, config.name)
@@ -131,8 +131,8 @@ class FileRoute:
     encoder: FileEncoder
     describe: Describe  # returns features and notices of what was written
     layout: Callable[[InputSummary, FileLayoutOptions], Layout] = make_layout  # decides how the input is read
-    encoder_of: Callable[[Any], FileEncoder] | None = None  # makes the encoder if it depends on the layout
-    near_duplicates: str = ""  # the perceptual hash, in words; "" for none
+    make_encoder: Callable[[Any], FileEncoder] | None = None  # makes the encoder if it depends on the layout
+    near_duplicates: str = ""  # the perceptual hash, as text; "" for none
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,10 +158,12 @@ def find_files(
             config.allow_outside,
             reserved,
             config.manifest_names,
-            config.remembers,
+            config.has_file_identities,
         )
     assert config.input is not None
-    return partial(_list_files, config.input, config.kind, config.folders, config.remembers, masks=config.masks_folder)
+    return partial(
+        _list_files, config.input, config.kind, config.folders, config.has_file_identities, masks=config.masks_folder
+    )
 
 
 def _list_files(*options: Any, masks: str | None) -> ListFiles:
@@ -207,9 +209,9 @@ def _make_file_layout(
     renames.check(feature.name for feature in features)
     if analysis is not None:
         check_transform(analysis.declaration, analysis.splits, features, layout.splits, renames)
-        for chain in analysis.declaration.analyzed:
+        for chain in analysis.declaration.analyzed_chains:
             if chain.feature not in layout.columns:
-                raise chain.wrong("constants are taken of the columns of the manifest, and it is none of them")
+                raise chain.error("constants are taken of the columns of the manifest, and it is none of them")
     return layout
 
 
@@ -227,7 +229,7 @@ def build_files(
     plan = plan_files(root, config, route, options)
     reuse = find_reuse(config, {**route.encoder.depends_on(), **options.versions})
     if reuse is not None:
-        options = replace(options, remember=reuse.remember)
+        options = replace(options, index_options=reuse.index_options)
     shards = partial(_shard_source, files_per_task=config.files_per_task, reuse=reuse, versions=options.versions)
     report_divisions(plan.divisions, progress_folder)
     write = WriteShards(
@@ -255,16 +257,16 @@ def build_files(
         route.near_duplicates,
         options,
         config.analysis,
-        config.lines_of,
+        config.line_resolver,
     ).with_output_types(str)
 
 
 def _source(
     plan: FilesPlan, route: FileRoute, shards: Callable[[FileEncoder], ShardSource]
 ) -> ShardSource | beam.PCollection[ShardSource]:
-    if route.encoder_of is None:
+    if route.make_encoder is None:
         return shards(route.encoder)
-    return plan.layout | "Encoder" >> beam.Map(_source_of_layout, route.encoder_of, shards)
+    return plan.layout | "Encoder" >> beam.Map(_source_of_layout, route.make_encoder, shards)
 
 
 # Any: Beam checks annotations, and cannot check protocols
@@ -277,8 +279,8 @@ def _shard_source(
 ) -> FileShards | ReusingShards:
     if reuse is None:
         return FileShards(encoder, files_per_task)
-    remember = reuse.remember
-    return ReusingShards(encoder, files_per_task, remember.seed, versions, not remember.codec, reuse.former)
+    remember = reuse.index_options
+    return ReusingShards(encoder, files_per_task, remember.seed, versions, not remember.codec, reuse.previous)
 
 
 def _resolve(batch: pa.RecordBatch, layout: Layout, options: PlanOptions, temporary: str | None) -> Iterable[Any]:
@@ -306,7 +308,7 @@ def _publish_files(
         return done
     stats = merge_by_split((shard.name.split, shard.stats) for shard in written if shard.stats is not None)
     features, notices = describe(summary, layout, list(map(file_stats, stats.values())))
-    gathered, records = gather_rejects(rejects, summary.matched, summary.size_bytes, lines_of)
+    gathered, records = gather_rejects(rejects, summary.total_records, summary.size_bytes, lines_of)
     names = () if layout.class_names is None else layout.class_names.names
     build = Build(
         records=records,
@@ -320,14 +322,16 @@ def _publish_files(
         notices=(*layout.notices, *notices),
         duplicates=find_duplicates(content, [shard.section for shard in written if shard.section is not None], names),
         near_duplicates=find_near_duplicates(
-            near_duplicates, [shard.looks for shard in written if shard.looks is not None]
+            near_duplicates, [shard.image_hashes for shard in written if shard.image_hashes is not None]
         )
         if near_duplicates
         else None,
-        more=partial(transform_files, analysis, _merge_constants(written), features, Renames.of(options.configuration))
+        make_further_files=partial(
+            transform_files, analysis, _merge_constants(written), features, Renames.of(options.configuration)
+        )
         if analysis is not None
         else None,
-        said_of_more=transform_notices,
+        further_file_notices=transform_notices,
     )
     return publish.publish(*rename_build(build, features, options), options)
 
@@ -411,7 +415,7 @@ def describe_files_plan(plan: FilesDryRun, config: FilesConfig) -> str:
         )
     lines += _class_lines(plan, config)
     if config.analysis is not None:
-        lines += ["Transform:", *(f"  {line}" for line in config.analysis.declaration.sentences(plan.features))]
+        lines += ["Transform:", *(f"  {line}" for line in config.analysis.declaration.describe_outputs(plan.features))]
     return "\n".join(map(to_printable, [*lines, *(f"NOTE: {notice}" for notice in layout.notices)]))
 
 
@@ -431,7 +435,7 @@ def _class_lines(plan: FilesDryRun, config: FilesConfig) -> list[str]:
             f"Objects: {objects.total():,}" + (f", most often {shortened(most)}" if most else ""),
         ]
     if plan.layout.class_names is None:
-        labels = "masks are the labels" if config.masks_asked else f"the {config.kind.plural} are unlabelled"
+        labels = "masks are the labels" if config.mask_flag else f"the {config.kind.plural} are unlabelled"
         return [f"Classes: none; {labels}"]
     names = plan.layout.class_names.names
     lines = [f"Classes: {len(names):,}"]

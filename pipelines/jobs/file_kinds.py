@@ -38,28 +38,36 @@ def images_route(config: ImagesConfig) -> "FileRoute":
     from shardmill.transforms.inputs.sources import ReadAnnotations
     from shardmill.transforms.layout.objects import coordinate_columns
 
-    declared, how, names = dict(config.coordinates), config.reencode, config.object_names
+    declared, reencoding, names = dict(config.coordinates), config.reencode, config.object_names
     source, objects = config.annotation_source, None
     if (told := source or config.objects_column) is not None:
         objects = ObjectEncoder(told.members, config.on_bad_box, config.boxes_seen, config.renames, names)
     coordinates, near = coordinate_columns(declared), config.near_duplicates
-    beside = None
+    companion_encoder = None
     if config.companions:
-        beside = CompanionEncoder(config.companions, config.masks_seen, config.renames, config.mask_dtype)
+        companion_encoder = CompanionEncoder(config.companions, config.masks_seen, config.renames, config.mask_dtype)
     encoder = ImageEncoder(
-        config.root, config.verify, how, config.max_pixels, coordinates, config.renames, near, objects, beside
+        config.root,
+        config.verify,
+        reencoding,
+        config.max_pixels,
+        coordinates,
+        config.renames,
+        near,
+        objects,
+        companion_encoder,
     )
-    mode = None if how is None else "" if how.size is None else how.mode
+    mode = None if reencoding is None else "" if reencoding.size is None else reencoding.mode
     members = told.members if told is not None else ()
     describe = partial(
         _describe_images,
-        measured=encoder.measures,
+        measured=encoder.has_sizes,
         for_tfds=config.codec.is_read_by_tfds,
         members=members,
         names=names,
         companions=config.companions,
         mask_dtype=config.mask_dtype,
-        reencoded=how is not None,
+        reencoded=reencoding is not None,
     )
     # Boxes of annotations are moved with the picture, columns of a manifest are not
     layout = partial(_image_layout, coordinates=declared, mode=mode if source is None else None, names=names)
@@ -67,9 +75,14 @@ def images_route(config: ImagesConfig) -> "FileRoute":
         index = find_files(config, RESERVED)
     else:
         index = partial(
-            ReadAnnotations, source, config.allow_outside, config.remembers, names.image_id, config.masks_folder
+            ReadAnnotations,
+            source,
+            config.allow_outside,
+            config.has_file_identities,
+            names.image_id,
+            config.masks_folder,
         )
-    of_layout = encoder.of_layout if config.manifest or names.of_api else None
+    of_layout = encoder.of_layout if config.manifest or names.is_detection_api else None
     return FileRoute(index, encoder, describe, layout, of_layout, image_codec.hash_method() if near else "")
 
 
@@ -105,12 +118,12 @@ def _describe_images(
     for images in stats:
         if isinstance(images, ImageStats):
             written.merge(images)
-    in_order = [item.feature for item in companions if item.feature in written.beside]
-    of_companions = companion_notices({name: written.beside[name] for name in in_order}, reencoded)
-    of_images = [*turned_notices(written.turned), *deep_notices(written.deep, reencoded)]
+    in_order = [item.feature for item in companions if item.feature in written.companions]
+    of_companions = companion_notices({name: written.companions[name] for name in in_order}, reencoded)
+    of_images = [*turned_notices(written.rotated), *deep_notices(written.high_bit_depth, reencoded)]
     notices = [*of_images, *of_tfds, *box_notices(boxes), *of_companions]
     features = image_features(
-        layout, summary.records, measured, formats, members, names, companions, written.beside, mask_dtype
+        layout, summary.records, measured, formats, members, names, companions, written.companions, mask_dtype
     )
     return features, notices
 
@@ -160,7 +173,7 @@ class AudioConfig(ListedFilesConfig):
     title: ClassVar[str] = "audio"
 
     input: str | None = tree_flag("wav")
-    decode_audio: bool = flag(False, "store float32 samples in [-1, 1], not the files' bytes")
+    decode_audio: bool = flag(False, "Store float32 samples in [-1, 1] instead of the files' bytes")
 
     @property
     def format_name(self) -> str:
@@ -179,7 +192,7 @@ def audio_route(config: AudioConfig) -> "FileRoute":
     encoder = AudioEncoder(config.root, config.decode_audio, config.renames)
     of_layout = encoder.of_layout if config.manifest else None
     describe = partial(_describe_audio, decoded=config.decode_audio)
-    return FileRoute(find_files(config, AUDIO_RESERVED), encoder, describe, encoder_of=of_layout)
+    return FileRoute(find_files(config, AUDIO_RESERVED), encoder, describe, make_encoder=of_layout)
 
 
 def _describe_audio(
@@ -224,7 +237,7 @@ def parse_shape(value: Any) -> tuple[int | None, ...]:
     words = [word.strip() for word in text.split(",")] if text.strip() else []
     if "None" in words[1:]:
         raise OptionValueError(
-            f"{text!r}: expected no size but the first to be None; TFDS stores a shape beside arrays of others"
+            f"{text!r}: expected no size but the first to be None; TFDS stores the shape with arrays of other shapes"
         )
     if not all(word.isdecimal() and int(word) > 0 for word in words if word != "None"):
         raise OptionValueError(f"{text!r} is not a list of sizes from 1, such as 64,64 or None,3")
@@ -253,20 +266,20 @@ class ArraysConfig(ListedFilesConfig):
     title: ClassVar[str] = "arrays"
 
     input: str | None = tree_flag("npy")
-    feature: str = flag("image", "the name of the array's feature", parse=parse_feature)
+    feature: str = flag("image", "Name of the array's feature", parse=parse_feature)
     shape: tuple[int | None, ...] | None = flag(
         None,
-        "of every array, such as 64,64; None,3 where the first size differs",
+        "Shape of every array, for example 64,64, or None,3 if the first dimension varies",
         parse=parse_shape,
-        default_words="that of the first file by name",
+        default_words="taken from the first file by name",
         to_json=list,
     )
     dtype: str | None = flag(
         None,
-        "of every array, such as float32",
+        "Data type of every array, for example float32",
         choices=ELEMENTS,
         metavar="DTYPE",
-        default_words="that of the first file by name",
+        default_words="taken from the first file by name",
     )
 
     def __post_init__(self) -> None:
@@ -305,7 +318,7 @@ def arrays_route(config: ArraysConfig) -> "FileRoute":
         encoder,
         partial(_describe_arrays, feature=config.feature),
         layout=partial(make_array_layout, arrays=config.array_options),
-        encoder_of=encoder.of_layout,
+        make_encoder=encoder.of_layout,
     )
 
 

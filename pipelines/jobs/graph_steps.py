@@ -74,30 +74,30 @@ class PlannedColumns:
 
 
 def read_layout(
-    root: beam.Pipeline, config: RecordsConfig, temporary: str | None = None, known: PlannedColumns | None = None
+    root: beam.Pipeline, config: RecordsConfig, temporary: str | None = None, planned: PlannedColumns | None = None
 ) -> Reading:
     """Index the input and decide how it is read.
 
     Args:
         root: an empty pipeline
         temporary: the job's temporary folder; None in a dry run
-        known: results that need not be computed again
+        planned: results that need not be computed again
     """
     options = config.table_options
     indexed = root | "Index" >> IndexBlocks(
         config.files, config.kind, config.format, config.run_size, config.read_threads, config.folders, temporary
     )
     inferred: Any = ()
-    if known is not None:
-        inferred = (known.inferred,)
-    elif config.spec.infers and options.needs_inference:
+    if planned is not None:
+        inferred = (planned.inferred,)
+    elif config.spec.has_inferred_types and options.needs_inference:
         columns = wanted_columns(options)
         infer = InferColumns(config.format, columns, options.label_values, config.read_threads)
         inferred = AsIter(indexed.tasks | "Infer" >> infer)
     kinds: Any = ()
     if config.on_mixed == "reject" and config.schema is None:
         kinds = AsIter(indexed.tasks | "Kinds" >> CountKinds(config.format, config.read_threads))
-    side = (inferred, kinds, config, None if known is None else known.features)
+    side = (inferred, kinds, config, None if planned is None else planned.features)
     layout = indexed.summary | "Layout" >> beam.Map(_make_record_layout, *side).with_output_types(TableLayout)
     return Reading(indexed, inferred, layout)
 
@@ -107,15 +107,15 @@ def _make_record_layout(
     inferred: Iterable[Inferred],
     kinds: Iterable[Kinds],
     config: RecordsConfig,
-    known: Features | None,
+    planned: Features | None,
 ) -> TableLayout:
-    layout = replace(_layout_of_route(summary, single(inferred, Inferred()), config), indexed=summary.counts)
-    if known is not None and layout.features != known:
+    layout = replace(_layout_of_route(summary, single(inferred, Inferred()), config), input_counts=summary.counts)
+    if planned is not None and layout.features != planned:
         raise JobError(f"{config.source} has changed since its columns were looked at, moments ago; run it again")
     if config.on_mixed == "fail":
         return layout
-    asked = {feature.name: feature.dtype for feature in (config.schema.features if config.schema else ())}
-    return replace(layout, kinds=asked or most_frequent_kinds(single(kinds, {})))
+    schema_types = {feature.name: feature.dtype for feature in (config.schema.features if config.schema else ())}
+    return replace(layout, kinds=schema_types or most_frequent_kinds(single(kinds, {})))
 
 
 def _layout_of_route(summary: InputSummary, inferred: Inferred, config: RecordsConfig) -> TableLayout:
@@ -157,7 +157,7 @@ def published_features(layout: TableLayout, staged: StagedFindings, table: Table
 
 
 def _count_turned(staged: StagedFindings, feature: str) -> int:
-    return sum(stats.turned(feature) for stats in staged.stats.values())
+    return sum(stats.count_rotated(feature) for stats in staged.stats.values())
 
 
 def schema_notices(layout: TableLayout, staged: StagedFindings, table: TableOptions) -> list[str]:
@@ -167,17 +167,17 @@ def schema_notices(layout: TableLayout, staged: StagedFindings, table: TableOpti
     """
     if table.schema is None or not staged.stats:
         return []
-    notices = list(extra_column_notices(sorted(staged.others), table.schema, table))
-    empty = [item.name for item in layout.features if all(stats.lacks(item.name) for stats in staged.stats.values())]
+    notices = list(extra_column_notices(sorted(staged.ignored_names), table.schema, table))
+    empty = [item.name for item in layout.features if all(stats.is_empty(item.name) for stats in staged.stats.values())]
     if empty:
         names = f"feature{'' if len(empty) == 1 else 's'} {', '.join(map(repr, empty))}"
-        notices.append(f"{table.schema_said} has {names}, of which no record has a value")
+        notices.append(f"{table.schema_name} has {names}, of which no record has a value")
     return notices
 
 
 def check_ids(staged: StagedFindings, layout: TableLayout, label: str, table: TableOptions) -> None:
     """Check that --labels_file names every class id of existing records, which may be any; raises UserError."""
-    names = table.classes.names_of(label, table.label_columns)
+    names = table.classes.class_names(label, table.label_columns)
     if names is None or label in layout.class_names:
         return
     counts: Counter[int] = Counter()
@@ -212,7 +212,7 @@ def _published_or_found(layout: TableLayout, inferred: Inferred, kinds: Kinds, t
             raise UserError(f"{flag} {column}: no example has such a feature; {_feature_hint(column, inferred.types)}")
     features = {name: column.feature(name, inferred.rows) for name, column in sorted(inferred.types.items())}
     if table.schema is not None:
-        _check_schema(table.schema, features, table.schema_said)
+        _check_schema(table.schema, features, table.schema_name)
         features = {feature.name: feature for feature in table.schema}
     for label in table.label_columns:
         features[label] = _label_feature(label, features, table)
@@ -224,16 +224,20 @@ def _feature_hint(column: str, features: Iterable[str]) -> str:
     return (f"did you mean {near[0]}? " if near else "") + f"they have {', '.join(sorted(features))}"
 
 
-def _check_schema(schema: Features, found: Mapping[str, Feature], said: str) -> None:
-    """Check that existing records match a schema, which messages call `said`; raises UserError."""
+def _check_schema(schema: Features, features: Mapping[str, Feature], origin: str) -> None:
+    """Check that existing records match a schema, which messages call `origin`; raises UserError."""
     for feature in schema:
-        mine = found.get(feature.name)
-        if mine is None and not feature.required:
+        existing = features.get(feature.name)
+        if existing is None and not feature.required:
             continue
-        if mine is None or mine.dtype != feature.dtype or (feature.required and not mine.required):
-            is_found = f"{mine.dtype}{'' if mine.required else ', and missing in some'}" if mine else "in no record"
+        if existing is None or existing.dtype != feature.dtype or (feature.required and not existing.required):
+            is_found = (
+                f"{existing.dtype}{'' if existing.required else ', and missing in some'}"
+                if existing
+                else "in no record"
+            )
             raise UserError(
-                f"{said} says that feature {feature.name!r} is"
+                f"{origin} says that feature {feature.name!r} is"
                 f" {feature.dtype}{' in every record' if feature.required else ''}, but it is {is_found}"
             )
 
@@ -242,11 +246,13 @@ def _label_feature(label: str, features: Mapping[str, Feature], table: TableOpti
     feature = features.get(label)
     if feature is None:
         raise UserError(f"--label {label}: no example has such a feature; {_feature_hint(label, features)}")
-    names = table.classes.names_of(label, table.label_columns)
+    names = table.classes.class_names(label, table.label_columns)
     if names is None:
         return feature
     if feature.dtype != "int64":
-        raise UserError(f"{table.classes.given}, but feature {label!r} holds {feature.dtype}; expected ids, int64")
+        raise UserError(
+            f"{table.classes.error_prefix}, but feature {label!r} holds {feature.dtype}; expected ids, int64"
+        )
     return replace(feature, kind="class_label", class_names=names)
 
 
@@ -256,7 +262,7 @@ def find_equal_contents(
     """Find contents that occur more than once.
 
     Args:
-        content: what is compared of records without images, in words
+        content: what is compared of records without images, as text
         staged: results of staging the rows
         shards: for sequences, compared by their writers rather than row by row
         is_packed: documents were compared, from which examples are cut
@@ -309,46 +315,50 @@ def _packed_count(counts: Mapping[str, ShardCount], block: int, split: str, docu
 
 def packed_documents(staged: StagedFindings) -> dict[str, tuple[int, int]]:
     """Return by split the number of documents and of tokens, including one end token per document."""
-    lengths = {split: stats.numbers_of(INPUT_IDS) for split, stats in staged.stats.items()}
+    lengths = {split: stats.numeric_range(INPUT_IDS) for split, stats in staged.stats.items()}
     return {split: (each.sums.count, each.sums.total + each.sums.count) for split, each in lengths.items() if each}
 
 
-def tokens_by_split(staged: StagedFindings, shards: Sequence[ShardInfo], how: Tokenization) -> dict[str, int]:
+def tokens_by_split(staged: StagedFindings, shards: Sequence[ShardInfo], tokenization: Tokenization) -> dict[str, int]:
     """Return the number of tokens in each split's examples."""
-    if how.pack_to is None:
-        return {split: sum(stats.values_of(name) for name in how.ids.values()) for split, stats in staged.stats.items()}
+    if tokenization.pack_to is None:
+        return {
+            split: sum(stats.count_values(name) for name in tokenization.token_columns.values())
+            for split, stats in staged.stats.items()
+        }
     tokens = dict.fromkeys(staged.stats, 0)
     for shard in shards:
-        tokens[shard.name.split] += shard.examples * how.pack_to
+        tokens[shard.name.split] += shard.examples * tokenization.pack_to
     return tokens
 
 
-def token_notices(staged: StagedFindings, tokens: Mapping[str, int], how: Tokenization, end: str) -> list[str]:
+def token_notices(staged: StagedFindings, tokens: Mapping[str, int], tokenization: Tokenization, end: str) -> list[str]:
     """Return notices on tokens that were cut off, packed or dropped.
 
     Raises:
         JobError: the tokens left over from a split's blocks are negative, or fill a block.
     """
-    said = []
+    notices = []
     if cut := staged.tokens[CUT]:
         lost = staged.tokens[LOST]
-        texts = len(how.columns) * sum(stats.examples for stats in staged.stats.values())
-        said.append(
+        texts = len(tokenization.columns) * sum(stats.examples for stats in staged.stats.values())
+        notices.append(
             f"{cut:,} of {texts:,} texts had more than --max_length"
-            f" {how.max_length} tokens and were cut: {lost:,} tokens were lost"
+            f" {tokenization.max_length} tokens and were cut: {lost:,} tokens were lost"
         )
-    if how.pack_to is None:
-        return said
+    if tokenization.pack_to is None:
+        return notices
     for split, (documents, all_tokens) in packed_documents(staged).items():
         left = all_tokens - tokens[split]
-        if not 0 <= left < how.pack_to:
+        if not 0 <= left < tokenization.pack_to:
             raise JobError(f"split {split!r}: {all_tokens:,} tokens are in documents, but {tokens[split]:,} in blocks")
-        said.append(
+        notices.append(
             f"split {split!r}: {documents:,} texts, each with {end!r} behind it, are {all_tokens:,} tokens:"
-            f" {tokens[split] // how.pack_to:,} blocks of {how.pack_to:,}; the last {left:,} tokens fill none and were"
+            f" {tokens[split] // tokenization.pack_to:,} blocks of {tokenization.pack_to:,}; the last"
+            f" {left:,} tokens fill none and were"
             " dropped"
         )
-    return said
+    return notices
 
 
 def transform_graph(
@@ -374,7 +384,9 @@ def _make_graph(
         return StagedGraph()
     features, renames = published_features(layout, staged, table)[0], Renames.of(options.configuration)
     files = transform_files(analysis, staged.gathered, features, renames)
-    return StagedGraph.write(options.folder, files, mark_labels(renames.features(features), options.configuration))
+    return StagedGraph.write(
+        options.folder, files, mark_labels(renames.rename_features(features), options.configuration)
+    )
 
 
 def module_graph(
@@ -400,7 +412,7 @@ def _take_graph(
     analysis: ModuleAnalysis,
 ) -> StagedGraph:
     staged, renames = single(all_staged, StagedFindings()), Renames.of(options.configuration)
-    features = renames.features(published_features(layout, staged, table)[0])
+    features = renames.rename_features(published_features(layout, staged, table)[0])
     graph, found = read_analyzed_files(folder)
     counts = check_examples(staged, analysis.splits)
     files = module_files(analysis.module, graph, to_pbtxt(features), found, counts)
@@ -431,10 +443,10 @@ def publish_options(config: JobConfig) -> PublishOptions:
         job=config.job,
         overwrite=config.overwrite,
         set_latest=config.set_latest,
-        asked=config.asked,
+        schema_constraints=config.schema_requests,
         on_damaged_file=config.on_damaged_file,
         checks=config.checks,
-        record=config.record,
+        build_record=config.record,
         versions={"shardmill": shardmill.__version__, **{name: metadata.version(name) for name in config.libraries}},
     )
 
@@ -442,7 +454,7 @@ def publish_options(config: JobConfig) -> PublishOptions:
 def rename_build(build: Build, features: Features, options: PublishOptions) -> tuple[Build, Features]:
     """Return a build and its features with the names that --rename gives."""
     renames = Renames.of(options.configuration)
-    return replace(build, stats=rename_stats(build.stats, renames)), renames.features(features)
+    return replace(build, stats=rename_stats(build.stats, renames)), renames.rename_features(features)
 
 
 def prepare_output(layout: Layout, options: PublishOptions) -> Layout:

@@ -72,7 +72,7 @@ class Job:
     build: Callable[..., Any]  # (pipeline, progress folder or None) -> published paths; takes `plan` if it plans first
     plan: Callable[[beam.Pipeline, str], None]  # (pipeline, path): plans the job and pickles the plan to the path
     describe: Callable[[Any], str]  # returns the plan as text
-    work: Callable[[Any], JobWork]  # returns the plan's amount of work
+    measure_work: Callable[[Any], JobWork]  # returns the plan's amount of work
     plans_first: str = ""  # why the graph needs the plan; "" if it does not
     reuses_buffers: bool = False  # tasks allocate same-sized buffers repeatedly; see pipelines.jobs.runner
 
@@ -83,7 +83,7 @@ def file_job(config: FilesConfig, route: FileRoute) -> Job:
         build=partial(build_files, config=config, route=route),
         plan=partial(file_graphs.plan_files_dry_run, config=config, route=route),
         describe=partial(file_graphs.describe_files_plan, config=config),
-        work=partial(file_graphs.files_work, config=config),
+        measure_work=partial(file_graphs.files_work, config=config),
     )
 
 
@@ -93,7 +93,7 @@ def record_job(config: RecordsConfig) -> Job:
         build=partial(record_graphs.build_planned_records, config=config),
         plan=partial(record_graphs.plan_records_dry_run, config=config),
         describe=partial(record_graphs.describe_records_plan, config=config),
-        work=partial(record_graphs.records_work, config=config),
+        measure_work=partial(record_graphs.records_work, config=config),
         plans_first="--module_file is traced with the types of columns" if config.module_file is not None else "",
         reuses_buffers=True,
     )
@@ -185,7 +185,7 @@ def _check_archive(config: JobConfig, path: str) -> None:
             " into one folder, and give --input that"
         )
     tar = (
-        "; tar files of samples, 1.jpg beside 1.cls, are for `shardmill webdataset`"
+        "; tar files of samples, 1.jpg next to 1.cls, are for `shardmill webdataset`"
         if found[1].lower().startswith("t")
         else ""
     )
@@ -332,7 +332,7 @@ def run_conversion(
     except (JobError, UserError):
         _abandon(lease, config, missing, before)
         raise
-    except OSError as error:  # as what is staged beside the shards is written, or what was published is read again
+    except OSError as error:  # as files are staged next to the shards, or what was published is read again
         raise JobError(f"{os_error_text(error)}; {_abandon(lease, config, missing, before)}") from error
     except KeyboardInterrupt as cause:
         if runner.has_local_workers(options):
@@ -350,11 +350,13 @@ def run_conversion(
     return found
 
 
-def _abandon(lease: Lease | None, config: JobConfig, made: Sequence[str], before: StoredFile | None) -> str:
+def _abandon(
+    lease: Lease | None, config: JobConfig, created_folders: Sequence[str], previous_success: StoredFile | None
+) -> str:
     """End the lease of a failed job and clean up; return a sentence on what was published."""
     with short_timeouts():
         _release(lease)
-        return clean_up(config, made, before)
+        return clean_up(config, created_folders, previous_success)
 
 
 def _release(lease: Lease | None) -> None:
@@ -399,7 +401,7 @@ def run_recorded(
     record: BuildRecord,
     quiet: bool = False,
     run_job: Callable[..., Published | Launched] = run_conversion,
-    first_too: bool = False,
+    record_first_failure: bool = False,
 ) -> Built:
     """Run a job as `run` does, write its build record and page, and return any error of ours in the result.
 
@@ -410,46 +412,51 @@ def run_recorded(
         config, options, quiet: see `run`
         record: as it began
         run_job: runs the job
-        first_too: record a failure even if there is no data set yet
+        record_first_failure: record a failure even if there is no data set yet
 
     Raises:
         Interrupted: see `run`; also after the version is published, which its message then says.
     """
-    begun = time.monotonic()
-    before = read_profile(config.parent)
-    record = replace(record, before="" if before is None else before.version)
+    start_s = time.monotonic()
+    previous_profile = read_profile(config.parent)
+    record = replace(record, before="" if previous_profile is None else previous_profile.version)
     config = replace(config, record=record)
     try:
         with handle_sigterm():
             return _run_recorded(
-                lambda: run_job(make_job(config), config, options, quiet), config, record, before, begun, first_too
+                lambda: run_job(make_job(config), config, options, quiet),
+                config,
+                record,
+                previous_profile,
+                start_s,
+                record_first_failure,
             )
     except KeyboardInterrupt as interruption:
-        since_then = replace(record, seconds=time.monotonic() - begun)
-        told_of = record_interruption(config.parent, since_then, interruption, first_too)
-        raise told_of from (interruption.__cause__ or interruption)
+        ended = replace(record, seconds=time.monotonic() - start_s)
+        recorded = record_interruption(config.parent, ended, interruption, record_first_failure)
+        raise recorded from (interruption.__cause__ or interruption)
 
 
 def _run_recorded(
     job: Callable[[], Published | Launched],
     config: JobConfig,
     record: BuildRecord,
-    before: Profile | None,
-    begun: float,
-    first_too: bool,
+    previous_profile: Profile | None,
+    start_s: float,
+    record_first_failure: bool,
 ) -> Built:
     try:
         published = job()
     except (UserError, JobError, CorruptDataError) as error:
         with short_timeouts():
             ended = _with_written_checks(config, failed_record(record, error))
-        ended = replace(ended, seconds=time.monotonic() - begun)
-        told = not isinstance(error, (UserError, LockedError)) or isinstance(error, OutrunError)
-        if told and (path := write_unpublished(config.parent, ended, first_too)):
-            write_page(config.parent, ended, path, before)
+        ended = replace(ended, seconds=time.monotonic() - start_s)
+        is_recorded = not isinstance(error, (UserError, LockedError)) or isinstance(error, OutrunError)
+        if is_recorded and (path := write_unpublished(config.parent, ended, record_first_failure)):
+            write_page(config.parent, ended, path, previous_profile)
         return Built(ended, None, error)
     if isinstance(published, Launched):
-        return Built(replace(record, status="launched", reason=str(published), seconds=time.monotonic() - begun))
+        return Built(replace(record, status="launched", reason=str(published), seconds=time.monotonic() - start_s))
     opened = published.dataset
     index, as_written, profile = run_concurrently(
         config.parent,
@@ -465,18 +472,18 @@ def _run_recorded(
         splits=dict(published.splits),
         rejected=published.rejected,
         notices=published.notices + notices,
-        since=changes_line(profile, before),
+        since=changes_line(profile, previous_profile),
         reused=None if index is None else index.reused,
         read=None if index is None else index.read,
-        seconds=time.monotonic() - begun,
+        seconds=time.monotonic() - start_s,
     )
-    ended = with_page_checks(ended, profile, before)
+    ended = with_page_checks(ended, profile, previous_profile)
     path = record_path(config.parent, ended.version)
     try:
         path = write_record(config.parent, ended)
-    except OSError as error:  # the one that the job itself has written stands, without the seconds
+    except OSError as error:  # the job's own record stays, without the seconds
         log.warn(record_warning(error))
-    write_page(config.parent, ended, path, before, profile and (opened, profile))
+    write_page(config.parent, ended, path, previous_profile, profile and (opened, profile))
     return Built(ended, published, index=index)
 
 
@@ -487,7 +494,7 @@ def _with_written_checks(config: JobConfig, record: BuildRecord) -> BuildRecord:
     for path in (record_path(config.parent, record.version), failed_record_path(config.parent, record.version)):
         with suppress(OSError):
             found = read_record(path)
-            if found is not None and found.is_of(record):
+            if found is not None and found.is_same_build(record):
                 return replace(record, checks=found.checks, baseline=found.baseline)
     return record
 
@@ -501,4 +508,4 @@ def dry_run(job: Job, name: str, options: PipelineOptions) -> str:
         options.view_as(DirectOptions).direct_num_workers or 0,
     )
     plan = run_planning(job, options, f"{name}, dry run")
-    return "\n".join([job.describe(plan), *job.work(plan).sentences(slots)])
+    return "\n".join([job.describe(plan), *job.measure_work(plan).sentences(slots)])

@@ -71,7 +71,7 @@ class RecordsKind(Kind):
         return isinstance(config, RecordsConfig) and config.spec is self.spec
 
     def check_installed(self) -> None:
-        for module, sentence, extra in self.spec.needs:
+        for module, sentence, extra in self.spec.required_modules:
             if find_spec(module) is None:
                 raise UserError(f"{sentence}; {install_hint(extra)}")
 

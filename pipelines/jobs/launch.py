@@ -63,7 +63,7 @@ _FLINK_REMEDIES = (
     ),
     (
         "java.io.InvalidClassException",
-        "the job server is for another version of Flink than the cluster is; take that of the cluster's, such as"
+        "the job server is for another version of Flink than the cluster's; use the one for the cluster, such as"
         " apache/beam_flink1.19_job_server for Flink 1.19",
     ),
     (
@@ -83,7 +83,7 @@ _FLINK_REMEDIES = (
     ),
     (
         "java.net.ConnectException",
-        "nobody listens where its workers are to be started; let a pool of workers be at --environment_config, beside"
+        "nobody listens where its workers are to be started; start a pool of workers at --environment_config, next to"
         " each TaskManager",
     ),
     (
@@ -129,9 +129,9 @@ def error_to_raise(error: BaseException, failure: Failure | None) -> Exception:
 def _analysis_message(failure: Failure) -> str:
     """Return TensorFlow's message without its batch of examples and its node."""
     found = re.search(r'apply the transformation: "(.*)"\. Batch instances:', failure.sentence)
-    said = found[1] if found else failure.sentence
-    said = (said.partition("<stack traces unavailable> ")[2] or said).partition(" [[{{node")[0]
-    return said if len(said) <= _SHOWN_LETTERS else f"{said[: _SHOWN_LETTERS - 1]}…"
+    message = found[1] if found else failure.sentence
+    message = (message.partition("<stack traces unavailable> ")[2] or message).partition(" [[{{node")[0]
+    return message if len(message) <= _SHOWN_LETTERS else f"{message[: _SHOWN_LETTERS - 1]}…"
 
 
 def _chain(error: BaseException) -> Iterator[Exception]:
@@ -254,16 +254,16 @@ def cache_signatures() -> Iterator[None]:
 
 @contextmanager
 def _remembering() -> Iterator[None]:
-    asked = [module.get_signature for module in _MODULES]
+    original_functions = [module.get_signature for module in _MODULES]
     specs_of = userstate.get_dofn_specs
-    for module, ask in zip(_MODULES, asked, strict=True):
+    for module, ask in zip(_MODULES, original_functions, strict=True):
         module.get_signature = _MethodSignatures(ask)
     userstate.get_dofn_specs = _DoFnSpecs(specs_of)
     try:
         yield
     finally:
         userstate.get_dofn_specs = specs_of
-        for module, ask in zip(_MODULES, asked, strict=True):
+        for module, ask in zip(_MODULES, original_functions, strict=True):
             module.get_signature = ask
 
 
@@ -313,13 +313,13 @@ class JobWatch:
         works_here: the job's workers end with the launcher
     """
 
-    def __init__(self, report: str, options: PipelineOptions, asked: threading.Event) -> None:
+    def __init__(self, report: str, options: PipelineOptions, worker_requested: threading.Event) -> None:
         """Args:
         report: path to which failing steps write their error
         options: of the job, as given
-        asked: set once the cluster has requested a worker here, whose first step may take its time
+        worker_requested: set once the cluster has requested a worker here, whose first step may take its time
         """
-        self._report, self._options, self._asked = report, options, asked
+        self._report, self._options, self._worker_requested = report, options, worker_requested
         self.works_here = has_local_workers(options)
         portable = options.view_as(PortableOptions)
         self._patience = server_timeout_s(portable, _START_TIMEOUT_S)
@@ -338,7 +338,7 @@ class JobWatch:
         if failure is not None and failure.kind in ERRORS_BY_NAME:
             return failure
         if not self._has_begun:
-            self._has_begun = self._asked.is_set() or storage.exists(started_path(self._report))
+            self._has_begun = self._worker_requested.is_set() or storage.exists(started_path(self._report))
             if not self._has_begun and now - self._since > self._patience:
                 return JobError(f"{self._nothing_began()}; the job was cancelled")
         return None
@@ -388,18 +388,18 @@ def run_pipeline(
             stack.enter_context(log_level("apache_beam", logging.CRITICAL))
             workers = stack.enter_context(WorkerProcesses())
         else:
-            asked = threading.Event()
-            watch = partial(JobWatch, options=options, asked=asked)
-            options = stack.enter_context(loopback_workers(options, asked))
+            worker_requested = threading.Event()
+            watch = partial(JobWatch, options=options, worker_requested=worker_requested)
+            options = stack.enter_context(loopback_workers(options, worker_requested))
             stack.enter_context(quiet_client())
         # Steps of a local job in this process are patient, as long as any such job runs
-        stack.enter_context(hold_shared("patience", patience.withdrawn_at_end))
+        stack.enter_context(hold_shared("patience", patience.withdraw_at_exit))
         build(pipeline := _pipeline(options, workers), folder)
         if not local:
             stack.enter_context(own_job_server(pipeline.runner, options))
         report = storage.join(place, FAILURE_FILE) if (place := folder or shared) is not None else None
         if report is not None:
-            report_failures(pipeline, report, says_begun=not local)
+            report_failures(pipeline, report, reports_start=not local)
         looking = partial(watch, report) if watch is not None and report is not None else None
         _run_with_progress(pipeline, None if quiet else ProgressDisplay(folder, title), report, looking, options)
 

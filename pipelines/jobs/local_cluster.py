@@ -126,9 +126,9 @@ class _WorkerPool(BeamFnExternalWorkerPoolServicer):
     TaskManager that finished first stopped another's worker, whose stream broke off.
     """
 
-    def __init__(self, asked: threading.Event, **settings: Any) -> None:
+    def __init__(self, worker_requested: threading.Event, **settings: Any) -> None:
         super().__init__(**settings)
-        self._asked = asked
+        self._asked = worker_requested
         self._lock = threading.Lock()
         self._started: dict[tuple[str, str], Any] = {}
 
@@ -142,7 +142,7 @@ class _WorkerPool(BeamFnExternalWorkerPoolServicer):
         return answer
 
     def StopWorker(self, request: Any, context: Any) -> Any:
-        """Stop the worker of that name which the requesting client started."""
+        """Stop the worker with the requested id, if the requesting client started it."""
         with self._lock:
             worker = self._started.pop((context.peer(), request.worker_id), None)
             if worker is None:
@@ -160,12 +160,12 @@ class _WorkerPool(BeamFnExternalWorkerPoolServicer):
 
 
 @contextmanager
-def loopback_workers(options: PipelineOptions, asked: threading.Event) -> Iterator[PipelineOptions]:
+def loopback_workers(options: PipelineOptions, worker_requested: threading.Event) -> Iterator[PipelineOptions]:
     """Run a worker pool in this process, and yield options that point the cluster to it.
 
     Args:
         options: Beam's; yielded unchanged if they ask for other workers
-        asked: set once the cluster requests a worker
+        worker_requested: set once the cluster requests a worker
     """
     debug = options.view_as(DebugOptions)
     if options.view_as(PortableOptions).environment_type != "LOOPBACK" or debug.lookup_experiment(
@@ -175,7 +175,9 @@ def loopback_workers(options: PipelineOptions, asked: threading.Event) -> Iterat
         return
     import grpc
 
-    pool = _WorkerPool(asked, state_cache_size=options.view_as(WorkerOptions).max_cache_memory_usage_mb << 20)
+    pool = _WorkerPool(
+        worker_requested, state_cache_size=options.view_as(WorkerOptions).max_cache_memory_usage_mb << 20
+    )
     pings = [("grpc.http2.max_pings_without_data", 0), ("grpc.http2.max_ping_strikes", 0)]
     server = grpc.server(thread_pool_executor.shared_unbounded_instance(), options=pings)
     beam_fn_api_pb2_grpc.add_BeamFnExternalWorkerPoolServicer_to_server(pool, server)
@@ -234,8 +236,8 @@ def own_job_server(runner: Any, options: PipelineOptions) -> Iterator[None]:
             try:
                 started = _RunningServer(server.start())
             except (OSError, RuntimeError) as error:
-                said = "; ".join(lines) or error
-                raise UserError(f"--runner {name}: its job server does not start: {said}") from None
+                message = "; ".join(lines) or error
+                raise UserError(f"--runner {name}: its job server does not start: {message}") from None
         runner.default_job_server = lambda _: started
         yield
 
@@ -303,7 +305,7 @@ def _server_log(server: str) -> Iterator[deque[str]]:
     log, handler = logging.getLogger(server), _LineHandler(lines)
     with ExitStack() as stack:
         stack.enter_context(log_level(server, logging.INFO))
-        stack.enter_context(hold_shared(("apart", server), partial(_apart, log)))
+        stack.enter_context(hold_shared(("apart", server), partial(_separate_log, log)))
         log.addHandler(handler)
         stack.callback(log.removeHandler, handler)
         for name in _BEAM_LOGGERS:
@@ -312,7 +314,7 @@ def _server_log(server: str) -> Iterator[deque[str]]:
 
 
 @contextmanager
-def _apart(log: logging.Logger) -> Iterator[None]:
+def _separate_log(log: logging.Logger) -> Iterator[None]:
     before = log.propagate
     log.propagate = False
     try:

@@ -100,7 +100,7 @@ def failed_record(record: BuildRecord, error: Exception) -> BuildRecord:
 
 
 def record_interruption(
-    parent: str, record: BuildRecord, cause: KeyboardInterrupt, first_too: bool = False
+    parent: str, record: BuildRecord, cause: KeyboardInterrupt, record_first_failure: bool = False
 ) -> Interrupted:
     """Write the record of an interrupted build and return the exception to raise, with that record.
 
@@ -110,36 +110,37 @@ def record_interruption(
         parent: the folder of all versions
         record: as far as it is known
         cause: the interruption; an Interrupted if it already says what was published
-        first_too: see `write_unpublished`
+        record_first_failure: see `write_unpublished`
     """
-    stands = None
+    current = None
     with short_timeouts(), suppress(OSError):
-        stands = read_record(record_path(parent, record.version)) if record.version else None
-    if stands is not None and stands.is_of(record) and stands.status == "published":
-        became = f"{storage.join(parent, record.version)} is published"
-        made = cause if isinstance(cause, Interrupted) else Interrupted(became)
+        current = read_record(record_path(parent, record.version)) if record.version else None
+    if current is not None and current.is_same_build(record) and current.status == "published":
+        outcome = f"{storage.join(parent, record.version)} is published"
+        interruption = cause if isinstance(cause, Interrupted) else Interrupted(outcome)
     else:
-        made = cause if isinstance(cause, Interrupted) else Interrupted("nothing was published")
-        stands = replace(record, status="interrupted", reason=str(made))
+        interruption = cause if isinstance(cause, Interrupted) else Interrupted("nothing was published")
+        current = replace(record, status="interrupted", reason=str(interruption))
         if record.version:
-            write_unpublished(parent, stands, first_too)
-    made.record = stands
-    return made
+            write_unpublished(parent, current, record_first_failure)
+    interruption.record = current
+    return interruption
 
 
-def write_unpublished(parent: str, record: BuildRecord, first_too: bool = False) -> str:
+def write_unpublished(parent: str, record: BuildRecord, record_first_failure: bool = False) -> str:
     """Write the record of a build that published nothing, and return its path; "" if it was not written.
 
     A failure to write is only logged, for how the build ended matters more.
 
     Args:
         parent: the folder of all versions
-        first_too: write it even if there is no data set yet, as for a night that nobody watches; a command that failed
+        record_first_failure: write it even if there is no data set yet, as for a night that nobody watches; a command
+            that failed
             at a prompt leaves nothing behind
     """
     try:
         with short_timeouts():
-            if first_too or storage.exists(storage.join(parent, LATEST)):
+            if record_first_failure or storage.exists(storage.join(parent, LATEST)):
                 return write_record(parent, record)
     except OSError as error:
         log.warn(record_warning(error))
@@ -196,9 +197,9 @@ def take_lease(config: JobConfig, detached: bool = False) -> Lease:
         seconds = lease.DETACHED_LEASE_SECONDS if detached else lease.LEASE_SECONDS
         return lease.take_lease(config.directory, config.temporary, config.job, seconds, detached)
     except OSError as error:
-        told = writing_error(error, config.directory)
-        where = f": {told.filename}" if told.filename else ""
-        raise output_error(f"--output {config.output} cannot be written{where}", told) from None
+        store_error = writing_error(error, config.directory)
+        where = f": {store_error.filename}" if store_error.filename else ""
+        raise output_error(f"--output {config.output} cannot be written{where}", store_error) from None
 
 
 def read_success(config: JobConfig) -> StoredFile | None:
@@ -218,15 +219,15 @@ def missing_folders(config: JobConfig) -> list[str]:
     return folders
 
 
-def clean_up(config: JobConfig, made: Sequence[str], before: StoredFile | None) -> str:
+def clean_up(config: JobConfig, created_folders: Sequence[str], previous_success: StoredFile | None) -> str:
     """Delete the temporary files of a failed job whose lease has ended, and the folders it created if they are empty.
 
     If its publication has begun, nothing is deleted: all files are there, and the next run completes it. Files that
     cannot be deleted are reported; the next run deletes them.
 
     Args:
-        made: folders that the job created
-        before: the result of `sealed` before the job began
+        created_folders: folders that the job created
+        previous_success: the version's _SUCCESS file before the job began; None if there was none
 
     Returns:
         A sentence on what was published.
@@ -247,17 +248,17 @@ def clean_up(config: JobConfig, made: Sequence[str], before: StoredFile | None) 
         time.sleep(_CLEANUP_PAUSE_S)
     if failed is not None:
         log.warn(
-            f"{folder} could not be deleted, nor perhaps {file_names.LOCK} beside it, and the next run does that:"
+            f"{folder} could not be deleted, nor perhaps {file_names.LOCK} next to it; the next run deletes them:"
             f" {os_error_text(failed)}"
         )
     try:
         now = read_success(config)
     except OSError:
         return f"whether {config.directory} is published nobody can tell now; if that had begun, {completes}"
-    if now is not None and now != before:
+    if now is not None and now != previous_success:
         return f"{config.directory} is published"
     with suppress(OSError):  # another job may have begun there
-        for path in made:
+        for path in created_folders:
             os.rmdir(path)
     return "nothing was published"
 
@@ -271,10 +272,10 @@ def recover(config: JobConfig) -> bool:
         UserError: the version is now published by a different run, and --overwrite was not given.
         JobError: it cannot be completed now.
     """
-    said = _complete_version(config.directory, True, config.job)
-    if said is None:
+    message = _complete_version(config.directory, True, config.job)
+    if message is None:
         return False
-    log.info(said)
+    log.info(message)
     if config.overwrite or not storage.exists(storage.join(config.directory, file_names.SUCCESS)):
         return False
     if _is_same_run(config):
@@ -289,8 +290,8 @@ def recover(config: JobConfig) -> bool:
 def _is_same_run(config: JobConfig) -> bool:
     path = storage.join(config.directory, file_names.MANIFEST)
     manifest = Manifest.from_json(storage.read_bytes(path), path)
-    mine = json.loads(json.dumps(config.to_json()))
-    return mine == manifest.configuration and manifest.input.get("pattern") == config.source.split(" ", 1)[1]
+    own_manifest = json.loads(json.dumps(config.to_json()))
+    return own_manifest == manifest.configuration and manifest.input.get("pattern") == config.source.split(" ", 1)[1]
 
 
 def complete_interrupted(parent: str) -> list[str]:
@@ -302,12 +303,12 @@ def complete_interrupted(parent: str) -> list[str]:
         JobError: a publication cannot be completed now.
         OSError: the folder cannot be read or written.
     """
-    said = []
+    messages = []
     for version in storage.list_folders(parent):
         if file_names.is_version(version):
             with suppress(LockedError):  # it is not dead
-                said.append(_repair_version(storage.join(parent, version), discard=True))
-    return [sentence for sentence in said if sentence is not None]
+                messages.append(_repair_version(storage.join(parent, version), discard=True))
+    return [sentence for sentence in messages if sentence is not None]
 
 
 def repair(path: str) -> list[str]:
@@ -331,8 +332,8 @@ def repair(path: str) -> list[str]:
             for folder in storage.list_folders(directory)
             if file_names.is_version(folder)
         ]
-    said = [sentence for version in versions if (sentence := _repair_version(version)) is not None]
-    return [*said, *_repair_latest(versions)]
+    messages = [sentence for version in versions if (sentence := _repair_version(version)) is not None]
+    return [*messages, *_repair_latest(versions)]
 
 
 def _repair_version(directory: str, discard: bool = False) -> str | None:
@@ -340,18 +341,18 @@ def _repair_version(directory: str, discard: bool = False) -> str | None:
         return None
     job = uuid.uuid4().hex
     with lease.hold_lease(directory, file_names.temporary_folder("repair", job), job):
-        said = _complete_version(directory, discard, job)
-    if said is not None and storage.exists(storage.join(directory, file_names.SUCCESS)):
+        message = _complete_version(directory, discard, job)
+    if message is not None and storage.exists(storage.join(directory, file_names.SUCCESS)):
         write_page_of(directory)
-    return said
+    return message
 
 
 def _repair_latest(versions: list[str]) -> Iterator[str]:
     """Point LATEST at the only published version among `versions`, if it names no published one."""
-    whole = [version for version in versions if storage.exists(storage.join(version, file_names.SUCCESS))]
-    if len(whole) != 1 or not _is_version_folder(whole[0]):
+    complete = [version for version in versions if storage.exists(storage.join(version, file_names.SUCCESS))]
+    if len(complete) != 1 or not _is_version_folder(complete[0]):
         return
-    (directory,) = whole
+    (directory,) = complete
     found = conditional.read(latest_path(directory))
     named = "" if found is None else found.data.decode(errors="replace").strip()
     if file_names.is_version(named) and storage.exists(

@@ -69,26 +69,26 @@ _REMOTE_SHARDS_AT_ONCE = 4  # by each worker: a store has each wait for the slic
 
 
 def build_records(
-    root: beam.Pipeline, progress_folder: str | None, config: RecordsConfig, known: PlannedColumns | None = None
+    root: beam.Pipeline, progress_folder: str | None, config: RecordsConfig, planned: PlannedColumns | None = None
 ) -> beam.PCollection[str]:
     """Build the whole job, which outputs the paths of the published shards.
 
     Args:
         root: an empty pipeline
         progress_folder: where workers on this machine report progress, or None
-        known: results of the planning job that --module_file needs
+        planned: results of the planning job that --module_file needs
     """
     options = publish_options(config)
-    reading = read_layout(root, config, options.folder, known)
-    # The layout stands for "the input makes sense": a user's mistake is found before anything is written.
+    reading = read_layout(root, config, options.folder, planned)
+    # The layout represents "the input makes sense": a user's mistake is found before anything is written.
     # All that writes takes the layout that has passed through here.
     layout = reading.layout | "Prepare" >> beam.Map(prepare_output, options).with_output_types(TableLayout)
     staged = _stage(reading.indexed.tasks, layout, options.folder, config, progress_folder)
     divisions = _divisions(staged, config)
     slices = staged.runs | "SliceRuns" >> SliceRuns(divisions, config.read_threads)
     graph: Any = None
-    if known is not None:
-        analysis = config.module_analysis(known.features)
+    if planned is not None:
+        analysis = config.module_analysis(planned.features)
         graph = module_graph(layout, staged, config, options, analysis, progress_folder or options.folder)
     elif config.materialize:
         graph = transform_graph(layout, staged, config, options)
@@ -120,13 +120,13 @@ def build_records(
         AsIter(written["shards"]),
         AsIter(rejects),
         config.table_options,
-        config.content,
+        config.compared_content,
         options,
         config.analysis,
         () if graph is None else AsIter(graph),
         config.materialize,
         config.tokenization,
-        "" if config.pack_to is None else config.end[0],
+        "" if config.pack_to is None else config.end_token[0],
         config.sequencing,
     ).with_output_types(str)
 
@@ -145,7 +145,7 @@ def _stage(
         config.block_size,
         config.run_size,
         config.analysis,
-        weighs=_weighed_columns(config),
+        token_features=_weighed_columns(config),
     )
     strata = None
     if config.stratify_by is not None:
@@ -160,7 +160,7 @@ def _stage(
 def _weighed_columns(config: RecordsConfig) -> tuple[str, ...]:
     if config.balance != "tokens" or config.pack_to is not None or config.tokenization is None:
         return ()
-    return tuple(config.tokenization.ids.values())
+    return tuple(config.tokenization.token_columns.values())
 
 
 def _stratum_ranks(fractions: tuple[Fraction, ...], stratum: str, examples: int, size_bytes: int) -> list[int]:
@@ -184,7 +184,9 @@ def _divisions(staged: StagedRuns, config: RecordsConfig) -> beam.PCollection[Di
 def _shard_source(layout: beam.PCollection[TableLayout], config: RecordsConfig) -> Any:
     """Return a ShardSource or a collection of one; typed Any because Beam cannot check protocols."""
     if config.sequencing is not None:
-        return layout | "Shards" >> beam.Map(_sequence_shards, config.sequencing, config.apart, config.renames)
+        return layout | "Shards" >> beam.Map(
+            _sequence_shards, config.sequencing, config.identifying_features, config.renames
+        )
     return RunShards() if config.pack_to is None else PackedShards(config.pack_to, config.renames(INPUT_IDS))
 
 
@@ -211,16 +213,18 @@ def _publish_records(
     shards = list(shards)
     if (done := publish.find_published_shards(shards, options)) is not None:
         return done
-    staged, indexed = single(all_staged, StagedFindings()), layout.indexed
-    if not staged.read and not indexed.rejected:
+    staged, indexed = single(all_staged, StagedFindings()), layout.input_counts
+    if not staged.record_count and not indexed.rejected:
         raise UserError(f"{table.source} has no rows")
     notices = list(layout.notices)
-    if staged.blank:
-        notices.append(f"passed over {staged.blank:,} blank line{'' if staged.blank == 1 else 's'}")
-    notices += label_notices(staged.odd, {name: how.separator for name, how in layout.separated.items()})
-    notices += time_notices(staged.odd, layout.times)
-    notices += rounded_notices(staged.rounded)
-    notices += object_notices(staged.odd)
+    if staged.blank_lines:
+        notices.append(f"passed over {staged.blank_lines:,} blank line{'' if staged.blank_lines == 1 else 's'}")
+    notices += label_notices(
+        staged.notice_counts, {name: how.separator for name, how in layout.label_separators.items()}
+    )
+    notices += time_notices(staged.notice_counts, layout.times)
+    notices += rounded_notices(staged.rounded_columns)
+    notices += object_notices(staged.notice_counts)
     features, found = published_features(layout, staged, table)
     notices += found
     notices += schema_notices(layout, staged, table)
@@ -228,7 +232,7 @@ def _publish_records(
         check_ids(staged, layout, label, table)
     graph = single(graphs, StagedGraph())
     is_packed = tokenization is not None and tokenization.is_packed
-    gathered, records = gather_rejects(rejects, staged.read + indexed.rejected, indexed.size_bytes)
+    gathered, records = gather_rejects(rejects, staged.record_count + indexed.rejected, indexed.size_bytes)
     build = Build(
         records=records,
         size_bytes=indexed.size_bytes,
@@ -240,48 +244,56 @@ def _publish_records(
         stats=staged.stats,
         notices=notices,
         duplicates=find_equal_contents(content, layout, staged, shards, is_packed),
-        more=partial(transform_files, analysis, staged.gathered, features, Renames.of(options.configuration))
+        make_further_files=partial(
+            transform_files, analysis, staged.gathered, features, Renames.of(options.configuration)
+        )
         if analysis is not None
         else None,
-        said_of_more=transform_notices,
+        further_file_notices=transform_notices,
     )
     if tokenization is not None:
         tokens = tokens_by_split(staged, shards, tokenization)
-        said = token_notices(staged, tokens, tokenization, end_of_text)
-        build = replace(build, tokens=tokens, notices=(*build.notices, *said))
+        notices_of_tokens = token_notices(staged, tokens, tokenization, end_of_text)
+        build = replace(build, tokens=tokens, notices=(*build.notices, *notices_of_tokens))
     if sequencing is not None:
         features = layout.features
         build = replace(build, notices=(*build.notices, *_sequence_notices(shards, divisions, sequencing)))
     if sequencing is not None or is_packed:
         build = replace(build, stats=_stats_of_shards(shards))
     if graph.features and analysis is None:
-        build = replace(build, more=graph.read)
+        build = replace(build, make_further_files=graph.read)
     if graph.features and materialize:
-        return publish.publish(replace(build, stats=_stats_of_shards(shards), more=graph.read), graph.features, options)
+        return publish.publish(
+            replace(build, stats=_stats_of_shards(shards), make_further_files=graph.read), graph.features, options
+        )
     return publish.publish(*rename_build(build, features, options), options)
 
 
-def _sequence_shards(layout: TableLayout, sequencing: Sequencing, apart: tuple[str, ...], renames: Renames) -> Any:
-    return SequenceShards(layout.features, sequencing, apart, layout.labels, layout.target, renames)
+def _sequence_shards(
+    layout: TableLayout, sequencing: Sequencing, identifying_features: tuple[str, ...], renames: Renames
+) -> Any:
+    return SequenceShards(layout.features, sequencing, identifying_features, layout.labels, layout.target, renames)
 
 
-def _sequence_notices(shards: Iterable[ShardInfo], divisions: Divisions, how: Sequencing) -> list[str]:
-    said = []
+def _sequence_notices(shards: Iterable[ShardInfo], divisions: Divisions, sequencing: Sequencing) -> list[str]:
+    notices = []
     shared = sum(division.shared for division in divisions.values())
-    same = sum(shard.noted.get(SAME_TIME, 0) for shard in shards)
+    same = sum(shard.notice_counts.get(SAME_TIME, 0) for shard in shards)
     if same:
         rows = "row has" if same == 1 else "rows have"
-        said.append(
-            f"{same:,} {rows} the {how.time} of another of the same {how.id}: such rows are in the order of their files"
+        notices.append(
+            f"{same:,} {rows} the {sequencing.time} of another of the same {sequencing.id}: such rows are in"
+            " the order of their files"
             " and lines"
         )
     if shared:
         have = "value of it has" if shared == 1 else "values of it have"
-        said.append(
-            f"--sequence_by {how.id}: {shared:,} {have} rows in the folders of several splits, and a sequence in each;"
+        notices.append(
+            f"--sequence_by {sequencing.id}: {shared:,} {have} rows in the folders of several splits, and a"
+            " sequence in each;"
             " --splits deals whole sequences out instead"
         )
-    return said
+    return notices
 
 
 def _stats_of_shards(shards: Iterable[ShardInfo]) -> dict[str, SplitStats]:
@@ -301,7 +313,7 @@ class RecordsDryRun:
     rejects: list[RejectsPart]
     tasks: int  # parts of the input that become one run each
     blocks: int  # parts of the input that are read at once
-    looks: int  # how often each block is read
+    reads_per_block: int  # how often each block is read
 
 
 def plan_records_dry_run(root: beam.Pipeline, path: str, config: RecordsConfig) -> None:
@@ -310,9 +322,9 @@ def plan_records_dry_run(root: beam.Pipeline, path: str, config: RecordsConfig) 
     A job with --module_file starts with it, since TensorFlow Transform needs the column types to build its graph.
     """
     reading = read_layout(root, config)
-    looks = 1 + (reading.inferred != ()) + (config.on_mixed == "reject") + (config.stratify_by is not None)
+    reads_per_block = 1 + (reading.inferred != ()) + (config.on_mixed == "reject") + (config.stratify_by is not None)
     blocks = AsIter(reading.indexed.tasks | "BlocksOfTask" >> beam.Map(len))
-    side = (reading.inferred, AsSingleton(reading.layout), AsIter(reading.indexed.rejects), blocks, looks)
+    side = (reading.inferred, AsSingleton(reading.layout), AsIter(reading.indexed.rejects), blocks, reads_per_block)
     _ = reading.indexed.summary | "Save" >> beam.Map(_save_dry_run, *side, path)
 
 
@@ -322,12 +334,18 @@ def _save_dry_run(
     layout: TableLayout,
     rejects: Iterable[RejectsPart],
     blocks: Iterable[int],
-    looks: int,
+    reads_per_block: int,
     path: str,
 ) -> None:
     blocks = list(blocks)
     found = RecordsDryRun(
-        summary, single(inferred, Inferred()), layout, list(rejects), tasks=len(blocks), blocks=sum(blocks), looks=looks
+        summary,
+        single(inferred, Inferred()),
+        layout,
+        list(rejects),
+        tasks=len(blocks),
+        blocks=sum(blocks),
+        reads_per_block=reads_per_block,
     )
     storage.write_bytes(path, pickle.dumps(found))
 
@@ -343,7 +361,7 @@ def build_planned_records(
 
 
 def _module_outputs(plan: RecordsDryRun, config: RecordsConfig) -> dict[str, str]:
-    """Return the outputs of --module_file, in words by name; raises UserError if it does not work."""
+    """Describe the outputs of --module_file, by name; raises UserError if it does not work."""
     if not plan.layout.features:
         raise UserError(f"--module_file {config.module_file.name}: no row of {config.source} can be read")
     with quiet_tensorflow():
@@ -358,7 +376,7 @@ def records_work(plan: RecordsDryRun, config: RecordsConfig) -> JobWork:
     return JobWork(
         plan.tasks,
         estimate_shard_count(config.shard_counts, plan.summary.size_bytes),
-        files + plan.blocks * plan.looks,
+        files + plan.blocks * plan.reads_per_block,
         runs=plan.tasks,
         is_remote=(not storage.is_local(config.root), not storage.is_local(config.directory)),
     )
@@ -381,7 +399,7 @@ def describe_records_plan(plan: RecordsDryRun, config: RecordsConfig) -> str:
     fractions = plan.layout.fractions
     for index, split in enumerate(plan.layout.splits):
         lines.append(f"Split {split}: {f'{float(fractions[index]):.4g} of the rows' if fractions else 'by its folder'}")
-    features = config.renames.features(plan.layout.features)
+    features = config.renames.rename_features(plan.layout.features)
     none = (
         "those of the records"
         if not config.spec.has_columns
@@ -392,7 +410,7 @@ def describe_records_plan(plan: RecordsDryRun, config: RecordsConfig) -> str:
     if len(features) > _SHOWN:
         lines.append(f"  … and {len(features) - _SHOWN:,} more")
     if config.transform is not None and plan.layout.features:
-        lines += ["Transform:", *(f"  {line}" for line in config.transform.sentences(plan.layout.features))]
+        lines += ["Transform:", *(f"  {line}" for line in config.transform.describe_outputs(plan.layout.features))]
     if config.module_file is not None:
         outputs = _module_outputs(plan, config)
         lines += [f"Transform: {config.module_file.name}", *(f"  {name}: {words}" for name, words in outputs.items())]

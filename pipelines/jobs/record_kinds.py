@@ -190,7 +190,7 @@ FORMATS = (
         suffixes=r"tar(?:\.(?:gz|bz2|zst))?|tgz",
         summary="turn tar files of WebDataset into TFRecord shards",
         description=(
-            "Turn tar files whose members are samples, such as 0001.jpg beside 0001.cls, 0001.txt or 0001.json, into"
+            "Turn tar files whose members are samples, such as 0001.jpg next to 0001.cls, 0001.txt or 0001.json, into"
             " balanced, shuffled TFRecord shards."
         ),
         flags=(*_PICTURE_FLAGS, *_BOX_FLAGS, *_COLUMN_FLAGS, "block_size"),
@@ -198,25 +198,25 @@ FORMATS = (
         make_encoder=_table_encoder,
         make_layout=_table_layout,
         has_objects=True,
-        calls_rows="filename",
+        row_name_column="filename",
     ),
     FormatSpec(
         name="tfrecords",
         command="reshard",
         plural="TFRecord files",
         suffixes=r"(?:tfrecords?|tfr)(?:-\d+(?:-of-\d+)?)?(?:\.gz)?",
-        summary="deal existing TFRecords out to balanced, shuffled shards",
+        summary="distribute existing TFRecords to balanced, shuffled shards",
         description=(
-            "Deal the records of existing TFRecord files out to a new number of balanced, shuffled shards, untouched."
+            "Distribute the unchanged records of existing TFRecord files to a new number of balanced, shuffled shards."
         ),
         flags=("label", "key", "schema", "on_mixed", "block_size"),
         make_format=_tfrecord_format,
         make_encoder=_record_encoder,
         make_layout=_record_layout,
-        infers=False,
+        has_inferred_types=False,
         has_columns=False,
-        untouched=True,
-        needs=(("tfx_bsl", "reshard decodes Examples with tfx-bsl", "reshard"),),
+        is_passed_through=True,
+        required_modules=(("tfx_bsl", "reshard decodes Examples with tfx-bsl", "reshard"),),
     ),
 )
 TABLE_KINDS = tuple(
@@ -231,7 +231,7 @@ TEXT_FILES = FileKind("text files", "txt|text")
 class TextFilesConfig(FilesConfig):
     """The configuration of `shardmill text --record file`."""
 
-    encoding: str = flag("utf-8", "of the text, such as latin-1", group="input")
+    encoding: str = flag("utf-8", "Text encoding of the input, for example latin-1", group="input")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -259,14 +259,20 @@ class _TextInput(Options):
 
     input: tuple[tuple[str, str], ...] = flag(
         (),
-        "a folder, a file or a glob; local, gs://, s3://, az://; or NAME=PATH for each of parallel files; repeat",
+        "Folder, file or glob to read; local, gs://, s3://, az://; or NAME=PATH for each of several"
+        " parallel files; repeatable",
         parse=parse_inputs,
         repeats=True,
         metavar="[NAME=]PATH",
-        shapes=False,
+        affects_output=False,
         required=True,
     )
-    record: str = flag("line", "what an example is", choices=("line", "file"), shapes=False)
+    record: str = flag(
+        "line",
+        "Unit of text that becomes one example: a line or a file",
+        choices=("line", "file"),
+        affects_output=False,
+    )
 
 
 def _line_format(config: RecordOptions) -> "RecordFormat":
@@ -297,7 +303,7 @@ LINES = FormatSpec(
     command="text",
     plural="text files",
     suffixes=f"(?:txt|text){COMPRESSED}",
-    summary="turn text into TFRecord shards, an example a line or a file",
+    summary="turn text into TFRecord shards, one example for each line or file",
     description="Turn text into balanced, shuffled TFRecord shards, an example for each line or, with --record file, "
     "for each file.",
     flags=(
@@ -315,7 +321,7 @@ LINES = FormatSpec(
     make_format=_line_format,
     make_encoder=_line_encoder,
     make_layout=_line_layout,
-    infers=False,
+    has_inferred_types=False,
 )
 
 
@@ -380,7 +386,7 @@ def _text_job(config: RecordsConfig | TextFilesConfig) -> "Job":
 
     assert config.input is not None
     route = FileRoute(
-        partial(ListFiles, config.input, config.kind, config.folders, config.remembers),
+        partial(ListFiles, config.input, config.kind, config.folders, config.has_file_identities),
         TextFileEncoder(config.root, config.encoding, config.renames),
         _describe_texts,
     )

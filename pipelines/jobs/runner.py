@@ -67,8 +67,8 @@ def check_job_server(options: PipelineOptions) -> None:
 
 def server_timeout_s(portable: PortableOptions, seconds: int) -> int:
     """Return --job_server_timeout, or `seconds` if it was not given."""
-    asked: int = portable.job_server_timeout
-    return asked if asked != _BEAM_TIMEOUT_S else seconds
+    requested_s: int = portable.job_server_timeout
+    return requested_s if requested_s != _BEAM_TIMEOUT_S else seconds
 
 
 def check_google_credentials(options: PipelineOptions) -> None:
@@ -211,10 +211,10 @@ def dataflow_refusal(error: BaseException, options: PipelineOptions) -> UserErro
     if not is_dataflow(options) or code not in _REFUSALS or not isinstance(message, str):
         return None
     google = options.view_as(GoogleCloudOptions)
-    said = message.partition(": ")[2] if message.startswith(_METHODS) else message
+    reason = message.partition(": ")[2] if message.startswith(_METHODS) else message
     return UserError(
         f"Dataflow refused the job in --project {google.project} --region {google.region} with status {int(code)}:"
-        f" {' '.join(said.split())}"
+        f" {' '.join(reason.split())}"
     )
 
 

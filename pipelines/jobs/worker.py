@@ -11,7 +11,7 @@ HOST = "127.0.0.1"
 
 
 def end_with_launcher(port: int) -> None:
-    """End this process as soon as its launcher at `port` ends or says so; at once if there is none."""
+    """End this process as soon as its launcher at `port` ends or asks for it; end at once without a launcher."""
     try:
         connection = socket.create_connection((HOST, port))
     except OSError:
@@ -22,14 +22,14 @@ def end_with_launcher(port: int) -> None:
 def _wait(connection: socket.socket) -> None:
     with suppress(OSError):  # reset, where it was killed
         connection.recv(1)
-    os._exit(0)  # without a word: the launcher says what is to be said
+    os._exit(0)  # print nothing: the launcher reports the error
 
 
 def main(port: str) -> None:
     """Run Beam's worker until Beam or the launcher ends it."""
     end_with_launcher(int(port))
     # What is logged goes to the launcher. Without any handler, the first warning while Beam is imported makes one to
-    # stderr, where all else would be said a second time, options and all.
+    # stderr, and all later messages would be printed twice.
     logging.getLogger().addHandler(logging.NullHandler())
     from apache_beam.runners.worker import sdk_worker_main
 

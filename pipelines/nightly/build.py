@@ -15,7 +15,7 @@ from shardmill.pipelines.nightly.planning import (
     Say,
     command_line_changes,
     encode_inputs,
-    find_kept,
+    find_kept_settings,
 )
 from shardmill.pipelines.nightly.recipe import Recipe
 from shardmill.pipelines.nightly.versions import retain
@@ -34,7 +34,7 @@ def reuse_changes(recipe: Recipe, config: JobConfig, full: bool) -> dict[str, st
         config: of the recipe's job
         full: read all files, and remember them for the next build
     """
-    if config.reuse_asked is None:
+    if config.is_reuse_requested is None:
         return {}
     if full:
         return {"reuse": RECORD}
@@ -43,7 +43,7 @@ def reuse_changes(recipe: Recipe, config: JobConfig, full: bool) -> dict[str, st
 
 def reuse_messages(recipe: Recipe, config: JobConfig, index: FileIndex | None) -> list[str]:
     """Return messages on what a published build took from the previous version."""
-    if config.reuse_asked == NO and _reads_all(recipe):
+    if config.is_reuse_requested == NO and _reads_all(recipe):
         return ["all files were read: with fingerprint: content, their names, sizes and times prove nothing"]
     return reuse_lines(config, index)
 
@@ -52,12 +52,12 @@ def _reads_all(recipe: Recipe) -> bool:
     return recipe.build.fingerprint == "content"
 
 
-def run_build(recipe: Recipe, made: BuildPlan, asked: RebuildRequest, options: PipelineOptions, say: Say) -> Built:
+def run_build(recipe: Recipe, plan: BuildPlan, request: RebuildRequest, options: PipelineOptions, say: Say) -> Built:
     """Run a planned build.
 
     Args:
-        made: the plan
-        asked: options of the command line
+        plan: the plan
+        request: options of the command line
         say: takes progress messages
 
     Raises:
@@ -65,19 +65,19 @@ def run_build(recipe: Recipe, made: BuildPlan, asked: RebuildRequest, options: P
         Interrupted: by Ctrl-C or SIGTERM.
     """
     refuse_template(options, "a rebuild compares, reports and deletes old versions at its job's end")
-    kept = find_kept(recipe, made.config.parent)
-    for sentence in kept.said:
+    kept_settings = find_kept_settings(recipe, plan.config.parent)
+    for sentence in kept_settings.messages:
         say(sentence)
-    changes = {**command_line_changes(recipe, asked), **reuse_changes(recipe, made.config, asked.full)}
-    config = replace(kept.config(recipe, made.config.version, **changes), checks=kept.checks(recipe))
+    changes = {**command_line_changes(recipe, request), **reuse_changes(recipe, plan.config, request.full)}
+    config = replace(kept_settings.config(recipe, plan.config.version, **changes), checks=kept_settings.checks(recipe))
     job = partial(_job, recipe, is_local(options))
-    run_job = partial(run_conversion, inputs=encode_inputs(made.inputs))
-    built = run_recorded(job, config, options, made.record, asked.quiet, run_job, first_too=True)
+    run_job = partial(run_conversion, inputs=encode_inputs(plan.inputs))
+    built = run_recorded(job, config, options, plan.record, request.quiet, run_job, record_first_failure=True)
     if built.error is None:
         for sentence in reuse_messages(recipe, config, built.index):
             say(sentence)
-        stay = {version for version in (recipe.build.baseline, built.record.baseline, config.version) if version}
-        for sentence in retain(config.parent, recipe.retain, stay):
+        protected = {version for version in (recipe.build.baseline, built.record.baseline, config.version) if version}
+        for sentence in retain(config.parent, recipe.retain, protected):
             say(sentence)
     return built
 

@@ -76,18 +76,20 @@ class Inputs:
         return hashlib.blake2b(json.dumps(self.code, sort_keys=True).encode(), digest_size=16).hexdigest()
 
     @property
-    def number(self) -> int:
+    def file_count(self) -> int:
         """Return the number of files, readable or not."""
         return self.files.num_rows - pc.sum(pc.starts_with(self.files["name"], _MANIFEST), min_count=0).as_py()
 
 
-def find_inputs(config: JobConfig, fingerprint: str = "metadata", kept: Mapping[str, str] | None = None) -> Inputs:
+def find_inputs(
+    config: JobConfig, fingerprint: str = "metadata", kept_entries: Mapping[str, str] | None = None
+) -> Inputs:
     """List what a job of `config` would read.
 
     Args:
         config: as requested, before labels or a schema are kept
         fingerprint: "metadata", or "content" for checksums of all files, which reads them
-        kept: what the recipe keeps of an earlier version: `{"labels": "keep"}`
+        kept_entries: what the recipe keeps of an earlier version: `{"labels": "keep"}`
 
     Raises:
         UserError: there is no such input.
@@ -105,9 +107,9 @@ def find_inputs(config: JobConfig, fingerprint: str = "metadata", kept: Mapping[
     rows = sorted((name, stat.size_bytes, stat.stamp) for name, stat in found)
     newest = max((stat.modified for _, stat in found if stat.size_bytes != _NO_SIZE), default=None)
     files = pa.Table.from_batches(to_batches(rows, FILES), FILES)
-    told = {"fingerprint": fingerprint, **(kept or {})}
+    code = {"fingerprint": fingerprint, **(kept_entries or {})}
     return Inputs(
-        files, _code_inputs(config) | {name: json.dumps(value) for name, value in told.items()}, newest, tuple(missing)
+        files, _code_inputs(config) | {name: json.dumps(value) for name, value in code.items()}, newest, tuple(missing)
     )
 
 
@@ -182,8 +184,8 @@ def _annotated_files(config: ListedFilesConfig, source: "AnnotationSource") -> I
     from shardmill.transforms.inputs.annotations import AnnotatedImages, ListedImage
     from shardmill.transforms.inputs.found_files import resolve_name
 
-    names = {path: path for path in source.beside()}
-    for item in source.listed():
+    names = {path: path for path in source.list_extra_files()}
+    for item in source.list_images():
         if isinstance(item, ListedImage):
             names[item.annotation] = storage.join(config.root, item.annotation)
         images = [item.image] if isinstance(item, ListedImage) else []
@@ -217,12 +219,12 @@ def _unreadable(path: str, reason: str) -> FileStat:
     return FileStat(path, _NO_SIZE, f"{UNREADABLE}{reason}", 0.0)
 
 
-def _restat_recent(found: Iterable[_NamedFile], started: float) -> Iterator[_NamedFile]:
-    """Yield `found`, with files modified within the last clock tick re-read, whose next write might keep the same
+def _restat_recent(files: Iterable[_NamedFile], started: float) -> Iterator[_NamedFile]:
+    """Yield `files`, with files modified within the last clock tick re-read, whose next write might keep the same
     time.
     """
     young = []
-    for name, stat in found:
+    for name, stat in files:
         if stat.modified >= started - _CLOCK_TICK_S and storage.is_local(stat.path):
             young.append((name, stat.path))
         else:
@@ -232,18 +234,20 @@ def _restat_recent(found: Iterable[_NamedFile], started: float) -> Iterator[_Nam
         yield from ((name, _stat_file(path)) for name, path in young)
 
 
-def _with_checksums(found: list[_NamedFile]) -> list[_NamedFile]:
+def _with_checksums(files: list[_NamedFile]) -> list[_NamedFile]:
     """Replace stamps that are not checksums with checksums of the content."""
-    unsaid = [
+    without_checksum = [
         index
-        for index, (_, stat) in enumerate(found)
+        for index, (_, stat) in enumerate(files)
         if stat.size_bytes != _NO_SIZE and not stat.stamp.startswith(CHECKSUM_STAMP)
     ]
-    told = list(found)
-    for index, stamp in zip(unsaid, checksums(found[index][1].path for index in unsaid), strict=True):
-        name, stat = found[index]
-        told[index] = name, replace(stat, stamp=stamp)
-    return told
+    completed = list(files)
+    for index, stamp in zip(
+        without_checksum, checksums(files[index][1].path for index in without_checksum), strict=True
+    ):
+        name, stat = files[index]
+        completed[index] = name, replace(stat, stamp=stamp)
+    return completed
 
 
 def _code_inputs(config: JobConfig) -> dict[str, str]:
@@ -254,9 +258,9 @@ def _code_inputs(config: JobConfig) -> dict[str, str]:
         shaping.setdefault(flags.get(field, field), []).append(value)  # --num_shards sets two fields
     if config.schema_text:
         shaping["--schema"] = [config.schema_text]
-    told = {name: values if len(values) > 1 else values[0] for name, values in shaping.items()}
+    options = {name: values if len(values) > 1 else values[0] for name, values in shaping.items()}
     versions = {name: metadata.version(name) for name in config.libraries} | {"shardmill": shardmill.__version__}
-    return {name: json.dumps(value, sort_keys=True) for name, value in {**told, **versions}.items()}
+    return {name: json.dumps(value, sort_keys=True) for name, value in {**options, **versions}.items()}
 
 
 _SKEW = 300.0  # seconds that clocks of two machines may differ by, without a word
@@ -281,13 +285,14 @@ def check_freshness(newest: float | None, options: FreshnessOptions, now: float)
             f"how fresh the input"
             " is cannot be known"
         )
-    said = f"the newest input was written at {when}, {format_duration(max(age, 0.0))} ago"
+    message = f"the newest input was written at {when}, {format_duration(max(age, 0.0))} ago"
     if options.error_after is not None and age > options.error_after:
         raise ChecksError(
-            f"{said}; freshness: error_after {format_duration(options.error_after)} allows no more: has the "
+            f"{message}; freshness: error_after {format_duration(options.error_after)} allows no more: has"
+            " the "
             f"source stopped?"
             " Nothing was published"
         )
     if options.warn_after is not None and age > options.warn_after:
-        return f"{said}, more than freshness: warn_after {format_duration(options.warn_after)}"
+        return f"{message}, more than freshness: warn_after {format_duration(options.warn_after)}"
     return None

@@ -46,15 +46,15 @@ class Unchanged:
     version: str  # made from the same input
     files: int  # number of input files
     latest: str  # the version that LATEST names
-    asked: str = ""  # the requested version; "" for none
+    requested: str = ""  # the requested version; "" for none
 
     def __str__(self) -> str:
-        said = f"unchanged since {self.version}: {self.files:,} file{'' if self.files == 1 else 's'}"
+        message = f"unchanged since {self.version}: {self.files:,} file{'' if self.files == 1 else 's'}"
         if self.latest != self.version:
-            said += f"; LATEST names {self.latest} and stays, --force builds all the same"
-        if self.asked not in ("", self.version):
-            said += f"; {self.asked} would be the same and is not built, --force builds it"
-        return said
+            message += f"; LATEST names {self.latest} and stays, --force builds all the same"
+        if self.requested not in ("", self.version):
+            message += f"; {self.requested} would be the same and is not built, --force builds it"
+        return message
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,16 +76,16 @@ def decide(config: JobConfig, inputs: Inputs) -> Unchanged | Changed:
     than LATEST's. A newer one was rolled back from, and building the same again would be no better.
     """
     latest = latest_file.read_latest_beside(config.directory)
-    standing = [state.version for state in list_published(config.parent)]
-    if latest not in standing:  # readers find nothing, so there is something to do
+    published = [state.version for state in list_published(config.parent)]
+    if latest not in published:  # readers find nothing, so there is something to do
         named = f"LATEST names {shorten(latest)!r}, which is not published" if latest else "there is no LATEST"
-        return Changed(named if latest or standing else "there is no version yet")
+        return Changed(named if latest or published else "there is no version yet")
     reasons = []
-    newer = [version for version in standing if version_numbers(version) > version_numbers(latest)]
-    for version in dict.fromkeys([latest, *(version for version in [config.version] if version in standing), *newer]):
+    newer = [version for version in published if version_numbers(version) > version_numbers(latest)]
+    for version in dict.fromkeys([latest, *(version for version in [config.version] if version in published), *newer]):
         reason = _difference_to_version(config.parent, version, inputs)
         if not reason:
-            return Unchanged(version, inputs.number, latest)
+            return Unchanged(version, inputs.file_count, latest)
         reasons.append(reason)
     return Changed(reasons[0])
 
@@ -104,13 +104,13 @@ def _difference_to_version(parent: str, version: str, inputs: Inputs) -> str:
 
 
 def describe_difference(before: Inputs, now: Inputs) -> str:
-    """Return in words what differs in `now`; "" for no difference."""
-    said = [*_code_difference(before.code, now.code)]
-    if before.code_version != now.code_version and not said:
-        said.append("an option")
+    """Describe what differs in `now`; "" for no difference."""
+    differences = [*_code_difference(before.code, now.code)]
+    if before.code_version != now.code_version and not differences:
+        differences.append("an option")
     if before.data_version != now.data_version:
-        said.append(_files_difference(before.files, now.files))
-    return "; ".join(said)
+        differences.append(_files_difference(before.files, now.files))
+    return "; ".join(differences)
 
 
 def _code_difference(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
@@ -143,8 +143,8 @@ def _by_name(files: pa.Table) -> dict[str, tuple[int, str]]:
 
 def encode_inputs(inputs: Inputs) -> bytes:
     """Encode inputs as a compressed Arrow IPC file."""
-    told = {"format": _FORMAT_VERSION, "code": dict(inputs.code), "newest": inputs.newest}
-    table = inputs.files.replace_schema_metadata({"shardmill": json.dumps(told)})
+    metadata = {"format": _FORMAT_VERSION, "code": dict(inputs.code), "newest": inputs.newest}
+    table = inputs.files.replace_schema_metadata({"shardmill": json.dumps(metadata)})
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
         writer.write_table(table)
@@ -159,11 +159,11 @@ def decode_inputs(content: bytes, path: str) -> Inputs:
     """
     try:
         table = pa.ipc.open_file(pa.BufferReader(content)).read_all()
-        told = json.loads(table.schema.metadata[b"shardmill"])
-        if told["format"] > _FORMAT_VERSION:
+        metadata = json.loads(table.schema.metadata[b"shardmill"])
+        if metadata["format"] > _FORMAT_VERSION:
             raise CorruptDataError(f"{path} is of a newer format than this shardmill reads; upgrade shardmill")
-        code = {str(name): str(value) for name, value in told["code"].items()}
-        return Inputs(table.cast(FILES), code, told["newest"])
+        code = {str(name): str(value) for name, value in metadata["code"].items()}
+        return Inputs(table.cast(FILES), code, metadata["newest"])
     except (pa.ArrowException, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         if isinstance(error, CorruptDataError):
             raise
@@ -182,9 +182,9 @@ _DERIVED = {
 class KeptSettings:
     """The settings that a build keeps from an earlier version."""
 
-    changes: Mapping[str, Any] = field(default_factory=dict)  # of the job's configuration, by field
-    said: tuple[str, ...] = ()  # messages about what is kept
-    labels_of: str = ""  # the version whose classes are kept; "" for none
+    config_changes: Mapping[str, Any] = field(default_factory=dict)  # of the job's configuration, by field
+    messages: tuple[str, ...] = ()  # messages about what is kept
+    labels_version: str = ""  # the version whose classes are kept; "" for none
     constraints: Constraints | None = None  # of its schema, unless the recipe has its own; None for none
 
     def checks(self, recipe: Recipe) -> CheckOptions:
@@ -194,10 +194,10 @@ class KeptSettings:
 
     def config(self, recipe: Recipe, version: str, **changes: Any) -> JobConfig:
         """Make the configuration that builds `version` with the kept settings; raises as Recipe.config."""
-        return replace(recipe.config(version, **changes, **self.changes), kept_of=self.labels_of)
+        return replace(recipe.config(version, **changes, **self.config_changes), source_version=self.labels_version)
 
 
-def find_kept(recipe: Recipe, parent: str) -> KeptSettings:
+def find_kept_settings(recipe: Recipe, parent: str) -> KeptSettings:
     """Find what a build of `recipe` keeps from the version in `parent` that `like`, or else LATEST, names.
 
     Raises:
@@ -208,47 +208,47 @@ def find_kept(recipe: Recipe, parent: str) -> KeptSettings:
     if not (labels or types):
         return KeptSettings()
     _check_kept(recipe, labels, types)
-    said = []
+    messages = []
     if like in (None, file_names.LATEST):
-        like, odd = find_previous_version(parent)
+        like, warning = find_previous_version(parent)
         if not like:
             return KeptSettings(
-                said=("there is no version yet whose labels or schema could be kept: those of the input are taken",)
+                messages=("there is no version yet whose labels or schema could be kept: those of the input are taken",)
             )
-        said += [odd] if odd else []
+        messages += [warning] if warning else []
     dataset = open_dataset(parent, storage.StorageFiles(), like)
     changes: dict[str, Any] = {}
     flags = dataset.manifest.configuration
-    made = next((what for flag, what in _DERIVED.items() if flags.get(flag) and not _derives_same(recipe, flag)), "")
-    if types and _has_option(recipe, "schema") and made:
+    derived = next((what for flag, what in _DERIVED.items() if flags.get(flag) and not _derives_same(recipe, flag)), "")
+    if types and _has_option(recipe, "schema") and derived:
         if recipe.build.schema == "keep":
             raise UserError(
-                f"schema: keep: the schema of {dataset.manifest.version} is that of {made}, not of the input; name a"
+                f"schema: keep: the schema of {dataset.manifest.version} is that of {derived}, not of the input; name a"
                 " schema.pbtxt"
             )
-        said.append(
-            f"the types of columns are those of the input: {dataset.manifest.version} has {made.partition(' (')[0]}"
+        messages.append(
+            f"the types of columns are those of the input: {dataset.manifest.version} has {derived.partition(' (')[0]}"
         )
     elif types and _has_option(recipe, "schema"):
-        given = _kept_schema(dataset, labels)
-        changes["schema"] = given
-        number = len(given.features)
-        said.append(
+        schema = _kept_schema(dataset, labels)
+        changes["schema"] = schema
+        number = len(schema.features)
+        messages.append(
             f"the types of {number:,} column{'' if number == 1 else 's'} are those of {dataset.manifest.version}"
         )
     if labels:
         names = _class_names(dataset)
-        said.append(_labels_message(names, dataset.manifest.version, recipe.options.get("on_new_label", "fail")))
+        messages.append(_labels_message(names, dataset.manifest.version, recipe.options.get("on_new_label", "fail")))
         if names:
             changes["labels"] = names
     has_own = any(recipe.options.get(name) is not None for name in ("transform_graph", "module_file"))
     keeps_graph = recipe.build.like is not None and not has_own
     if keeps_graph and "transform" in dataset.manifest.configuration and _has_option(recipe, "transform_graph"):
         changes["transform_graph"] = dataset.directory
-        said.append(f"the constants of transformed features are those of {dataset.manifest.version}")
-    asked = changes["schema"].asked if "schema" in changes else ""
-    constraints = Constraints(asked) if asked else None
-    return KeptSettings(changes, tuple(said), dataset.manifest.version if "labels" in changes else "", constraints)
+        messages.append(f"the constants of transformed features are those of {dataset.manifest.version}")
+    requests = changes["schema"].constraints if "schema" in changes else ""
+    constraints = Constraints(requests) if requests else None
+    return KeptSettings(changes, tuple(messages), dataset.manifest.version if "labels" in changes else "", constraints)
 
 
 def kept_digest_entries(recipe: Recipe, parent: str) -> dict[str, str]:
@@ -261,19 +261,21 @@ def kept_digest_entries(recipe: Recipe, parent: str) -> dict[str, str]:
         UserError: `like` is neither a version nor a tag.
         CorruptDataError: the file of the tag names no version.
     """
-    kept = {name: "keep" for name in ("labels", "schema") if getattr(recipe, f"keeps_{name}")}
+    entries = {name: "keep" for name in ("labels", "schema") if getattr(recipe, f"keeps_{name}")}
     like = recipe.build.like
     if like is not None:
-        kept["like"] = like if like == file_names.LATEST else resolve_version(storage.StorageFiles(), parent, like)[0]
-    return kept
+        entries["like"] = (
+            like if like == file_names.LATEST else resolve_version(storage.StorageFiles(), parent, like)[0]
+        )
+    return entries
 
 
-def _check_kept(recipe: Recipe, labels: bool, types: bool) -> None:
+def _check_kept(recipe: Recipe, labels: bool, schema: bool) -> None:
     """Check that no flag sets what is to be kept, and that the command has such a flag; raises UserError."""
     command = recipe.kind.command
     for wanted, key, field_, flag in (
         (labels, "labels", "labels", "labels_file"),
-        (types, "schema", "schema", "schema"),
+        (schema, "schema", "schema", "schema"),
     ):
         given = "like" if recipe.build.like is not None else key
         if wanted and recipe.options.get(field_) is not None:
@@ -301,10 +303,10 @@ def _class_names(dataset: Dataset) -> Labels:
     return {label.original or label.name: label.class_names for label in labels if label.class_names} or ()
 
 
-def _labels_message(kept: Labels, version: str, on_new_label: str) -> str:
-    if not kept:
+def _labels_message(labels: Labels, version: str, on_new_label: str) -> str:
+    if not labels:
         return f"{version} has no names of classes that could be kept"
-    names = kept if isinstance(kept, tuple) else tuple(name for of_one in kept.values() for name in of_one)
+    names = labels if isinstance(labels, tuple) else tuple(name for of_one in labels.values() for name in of_one)
     new = {"fail": "a new one fails", "append": "a new one gets the next id", "reject": "a new one is rejected"}
     return (
         f"the ids of {len(names):,} class{'' if len(names) == 1 else 'es'} are those of {version}; {new[on_new_label]}"
@@ -321,7 +323,7 @@ def _kept_schema(dataset: Dataset, labels: bool) -> GivenSchema:
     except (ValueError, text_format.ParseError, FileNotFoundError) as error:
         raise CorruptDataError(f"{path} cannot be kept: {error}") from None
     named = {feature.name for feature in dataset.manifest.features if feature.class_names}
-    given = replace(given, kept_of=dataset.manifest.version)
+    given = replace(given, kept_version=dataset.manifest.version)
     if labels:
         return given
     features = tuple(
@@ -336,19 +338,19 @@ def _kept_schema(dataset: Dataset, labels: bool) -> GivenSchema:
 FIRST = "1.0.0"
 
 
-def version_to_build(asked: str, parent: str) -> str:
-    """Return `asked`, or for `auto` the patch after the newest version that ever was: a number is used once.
+def version_to_build(requested: str, parent: str) -> str:
+    """Return `requested`, or for `auto` the patch after the newest version that ever was: a number is used once.
 
     Args:
-        asked: by the recipe or the command line
+        requested: by the recipe or the command line
         parent: the folder of all versions
 
     Raises:
         OSError: the folder cannot be listed.
     """
-    if asked != AUTO:
-        return asked
-    # Not of folders that a job builds now: two builders want the same version, so that the second stands back.
+    if requested != AUTO:
+        return requested
+    # Not of folders that a job builds now: two builders want the same version, so the second one gives way.
     found = list(
         filter(None, run_concurrently(parent, partial(find_newest_version, parent), partial(find_newest_built, parent)))
     )
@@ -387,24 +389,24 @@ class BuildPlan:
     record: BuildRecord  # of the build, as far as it is known
 
 
-def begin_build(recipe: Recipe, asked: RebuildRequest) -> BuildRecord:
+def begin_build(recipe: Recipe, request: RebuildRequest) -> BuildRecord:
     """Return the record of a build that begins now, with the version to build.
 
     Raises:
         OSError: a store fails.
     """
     parent = storage.join(recipe.output, recipe.name)
-    return begin_record(recipe.name, version_to_build(asked.version or recipe.build.version, parent))
+    return begin_record(recipe.name, version_to_build(request.version or recipe.build.version, parent))
 
 
 def make_plan(
-    recipe: Recipe, record: BuildRecord, asked: RebuildRequest, warn: Say, now: float | None = None
+    recipe: Recipe, record: BuildRecord, request: RebuildRequest, warn: Say, now: float | None = None
 ) -> BuildPlan:
     """Compare the input with the published versions; nothing is written.
 
     Args:
         record: made by `begin`
-        asked: options of the command line
+        request: options of the command line
         warn: takes warnings
         now: seconds since 1970; None for this moment
 
@@ -413,29 +415,29 @@ def make_plan(
         ChecksError: the newest input is too old.
         OSError: a store fails.
     """
-    config = recipe.config(record.version, **command_line_changes(recipe, asked))
+    config = recipe.config(record.version, **command_line_changes(recipe, request))
     if recipe.checks.baseline != file_names.LATEST:  # a mistake even where there is nothing to compare
         resolve_version(storage.StorageFiles(), config.parent, recipe.checks.baseline)
     inputs = find_inputs(config, recipe.build.fingerprint, kept_digest_entries(recipe, config.parent))
-    if said := check_freshness(inputs.newest, recipe.freshness, time.time() if now is None else now):
-        warn(said)
-    if inputs.missing and inputs.number:  # of no file at all the job tells
+    if message := check_freshness(inputs.newest, recipe.freshness, time.time() if now is None else now):
+        warn(message)
+    if inputs.missing and inputs.file_count:  # of no file at all the job tells
         number = len(inputs.missing)
         warn(
             f"no file is there for {number} part{'' if number == 1 else 's'} of the input, such as {inputs.missing[-1]}"
         )
     decision = decide(config, inputs)
     if isinstance(decision, Unchanged):
-        decision = replace(decision, asked=asked.version or "")
-    if asked.force and isinstance(decision, Unchanged):
+        decision = replace(decision, requested=request.version or "")
+    if request.force and isinstance(decision, Unchanged):
         decision = Changed(f"--force, although {decision}")
     record = replace(record, reason=str(decision), code_version=inputs.code_version, data_version=inputs.data_version)
     return BuildPlan(config, inputs, decision, record)
 
 
-def command_line_changes(recipe: Recipe, asked: RebuildRequest) -> dict[str, object]:
+def command_line_changes(recipe: Recipe, request: RebuildRequest) -> dict[str, object]:
     """Return the command-line options that apply to the recipe's command, by field."""
     fields = {option.field for option in recipe.kind.options}
-    given = {"set_latest": asked.set_latest, "overwrite": asked.overwrite}
+    given = {"set_latest": request.set_latest, "overwrite": request.overwrite}
     changes: dict[str, object] = {name: True for name, value in given.items() if value and name in fields}
     return changes

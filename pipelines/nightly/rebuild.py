@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 
 
 def rebuild(
-    recipe: Recipe, asked: RebuildRequest, options: "Callable[[], PipelineOptions]", say: Say, warn: Say
+    recipe: Recipe, request: RebuildRequest, options: "Callable[[], PipelineOptions]", say: Say, warn: Say
 ) -> Built:
     """Follow a recipe to its end and write the build's record; errors are returned in the result.
 
     Args:
-        asked: options of the command line
+        request: options of the command line
         options: makes Beam's options, only if there is anything to do: importing them takes longer than deciding
         say: takes progress messages
         warn: takes warnings
@@ -48,34 +48,34 @@ def rebuild(
         Interrupted: by Ctrl-C or SIGTERM.
     """
     with handle_sigterm():
-        return _rebuild(recipe, asked, options, say, warn)
+        return _rebuild(recipe, request, options, say, warn)
 
 
 def _rebuild(
-    recipe: Recipe, asked: RebuildRequest, options: "Callable[[], PipelineOptions]", say: Say, warn: Say
+    recipe: Recipe, request: RebuildRequest, options: "Callable[[], PipelineOptions]", say: Say, warn: Say
 ) -> Built:
-    begun = time.monotonic()
+    start_s = time.monotonic()
     record = begin_record(recipe.name, "")
     try:
         recipe.kind.check_installed()
-        record = begin_build(recipe, asked)
-        made = make_plan(recipe, record, asked, warn)
-        record = made.record
-        unchanged = _unchanged_build(made)
-        if unchanged is not None and not _is_half_published(made):
+        record = begin_build(recipe, request)
+        plan = make_plan(recipe, record, request, warn)
+        record = plan.record
+        unchanged = _unchanged_build(plan)
+        if unchanged is not None and not _is_half_published(plan):
             return unchanged
         from shardmill.pipelines.jobs.outcome import complete_interrupted
 
-        if completed := complete_interrupted(made.config.parent):
+        if completed := complete_interrupted(plan.config.parent):
             for sentence in completed:
                 warn(sentence)
-            return _rebuild(recipe, asked, options, say, warn)  # what stands is another now
+            return _rebuild(recipe, request, options, say, warn)  # the published version is another one now
         if unchanged is not None:  # a job that lives is at it
             return unchanged
         from shardmill.pipelines.nightly.build import run_build
 
-        say(str(made.decision))
-        built = run_build(recipe, made, asked, options(), say)
+        say(str(plan.decision))
+        built = run_build(recipe, plan, request, options(), say)
         if isinstance(built.error, UserError):  # of which no job writes a record
             return _failed_build(recipe, built.record, built.error)
         return built
@@ -83,31 +83,31 @@ def _rebuild(
         raise
     except KeyboardInterrupt as cause:  # as the input was looked at, or after all was done
         parent = storage.join(recipe.output, recipe.name)
-        record = replace(record, seconds=time.monotonic() - begun)
-        raise record_interruption(parent, record, cause, first_too=True) from cause
+        record = replace(record, seconds=time.monotonic() - start_s)
+        raise record_interruption(parent, record, cause, record_first_failure=True) from cause
     except (UserError, JobError, CorruptDataError) as error:
-        return _failed_build(recipe, replace(record, seconds=time.monotonic() - begun), error)
+        return _failed_build(recipe, replace(record, seconds=time.monotonic() - start_s), error)
     except OSError as error:
-        ended = replace(record, seconds=time.monotonic() - begun)
+        ended = replace(record, seconds=time.monotonic() - start_s)
         return _failed_build(recipe, ended, JobError(f"a store failed: {os_error_text(error)}"))
-    except Exception as error:  # a defect in one recipe's night must not take the others theirs
-        ended = replace(record, seconds=time.monotonic() - begun)
+    except Exception as error:  # a defect in one recipe's night must not stop the others
+        ended = replace(record, seconds=time.monotonic() - start_s)
         unexpected = JobError(f"{type(error).__name__}: {error}; nobody expected that: --debug shows where it happened")
         unexpected.__cause__ = error
         return _failed_build(recipe, ended, unexpected)
 
 
-def _unchanged_build(made: BuildPlan) -> Built | None:
-    if not isinstance(made.decision, Unchanged):
+def _unchanged_build(plan: BuildPlan) -> Built | None:
+    if not isinstance(plan.decision, Unchanged):
         return None
-    return Built(replace(made.record, version=made.decision.latest or made.decision.version, status="unchanged"))
+    return Built(replace(plan.record, version=plan.decision.latest or plan.decision.version, status="unchanged"))
 
 
-def _is_half_published(made: BuildPlan) -> bool:
+def _is_half_published(plan: BuildPlan) -> bool:
     """Return True if the unchanged version's publication was killed at its end: LATEST may not name it."""
-    if not isinstance(made.decision, Unchanged):
+    if not isinstance(plan.decision, Unchanged):
         return False
-    directory = storage.join(made.config.parent, made.decision.version)
+    directory = storage.join(plan.config.parent, plan.decision.version)
     return storage.exists(storage.join(directory, file_names.PUBLISHING))
 
 
@@ -115,12 +115,12 @@ def _failed_build(recipe: Recipe, record: BuildRecord, error: Failure) -> Built:
     """Return the result of a build that failed before its job could write a record; user errors get the recipe's
     line.
     """
-    told = recipe.located(error) if isinstance(error, UserError) else error
-    ended = failed_record(record, told)
-    if ended.version and not isinstance(told, LockedError):
+    located = recipe.located(error) if isinstance(error, UserError) else error
+    ended = failed_record(record, located)
+    if ended.version and not isinstance(located, LockedError):
         # Of a mistake nothing is written where there is nothing: the output itself may be the mistake
-        write_unpublished(storage.join(recipe.output, recipe.name), ended, not isinstance(told, UserError))
-    return Built(ended, None, told)
+        write_unpublished(storage.join(recipe.output, recipe.name), ended, not isinstance(located, UserError))
+    return Built(ended, None, located)
 
 
 WEBHOOK_TIMEOUT_S = 10.0  # that all of it may take
@@ -140,19 +140,19 @@ def notify(url: str, record: BuildRecord, seconds: float = WEBHOOK_TIMEOUT_S) ->
     no message contains it.
     """
     text = f"{record.name} {record.version}: {record.status}: {record.reason}"
-    body = json.dumps({**json.loads(record.said.to_json()), "text": text}).encode()
-    said: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+    body = json.dumps({**json.loads(record.without_page_checks.to_json()), "text": text}).encode()
+    answers: queue.SimpleQueue[str | None] = queue.SimpleQueue()
     # Looking up a name has no time limit, nor an answer that comes byte by byte: neither holds up the night's end
-    threading.Thread(target=lambda: said.put(_post(url, body, seconds)), daemon=True).start()
+    threading.Thread(target=lambda: answers.put(_post(url, body, seconds)), daemon=True).start()
     try:
-        failed = said.get(timeout=seconds)
+        failed = answers.get(timeout=seconds)
     except queue.Empty:
         failed = f"has not answered in {seconds:g} s"
-    return None if failed is None else f"on_failure: the webhook {failed}; perhaps nobody was told"
+    return None if failed is None else f"on_failure: the webhook {failed}; nobody may have been notified"
 
 
 def _post(url: str, body: bytes, seconds: float) -> str | None:
-    """Post `body`; return in words why the webhook did not take it, or None if it did."""
+    """Post `body`; return the reason why the webhook did not accept it, or None if it did."""
     try:
         request = urllib.request.Request(url, body, {"Content-Type": "application/json"}, method="POST")
         with urllib.request.build_opener(_NoRedirects).open(request, timeout=seconds) as answer:

@@ -63,8 +63,14 @@ class FreshnessOptions(Options):
 
     title: ClassVar[str] = "freshness"
 
-    warn_after: float | None = flag(None, "the newest input is older: a warning", parse=parse_duration)
-    error_after: float | None = flag(None, "the newest input is older: the source has stopped", parse=parse_duration)
+    warn_after: float | None = flag(
+        None, "Age of the newest input above which a warning is given", parse=parse_duration
+    )
+    error_after: float | None = flag(
+        None,
+        "Age of the newest input above which the build fails, because the source has stopped",
+        parse=parse_duration,
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -79,9 +85,9 @@ class RetainOptions(Options):
     title: ClassVar[str] = "retain"
 
     min_versions: int | None = flag(
-        None, "as many of the newest versions stay", check=lambda number: None if number >= 1 else "expected at least 1"
+        None, "Number of newest versions to keep", check=lambda number: None if number >= 1 else "expected at least 1"
     )
-    max_age: float | None = flag(None, "younger versions stay", parse=parse_duration)
+    max_age: float | None = flag(None, "Age up to which versions are kept", parse=parse_duration)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -95,7 +101,7 @@ class FailureOptions(Options):
 
     title: ClassVar[str] = "on_failure"
 
-    webhook: str | None = flag(None, "gets the record of the build, by POST", parse=parse_url)
+    webhook: str | None = flag(None, "URL to which the build record is sent by POST", parse=parse_url)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,28 +110,32 @@ class BuildOptions(Options):
 
     title: ClassVar[str] = "rebuild"
 
-    version: str = flag(AUTO, "three numbers, which may hold {YYYY}, {MM} and {DD}; auto is the next patch")
-    labels: str = flag("rebuild", "keep: the ids of the classes stay as they are", choices=("keep", "rebuild"))
-    schema: str = flag("rebuild", "keep: the types of the columns stay as they are", choices=("keep", "rebuild"))
-    like: str | None = flag(None, "a version, a tag or LATEST: its labels and its schema are kept")
+    version: str = flag(
+        AUTO, "Version as three numbers, which may contain {YYYY}, {MM} and {DD}; auto increments the patch number"
+    )
+    labels: str = flag(
+        "rebuild", "Class ids: keep those of the previous version, or rebuild them", choices=("keep", "rebuild")
+    )
+    schema: str = flag(
+        "rebuild", "Column types: keep those of the previous version, or rebuild them", choices=("keep", "rebuild")
+    )
+    like: str | None = flag(None, "Version, tag or LATEST whose labels and schema are kept")
     fingerprint: str = flag(
         "metadata",
-        "what tells that an input changed: its name, size and time, or all of it",
+        "How changed inputs are detected: by name, size and time, or by content",
         choices=("metadata", "content"),
     )
-    baseline: str | None = flag(
-        None, "a version, a tag or LATEST: what the checks compare with", default_words="LATEST"
-    )
+    baseline: str | None = flag(None, "Version, tag or LATEST that the checks compare with", default_words="LATEST")
     # days, up to --date, that the input's dates cover; 1 for --date alone
     window: int = flag(
         1,
-        "days that the dates in the input stand for, such as 7d",
+        "Number of days to which the dates in the input are expanded, for example 7d",
         parse=parse_days,
         check=lambda days: None if 1 <= days <= _MAX_DAYS else f"expected 1d to {_MAX_DAYS}d",
     )
     unchanged_status: int = flag(
         0,
-        "the exit status where there was nothing to do, such as 99 for Airflow to skip what follows",
+        "Exit status if nothing had to be built; Airflow skips the following tasks at 99",
         check=check_status,
     )
 
@@ -135,7 +145,7 @@ class BuildOptions(Options):
             raise UserError(f"--version {self.version!r}: expected three numbers, such as 1.0.0, or auto")
 
 
-# Flags that stand at the top of a recipe, for they are about the data set, not about the command.
+# Flags at the top of a recipe, because they are about the data set, not about the command.
 _TOP_KEYS = {"name": "what the data set is called", "output": "the folder of all data sets"}
 _SECTIONS = ("freshness", "checks", "retain", "on_failure")
 _ANY_VERSION = "0.0.0"  # while `auto` is not decided
@@ -232,7 +242,7 @@ def parse_recipe(recipe: Node, day: date) -> Recipe:
     top = {name: entries[name] for name in _TOP_KEYS}
     flags = top | {name: _fill_dates(name, node, day, build.window) for name, node in own.items()}
     known = _flags(kind)
-    made = Recipe(
+    parsed = Recipe(
         file=recipe.file,
         kind=kind,
         options={known[name].field: parse_value(known[name], node) for name, node in flags.items()},
@@ -245,14 +255,14 @@ def parse_recipe(recipe: Node, day: date) -> Recipe:
         lines={**entries, **(entries["beam"].mapping() if "beam" in entries else {}), **flags},
         command=command,
     )
-    made.config(_ANY_VERSION if build.version == AUTO else build.version)
-    return made
+    parsed.config(_ANY_VERSION if build.version == AUTO else build.version)
+    return parsed
 
 
 def _find_command(recipe: Node, entries: Mapping[str, Node]) -> Node:
     found = [node for key, node in entries.items() if key in KINDS]
     if len(found) > 1:
-        raise found[1].wrong(
+        raise found[1].error(
             f"{found[1].key}, but {found[0].key} is there too; expected one command: put --- between two recipes"
         )
     if found:
@@ -260,8 +270,8 @@ def _find_command(recipe: Node, entries: Mapping[str, Node]) -> Node:
     for key, node in entries.items():
         near = difflib.get_close_matches(key, KINDS, 1)
         if near and key not in (*_SECTIONS, "beam") and isinstance(node.value, Mapping):
-            raise node.wrong(f"unknown key {key!r}; did you mean {near[0]}?")
-    raise recipe.wrong(f"there is no command; expected one of {', '.join(KINDS)}, with its flags below it")
+            raise node.error(f"unknown key {key!r}; did you mean {near[0]}?")
+    raise recipe.error(f"there is no command; expected one of {', '.join(KINDS)}, with its flags below it")
 
 
 def _check_keys(recipe: Node, entries: Mapping[str, Node], command: Node) -> None:
@@ -272,11 +282,11 @@ def _check_keys(recipe: Node, entries: Mapping[str, Node], command: Node) -> Non
         if key in known:
             continue
         if key in _flags(KINDS[command.key]):
-            raise node.wrong(f"{key} is a flag of {command.key}: put it below {command.key}, in line {command.line}")
-        raise node.wrong(f"unknown key {key!r}; {did_you_mean(key, known)}")
+            raise node.error(f"{key} is a flag of {command.key}: put it below {command.key}, in line {command.line}")
+        raise node.error(f"unknown key {key!r}; {did_you_mean(key, known)}")
     for key, what in _TOP_KEYS.items():
         if key not in entries:
-            raise recipe.wrong(f"{key} is missing, {what}; write {key}: … at the top")
+            raise recipe.error(f"{key} is missing, {what}; write {key}: … at the top")
 
 
 def _flags(kind: Kind) -> dict[str, Option]:
@@ -284,16 +294,16 @@ def _flags(kind: Kind) -> dict[str, Option]:
     return {option.name: option for option in kind.options if not option.flag.hidden and option.name != "version"}
 
 
-def _check_flags(kind: Kind, own: Mapping[str, Node]) -> None:
+def _check_flags(kind: Kind, command_flags: Mapping[str, Node]) -> None:
     known = _flags(kind)
-    for name, node in own.items():
+    for name, node in command_flags.items():
         bare = name.removeprefix("--")
         if bare in (*_TOP_KEYS, "version"):
-            raise node.wrong(f"{name} stands at the top of a recipe, not below {kind.command}")
+            raise node.error(f"{name} belongs at the top of a recipe, not below {kind.command}")
         if name not in known:
             near = difflib.get_close_matches(bare, known, 1)
             hint = f"did you mean {near[0]}?" if near else f"`shardmill {kind.command} --help` lists them"
-            raise node.wrong(f"{kind.command} has no flag {name!r}; {hint}")
+            raise node.error(f"{kind.command} has no flag {name!r}; {hint}")
 
 
 def _section(cls: type[Section], entries: Mapping[str, Node], recipe: Node) -> Section:
@@ -304,7 +314,7 @@ def _section(cls: type[Section], entries: Mapping[str, Node], recipe: Node) -> S
 def _checks(entries: Mapping[str, Node], recipe: Node, build: BuildOptions, schema: Node | None) -> CheckOptions:
     """Return the checks of the build.
 
-    `baseline` may stand in the section or at the top. Constraints of the command's --schema hold unless the section has
+    `baseline` may be in the section or at the top. Constraints of the command's --schema hold unless the section has
     its own.
     """
     checks = _section(CheckOptions, entries, recipe)
@@ -314,18 +324,18 @@ def _checks(entries: Mapping[str, Node], recipe: Node, build: BuildOptions, sche
     if build.baseline is None:
         return checks
     if "checks" in entries and "baseline" in entries["checks"].mapping():
-        raise entries["baseline"].wrong("baseline stands in checks, too; leave one of them out")
+        raise entries["baseline"].error("baseline is in checks, too; leave one of them out")
     try:
         return replace(checks, baseline=build.baseline)
     except UserError as error:
-        raise entries["baseline"].wrong(str(error).removeprefix("--")) from None
+        raise entries["baseline"].error(str(error).removeprefix("--")) from None
 
 
 def _build_entries(entries: Mapping[str, Node], day: date) -> dict[str, Node]:
     found = {option.name: entries[option.name] for option in options_of(BuildOptions) if option.name in entries}
     if "version" in found:
         _check_date_words([found["version"]])
-        found["version"] = found["version"].replaced(lambda node: recipe_values.dated_version(node.text(), day))
+        found["version"] = found["version"].map_texts(lambda node: recipe_values.dated_version(node.text(), day))
     return found
 
 
@@ -334,24 +344,24 @@ def _fill_dates(name: str, node: Node, day: date, days: int) -> Node:
     if name in ("input", "manifest"):
         _check_date_words(node.texts())
     window = recipe_values.days_up_to(day, days) if name == "input" else [day]
-    return node.replaced(lambda text: recipe_values.dated_glob(text.text(), window))
+    return node.map_texts(lambda text: recipe_values.dated_glob(text.text(), window))
 
 
 def _check_date_words(nodes: Iterable[Node]) -> None:
     for node in nodes:
         word = recipe_values.unknown_date_word(node.text())
         if word is not None:
-            raise node.wrong(f"{node.key}: {word} is no part of a date; expected {{YYYY}}, {{MM}} and {{DD}}")
+            raise node.error(f"{node.key}: {word} is no part of a date; expected {{YYYY}}, {{MM}} and {{DD}}")
 
 
-def _check_window(window: Node, asked: Node | None, day: date, days: int) -> None:
-    if asked is None or not recipe_values.has_dates(asked.text()):
-        raise window.wrong(
+def _check_window(window: Node, input_pattern: Node | None, day: date, days: int) -> None:
+    if input_pattern is None or not recipe_values.has_dates(input_pattern.text()):
+        raise window.error(
             f"window: {window.text()} is about the days in the input, which names none; write {{YYYY}}, {{MM}} and"
-            " {DD} where they stand in its path"
+            " {DD} in its path instead of the date"
         )
     if (day - date.min).days < days - 1:
-        raise window.wrong(f"window: {window.text()} up to {day} begins before there are dates, in the year 1")
+        raise window.error(f"window: {window.text()} up to {day} begins before there are dates, in the year 1")
 
 
 _RECIPE = Document("a recipe", "name, output, and a command over its flags")
@@ -374,7 +384,7 @@ class InvalidRecipe:
 
 
 def load_recipes(
-    paths: Sequence[str], given: Mapping[str, str], day: date, environment: Mapping[str, str]
+    paths: Sequence[str], set_values: Mapping[str, str], day: date, environment: Mapping[str, str]
 ) -> list[Recipe | InvalidRecipe]:
     """Load the recipes in files and in folders of files, in order.
 
@@ -382,15 +392,15 @@ def load_recipes(
 
     Args:
         paths: local, or in object stores
-        given: values of `${NAME}`
-        day: the day that date tokens stand for
+        set_values: values of `${NAME}`
+        day: the day for date tokens
         environment: all environment variables; recipes may name some
 
     Raises:
-        UserError: a path cannot be read, a folder has no recipe, or no recipe uses a name in `given`.
+        UserError: a path cannot be read, a folder has no recipe, or no recipe uses a name in `set_values`.
     """
     found: list[Recipe | InvalidRecipe] = []
-    asked: set[str] = set()
+    used_names: set[str] = set()
     places: dict[tuple[str, str], Node] = {}
     for path in (file for folder in paths for file in _recipe_files(folder)):
         try:
@@ -399,29 +409,29 @@ def load_recipes(
             found.append(InvalidRecipe(path, error))
             continue
         for node in nodes:
-            asked |= recipe_values.names_in(node)
+            used_names |= recipe_values.names_in(node)
             try:
-                found.append(_load_recipe(node, given, day, environment, places))
+                found.append(_load_recipe(node, set_values, day, environment, places))
             except UserError as error:
                 found.append(InvalidRecipe(path, error))
     if not any(isinstance(item, InvalidRecipe) for item in found):
-        recipe_values.check_all_used(given, asked, ", ".join(paths))
+        recipe_values.check_all_used(set_values, used_names, ", ".join(paths))
     return found
 
 
 def _load_recipe(
     node: Node,
-    given: Mapping[str, str],
+    set_values: Mapping[str, str],
     day: date,
     environment: Mapping[str, str],
     places: dict[tuple[str, str], Node],
 ) -> Recipe:
-    filled = Variables(given, recipe_values.environment_names(node), environment).filled(node)
+    filled = Variables(set_values, recipe_values.environment_names(node), environment).fill(node)
     recipe = parse_recipe(filled, day)
     output = os.path.realpath(recipe.output) if storage.is_local(recipe.output) else recipe.output.rstrip("/")
     first = places.setdefault((output, recipe.name), node)
     if first is not node:
-        raise recipe.lines["name"].wrong(f"{recipe.name} in {recipe.output} is built by {first.where} already")
+        raise recipe.lines["name"].error(f"{recipe.name} in {recipe.output} is built by {first.location} already")
     return recipe
 
 

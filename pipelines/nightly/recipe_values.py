@@ -22,15 +22,15 @@ def parse_value(option: Option, node: Node) -> Any:
     Raises:
         UserError: it is not allowed; the flag's own message, with the line.
     """
-    value = node.plain()
+    value = node.to_plain()
     if option.type is bool and option.flag.parse is None and isinstance(value, str):
         value = {"true": True, "false": False}.get(value, value)
     try:
         return option.parse(value)
     except UserError as error:
-        raise node.wrong(str(error)) from None
+        raise node.error(str(error)) from None
     except (TypeError, ValueError, AttributeError, KeyError):  # a list or a mapping that this flag cannot be
-        raise node.wrong(f"--{option.name}: expected it as on the command line: {option.flag.help}") from None
+        raise node.error(f"--{option.name}: expected it as on the command line: {option.flag.help}") from None
 
 
 def parse_section(cls: type[Section], entries: Mapping[str, Node], place: Node) -> Section:
@@ -43,7 +43,7 @@ def parse_section(cls: type[Section], entries: Mapping[str, Node], place: Node) 
     values = {}
     for name, node in entries.items():
         if name not in known:
-            raise node.wrong(f"unknown key {name!r} in {cls.title}; {did_you_mean(name, known)}")
+            raise node.error(f"unknown key {name!r} in {cls.title}; {did_you_mean(name, known)}")
         try:
             values[known[name].field] = parse_value(known[name], node)
         except UserError as error:
@@ -56,7 +56,7 @@ def parse_section(cls: type[Section], entries: Mapping[str, Node], place: Node) 
 
 def with_line(error: UserError, lines: Mapping[str, Node], place: Node) -> UserError:
     """Return `error` with the line of the first flag it names that is in `lines`, else with that of `place`."""
-    return next((lines[name] for name in _FLAG.findall(str(error)) if name in lines), place).wrong(str(error))
+    return next((lines[name] for name in _FLAG.findall(str(error)) if name in lines), place).error(str(error))
 
 
 def _without_dashes(sentence: str) -> str:
@@ -65,7 +65,7 @@ def _without_dashes(sentence: str) -> str:
 
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_REFERENCE = re.compile(r"(\$?)\$\{([^}]*)\}")  # `$${` is a `${` that stands for itself
+_REFERENCE = re.compile(r"(\$?)\$\{([^}]*)\}")  # `$${` is a `${` that is literal
 
 
 def parse_set(pairs: Iterable[str]) -> dict[str, str]:
@@ -89,17 +89,17 @@ def parse_set(pairs: Iterable[str]) -> dict[str, str]:
 class Variables:
     """The values of `${NAME}`."""
 
-    given: Mapping[str, str]  # by --set
-    named: tuple[str, ...] = ()  # environment variables that the recipe may read
+    set_values: Mapping[str, str]  # by --set
+    environment_names: tuple[str, ...] = ()  # environment variables that the recipe may read
     environment: "Mapping[str, str] | None" = None  # all environment variables
 
-    def filled(self, recipe: Node) -> Node:
+    def fill(self, recipe: Node) -> Node:
         """Return `recipe` with values in place of names.
 
         Raises:
             UserError: a name has no value; the message says where it is and what to do.
         """
-        return recipe.replaced(self._fill)
+        return recipe.map_texts(self._fill)
 
     def _fill(self, node: Node) -> str:
         def value(match: re.Match[str]) -> str:
@@ -109,19 +109,19 @@ class Variables:
 
     def _value(self, name: str, node: Node) -> str:
         if NAME.fullmatch(name) is None:
-            raise node.wrong(f"${{{name}}}: expected a name of letters, digits and '_'; $${{ stands for ${{ itself")
-        if name in self.given:
-            return self.given[name]
-        if name in self.named:
+            raise node.error(f"${{{name}}}: expected a name of letters, digits and '_'; $${{ is a literal ${{")
+        if name in self.set_values:
+            return self.set_values[name]
+        if name in self.environment_names:
             found = (self.environment or {}).get(name)
             if found is None:
-                raise node.wrong(
+                raise node.error(
                     f"${{{name}}}: there is no environment variable {name}; set it, or give --set {name}=…"
                 )
             return found
-        near = difflib.get_close_matches(name, [*self.given, *self.named], 1)
+        near = difflib.get_close_matches(name, [*self.set_values, *self.environment_names], 1)
         meant = f"; did you mean ${{{near[0]}}}?" if near else ""
-        raise node.wrong(f"${{{name}}} has no value: give --set {name}=…, or name it under environment{meant}")
+        raise node.error(f"${{{name}}} has no value: give --set {name}=…, or name it under environment{meant}")
 
 
 def environment_names(recipe: Node) -> tuple[str, ...]:
@@ -134,7 +134,7 @@ def environment_names(recipe: Node) -> tuple[str, ...]:
     items = () if node is None else node.value if isinstance(node.value, tuple) else (node,)
     for item in items:
         if NAME.fullmatch(item.text()) is None:
-            raise item.wrong(
+            raise item.error(
                 f"environment: {item.text()!r} is not the name of a variable; expected a list such as [BUCKET, REGION]"
             )
     return tuple(item.text() for item in items)
@@ -146,11 +146,11 @@ def names_in(recipe: Node) -> set[str]:
     return {match[2] for matches in found for match in matches if not match[1]}
 
 
-def check_all_used(given: Mapping[str, str], asked: set[str], files: str) -> None:
+def check_all_used(set_values: Mapping[str, str], used_names: set[str], files: str) -> None:
     """Check that the recipes use each name of --set; raises UserError."""
-    for name in given:
-        if name not in asked:
-            near = difflib.get_close_matches(name, sorted(asked), 1)
+    for name in set_values:
+        if name not in used_names:
+            near = difflib.get_close_matches(name, sorted(used_names), 1)
             meant = f"; did you mean {near[0]}?" if near else ""
             raise UserError(f"--set {name}=…: there is no ${{{name}}} in {files}{meant}")
 
@@ -229,7 +229,7 @@ def has_dates(text: str) -> bool:
 
 
 def unknown_date_word(text: str) -> str | None:
-    """Return the first `{WORD}` of `text` that is not a date token; None if there is none."""
+    """Return the first `{WORD}` of `text` that is not a date token; None without one."""
     return next((match[0] for match in _WORD.finditer(text) if match[0] not in _TOKENS), None)
 
 
@@ -274,7 +274,7 @@ def beam_arguments(beam: Node) -> Iterator[str]:
     """
     for name, node in beam.mapping().items():
         if isinstance(node.value, Mapping):
-            raise node.wrong(f"{node.key} is a mapping; expected a text, true, or a list of texts")
+            raise node.error(f"{node.key} is a mapping; expected a text, true, or a list of texts")
         for item in node.value if isinstance(node.value, tuple) else (node,):
             if item.text() == "true":
                 yield f"--{name}"
@@ -290,7 +290,7 @@ def beam_entries(words: Sequence[str]) -> dict[str, str | list[str]]:
         if word.startswith("--"):
             name, equals, value = word.removeprefix("--").partition("=")
             found.setdefault(name, []).append(value if equals else "true")
-        elif found[name][-1] == "true":  # its option stood before it
+        elif found[name][-1] == "true":  # the option is the previous word
             found[name][-1] = word
         else:
             found[name].append(word)

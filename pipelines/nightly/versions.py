@@ -28,8 +28,8 @@ from shardmill.transforms.stores import storage as conditional
 from shardmill.transforms.stores.protocol import ChangedError
 
 
-def deletable(
-    states: Sequence[VersionState], named: Collection[str], min_versions: int, max_age: float
+def find_deletable_versions(
+    states: Sequence[VersionState], protected: Collection[str], min_versions: int, max_age: float
 ) -> list[VersionState]:
     """Return the versions that may be deleted, the oldest first.
 
@@ -38,14 +38,14 @@ def deletable(
 
     Args:
         states: of all versions
-        named: versions that stay at any age: LATEST, tags, the baseline
+        protected: versions that stay at any age: LATEST, tags, the baseline
         min_versions: number of newest published versions that stay
         max_age: in seconds; younger versions stay
     """
     published = sorted((state for state in states if state.published), key=_order, reverse=True)
     now = max((state.modified for state in published), default=0.0)
-    stay = {state.version for state in published[:min_versions]} | set(named)
-    old = [state for state in states if now - state.modified > max_age and state.version not in stay]
+    kept_versions = {state.version for state in published[:min_versions]} | set(protected)
+    old = [state for state in states if now - state.modified > max_age and state.version not in kept_versions]
     return sorted(old, key=_order)
 
 
@@ -53,7 +53,7 @@ def _order(state: VersionState) -> list[int]:
     return version_numbers(state.version)
 
 
-def retain(parent: str, options: RetainOptions, stay: Collection[str] = ()) -> list[str]:
+def retain(parent: str, options: RetainOptions, protected: Collection[str] = ()) -> list[str]:
     """Delete the versions in `parent` that `options` allow, and return messages.
 
     Raises nothing: the next build can delete what cannot be deleted now.
@@ -61,17 +61,17 @@ def retain(parent: str, options: RetainOptions, stay: Collection[str] = ()) -> l
     Args:
         parent: the folder of all versions
         options: both must be set for any deletion
-        stay: further versions that stay: the baseline, the one just built
+        protected: further versions that stay: the baseline, the one just built
     """
     if options.min_versions is None or options.max_age is None:
         return []
     try:
-        return list(_retain(parent, options.min_versions, options.max_age, stay))
+        return list(_retain(parent, options.min_versions, options.max_age, protected))
     except OSError as error:
         return [f"older versions could not be deleted: {error}"]
 
 
-def _retain(parent: str, min_versions: int, max_age: float, stay: Collection[str]) -> Iterator[str]:
+def _retain(parent: str, min_versions: int, max_age: float, protected: Collection[str]) -> Iterator[str]:
     states = list_versions(parent)
     named = _named_versions(parent)
     for file, version in named.items():
@@ -80,23 +80,23 @@ def _retain(parent: str, min_versions: int, max_age: float, stay: Collection[str
             return
     if file_names.LATEST not in named:
         return
-    going = deletable(states, {*named.values(), *stay}, min_versions, max_age)
-    if going and (builder := version_under_way(parent)):
+    deletions = find_deletable_versions(states, {*named.values(), *protected}, min_versions, max_age)
+    if deletions and (builder := version_under_way(parent)):
         yield f"{builder}, and may read older versions: nothing is deleted now"
         return
-    for state in going:
+    for state in deletions:
         yield from _delete(parent, state.version, min_versions, max_age)
     yield from _delete_remains(parent, {*named.values(), *(state.version for state in states)})
 
 
-def _delete_remains(parent: str, others: Collection[str]) -> Iterator[str]:
+def _delete_remains(parent: str, existing_names: Collection[str]) -> Iterator[str]:
     """Delete the remains of versions that dead jobs never published, and folders where a killed deletion left only its
     lease.
 
     Neither is listed as a version.
     """
     for version in storage.list_folders(parent):
-        if not file_names.is_version(version) or version in others:
+        if not file_names.is_version(version) or version in existing_names:
             continue
         directory, job = storage.join(parent, version), uuid.uuid4().hex
         names = [name for name, _ in storage.list_files(directory)]
@@ -121,7 +121,7 @@ def _named_versions(parent: str) -> dict[str, str]:
 
 
 def version_under_way(parent: str) -> str:
-    """Return in words which version is being built, or was when its job ended; "" for none."""
+    """Return a text that names the version being built, or left by an ended job; "" for none."""
     for version in storage.list_folders(parent):
         if file_names.is_version(version) and publication.is_under_way(storage.join(parent, version)):
             return f"{version} is being built, or its job was interrupted"
@@ -143,12 +143,12 @@ def _delete(parent: str, version: str, min_versions: int, max_age: float) -> Ite
         yield f"{version} could not be deleted, the next build goes on with it: {error}"
 
 
-def rollback(parent: str, wanted: str | None) -> tuple[str, str]:
+def rollback(parent: str, requested: str | None) -> tuple[str, str]:
     """Point the LATEST of the data set in `parent` at another version; return its old and new target.
 
     Args:
         parent: the folder of all versions
-        wanted: a version or a tag; None for the newest version older than LATEST's
+        requested: a version or a tag; None for the newest version older than LATEST's
 
     Raises:
         UserError: there is no such version, or it is incomplete.
@@ -159,8 +159,8 @@ def rollback(parent: str, wanted: str | None) -> tuple[str, str]:
     before = version_in(found)
     version = (
         _version_before(parent, before)
-        if wanted is None
-        else resolve_version(storage.StorageFiles(), parent, wanted)[0]
+        if requested is None
+        else resolve_version(storage.StorageFiles(), parent, requested)[0]
     )
     directory = storage.join(parent, version)
     _check_complete(directory)
@@ -170,7 +170,7 @@ def rollback(parent: str, wanted: str | None) -> tuple[str, str]:
         write_latest(directory, version, uuid.uuid4().hex, found)
     except (ChangedError, FileExistsError):
         raise JobError(
-            f"LATEST of {parent} was written by another meanwhile, and stands; look, and try again"
+            f"LATEST of {parent} was changed by another job meanwhile, and is kept; look, and try again"
         ) from None
     if not storage.exists(storage.join(directory, file_names.SUCCESS)):  # a deletion began before it could see LATEST
         if before:
@@ -206,12 +206,12 @@ def _check_complete(directory: str) -> None:
         raise UserError(f"nothing was changed: {problem}")
 
 
-def set_tag(parent: str, wanted: str, tag: str, move: bool) -> tuple[str, str]:
+def set_tag(parent: str, requested: str, tag: str, move: bool) -> tuple[str, str]:
     """Point `tag` at a version of the data set in `parent`; return its old target ("" for none) and its new one.
 
     Args:
         parent: the folder of all versions
-        wanted: a version, another tag or LATEST
+        requested: a version, another tag or LATEST
         move: allow that the tag already names another version
 
     Raises:
@@ -219,7 +219,7 @@ def set_tag(parent: str, wanted: str, tag: str, move: bool) -> tuple[str, str]:
         JobError: the version was deleted meanwhile, or another process changed the tag.
     """
     check_tag(tag)
-    version, _ = resolve_version(storage.StorageFiles(), parent, wanted)
+    version, _ = resolve_version(storage.StorageFiles(), parent, requested)
     directory, path = storage.join(parent, version), tag_path(parent, tag)
     _check_complete(directory)
     found = conditional.read(path)
@@ -266,7 +266,7 @@ def _refuse_conflicts(parent: str, tag: str) -> Iterator[None]:
         yield
     except (ChangedError, FileExistsError):
         raise JobError(
-            f"the tag {tag} of {parent} was written by another meanwhile, and stands; look, and try again"
+            f"the tag {tag} of {parent} was changed by another job meanwhile, and is kept; look, and try again"
         ) from None
 
 

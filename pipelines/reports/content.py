@@ -69,15 +69,21 @@ def alerts(summaries: Mapping[str, tuple[int, FeatureSummary]], role: str = "") 
         summaries: (examples, statistics of the feature) by split; splits without examples are left out
         role: of the feature; features that shardmill adds, such as `filename`, and labels may predict the label
     """
-    told = _class_name(summaries) if role not in ("source", "label") else ()
-    return [*told, *_missing(summaries), *_distinct(summaries), *_not_finite(summaries), *_without_name(summaries)]
+    class_alerts = _class_name(summaries) if role not in ("source", "label") else ()
+    return [
+        *class_alerts,
+        *_missing(summaries),
+        *_distinct(summaries),
+        *_not_finite(summaries),
+        *_without_name(summaries),
+    ]
 
 
 def _class_name(summaries: Mapping[str, tuple[int, FeatureSummary]]) -> Iterator[str]:
     found = {split: one.label_association for split, (_, one) in summaries.items() if one.label_association is not None}
     best = max(found, key=lambda split: found[split], default="")
     if best and found[best] > LEAKAGE_THRESHOLD:
-        yield f"looks like the label: tells {found[best]:.1%} of what there is to guess in {best}"
+        yield f"looks like the label: reduces errors in predicting it by {found[best]:.1%} in {best}"
 
 
 def _missing(summaries: Mapping[str, tuple[int, FeatureSummary]]) -> Iterator[str]:
@@ -135,7 +141,7 @@ def _without_name(summaries: Mapping[str, tuple[int, FeatureSummary]]) -> Iterat
             yield f"{one.without_name:,} ids without a name in {split}"
 
 
-FORMAT = 1  # raised when a program that reads the former format would misread it
+FORMAT = 1  # raised when a program that reads the previous format would misread it
 
 _NAMES = 3  # of rejected records, of each reason
 _WORDS = {"ok": "good", "unknown": "good, as far as is known", "warn": "look at it", "error": "bad"}
@@ -147,9 +153,9 @@ class ReportSources:
 
     profile: Profile  # of the version
     baseline: Profile | None  # profile of the version compared with; None for none
-    no_baseline: str  # why there is none, in a sentence
+    no_baseline: str  # why `baseline` is None, as a sentence
     results: Sequence[CheckResult]  # of the checks
-    checked: str  # when and against what the checks ran, in words
+    checked: str  # when and against what the checks ran, as text
     record: BuildRecord | None  # of the build; None if unreadable or missing
     rejects: Iterable[str] = ()  # the lines of rejects/
     pictures: Pictures = field(default_factory=Pictures)  # the images to show
@@ -228,7 +234,7 @@ def _feature(profile: Profile, feature: Feature, with_statistics: bool) -> dict[
     return {
         "name": feature.name,
         "dtype": feature.dtype,
-        "kind": kind_of(feature).words(feature),
+        "kind": kind_of(feature).describe(feature),
         "role": feature.role,
         "alerts": alerts(found, feature.role),
         "splits": {split: summary.to_json() for split, (_, summary) in found.items()} if with_statistics else {},
@@ -262,14 +268,14 @@ def _rejects(sources: ReportSources) -> dict[str, Any]:
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             deque(lines, 0)  # at whose end it is known whether the file is the one that was written
             raise CorruptDataError(f"rejects/ has a line that is no rejected record: {error}") from error
-        known = reason in counts if told else unsaid.knows(reason)
-        if known and len(names[reason]) < _NAMES:  # of very many reasons, the most frequent are told
+        known = reason in counts if told else unsaid.is_counted(reason)
+        if known and len(names[reason]) < _NAMES:  # lists only the most frequent reasons
             of = f" in {reject['manifest']}" if "manifest" in reject else ""
             names[reason].append(source if number is None else f"{source}:{number}{of}")
     counts = counts or unsaid.by_records(MOST_REASONS)
     return {
         "records": int(manifest.get("records", 0)),
-        "of_no_split": max(sources.profile.manifest.rejected_of_no_split, 0),
+        "of_no_split": max(sources.profile.manifest.rejected_without_split, 0),
         "read": sources.profile.manifest.input.get("records"),
         "reasons": [
             {"reason": reason, "records": times, "names": names.get(reason, [])}
@@ -309,16 +315,18 @@ def damaged_shards(dataset: Dataset, unreadable: Mapping[str, str]) -> list[Chec
     root = f"{dataset.directory.rstrip('/')}/"
     sizes = {found.path.removeprefix(root): found.size_bytes for found in storage.stat_files(dataset.directory)}
     shards = [shard for split in dataset.manifest.splits for shard in split.shards]
-    told = [
+    sentences = [
         words
         for shard in shards
         for words in _shard_problems(shard.file, shard.size_bytes, sizes.get(shard.file), unreadable.get(shard.file))
     ]
-    if not told:
+    if not sentences:
         return []
-    more = ", …" if len(told) > _NAMED else ""
-    sentence = f"{len(told):,} of {len(shards):,} shards are not what was written: {', '.join(told[:_NAMED])}{more}"
-    return [CheckResult(CHECK, "error", sentence, value=float(len(told)))]
+    more = ", …" if len(sentences) > _NAMED else ""
+    sentence = (
+        f"{len(sentences):,} of {len(shards):,} shards are not what was written: {', '.join(sentences[:_NAMED])}{more}"
+    )
+    return [CheckResult(CHECK, "error", sentence, value=float(len(sentences)))]
 
 
 def _shard_problems(name: str, expected: int, found: int | None, why: str | None) -> Iterator[str]:
@@ -400,7 +408,7 @@ def _compared_with(
         return None, "No version before it is on record; --against names one to compare with."
     if before is not None and before.version == version:
         return before, ""
-    since = f" What was told then: {record.since}." if record.since else ""
+    since = f" Its changes at that time: {record.since}." if record.since else ""
     if version == record.version:
         return None, f"It replaced the version of the same number.{since}"
     try:

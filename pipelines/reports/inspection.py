@@ -31,7 +31,7 @@ _TITLES = ("missing", "distinct", "min", *(f"{100 * float(name):.0f} %" for name
 
 
 def statistics_table(split: SplitSummary) -> str:
-    """Return a table with a row for each feature that has statistics other than classes; "" if there is none."""
+    """Return a table with a row for each feature that has statistics other than classes; "" without such features."""
     rows = [(name, *cells) for name, summary in split.features.items() if any(cells := _statistics_cells(summary))]
     if not rows:
         return ""
@@ -75,7 +75,7 @@ def show_values(values: FeatureValue | None, feature: Feature | None) -> str:
     if values is None:
         return "(missing)"
     shown = ", ".join(_value_words(value, feature) for value in values[:_VALUES_SHOWN])
-    if feature is not None and (amount := kind_of(feature).amount(feature, len(values))):
+    if feature is not None and (amount := kind_of(feature).describe_amount(feature, len(values))):
         shown = f"{amount}: {shown}"
     if feature is not None and not feature.list_shape and len(values) == 1:
         return shown
@@ -83,7 +83,7 @@ def show_values(values: FeatureValue | None, feature: Feature | None) -> str:
 
 
 def _value_words(value: Any, feature: Feature | None) -> str:
-    words = None if feature is None else _image_words(feature, value) or kind_of(feature).shown(feature, value)
+    words = None if feature is None else _image_words(feature, value) or kind_of(feature).format_value(feature, value)
     if words is not None:
         return f"{words}, {human_size(len(value))}" if isinstance(value, bytes) else clip_text(words)
     return _bytes_words(value) if isinstance(value, bytes) else str(value)
@@ -132,29 +132,29 @@ def read_transform_file(dataset: Dataset) -> tuple[TransformFile | None, str]:
         return None, "damaged"
 
 
-def transform_lines(found: TransformFile) -> Iterator[str]:
+def transform_lines(transform: TransformFile) -> Iterator[str]:
     """Yield a line for each output, and two more if it has a vocabulary."""
-    if found.module is not None:
-        yield from _module_lines(found, found.module)
+    if transform.module is not None:
+        yield from _module_lines(transform, transform.module)
         return
-    yield f"Transformed features, constants of examples: {_analyzed_splits(found)}"
-    width = max(len(output.name) for output in found.outputs)
-    for output in found.outputs:
+    yield f"Transformed features, constants of examples: {_analyzed_splits(transform)}"
+    width = max(len(output.name) for output in transform.outputs)
+    for output in transform.outputs:
         yield f"  {output.name:{width}}  {steps_words(output)}{_constants(output.constants)}"
         if output.vocabulary is not None:
             yield from (f"  {'':{width}}    {line}" for line in _vocabulary_lines(output.vocabulary))
 
 
-def _analyzed_splits(found: TransformFile) -> str:
-    return ", ".join(f"{examples:,} of {split}" for split, examples in found.analyzed.items())
+def _analyzed_splits(transform: TransformFile) -> str:
+    return ", ".join(f"{examples:,} of {split}" for split, examples in transform.analyzed.items())
 
 
-def _module_lines(found: TransformFile, module: ModuleSummary) -> Iterator[str]:
+def _module_lines(transform: TransformFile, module: ModuleSummary) -> Iterator[str]:
     yield (
         f"Transformed features, by {module.name} (SHA-256 {module.sha256[:_DIGITS]}…), examples: "
-        f"{_analyzed_splits(found)}"
+        f"{_analyzed_splits(transform)}"
     )
-    yield f"  {', '.join(output.name for output in found.outputs)}"
+    yield f"  {', '.join(output.name for output in transform.outputs)}"
     for asset in module.assets:
         head = ", ".join(map(_clip_entry, asset.head[:_HEAD]))
         more = ", …" if asset.entries > _HEAD else ""

@@ -72,15 +72,15 @@ def is_json() -> bool:
     return isinstance(_handler.formatter, _Json) and _handler in logging.getLogger().handlers
 
 
-def info(message: str, **told: Any) -> None:
-    """Log a message for the user; `told` are further fields of its JSON."""
-    LOG.info("%s", message, extra={"told": told})
+def info(message: str, **fields: Any) -> None:
+    """Log a message for the user; `fields` are further fields of its JSON."""
+    LOG.info("%s", message, extra={"told": fields})
 
 
-def print_result(text: str, **told: Any) -> None:
+def print_result(text: str, **fields: Any) -> None:
     """Print a command's result on stdout, or log it as a JSON line if messages are JSON."""
     if is_json():
-        info(text, **told)
+        info(text, **fields)
     else:
         print("\n".join(map(to_printable, text.split("\n"))), flush=True)
 
@@ -90,23 +90,23 @@ def log_progress(message: str) -> None:
     LOG.info("%s", message, extra={"bare": True})
 
 
-def warn(message: str, **told: Any) -> None:
+def warn(message: str, **fields: Any) -> None:
     """Log a warning."""
-    LOG.warning("%s", message, extra={"told": told})
+    LOG.warning("%s", message, extra={"told": fields})
 
 
-def error(message: str, **told: Any) -> None:
+def error(message: str, **fields: Any) -> None:
     """Log the error that ends a command."""
-    LOG.error("%s", message, extra={"told": told})
+    LOG.error("%s", message, extra={"told": fields})
 
 
 def published_line(record: BuildRecord) -> str:
     """Return a line on a published version: its examples, the baseline of its checks, and the build time."""
     counts = ", ".join(f"{examples:,} in {split}" for split, examples in record.splits.items())
     rejected = f"; {record.rejected:,} rejected" if record.rejected else ""
-    told = [
+    parts = [
         f"{record.name} {record.version} is published: {counts or 'no examples'}{rejected}",
         describe_comparison(record.version, record.baseline),
         f"{record.seconds:.0f} s",
     ]
-    return "; ".join(filter(None, told))
+    return "; ".join(filter(None, parts))

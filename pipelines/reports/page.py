@@ -152,7 +152,7 @@ def _environment(letters: int) -> Environment:
     """
     folder = files("shardmill.pipelines.reports")
     template, css = (folder / "page.html").read_text("utf-8"), (folder / "page.css").read_text("utf-8")
-    made = Environment(
+    environment = Environment(
         loader=DictLoader({"page": template, "css": css}),
         autoescape=True,
         undefined=StrictUndefined,
@@ -161,7 +161,7 @@ def _environment(letters: int) -> Environment:
         optimized=False,  # or filters would be called as the template is compiled, and what they gave kept
         bytecode_cache=CompiledTemplates(),
     )
-    made.filters |= {
+    environment.filters |= {
         "figure": format_number,
         "share": format_share,
         "size": human_size,
@@ -173,7 +173,7 @@ def _environment(letters: int) -> Environment:
         "isolated": lambda text: isolate_direction(clip_name(str(text), letters, _end_letters(letters))),
         "part": share_bar,
     }
-    return made
+    return environment
 
 
 def isolate_direction(text: str) -> str:
@@ -204,8 +204,8 @@ def write_page(
     parent: str,
     record: BuildRecord,
     path: str,
-    before: Profile | None = None,
-    made: tuple[Dataset, Profile] | None = None,
+    previous: Profile | None = None,
+    opened: tuple[Dataset, Profile] | None = None,
 ) -> None:
     """Write the page of a build that published a version, or whose version failed its checks and is kept.
 
@@ -214,13 +214,13 @@ def write_page(
     Args:
         parent: the folder of all versions
         path: of the record
-        before: profile of the version that LATEST named as the build began; None if there was none or it is unknown
-        made: the opened version and its profile; None to read it
+        previous: profile of the version that LATEST named as the build began; None if there was none or it is unknown
+        opened: the opened version and its profile; None to read it
     """
     try:
-        dataset, profile = made or (_open_built(parent, record), None)
+        dataset, profile = opened or (_open_built(parent, record), None)
         if dataset is not None:
-            sources = sources_of_build(dataset, parent, record, before, profile)
+            sources = sources_of_build(dataset, parent, record, previous, profile)
             text = render_page(report_content(sources, with_statistics=False), sources)
             out = page_path(path)
             storage.write_text(out, text, f"{out}.{record.started.replace(':', '')}.tmp")
@@ -228,7 +228,7 @@ def write_page(
         log.warn(f"the page of this build could not be written: {str(error) or type(error).__name__}")
 
 
-def with_page_checks(record: BuildRecord, profile: Profile | None, before: Profile | None) -> BuildRecord:
+def with_page_checks(record: BuildRecord, profile: Profile | None, previous: Profile | None) -> BuildRecord:
     """Add the page's checks to the record of a published build without checks.
 
     On a wide table they take longer than everything else, so they are made once and not for every request of the page.
@@ -236,7 +236,7 @@ def with_page_checks(record: BuildRecord, profile: Profile | None, before: Profi
     if record.checks or profile is None:
         return record
     with suppress(Exception):  # which `write_page` says, or `shardmill report`
-        return replace(record, page_checks=tuple(result.to_json() for result in run_default_checks(profile, before)))
+        return replace(record, page_checks=tuple(result.to_json() for result in run_default_checks(profile, previous)))
     return record
 
 
@@ -254,7 +254,7 @@ def write_page_of(directory: str) -> None:
 
 
 def _open_built(parent: str, record: BuildRecord) -> Dataset | None:
-    """Open the version that a build made, or the kept one that failed its checks; return None if there is none."""
+    """Open the version that a build made, or the kept one that failed its checks; return None if it does not exist."""
     files = storage.StorageFiles()
     if record.status in ("published", "outrun"):
         return open_dataset(storage.join(parent, record.version), files)

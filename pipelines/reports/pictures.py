@@ -34,8 +34,8 @@ class ObjectBox(NamedTuple):
 def read_objects(example: Mapping[str, FeatureValue], features: Features) -> tuple[ObjectBox, ...]:
     """Return the objects of an example that have boxes."""
     sequence, boxes = _read_boxes(example, features)
-    beside = (feature for feature in features if feature.sequence == sequence and kind_of(feature).has_classes)
-    label = next(beside, None)
+    labels = (feature for feature in features if feature.sequence == sequence and kind_of(feature).has_classes)
+    label = next(labels, None)
     ids = [int(value) for value in cast(Sequence[int], example.get(label.name, ()))] if label is not None else []
     found = []
     for number, box in enumerate(boxes):
@@ -61,7 +61,7 @@ def _read_boxes(example: Mapping[str, FeatureValue], features: Features) -> tupl
 
 
 def count_by_class(objects: Iterable[ObjectBox]) -> str:
-    """Return the number of objects by class, in words: `2 cat, dog`."""
+    """Return the number of objects by class as text: `2 cat, dog`."""
     counts: dict[str, int] = {}
     for item in objects:
         counts[item.name] = counts.get(item.name, 0) + 1
@@ -115,7 +115,7 @@ def find_pictures(dataset: Dataset, profile: Profile) -> Pictures:
     if not features_of_kind(profile.manifest.features, "image"):
         return Pictures()
     finder = _PictureFinder(dataset, profile)
-    found = (finder.classes(), finder.number_of_classes, finder.extremes(), finder.look_alikes())
+    found = (finder.find_classes(), finder.number_of_classes, finder.find_extremes(), finder.find_look_alikes())
     return Pictures(*found, tuple(dict.fromkeys(finder.notes)), finder.unreadable)
 
 
@@ -139,12 +139,12 @@ class _PictureFinder:
         self.notes: list[str] = []
         self.unreadable: dict[str, str] = {}
 
-    def classes(self) -> tuple[tuple[str, tuple[Picture, ...]], ...]:
+    def find_classes(self) -> tuple[tuple[str, tuple[Picture, ...]], ...]:
         """Return some images of each class, from as many splits as possible."""
         found: dict[int, dict[str, list[_Record]]] = defaultdict(lambda: defaultdict(list))
-        looked_at = list(self._looked_at())
-        read = [partial(self._first, shard, *records) for _, shard, records in looked_at]
-        for (split, *_), records in zip(looked_at, run_concurrently(self._dataset.directory, *read), strict=True):
+        samples = list(self._shards_to_sample())
+        read = [partial(self._read_first, shard, *records) for _, shard, records in samples]
+        for (split, *_), records in zip(samples, run_concurrently(self._dataset.directory, *read), strict=True):
             for index, record in records:
                 found[index][split].append(_Record(split, record))
         shown = evenly_spaced(sorted(found), CLASSES)
@@ -155,7 +155,7 @@ class _PictureFinder:
         pictures = (self._picture(decode_example(each.record), each.split) for each in records)
         return tuple(picture for picture in pictures if picture is not None)
 
-    def extremes(self) -> tuple[tuple[str, tuple[Picture, ...]], ...]:
+    def find_extremes(self) -> tuple[tuple[str, tuple[Picture, ...]], ...]:
         """Return the extreme images of all splits together."""
         found: dict[str, list[tuple[float, str, str, Extreme]]] = defaultdict(list)
         for split in self._profile.splits:
@@ -170,11 +170,13 @@ class _PictureFinder:
             self.notes.append("The extreme ones are in compressed shards, where no record is found by its place.")
             return ()
         shown = {what: sorted(images, key=_sort_key)[:_EXTREMES] for what, images in found.items()}
-        read = [partial(self._at, split, image.file, image) for images in shown.values() for *_, split, image in images]
+        read = [
+            partial(self._read_at, split, image.file, image) for images in shown.values() for *_, split, image in images
+        ]
         pictures = iter(run_concurrently(self._dataset.directory, *read))
         return tuple((what, tuple(islice(pictures, len(images)))) for what, images in shown.items())
 
-    def look_alikes(self) -> tuple[tuple[int, tuple[Picture, Picture]], ...]:
+    def find_look_alikes(self) -> tuple[tuple[int, tuple[Picture, Picture]], ...]:
         """Return the first pairs of near duplicates."""
         near = self._profile.stats.near_duplicates
         if near is None or not near.pairs:
@@ -185,14 +187,15 @@ class _PictureFinder:
             )
             return ()
         return tuple(
-            (pair.distance, (self._seen(pair.one), self._seen(pair.other))) for pair in near.pairs[:_LOOK_ALIKES]
+            (pair.distance, (self._read_located(pair.one), self._read_located(pair.other)))
+            for pair in near.pairs[:_LOOK_ALIKES]
         )
 
-    def _seen(self, seen: LocatedImage) -> Picture:
-        member = seen.member
-        return self._at(member.split, str(member), seen)
+    def _read_located(self, image: LocatedImage) -> Picture:
+        member = image.member
+        return self._read_at(member.split, str(member), image)
 
-    def _looked_at(self) -> Iterator[tuple[str, ShardEntry, tuple[int, int]]]:
+    def _shards_to_sample(self) -> Iterator[tuple[str, ShardEntry, tuple[int, int]]]:
         """Yield the shards to sample, each with its split and the number of records and bytes to read."""
         splits = [
             (split.name, [shard for shard in split.shards if shard.examples]) for split in self._profile.manifest.splits
@@ -202,16 +205,16 @@ class _PictureFinder:
         for split, shard in chosen:
             yield split, shard, (math.ceil(_RECORDS / len(chosen)), _BYTES // len(chosen))
 
-    def _first(self, shard: ShardEntry, records: int, size_bytes: int) -> list[tuple[int, bytes]]:
+    def _read_first(self, shard: ShardEntry, records: int, size_bytes: int) -> list[tuple[int, bytes]]:
         """Return (class id, record) of a shard's first examples with an image; hardly more bytes than these are
         requested.
         """
         found: list[tuple[int, bytes]] = []
         wanted = [*self._images, *([self._label.name] if self._label is not None else [])]
-        likely = min(math.ceil(_MARGIN * records * shard.size_bytes / shard.examples), size_bytes)
+        read_bytes = min(math.ceil(_MARGIN * records * shard.size_bytes / shard.examples), size_bytes)
         try:
-            with storage.open_beginning(self._dataset.path(shard), shard.size_bytes, likely) as file:
-                for record in islice(self._profile.manifest.codec.records(file, shard.file), records):
+            with storage.open_beginning(self._dataset.path(shard), shard.size_bytes, read_bytes) as file:
+                for record in islice(self._profile.manifest.codec.read_records(file, shard.file), records):
                     example = decode_example(record, wanted)
                     if any(len(example.get(name, ())) for name in self._images):
                         found.append((self._class_id(example), bytes(record)))
@@ -221,26 +224,26 @@ class _PictureFinder:
         except FileNotFoundError:
             self.notes.append(f"{shard.file} is missing")
         except (CorruptDataError, ValueError, OSError) as error:
-            told = str(error).removeprefix(f"{shard.file}: ")
-            self._cannot_read(shard.file, shard.file, told)
+            reason = str(error).removeprefix(f"{shard.file}: ")
+            self._report_unreadable(shard.file, shard.file, reason)
         return found
 
-    def _at(self, split: str, file: str, lies: Extreme | LocatedImage) -> Picture:
+    def _read_at(self, split: str, file: str, position: Extreme | LocatedImage) -> Picture:
         """Read the image of `file` at the position that the statistics give."""
-        nothing = Picture(b"", split, "", file)
-        path = storage.join(self._dataset.directory, lies.shard)
+        empty = Picture(b"", split, "", file)
+        path = storage.join(self._dataset.directory, position.shard)
         try:
-            framed = storage.read_range(path, lies.offset, lies.length)
-            record = next(self._profile.manifest.codec.records(io.BytesIO(framed), lies.shard), b"")
-            return self._picture(decode_example(record), split) or nothing
+            framed = storage.read_range(path, position.offset, position.length)
+            record = next(self._profile.manifest.codec.read_records(io.BytesIO(framed), position.shard), b"")
+            return self._picture(decode_example(record), split) or empty
         except (CorruptDataError, ValueError, OSError, EOFError) as error:
-            told = str(error).removeprefix(f"{path}: ").removeprefix(f"{lies.shard}: ")
-            self._cannot_read(lies.shard, f"{file} in {lies.shard}", told)
-            return nothing
+            reason = str(error).removeprefix(f"{path}: ").removeprefix(f"{position.shard}: ")
+            self._report_unreadable(position.shard, f"{file} in {position.shard}", reason)
+            return empty
 
-    def _cannot_read(self, shard: str, what: str, why: str) -> None:
-        self.notes.append(f"{what} cannot be read: {why}")
-        self.unreadable.setdefault(shard, why)
+    def _report_unreadable(self, shard: str, subject: str, reason: str) -> None:
+        self.notes.append(f"{subject} cannot be read: {reason}")
+        self.unreadable.setdefault(shard, reason)
 
     def _picture(self, example: dict[str, FeatureValue], split: str) -> Picture | None:
         image = next((cast(bytes, example[name][0]) for name in self._images if len(example.get(name, ()))), None)
@@ -280,11 +283,11 @@ def _take_in_turn(by_split: dict[str, list[_Record]], number: int) -> tuple[_Rec
     return tuple(record for split in by_split for record in chosen if record.split == split)
 
 
-def _rank(what: str, image: Extreme) -> float:
+def _rank(extreme: str, image: Extreme) -> float:
     """Return the sort key of an image among several splits; the most extreme comes first."""
-    if what == "smallest":
+    if extreme == "smallest":
         return image.width * image.height
-    if what == "largest":
+    if extreme == "largest":
         return -image.width * image.height
     return -max(image.width, image.height) / max(min(image.width, image.height), 1)
 

@@ -179,7 +179,7 @@ class FeatureRow:
     name: str
     kind: str
     of: str  # what its numbers measure, if not its values
-    alerts: Sequence[str]  # in words
+    alerts: Sequence[str]  # as text
     filled: str  # path of the first split's chart; "" for none
     lines: Sequence[str]  # paths of the other splits' charts
     splits: Sequence[str]  # that are shown
@@ -214,8 +214,8 @@ def feature_row(
 def _figures(summary: FeatureSummary) -> tuple[str, ...]:
     """Return one split's figures: missing, zeros, distinct values, and the range with its quantiles."""
     _, numbers = main_numbers(summary)
-    whole = (summary.count or 0) + (summary.missing or 0)
-    missing = "" if summary.missing is None else format_share(summary.missing, whole) if summary.missing else "none"
+    total = (summary.count or 0) + (summary.missing or 0)
+    missing = "" if summary.missing is None else format_share(summary.missing, total) if summary.missing else "none"
     if numbers is None:
         return (missing, "", format_distinct(summary.distinct), "", *("" for _ in QUANTILES), "")
     quantiles = numbers.quantiles or {}
@@ -256,15 +256,15 @@ def _counts(summary: FeatureSummary) -> dict[str, int]:
 def _top_values(summary: FeatureSummary, number: int) -> list[tuple[str, int, str]]:
     """Return (value, count, share) of the most frequent values."""
     counts = _counts(summary) if summary.classes is None else {}
-    whole = sum(counts.values()) if summary.frames_by_rate or summary.files_by_channels else _count_values(summary)
-    if summary.top_values_from:  # a sample, of which nobody noted the size
-        whole = 0
+    total = sum(counts.values()) if summary.frames_by_rate or summary.files_by_channels else _count_values(summary)
+    if summary.top_values_from:  # a sample of unknown size
+        total = 0
     top = sorted(counts.items(), key=lambda item: -item[1])[:number]
-    return [(name, count, format_share(count, whole) if whole else "") for name, count in top]
+    return [(name, count, format_share(count, total) if total else "") for name, count in top]
 
 
-_ALONE = 3  # so many unknown results of a check are told one by one
-_NAMED = 3  # features, of those that are told together
+_ALONE = 3  # up to this many unknown results of a check are listed one by one
+_NAMED = 3  # features named when results are listed together
 
 
 def check_rows(checks: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:

@@ -49,12 +49,12 @@ def plural(number: int, one: str, several: str = "") -> str:
     return f"{number:,} {one if number == 1 else several or f'{one}s'}"
 
 
-def format_share(part: float, whole: float) -> str:
+def format_share(part: float, total: float) -> str:
     """Format a part as a percentage: never 0 % for something, nor 100 % for less than all."""
-    if not whole or not part:
+    if not total or not part:
         return "0 %"
-    percent = 100 * part / whole
-    if part < whole:
+    percent = 100 * part / total
+    if part < total:
         percent = min(percent, 99.9)
     if percent < 0.1:
         return "under 0.1 %"
@@ -118,7 +118,7 @@ def table_text(table: Table, columns: int = _SPLIT_COLUMNS) -> str:
     return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
 
 
-SHARDS_A_SLOT = 4  # at least, or slots stand idle while the last shards are written: docs/clusters.md
+SHARDS_A_SLOT = 4  # at least, or slots are idle while the last shards are written: docs/clusters.md
 # Requests to a store, as tests/end_to_end/object_stores/test_dry_run.py counts them: leases, metadata files and
 # publication; each shard, which is uploaded, looked at and renamed; each run, with its keys and what its records hold
 _A_JOB, _A_SHARD, _A_RUN = 75, 7, 11
@@ -164,7 +164,7 @@ class JobWork:
         if slots > 1 and self.shards < slots * SHARDS_A_SLOT:  # one alone is never idle for lack of shards
             yield (
                 f"NOTE: {about}{self.shards:,} shard{'' if self.shards == 1 else 's'} for {slots:,} workers at once:"
-                f" expected {slots * SHARDS_A_SLOT:,} at least (--num_shards, or a smaller --shard_size), or some stand"
+                f" expected {slots * SHARDS_A_SLOT:,} at least (--num_shards, or a smaller --shard_size), or some are"
                 " idle while the last shards are written"
             )
 
@@ -173,14 +173,14 @@ def read_file_index(config: JobConfig, manifest_crc32c: str) -> FileIndex | None
     """Read the file index of the version that `config` published, whose manifest has this checksum; None without
     --reuse.
     """
-    if config.reuse_asked in (None, NO):
+    if config.is_reuse_requested in (None, NO):
         return None
     return read_index(config.parent, config.version, manifest_crc32c)
 
 
 def reuse_lines(config: JobConfig, index: FileIndex | None) -> list[str]:
     """Return a line on how many files were reused instead of read, or why none was; [] if none was to be."""
-    return [index.said()] if index is not None and config.reuse_asked != RECORD else []
+    return [index.describe_reuse()] if index is not None and config.is_reuse_requested != RECORD else []
 
 
 _CLASSES_SHOWN, _ENDS_SHOWN = 7, 3  # names: of more, as many of the first and of the last
@@ -208,8 +208,8 @@ def job_summary(config: JobConfig, dataset: Dataset, index: FileIndex | None = N
 def class_lines(manifest: Manifest) -> list[str]:
     """Return lines with the number of classes and the first and last names, where misread folders show up."""
     labels = features_of_kind(manifest.features, "class_label")
-    # Where shardmill says of each example which file it is of, the class would be that of the file's folder; it would
-    # be of lines, too, which say that only when asked
+    # If each example names its file, the class comes from the file's folder. The same is true of lines, which name
+    # their file only with --line_numbers.
     by_folder = manifest.configuration.get("format") == "lines" or any(
         feature.role == "source" for feature in manifest.features
     )
@@ -256,11 +256,11 @@ def splits_table(dataset: Dataset, shown: Sequence[SplitEntry] | None = None) ->
     table.add_column("split")
     for title in ("examples", "shards", "smallest", "largest", "bytes", "rejected"):
         table.add_column(title, justify="right")
-    splits, apart = dataset.manifest.splits, dataset.manifest.rejected_of_no_split
+    splits, rejected_without_split = dataset.manifest.splits, dataset.manifest.rejected_without_split
     for split in splits if shown is None else shown:
         table.add_row(*_split_cells(split))
-    if apart > 0 and (shown is None or len(shown) == len(splits)):
-        table.add_row("(no split)", "", "", "", "", "", f"{apart:,}")
+    if rejected_without_split > 0 and (shown is None or len(shown) == len(splits)):
+        table.add_row("(no split)", "", "", "", "", "", f"{rejected_without_split:,}")
     return table_text(table)
 
 
@@ -305,7 +305,7 @@ def _other_readers(dataset: Dataset, split: str) -> list[str]:
     codec = dataset.manifest.codec
     if not codec.is_read_by_tfds:
         glob = shards_glob(dataset.manifest.name, split, codec, dataset.manifest.file_template)
-        return [f"  {line}" for line in codec.reading_lines(f"{dataset.directory}/{glob}")]
+        return [f"  {line}" for line in codec.reading_code_lines(f"{dataset.directory}/{glob}")]
     supervised = ", as_supervised=True" if supervised_pair(dataset.manifest) else ""
     return [
         "  import tensorflow_datasets as tfds",

@@ -11,7 +11,7 @@ class Files(Protocol):
     """The two operations that readers need of a file system; see transforms.stores.storage for object stores."""
 
     def open(self, path: str) -> BinaryIO:
-        """Open `path` for reading; raise FileNotFoundError if there is none."""
+        """Open `path` for reading; raise FileNotFoundError if it does not exist."""
 
     def exists(self, path: str) -> bool:
         """Return True if there is a file at `path`."""
@@ -30,12 +30,14 @@ class SmallFileReader(Protocol):
     """An optional operation of files: read a small file in one request, where opening and reading would take two."""
 
     def read(self, path: str) -> bytes:
-        """Return the bytes of a small file; raise FileNotFoundError if there is none."""
+        """Return the bytes of a small file; raise FileNotFoundError if it does not exist."""
 
 
 def read_small_file(files: Files, path: str) -> bytes:
-    """Return the bytes of a small file, in one request if `files` supports that; raise FileNotFoundError if there is
-    none.
+    """Return the bytes of a small file, in one request if `files` supports that.
+
+    Raises:
+        FileNotFoundError: if the file does not exist.
     """
     if isinstance(files, SmallFileReader):
         return files.read(path)
@@ -44,7 +46,7 @@ def read_small_file(files: Files, path: str) -> bytes:
 
 
 def read_if_exists(files: Files, path: str) -> bytes | None:
-    """Return the bytes of a small file, or None if there is none."""
+    """Return the bytes of a small file, or None if it does not exist."""
     if not isinstance(files, SmallFileReader):
         return read_small_file(files, path) if files.exists(path) else None
     try:
@@ -63,7 +65,7 @@ class LocalFiles:
         return os.path.isfile(path)
 
     def size(self, path: str) -> int:
-        """Return the size of a file in bytes; raise FileNotFoundError if there is none."""
+        """Return the size of a file in bytes; raise FileNotFoundError if it does not exist."""
         return os.stat(path).st_size
 
     def folders(self, path: str) -> list[str]:
@@ -93,7 +95,7 @@ class GFiles:
             ) from error
 
     def size(self, path: str) -> int:
-        """Return the size of a file in bytes; raise FileNotFoundError if there is none."""
+        """Return the size of a file in bytes; raise FileNotFoundError if it does not exist."""
         try:
             return tf.io.gfile.stat(path).length
         except tf.errors.NotFoundError as error:

@@ -28,7 +28,7 @@ def install_hint(extra: str, project: str = "shardmill") -> str:
 
 
 def hint_from_direct_url(direct_url: object, extra: str) -> str:
-    """Return the command that adds `extra`, given the content of direct_url.json, or {} if there is none."""
+    """Return the command that adds `extra`, given the content of direct_url.json, or {} if the file does not exist."""
     content = direct_url if isinstance(direct_url, dict) else {}
     url, vcs = content.get("url"), content.get("vcs_info")
     if isinstance(url, str) and isinstance(vcs, dict) and isinstance(vcs.get("vcs"), str):
@@ -44,7 +44,7 @@ def hint_from_direct_url(direct_url: object, extra: str) -> str:
 
 
 class _LazyTensorFlow:
-    """A stand-in for the module `tensorflow` that imports it when an attribute is read."""
+    """A lazy replacement for the module `tensorflow` that imports it when an attribute is read."""
 
     def __getattr__(self, name: str) -> Any:
         try:

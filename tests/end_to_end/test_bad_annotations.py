@@ -77,11 +77,11 @@ def reasons(folder: Path, content: Content | str) -> list[str]:
         (lambda c: annotation(c).update(image_id="x"), 'annotation 2 has "x" for image_id; expected a whole number'),
         (lambda c: c["annotations"].append(7), "an annotation is 7; expected an object"),
         (lambda c: annotation(c).update(area=float("nan")), "annotation 2 has NaN for area; expected a number"),
-        (lambda c: image(c).update(width=64.5), "its size is said to be 64.5 x 48 pixels; expected whole numbers"),
-        (lambda c: image(c).update(width="64"), 'its size is said to be "64" x 48 pixels'),
+        (lambda c: image(c).update(width=64.5), "its size is given as 64.5 x 48 pixels; expected whole numbers"),
+        (lambda c: image(c).update(width="64"), 'its size is given as "64" x 48 pixels'),
         (lambda c: image(c).pop("file_name"), "image id 102 has no file_name"),
         (lambda c: c["images"].append({"id": "b"}), "image 5 of the file has no whole number as its id"),
-        (lambda c: c["images"].append(image(c)), "image id 102 stands twice in"),
+        (lambda c: c["images"].append(image(c)), "image id 102 is twice in"),
     ],
 )
 def test_each_mistake_of_a_coco_file_is_a_reject(
@@ -130,7 +130,7 @@ def test_a_file_that_is_none_of_coco_s_ends_the_job_in_a_sentence(tmp_path: Path
         "'red' and 'pink' are both category 3": changed(
             lambda c: c.update(categories=[*c["categories"], {"id": 3, "name": "pink"}])
         ),
-        "class name 'red' stands twice": changed(
+        "class name 'red' is twice": changed(
             lambda c: c.update(categories=[*c["categories"], {"id": 4, "name": "red"}])
         ),
         "'0.png' and '1.png' both have the id 101": changed(lambda c: image(c).update(id=101)),
@@ -150,7 +150,7 @@ def test_what_may_be_is_no_mistake(tmp_path: Path) -> None:
     content = changed(lambda c: annotation(c).update(bbox=[60, 40, 10, 12]))
     content["images"].append(dict(content["images"][0]))
     found, notices = rejected(tmp_path, "--coco", written(tmp_path, content))
-    assert found == [f"image id 101 stands twice in {tmp_path / 'instances.json'}"]
+    assert found == [f"image id 101 is twice in {tmp_path / 'instances.json'}"]
     assert "1 box reached out of its picture, and was clipped" in notices
     boxes = [example["objects/bbox"].tolist() for example in shardmill.examples(tmp_path / "out/n/1.0.0", "train")]
     assert [pytest.approx([40 / 48, 60 / 64, 1, 1])] in boxes
@@ -258,7 +258,7 @@ def test_mistakes_of_voc_s_files(tmp_path: Path, run: Run) -> None:
 
     found, notices = rejected(tmp_path, "--voc", source)
     assert sorted(found) == [
-        "ImageSets/Main/train.txt names 'nowhere', of which there is no annotation",
+        "ImageSets/Main/train.txt names 'nowhere', which has no annotation",
         "no annotation of VOC's: bndbox/xmin is 'left'; expected a number",
         "no annotation of VOC's: no element found: line 1, column 12",
         "no annotation of VOC's: object 1 has no name",

@@ -70,7 +70,7 @@ def test_another_size_than_the_picture_is_a_reject(run: Run, tmp_path: Path) -> 
     assert done.status == 0, done.err
     assert rejects(tmp_path / "n/1.0.0") == {
         2: "the annotation is of 65 x 49 pixels, the image has 65 x 48",
-        3: "column 'objects': the picture's size is said to be 0 x 48 pixels; expected whole numbers",
+        3: "column 'objects': the image's size is given as 0 x 48 pixels; expected whole numbers",
     }
     (example,) = shardmill.examples(tmp_path / "n", "train")
     assert (example["width"], example["height"]) == (64, 48)

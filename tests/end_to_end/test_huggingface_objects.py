@@ -219,7 +219,7 @@ def test_sizes_beside_objects_tell_how_boxes_lie(run: Run, tmp_path: Path) -> No
     width, height = drawn[3].size
     assert reasons == {
         "003.png": f"the annotation is of {width + 1} x {height} pixels, the image has {width} x {height}",
-        "004.png": f"column 'objects': the picture's size is said to be {drawn[4].size[0]} x 0 pixels; expected whole"
+        "004.png": f"column 'objects': the image's size is given as {drawn[4].size[0]} x 0 pixels; expected whole"
         " numbers",
     }
     for name, example in by_name(tmp_path / "n/1.0.0").items():

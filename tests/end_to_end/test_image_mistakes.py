@@ -348,7 +348,7 @@ def test_class_that_the_labels_file_does_not_know_is_rejected(run: Run, tmp_path
     ("content", "words"),
     [
         (b"", ("is empty",)),
-        (b"ant\nant\n", ("'ant' stands twice",)),
+        (b"ant\nant\n", ("'ant' is twice",)),
         (b"caf\xe9\n", ("is not UTF-8",)),
         (b"ant\n\n", ("''",)),
     ],

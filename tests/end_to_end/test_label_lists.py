@@ -118,7 +118,7 @@ _TABLES = {
     ("command", "sentence"),
     [
         ("csv --label_separator ;", "--label_separator ';' splits a label; name its column with --label"),
-        ("csv --label tags --label_separator  ", "--label_separator: ' ': expected what stands between classes"),
+        ("csv --label tags --label_separator  ", "--label_separator: ' ': expected a separator of classes"),
         (
             "csv --label tags,id --label_separator ;",
             "which of tags, id? Give --label_separator 'id=;' if it is that one",
@@ -187,7 +187,7 @@ def test_a_row_of_a_class_that_is_none_is_a_reject(run: Run, tmp_path: Path) -> 
 
 
 def test_a_class_without_a_name_is_a_reject(run: Run, tmp_path: Path) -> None:
-    """It stopped the job, which said that it cannot stand in a labels file."""
+    """It stopped the job, which said that it cannot be in a labels file."""
     rows = ['["a", ""]', '["b"]', "[]"]
     lines = [f'{{"id": {row}, "tags": {tags}}}\n' for row, tags in enumerate(rows)]
     write_files(tmp_path, {"in.jsonl": "".join(lines).encode()})
@@ -222,7 +222,7 @@ def test_a_separator_that_is_nowhere_is_said(run: Run, tmp_path: Path) -> None:
     made = make(run, tmp_path / "out", "csv", "--input", tmp_path / "in.csv", *flags)
 
     assert made.features[1].class_names == ("a|b", "b")
-    assert "no row has several values of 'tags': is ';' what stands between them?" in made.notices
+    assert "no row has several values of 'tags': is ';' the separator between them?" in made.notices
 
 
 def test_labels_that_are_numbers_stay(run: Run, tmp_path: Path) -> None:

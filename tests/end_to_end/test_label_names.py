@@ -62,7 +62,7 @@ def test_a_label_whose_name_is_a_path(run: Run, tmp_path: Path, route: Route) ->
 
     result = run(*command, "--output", work / "out", "--name", "n")
 
-    check_mistake(result, "--label ", "is called after it, and that is no name for one; rename the column")
+    check_mistake(result, "--label ", "named after it, and this is no valid file name; rename the column")
     assert tree_bytes(tmp_path) == before
     assert not (work / "out").exists()
 
@@ -92,7 +92,7 @@ def test_two_labels_of_one_file_are_refused(run: Run, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", NAMES, ids=range(len(NAMES)))
 def test_names_that_are_no_file_s(name: str) -> None:
-    with pytest.raises(UserError, match="is called after it, and that is no name for one; rename the column") as raised:
+    with pytest.raises(UserError, match="named after it, and this is no valid file name; rename the column") as raised:
         check_label_name(name)
     assert str(raised.value).isprintable()
 

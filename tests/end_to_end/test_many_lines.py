@@ -70,5 +70,5 @@ def test_blank_lines_take_no_memory_each(tmp_path: Path, kind: str, newline: byt
 
     lines = [line for rows in found for line in rows.lines.tolist()]
     first = 1 + header.count(b"\n")
-    assert (lines, sum(rows.blank for rows in found)) == ([first, first + 1 + blank], blank)
+    assert (lines, sum(rows.blank_lines for rows in found)) == ([first, first + 1 + blank], blank)
     assert peak < 5 * BLOCK

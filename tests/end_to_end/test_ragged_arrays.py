@@ -162,7 +162,7 @@ def test_bytes_that_are_no_whole_rows_are_found(run: Run, source: Path, tmp_path
     from shardmill.data.kinds import kind_of
 
     feature = Feature("points", "bytes", "array", (None, 3), element="float32")
-    (fault,) = kind_of(feature).value_faults(feature, [bytes(24), bytes(13)])
+    (fault,) = kind_of(feature).find_value_faults(feature, [bytes(24), bytes(13)])
     assert fault == "feature 'points' holds 13 bytes; expected a multiple of 12"
     with pytest.raises(tf.errors.InvalidArgumentError, match="feature 'points' is an array of float32"):
         kind_of(feature).to_tensor(feature, tf.constant([bytes(24), bytes(13)]))

@@ -238,10 +238,10 @@ def test_a_schema_that_lies_there_and_is_not_given_is_said(tmp_path: Path) -> No
 
     def said(name: str, source: object, *flags: object) -> list[str]:
         notices = convert("reshard", source, tmp_path / name, *flags).dataset.manifest.notices  # type: ignore[arg-type]
-        return [notice for notice in notices if "beside the records" in notice]
+        return [notice for notice in notices if "next to the records" in notice]
 
     words = (
-        f"{schema} lies beside the records, and was not heeded: --schema {schema} with --label kind and --labels_file"
+        f"{schema} next to the records was ignored: --schema {schema} with --label kind and --labels_file"
         " kind.labels.txt keeps what the records do not show: 'kind' (class_label)"
     )
     assert said("folder", first) == [words]
@@ -251,6 +251,6 @@ def test_a_schema_that_lies_there_and_is_not_given_is_said(tmp_path: Path) -> No
     assert said("given", first, *given) == []
     schema.write_text("no schema")
     (broken,) = said("broken", first)
-    assert broken.startswith(f"{schema} lies beside the records, and was not heeded; nor could it be, as --schema: ")
+    assert broken.startswith(f"{schema} next to the records was ignored; it is invalid as --schema, too: ")
     schema.unlink()
     assert said("none", first) == []

@@ -166,7 +166,7 @@ def test_label_stands_for_the_label(run: Run, tmp_path: Path, command: str) -> N
 
     arguments = (command, "--input", source, "--output", tmp_path / "4", "--name", "n", *splits, "label")
     check_mistake(
-        run(*arguments), "--stratify_by label: no such column", "stands for the column of --label, which is not given"
+        run(*arguments), "--stratify_by label: no such column", "means the column of --label, which is not given"
     )
     both = write_files(tmp_path / "both", {"a.csv": b"label,city\n1,Rome\n2,Bern\n"})
     beside = ("csv", "--input", both, "--output", tmp_path / "4", "--name", "n", "--label", "city", *splits, "label")

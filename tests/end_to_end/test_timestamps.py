@@ -328,4 +328,4 @@ def test_durations_are_no_points_in_time(tmp_path: Path, run: Run) -> None:
     table = convert("parquet", tmp_path / "in", tmp_path)
     assert sorted(table.column("took")) == [b"1000", b"60000"]
     (said,) = [notice for notice in table.dataset.manifest.notices if "took" in notice]
-    assert said == "column 'took' holds durations, stored as texts of numbers of ms; no reader is told so"
+    assert said == "column 'took' holds durations, stored as texts of numbers of ms; no reader sees it"

@@ -243,7 +243,7 @@ def test_no_merge_is_left_out_at_random(tmp_path: Path) -> None:
 
     assert made.column("input_ids") == plain.column("input_ids")
     assert list(made.dataset.manifest.notices) == [
-        "tokenizer.json says dropout of merges, which was passed over: tokens would be others each time"
+        "tokenizer.json says dropout of merges, which is ignored: tokens would differ each time"
     ]
 
 

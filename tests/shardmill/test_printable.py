@@ -62,7 +62,7 @@ def test_a_table_of_evil_names_and_values(run: Run, tmp_path: Path) -> None:
     rows.append({f"n{EVIL}": [[1], [2, 3]], "text": "", "kind": f"a{CLASS}"})
     lines = "".join(f"{json.dumps(row)}\n" for row in rows)
     source = write_files(tmp_path / "in", {f"{EVIL}.jsonl": lines.encode()})
-    (source / f"x{EVIL}.odd").write_text("passed over")
+    (source / f"x{EVIL}.odd").write_text("skipped")
     command = ("jsonl", "--input", source, "--label", "kind", "--output", tmp_path / "out", "--name", "n")
     limit = ("--max_reject_fraction", "0.5")
 

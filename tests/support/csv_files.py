@@ -40,7 +40,7 @@ def read(found: CsvFormat, file: FileRef, wanted: Mapping[str, ColumnType]) -> R
             rows += part.batch.to_pylist()
             lines += part.lines.tolist()
             rejects += part.rejects
-            blank += part.blank
+            blank += part.blank_lines
     return rows, lines, rejects, blank
 
 

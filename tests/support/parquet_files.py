@@ -48,7 +48,7 @@ def read(
         part.batch.validate(full=True)
         assert part.batch.schema == pa.schema([(name, arrow_type(column)) for name, column in types.items()])
         assert part.lines.dtype == np.int64
-        assert part.blank == 0
+        assert part.blank_lines == 0
     found = [pair for part in rows for pair in zip(part.lines.tolist(), part.batch.to_pylist(), strict=True)]
     rejects = [reject for part in rows for reject in part.rejects]
     assert {(reject.source, reject.stage) for reject in rejects} <= {("file.parquet", "read")}

@@ -76,7 +76,7 @@ def planned(size: int, shards: int) -> tuple[int, dict[str, int]]:
     bins = random.multinomial(RECORDS, np.full(1 << BIN_BITS, 2.0**-BIN_BITS))
     counted = {"train": Histogram(np.arange(1 << BIN_BITS, dtype=np.uint32), bins, size)}
     located = locate(counted, lambda *group: balance.example_cuts(group[1], shards), MOST_KEYS)
-    assert not located.many, "a bin of keys that differ is never so full"
+    assert not located.large_bins, "a bin of keys that differ is never so full"
     cuts = random.integers(0, 1 << 63, (shards - 1, 2)).tolist()
     path = "gs://bucket/datasets/name/1.0.0/.temporary-0123456789abcdef/name-train.tfrecord"
     infos = (
@@ -88,7 +88,7 @@ def planned(size: int, shards: int) -> tuple[int, dict[str, int]]:
         "cuts": encoded(divide(counted, (("train", (key, tie)) for key, tie in cuts))),
         "shards, to publish": sum(map(encoded, infos)),
     }
-    return sum(map(len, located.few)), sides
+    return sum(map(len, located.small_bins)), sides
 
 
 def table() -> str:

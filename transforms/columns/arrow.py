@@ -73,11 +73,11 @@ def slices(
     data: bytes | memoryview,
     starts: npt.NDArray[np.int64],
     stops: npt.NDArray[np.int64],
-    kept: npt.NDArray[np.bool_] | None = None,
+    mask: npt.NDArray[np.bool_] | None = None,
 ) -> pa.LargeBinaryArray:
-    """Return data[start:stop] for each range, or only for the ranges flagged in `kept`."""
-    if kept is not None:
-        starts, stops = starts[kept], stops[kept]
+    """Return data[start:stop] for each range, or only for the ranges flagged in `mask`."""
+    if mask is not None:
+        starts, stops = starts[mask], stops[mask]
     copied, offsets = spans.gather(data, starts, stops - starts)
     return pa.Array.from_buffers(pa.large_binary(), len(starts), [None, pa.py_buffer(offsets), pa.py_buffer(copied)])
 
@@ -206,7 +206,7 @@ def _type_by_row(array: pa.Array, dtype: ScalarType) -> ColumnType:
         with suppress(ColumnError):
             size, *inner = shape_and_values(value)[0]
             found = found.merge(ColumnType(dtype, size, 1, tuple(inner)))
-    refused = len(array) - found.present - sum(other.present for other in found.others)
+    refused = len(array) - found.present - sum(other.present for other in found.minority_types)
     return replace(found, present=found.present + refused)
 
 

@@ -53,7 +53,7 @@ def column_type(values: Sequence[Any]) -> ColumnType | None:
     lists = [value for value in values if type(value) is list] if list in kinds else []
     (_, *inner), items = shape_and_values(list(chain.from_iterable(lists)))
     if inner and scalars:
-        raise ColumnError("lists of lists beside values")
+        raise ColumnError("lists of lists mixed with values")
     scalars.update(map(type, items))
     if not scalars <= _SCALARS.keys():
         raise ColumnError("an object, or null in a list")
@@ -87,7 +87,7 @@ def column_array(values: Sequence[Any], column: ColumnType) -> pa.Array | None:
     """
     kinds = set(map(type, values)) - {_NONE}
     if column.length is None:
-        return _scalars(values, kinds, column.dtype)
+        return _make_scalars(values, kinds, column.dtype)
     if not kinds <= {list}:
         return None
     lengths = np.fromiter((0 if value is None else len(value) for value in values), np.int64, len(values))
@@ -100,27 +100,27 @@ def column_array(values: Sequence[Any], column: ColumnType) -> pa.Array | None:
         )
     except ColumnError:
         return None
-    if size and tuple(inner) != column.items:
+    if size and tuple(inner) != column.item_shape:
         return None
     item_kinds = set(map(type, items))
-    array = None if _NONE in item_kinds else _scalars(items, item_kinds, column.dtype)
-    return None if array is None else _lists(array, lengths * math.prod(column.items), missing, column)
+    array = None if _NONE in item_kinds else _make_scalars(items, item_kinds, column.dtype)
+    return None if array is None else _make_lists(array, lengths * math.prod(column.item_shape), missing, column)
 
 
-def _lists(items: pa.Array, lengths: np.ndarray, missing: np.ndarray, column: ColumnType) -> pa.LargeListArray:
+def _make_lists(items: pa.Array, lengths: np.ndarray, missing: np.ndarray, column: ColumnType) -> pa.LargeListArray:
     offsets = pa.array(np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths))))
     nulls = pa.array(missing) if missing.any() and not column.is_variable else None
     return pa.LargeListArray.from_arrays(offsets, items, mask=nulls)
 
 
-def _scalars(values: Sequence[Any], kinds: set[type], dtype: ScalarType) -> pa.Array | None:
+def _make_scalars(values: Sequence[Any], kinds: set[type], dtype: ScalarType) -> pa.Array | None:
     try:
         if dtype == "int64" and kinds <= {int}:
             return pa.array(values, pa.int64())
         if dtype == "bool" and kinds <= {bool}:
             return pa.array(values, pa.bool_()).cast(pa.int64())
         if dtype == "float32" and kinds <= {int, float}:
-            return _floats(pa.array(values, pa.float64()))
+            return _make_floats(pa.array(values, pa.float64()))
         if dtype == "bytes" and kinds <= {str}:
             return pa.array(values, pa.large_string()).cast(pa.large_binary())
     except (OverflowError, pa.ArrowInvalid):
@@ -128,7 +128,7 @@ def _scalars(values: Sequence[Any], kinds: set[type], dtype: ScalarType) -> pa.A
     return None
 
 
-def _floats(array: pa.Array) -> pa.Array | None:
+def _make_floats(array: pa.Array) -> pa.Array | None:
     numbers = array.to_numpy(zero_copy_only=False)  # nan where one is missing: JSON has none of its own
     if (np.abs(numbers) >= NO_LONGER_EXACT).any():
         return None
@@ -141,7 +141,7 @@ def convert_value(value: Any, column: ColumnType) -> Any:
     Raises:
         ColumnError: if the value does not fit the column.
     """
-    found = value_type(value, textual=False)
+    found = value_type(value, is_text=False)
     if found is None:
         return [] if column.is_variable else None
     check_shape(value, column)
@@ -201,7 +201,7 @@ _EXACT_DOUBLE = float(1 << 53)  # as float64 does here
 class Rounded:
     """The integers of a column that float32 changes, mergeable in any order."""
 
-    number: int  # how many integers change
+    count: int  # how many integers change
     example: str  # the first one in text order
 
 
@@ -213,7 +213,7 @@ def merge_rounded(one: RoundedColumns, other: RoundedColumns) -> RoundedColumns:
     merged = {**one, **other}
     for name in one.keys() & other.keys():
         a, b = one[name], other[name]
-        merged[name] = Rounded(a.number + b.number, min(a.example, b.example))
+        merged[name] = Rounded(a.count + b.count, min(a.example, b.example))
     return merged
 
 
@@ -246,7 +246,7 @@ def rounded_values(values: Sequence[Any], floats: pa.Array) -> Rounded | None:
         [
             f"{item:.0f}" if isinstance(item, float) else str(item)
             for item in leaf_values(values)
-            if isinstance(item, int) or (isinstance(item, float) and _is_whole(item))
+            if isinstance(item, int) or (isinstance(item, float) and _is_integral(item))
             if item != float(np.float32(item))
         ]
     )
@@ -261,9 +261,9 @@ def rounded_numbers(numbers: pa.Array, floats: pa.Array) -> npt.NDArray[np.bool_
         return large
     narrow = floats.to_numpy(zero_copy_only=False).astype(np.float64)
     if pa.types.is_integer(numbers.type):
-        places = np.flatnonzero(large)
-        exact = numbers.take(pa.array(places)).to_pylist()
-        large[places] = [value != int(number) for value, number in zip(exact, narrow[places].tolist())]
+        indices = np.flatnonzero(large)
+        exact = numbers.take(pa.array(indices)).to_pylist()
+        large[indices] = [value != int(number) for value, number in zip(exact, narrow[indices].tolist())]
         return large
     wide = numbers.cast(pa.float64()).to_numpy(zero_copy_only=False)
     return large & (np.abs(wide) < _EXACT_DOUBLE) & (np.floor(wide) == wide) & (wide != narrow)
@@ -275,10 +275,10 @@ def summarize_rounded(numbers: pa.Array) -> Rounded | None:
 
 
 def rounded_notices(rounded: RoundedColumns) -> list[str]:
-    """Return the notices about integers that are stored changed."""
+    """Return the notices about integers that were rounded to float32."""
     return [
-        f"column {name!r} is stored as float32, which changes {found.number:,}"
-        f" integer{'' if found.number == 1 else 's'} above 16,777,216, such as {found.example}; a --schema with type"
+        f"column {name!r} is stored as float32, which changes {found.count:,}"
+        f" integer{'' if found.count == 1 else 's'} above 16,777,216, such as {found.example}; a --schema with type"
         f" INT leaves out the rows with fractions, with BYTES it keeps the digits, and --drop {name} leaves"
         " the column out"
         for name, found in sorted(rounded.items())
@@ -291,7 +291,7 @@ def _are_large(floats: pa.Array) -> npt.NDArray[np.bool_]:
     return (values >= _EXACT) & (values < np.inf)
 
 
-def _is_whole(number: float) -> bool:
+def _is_integral(number: float) -> bool:
     return _EXACT <= abs(number) < _EXACT_DOUBLE and number.is_integer()
 
 
@@ -356,17 +356,21 @@ class ConvertedColumn:
     """A column converted to the requested type.
 
     Attributes:
-        numbers, rows: integers that float32 changes, and their rows
+        rounded_numbers, rounded_rows: integers that float32 changes, and their rows
     """
 
     array: pa.Array  # the values; null or arbitrary where a value does not fit
     problems: dict[int, str]  # reason for each row whose value does not fit
-    numbers: pa.Array
-    rows: npt.NDArray[np.int64]
+    rounded_numbers: pa.Array
+    rounded_rows: npt.NDArray[np.int64]
 
-    def rounded(self, good: Flags) -> Rounded | None:
-        """Return the integers in the rows `good` that float32 changes."""
-        return summarize_rounded(self.numbers.filter(pa.array(good[self.rows]))) if len(self.rows) else None
+    def summarize_rounded(self, good_rows: Flags) -> Rounded | None:
+        """Return the integers in the rows `good_rows` that float32 changes."""
+        return (
+            summarize_rounded(self.rounded_numbers.filter(pa.array(good_rows[self.rounded_rows])))
+            if len(self.rounded_rows)
+            else None
+        )
 
 
 def convert_column(array: pa.Array, column: ColumnType, fill: Any = None) -> ConvertedColumn:
@@ -374,8 +378,8 @@ def convert_column(array: pa.Array, column: ColumnType, fill: Any = None) -> Con
     array = decode_array(array)
     valid = array.is_valid().to_numpy(zero_copy_only=False)
     problems: dict[int, str] = {}
-    flat = flatten(array, column.items)
-    values, bad, reason = _values(flat.items, column.dtype)
+    flat = flatten(array, column.item_shape)
+    values, bad, reason = _convert_items(flat.items, column.dtype)
     for position in np.flatnonzero(bad).tolist():
         problems.setdefault(int(flat.rows[position]), reason(position))
     if column.length is None and is_list(array.type):
@@ -383,7 +387,7 @@ def convert_column(array: pa.Array, column: ColumnType, fill: Any = None) -> Con
             problems.setdefault(row, _misfit_reason(array[row].as_py(), column))
         whole = pa.nulls(len(array), arrow_type(column))
     elif column.length is None:
-        whole = values if len(values) == len(array) else _spread(values, valid)
+        whole = values if len(values) == len(array) else _scatter(values, valid)
     else:
         wrong = flat.misfits if column.is_variable else flat.misfits | (valid & (flat.lengths != column.length))
         for row in np.flatnonzero(wrong).tolist():
@@ -392,7 +396,7 @@ def convert_column(array: pa.Array, column: ColumnType, fill: Any = None) -> Con
         offsets = pa.array(np.concatenate((np.zeros(1, np.int64), np.cumsum(counts))))
         mask = None if column.is_variable or valid.all() else pa.array(~valid)
         whole = pa.LargeListArray.from_arrays(offsets, values, mask=mask)
-    whole = whole if fill is None else _filled(whole, valid, column, fill, problems)
+    whole = whole if fill is None else _fill_missing(whole, valid, column, fill, problems)
     if column.dtype != "float32" or not (pa.types.is_integer(flat.items.type) or pa.types.is_float64(flat.items.type)):
         return ConvertedColumn(whole, problems, flat.items.slice(0, 0), np.zeros(0, np.int64))
     rounded = rounded_numbers(flat.items, values)
@@ -407,13 +411,13 @@ def _misfit_reason(value: Any, column: ColumnType) -> str:
     return "a list with a null in it"
 
 
-def _spread(values: pa.Array, valid: Flags) -> pa.Array:
+def _scatter(values: pa.Array, valid: Flags) -> pa.Array:
     """Place `values` in the rows that are valid, and null in all others."""
     indices = np.cumsum(valid) - 1
     return values.take(pa.array(indices, mask=~valid))
 
 
-def _filled(array: pa.Array, valid: Flags, column: ColumnType, fill: Any, problems: dict[int, str]) -> pa.Array:
+def _fill_missing(array: pa.Array, valid: Flags, column: ColumnType, fill: Any, problems: dict[int, str]) -> pa.Array:
     if valid.all():
         return array
     try:
@@ -428,7 +432,7 @@ def _filled(array: pa.Array, valid: Flags, column: ColumnType, fill: Any, proble
 _Problem = Callable[[int], str]
 
 
-def _values(items: pa.Array, dtype: ScalarType) -> tuple[pa.Array, Flags, _Problem]:
+def _convert_items(items: pa.Array, dtype: ScalarType) -> tuple[pa.Array, Flags, _Problem]:
     """Convert `items` to `dtype`.
 
     Returns:
@@ -480,35 +484,35 @@ def _as_strings(items: pa.Array) -> tuple[pa.Array, Flags]:
         return pa.array(texts, pa.string()), failed
 
 
-def _all_misfits(items: pa.Array, target: pa.DataType) -> tuple[pa.Array, Flags]:
+def _reject_all(items: pa.Array, target: pa.DataType) -> tuple[pa.Array, Flags]:
     return pa.nulls(len(items), target), np.ones(len(items), bool)
 
 
-def _no_misfits(items: pa.Array) -> Flags:
+def _no_flags(items: pa.Array) -> Flags:
     return np.zeros(len(items), bool)
 
 
 def _to_int64(items: pa.Array) -> tuple[pa.Array, Flags]:
     if pa.types.is_integer(items.type):
-        return items.cast(pa.int64()), _no_misfits(items)
+        return items.cast(pa.int64()), _no_flags(items)
     if not pa.types.is_floating(items.type):  # booleans are words
-        return _all_misfits(items, pa.int64())
+        return _reject_all(items, pa.int64())
     numbers = items.cast(pa.float64()).to_numpy(zero_copy_only=False)
-    whole = (np.floor(numbers) == numbers) & (numbers >= -(2.0**63)) & (numbers < 2.0**63)
-    return pa.array(np.where(whole, numbers, 0).astype(np.int64), mask=~whole), ~whole
+    is_integral = (np.floor(numbers) == numbers) & (numbers >= -(2.0**63)) & (numbers < 2.0**63)
+    return pa.array(np.where(is_integral, numbers, 0).astype(np.int64), mask=~is_integral), ~is_integral
 
 
 def _to_bool(items: pa.Array) -> tuple[pa.Array, Flags]:
     if pa.types.is_boolean(items.type):
-        return items.cast(pa.int64()), _no_misfits(items)
-    return _all_misfits(items, pa.int64())
+        return items.cast(pa.int64()), _no_flags(items)
+    return _reject_all(items, pa.int64())
 
 
 def _to_float32(items: pa.Array) -> tuple[pa.Array, Flags]:
     if pa.types.is_float16(items.type) or pa.types.is_float32(items.type):
-        return items.cast(pa.float32()), _no_misfits(items)
+        return items.cast(pa.float32()), _no_flags(items)
     if not pa.types.is_integer(items.type) and not pa.types.is_floating(items.type):
-        return _all_misfits(items, pa.float32())
+        return _reject_all(items, pa.float32())
     floats = items.cast(pa.float64(), safe=False)
     narrow = floats.cast(pa.float32(), safe=False)
     beyond = pc.and_(pc.is_inf(narrow), pc.is_finite(floats))
@@ -522,4 +526,4 @@ def _to_bytes(items: pa.Array) -> tuple[pa.Array, Flags]:
         items = pa.array([None if value is None else as_text(float(value)) for value in items.to_pylist()], pa.string())
     elif pa.types.is_fixed_size_binary(items.type):
         items = items.cast(pa.binary())
-    return items.cast(pa.large_binary()), _no_misfits(items)
+    return items.cast(pa.large_binary()), _no_flags(items)

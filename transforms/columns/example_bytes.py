@@ -162,19 +162,19 @@ class PieceWriter:
         self._fields: list[tuple[bytes | np.ndarray, int]] = []
         self._width = 0
 
-    def only(self, present: np.ndarray | None) -> None:
+    def select_rows(self, present: np.ndarray | None) -> None:
         """Write the following pieces only to the rows of the mask `present`; None for all."""
         if present is not self._present:
             self.flush()
             self._present = present
 
-    def literal(self, piece: bytes) -> None:
+    def write_literal(self, piece: bytes) -> None:
         """Write the same bytes to every row."""
         self._fields.append((piece, len(piece)))
         self._width += len(piece)
 
-    def field(self, items: np.ndarray, width: int, sizes: Sizes | None = None) -> None:
-        """Write the first bytes of each row's item, as in memory.
+    def write_field(self, items: np.ndarray, width: int, sizes: Sizes | None = None) -> None:
+        """Append a field with the first bytes of each row's item, in their memory layout.
 
         Args:
             items: array (rows,) of any type; an item may be longer than `width`.
@@ -185,19 +185,19 @@ class PieceWriter:
         self._fields.append((items, width))
         self._width += width
         if isinstance(sizes, np.ndarray):
-            self._close(sizes + before)
+            self._end_segment(sizes + before)
         elif self._width >= _SEGMENT_BYTES:
             self.flush()
 
-    def varint(self, values: Sizes) -> None:
+    def write_varint(self, values: Sizes) -> None:
         """Write non-negative numbers as base-128 varints; an int is written to every row."""
         if isinstance(values, int):
-            self.literal(encode_varint(values))
+            self.write_literal(encode_varint(values))
         else:
             widths = varint_widths(values)
-            self.field(encode_varints(values.view(np.uint64), widths), max_size(widths), widths)
+            self.write_field(encode_varints(values.view(np.uint64), widths), max_size(widths), widths)
 
-    def ragged(self, data: np.ndarray, starts: np.ndarray, sizes: Sizes) -> None:
+    def write_ragged(self, data: np.ndarray, starts: np.ndarray, sizes: Sizes) -> None:
         """Write, for each row, `sizes` bytes of `data` (uint8) from its start on; the starts ascend."""
         width = max_size(sizes)
         if width > _NARROW_BYTES:
@@ -214,14 +214,14 @@ class PieceWriter:
             local = np.zeros(int(starts[-1]) - first + window, np.uint8)
             part = data[first : first + len(local)]
             local[: len(part)] = part
-            self.field(sliding_items(local, np.dtype((np.void, window)))[starts - first], width, sizes)
+            self.write_field(sliding_items(local, np.dtype((np.void, window)))[starts - first], width, sizes)
 
     def flush(self) -> None:
         """Copy the collected pieces to their records."""
         if self._width:
-            self._close(self._width)
+            self._end_segment(self._width)
 
-    def _close(self, sizes: Sizes) -> None:
+    def _end_segment(self, sizes: Sizes) -> None:
         if self._present is not None:
             sizes = np.where(self._present, sizes, 0)
         lines, width = self._lines(), self._width

@@ -103,8 +103,8 @@ def merge_parts(parts: Sequence[DecodedPart], rows: int) -> pa.RecordBatch:
         A column for each feature, by name: large_list of int64, float32 or large_binary; null where a record lacks the
             feature or the feature has no kind.
     """
-    kinds = _kinds(parts, with_values=False) | _kinds(parts, with_values=True)
-    arrays = {name: _column(name, kinds[name], parts) for name in sorted(kinds)}
+    kinds = _widest_kinds(parts, with_values=False) | _widest_kinds(parts, with_values=True)
+    arrays = {name: _merge_column(name, kinds[name], parts) for name in sorted(kinds)}
     return to_batch(arrays, rows)
 
 
@@ -175,7 +175,7 @@ def _decode(records: Sequence[bytes], schema: bytes | None, start: int = 0) -> I
         yield from _decode(records[middle:], schema, start + middle)
 
 
-def _kinds(parts: Sequence[DecodedPart], with_values: bool) -> dict[str, ScalarType]:
+def _widest_kinds(parts: Sequence[DecodedPart], with_values: bool) -> dict[str, ScalarType]:
     """Return the widest kind of each feature, over all parts or only those with a value."""
     kinds: dict[str, ScalarType] = {}
     for part in parts:
@@ -186,18 +186,18 @@ def _kinds(parts: Sequence[DecodedPart], with_values: bool) -> dict[str, ScalarT
     return kinds
 
 
-def _column(name: str, kind: ScalarType, parts: Sequence[DecodedPart]) -> pa.LargeListArray:
+def _merge_column(name: str, kind: ScalarType, parts: Sequence[DecodedPart]) -> pa.LargeListArray:
     """Return one feature of all records."""
     nothing = pa.large_list(_TYPES[kind])
     arrays = []
     for part in parts:
         array = part.features[name] if part.features is not None and name in part.features.schema.names else None
         has_kind = array is not None and not pa.types.is_null(array.type)
-        arrays.append(_widened(array, kind) if has_kind else pa.nulls(part.stop - part.start, nothing))
+        arrays.append(_widen(array, kind) if has_kind else pa.nulls(part.stop - part.start, nothing))
     return arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
 
 
-def _widened(array: pa.LargeListArray, kind: ScalarType) -> pa.LargeListArray:
+def _widen(array: pa.LargeListArray, kind: ScalarType) -> pa.LargeListArray:
     """Return the lists with their values cast to `kind`."""
     if array.type.value_type == _TYPES[kind]:
         return array
@@ -216,7 +216,7 @@ class KindCount:
     """The records in which a feature has one kind."""
 
     records: int  # number of records
-    first: tuple[str, int]  # file and record number of the first one
+    first_record: tuple[str, int]  # file and record number of the first one
 
 
 Kinds = Mapping[str, Mapping[DType, KindCount]]  # by feature
@@ -235,27 +235,31 @@ def count_kinds(parts: Iterable[DecodedPart], files: pa.Array, numbers: np.ndarr
     for part in parts:
         for name, kind, there in _columns(part):
             first = int(there[rank[there].argmin()])
-            _add(kinds.setdefault(name, {}), kind, KindCount(len(there), (files[first].as_py(), int(numbers[first]))))
+            _add_kind_count(
+                kinds.setdefault(name, {}), kind, KindCount(len(there), (files[first].as_py(), int(numbers[first])))
+            )
     return kinds
 
 
 def merge_kinds(one: Kinds, other: Kinds) -> Kinds:
     """Merge the kinds in two sets of records; associative and commutative."""
-    merged = {name: dict(held) for name, held in one.items()}
+    merged = {name: dict(count) for name, count in one.items()}
     for name, kinds in other.items():
-        for kind, held in kinds.items():
-            _add(merged.setdefault(name, {}), kind, held)
+        for kind, count in kinds.items():
+            _add_kind_count(merged.setdefault(name, {}), kind, count)
     return merged
 
 
-def _add(kinds: dict[DType, KindCount], kind: DType, held: KindCount) -> None:
+def _add_kind_count(kinds: dict[DType, KindCount], kind: DType, count: KindCount) -> None:
     known = kinds.get(kind)
-    kinds[kind] = KindCount(known.records + held.records, min(known.first, held.first)) if known else held
+    kinds[kind] = (
+        KindCount(known.records + count.records, min(known.first_record, count.first_record)) if known else count
+    )
 
 
 def most_frequent_kinds(kinds: Kinds) -> dict[str, DType]:
     """Return each feature's kind in most records; of equally frequent kinds, the first by name."""
-    return {name: min(held, key=lambda kind: (-held[kind].records, kind)) for name, held in kinds.items()}
+    return {name: min(count, key=lambda kind: (-count[kind].records, kind)) for name, count in kinds.items()}
 
 
 def kind_misfits(parts: Iterable[DecodedPart], wanted: Mapping[str, DType]) -> dict[int, str]:
@@ -275,17 +279,18 @@ def kind_misfits(parts: Iterable[DecodedPart], wanted: Mapping[str, DType]) -> d
 
 def describe_mixed_kinds(kinds: Kinds) -> str:
     """Describe the features that have several kinds; "" if there are none."""
-    mixed = [_in_words(name, held) for name, held in sorted(kinds.items()) if len(held) > 1]
+    mixed = [_describe_kinds(name, held) for name, held in sorted(kinds.items()) if len(held) > 1]
     more = len(mixed) - _MIXED_SHOWN
     left_out = [f"and {more:,} more feature{'' if more == 1 else 's'}"] if more > 0 else []
     return "; ".join([*mixed[:_MIXED_SHOWN], *left_out])
 
 
-def _in_words(name: str, kinds: Mapping[DType, KindCount]) -> str:
+def _describe_kinds(name: str, kinds: Mapping[DType, KindCount]) -> str:
     ordered = sorted(kinds.items(), key=lambda item: (-item[1].records, item[0]))
     parts = [
-        f"{kind} in {held.records:,} record{'' if held.records == 1 else 's'} (first: record {held.first[1]:,} of"
-        f" {held.first[0]})"
+        f"{kind} in {held.records:,} record{'' if held.records == 1 else 's'} (first: record"
+        f" {held.first_record[1]:,} of"
+        f" {held.first_record[0]})"
         for kind, held in ordered
     ]
     return f"feature {name!r} is {', '.join(parts[:-1])} and {parts[-1]}"
@@ -308,8 +313,8 @@ def _ranks(files: pa.Array, numbers: np.ndarray) -> np.ndarray:
     """Return the rank of each record by file and number: int64, shape (records,)."""
     encoded = files if pa.types.is_dictionary(files.type) else files.dictionary_encode()
     names: Sequence[str] = encoded.dictionary.to_pylist()
-    place = {name: rank for rank, name in enumerate(sorted(set(names)))}
-    order = np.lexsort((numbers, np.array([place[name] for name in names], np.int64)[encoded.indices.to_numpy()]))
+    index = {name: rank for rank, name in enumerate(sorted(set(names)))}
+    order = np.lexsort((numbers, np.array([index[name] for name in names], np.int64)[encoded.indices.to_numpy()]))
     ranks = np.empty(len(order), np.int64)
     ranks[order] = np.arange(len(order))
     return ranks

@@ -31,19 +31,19 @@ class Payload(NamedTuple):
     """The sizes in bytes of each row's values.
 
     Attributes:
-        low, high: minimum and maximum of sizes
+        min_size, max_size: minimum and maximum of sizes
     """
 
     sizes: Sizes  # int if equal in all rows, else an array
-    low: int
-    high: int
-    items: Sizes = 0  # for lists, size of each item without a string's header
+    min_size: int
+    max_size: int
+    item_sizes: Sizes = 0  # for lists, size of each item without a string's header
     bounds: np.ndarray = _NO_BOUNDS  # for lists, offsets of all items laid end to end, int64
 
     @classmethod
-    def of(cls, sizes: Sizes) -> "Payload":
-        """Return the payload of values of `sizes` bytes, without `items` and `bounds`; an array of equal sizes becomes
-        an int.
+    def from_sizes(cls, sizes: Sizes) -> "Payload":
+        """Return the payload of values of `sizes` bytes, without `item_sizes` and `bounds`. Equal sizes become an
+        int.
         """
         if isinstance(sizes, int):
             return cls(sizes, sizes, sizes)
@@ -60,7 +60,7 @@ class FeatureEntries(ABC):
     present: np.ndarray | None  # rows with a value; None for all
 
     @property
-    def items(self) -> int:
+    def num_items(self) -> int:
         """The number of items in the lists of all rows; 0 without lists."""
         return 0
 
@@ -74,64 +74,64 @@ class FeatureEntries(ABC):
     def write_payload(self, writer: PieceWriter, rows: slice, payload: Payload) -> None:
         """Write the values, whose sizes are `payload`."""
 
-    def is_headed(self, sizes: Sizes) -> bool | np.ndarray:
+    def has_header(self, sizes: Sizes) -> bool | np.ndarray:
         """Return True if the list has a tag and a size before `sizes` bytes of values."""
         return True
 
     def sizes(self, rows: slice) -> Sizes:
         """Return the size of each entry in bytes; zero if the row has no value."""
         payload = self.payload(rows)
-        low, high = self._header(payload.low), self._header(payload.high)
+        low, high = self._header(payload.min_size), self._header(payload.max_size)
         if len(low) == len(high):  # and so between them: no header is shorter than that of a smaller payload
             sizes = payload.sizes + len(low)
         else:
-            entry = self._nested(payload.sizes)[0]
+            entry = self._nested_sizes(payload.sizes)[0]
             sizes = 1 + varint_widths(entry) + entry
         return sizes if self.present is None else np.where(self.present[rows], sizes, 0)
 
     def write(self, writer: PieceWriter, rows: slice) -> None:
         """Write the entries of `rows`."""
         payload = self.payload(rows)
-        writer.only(None if self.present is None else self.present[rows])
-        low, high = self._header(payload.low), self._header(payload.high)
+        writer.select_rows(None if self.present is None else self.present[rows])
+        low, high = self._header(payload.min_size), self._header(payload.max_size)
         if isinstance(payload.sizes, int):
-            writer.literal(low)
+            writer.write_literal(low)
         elif len(low) == len(high) and high[1] < 0x80:
-            self._write_short_headers(writer, payload.sizes - payload.low, low, high)
+            self._write_short_headers(writer, payload.sizes - payload.min_size, low, high)
         else:
             self._write_headers(writer, payload.sizes)
         self.write_payload(writer, rows, payload)
 
     def _header(self, payload: int) -> bytes:
-        return _header(self.prefix, self.tag, bool(self.is_headed(payload)), payload)
+        return _header(self.prefix, self.tag, bool(self.has_header(payload)), payload)
 
     def _write_short_headers(self, writer: PieceWriter, more: np.ndarray, low: bytes, high: bytes) -> None:
         """Write headers in which each size takes one byte, for `more` bytes than the payload of `low`."""
         cut = 1 + len(self.prefix)  # keeps the last byte of the prefix with the sizes behind it: eight bytes at most
         steps = int.from_bytes([one != other for one, other in zip(low[cut:], high[cut:])], "little")
-        writer.literal(low[:1])
-        writer.field((more + low[1]).astype(np.uint8), 1)
-        writer.literal(low[2:cut])
-        writer.field(more * steps + int.from_bytes(low[cut:], "little"), len(low) - cut)
+        writer.write_literal(low[:1])
+        writer.write_field((more + low[1]).astype(np.uint8), 1)
+        writer.write_literal(low[2:cut])
+        writer.write_field(more * steps + int.from_bytes(low[cut:], "little"), len(low) - cut)
 
     def _write_headers(self, writer: PieceWriter, sizes: np.ndarray) -> None:
-        entry, feature, values = self._nested(sizes)
-        writer.literal(b"\x0a")
-        writer.varint(entry)
-        writer.literal(self.prefix)
-        writer.varint(feature)
-        writer.literal(self.tag)
-        writer.varint(values)
-        headed = self.is_headed(sizes)
+        entry, feature, values = self._nested_sizes(sizes)
+        writer.write_literal(b"\x0a")
+        writer.write_varint(entry)
+        writer.write_literal(self.prefix)
+        writer.write_varint(feature)
+        writer.write_literal(self.tag)
+        writer.write_varint(values)
+        headed = self.has_header(sizes)
         if isinstance(headed, np.ndarray):
-            writer.only(headed)
+            writer.select_rows(headed)
         if headed is not False:
-            writer.literal(b"\x0a")
-            writer.varint(sizes)
+            writer.write_literal(b"\x0a")
+            writer.write_varint(sizes)
 
-    def _nested(self, sizes: Sizes) -> tuple[Sizes, Sizes, Sizes]:
+    def _nested_sizes(self, sizes: Sizes) -> tuple[Sizes, Sizes, Sizes]:
         """Return the sizes of the entry, the feature and the list around the values."""
-        values = sizes + self.is_headed(sizes) * (1 + varint_widths(sizes))
+        values = sizes + self.has_header(sizes) * (1 + varint_widths(sizes))
         feature = 1 + varint_widths(values) + values
         return len(self.prefix) + varint_widths(feature) + feature, feature, values
 
@@ -158,12 +158,12 @@ def feature_columns(batch: pa.RecordBatch) -> list[FeatureEntries]:
         TypeError: if a column has another type; the message names it.
         ValueError: for a null inside a list; the message names column and row.
     """
-    return [_column(field.name, array) for field, array in zip(batch.schema, batch.columns)]
+    return [_column_entries(field.name, array) for field, array in zip(batch.schema, batch.columns)]
 
 
 @dataclass(frozen=True, slots=True)
 class _Floats(FeatureEntries):
-    """One float32 a row."""
+    """Entries of a feature with one float32 in each row."""
 
     values: np.ndarray
 
@@ -171,7 +171,7 @@ class _Floats(FeatureEntries):
         return Payload(4, 4, 4)
 
     def write_payload(self, writer: PieceWriter, rows: slice, payload: Payload) -> None:
-        writer.field(self.values[rows], 4)
+        writer.write_field(self.values[rows], 4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,10 +181,10 @@ class _Ints(FeatureEntries):
     values: np.ndarray
 
     def payload(self, rows: slice) -> Payload:
-        return Payload.of(varint_widths(self.values[rows]))
+        return Payload.from_sizes(varint_widths(self.values[rows]))
 
     def write_payload(self, writer: PieceWriter, rows: slice, payload: Payload) -> None:
-        writer.field(encode_varints(self.values[rows], payload.sizes), payload.high, payload.sizes)
+        writer.write_field(encode_varints(self.values[rows], payload.sizes), payload.max_size, payload.sizes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,11 +195,11 @@ class _Strings(FeatureEntries):
     offsets: np.ndarray
 
     def payload(self, rows: slice) -> Payload:
-        ends = _ends(self.offsets, rows)
-        return Payload.of(_present(ends[1:] - ends[:-1], self.present, rows))
+        ends = _list_ends(self.offsets, rows)
+        return Payload.from_sizes(_zero_missing_sizes(ends[1:] - ends[:-1], self.present, rows))
 
     def write_payload(self, writer: PieceWriter, rows: slice, payload: Payload) -> None:
-        writer.ragged(self.data, _ends(self.offsets, rows)[:-1], payload.sizes)
+        writer.write_ragged(self.data, _list_ends(self.offsets, rows)[:-1], payload.sizes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,10 +210,10 @@ class _PackedLists(FeatureEntries):
     offsets: np.ndarray
 
     @property
-    def items(self) -> int:
+    def num_items(self) -> int:
         return int(self.offsets[-1] - self.offsets[0])
 
-    def is_headed(self, sizes: Sizes) -> bool | np.ndarray:
+    def has_header(self, sizes: Sizes) -> bool | np.ndarray:
         return sizes > 0
 
 
@@ -223,11 +223,11 @@ class _FloatLists(_PackedLists):
     __slots__ = ()
 
     def payload(self, rows: slice) -> Payload:
-        ends = 4 * _ends(self.offsets, rows)
-        return Payload.of(_present(ends[1:] - ends[:-1], self.present, rows))
+        ends = 4 * _list_ends(self.offsets, rows)
+        return Payload.from_sizes(_zero_missing_sizes(ends[1:] - ends[:-1], self.present, rows))
 
     def write_payload(self, writer: PieceWriter, rows: slice, payload: Payload) -> None:
-        writer.ragged(self.values.view(np.uint8), 4 * _ends(self.offsets, rows)[:-1], payload.sizes)
+        writer.write_ragged(self.values.view(np.uint8), 4 * _list_ends(self.offsets, rows)[:-1], payload.sizes)
 
 
 class _IntLists(_PackedLists):
@@ -236,15 +236,15 @@ class _IntLists(_PackedLists):
     __slots__ = ()
 
     def payload(self, rows: slice) -> Payload:
-        widths = varint_widths(self.values[_span(self.offsets, rows)])
+        widths = varint_widths(self.values[_item_span(self.offsets, rows)])
         return _list_payload(widths, widths, self.offsets, rows, self.present)
 
     def write_payload(self, writer: PieceWriter, rows: slice, payload: Payload) -> None:
-        items = encode_varints(self.values[_span(self.offsets, rows)], payload.items)
+        items = encode_varints(self.values[_item_span(self.offsets, rows)], payload.item_sizes)
         stream = np.empty(int(payload.bounds[-1]) + items.itemsize, np.uint8)
         # The rest of each item is overwritten by the next one: NumPy assigns in the order of the indices.
         sliding_items(stream, items.dtype)[payload.bounds[:-1]] = items
-        writer.ragged(stream, payload.bounds[_items(self.offsets, rows)[:-1]], payload.sizes)
+        writer.write_ragged(stream, payload.bounds[_list_bounds(self.offsets, rows)[:-1]], payload.sizes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,69 +255,73 @@ class _StringLists(FeatureEntries):
     offsets: np.ndarray
 
     @property
-    def items(self) -> int:
+    def num_items(self) -> int:
         return int(self.offsets[-1] - self.offsets[0])
 
-    def is_headed(self, sizes: Sizes) -> bool | np.ndarray:
+    def has_header(self, sizes: Sizes) -> bool | np.ndarray:
         return False
 
     def payload(self, rows: slice) -> Payload:
-        values = self.strings.payload(_span(self.offsets, rows)).sizes
+        values = self.strings.payload(_item_span(self.offsets, rows)).sizes
         return _list_payload(values, 1 + varint_widths(values) + values, self.offsets, rows, self.present)
 
     def write_payload(self, writer: PieceWriter, rows: slice, payload: Payload) -> None:
-        first, values = int(self.offsets[rows.start]), payload.items
+        first, values = int(self.offsets[rows.start]), payload.item_sizes
         stream = np.empty(int(payload.bounds[-1]), np.uint8)
         for tile in tiles(len(payload.bounds) - 1, TILE_ROWS):
-            part = Payload.of(values if isinstance(values, int) else values[tile])
+            part = Payload.from_sizes(values if isinstance(values, int) else values[tile])
             strings = PieceWriter(stream, payload.bounds[:-1][tile], payload.bounds[1:][tile])
-            strings.literal(b"\x0a")
-            strings.varint(part.sizes)
+            strings.write_literal(b"\x0a")
+            strings.write_varint(part.sizes)
             self.strings.write_payload(strings, slice(first + tile.start, first + tile.stop), part)
             strings.flush()
-        writer.ragged(stream, payload.bounds[_items(self.offsets, rows)[:-1]], payload.sizes)
+        writer.write_ragged(stream, payload.bounds[_list_bounds(self.offsets, rows)[:-1]], payload.sizes)
 
 
-def _list_payload(items: Sizes, whole: Sizes, offsets: np.ndarray, rows: slice, present: np.ndarray | None) -> Payload:
-    """Return the payload of lists whose items take `items` bytes, or `whole` bytes with their headers."""
-    ends = _items(offsets, rows)
-    if isinstance(whole, int):
-        bounds = np.arange(int(ends[-1]) + 1) * whole
+def _list_payload(
+    items: Sizes, item_sizes_with_header: Sizes, offsets: np.ndarray, rows: slice, present: np.ndarray | None
+) -> Payload:
+    """Return the payload of lists whose items take `items` bytes, or `item_sizes_with_header` with headers."""
+    ends = _list_bounds(offsets, rows)
+    if isinstance(item_sizes_with_header, int):
+        bounds = np.arange(int(ends[-1]) + 1) * item_sizes_with_header
     else:
-        bounds = np.zeros(len(whole) + 1, np.int64)
-        np.cumsum(whole, out=bounds[1:])
+        bounds = np.zeros(len(item_sizes_with_header) + 1, np.int64)
+        np.cumsum(item_sizes_with_header, out=bounds[1:])
     ends = bounds[ends]
-    return Payload.of(_present(ends[1:] - ends[:-1], present, rows))._replace(items=items, bounds=bounds)
+    return Payload.from_sizes(_zero_missing_sizes(ends[1:] - ends[:-1], present, rows))._replace(
+        item_sizes=items, bounds=bounds
+    )
 
 
-def _span(offsets: np.ndarray, rows: slice) -> slice:
+def _item_span(offsets: np.ndarray, rows: slice) -> slice:
     """Return the slice of items that the lists of `rows` hold."""
     return slice(int(offsets[rows.start]), int(offsets[rows.stop]))
 
 
-def _ends(offsets: np.ndarray, rows: slice) -> np.ndarray:
+def _list_ends(offsets: np.ndarray, rows: slice) -> np.ndarray:
     return offsets[rows.start : rows.stop + 1].astype(np.int64, copy=False)
 
 
-def _items(offsets: np.ndarray, rows: slice) -> np.ndarray:
+def _list_bounds(offsets: np.ndarray, rows: slice) -> np.ndarray:
     """Return the bounds of the lists of `rows`, counted in items from the first list's start."""
-    return _ends(offsets, rows) - int(offsets[rows.start])
+    return _list_ends(offsets, rows) - int(offsets[rows.start])
 
 
-def _present(sizes: np.ndarray, present: np.ndarray | None, rows: slice) -> np.ndarray:
+def _zero_missing_sizes(sizes: np.ndarray, present: np.ndarray | None, rows: slice) -> np.ndarray:
     return sizes if present is None else np.where(present[rows], sizes, 0)
 
 
-def _column(name: str, array: pa.Array) -> FeatureEntries:
-    kind, present = array.type, _presence(array)
+def _column_entries(name: str, array: pa.Array) -> FeatureEntries:
+    kind, present = array.type, _presence_mask(array)
     if not (pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)):
-        return _scalars(name, array, kind, present)
+        return _scalar_entries(name, array, kind, present)
     if pa.types.is_fixed_size_list(kind):
         offsets = np.arange(array.offset, array.offset + len(array) + 1, dtype=np.int64) * kind.list_size
     else:
         offsets = offsets_of(array)
     _check_items(name, array.values, offsets, present)
-    items = _scalars(name, array.values, kind, None)
+    items = _scalar_entries(name, array.values, kind, None)
     if isinstance(items, _Ints):
         return _IntLists(items.prefix, items.tag, present, items.values, offsets)
     if isinstance(items, _Floats):
@@ -325,7 +329,7 @@ def _column(name: str, array: pa.Array) -> FeatureEntries:
     return _StringLists(items.prefix, items.tag, present, items, offsets)
 
 
-def _scalars(
+def _scalar_entries(
     name: str, array: pa.Array, declared: pa.DataType, present: np.ndarray | None
 ) -> _Ints | _Floats | _Strings:
     """Return the entries of `array`, a column or the items of its lists; `declared` is the type to name in an error."""
@@ -344,7 +348,7 @@ def _scalars(
     raise TypeError(f"column {name!r} is {declared}; expected int64, float32, binary, string or lists of one of them")
 
 
-def _presence(array: pa.Array) -> np.ndarray | None:
+def _presence_mask(array: pa.Array) -> np.ndarray | None:
     return array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else None
 
 
@@ -353,7 +357,7 @@ def _check_items(name: str, items: pa.Array, offsets: np.ndarray, present: np.nd
     if items.null_count:
         nulls = np.zeros(len(items) + 1, np.int64)
         np.cumsum(items.is_null().to_numpy(zero_copy_only=False), out=nulls[1:])
-        found = _present(np.diff(nulls[offsets]), present, slice(None))
+        found = _zero_missing_sizes(np.diff(nulls[offsets]), present, slice(None))
         if found.any():
             row = int(found.argmax())
             raise ValueError(
@@ -425,8 +429,8 @@ def _encode(batch: pa.RecordBatch, before: int, after: int, headed: bool = True)
         # The room between records is filled later: what is written there until then does no harm.
         writer = PieceWriter(out, starts, starts + sizes[rows] + (before + after))
         if headed:
-            writer.literal(b"\x0a")
-            writer.varint(entries[rows])
+            writer.write_literal(b"\x0a")
+            writer.write_varint(entries[rows])
         for column in columns:
             column.write(writer, rows)
         writer.flush()
@@ -458,5 +462,5 @@ def _check_sizes(sizes: np.ndarray) -> None:
 
 def _tile_rows(columns: Sequence[FeatureEntries], rows: int) -> int:
     """Return the number of rows to encode at a time."""
-    items = max((column.items for column in columns), default=0)
+    items = max((column.num_items for column in columns), default=0)
     return min(max(_TILE_ITEMS * rows // max(items, 1), 1), TILE_ROWS)

@@ -63,7 +63,7 @@ def _infer_number_type(column: pa.Array) -> ScalarType:
     if not digits.all():
         return "bytes"
     zeros = np.flatnonzero((codes[starts + signs] == 48) & (digits > 1))
-    if not _not_digits(codes[starts[zeros] + signs[zeros] + 1]).all():  # a leading zero
+    if not _flag_non_digits(codes[starts[zeros] + signs[zeros] + 1]).all():  # a leading zero
         return "bytes"
     only_signs = np.count_nonzero(signs) == others
     if (
@@ -82,10 +82,12 @@ def _infer_number_type(column: pa.Array) -> ScalarType:
 
 def count_non_digits(codes: npt.NDArray[np.uint8]) -> int:
     """Count the bytes that are not decimal digits, in parts that fit the processor's cache: five times as fast."""
-    return sum(int(np.count_nonzero(_not_digits(codes[at : at + _CACHED]))) for at in range(0, len(codes), _CACHED))
+    return sum(
+        int(np.count_nonzero(_flag_non_digits(codes[at : at + _CACHED]))) for at in range(0, len(codes), _CACHED)
+    )
 
 
-def _not_digits(codes: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
+def _flag_non_digits(codes: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
     return (codes - 48) > 9  # unsigned: what is below "0" wraps around
 
 
@@ -133,7 +135,7 @@ def _are_integers(
     """Flag those of `rows`, numbers of many digits, that are integers."""
     integers = codes[offsets[rows] + signs[rows] + 1] != ord(".")  # 0.1234567890123456789 is what most are
     maybe = rows[integers]
-    others = np.flatnonzero(_not_digits(codes)) if len(maybe) else maybe
+    others = np.flatnonzero(_flag_non_digits(codes)) if len(maybe) else maybe
     integers[integers] = (
         np.searchsorted(others, offsets[maybe + 1]) - np.searchsorted(others, offsets[maybe]) == signs[maybe]
     )
@@ -207,7 +209,7 @@ def _integers(column: pa.Array) -> pa.Array:
         plus = bool((first == _PLUS).any())
         if np.count_nonzero((first == _PLUS) | (first == ord("-"))) < others:
             return _parse_mixed_integers(column)
-        column = _without_plus(column) if plus else column
+        column = _strip_plus(column) if plus else column
     try:
         return column.view(pa.string()).cast(pa.int64())
     except pa.ArrowInvalid:
@@ -216,7 +218,7 @@ def _integers(column: pa.Array) -> pa.Array:
 
 def _parse_mixed_integers(column: pa.Array) -> pa.Array:
     """Parse a column as int64, with null for values that are not 64-bit integers."""
-    column = _without_plus(_null_unless(column, _matches(column, _TEXT_VALUES_INTEGER)))
+    column = _strip_plus(_null_unless(column, _matches(column, _TEXT_VALUES_INTEGER)))
     try:
         return column.view(pa.string()).cast(pa.int64())
     except pa.ArrowInvalid:  # beyond 64 bits
@@ -255,7 +257,7 @@ def _null_unless(column: pa.Array, mask: pa.Array) -> pa.Array:
     return pc.if_else(mask, column, pa.scalar(None, column.type))
 
 
-def _without_plus(column: pa.Array) -> pa.Array:
+def _strip_plus(column: pa.Array) -> pa.Array:
     return pc.replace_substring_regex(column, r"\A\+", "")
 
 
@@ -275,18 +277,18 @@ def key_texts(column: pa.Array) -> pa.LargeBinaryArray:
     if pa.types.is_null(kind):
         return pa.nulls(len(column), pa.large_binary())
     if is_list(kind):
-        return _of_lists(column)
+        return _list_key_texts(column)
     if pa.types.is_boolean(kind) or pa.types.is_integer(kind):
         return _binary(column.cast(pa.string()))
     if pa.types.is_floating(kind):
-        return _of_floats(column.cast(pa.float64()))
+        return _float_key_texts(column.cast(pa.float64()))
     if pa.types.is_fixed_size_binary(kind):
-        return _of_texts(_binary(column.cast(pa.binary())))
+        return _canonical_texts(_binary(column.cast(pa.binary())))
     texts = _binary(column if _is_text(kind) else column.cast(pa.string()))
     if any(test(kind) for test in _TEMPORAL):  # the unit of a file shows in nothing but zeros
         whole = pc.replace_substring_regex(texts, rf"\.0+({_ZONE})\z", r"\1")
         return pc.replace_substring_regex(whole, rf"(\.[0-9]*[1-9])0+({_ZONE})\z", r"\1\2")
-    return _of_texts(texts)
+    return _canonical_texts(texts)
 
 
 def key_texts_of_values(values: Sequence[Any]) -> pa.LargeBinaryArray:
@@ -301,7 +303,7 @@ def key_texts_of_values(values: Sequence[Any]) -> pa.LargeBinaryArray:
         except (OverflowError, pa.ArrowInvalid):
             pass  # an integer of more than 64 bits
     spelled = [None if value is None else [_value_text(item) for item in leaf_values(value)] for value in values]
-    return _of_lists(pa.array(spelled, pa.large_list(pa.large_binary())))
+    return _list_key_texts(pa.array(spelled, pa.large_list(pa.large_binary())))
 
 
 def without_leading_zeros(texts: pa.Array) -> pa.Array:
@@ -324,7 +326,7 @@ def _binary(texts: pa.Array) -> pa.LargeBinaryArray:
     return texts.cast(pa.large_binary())
 
 
-def _of_lists(column: pa.Array) -> pa.LargeBinaryArray:
+def _list_key_texts(column: pa.Array) -> pa.LargeBinaryArray:
     lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
     items = pc.fill_null(key_texts(column.flatten()), b"")
     offsets = pa.array(np.concatenate(([0], np.cumsum(lengths, dtype=np.int64))), pa.int64())
@@ -332,7 +334,7 @@ def _of_lists(column: pa.Array) -> pa.LargeBinaryArray:
     return pc.if_else(pc.is_valid(column), joined, pa.scalar(None, pa.large_binary()))
 
 
-def _of_floats(column: pa.DoubleArray) -> pa.LargeBinaryArray:
+def _float_key_texts(column: pa.DoubleArray) -> pa.LargeBinaryArray:
     missing = column.is_null().to_numpy(zero_copy_only=False)
     numbers = column.to_numpy(zero_copy_only=False)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -356,7 +358,7 @@ def _is_integer(numbers: np.ndarray) -> np.ndarray:
     return (np.floor(numbers) == numbers) & (numbers >= -_INT64_LIMIT) & (numbers < _INT64_LIMIT)
 
 
-def _of_texts(column: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
+def _canonical_texts(column: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
     if not count_non_digits(text_buffers(column)[0]):  # digits alone are themselves
         return column
     odd = pc.match_substring_regex(column, rf"\A(?:{_DECIMAL}|{_WORD})\z")
@@ -364,10 +366,10 @@ def _of_texts(column: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
     rows = np.flatnonzero(pc.fill_null(odd, False).to_numpy(zero_copy_only=False))
     if not len(rows):
         return column
-    mended = _canonical_spelling(column.take(pa.array(rows)))
-    places = np.arange(len(column))
-    places[rows] = len(column) + np.arange(len(rows))
-    return pa.concat_arrays([column, mended]).take(pa.array(places))
+    corrected = _canonical_spelling(column.take(pa.array(rows)))
+    indices = np.arange(len(column))
+    indices[rows] = len(column) + np.arange(len(rows))
+    return pa.concat_arrays([column, corrected]).take(pa.array(indices))
 
 
 def _canonical_spelling(texts: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
@@ -379,10 +381,10 @@ def _canonical_spelling(texts: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
     lower = _binary(pc.ascii_lower(texts.view(pa.large_string())))
     neither = pc.invert(pc.or_(integers, words))
     floats = pc.if_else(neither, texts, pa.scalar(None, pa.large_binary())).view(pa.large_string()).cast(pa.float64())
-    numbers = _of_floats(floats)
+    numbers = _float_key_texts(floats)
     beyond = pc.and_(pc.is_finite(floats), pc.is_inf(floats.cast(pa.float32(), safe=False)))
-    meant = pc.match_substring_regex(texts, r"[nN]")  # Arrow rounds 1e400 to infinity, and what says it has an "n"
-    beyond = pc.fill_null(pc.or_(beyond, pc.and_not(pc.is_inf(floats), meant)), False)
+    canonical = pc.match_substring_regex(texts, r"[nN]")  # Arrow rounds 1e400 to infinity, and what says it has an "n"
+    beyond = pc.fill_null(pc.or_(beyond, pc.and_not(pc.is_inf(floats), canonical)), False)
     return pc.if_else(integers, whole, pc.if_else(words, lower, pc.if_else(beyond, texts, numbers)))
 
 
@@ -401,17 +403,17 @@ class Times:
     """A column of times as numbers."""
 
     values: pa.Array  # int64; null for missing values and for texts that are no time
-    bad: Flags  # bool (rows,), texts that are no time in range
-    beyond: Flags  # subset of bad: times outside the range of int64 in this unit
-    naive: Flags  # bool (rows,), times without a zone
-    cut: Flags  # bool (rows,), times finer than the unit, rounded down
+    is_invalid: Flags  # bool (rows,), texts that are no time in range
+    is_out_of_range: Flags  # subset of is_invalid: times outside the range of int64 in this unit
+    is_naive: Flags  # bool (rows,), times without a zone
+    is_rounded: Flags  # bool (rows,), times finer than the unit, rounded down
     texts: pa.Array  # the parsed texts
     unit: str  # unit of values
 
     def reason(self, row: int) -> str:
         """Return the reason why a row has no time."""
         shown = shorten(as_text(self.texts[row].as_py()))
-        if self.beyond[row]:
+        if self.is_out_of_range[row]:
             return f"{shown} is beyond what 64 bits of {self.unit} reach, the years 1678 to 2262"
         return f"{shown} is no date and no time as ISO 8601 has them, such as 2024-01-31T09:00:00Z"
 
@@ -471,15 +473,15 @@ def _read(data: npt.NDArray[np.uint8], offsets: Numbers, unit: str) -> tuple[Num
     return values, good & fits, good & ~fits, is_day | ~has_zone, cut
 
 
-def _are_digits(digits: npt.NDArray[np.uint8], places: tuple[int, ...]) -> Flags:
-    found: Flags = np.logical_and.reduce(digits[:, places] < 10, axis=1)
+def _are_digits(digits: npt.NDArray[np.uint8], positions: tuple[int, ...]) -> Flags:
+    found: Flags = np.logical_and.reduce(digits[:, positions] < 10, axis=1)
     return found
 
 
-def _number(digits: npt.NDArray[np.uint8], places: tuple[int, ...]) -> Numbers:
-    """Return the number written by the digits at `places`; arbitrary where these are not digits."""
-    powers = 10 ** np.arange(len(places) - 1, -1, -1, dtype=np.int64)
-    number: Numbers = digits[:, places].astype(np.int64) @ powers
+def _number(digits: npt.NDArray[np.uint8], positions: tuple[int, ...]) -> Numbers:
+    """Return the number written by the digits at `positions`; arbitrary where these are not digits."""
+    powers = 10 ** np.arange(len(positions) - 1, -1, -1, dtype=np.int64)
+    number: Numbers = digits[:, positions].astype(np.int64) @ powers
     return number
 
 
@@ -504,8 +506,8 @@ def _offset(
         The seconds ahead of UTC, flags of the rows with text at `end`, and flags of the rows where it is a zone or
         nothing.
     """
-    places = np.minimum(end[:, None] + np.arange(6), _LONGEST - 1)
-    zone, figures = np.take_along_axis(text, places, 1), np.take_along_axis(digits, places, 1)
+    positions = np.minimum(end[:, None] + np.arange(6), _LONGEST - 1)
+    zone, figures = np.take_along_axis(text, positions, 1), np.take_along_axis(digits, positions, 1)
     size = lengths - end
     is_utc = (size == 1) & np.isin(zone[:, 0], list(b"Zz"))
     signed = np.isin(zone[:, 0], list(b"+-")) & _are_digits(figures, (1, 2))

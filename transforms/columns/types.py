@@ -67,11 +67,11 @@ TRUE = (b"true", b"True", b"TRUE")
 FALSE = (b"false", b"False", b"FALSE")
 _INTEGER = re.compile(rb"[+-]?(0|[1-9][0-9]*)")  # no leading zeros: a code such as 007 stays a string
 _FLOAT = re.compile(rb"[+-]?(((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)(e[+-]?[0-9]+)?|nan|inf(inity)?)", re.IGNORECASE)
-# A column of booleans alone is stored as int64; beside anything else, true and false are words.
+# A column of booleans alone is stored as int64; with any other value, true and false are text.
 ScalarType = Literal["bool", "int64", "float32", "bytes"]
 # Of two types, the one of the higher rank holds the values of both
 _RANK: dict[ScalarType, int] = {"bool": 0, "int64": 0, "float32": 1, "bytes": 2}
-_VARIABLE = -1  # in place of a length: lists differ in theirs
+_VARIABLE = -1  # in place of a length: lists differ in length
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +85,9 @@ class ColumnType:
     dtype: ScalarType  # the narrowest of bool, int64, float32, bytes for all values
     length: int | None  # None for scalars, n for lists of n, -1 if lengths differ
     present: int  # rows with a value of this type
-    items: tuple[int, ...] = ()  # shape of a list's items: () for scalars, (4,) for lists of 4
+    item_shape: tuple[int, ...] = ()  # shape of a list's items: () for scalars, (4,) for lists of 4
     empty: int = 0  # rows with an empty list, any items; 0 if length is 0
-    others: tuple["ColumnType", ...] = ()  # types of the rows that do not fit, by their items
+    minority_types: tuple["ColumnType", ...] = ()  # types of the rows that do not fit, by their items
     is_time: bool = False  # True if bytes are timestamps; only requested, never inferred
 
     @property
@@ -98,47 +98,51 @@ class ColumnType:
     @property
     def shape(self) -> tuple[int | None, ...]:
         """The shape of a value; None for a dimension that varies."""
-        return () if self.length is None else (None if self.is_variable else self.length, *self.items)
+        return () if self.length is None else (None if self.is_variable else self.length, *self.item_shape)
 
     def merge(self, other: "ColumnType") -> "ColumnType":
         """Return the type over both sets of rows; associative and commutative. A type without a value has no effect."""
         if not self.present or not other.present:
             return self if self.present else other
-        if self.items == other.items and not (self.others or other.others) and 0 not in (self.length, other.length):
+        if (
+            self.item_shape == other.item_shape
+            and not (self.minority_types or other.minority_types)
+            and 0 not in (self.length, other.length)
+        ):
             return self._join(other)
         empty = self._empty + other._empty
         parts: dict[tuple[int, ...], ColumnType] = {}
         for part in (*self._parts(), *other._parts()):
-            parts[part.items] = parts[part.items]._join(part) if part.items in parts else part
+            parts[part.item_shape] = parts[part.item_shape]._join(part) if part.item_shape in parts else part
         if not parts:
             return self._join(other)
         if empty:
             parts = {items: replace(part, length=_VARIABLE) for items, part in parts.items()}
-        chosen = min(parts.values(), key=lambda part: (-part.present, part.items))
-        others = tuple(parts[items] for items in sorted(parts.keys() - {chosen.items}))
-        return replace(chosen, present=chosen.present + empty, empty=empty, others=others)
+        chosen = min(parts.values(), key=lambda part: (-part.present, part.item_shape))
+        others = tuple(parts[items] for items in sorted(parts.keys() - {chosen.item_shape}))
+        return replace(chosen, present=chosen.present + empty, empty=empty, minority_types=others)
 
     @property
     def _empty(self) -> int:
         return self.present if self.length == 0 else self.empty
 
     def _parts(self) -> Iterator["ColumnType"]:
-        """Yield the type of the rows with scalars or non-empty lists, for each shape of items."""
+        """Yield one type for each shape of items; rows with empty lists are left out."""
         if self._empty < self.present:
-            yield replace(self, present=self.present - self._empty, empty=0, others=())
-        yield from self.others
+            yield replace(self, present=self.present - self._empty, empty=0, minority_types=())
+        yield from self.minority_types
 
     def _join(self, other: "ColumnType") -> "ColumnType":
         """Return the type over both sets of rows, whose items have one shape."""
         length = self.length if self.length == other.length else _VARIABLE
         present, empty = self.present + other.present, self.empty + other.empty
-        return ColumnType(common_type(self.dtype, other.dtype), length, present, self.items, empty)
+        return ColumnType(common_type(self.dtype, other.dtype), length, present, self.item_shape, empty)
 
     def feature(self, name: str, rows: int) -> Feature:
         """Return the feature that this column becomes in a data set of `rows` rows."""
         shape = self.shape
         kind: Kind = "bool" if self.dtype == "bool" else "text" if self.dtype == "bytes" and not shape else "tensor"
-        present = self.present + sum(other.present for other in self.others)
+        present = self.present + sum(other.present for other in self.minority_types)
         required = present == rows or self.is_variable
         return Feature(name, "int64" if self.dtype == "bool" else self.dtype, kind, shape, required)
 
@@ -150,24 +154,24 @@ def common_type(one: ScalarType, other: ScalarType) -> ScalarType:
     return max(one, other, key=_RANK.__getitem__)
 
 
-def value_type(value: Any, textual: bool) -> ColumnType | None:
+def value_type(value: Any, is_text: bool) -> ColumnType | None:
     """Return the type of one value; None if it is missing.
 
     Args:
         value: text of a cell, or a JSON value.
-        textual: True if numbers are written as text, as in CSV.
+        is_text: True if numbers are written as text, as in CSV.
 
     Raises:
         ColumnError: for an object, a list whose inner lists differ, or an integer that does not fit 64 bits.
     """
-    if value is None or (textual and value == ""):
+    if value is None or (is_text and value == ""):
         return None
     if isinstance(value, list):
         shape, items = shape_and_values(value)
-        types = [_scalar_type(item, textual) for item in items]
+        types = [_scalar_type(item, is_text) for item in items]
         dtype: ScalarType = reduce(common_type, types) if types else "int64"
         return ColumnType(dtype, shape[0], 1, shape[1:])
-    return ColumnType(_scalar_type(value, textual), None, 1)
+    return ColumnType(_scalar_type(value, is_text), None, 1)
 
 
 def text_scalar_type(value: bytes) -> ScalarType:
@@ -179,8 +183,8 @@ def text_scalar_type(value: bytes) -> ScalarType:
     return "float32" if _FLOAT.fullmatch(value) else "bytes"
 
 
-def _scalar_type(value: Any, textual: bool) -> ScalarType:
-    if textual:
+def _scalar_type(value: Any, is_text: bool) -> ScalarType:
+    if is_text:
         return text_scalar_type(value.encode())
     if isinstance(value, bool):
         return "bool"
@@ -213,8 +217,8 @@ def check_shape(value: Any, column: ColumnType) -> None:
     if column.length is None:
         if isinstance(value, list):
             raise ColumnError(f"a list of {format_shape(shape)}, where one value was expected")
-    elif (shape[1:] != column.items and shape[0]) or not (column.is_variable or shape[0] == column.length):
-        what = f"{preview_value(value)} has " if column.items or shape[1:] else ""
+    elif (shape[1:] != column.item_shape and shape[0]) or not (column.is_variable or shape[0] == column.length):
+        what = f"{preview_value(value)} has " if column.item_shape or shape[1:] else ""
         raise ColumnError(f"{what}{format_shape(shape)} values, where {format_shape(column.shape)} were expected")
 
 
@@ -235,10 +239,10 @@ class ValuesOf:
 class DeclaredObjects:
     """The fields that describe each object in an image."""
 
-    keys: tuple[str, ...]  # names of the fields
-    numbered: bool | None  # True if classes are ids; None without classes
-    by_rows: bool = False  # True if each row has its own fields and may lack some
-    place: str = field(default="", compare=False)  # with by_rows, the first such place by name
+    field_names: tuple[str, ...]  # names of the fields
+    has_class_ids: bool | None  # True if classes are ids; None without classes
+    varies_by_row: bool = False  # True if each row has its own fields and may lack some
+    location: str = field(default="", compare=False)  # with varies_by_row, the first such location by name
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,25 +250,27 @@ class DeclaredColumn:
     """A file format's own metadata about a column, in addition to the type of its values."""
 
     kind: Kind  # image, class_label, bbox, or text if there is only a message
-    names: frozenset[tuple[str, ...]] = frozenset()  # class names by id, one tuple for each distinct list in files
-    classes: int = 0  # greatest class id + 1, if classes have no names
-    is_complete: bool = False  # True if a row without a value is an error
+    class_names: frozenset[tuple[str, ...]] = (
+        frozenset()
+    )  # class names by id, one tuple for each distinct list in files
+    num_classes: int = 0  # greatest class id + 1, if classes have no names
+    is_required: bool = False  # True if a row without a value is an error
     path: str = ""  # first path, if files are referenced but not stored; else ""
-    said: str = ""  # message for the user; "" for none
+    message: str = ""  # message for the user; "" for none
     objects: frozenset[DeclaredObjects] = frozenset()  # distinct object fields in files or rows
 
-    def in_place(self, place: str) -> "DeclaredColumn":
+    def with_location(self, location: str) -> "DeclaredColumn":
         """Return a copy whose objects have this place."""
-        return replace(self, objects=frozenset(replace(item, place=place) for item in self.objects))
+        return replace(self, objects=frozenset(replace(item, location=location) for item in self.objects))
 
     def merge(self, other: "DeclaredColumn") -> "DeclaredColumn":
         """Merge the metadata of two sets of rows; of two kinds the first by name is used."""
-        kind, complete = min(self.kind, other.kind), self.is_complete or other.is_complete
+        kind, complete = min(self.kind, other.kind), self.is_required or other.is_required
         path = min(filter(None, (self.path, other.path)), default="")
-        names, said = self.names | other.names, max(self.said, other.said)
-        by_place = sorted((*self.objects, *other.objects), key=lambda item: item.place, reverse=True)
+        names, said = self.class_names | other.class_names, max(self.message, other.message)
+        by_place = sorted((*self.objects, *other.objects), key=lambda item: item.location, reverse=True)
         objects = frozenset({item: item for item in by_place}.values())
-        return DeclaredColumn(kind, names, max(self.classes, other.classes), complete, path, said, objects)
+        return DeclaredColumn(kind, names, max(self.num_classes, other.num_classes), complete, path, said, objects)
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,15 +280,15 @@ class Inferred:
     types: Mapping[str, ColumnType] = field(default_factory=dict)  # types of the columns that have a value in some row
     rows: int = 0  # number of rows, without rejects
     values: Values = field(default_factory=dict)  # distinct values as spelled; None if above MAX_VALUES
-    told: Mapping[str, DeclaredColumn] = field(default_factory=dict)  # metadata of columns from their file format
+    declared: Mapping[str, DeclaredColumn] = field(default_factory=dict)  # metadata of columns from their file format
 
     def merge(self, other: "Inferred") -> "Inferred":
         """Merge what was inferred from two sets of rows."""
         values = merge_values(self.values, other.values)
-        told = {**self.told, **other.told}
-        for name in self.told.keys() & other.told.keys():
-            told[name] = self.told[name].merge(other.told[name])
-        return Inferred(merge_types(self.types, other.types), self.rows + other.rows, values, told)
+        declared = {**self.declared, **other.declared}
+        for name in self.declared.keys() & other.declared.keys():
+            declared[name] = self.declared[name].merge(other.declared[name])
+        return Inferred(merge_types(self.types, other.types), self.rows + other.rows, values, declared)
 
 
 def merge_values(one: Values, other: Values) -> Values:

@@ -161,7 +161,7 @@ def _describe_other(data: bytes) -> str:
 
 
 _REMEDY = "give --shape and --dtype, such as --shape 64,64 --dtype float32"
-_ROOM = 1 << 20  # in a record, for what is beside the array
+_ROOM = 1 << 20  # in a record, for everything except the array
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +170,7 @@ class ArrayOptions:
 
     root: str  # folder that names are relative to
     feature: str = "image"  # name of the arrays' feature
-    given: ArrayType | None = None  # type of all arrays; None to take that of the first
+    given: ArrayType | None = None  # type of all arrays; None to take the first array's
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,10 +191,10 @@ def make_array_layout(summary: InputSummary, options: FileLayoutOptions, arrays:
     layout = make_layout(summary, options)
     if arrays.given is not None:
         _check_size(arrays.given, "--shape and --dtype: ", "")
-        return _with_array(layout, arrays.given, "")
-    if summary.first is None:
+        return _replace_array(layout, arrays.given, "")
+    if summary.first_file is None:
         raise UserError(f"{options.source} has no file that says what the arrays are; {_REMEDY}")
-    name, uri = summary.first
+    name, uri = summary.first_file
     what = f"{options.source}: {name!r}, the first file by name, does not say what the arrays are: "
     try:
         found = _read_type(uri or storage.join(arrays.root, name))
@@ -205,10 +205,10 @@ def make_array_layout(summary: InputSummary, options: FileLayoutOptions, arrays:
         raise UserError(f"{what}it cannot be read: {error_text(error)}; {_REMEDY}") from None
     _check_size(found, what, f"; {_REMEDY}")
     notice = f"the arrays are {found}, as is {name!r}, the first by name; others are rejected"
-    return _with_array(replace(layout, notices=(*layout.notices, notice)), found, name)
+    return _replace_array(replace(layout, notices=(*layout.notices, notice)), found, name)
 
 
-def _with_array(layout: Layout, array: ArrayType, example: str) -> ArrayLayout:
+def _replace_array(layout: Layout, array: ArrayType, example: str) -> ArrayLayout:
     return ArrayLayout(
         **{item.name: getattr(layout, item.name) for item in fields(layout)}, array=array, example=example
     )
@@ -286,7 +286,7 @@ class ArrayEncoder(FileEncoder):
     """Encoder of arrays as tf.train.Example: the array, label, filename, manifest columns."""
 
     refusal = NpyError
-    said = ("example",)
+    reason_options = ("example",)
 
     root: str  # folder that names are relative to
     feature: str = "image"  # name of the array's feature

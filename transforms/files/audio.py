@@ -19,7 +19,7 @@ from shardmill.transforms.statistics.files import ClassNames, summarize_labels
 from shardmill.transforms.statistics.images import NumberStats
 from shardmill.transforms.stores import storage
 
-# What it passes over before the fmt chunk; see tensorflow/core/lib/wav/wav_io.cc, whose steps these are.
+# Chunks that it skips before the fmt chunk; see tensorflow/core/lib/wav/wav_io.cc, whose steps these are.
 _BEFORE = (b"JUNK", b"bext", b"iXML", b"qlty", b"mext", b"levl", b"link", b"axml")
 
 
@@ -105,7 +105,7 @@ class AudioStats:
             **summarize_labels(self.labels, class_names),
             "sample_rate": FeatureSummary(frames_by_rate=dict(sorted(self.rates.items()))),
             "channels": FeatureSummary(files_by_channels=dict(sorted(self.channels.items()))),
-            "frames": self.frames.feature(),
+            "frames": self.frames.feature_summary(),
         }
 
 
@@ -134,11 +134,11 @@ class AudioEncoder(FileEncoder):
 
     def remember(self, encoded: Encoded) -> str:
         """Return the header's values and whether tf.audio.decode_wav takes the file, as JSON."""
-        wav, decodable = encoded.seen
+        wav, decodable = encoded.stats_data
         return json.dumps([*astuple(wav), decodable])
 
-    def recall(self, value: bytes, seen: str, record: bytes = b"") -> Encoded:
-        *header, decodable = json.loads(seen)
+    def recall(self, value: bytes, remembered: str, record: bytes = b"") -> Encoded:
+        *header, decodable = json.loads(remembered)
         return self._encoded(value, WavHeader(*header), decodable)
 
     def _encoded(self, value: bytes, wav: WavHeader, decodable: bool) -> Encoded:
@@ -155,7 +155,7 @@ class AudioEncoder(FileEncoder):
     def count(self, files: Sequence[Encoded], labels: Counter[int]) -> AudioStats:
         stats = AudioStats(labels=labels)
         for file in files:
-            wav, decodable = file.seen
+            wav, decodable = file.stats_data
             stats.add(wav, len(file.value), decodable)
         return stats
 
@@ -178,7 +178,7 @@ def audio_features(layout: Layout, rows: int, stats: AudioStats, decoded: bool) 
         shape = (None, channels) if channels > 1 else (None,)
         audio = Feature("audio", "float32", "audio", shape, sample_rate=rate, channels=channels)
     else:
-        # An encoding is told only where tf.audio.decode_wav takes all files of 16 bits, or none: readers go by it.
+        # Set an encoding only if tf.audio.decode_wav reads all 16-bit files, or none of them: readers rely on it.
         encoding = (_single_value(stats.encodings) or "") if stats.odd["pcm16"] == 0 else ""
         audio = Feature("audio", "bytes", "audio", encoding=encoding, sample_rate=rate, channels=channels)
     return file_features(layout, rows, audio, ("sample_rate", "channels", "frames"))

@@ -68,7 +68,7 @@ def column_stats(
     if is_labelled:
         columns = columns.append_column(_LABEL, pa.array(labels, pa.int64()))
     ties = hash_strings([f"{name}\0{line}" for name, line in zip(names, lines, strict=True)], 0)
-    return BatchedStats.of(columns, ties, [_LABEL] if is_labelled else ())
+    return BatchedStats.from_batch(columns, ties, [_LABEL] if is_labelled else ())
 
 
 def _dtype(column: ColumnType) -> DType:
@@ -89,8 +89,8 @@ class Encoded(NamedTuple):
 
     value: bytes  # stored bytes of the file
     entries: bytes = b""  # serialized features after the file name
-    seen: Any = None  # further data for statistics
-    noted: Any = None  # encoded annotations, companions and the like
+    stats_data: Any = None  # further data for statistics
+    annotations: Any = None  # encoded annotations, companions and the like
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class StoredFile:
     """A file as a previous version stored it."""
 
     value: bytes = b""  # stored bytes of the file
-    seen: str = ""  # text from `FileEncoder.remember`
+    remembered: str = ""  # text from `FileEncoder.remember`
     reason: str | None = None  # why it was rejected; None if it was not
     record: bytes = b""  # the whole example, framed
 
@@ -139,7 +139,7 @@ class FileEncoder(ABC):
     renames: Renames  # of features
     columns: ManifestColumns = ()  # of a manifest, for statistics; set by `of_layout`
     refusal: ClassVar[type[Exception]]  # exception that rejects a file; its text is written to rejects/
-    said: ClassVar[tuple[str, ...]] = ()  # options that only the reasons of rejects depend on
+    reason_options: ClassVar[tuple[str, ...]] = ()  # options that only the reasons of rejects depend on
     # larger planned records are rejected unread, as they would fill the memory
     max_bytes: ClassVar[int] = MAX_RECORD_BYTES
 
@@ -161,11 +161,11 @@ class FileEncoder(ABC):
     def count(self, files: Sequence[Encoded], labels: Counter[int]) -> SplitStats:
         """Return the statistics of encoded files; `labels` are counts by class id."""
 
-    def point_out(self, stats: SplitStats, files: Sequence[Encoded], laid: Sequence[RecordSpan]) -> SplitStats:
+    def add_locations(self, stats: SplitStats, files: Sequence[Encoded], spans: Sequence[RecordSpan]) -> SplitStats:
         """Add the places of notable files, such as extremes, to statistics; by default, add nothing."""
         return stats
 
-    def looks(self, files: Sequence[Encoded]) -> list[str] | None:
+    def perceptual_hashes(self, files: Sequence[Encoded]) -> list[str] | None:
         """Return the perceptual hash of each file, see transforms.statistics.near_duplicates; None if not requested."""
         return None
 
@@ -173,7 +173,7 @@ class FileEncoder(ABC):
         """Return what `recall` needs in addition to the value; "" by default."""
         return ""
 
-    def recall(self, value: bytes, seen: str, record: bytes = b"") -> Encoded:
+    def recall(self, value: bytes, remembered: str, record: bytes = b"") -> Encoded:
         """Restore an encoded file from its value, the text from `remember`, and its framed example."""
         return Encoded(value)
 
@@ -183,74 +183,85 @@ class FileEncoder(ABC):
         """
         return batch
 
-    def note(self, batch: pa.RecordBatch, files: Sequence[Encoded | Exception]) -> Sequence[Encoded | Exception]:
+    def annotate(self, batch: pa.RecordBatch, files: Sequence[Encoded | Exception]) -> Sequence[Encoded | Exception]:
         """Add annotations to the encoded files of a batch from `prepare`; by default, return the files unchanged.
 
-        An exception, the kind's `refusal`, stands for a file that is rejected for its content or its annotations.
+        An exception, the kind's `refusal`, means that a file is rejected for its content or its annotations.
         """
         return files
 
     def depends_on(self) -> dict[str, str]:
         """Return all options that an encoded file depends on, apart from its location."""
-        no = ("root", "renames", "columns", *self.said)
-        own = {item.name: str(getattr(self, item.name)) for item in fields(self) if item.name not in no}  # type: ignore[arg-type]
-        return {"kind": type(self).__name__, **own}
+        excluded = ("root", "renames", "columns", *self.reason_options)
+        names = [item.name for item in fields(self) if item.name not in excluded]  # type: ignore[arg-type]
+        options = {name: str(getattr(self, name)) for name in names}
+        return {"kind": type(self).__name__, **options}
 
     def reasons_depend_on(self) -> dict[str, str]:
         """Return the further options that the reasons of rejects depend on."""
-        return {name: str(getattr(self, name)) for name in self.said}
+        return {name: str(getattr(self, name)) for name in self.reason_options}
 
     def __call__(self, batch: pa.RecordBatch) -> EncodedChunk:
         """Encode the files of a PLANNED batch in order."""
         return self.encode_batch(self.prepare(batch), [None] * len(batch))[0]
 
     def encode_batch(
-        self, batch: pa.RecordBatch, known: Sequence[StoredFile | None], remembers: bool = False
+        self, batch: pa.RecordBatch, stored_files: Sequence[StoredFile | None], returns_places: bool = False
     ) -> tuple[EncodedChunk, list[RecordPlace | None]]:
-        """Encode the files of a PLANNED batch from `prepare` in order; files that are `known` are not read.
+        """Encode the files of a PLANNED batch from `prepare` in order.
+
+        Args:
+            batch: the prepared batch.
+            stored_files: each file as a previous version stored it; None for a file to read.
+            returns_places: True to return the place of each file's record.
 
         Returns:
-            The records, and the place of each file's record if `remembers` is True. The place is None for a rejected
-            file that may be valid another time.
+            The records and their places. A place is None for a rejected file that may be valid another time.
         """
         framing = RecordFramer()
         rejects: list[Reject] = []
         files: list[Encoded] = []
-        laid: list[RecordSpan] = []
-        held: list[tuple[str, int | None, bytes, int | None]] = []
-        columns_of: list[bytes] = []
+        spans: list[RecordSpan] = []
+        file_rows: list[tuple[str, int | None, bytes, int | None]] = []
+        column_entries: list[bytes] = []
         labels: Counter[int] = Counter()
         places: list[RecordPlace | None] = []
         offset = 0
         names = _Names(self.renames(self.feature), self.renames("label"), self.renames("filename"))
-        label_of = LABELS.name if LABELS.name in batch.schema.names else "label"
-        rows = (batch[name].to_pylist() for name in ("name", label_of, "line", "columns"))
+        label_column = LABELS.name if LABELS.name in batch.schema.names else "label"
+        rows = (batch[name].to_pylist() for name in ("name", label_column, "line", "columns"))
         paths = self._paths(batch)
-        tried = list(map(self._tried, paths, self._read(paths, known), batch["size"].to_pylist(), known))
-        noted = self.note(batch, tried)
-        for before, encoded, name, label, line, entries in zip(tried, noted, *rows, strict=True):
+        encoded_files = list(
+            map(self._try_encode, paths, self._read(paths, stored_files), batch["size"].to_pylist(), stored_files)
+        )
+        annotated_files = self.annotate(batch, encoded_files)
+        for original, encoded, name, label, line, entries in zip(encoded_files, annotated_files, *rows, strict=True):
             try:
                 if isinstance(encoded, Exception):
                     raise encoded
                 record = self._record(names, name, encoded, label, entries or b"")
-                if (grown := sum(map(len, record))) > MAX_RECORD_BYTES:
-                    raise self.refusal(f"{grown:,} bytes once encoded; an example holds {MAX_RECORD_BYTES:,} at most")
+                if (size_bytes := sum(map(len, record))) > MAX_RECORD_BYTES:
+                    raise self.refusal(
+                        f"{size_bytes:,} bytes once encoded; an example holds {MAX_RECORD_BYTES:,} at most"
+                    )
             except (self.refusal, OSError) as error:
-                rejects.append(Reject(name, line, "write", _reason(error)))
-                # What is noted of a file may be right another time, although the file stays as it is
-                lasts = (encoded is before or isinstance(before, Exception)) and not isinstance(error, OSError)
-                places.append(RecordPlace(reason=_reason(error)) if lasts else None)
+                rejects.append(Reject(name, line, "write", _reject_reason(error)))
+                # Annotations may be valid another time although the file stays the same
+                is_permanent = (encoded is original or isinstance(original, Exception)) and not isinstance(
+                    error, OSError
+                )
+                places.append(RecordPlace(reason=_reject_reason(error)) if is_permanent else None)
                 continue
             length = framing.add(record)
-            if remembers:
+            if returns_places:
                 start = HEADER_BYTES + len(record[0])
                 places.append(RecordPlace(offset, length, start, len(encoded.value), self.remember(encoded)))
-            laid.append((name, offset, length))
+            spans.append((name, offset, length))
             offset += length
             files.append(encoded)
-            file = encoded if isinstance(before, Exception) else before  # what is noted of it is not what it holds
-            # Whether labels quarrel is asked only where each file has one
-            held.append(
+            file = encoded if isinstance(original, Exception) else original  # annotations are not part of its content
+            # Conflicting labels are only searched where each file has one label
+            file_rows.append(
                 (
                     name,
                     line_in_manifest(line),
@@ -258,16 +269,16 @@ class FileEncoder(ABC):
                     None if isinstance(label, list) else label,
                 )
             )
-            columns_of.append(entries or b"")
+            column_entries.append(entries or b"")
             count_labels(labels, label)
-        stats: SplitStats = self.point_out(self.count(files, labels), files, laid)
-        columns = decode_columns(self.columns, self.renames, columns_of) if self.columns else None
+        stats: SplitStats = self.add_locations(self.count(files, labels), files, spans)
+        columns = decode_columns(self.columns, self.renames, column_entries) if self.columns else None
         if columns is not None:
-            stats = _add_column_stats(stats, held, columns)
-        contents = FileContents.of(*zip(*held, strict=True)) if held else None
-        looks = self._looks(files, held, laid)
+            stats = _add_column_stats(stats, file_rows, columns)
+        contents = FileContents.from_digests(*zip(*file_rows, strict=True)) if file_rows else None
+        hashes = self._collect_hashes(files, file_rows, spans)
         chunk = EncodedChunk(
-            framing.framed(), len(files), rejects, stats, contents=contents, looks=looks, columns=columns
+            framing.framed(), len(files), rejects, stats, contents=contents, image_hashes=hashes, columns=columns
         )
         return chunk, places
 
@@ -275,43 +286,45 @@ class FileEncoder(ABC):
         root = storage.join(self.root, "")
         return [uri or root + name for name, uri in zip(batch["name"].to_pylist(), batch["uri"].to_pylist())]
 
-    def _read(self, paths: Sequence[str], known: Sequence[StoredFile | None]) -> list[bytes | None]:
-        """Read the files that are not `known`, as far as many are read at once."""
-        wanted = [place for place, former in enumerate(known) if former is None]
+    def _read(self, paths: Sequence[str], stored_files: Sequence[StoredFile | None]) -> list[bytes | None]:
+        """Read the files that no previous version stored, if many are read at once."""
+        unknown = [index for index, stored_file in enumerate(stored_files) if stored_file is None]
         data: list[bytes | None] = [None] * len(paths)
-        for place, found in zip(wanted, storage.read_small([paths[place] for place in wanted]), strict=True):
-            data[place] = found
+        for index, content in zip(unknown, storage.read_small([paths[index] for index in unknown]), strict=True):
+            data[index] = content
         return data
 
-    def _tried(self, path: str, data: bytes | None, size: int, former: StoredFile | None) -> Encoded | Exception:
+    def _try_encode(
+        self, path: str, data: bytes | None, size: int, stored_file: StoredFile | None
+    ) -> Encoded | Exception:
         """Encode a file, or return the error."""
         try:
             if size > self.max_bytes:
                 raise self.refusal(f"{size:,} bytes as an example, which holds {self.max_bytes:,} at most")
-            return self.encode_file(path, data) if former is None else self._recalled(former)
+            return self.encode_file(path, data) if stored_file is None else self._restore(stored_file)
         except self.refusal as error:
             return error
         except OSError as error:
             raise_if_store_failed(error, path)
             return error
 
-    def _looks(
+    def _collect_hashes(
         self,
         files: Sequence[Encoded],
-        held: Sequence[tuple[str, int | None, bytes, int | None]],
-        laid: Sequence[RecordSpan],
+        file_rows: Sequence[tuple[str, int | None, bytes, int | None]],
+        spans: Sequence[RecordSpan],
     ) -> ImageHashes | None:
-        found = self.looks(files)
-        if not found:
+        hashes = self.perceptual_hashes(files)
+        if not hashes:
             return None
-        names, lines, digests, _ = zip(*held, strict=True)
-        return ImageHashes.of(found, digests, names, lines, [place for _, *place in laid])
+        names, lines, digests, _ = zip(*file_rows, strict=True)
+        return ImageHashes.from_hashes(hashes, digests, names, lines, [place for _, *place in spans])
 
-    def _recalled(self, former: StoredFile) -> Encoded:
+    def _restore(self, stored_file: StoredFile) -> Encoded:
         """Restore a known file without reading it; raises as `encode_file`."""
-        if former.reason is not None:
-            raise self.refusal(former.reason)
-        return self.recall(former.value, former.seen, former.record)
+        if stored_file.reason is not None:
+            raise self.refusal(stored_file.reason)
+        return self.recall(stored_file.value, stored_file.remembered, stored_file.record)
 
     def entry_header(self, name: str, size: int) -> bytes:
         """Return the bytes before a value of `size` bytes in its entry; by default, those of a bytes_list."""
@@ -345,14 +358,14 @@ filename_header = lru_cache(maxsize=4096)(example.bytes_entry_header)
 
 
 def _add_column_stats(
-    stats: SplitStats, held: Sequence[tuple[str, int | None, bytes, int | None]], columns: pa.RecordBatch
+    stats: SplitStats, file_rows: Sequence[tuple[str, int | None, bytes, int | None]], columns: pa.RecordBatch
 ) -> SplitStats:
     """Add the statistics of a manifest's columns."""
-    names, lines, _, labels = zip(*held, strict=True) if held else ((),) * 4
+    names, lines, _, labels = zip(*file_rows, strict=True) if file_rows else ((),) * 4
     return ManifestStats(stats, column_stats(columns, labels, names, lines))
 
 
-def _reason(error: Exception) -> str:
+def _reject_reason(error: Exception) -> str:
     """Return the reason of a reject, as written to rejects/."""
     if isinstance(error, FileNotFoundError):
         return "no such file: it vanished after it was listed"
@@ -365,7 +378,7 @@ TFDS_CANNOT = "TFDS cannot decode"  # so begin the notices of what only other re
 
 
 def file_features(
-    layout: Layout, rows: int, value: Feature, measured: Sequence[str] = (), noted: Features = ()
+    layout: Layout, rows: int, value: Feature, size_names: Sequence[str] = (), annotation_features: Features = ()
 ) -> Features:
     """Return the features of a data set of files, in the order that FileEncoder writes them.
 
@@ -373,16 +386,16 @@ def file_features(
         layout: class names and manifest columns.
         rows: number of planned records; a column with a value in each is required.
         value: feature of the file's content.
-        measured: names of numbers that the kind adds, such as `height`.
-        noted: features of annotations other than columns.
+        size_names: names of numbers that the kind adds, such as `height`.
+        annotation_features: features of annotations other than columns.
     """
     features = [value]
     if layout.class_names is not None:
         shape = (None,) if layout.label_lists else ()
         features.append(Feature("label", "int64", "class_label", shape, class_names=layout.class_names.names))
     features.append(Feature("filename", "bytes", "text", role="source"))
-    features += [Feature(name, "int64", role="source") for name in measured]
-    features += noted
+    features += [Feature(name, "int64", role="source") for name in size_names]
+    features += annotation_features
     features += [column.feature(name, rows) for name, column in layout.columns.items()]
     return tuple(features)
 

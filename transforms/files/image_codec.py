@@ -30,7 +30,7 @@ Image.MAX_IMAGE_PIXELS = None  # checked here, before anything is decoded, with 
 
 @dataclass(frozen=True, slots=True)
 class Reencode:
-    """How images are re-encoded."""
+    """Settings for re-encoding images."""
 
     format: str = ""  # `jpeg`, `png`, or "": jpeg stays jpeg, others become png
     size: tuple[int, int] | None = None  # (width, height) in pixels; None to keep each image's size
@@ -49,7 +49,7 @@ def measure_image(data: bytes) -> tuple[str, int, int]:
 
 
 def pillow_orientation(data: bytes) -> int:
-    """Return the EXIF orientation, 1 (upright) to 8, by which Pillow turns the image; 1 if there is none.
+    """Return the EXIF orientation, 1 (upright) to 8, by which Pillow turns the image; 1 without one.
 
     Raises:
         ImageError: if Pillow does not read the image.
@@ -97,7 +97,7 @@ def check_decodes(data: bytes) -> None:
         _load(image, data)
 
 
-def reencode(data: bytes, how: Reencode) -> tuple[bytes, str, int, int]:
+def reencode(data: bytes, settings: Reencode) -> tuple[bytes, str, int, int]:
     """Re-encode an image as RGB, turned upright and resized; return (bytes, format, width, height).
 
     Colours are converted to RGB as in shardmill.data.media.
@@ -107,24 +107,24 @@ def reencode(data: bytes, how: Reencode) -> tuple[bytes, str, int, int]:
     """
     with _open(data) as source:
         _load(source, data)
-        target = how.format or ("jpeg" if source.format in _JPEG_FORMATS else "png")
+        target = settings.format or ("jpeg" if source.format in _JPEG_FORMATS else "png")
         try:
-            return _convert(source, target, how)
+            return _convert(source, target, settings)
         except MemoryError:  # of this process, and no fault of the image
             raise
         except Exception as error:  # a colour space without a way to RGB, a side too long for a jpeg, …
             raise ImageError(f"cannot be re-encoded as {target}: {error_text(error)}") from error
 
 
-def _convert(source: Image.Image, target: str, how: Reencode) -> tuple[bytes, str, int, int]:
+def _convert(source: Image.Image, target: str, settings: Reencode) -> tuple[bytes, str, int, int]:
     image = to_rgb(ImageOps.exif_transpose(source))
-    if how.size is not None:
-        image = resize(image, how.size, how.mode)
+    if settings.size is not None:
+        image = resize(image, settings.size, settings.mode)
     out = io.BytesIO()
     if target == "jpeg":
         if max(image.size) > _JPEG_SIDE:
             raise ValueError(f"{image.width} x {image.height} pixels, where a side may have {_JPEG_SIDE}")
-        image.save(out, "JPEG", quality=how.quality)
+        image.save(out, "JPEG", quality=settings.quality)
     else:
         image.save(out, "PNG")
     return out.getvalue(), target, image.width, image.height
@@ -235,7 +235,7 @@ def perceptual_hash(data: bytes) -> str:
     """Return the perceptual hash of an encoded image as hexadecimal digits, or FLAT or UNDECODABLE.
 
     The hash has 64 bits, from the discrete cosine transform in imagehash. Images that differ only in size, compression
-    or brightness differ in few bits. FLAT stands for images of nearly one colour, which would all hash alike. EXIF
+    or brightness differ in few bits. FLAT is the hash of images of nearly one colour, which would all hash alike. EXIF
     rotation is not applied. imagehash and SciPy are imported only when used.
     """
     import imagehash

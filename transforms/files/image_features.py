@@ -23,12 +23,12 @@ from shardmill.transforms.statistics.files import CompanionStats
 def image_features(
     layout: Layout,
     rows: int,
-    measured: bool,
+    has_sizes: bool,
     formats: Counter[str],
     members: Sequence[ObjectField] = (),
     names: ObjectNames = TFDS_NAMES,
     companions: Sequence[Companion] = (),
-    beside: Mapping[str, CompanionStats] = MappingProxyType({}),
+    companion_stats: Mapping[str, CompanionStats] = MappingProxyType({}),
     mask_dtype: str = "uint8",
 ) -> Features:
     """Return the features of an image data set, in the order that ImageEncoder writes them.
@@ -36,30 +36,30 @@ def image_features(
     Args:
         layout: class names and manifest columns.
         rows: number of planned records; a column with a value in each is required.
-        measured: True if height and width are known.
+        has_sizes: True if height and width are known.
         formats: formats of the images written; a single one becomes the feature's encoding.
         members: annotated fields of each object.
         names: naming scheme of these fields.
         companions: further files of each example.
-        beside: statistics of companions, by feature.
+        companion_stats: statistics of companions, by feature.
         mask_dtype: type of mask values.
     """
-    encoding = next(iter(formats)) if len(formats) == 1 and measured else ""
+    encoding = next(iter(formats)) if len(formats) == 1 and has_sizes else ""
     image = Feature("image", "bytes", "image", encoding=encoding)
     objects = object_features(members, layout.object_classes.names, names) if layout.object_classes is not None else ()
-    told = tuple(
+    detection_features = tuple(
         Feature(name, "bytes", "text", role="source")
         for name in (OBJECT_DETECTION_KEYS.format, OBJECT_DETECTION_KEYS.sha256)
     )
-    noted = (*told, *objects) if names.of_api else objects
-    written = {name: list(stats.formats) for name, stats in beside.items()}
-    noted += companion_features(companions, written, measured, mask_dtype)
-    return file_features(layout, rows, image, ("height", "width") if measured else (), noted)
+    annotation_features = (*detection_features, *objects) if names.is_detection_api else objects
+    written = {name: list(stats.formats) for name, stats in companion_stats.items()}
+    annotation_features += companion_features(companions, written, has_sizes, mask_dtype)
+    return file_features(layout, rows, image, ("height", "width") if has_sizes else (), annotation_features)
 
 
 def naming_notices(names: ObjectNames) -> list[str]:
     """Return a notice of what TFDS cannot read under this naming scheme."""
-    if not names.of_api:
+    if not names.is_detection_api:
         return []
     return [
         "--feature_names object_detection: TFDS has no feature for boxes whose edges are lists of their own; it reads"
@@ -67,14 +67,14 @@ def naming_notices(names: ObjectNames) -> list[str]:
     ]
 
 
-def turned_notices(turned: int, remedy: str = "--image_format jpeg turns them upright") -> list[str]:
+def turned_notices(rotated: int, remedy: str = "--image_format jpeg turns them upright") -> list[str]:
     """Return a notice of images stored unchanged although EXIF rotates them."""
-    if not turned:
+    if not rotated:
         return []
-    images = "1 image is" if turned == 1 else f"{turned:,} images are"
+    images = "1 image is" if rotated == 1 else f"{rotated:,} images are"
     return [
         f"{images} stored sideways, upside down or mirrored, with an EXIF orientation that TensorFlow, TFDS,"
-        f" shardmill.load and shardmill.examples do not heed; {remedy}"
+        f" shardmill.load and shardmill.examples ignore; {remedy}"
     ]
 
 
@@ -107,21 +107,21 @@ def animation_notices(formats: Counter[str]) -> list[str]:
 
 def box_notices(boxes: Mapping[str, int]) -> list[str]:
     """Return notices of boxes that were changed, by kind of change."""
-    done = {
+    phrases = {
         "clipped": "reached out of its picture, and was clipped|reached out of their pictures, and were clipped",
         "dropped": "was no good, and its object was left out|were no good, and their objects were left out",
         "cropped": "lies outside of what --resize_mode cover keeps, and its object was left out|lie outside of what"
         " --resize_mode cover keeps, and their objects were left out",
     }
-    said = []
-    for what, number in boxes.items():
-        one, several = done[what].split("|")
+    notices = []
+    for change, number in boxes.items():
+        one, several = phrases[change].split("|")
         if number:
-            said.append(f"1 box {one}" if number == 1 else f"{number:,} boxes {several}")
-    return said
+            notices.append(f"1 box {one}" if number == 1 else f"{number:,} boxes {several}")
+    return notices
 
 
-_MADE_OF = {
+_CONVERSIONS = {
     "palette": "has a palette, and is stored as a gray PNG of the places in it, for TensorFlow decodes palettes to"
     " colours|have a palette, and are stored as gray PNGs of the places in it, for TensorFlow decodes palettes to"
     " colours",
@@ -136,19 +136,19 @@ _MADE_OF = {
 }
 
 
-def companion_notices(beside: Mapping[str, CompanionStats], reencoded: bool) -> list[str]:
+def companion_notices(companion_stats: Mapping[str, CompanionStats], reencoded: bool) -> list[str]:
     """Return notices of masks that were converted, and of companion images that are rotated or have 16 bits."""
-    said = []
-    for feature, stats in beside.items():
-        for what, number in sorted(stats.made_of.items()):
-            one, several = _MADE_OF[what].split("|")
-            said.append(f"{feature}: 1 mask {one}" if number == 1 else f"{feature}: {number:,} masks {several}")
-        of_pictures = (*turned_notices(stats.turned), *deep_notices(stats.deep, reencoded))
-        said += [f"{feature}: {notice}" for notice in of_pictures]
-    return said
+    notices = []
+    for feature, stats in companion_stats.items():
+        for source_kind, number in sorted(stats.source_formats.items()):
+            one, several = _CONVERSIONS[source_kind].split("|")
+            notices.append(f"{feature}: 1 mask {one}" if number == 1 else f"{feature}: {number:,} masks {several}")
+        image_notices = (*turned_notices(stats.rotated), *deep_notices(stats.high_bit_depth, reencoded))
+        notices += [f"{feature}: {notice}" for notice in image_notices]
+    return notices
 
 
-_OTHER = NO_IMAGE
+_NOT_IMAGE = NO_IMAGE
 
 Formats = Mapping[str, Counter[str]]  # of each feature's values
 
@@ -163,8 +163,8 @@ def count_formats(features: pa.RecordBatch) -> Formats:
         values = _strings(column)
         if values is not None and len(values):
             first = image_format(values[0].as_py()[:HEAD_BYTES])
-            heads = pc.binary_slice(values, 0, HEAD_BYTES).to_pylist() if first != _OTHER else []
-            found[name] = Counter(map(image_format, heads)) if heads else Counter({_OTHER: 1})
+            heads = pc.binary_slice(values, 0, HEAD_BYTES).to_pylist() if first != _NOT_IMAGE else []
+            found[name] = Counter(map(image_format, heads)) if heads else Counter({_NOT_IMAGE: 1})
     return found
 
 
@@ -199,7 +199,9 @@ def set_encodings(features: Features, formats: Formats) -> Features:
     """Set the encoding of image features whose values all have one format."""
     return tuple(
         replace(feature, encoding=next(iter(formats[feature.name])))
-        if feature.kind == "image" and len(formats.get(feature.name, ())) == 1 and _OTHER not in formats[feature.name]
+        if feature.kind == "image"
+        and len(formats.get(feature.name, ())) == 1
+        and _NOT_IMAGE not in formats[feature.name]
         else feature
         for feature in features
     )
@@ -211,20 +213,20 @@ def mark_images(features: Features, formats: Formats, flag: str = "") -> tuple[F
     Args:
         features: as known so far.
         formats: of their values.
-        flag: the flag that has images checked; "" if there is none.
+        flag: the flag that has images checked; "" without one.
     """
     marked, notices = [], []
     for feature in features:
         found = formats.get(feature.name, Counter())
-        if found and _OTHER not in found and _may_be_image(feature):
+        if found and _NOT_IMAGE not in found and _may_be_image(feature):
             feature = replace(feature, kind="image", encoding=next(iter(found)) if len(found) == 1 else "")
             unchecked = f"; they were not checked, which {flag} {feature.name} does" if flag else ""
-            how = f"by the first bytes of all its values: {_shown(found)}{unchecked}"
+            how = f"by the first bytes of all its values: {_format_counts(found)}{unchecked}"
             notices.append(f"feature {feature.name!r} is an image, {how}")
-        elif flag and feature.dtype == "bytes" and sum(found.values()) > found[_OTHER] and feature.kind != "image":
+        elif flag and feature.dtype == "bytes" and sum(found.values()) > found[_NOT_IMAGE] and feature.kind != "image":
             notices.append(
                 f"feature {feature.name!r} is stored as plain bytes, though some of its values are images:"
-                f" {_shown(found)}; {flag} {feature.name} stores and checks it as images, and rejects all else"
+                f" {_format_counts(found)}; {flag} {feature.name} stores and checks it as images, and rejects all else"
             )
         marked.append(feature)
     return tuple(marked), notices
@@ -234,7 +236,7 @@ def _may_be_image(feature: Feature) -> bool:
     return feature.required and feature.dtype == "bytes" and feature.shape == () and kind_of(feature).bytes_are_strings
 
 
-def _shown(found: Counter[str]) -> str:
+def _format_counts(found: Counter[str]) -> str:
     counts = ", ".join(f"{number:,} {name or 'of no image'}" for name, number in sorted(found.items()))
     animations = [name for name in ("gif", "webp") if found[name]]
     hint = (

@@ -87,29 +87,32 @@ class Picture(NamedTuple):
         return (self.height, self.width) if self.orientation in _SIDEWAYS else (self.width, self.height)
 
 
-def box_frame(picture: Picture, said: tuple[int, int] | None, seen: str) -> str:
+def box_frame(picture: Picture, annotated_size: tuple[int, int] | None, default_frame: str) -> str:
     """Return the orientation that boxes refer to: `stored`, or `upright` after EXIF rotation.
 
     Args:
-        said: (width, height) in the annotation, or None.
-        seen: the user's answer for all rotated images; "" for none.
+        annotated_size: (width, height) in the annotation, or None.
+        default_frame: the user's answer for all rotated images; "" for none.
 
     Raises:
         ImageError: if it is ambiguous, or the image has another size than its annotation.
     """
     stored = (picture.width, picture.height)
-    if said is not None and said not in (stored, picture.upright):
-        raise ImageError(f"the annotation is of {said[0]} x {said[1]} pixels, the image has {stored[0]} x {stored[1]}")
+    if annotated_size is not None and annotated_size not in (stored, picture.upright):
+        raise ImageError(
+            f"the annotation is of {annotated_size[0]} x {annotated_size[1]} pixels, the image has {stored[0]} x"
+            f" {stored[1]}"
+        )
     if picture.orientation == UPRIGHT:
         return "stored"
-    if said is not None and stored != picture.upright:
-        return "stored" if said == stored else "upright"
-    if not seen:
+    if annotated_size is not None and stored != picture.upright:
+        return "stored" if annotated_size == stored else "upright"
+    if not default_frame:
         raise ImageError(
             f"EXIF (orientation {picture.orientation}) turns the picture, and nothing says whether its boxes are of the"
             " turned one; give --boxes_seen upright if they are, else stored"
         )
-    return seen
+    return default_frame
 
 
 def turn_box(box: Box, orientation: int) -> Box:
@@ -138,22 +141,25 @@ def inverse_orientation(orientation: int) -> int:
 
 
 def clip_box(box: Box) -> Box:
-    """Return the part of a box inside the image; empty if there is none."""
+    """Return the part of a box inside the image; empty if no part is inside."""
     return Box(*(np.minimum(np.maximum(edge, 0.0), 1.0) for edge in box))
 
 
 class Fitting(NamedTuple):
-    """How an upright image is resized: the part that is kept, and where it is put."""
+    """Resizing of an upright image: the part that is kept, and its position in the result."""
 
-    kept: Box = Box(0.0, 0.0, 1.0, 1.0)  # part of the old image
-    put: Box = Box(0.0, 0.0, 1.0, 1.0)  # place in the new image
+    source_box: Box = Box(0.0, 0.0, 1.0, 1.0)  # part of the old image
+    target_box: Box = Box(0.0, 0.0, 1.0, 1.0)  # place in the new image
 
     def __call__(self, box: Box) -> Box:
         """Return a box in the new image, which it may extend beyond."""
-        height, width = self.kept.bottom - self.kept.top, self.kept.right - self.kept.left
-        down, across = (self.put.bottom - self.put.top) / height, (self.put.right - self.put.left) / width
-        top, bottom = (self.put.top + (edge - self.kept.top) * down for edge in (box.top, box.bottom))
-        left, right = (self.put.left + (edge - self.kept.left) * across for edge in (box.left, box.right))
+        height, width = self.source_box.bottom - self.source_box.top, self.source_box.right - self.source_box.left
+        down, across = (
+            (self.target_box.bottom - self.target_box.top) / height,
+            (self.target_box.right - self.target_box.left) / width,
+        )
+        top, bottom = (self.target_box.top + (edge - self.source_box.top) * down for edge in (box.top, box.bottom))
+        left, right = (self.target_box.left + (edge - self.source_box.left) * across for edge in (box.left, box.right))
         return Box(top, left, bottom, right)
 
 
@@ -172,12 +178,12 @@ def fit_image(size: tuple[int, int], target: tuple[int, int] | None, mode: str) 
         ratio = new_width / new_height
         kept_width, kept_height = (ratio * height, height) if width / height >= ratio else (width, width / ratio)
         left, top = (width - kept_width) / 2 / width, (height - kept_height) / 2 / height
-        return Fitting(kept=Box(top, left, 1 - top, 1 - left))
+        return Fitting(source_box=Box(top, left, 1 - top, 1 - left))
     scale = min(new_width / width, new_height / height)
     inner_width, inner_height = max(round(width * scale), 1), max(round(height * scale), 1)
     left, top = (new_width - inner_width) // 2, (new_height - inner_height) // 2
     return Fitting(
-        put=Box(
+        target_box=Box(
             top / new_height,
             left / new_width,
             (top + inner_height) / new_height,

@@ -35,7 +35,7 @@ def check_bmp(data: bytes) -> None:
 
     The headers are Windows' BITMAPFILEHEADER and BITMAPINFOHEADER. TensorFlow's decoder
     (tensorflow/core/kernels/image/decode_image_op.cc) ignores compression, masks and palette. It copies rows of 1, 3 or
-    4 bytes a pixel, blue first, if the sizes add up to that of the file.
+    4 bytes a pixel, blue first, if the sizes add up to the file's size.
 
     Raises:
         ImageError: if the file ends early, is of a kind that TensorFlow does not decode, or its sizes do not add up.
@@ -70,14 +70,14 @@ def _check_pixels(data: bytes, bits: int, compression: int) -> None:
     elif bits not in (24, 32):
         raise UnreadableError(f"a bmp of {bits} bits a pixel, which TensorFlow does not decode")
     elif compression == _BITFIELDS and (bits == 24 or struct.unpack_from("<III", data.ljust(66, b"\0"), 54) != _MASKS):
-        raise UnreadableError("a bmp whose masks say another order of colours, which TensorFlow does not heed")
+        raise UnreadableError("a bmp whose masks say another order of colours, which TensorFlow ignores")
 
 
 def _palette_offset(data: bytes) -> int:
     return _FILE_HEADER + int.from_bytes(data[14:18], "little")
 
 
-# Signatures from each format's specification; an ISO file's brand stands behind "ftyp" (ISO/IEC 14496-12, 23008-12).
+# Signatures from each format's specification; an ISO file's brand follows "ftyp" (ISO/IEC 14496-12, 23008-12).
 _BRANDS = (
     (frozenset({b"avif", b"avis"}), "an AVIF image"),
     (frozenset({b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1"}), "a HEIC photo"),
@@ -396,7 +396,7 @@ def _check_chunk_order(kind: bytes, size: int, before: bytes, seen: set[bytes], 
     else:
         if not kind.isalpha():
             raise ImageError(f"a png with {_shown(kind)} where the name of a chunk is due")
-        good = kind[0] & 0x20 != 0  # an ancillary chunk, which a decoder may pass over
+        good = kind[0] & 0x20 != 0  # an ancillary chunk, which a decoder may skip
     if not good:
         raise ImageError(f"a png with a chunk {_shown(kind)} of {size} bytes, where none belongs")
 
@@ -520,16 +520,16 @@ class ImageHeader:
     height: int  # in pixels as stored
     orientation: int = UPRIGHT  # EXIF orientation, 1 (upright) to 8; known once the structure was checked
     scan: int = field(default=0, compare=False)  # offset of a JPEG's first scan, unless checked
-    look: str = ""  # perceptual hash; "" if not computed
-    looked_with: str = ""  # versions of the libraries that computed it
-    checked: bool = field(default=False, compare=False)  # True if the structure is known to be valid
-    found: Picture | None = None  # picture before re-encoding, if requested
-    deep: bool = False  # True if the input image has more than 8 bits a channel
+    perceptual_hash: str = ""  # perceptual hash; "" if not computed
+    hash_version: str = ""  # versions of the libraries that computed it
+    is_checked: bool = field(default=False, compare=False)  # True if the structure is known to be valid
+    original: Picture | None = None  # picture before re-encoding, if requested
+    is_deep: bool = False  # True if the input image has more than 8 bits a channel
 
     @property
     def picture(self) -> Picture:
         """Picture in the input file."""
-        return self.found or Picture(self.width, self.height, self.orientation)
+        return self.original or Picture(self.width, self.height, self.orientation)
 
 
 def read_header(data: bytes) -> ImageHeader:
@@ -541,7 +541,7 @@ def read_header(data: bytes) -> ImageHeader:
     if not data:
         raise ImageError("the file is empty")
     if plain := read_plain(data):
-        return ImageHeader("jpeg", *plain, checked=True)
+        return ImageHeader("jpeg", *plain, is_checked=True)
     for magic, name in _MAGICS:
         if data.startswith(magic):
             try:
@@ -564,7 +564,7 @@ def check_structure(data: bytes, header: ImageHeader) -> ImageHeader:
     Raises:
         ImageError: if the end is missing, a chunk is damaged, or TensorFlow does not decode such a file.
     """
-    if header.checked:
+    if header.is_checked:
         return header
     turned = header.orientation
     if header.format == "jpeg":
@@ -598,7 +598,7 @@ def _measure(data: bytes, name: str) -> ImageHeader:
     if name == "tiff":
         data[7]
         return ImageHeader(name, 0, 0)
-    return ImageHeader(name, *_MEASURES[name](data), deep=is_16_bit_png(data))
+    return ImageHeader(name, *_MEASURES[name](data), is_deep=is_16_bit_png(data))
 
 
 _MEASURES = {"png": measure_png, "gif": measure_gif, "bmp": measure_bmp, "webp": measure_webp}

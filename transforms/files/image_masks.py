@@ -40,14 +40,14 @@ class Mask(NamedTuple):
     """A mask as it is stored."""
 
     data: bytes  # gray PNG
-    made_of: str = ""  # source if converted: "palette", "deep", "shallow", "colours" or "format"; else ""
+    source_kind: str = ""  # source if converted: "palette", "deep", "shallow", "colours" or "format"; else ""
 
 
 def encode_mask(
     data: bytes,
     picture: Picture,
-    how: Reencode | None,
-    seen: str,
+    settings: Reencode | None,
+    default_frame: str,
     max_pixels: int,
     decodes: bool = False,
     dtype: str = "uint8",
@@ -65,9 +65,9 @@ def encode_mask(
     Args:
         data: the mask's file.
         picture: the image as found.
-        how: how the image is re-encoded; None if it is stored unchanged.
-        seen: the orientation that masks of EXIF-rotated images refer to if their size is ambiguous: `stored` or
-            `upright`; "" for an error.
+        settings: how the image is re-encoded; None if it is stored unchanged.
+        default_frame: the orientation that masks of EXIF-rotated images refer to if their size is ambiguous: `stored`
+            or `upright`; "" for an error.
         max_pixels: masks with more are an error, before anything is decoded.
         decodes: True to decode also masks that are stored unchanged.
         dtype: type of the stored values: `uint8` or `uint16`.
@@ -86,9 +86,9 @@ def encode_mask(
     is_png = header.format == "png"
     if header.format != "tiff" and check_structure(data, header).orientation != UPRIGHT:
         raise ImageError("EXIF turns the mask itself: store its pixels as they are meant")
-    turn = _turn((width, height), picture, how is not None, seen)
+    turn = _turn((width, height), picture, settings is not None, default_frame)
     is_plain = is_png and data[25] == _GRAY and (data[24] == 16) == (dtype == "uint16")
-    if is_plain and turn == UPRIGHT and (how is None or how.size is None):
+    if is_plain and turn == UPRIGHT and (settings is None or settings.size is None):
         if decodes:
             check_decodes(data)
         return Mask(data)
@@ -98,14 +98,14 @@ def encode_mask(
     image = Image.fromarray(values.astype(np.int32) if dtype == "uint16" else values)
     if turn != UPRIGHT:
         image = image.transpose(_TURNS[turn])
-    if how is not None and how.size is not None:
-        image = resize(image, how.size, how.mode, Image.Resampling.NEAREST)
+    if settings is not None and settings.size is not None:
+        image = resize(image, settings.size, settings.mode, Image.Resampling.NEAREST)
     out = io.BytesIO()
     Image.fromarray(np.asarray(image).astype(dtype)).save(out, "PNG")
     return Mask(out.getvalue(), "" if is_plain else _kind(data, is_png))
 
 
-def _turn(size: tuple[int, int], picture: Picture, upright: bool, seen: str) -> int:
+def _turn(size: tuple[int, int], picture: Picture, upright: bool, default_frame: str) -> int:
     """Return the orientation by which a mask is turned to match its stored image, which is `upright` or unchanged."""
     stored = (picture.width, picture.height)
     if size not in (stored, picture.upright):
@@ -116,17 +116,17 @@ def _turn(size: tuple[int, int], picture: Picture, upright: bool, seen: str) -> 
     if picture.orientation == UPRIGHT:
         return UPRIGHT
     if stored != picture.upright:
-        lies = "stored" if size == stored else "upright"
-    elif not seen:
+        frame = "stored" if size == stored else "upright"
+    elif not default_frame:
         raise ImageError(
             f"EXIF (orientation {picture.orientation}) turns the image, and nothing says whether its mask is of the"
             " turned one; give --masks_seen upright if masks are, else stored"
         )
     else:
-        lies = seen
+        frame = default_frame
     if upright:
-        return picture.orientation if lies == "stored" else UPRIGHT
-    return inverse_orientation(picture.orientation) if lies == "upright" else UPRIGHT
+        return picture.orientation if frame == "stored" else UPRIGHT
+    return inverse_orientation(picture.orientation) if frame == "upright" else UPRIGHT
 
 
 def _kind(data: bytes, is_png: bool) -> str:
@@ -174,7 +174,7 @@ class EncodedCompanion(NamedTuple):
 
     data: bytes
     header: ImageHeader | None = None  # of an image; None for a mask
-    made_of: str = ""  # of a mask, see Mask; of an image, `deep` if found with more than 8 bits a channel
+    source_kind: str = ""  # of a mask, see Mask; of an image, `deep` if found with more than 8 bits a channel
 
 
 @dataclass(frozen=True)
@@ -195,8 +195,8 @@ class CompanionEncoder:
         self,
         paths: Sequence[str],
         picture: Picture,
-        how: Reencode | None,
-        image: Callable[[str, bytes], tuple[bytes, ImageHeader]],
+        settings: Reencode | None,
+        encode_image: Callable[[str, bytes], tuple[bytes, ImageHeader]],
         max_pixels: int,
         decodes: bool,
     ) -> tuple[EncodedCompanion, ...]:
@@ -205,73 +205,73 @@ class CompanionEncoder:
         Args:
             paths: of their files.
             picture: the image as found.
-            how: how it is re-encoded; None if it is stored unchanged.
-            image: function that reads and encodes an image file.
+            settings: how it is re-encoded; None if it is stored unchanged.
+            encode_image: function that reads and encodes an image file.
             max_pixels, decodes: see encode_mask.
 
         Raises:
             ImageError: if one is invalid; the message begins with its name.
             OSError: if a store failed.
         """
-        found = []
+        encoded = []
         for item, path, small in zip(self.companions, paths, storage.read_small(list(paths)), strict=True):
             try:
                 data = storage.read_bytes(path) if small is None else small
                 if item.is_mask:
-                    mask = encode_mask(data, picture, how, self.masks_seen, max_pixels, decodes, self.mask_dtype)
-                    found.append(EncodedCompanion(mask.data, made_of=mask.made_of))
+                    mask = encode_mask(data, picture, settings, self.masks_seen, max_pixels, decodes, self.mask_dtype)
+                    encoded.append(EncodedCompanion(mask.data, source_kind=mask.source_kind))
                 else:
-                    stored, header = image(path, data)
-                    found.append(EncodedCompanion(stored, header, _DEEP if header.deep else ""))
+                    stored, header = encode_image(path, data)
+                    encoded.append(EncodedCompanion(stored, header, _DEEP if header.is_deep else ""))
             except ImageError as error:
-                raise ImageError(f"{item.what}: {error}") from error
+                raise ImageError(f"{item.display_name}: {error}") from error
             except OSError as error:
                 raise_if_store_failed(error, path)
-                raise ImageError(f"{item.what}: cannot be read: {error_text(error)}") from error
-        return tuple(found)
+                raise ImageError(f"{item.display_name}: cannot be read: {error_text(error)}") from error
+        return tuple(encoded)
 
-    def remembered(self, beside: Sequence[EncodedCompanion]) -> str:
-        """Return the text from which `recalled` restores companions, together with the example."""
-        return ",".join(one.made_of for one in beside)
+    def describe_companions(self, companions: Sequence[EncodedCompanion]) -> str:
+        """Return the text from which `restore` restores companions, together with the example."""
+        return ",".join(companion.source_kind for companion in companions)
 
-    def recalled(self, record: bytes, remembered: str, measured: bool) -> tuple[EncodedCompanion, ...]:
+    def restore(self, record: bytes, source_kinds: str, has_sizes: bool) -> tuple[EncodedCompanion, ...]:
         """Return the companions in a framed example of a previous version."""
         values = decode_example(record[HEADER_BYTES:-FOOTER_BYTES])
-        found = []
-        for item, made_of in zip(self.companions, remembered.split(","), strict=True):
+        companions = []
+        for item, source_kind in zip(self.companions, source_kinds.split(","), strict=True):
             data = bytes(values[self.renames(item.feature)][0])
             header = None
             if not item.is_mask:
-                header = check_structure(data, read_header(data)) if measured else ImageHeader("unchecked", 0, 0)
-                header = replace(header, deep=made_of == _DEEP)
-            found.append(EncodedCompanion(data, header, made_of))
-        return tuple(found)
+                header = check_structure(data, read_header(data)) if has_sizes else ImageHeader("unchecked", 0, 0)
+                header = replace(header, is_deep=source_kind == _DEEP)
+            companions.append(EncodedCompanion(data, header, source_kind))
+        return tuple(companions)
 
-    def entries(self, beside: Sequence[EncodedCompanion]) -> bytes:
+    def encode_entries(self, companions: Sequence[EncodedCompanion]) -> bytes:
         """Return the serialized features of companions."""
         return b"".join(
-            example.bytes_entry_header(self.renames(item.feature), len(of.data)) + of.data
-            for item, of in zip(self.companions, beside, strict=True)
+            example.bytes_entry_header(self.renames(item.feature), len(companion.data)) + companion.data
+            for item, companion in zip(self.companions, companions, strict=True)
         )
 
 
 def companion_features(
-    companions: Sequence[Companion], formats: dict[str, list[str]], measured: bool, mask_dtype: str = "uint8"
+    companions: Sequence[Companion], formats: dict[str, list[str]], has_known_formats: bool, mask_dtype: str = "uint8"
 ) -> Features:
     """Return the features of companions, in writing order.
 
     Args:
         formats: formats of the images written, by feature; a single one becomes the feature's encoding.
-        measured: True if these formats are known.
+        has_known_formats: True if these formats are known.
         mask_dtype: type of mask values.
     """
-    found = []
+    features = []
     for item in companions:
         if item.is_mask:
             element = "" if mask_dtype == "uint8" else mask_dtype
-            found.append(Feature(item.feature, "bytes", "mask", encoding="png", role="label", element=element))
+            features.append(Feature(item.feature, "bytes", "mask", encoding="png", role="label", element=element))
         else:
-            seen = formats.get(item.feature, [])
-            encoding = seen[0] if len(seen) == 1 and measured else ""
-            found.append(Feature(item.feature, "bytes", "image", encoding=encoding))
-    return tuple(found)
+            written_formats = formats.get(item.feature, [])
+            encoding = written_formats[0] if len(written_formats) == 1 and has_known_formats else ""
+            features.append(Feature(item.feature, "bytes", "image", encoding=encoding))
+    return tuple(features)

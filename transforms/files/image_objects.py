@@ -69,25 +69,30 @@ class ObjectNames:
 
     sequence: str  # name of the list of objects, prefix of all others
     all: tuple[ObjectFeature, ...]  # all possible features, in writing order
-    of_api: bool = False  # True for the API's: class id 0 is background; image id, format and SHA-256 are stored too
+    # True for the API's: class id 0 is background; image id, format and SHA-256 are stored too
+    is_detection_api: bool = False
 
     @property
     def image_id(self) -> str:
         """Feature of a text that identifies every image, its id or file name; "" if only numeric ids are stored."""
-        return OBJECT_DETECTION_KEYS.source_id if self.of_api else ""
+        return OBJECT_DETECTION_KEYS.source_id if self.is_detection_api else ""
 
-    def stored(self, members: Iterable[ObjectField]) -> tuple[ObjectFeature, ...]:
+    def stored_features(self, members: Iterable[ObjectField]) -> tuple[ObjectFeature, ...]:
         """Return the features stored for objects that have `members`."""
-        said = set(members)
-        return tuple(item for item in self.all if item.member in said)
+        available = set(members)
+        return tuple(item for item in self.all if item.member in available)
 
     def classes(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return the class names by stored id."""
-        return (BACKGROUND_CLASS, *names) if self.of_api and tuple(names[:1]) != (BACKGROUND_CLASS,) else tuple(names)
+        return (
+            (BACKGROUND_CLASS, *names)
+            if self.is_detection_api and tuple(names[:1]) != (BACKGROUND_CLASS,)
+            else tuple(names)
+        )
 
     def check(self, found: Iterable[str], names: Sequence[str]) -> None:
         """Raise a UserError if a class has the name that the API reserves for the background."""
-        if self.of_api and (BACKGROUND_CLASS in found or BACKGROUND_CLASS in names[1:]):
+        if self.is_detection_api and (BACKGROUND_CLASS in found or BACKGROUND_CLASS in names[1:]):
             raise UserError(
                 f"--feature_names object_detection: a class is called {BACKGROUND_CLASS!r}, which the Object "
                 f"Detection API"
@@ -117,7 +122,7 @@ OBJECT_DETECTION_NAMES = ObjectNames(
         ObjectFeature(OBJECT_DETECTION_KEYS.truncated, "is_truncated", "is_truncated"),
         ObjectFeature(OBJECT_DETECTION_KEYS.view, "pose", "pose"),
     ),
-    of_api=True,
+    is_detection_api=True,
 )
 
 
@@ -129,82 +134,90 @@ class Placing(NamedTuple):
     """The objects of several images, as placed in the stored images."""
 
     errors: Mapping[int, ImageError]  # reason to reject an image, by its position; none of its objects is kept
-    kept: NDArray[np.int64]  # indices of the objects kept, in order
+    kept_objects: NDArray[np.int64]  # indices of the objects kept, in order
     lengths: NDArray[np.int64]  # number of objects kept in each image
     boxes: Box  # boxes of the objects kept
     scales: NDArray[np.float64]  # growth of each object's area
     # per image, boxes `clipped` at the edge, objects `dropped` for invalid boxes or `cropped` away
-    changed: Mapping[str, NDArray[np.int64]]
+    change_counts: Mapping[str, NDArray[np.int64]]
 
 
 class _BoxTransform(NamedTuple):
-    """How boxes of an image become those of the stored one."""
+    """Mapping of the boxes of an input image to boxes of the stored image."""
 
     unit: tuple[int, int]  # (width, height) of the image in the unit of its boxes
     orientation: int = UPRIGHT  # by which boxes are turned
     fit: Fitting = _UNCHANGED  # resizing after that
-    grown: float = 1.0  # factor of the area of an uncropped object
+    area_factor: float = 1.0  # factor of the area of an uncropped object
 
 
 def place_objects(
-    noted: PlannedObjects, pictures: Sequence[Picture], how: Reencode | None, seen: str, drops: bool
+    planned: PlannedObjects, pictures: Sequence[Picture], settings: Reencode | None, default_frame: str, drops: bool
 ) -> Placing:
     """Place objects in the stored images: check, turn, crop, pad and scale their boxes.
 
     Args:
-        noted: the annotated objects.
+        planned: the annotated objects.
         pictures: the images as found.
-        how: how images are re-encoded; None if they are stored unchanged.
-        seen: the orientation that boxes of EXIF-rotated images refer to if the annotated size is ambiguous: `stored` or
-            `upright`; "" for an error.
+        settings: how images are re-encoded; None if they are stored unchanged.
+        default_frame: the orientation that boxes of EXIF-rotated images refer to if the annotated size is ambiguous:
+            `stored` or `upright`; "" for an error.
         drops: True to drop objects with invalid boxes; else their image is an error.
     """
     errors: dict[int, ImageError] = {}
-    ways = [_BoxTransform(RELATIVE)] * len(pictures)
-    for image in np.flatnonzero(noted.lengths).tolist():
+    transforms = [_BoxTransform(RELATIVE)] * len(pictures)
+    for image in np.flatnonzero(planned.lengths).tolist():
         try:
-            ways[image] = _box_transform(noted.sizes[image], pictures[image], how, seen)
+            transforms[image] = _box_transform(planned.sizes[image], pictures[image], settings, default_frame)
         except ImageError as error:
             errors[image] = error
-    owners = np.repeat(np.arange(len(pictures)), noted.lengths)
-    boxes = _to_fractions(noted, np.array([way.unit for way in ways], np.float64).reshape(-1, 2)[owners])
-    wrong = find_faults(boxes)
+    owners = np.repeat(np.arange(len(pictures)), planned.lengths)
+    boxes = _to_fractions(
+        planned, np.array([transform.unit for transform in transforms], np.float64).reshape(-1, 2)[owners]
+    )
+    faults = find_faults(boxes)
     if not drops:
-        places = np.flatnonzero(wrong)
-        for image, first in zip(*np.unique(owners[places], return_index=True), strict=True):
-            size = noted.sizes[image]
+        faulty = np.flatnonzero(faults)
+        for image, first in zip(*np.unique(owners[faulty], return_index=True), strict=True):
+            size = planned.sizes[image]
             errors.setdefault(
-                int(image), ImageError(_fault_message(noted, int(places[first]), FAULTS[wrong[places[first]]], size))
+                int(image), ImageError(_fault_message(planned, int(faulty[first]), FAULTS[faults[faulty[first]]], size))
             )
     inside = clip_box(boxes)
-    reached = np.max(np.abs(np.subtract(inside, boxes)), axis=0, initial=0) > _EDGE
-    moved = _move_boxes(inside, ways, owners)
-    there = clip_box(moved)
-    fine, gone = wrong == 0, (wrong == 0) & there.is_empty
-    refused = np.zeros(len(pictures), bool)
-    refused[list(errors)] = True
-    kept = np.flatnonzero(fine & ~gone & ~refused[owners])
+    is_clipped = np.max(np.abs(np.subtract(inside, boxes)), axis=0, initial=0) > _EDGE
+    moved = _move_boxes(inside, transforms, owners)
+    stored_boxes = clip_box(moved)
+    is_valid, is_cropped = faults == 0, (faults == 0) & stored_boxes.is_empty
+    is_rejected = np.zeros(len(pictures), bool)
+    is_rejected[list(errors)] = True
+    kept = np.flatnonzero(is_valid & ~is_cropped & ~is_rejected[owners])
     area = moved.area
-    scales = np.array([way.grown for way in ways])[owners] * there.area / np.where(area == 0, 1.0, area)
+    scales = (
+        np.array([transform.area_factor for transform in transforms])[owners]
+        * stored_boxes.area
+        / np.where(area == 0, 1.0, area)
+    )
 
     def counted(which: Any) -> NDArray[np.int64]:
         return np.bincount(owners[which], minlength=len(pictures))
 
-    changed = {"clipped": counted(fine & reached), "dropped": counted(~fine), "cropped": counted(gone)}
-    return Placing(errors, kept, counted(kept), Box(*(edge[kept] for edge in there)), scales[kept], changed)
+    changed = {"clipped": counted(is_valid & is_clipped), "dropped": counted(~is_valid), "cropped": counted(is_cropped)}
+    return Placing(errors, kept, counted(kept), Box(*(edge[kept] for edge in stored_boxes)), scales[kept], changed)
 
 
-def _to_fractions(noted: PlannedObjects, units: NDArray[np.float64]) -> Box:
+def _to_fractions(planned: PlannedObjects, units: NDArray[np.float64]) -> Box:
     """Return boxes as fractions; `units` are the (width, height) that each box's edges refer to."""
-    top, left, bottom, right = (noted.columns[edge].to_numpy(zero_copy_only=False) for edge in Box._fields)
+    top, left, bottom, right = (planned.columns[edge].to_numpy(zero_copy_only=False) for edge in Box._fields)
     width, height = units[:, 0], units[:, 1]
     return Box(top / height, left / width, bottom / height, right / width)
 
 
-def _move_boxes(boxes: Box, ways: Sequence[_BoxTransform], owners: NDArray[np.int64]) -> Box:
+def _move_boxes(boxes: Box, transforms: Sequence[_BoxTransform], owners: NDArray[np.int64]) -> Box:
     """Return boxes in the stored images, which they may extend beyond."""
     groups: dict[tuple[int, Fitting], int] = {(UPRIGHT, _UNCHANGED): 0}
-    group = np.array([groups.setdefault((way.orientation, way.fit), len(groups)) for way in ways], np.int64)
+    group = np.array(
+        [groups.setdefault((transform.orientation, transform.fit), len(groups)) for transform in transforms], np.int64
+    )
     if len(groups) == 1:
         return boxes
     moved, group = np.array(boxes), group[owners]
@@ -215,30 +228,32 @@ def _move_boxes(boxes: Box, ways: Sequence[_BoxTransform], owners: NDArray[np.in
 
 
 @lru_cache(maxsize=4096)
-def _box_transform(size: tuple[int, int] | None, picture: Picture, how: Reencode | None, seen: str) -> _BoxTransform:
+def _box_transform(
+    size: tuple[int, int] | None, picture: Picture, settings: Reencode | None, default_frame: str
+) -> _BoxTransform:
     """Return how boxes of an image move; raise an ImageError if the annotated `size` is not the image's."""
-    frame = box_frame(picture, None if size == RELATIVE else size, seen)
+    frame = box_frame(picture, None if size == RELATIVE else size, default_frame)
     unit = RELATIVE
     if size != RELATIVE:
         unit = picture.upright if frame == "upright" else (picture.width, picture.height)
-    if how is None:
+    if settings is None:
         return _BoxTransform(unit, inverse_orientation(picture.orientation) if frame == "upright" else UPRIGHT)
-    target = how.size or picture.upright
-    fit = fit_image(picture.upright, how.size, how.mode)
-    grown = (target[0] * target[1] * fit.put.area) / (picture.width * picture.height * fit.kept.area)
-    return _BoxTransform(unit, picture.orientation if frame == "stored" else UPRIGHT, fit, grown)
+    target = settings.size or picture.upright
+    fit = fit_image(picture.upright, settings.size, settings.mode)
+    area_factor = (target[0] * target[1] * fit.target_box.area) / (picture.width * picture.height * fit.source_box.area)
+    return _BoxTransform(unit, picture.orientation if frame == "stored" else UPRIGHT, fit, area_factor)
 
 
-def _fault_message(noted: PlannedObjects, place: int, problem: str, size: tuple[int, int] | None) -> str:
-    edges = ", ".join(f"{noted.columns[edge][place].as_py():g}" for edge in ("left", "top", "right", "bottom"))
-    of = "" if size is None or size == RELATIVE else f" of {size[0]} x {size[1]} pixels"
-    what = problem if problem != "lies outside the picture" else f"{problem}{of}"
-    return f"object {noted.columns['id'][place].as_py()}: the box from left, top to right, bottom {edges} {what}"
+def _fault_message(planned: PlannedObjects, index: int, problem: str, size: tuple[int, int] | None) -> str:
+    edges = ", ".join(f"{planned.columns[edge][index].as_py():g}" for edge in ("left", "top", "right", "bottom"))
+    size_text = "" if size is None or size == RELATIVE else f" of {size[0]} x {size[1]} pixels"
+    fault = problem if problem != "lies outside the picture" else f"{problem}{size_text}"
+    return f"object {planned.columns['id'][index].as_py()}: the box from left, top to right, bottom {edges} {fault}"
 
 
 ON_BAD_BOX = ("reject", "drop")
 _ENTRIES = "entries"
-_PREPARED = "prepared"  # beside what is planned of an image
+_PREPARED = "prepared"  # in addition to the planned columns of an image
 
 
 class PlacedObjects(NamedTuple):
@@ -248,11 +263,11 @@ class PlacedObjects(NamedTuple):
     errors: Mapping[int, ImageError]  # reason to reject an image, by its position
 
 
-class Noted(NamedTuple):
+class EncodedObjects(NamedTuple):
     """The encoded objects of the images of a batch."""
 
     rows: pa.RecordBatch  # see PlacedObjects; in any order
-    places: Sequence[int | None]  # row of each image; None if it is rejected
+    object_rows: Sequence[int | None]  # row of each image; None if it is rejected
     errors: Mapping[int, ImageError]  # reason to reject an image, by its position in the batch
 
 
@@ -296,7 +311,7 @@ def object_features(
             class_names=names.classes(class_names) if item.part == "label" else (),
             sequence=names.sequence,
         )
-        for item in names.stored(members)
+        for item in names.stored_features(members)
     )
 
 
@@ -313,85 +328,91 @@ class ObjectEncoder:
 
     @property
     def _stored(self) -> tuple[ObjectFeature, ...]:
-        return self.names.stored(self.members)
+        return self.names.stored_features(self.members)
 
-    def place(self, noted: PlannedObjects, pictures: Sequence[Picture], how: Reencode | None) -> PlacedObjects:
+    def place(self, planned: PlannedObjects, pictures: Sequence[Picture], settings: Reencode | None) -> PlacedObjects:
         """Return the objects as placed in the stored images.
 
         Args:
-            noted: the annotated objects.
+            planned: the annotated objects.
             pictures: the images as found.
-            how: how images are re-encoded; None if they are stored unchanged.
+            settings: how images are re-encoded; None if they are stored unchanged.
         """
-        lists, placing = self.features(noted, pictures, how)
+        lists, placing = self.features(planned, pictures, settings)
         named = lists.rename_columns(list(map(self.renames, lists.schema.names)))
-        columns = [encode_entries(named), *map(pa.array, placing.changed.values()), *lists.columns]
-        names = [_ENTRIES, *placing.changed, *lists.schema.names]
+        columns = [encode_entries(named), *map(pa.array, placing.change_counts.values()), *lists.columns]
+        names = [_ENTRIES, *placing.change_counts, *lists.schema.names]
         return PlacedObjects(pa.RecordBatch.from_arrays(columns, names), placing.errors)
 
     def features(
-        self, noted: PlannedObjects, pictures: Sequence[Picture], how: Reencode | None
+        self, planned: PlannedObjects, pictures: Sequence[Picture], settings: Reencode | None
     ) -> tuple[pa.RecordBatch, Placing]:
         """Return a list for each feature and image, before renames, and the Placing; arguments as `place`."""
-        placing = place_objects(noted, pictures, how, self.boxes_seen, self.on_bad_box == "drop")
+        placing = place_objects(planned, pictures, settings, self.boxes_seen, self.on_bad_box == "drop")
         offsets = np.zeros(len(pictures) + 1, np.int64)
         np.cumsum(placing.lengths, out=offsets[1:])
         stored = self._stored
-        lists = [_list(item.part, self._values(item.part, noted, placing), offsets) for item in stored]
+        lists = [_list(item.part, self._values(item.part, planned, placing), offsets) for item in stored]
         return pa.RecordBatch.from_arrays(lists, [item.name for item in stored]), placing
 
-    def prepare(self, batch: pa.RecordBatch, how: Reencode | None) -> pa.RecordBatch:
+    def prepare(self, batch: pa.RecordBatch, settings: Reencode | None) -> pa.RecordBatch:
         """Add to a planned batch the encoded objects for images that are upright and have the annotated size.
 
-        This is done for many images at once because few are read and stored at once. `note` handles the other images.
+        This is done for many images at once because few are read and stored at once. `annotate` handles the others.
         """
-        noted = read_planned_objects(batch)
-        pictures = [Picture(*(size or RELATIVE)) for size in noted.sizes]
-        placed = self.place(noted, pictures, how)
-        known = np.array([self._says_all(size, how) for size in noted.sizes], bool)
-        known[list(placed.errors)] = False
-        rows = pa.StructArray.from_arrays(placed.rows.columns, placed.rows.schema.names, mask=pa.array(~known))
+        planned = read_planned_objects(batch)
+        pictures = [Picture(*(size or RELATIVE)) for size in planned.sizes]
+        placed = self.place(planned, pictures, settings)
+        is_known = np.array([self._determines_placement(size, settings) for size in planned.sizes], bool)
+        is_known[list(placed.errors)] = False
+        rows = pa.StructArray.from_arrays(placed.rows.columns, placed.rows.schema.names, mask=pa.array(~is_known))
         return batch.append_column(_PREPARED, rows)
 
-    def note(self, batch: pa.RecordBatch, pictures: Sequence[Picture | None], how: Reencode | None) -> "Noted":
+    def annotate(
+        self, batch: pa.RecordBatch, pictures: Sequence[Picture | None], settings: Reencode | None
+    ) -> "EncodedObjects":
         """Return the encoded objects of a batch from `prepare`, once its images are read.
 
         Args:
             batch: rows of the prepared batch.
             pictures: the images as found; None for a rejected one.
-            how: as in `prepare`.
+            settings: as in `prepare`.
         """
         prepared = batch[_PREPARED]
-        usual = [
-            picture is not None and there and _is_as_annotated(size, picture)
-            for picture, there, size in zip(pictures, prepared.is_valid().to_pylist(), image_sizes(batch), strict=True)
+        is_prepared = [
+            picture is not None and is_encoded and _is_as_annotated(size, picture)
+            for picture, is_encoded, size in zip(
+                pictures, prepared.is_valid().to_pylist(), image_sizes(batch), strict=True
+            )
         ]
         rows = pa.RecordBatch.from_arrays(prepared.flatten(), [field.name for field in prepared.type])
-        places: list[int | None] = [place if fine else None for place, fine in enumerate(usual)]
+        object_rows: list[int | None] = [place if is_row else None for place, is_row in enumerate(is_prepared)]
         errors: dict[int, ImageError] = {}
-        odd = [(place, picture) for place, picture in enumerate(pictures) if picture is not None and not usual[place]]
-        if odd:
-            others = read_planned_objects(batch.take(pa.array([place for place, _ in odd])))
-            placed = self.place(others, [picture for _, picture in odd], how)
+        unprepared = [
+            (place, picture) for place, picture in enumerate(pictures) if picture is not None and not is_prepared[place]
+        ]
+        if unprepared:
+            planned = read_planned_objects(batch.take(pa.array([place for place, _ in unprepared])))
+            placed = self.place(planned, [picture for _, picture in unprepared], settings)
             rows = pa.concat_batches([rows, placed.rows])
-            for number, (place, _) in enumerate(odd):
-                places[place] = len(batch) + number
-            errors = {odd[number][0]: error for number, error in placed.errors.items()}
-        return Noted(rows, places, errors)
+            for number, (place, _) in enumerate(unprepared):
+                object_rows[place] = len(batch) + number
+            errors = {unprepared[number][0]: error for number, error in placed.errors.items()}
+        return EncodedObjects(rows, object_rows, errors)
 
-    def _says_all(self, size: tuple[int, int] | None, how: Reencode | None) -> bool:
+    def _determines_placement(self, size: tuple[int, int] | None, settings: Reencode | None) -> bool:
         """Return True if the annotated size alone determines where objects are placed in an image without EXIF
         rotation.
         """
-        return size is not None and (size != RELATIVE or how is None)
+        return size is not None and (size != RELATIVE or settings is None)
 
-    def _values(self, part: ObjectPart, noted: PlannedObjects, placing: Placing) -> Any:
+    def _values(self, part: ObjectPart, planned: PlannedObjects, placing: Placing) -> Any:
         """Return the stored values of all kept objects."""
         if part == "bbox":
             return np.stack(placing.boxes, axis=1).ravel().astype(np.float32)
         if part == "top" or part == "left" or part == "bottom" or part == "right":
             return getattr(placing.boxes, part).astype(np.float32)
-        values = noted.columns["label" if part == "text" else part].take(pa.array(placing.kept))
+        values = planned.columns["label" if part == "text" else part].take(pa.array(placing.kept_objects))
         if part == "area":
             return (values.fill_null(0.0).to_numpy() * placing.scales).astype(np.float32)
         if part == "text":
@@ -404,7 +425,7 @@ class ObjectEncoder:
         """Return the statistics of objects, from the `rows` of PlacedObjects and the names of their images."""
         columns = rows.select([item.name for item in self._stored])
         labels = [item.name for item in self._stored if item.part == "label"]
-        return BatchedStats.of(columns, hash_strings(names, 0), labels)
+        return BatchedStats.from_batch(columns, hash_strings(names, 0), labels)
 
 
 def _list(part: ObjectPart, values: Any, offsets: NDArray[np.int64]) -> pa.LargeListArray:

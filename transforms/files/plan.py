@@ -94,12 +94,12 @@ def _distribute(parts: list[pa.RecordBatch], divisions: Divisions) -> Iterator[t
 
 def distribute(batch: pa.RecordBatch, divisions: Divisions) -> Iterator[tuple[ShardKey, pa.RecordBatch]]:
     """Yield the rows of a planned batch by shard, as SHARD batches ordered by split and shard."""
-    names, codes = _encoded(batch, "split")
+    names, codes = _dictionary_encode(batch, "split")
     shard = np.zeros(len(codes), np.int64)
     for name, rows, (keys, ties, _) in zip(
         names, rows_by_group(codes, len(names)), _by_split(batch).values(), strict=True
     ):
-        shard[rows] = divisions[name].cuts.part_of(keys, ties)
+        shard[rows] = divisions[name].cuts.find_parts(keys, ties)
     order = np.lexsort((shard, codes))
     batch, codes, shard = batch.select(shard_columns(batch)).take(pa.array(order)), codes[order], shard[order]
     starts = np.flatnonzero(np.concatenate(([True], (np.diff(codes) != 0) | (np.diff(shard) != 0)))).tolist()
@@ -113,7 +113,7 @@ def numpy_column(batch: pa.RecordBatch, name: str) -> np.ndarray:
     return batch[name].to_numpy(zero_copy_only=False)
 
 
-def _encoded(batch: pa.RecordBatch, name: str) -> tuple[list[str], np.ndarray]:
+def _dictionary_encode(batch: pa.RecordBatch, name: str) -> tuple[list[str], np.ndarray]:
     """Return a string column's distinct values in order of appearance, and each row's index into them: int32, shape
     (n,).
     """
@@ -122,7 +122,7 @@ def _encoded(batch: pa.RecordBatch, name: str) -> tuple[list[str], np.ndarray]:
 
 
 def _group(batch: pa.RecordBatch, by: str, key: str) -> Grouped:
-    groups, codes = _encoded(batch, by)
+    groups, codes = _dictionary_encode(batch, by)
     arrays = tuple(numpy_column(batch, name) for name in (key, "tie", "size"))
     return {group: _rows(arrays, rows) for group, rows in zip(groups, rows_by_group(codes, len(groups)), strict=True)}
 
@@ -149,12 +149,12 @@ def _shard_ranks(count: Callable[[str, int, int], int], split: str, examples: in
 
 
 def _set_split(batch: pa.RecordBatch, divisions: Divisions, splits: tuple[str, ...]) -> pa.RecordBatch:
-    strata, codes = _encoded(batch, "stratum")
+    strata, codes = _dictionary_encode(batch, "stratum")
     part = np.zeros(len(codes), np.int64)
     for name, rows, (keys, ties, _) in zip(
         strata, rows_by_group(codes, len(strata)), _by_stratum(batch).values(), strict=True
     ):
-        part[rows] = divisions[name].cuts.part_of(keys, ties)
+        part[rows] = divisions[name].cuts.find_parts(keys, ties)
     batch = _replace(batch, "split", [splits[index] for index in part])
     return _replace(
         _replace(batch, "stratum", pa.nulls(len(part), pa.string())), "split_key", pa.nulls(len(part), pa.uint64())

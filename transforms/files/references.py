@@ -46,20 +46,20 @@ PLANNED = pa.schema(
     ]
 )
 
-# Beside them, where files may have any number of labels: their ids; `label` is null then.
+# In addition, if files may have any number of labels: their ids; `label` is null then.
 LABELS = pa.field("labels", pa.list_(pa.int64()))
 
 # What a shard's writer needs of them.
-_NEEDED = ("name", "size", "uri", "label", "line", "columns", "key", "tie", "identity")
-SHARD = pa.schema([PLANNED.field(name) for name in _NEEDED])
+_SHARD_COLUMNS = ("name", "size", "uri", "label", "line", "columns", "key", "tie", "identity")
+SHARD = pa.schema([PLANNED.field(name) for name in _SHARD_COLUMNS])
 
 
 def shard_columns(batch: pa.RecordBatch) -> list[str]:
     """Return the columns of a planned batch that a shard's writer needs, including objects, label lists and
     companions.
     """
-    beside = (*PLANNED_OBJECTS.names, LABELS.name, COMPANIONS.name)
-    return [*SHARD.names, *(name for name in beside if name in batch.schema.names)]
+    optional = (*PLANNED_OBJECTS.names, LABELS.name, COMPANIONS.name)
+    return [*SHARD.names, *(name for name in optional if name in batch.schema.names)]
 
 
 def sorted_by_key(parts: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
@@ -126,9 +126,9 @@ def _float(value: Any) -> float:
     return number
 
 
-# Bytes of an image's Example beside payload, name and columns: keys, lengths, label, height, width
+# Bytes of an image's Example without payload, name and columns: keys, lengths, label, height, width
 _EXAMPLE_OVERHEAD = 90
-# Bytes of an object in an Example, and of what stands before the objects of an image: keys, lengths
+# Bytes of an object in an Example, and of the part before the objects of an image: keys, lengths
 _OBJECT_BYTES, _OBJECTS_OVERHEAD = 28, 120
 
 
@@ -160,7 +160,7 @@ def resolve_files(batch: pa.RecordBatch, layout: Layout, options: PlanOptions) -
         label_id, problem = _label_ids(label, layout) if layout.label_lists else _label_id(label, layout)
         problem = problem or unknown.get(row)
         if problem is None and layout.fractions is None and split is None:
-            problem = "no split: the file lies in no split folder, or the column 'split' is empty"
+            problem = "no split: the file is in no split folder, or the column 'split' is empty"
         entries = b""
         try:
             entries = encode_columns(values, layout.columns, options.renames)
@@ -212,7 +212,7 @@ def _label_id(label: str | None, layout: Layout) -> tuple[int | None, str | None
     if layout.class_names is None:
         return None, None
     if label is None:
-        return None, "no label: the file lies in no class folder, or the column 'label' is empty"
+        return None, "no label: the file is in no class folder, or the column 'label' is empty"
     label_id = layout.class_names.id(label)
     return label_id, None if label_id is not None else f"class {label!r} is not in {layout.class_names.source}"
 

@@ -50,25 +50,25 @@ class PreviousVersion:
         """Return the path of a shard, given its index in STORED."""
         return storage.join(self.directory, self.index.pieces[index].shard)
 
-    def find(self, batch: pa.RecordBatch, encoding: str, refusing: str, max_bytes: int) -> pa.RecordBatch:
+    def find(self, batch: pa.RecordBatch, encoding: str, reason_options: str, max_bytes: int) -> pa.RecordBatch:
         """Return STORED rows for the files of a SHARD batch.
 
         Args:
             batch: the files as they are now.
             encoding: options and versions of the encoder; files encoded with others are not found.
-            refusing: options that reasons depend on; rejects with others are not found.
+            reason_options: options that reasons depend on; rejects with others are not found.
             max_bytes: the encoder's limit of planned records, beyond which it rejects files unread.
         """
         found = [no_stored_rows(len(batch))]
         rows = [np.arange(len(batch))]
-        for number, piece, part, keys in self._meeting(batch, max_bytes):
+        for number, piece, part, keys in self._find_candidate_pieces(batch, max_bytes):
             table = _load(storage.join(self.folder, piece.file), piece.crc32c)
             if table is None or table.encoding != encoding:
                 continue
-            places = table.places(batch, part, keys, table.refusing == refusing)
-            hits = np.flatnonzero(places >= 0)
+            table_rows = table.find_rows(batch, part, keys, table.reason_options == reason_options)
+            hits = np.flatnonzero(table_rows >= 0)
             if len(hits):
-                of_piece = table.rows.take(pa.array(places[hits]))
+                of_piece = table.rows.take(pa.array(table_rows[hits]))
                 shard = pa.array(np.full(len(hits), number, np.int32))
                 found.append(
                     pa.RecordBatch.from_arrays([shard, *(of_piece[name] for name in STORED.names[1:])], schema=STORED)
@@ -76,12 +76,12 @@ class PreviousVersion:
                 rows.append(part[hits])
         if len(found) == 1:
             return found[0]
-        # The last of each row's is what was found of it, the first stands for nothing
+        # The last of each row's is what was found of it, the first is a placeholder
         source = np.zeros(len(batch), np.int64)
         source[np.concatenate(rows)] = np.arange(sum(map(len, rows)))
         return pa.concat_batches(found).take(pa.array(source))
 
-    def _meeting(
+    def _find_candidate_pieces(
         self, batch: pa.RecordBatch, max_bytes: int
     ) -> Iterator[tuple[int, IndexedPiece, np.ndarray, np.ndarray]]:
         """Yield the pieces that may hold files of `batch`: (index, piece, rows of the batch, their keys)."""
@@ -106,19 +106,21 @@ class _Table:
     keys: np.ndarray
     rows: pa.RecordBatch
     encoding: str
-    refusing: str
+    reason_options: str
 
-    def places(self, batch: pa.RecordBatch, part: np.ndarray, keys: np.ndarray, rejects: bool) -> np.ndarray:
+    def find_rows(self, batch: pa.RecordBatch, part: np.ndarray, keys: np.ndarray, rejects: bool) -> np.ndarray:
         """Return this table's row for each row `part` of `batch`, -1 for none: int64, shape (n,)."""
         if not len(self.keys):
             return np.full(len(part), -1, np.int64)
-        place = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
-        mine = self.rows.select(["name", "identity", "offset"]).take(pa.array(place))
-        theirs = batch.select(["name", "identity"]).take(pa.array(part))
-        same = pc.and_(pc.equal(mine["name"], theirs["name"]), pc.equal(mine["identity"], theirs["identity"]))
+        index = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        stored = self.rows.select(["name", "identity", "offset"]).take(pa.array(index))
+        requested = batch.select(["name", "identity"]).take(pa.array(part))
+        is_match = pc.and_(
+            pc.equal(stored["name"], requested["name"]), pc.equal(stored["identity"], requested["identity"])
+        )
         if not rejects:
-            same = pc.and_(same, mine["offset"].is_valid())
-        return np.where(same.to_numpy(zero_copy_only=False), place, -1)
+            is_match = pc.and_(is_match, stored["offset"].is_valid())
+        return np.where(is_match.to_numpy(zero_copy_only=False), index, -1)
 
 
 @lru_cache(maxsize=_PIECES)
@@ -138,7 +140,7 @@ def no_stored_rows(rows: int) -> pa.RecordBatch:
 
 
 _CHUNK_BYTES = 1 << 20  # of files encoded at once, about
-HELD = 3  # times the size of files: as they were read, as they are stored, and framed
+MEMORY_FACTOR = 3  # times the size of files: as they were read, as they are stored, and framed
 
 
 @dataclass(frozen=True)
@@ -155,7 +157,7 @@ class FileShards:
 
     def encode(self, task: pa.RecordBatch) -> EncodedChunk:
         """Return the records of a batch of files."""
-        with memory_budget().take(HELD * sum(task["size"].to_pylist())):
+        with memory_budget().take(MEMORY_FACTOR * sum(task["size"].to_pylist())):
             return self.encoder.encode_batch(task, [None] * len(task))[0]
 
 
@@ -186,33 +188,33 @@ class _Read:
     stop: int
     rows: list[tuple[int, int, int]]
 
-    def takes(self, shard: int, offset: int) -> bool:
+    def can_include(self, shard: int, offset: int) -> bool:
         """Return True if the record at `offset` is close enough to be read in the same request."""
         return shard == self.shard and 0 <= offset - self.stop <= _GAP_BYTES
 
 
-def split_into_tasks(batch: pa.RecordBatch, stored: pa.RecordBatch, reads: int) -> Iterator[Task]:
+def split_into_tasks(batch: pa.RecordBatch, stored: pa.RecordBatch, max_reads: int) -> Iterator[Task]:
     """Slice the files of a shard into tasks, with their STORED rows.
 
-    A task makes at most `reads` reads, of a file or of a range of records, and takes about two mebibytes. This bounds
-    both requests and bytes in flight.
+    A task makes at most `max_reads` reads, of a file or of a range of records, and takes about two mebibytes. This
+    bounds both requests and bytes in flight.
     """
-    start = asked = size = 0
+    start = read_count = size = 0
     last: _Read | None = None
     columns = (stored["shard"], stored["offset"], stored["length"], stored["reason"], batch["size"])
     for row, (shard, offset, length, reason, planned) in enumerate(
         zip(*(column.to_pylist() for column in columns), strict=True)
     ):
-        more = _size(shard, length, reason, planned)
-        asks = _additional_reads(last, shard, offset, reason)
-        if row > start and (asked + asks > reads or size + more > _TASK_BYTES):
+        row_bytes = _size(shard, length, reason, planned)
+        added_reads = _additional_reads(last, shard, offset, reason)
+        if row > start and (read_count + added_reads > max_reads or size + row_bytes > _TASK_BYTES):
             yield batch.slice(start, row - start), stored.slice(start, row - start)
-            start, asked, size, last = row, 0, 0, None
-            asks = _additional_reads(last, shard, offset, reason)
+            start, read_count, size, last = row, 0, 0, None
+            added_reads = _additional_reads(last, shard, offset, reason)
         if shard is not None and reason is None:
             last = _Read(shard, offset, offset + length, [])
-        asked += asks
-        size += more
+        read_count += added_reads
+        size += row_bytes
     if start < len(batch):
         yield batch.slice(start), stored.slice(start)
 
@@ -235,10 +237,10 @@ def _additional_reads(last: _Read | None, shard: int | None, offset: int, reason
     """Return the number of additional reads that this row needs."""
     if shard is not None and reason is not None:
         return 0
-    return 0 if shard is not None and last is not None and last.takes(shard, offset) else 1
+    return 0 if shard is not None and last is not None and last.can_include(shard, offset) else 1
 
 
-def read_stored(former: PreviousVersion, stored: pa.RecordBatch) -> tuple[list[StoredFile | None], int]:
+def read_stored(previous: PreviousVersion, stored: pa.RecordBatch) -> tuple[list[StoredFile | None], int]:
     """Read the records of STORED rows, many in one request, and verify their checksums.
 
     Returns:
@@ -255,7 +257,7 @@ def read_stored(former: PreviousVersion, stored: pa.RecordBatch) -> tuple[list[S
             known[row] = StoredFile(reason=reason)
     damaged = 0
     for read in _reads(stored):
-        data = _read_range(former.shard(read.shard), read.start, read.stop - read.start)
+        data = _read_range(previous.shard(read.shard), read.start, read.stop - read.start)
         for row, offset, length in read.rows:
             record = data[offset - read.start : offset - read.start + length]
             start, size, seen = values[row]
@@ -272,7 +274,7 @@ def _reads(stored: pa.RecordBatch) -> Sequence[_Read]:
     for row, (shard, offset, length) in enumerate(zip(*columns, strict=True)):
         if shard is None or offset is None:
             continue
-        if not reads or not reads[-1].takes(shard, offset):
+        if not reads or not reads[-1].can_include(shard, offset):
             reads.append(_Read(shard, offset, offset, []))
         reads[-1].rows.append((row, offset, length))
         reads[-1].stop = offset + length
@@ -301,30 +303,30 @@ class ReusingShards:
     files_per_task: int  # maximal reads of a task, of files or ranges
     seed: int  # of the name hashes by which the next build finds the files
     versions: Mapping[str, str]  # of what encodes, by name
-    remembers: bool = True  # True to index the files for the next build
-    former: PreviousVersion | None = None  # previous version; None to read all files
+    writes_index: bool = True  # True to index the files for the next build
+    previous: PreviousVersion | None = None  # previous version; None to read all files
 
     def plan(self, parts: Iterable[pa.RecordBatch]) -> tuple[int, Iterable[Task]]:
         """Return the number of files, and tasks with what is stored of each file."""
         batch = self.encoder.prepare(sorted_by_key(parts))
-        if self.former is None:
+        if self.previous is None:
             stored = no_stored_rows(len(batch))
         else:
-            stored = self.former.find(batch, self._encoding, self._refusing, self.encoder.max_bytes)
+            stored = self.previous.find(batch, self._encoding, self._reason_options, self.encoder.max_bytes)
         return len(batch), split_into_tasks(batch, stored, self.files_per_task)
 
     def encode(self, task: Task) -> EncodedChunk:
         """Return the records of a task."""
-        with memory_budget().take(HELD * size_bytes(task)):
+        with memory_budget().take(MEMORY_FACTOR * size_bytes(task)):
             return self._encode(task)
 
     def _encode(self, task: Task) -> EncodedChunk:
         batch, stored = task
-        known, damaged = read_stored(self.former, stored) if self.former is not None else ([None] * len(batch), 0)
-        chunk, places = self.encoder.encode_batch(batch, known, self.remembers)
+        known, damaged = read_stored(self.previous, stored) if self.previous is not None else ([None] * len(batch), 0)
+        chunk, places = self.encoder.encode_batch(batch, known, self.writes_index)
         chunk.reused = len(known) - known.count(None)
         chunk.damaged = damaged
-        chunk.remembered = self._remembered(batch, places)
+        chunk.index_rows = self._make_index_rows(batch, places)
         return chunk
 
     @cached_property
@@ -332,18 +334,18 @@ class ReusingShards:
         return json.dumps({**self.encoder.depends_on(), **self.versions}, sort_keys=True)
 
     @cached_property
-    def _refusing(self) -> str:
+    def _reason_options(self) -> str:
         return json.dumps(self.encoder.reasons_depend_on(), sort_keys=True)
 
-    def _remembered(self, batch: pa.RecordBatch, places: list[RecordPlace | None]) -> pa.RecordBatch:
-        metadata = {"encoding": self._encoding, "refusing": self._refusing}
-        if not self.remembers:
+    def _make_index_rows(self, batch: pa.RecordBatch, places: list[RecordPlace | None]) -> pa.RecordBatch:
+        metadata = {"encoding": self._encoding, "refusing": self._reason_options}
+        if not self.writes_index:
             return make_piece_batch((), metadata)
-        there = np.fromiter((place is not None for place in places), np.bool_, len(places))
+        has_place = np.fromiter((place is not None for place in places), np.bool_, len(places))
         # A file too large to be looked at is rejected for its planned size, which depends on more than it
-        kept = there & batch["identity"].is_valid().to_numpy(zero_copy_only=False)
-        kept &= batch["size"].to_numpy() <= self.encoder.max_bytes
-        files = batch.select(["name", "identity"]).filter(pa.array(kept))
+        is_indexed = has_place & batch["identity"].is_valid().to_numpy(zero_copy_only=False)
+        is_indexed &= batch["size"].to_numpy() <= self.encoder.max_bytes
+        files = batch.select(["name", "identity"]).filter(pa.array(is_indexed))
         keys = hash_strings(files["name"].to_pylist(), self.seed)
-        rows = [place for place, keep in zip(places, kept.tolist(), strict=True) if keep and place is not None]
+        rows = [place for place, keep in zip(places, is_indexed.tolist(), strict=True) if keep and place is not None]
         return make_piece_batch(rows, metadata, (files["name"], pa.array(keys), files["identity"]))

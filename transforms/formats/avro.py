@@ -84,7 +84,7 @@ def arrow_types(fields: Sequence[Any], named: Mapping[str, Any]) -> dict[str, pa
     kinds: dict[str, pa.DataType | str] = {}
     for field in fields:
         try:
-            kind = _kind(field["type"], named)
+            kind = _arrow_type(field["type"], named)
             arrow_scalar_type(kind)
             kinds[field["name"]] = kind
         except UnsupportedTypeError as error:
@@ -92,21 +92,21 @@ def arrow_types(fields: Sequence[Any], named: Mapping[str, Any]) -> dict[str, pa
     return kinds
 
 
-def _kind(schema: Any, named: Mapping[str, Any]) -> pa.DataType:
+def _arrow_type(schema: Any, named: Mapping[str, Any]) -> pa.DataType:
     """Return the Arrow type of a schema; raise UnsupportedTypeError with a description."""
     if isinstance(schema, list):
         branches = [branch for branch in schema if branch != "null"]
         if len(branches) > 1:
             names = [branch["type"] if isinstance(branch, dict) else branch for branch in branches]
             raise UnsupportedTypeError(f"a union of {', '.join(names[:-1])} and {names[-1]}")
-        return _kind(branches[0], named) if branches else pa.null()
+        return _arrow_type(branches[0], named) if branches else pa.null()
     if isinstance(schema, str):
-        return _PRIMITIVE[schema] if schema in _PRIMITIVE else _kind(named[schema], named)
+        return _PRIMITIVE[schema] if schema in _PRIMITIVE else _arrow_type(named[schema], named)
     kind, logical = schema["type"], schema.get("logical")
     if kind in ("record", "error", "map"):
         raise UnsupportedTypeError("a map" if kind == "map" else "a record")
     if kind == "array":
-        return pa.large_list(_kind(schema["items"], named))
+        return pa.large_list(_arrow_type(schema["items"], named))
     if kind == "enum":
         return pa.large_string()
     if logical == "decimal" and kind in ("bytes", "fixed"):
@@ -115,11 +115,11 @@ def _kind(schema: Any, named: Mapping[str, Any]) -> pa.DataType:
             raise UnsupportedTypeError(f"a decimal of {precision} digits")
         if kind == "fixed":
             precision = precision if precision < len(str((1 << 8 * schema["size"]) >> 1)) else 0
-        if 0 <= scale <= precision and precision:  # else it is to be passed over, says the specification
+        if 0 <= scale <= precision and precision:  # else the specification has readers skip it
             return pa.decimal256(_MAX_DIGITS, scale)
     if kind == "fixed":
         return pa.large_binary()
-    return _LOGICAL.get((kind, logical)) or _kind(kind, named)
+    return _LOGICAL.get((kind, logical)) or _arrow_type(kind, named)
 
 
 def storage_schema(schema: Any) -> Any:
@@ -145,17 +145,17 @@ def storage_schema(schema: Any) -> Any:
 def to_arrow(values: list[Any], kind: pa.DataType) -> pa.Array:
     """Convert values that fastavro decoded by `storage_schema` to an array of a type from `arrow_types`."""
     item = _item(kind)
-    return pa.array(_decimals(values, item.scale) if pa.types.is_decimal(item) else values, kind)
+    return pa.array(_to_decimals(values, item.scale) if pa.types.is_decimal(item) else values, kind)
 
 
 def _item(kind: pa.DataType) -> pa.DataType:
     return _item(kind.value_type) if pa.types.is_large_list(kind) else kind
 
 
-def _decimals(value: Any, scale: int) -> Any:
+def _to_decimals(value: Any, scale: int) -> Any:
     """Convert big-endian two's complement integers, or nested lists of them, to decimals."""
     if isinstance(value, list):
-        return [_decimals(item, scale) for item in value]
+        return [_to_decimals(item, scale) for item in value]
     return None if value is None else Decimal(int.from_bytes(value, "big", signed=True)).scaleb(-scale, _EXACT)
 
 
@@ -179,7 +179,7 @@ _LONG_BYTES = 10  # of the longest varint
 # damaged, or made to fill a worker's memory
 _MAX_BLOCK_BYTES = 1 << 30
 _CHUNK_BYTES = 1 << 20  # decompressed at once, where the library would have room for all there may be
-# What fastavro, the decompressors and Arrow raise for bytes that are none of theirs; bz2: OSError.
+# What fastavro, the decompressors and Arrow raise for bytes of another format; bz2: OSError.
 _DAMAGE = (
     *(EOFError, OSError, ValueError, LookupError, TypeError, OverflowError, MemoryError, RecursionError),
     *(zlib.error, lzma.LZMAError, zstandard.ZstdError, pa.ArrowException),
@@ -277,8 +277,8 @@ class CutBlockError(UnreadableError):
         records: records of the block by its header, at least 1
     """
 
-    def __init__(self, why: str, records: int = 1) -> None:
-        super().__init__(why)
+    def __init__(self, reason: str, records: int = 1) -> None:
+        super().__init__(reason)
         self.records = max(records, 1)
 
 
@@ -403,7 +403,7 @@ def _reason(error: BaseException) -> str:
 
 
 _BATCH_BYTES = 256 << 10  # of records decoded at once, about: as Python objects they are some twenty times larger
-_BATCH_ROWS = 1 << 16  # likewise, where they are tiny
+_BATCH_ROWS = 1 << 16  # of tiny records, decoded at once
 
 
 @dataclass(frozen=True)
@@ -501,7 +501,7 @@ class AvroFormat:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Part:
-    """Some records: the requested columns with the schema's types, and the records' numbers in the file."""
+    """A batch of records: the requested columns with the schema's types, and the records' numbers in the file."""
 
     batch: pa.RecordBatch
     numbers: np.ndarray
@@ -567,4 +567,4 @@ def _lost_records(block: BlockRef, offset: int, row: int, problem: Exception) ->
         return Reject(name, row, STAGE, reason, problem.records, left, "at least")
     if block.records is not None:  # the file was whole when it was indexed
         return Reject(name, row, STAGE, reason, max(block.records - (row - block.first_line), 1), left)
-    return Damage(reason, left, left / max(offset, 1)).reject(name, row, STAGE, reason, row - 1, left)
+    return Damage(reason, left, left / max(offset, 1)).make_reject(name, row, STAGE, reason, row - 1, left)

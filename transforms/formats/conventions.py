@@ -15,8 +15,8 @@ _IMAGE = re.compile(
     rb"|(?P<bmp>BM.{12}[\x0c\x28\x34\x38\x40\x6c\x7c]\0\0\0)",
     re.DOTALL,
 )
-HEAD_BYTES = 18  # of an image, in which its format is told
-DEEP_BYTES = 25  # of a PNG, in which its depth is told
+HEAD_BYTES = 18  # of an image, enough to detect its format
+DEEP_BYTES = 25  # of a PNG, enough to read its depth
 NO_IMAGE = ""  # the format of a value that is none
 
 
@@ -36,7 +36,7 @@ def looks_like_image(data: bytes) -> bool:
     return image_format(data[:HEAD_BYTES]) != NO_IMAGE
 
 
-# The texts that stand for a missing value, unless others are given: what databases, spreadsheets, R and pandas write.
+# The texts that mean a missing value, unless others are given: what databases, spreadsheets, R and pandas write.
 MISSING = ("", "NA", "N/A", "n/a", "NULL", "null", "#N/A", "<NA>")
 
 

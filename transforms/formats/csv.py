@@ -166,7 +166,7 @@ class CsvFormat:
             if isinstance(piece, LostRecords):
                 damage = compressed_damage(piece.error, file.size_bytes)
                 reason = f"{damage.reason}; the records from line {piece.line} on are lost"
-                lost = damage.reject(file.name, piece.line, "read", reason, records, file.size_bytes)
+                lost = damage.make_reject(file.name, piece.line, "read", reason, records, file.size_bytes)
                 yield empty_rows(types, [lost], keys)
             elif isinstance(piece, LongRecord):
                 reject = Reject(file.name, piece.line, "read", too_long_reason(piece.size_bytes, MAX_TEXT_BYTES))
@@ -200,7 +200,7 @@ class CsvFormat:
             left_out = sorted([*left_out, *rejects.values()], key=lambda reject: reject.line or 0)
         floats = [name for name, column in types.items() if column.dtype == "float32"]
         rounded = {name: found for name in floats if (found := rounded_texts(texts[name], batch[name]))}
-        return Rows(batch, lines, left_out, parsed.blank, rounded=rounded)
+        return Rows(batch, lines, left_out, parsed.blank_lines, rounded=rounded)
 
     def _texts(
         self, piece: CsvPiece, block: BlockRef, wanted: Iterable[str], with_lines: bool
@@ -230,7 +230,7 @@ class CsvFormat:
     def _large_pieces(self, block: BlockRef) -> Iterator[CsvPiece | LongRecord | LostRecords]:
         file = block.file
         try:
-            if self._is_cut(file):
+            if self._is_splittable(file):
                 yield from self._pieces_of_range(block)
                 return
             with self._open(file) as (stream, _):
@@ -261,7 +261,7 @@ class CsvFormat:
         is_tabs = ".tsv" in PurePosixPath(name.lower()).suffixes[-2:]
         return Dialect((self.delimiter or ("\t" if is_tabs else ",")).encode(), self.quote.encode())
 
-    def _is_cut(self, file: FileRef) -> bool:
+    def _is_splittable(self, file: FileRef) -> bool:
         """Return True if blocks can be found in the file's bytes without decoding or decompressing."""
         return not is_compressed(file.name) and is_ascii_transparent(
             self.encoding, f"{self.delimiter},\t{self.quote}\r\n".encode()
@@ -276,7 +276,7 @@ class CsvFormat:
         with open_decompressed(file.path, file.name, file.size_bytes) as raw:
             start = raw.read(START_BYTES)
             check_start(start, file.name, self.encoding)
-            if not self._is_cut(file):
+            if not self._is_splittable(file):
                 try:
                     yield Utf8Stream(_PrefixedStream(start, raw), self.encoding), 0
                 except UnicodeError as error:  # UTF-16 without a byte order mark, say
@@ -288,7 +288,7 @@ class CsvFormat:
                 yield _PrefixedStream(text, raw), len(start) - len(text)
 
     def _header(self, head: Head, file: FileRef) -> tuple[str, ...]:
-        text = to_utf8(head.record, self.encoding) if self._is_cut(file) else head.record
+        text = to_utf8(head.record, self.encoding) if self._is_splittable(file) else head.record
         dialect, where = self._dialect(file.name), f"{file.name}, line {head.line}"
         columns = header_columns(text, dialect, where, self.encoding)
         if not self.delimiter and (problem := one_column_problem(columns, dialect.delimiter.decode())):
@@ -304,7 +304,7 @@ class CsvFormat:
             if not columns:
                 yield Reject(file.name, None, "index", "the file is empty: no header")
                 return
-        if not self._is_cut(file):
+        if not self._is_splittable(file):
             if head.rest or stream.read(1):
                 yield BlockRef(file, 0, file.size_bytes, head.next_line, columns)
             return
@@ -354,8 +354,8 @@ class _BlockStream:
         return data
 
 
-def _short_file_error(block: BlockRef, found: int) -> OSError:
-    return OSError(f"it has {block.offset + found:,} bytes instead of {block.end:,} or more")
+def _short_file_error(block: BlockRef, found_bytes: int) -> OSError:
+    return OSError(f"it has {block.offset + found_bytes:,} bytes instead of {block.end:,} or more")
 
 
 def _key_texts(text: pa.Array, key: KeyColumn) -> pa.LargeBinaryArray:

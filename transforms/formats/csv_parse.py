@@ -42,7 +42,7 @@ _NEWLINES = b"\r\n"
 class Head:
     """The first record of a text that is not blank."""
 
-    record: bytes  # its bytes with the newline; b"" if there is none
+    record: bytes  # its bytes with the newline; b"" without one
     line: int  # line on which it starts, from 1
     stop: int  # its end, from the text's first byte
     next_line: int  # the line after it
@@ -51,7 +51,7 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class CsvPiece:
-    """Some whole records, the first of which starts on `line`, from 1."""
+    """A run of whole records, the first of which starts on `line`, from 1."""
 
     text: bytes
     line: int
@@ -94,7 +94,9 @@ def read_head(stream: Stream, dialect: Dialect, name: str) -> Head:
             continue
         found = find_records(text, dialect)
         whole = [
-            number for number in (~found.blank).nonzero()[0][:1].tolist() if not more or found.stops[number] < len(text)
+            number
+            for number in (~found.is_blank).nonzero()[0][:1].tolist()
+            if not more or found.stops[number] < len(text)
         ]
         if whole:
             start, stop = int(found.starts[whole[0]]), int(found.stops[whole[0]])
@@ -108,7 +110,7 @@ def read_head(stream: Stream, dialect: Dialect, name: str) -> Head:
                 " file?"
             )
     lines = scan_range(text, dialect, 0, start).lines
-    if not more and stop == len(text) and scan_range(text[start:], dialect).sides[0].inside:
+    if not more and stop == len(text) and scan_range(text[start:], dialect).scans[0].is_inside:
         raise unclosed_quote_error(name, line + lines, dialect)
     next_line = line + lines + scan_range(text, dialect, start, stop).lines
     return Head(text[start:stop], line + lines, offset + stop, next_line, text[stop:])
@@ -174,17 +176,17 @@ def read_pieces(
     first_line = line
     try:
         for data, part in read_ranges(stream, dialect, size, at, head.rest):
-            side = part.sides[inside]
+            side = part.scans[inside]
             start = 0
             if pending_bytes + len(data) > MAX_TEXT_BYTES:
-                end = len(data) if side.last is None else _first_record_end(data, before, inside, dialect)
+                end = len(data) if side.last_end is None else _first_record_end(data, before, inside, dialect)
                 if pending_bytes + end > MAX_TEXT_BYTES:
                     pending.clear()
-                    if side.last is not None:
+                    if side.last_end is not None:
                         yield LongRecord(first_line, pending_bytes + end)
                         start, first_line = end, line + count_lines(data, 0, end)
-            if side.last is not None:
-                cut = len(data) - (part.stop - side.last)
+            if side.last_end is not None:
+                cut = len(data) - (part.stop - side.last_end)
                 if text := b"".join([*pending, data[start:cut]]):
                     yield CsvPiece(text, first_line)
                 pending, pending_bytes = [data[cut:]], len(data) - cut
@@ -194,10 +196,10 @@ def read_pieces(
                 if pending_bytes <= MAX_TEXT_BYTES:
                     pending.append(data)
             before = data[-1:]
-            if side.opened is not None:
-                open_line = line + side.opened_lines
+            if side.open_start is not None:
+                open_line = line + side.open_lines
             line += part.lines
-            inside = side.inside
+            inside = side.is_inside
     except TruncatedError as error:
         yield LostRecords(first_line, error)
         return
@@ -274,7 +276,7 @@ class Parsed:
     rows: int  # number of records
     lines: npt.NDArray[np.int64]  # int64 (rows,), line on which each record starts
     rejects: list[Reject]  # invalid records, by line
-    blank: int  # number of blank lines
+    blank_lines: int  # number of blank lines
 
 
 def parse_piece(piece: CsvPiece, table: Table, wanted: Sequence[str], with_lines: bool) -> Parsed:
@@ -293,21 +295,21 @@ def parse_piece(piece: CsvPiece, table: Table, wanted: Sequence[str], with_lines
             pass
         else:
             return Parsed(columns, rows, np.zeros(0, np.int64), [], 0)
-    found = find_records(piece.text, table.dialect)
-    keep = ~(found.blank | found.malformed)
-    reasons = [_malformed_reasons(piece, found)]
+    records = find_records(piece.text, table.dialect)
+    keep = ~(records.is_blank | records.is_malformed)
+    reasons = [_malformed_reasons(piece, records)]
     if not fine:
-        numbers, places = _undecodable(piece.text, found, keep)
+        numbers, positions = _undecodable(piece.text, records, keep)
         keep[numbers] = False
-        reasons.append(_undecodable_reasons(piece.text, found, table, numbers, places))
+        reasons.append(_undecodable_reasons(piece.text, records, table, numbers, positions))
     try:
-        columns, rows = _parse(_kept_text(piece.text, found, keep | found.blank), table, wanted)
+        columns, rows = _parse(_kept_text(piece.text, records, keep | records.is_blank), table, wanted)
     except pa.ArrowInvalid:
-        fields = _field_counts(piece.text, found, table.dialect)
+        fields = _field_counts(piece.text, records, table.dialect)
         ragged = np.flatnonzero(keep & (fields != len(table.columns)))
         keep[ragged] = False
         reasons.append(_ragged_reasons(ragged, fields, table))
-        columns, rows = _parse(_kept_text(piece.text, found, keep), table, wanted)
+        columns, rows = _parse(_kept_text(piece.text, records, keep), table, wanted)
     if rows != np.count_nonzero(keep):
         raise RuntimeError(
             f"{table.name}, from line {piece.line}: Arrow reads {rows} rows where there are {np.count_nonzero(keep)}; "
@@ -315,12 +317,12 @@ def parse_piece(piece: CsvPiece, table: Table, wanted: Sequence[str], with_lines
         )
     if not with_lines:
         return Parsed(columns, rows, np.zeros(0, np.int64), [], 0)
-    lines = found.lines + piece.line
+    lines = records.lines + piece.line
     rejects = [
         Reject(table.name, int(lines[number]), _STAGE, reason)
         for number, reason in sorted(chain.from_iterable(reasons))
     ]
-    return Parsed(columns, rows, lines[keep], rejects, int(np.count_nonzero(found.blank)))
+    return Parsed(columns, rows, lines[keep], rejects, int(np.count_nonzero(records.is_blank)))
 
 
 def _parse(text: bytes, table: Table, wanted: Sequence[str]) -> tuple[list[pa.Array], int]:
@@ -374,22 +376,22 @@ def _one_array(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks or [pa.array([], column.type)])
 
 
-def _kept_text(text: bytes, found: Records, keep: Flags) -> bytes:
+def _kept_text(text: bytes, records: Records, mask: Flags) -> bytes:
     """Return the text of the records to keep."""
-    if keep.all():
+    if mask.all():
         return text
     # Where runs of kept records begin and end
-    edges = np.flatnonzero(np.diff(keep.astype(np.int8), prepend=0, append=0))
-    begins, ends = found.starts[edges[::2]].tolist(), found.stops[edges[1::2] - 1].tolist()
+    edges = np.flatnonzero(np.diff(mask.astype(np.int8), prepend=0, append=0))
+    begins, ends = records.starts[edges[::2]].tolist(), records.stops[edges[1::2] - 1].tolist()
     return b"".join(text[begin:end] for begin, end in zip(begins, ends))
 
 
-def _malformed_reasons(piece: CsvPiece, found: Records) -> Iterator[tuple[int, str]]:
+def _malformed_reasons(piece: CsvPiece, records: Records) -> Iterator[tuple[int, str]]:
     """Yield (number, reason) for each record with text after a closing quote."""
-    for number in np.flatnonzero(found.malformed).tolist():
-        first = piece.line + int(found.lines[number])
-        is_last = number + 1 == len(found.lines)
-        last = _last_line(piece, found) if is_last else piece.line + int(found.lines[number + 1]) - 1
+    for number in np.flatnonzero(records.is_malformed).tolist():
+        first = piece.line + int(records.lines[number])
+        is_last = number + 1 == len(records.lines)
+        last = _last_line(piece, records) if is_last else piece.line + int(records.lines[number + 1]) - 1
         yield (
             number,
             f"{f'lines {first} to {last}: ' if last > first else ''}text goes on after the quote that closes a field; "
@@ -397,32 +399,32 @@ def _malformed_reasons(piece: CsvPiece, found: Records) -> Iterator[tuple[int, s
         )
 
 
-def _last_line(piece: CsvPiece, found: Records) -> int:
+def _last_line(piece: CsvPiece, records: Records) -> int:
     """Return the line on which the last record ends."""
-    last = piece.text[int(found.starts[-1]) :].rstrip(b"\r\n")
-    return piece.line + int(found.lines[-1]) + last.count(b"\n") + last.count(b"\r") - last.count(b"\r\n")
+    last = piece.text[int(records.starts[-1]) :].rstrip(b"\r\n")
+    return piece.line + int(records.lines[-1]) + last.count(b"\n") + last.count(b"\r") - last.count(b"\r\n")
 
 
-def _undecodable(text: bytes, found: Records, keep: Flags) -> tuple[Positions, Positions]:
+def _undecodable(text: bytes, records: Records, mask: Flags) -> tuple[Positions, Positions]:
     """Return the numbers of the kept records that are not UTF-8, and the position of each one's first invalid byte."""
     high = np.flatnonzero(np.frombuffer(text, np.uint8) >= 128)
-    numbers = np.unique(found.of(high))
-    numbers = numbers[keep[numbers]]
-    bad, places = [], []
-    for number, start, stop in zip(numbers.tolist(), found.starts[numbers].tolist(), found.stops[numbers].tolist()):
+    numbers = np.unique(records.record_numbers(high))
+    numbers = numbers[mask[numbers]]
+    bad, positions = [], []
+    for number, start, stop in zip(numbers.tolist(), records.starts[numbers].tolist(), records.stops[numbers].tolist()):
         try:
             text[start:stop].decode()
         except UnicodeDecodeError as error:
             bad.append(number)
-            places.append(start + error.start)
-    return np.array(bad, np.int64), np.array(places, np.int64)
+            positions.append(start + error.start)
+    return np.array(bad, np.int64), np.array(positions, np.int64)
 
 
 def _undecodable_reasons(
-    text: bytes, found: Records, table: Table, numbers: Positions, places: Positions
+    text: bytes, records: Records, table: Table, numbers: Positions, positions: Positions
 ) -> Iterator[tuple[int, str]]:
     parted = find_delimiters(text, table.dialect)
-    fields = np.searchsorted(parted, places) - np.searchsorted(parted, found.starts[numbers])
+    fields = np.searchsorted(parted, positions) - np.searchsorted(parted, records.starts[numbers])
     for number, field in zip(numbers.tolist(), fields.tolist()):
         column = f"column {table.columns[field]!r}" if field < len(table.columns) else f"field {field + 1}"
         yield number, f"{column}: the text is not {table.encoding}"
@@ -436,9 +438,9 @@ def _ragged_reasons(numbers: Positions, fields: Positions, table: Table) -> Iter
         )
 
 
-def _field_counts(text: bytes, found: Records, dialect: Dialect) -> Positions:
+def _field_counts(text: bytes, records: Records, dialect: Dialect) -> Positions:
     parted = find_delimiters(text, dialect)
-    return np.searchsorted(parted, found.stops) - np.searchsorted(parted, found.starts) + 1
+    return np.searchsorted(parted, records.stops) - np.searchsorted(parted, records.starts) + 1
 
 
 _MAGIC = (  # of what is often named .csv by mistake
@@ -461,9 +463,9 @@ def check_start(start: bytes, name: str, encoding: str) -> None:
     Raises:
         UserError: if it is.
     """
-    for magic, what in _MAGIC:
+    for magic, format_name in _MAGIC:
         if start.startswith(magic) and not encoding.startswith(("utf-16", "utf-32")):
-            raise UserError(f"{name} is not CSV; it begins like {what}")
+            raise UserError(f"{name} is not CSV; it begins like {format_name}")
 
 
 def header_columns(text: bytes, dialect: Dialect, where: str, encoding: str) -> tuple[str, ...]:
@@ -506,13 +508,13 @@ def one_column_problem(columns: Sequence[str], delimiter: str) -> str | None:
         return None
     likely, own = (repr(char).replace(r"'\t'", "tab") for char in (found, delimiter))
     return (
-        f"the header is one column, {shorten(columns[0])!r}; give --delimiter {likely} if that stands between"
+        f"the header is one column, {shorten(columns[0])!r}; give --delimiter {likely} if that separates"
         f" columns, or --delimiter {own} if it is one column"
     )
 
 
 def column_problem(columns: Sequence[str]) -> str | None:
-    """Return the problem of these column names; None if there is none."""
+    """Return the problem of these column names; None if they are valid."""
     if not columns:
         return "names no columns"
     if "" in columns:

@@ -33,23 +33,25 @@ _SCAN_BYTES = 1 << 20  # at once: the positions of newlines and quotes are eight
 class ScanState:
     """The scan of a byte range for one assumption: that it starts inside quotes, or outside."""
 
-    inside: bool  # True if the range ends inside quotes
-    last: int | None = None  # end of the last record that ends in the range, or None
-    last_lines: int = 0  # lines of the range up to last
-    opened: int | None = None  # start of the field opened in the range, if open at its end
-    opened_lines: int = 0  # lines of the range up to opened
+    is_inside: bool  # True if the range ends inside quotes
+    last_end: int | None = None  # end of the last record that ends in the range, or None
+    last_lines: int = 0  # lines of the range up to last_end
+    open_start: int | None = None  # start of the field opened in the range, if open at its end
+    open_lines: int = 0  # lines of the range up to open_start
 
-    def then(self, following: "ScanState", lines: int) -> "ScanState":
+    def join(self, following: "ScanState", lines: int) -> "ScanState":
         """Join this range, of `lines` lines, with the one that follows it and starts in the state in which this one
         ends.
         """
         last, last_lines = (
-            (self.last, self.last_lines) if following.last is None else (following.last, lines + following.last_lines)
+            (self.last_end, self.last_lines)
+            if following.last_end is None
+            else (following.last_end, lines + following.last_lines)
         )
-        opened, opened_lines = following.opened, lines + following.opened_lines
+        opened, opened_lines = following.open_start, lines + following.open_lines
         if opened is None:
-            opened, opened_lines = (self.opened, self.opened_lines) if following.inside else (None, 0)
-        return ScanState(following.inside, last, last_lines, opened, opened_lines)
+            opened, opened_lines = (self.open_start, self.open_lines) if following.is_inside else (None, 0)
+        return ScanState(following.is_inside, last, last_lines, opened, opened_lines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +60,11 @@ class ScannedRange:
 
     stop: int  # end of the range; all positions count from the same byte
     lines: int  # lines that end in the range, in quotes or not
-    sides: tuple[ScanState, ScanState]  # scans for a start outside quotes, and inside
+    scans: tuple[ScanState, ScanState]  # scans for a start outside quotes, and inside
 
-    def then(self, following: "ScannedRange") -> "ScannedRange":
+    def join(self, following: "ScannedRange") -> "ScannedRange":
         """Join this range and the one that follows it."""
-        first, second = (side.then(following.sides[side.inside], self.lines) for side in self.sides)
+        first, second = (side.join(following.scans[side.is_inside], self.lines) for side in self.scans)
         return ScannedRange(following.stop, self.lines + following.lines, (first, second))
 
 
@@ -85,7 +87,7 @@ def scan_range(data: bytes, dialect: Dialect, begin: int = 0, end: int | None = 
         _scan_with_quotes(data, dialect, start, min(start + _SCAN_BYTES, end), at)
         for start in range(begin, end, _SCAN_BYTES)
     )
-    return reduce(ScannedRange.then, parts)
+    return reduce(ScannedRange.join, parts)
 
 
 def _scan_with_quotes(data: bytes, dialect: Dialect, begin: int, end: int, at: int) -> ScannedRange:
@@ -135,13 +137,13 @@ class _Runs:
 
     starts: Positions
     stops: Positions
-    odd: Flags  # True if the run has odd length
-    leads: Flags  # True after a delimiter, a newline or at the text's start
+    is_odd: Flags  # True if the run has odd length
+    is_leading: Flags  # True after a delimiter, a newline or at the text's start
 
     def states(self, inside: bool) -> Flags:
         """Return, before the first run and after each run, True if inside quotes, given the state before the first."""
-        toggles = np.cumsum(self.odd & self.leads)
-        closes = self.odd & ~self.leads
+        toggles = np.cumsum(self.is_odd & self.is_leading)
+        closes = self.is_odd & ~self.is_leading
         # Since the last run that can only close, the state has changed with every run that can do both.
         base = np.where(closes, toggles, -1 if inside else 0)
         base = np.maximum.accumulate(base, out=base) if closes.any() else base
@@ -166,7 +168,7 @@ def _quote_runs(codes: npt.NDArray[np.uint8], dialect: Dialect, begin: int, end:
     stops = quotes[np.append(heads[1:], len(quotes)) - 1] + 1 if len(heads) else starts
     kept = starts < end
     starts, stops = starts[kept], stops[kept]
-    previous = codes[starts - 1]  # of the first, maybe that of the last byte; mended below
+    previous = codes[starts - 1]  # for the first start this may be the last byte; corrected below
     leads = (previous == _LF) | (previous == _CR) | (previous == dialect.delimiter[0])
     if len(starts) and starts[0] == 0:
         leads[0] = True
@@ -197,18 +199,22 @@ class Stitched:
 
 
 def stitch(ranges: Iterable[ScannedRange], begin: int = 0, line: int = 1) -> Stitched:
-    """Join the consecutive `ranges` of a text whose first record is at `begin`, on line `line`, with the result of a
-    single scan.
+    """Join the scans of consecutive ranges of a text, as if the whole text had been scanned at once.
+
+    Args:
+        ranges: the scans, in the order of the text.
+        begin: position of the first record.
+        line: line of the first record, from 1.
     """
     cuts, inside, open_line = [(begin, line)], False, None
     for part in ranges:
-        side = part.sides[inside]
-        if side.last is not None:
-            cuts.append((side.last, line + side.last_lines))
-        if side.opened is not None:
-            open_line = line + side.opened_lines
+        side = part.scans[inside]
+        if side.last_end is not None:
+            cuts.append((side.last_end, line + side.last_lines))
+        if side.open_start is not None:
+            open_line = line + side.open_lines
         line += part.lines
-        inside = side.inside
+        inside = side.is_inside
     return Stitched(cuts, open_line if inside else None)
 
 
@@ -223,10 +229,10 @@ class Records:
     starts: Positions
     stops: Positions
     lines: Positions  # line on which each record starts, from 0
-    blank: Flags  # True for records that are only a newline
-    malformed: Flags  # True if text follows the closing quote of a field
+    is_blank: Flags  # True for records that are only a newline
+    is_malformed: Flags  # True if text follows the closing quote of a field
 
-    def of(self, positions: Positions) -> Positions:
+    def record_numbers(self, positions: Positions) -> Positions:
         """Return the numbers of the records that hold the bytes at `positions`."""
         return np.searchsorted(self.stops, positions, side="right")
 
@@ -247,9 +253,9 @@ def find_records(data: bytes, dialect: Dialect) -> Records:
     if not len(stops) or stops[-1] < len(data):
         stops = np.append(stops, len(data)) if data else stops
     starts = np.append(0, stops[:-1]) if len(stops) else stops
-    found = Records(starts, stops, lines[: len(stops)], _blank(data, starts, stops), np.zeros(len(stops), bool))
+    found = Records(starts, stops, lines[: len(stops)], _flag_blank(data, starts, stops), np.zeros(len(stops), bool))
     if quoted:
-        found.malformed[found.of(_stray_quote_ends(data, dialect, runs, states))] = True
+        found.is_malformed[found.record_numbers(_stray_quote_ends(data, dialect, runs, states))] = True
     return found
 
 
@@ -261,7 +267,7 @@ def is_malformed(data: bytes, dialect: Dialect) -> bool:
     return len(_stray_quote_ends(data, dialect, runs, runs.states(False))) > 0
 
 
-def _blank(data: bytes, starts: Positions, stops: Positions) -> Flags:
+def _flag_blank(data: bytes, starts: Positions, stops: Positions) -> Flags:
     codes = np.frombuffer(data, np.uint8)
     length = stops - starts
     blank = length == 1
@@ -275,7 +281,7 @@ def _stray_quote_ends(data: bytes, dialect: Dialect, runs: _Runs, states: Flags)
     """Return the ends of the runs that close a field although text follows."""
     codes = np.frombuffer(data, np.uint8)
     before = states[:-1]
-    closes = np.where(before, runs.odd, runs.leads & ~runs.odd)
+    closes = np.where(before, runs.is_odd, runs.is_leading & ~runs.is_odd)
     ends = runs.stops[closes]
     following = codes[np.minimum(ends, len(codes) - 1)]
     fine = (ends == len(codes)) | (following == _LF) | (following == _CR) | (following == dialect.delimiter[0])

@@ -93,17 +93,17 @@ class SkippedItems:
     """Things in a file that are not records and are skipped."""
 
     kind: str  # description of the things
-    name: str  # the first one
-    number: int = 1  # how many there are
+    first_item: str  # the first one
+    count: int = 1  # how many there are
 
 
 @dataclass(frozen=True, slots=True)
 class RecordNotice:
     """A remark about records of a file that are read nevertheless."""
 
-    what: str  # text of the remark
-    name: str  # the first record
-    number: int  # how many records
+    text: str  # text of the remark
+    first_record: str  # the first record
+    count: int  # how many records
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,31 +121,31 @@ def key_column_name(name: str) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
-    """Some typed records of one block, in order."""
+    """A batch of typed records of one block, in order."""
 
     batch: pa.RecordBatch  # requested columns in order, then key texts by key_column_name
     lines: np.ndarray  # int64 (rows,), first line of each record
     rejects: list[Reject] = field(default_factory=list)  # records left out; source is the file's name, stage "read"
-    blank: int = 0  # number of blank lines skipped
-    others: frozenset[str] = frozenset()  # unrequested names found in records, such as JSON keys
+    blank_lines: int = 0  # number of blank lines skipped
+    other_names: frozenset[str] = frozenset()  # unrequested names found in records, such as JSON keys
     rounded: RoundedColumns = field(default_factory=dict)  # integers that float32 columns change
 
 
-def too_long_reason(size_bytes: int, most: int) -> str:
-    """Return the reason to reject a record of `size_bytes` bytes of text if at most `most` are read."""
+def too_long_reason(size_bytes: int, max_bytes: int) -> str:
+    """Return the reason to reject a record of `size_bytes` bytes of text if at most `max_bytes` are read."""
     return (
-        f"a record of {size_bytes:,} bytes of text; expected {most:,} at most: is the end of a line, or a quote,"
+        f"a record of {size_bytes:,} bytes of text; expected {max_bytes:,} at most: is the end of a line, or a quote,"
         " missing?"
     )
 
 
-def split_rows(rows: Rows, most: int) -> Iterator[Rows]:
-    """Split rows into parts of at most `most`; rejects and counts go with the first part."""
-    if len(rows.lines) <= most:
+def split_rows(rows: Rows, max_rows: int) -> Iterator[Rows]:
+    """Split rows into parts of at most `max_rows`; rejects and counts go with the first part."""
+    if len(rows.lines) <= max_rows:
         yield rows
         return
-    for start in range(0, len(rows.lines), most):
-        batch, lines = rows.batch.slice(start, most), rows.lines[start : start + most]
+    for start in range(0, len(rows.lines), max_rows):
+        batch, lines = rows.batch.slice(start, max_rows), rows.lines[start : start + max_rows]
         yield Rows(batch, lines) if start else replace(rows, batch=batch, lines=lines)
 
 
@@ -207,12 +207,14 @@ def unreadable_reason(error: Exception, path: str) -> str:
 class Damage:
     """The reason why a file or block cannot be read any further, and how much is lost."""
 
-    reason: str  # in words
+    reason: str  # as text
     size_bytes: int  # unreadable bytes on disk; 0 if only the end is missing
     ratio: float  # unreadable to readable; 0 if the missing size is unknown
 
-    def reject(self, source: str, line: int | None, stage: str, reason: str, records: int, whole_bytes: int) -> Reject:
-        """Return the Reject that stands for all lost records.
+    def make_reject(
+        self, source: str, line: int | None, stage: str, reason: str, records: int, whole_bytes: int
+    ) -> Reject:
+        """Return one Reject for all lost records.
 
         Args:
             records: number of records that were read; if 0, the loss is estimated once all files are read.
@@ -229,8 +231,8 @@ def compressed_damage(error: TruncatedError, size_bytes: int) -> Damage:
     if not error.is_cut:
         left = max(size_bytes - error.good_bytes, 0)
         return Damage(str(error), left, left / max(error.good_bytes, 1))
-    missing = max(error.promised_bytes - error.made_bytes, 0)
-    return Damage(str(error), 0, missing / max(error.made_bytes, 1))
+    missing = max(error.promised_bytes - error.decompressed_bytes, 0)
+    return Damage(str(error), 0, missing / max(error.decompressed_bytes, 1))
 
 
 def reject_file(name: str, size_bytes: int, stage: str, reason: str, count: Certainty = "estimated") -> Reject:
@@ -255,10 +257,11 @@ def check_unique_names(source: str, columns: Sequence[str]) -> None:
         raise UserError(f"{source}: column {twice!r} is there twice; expected names that differ")
 
 
-def unsupported_error(source: str, name: str, what: str) -> UserError:
-    """Return the error for a column of file `source` whose type, `what`, no feature can hold."""
+def unsupported_error(source: str, name: str, type_name: str) -> UserError:
+    """Return the error for a column of file `source` whose type, `type_name`, no feature can hold."""
     return UserError(
-        f"{source}: column {name!r} is {what}; expected numbers, strings or lists of them, so leave it out with --drop"
+        f"{source}: column {name!r} is {type_name}; expected numbers, strings or lists of them, so leave it out with"
+        " --drop"
         f" {name}"
     )
 
@@ -314,7 +317,7 @@ def typed_rows(
     typed = to_batch(arrays, len(numbers))
     good = np.ones(len(numbers), bool)
     good[list(problems)] = False
-    rounded = {name: found for name, converted in columns.items() if (found := converted.rounded(good))}
+    rounded = {name: found for name, converted in columns.items() if (found := converted.summarize_rounded(good))}
     if not problems:
         return Rows(typed, numbers, rounded=rounded)
     rejects = [Reject(source, int(numbers[row]), STAGE, reason) for row, reason in sorted(problems.items())]
@@ -373,7 +376,7 @@ def declared_columns(schema: pa.Schema) -> dict[str, DeclaredColumn]:
     """
     try:
         features = json.loads((schema.metadata or {}).get(_KEY, b"{}"))["info"]["features"]
-        return {name: told for name, feature in features.items() if (told := _declared_column(feature)) is not None}
+        return {name: column for name, feature in features.items() if (column := _declared_column(feature)) is not None}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return {}
 
@@ -390,7 +393,7 @@ def _declared_column(feature: Any) -> DeclaredColumn | None:
     if kind == "ClassLabel" and all(isinstance(name, str) for name in feature["names"]):
         return DeclaredColumn("class_label", frozenset({tuple(feature["names"])}))
     return (
-        DeclaredColumn("image", is_complete=True)
+        DeclaredColumn("image", is_required=True)
         if kind == "Image"
         else DeclaredColumn("audio")
         if kind == "Audio"
@@ -419,7 +422,7 @@ def object_fields(kind: pa.DataType) -> dict[str, pa.DataType]:
     kind = kind.value_type if is_list(kind) else kind
     if not pa.types.is_struct(kind) or kind.get_field_index(BOX) < 0:
         return {}
-    return {kind.field(place).name: kind.field(place).type for place in range(kind.num_fields)}
+    return {kind.field(field).name: kind.field(field).type for field in range(kind.num_fields)}
 
 
 def declared_objects(schema: pa.Schema) -> DeclaredColumn | None:
@@ -435,7 +438,7 @@ def declared_objects(schema: pa.Schema) -> DeclaredColumn | None:
 
 
 def label_key(keys: Collection[str]) -> str:
-    """Return the field name that holds an object's class; "" if there is none."""
+    """Return the field name that holds an object's class; "" without one."""
     return next((key for key in LABELS if key in keys), "")
 
 
@@ -450,12 +453,12 @@ def object_classes(objects: pa.Array) -> frozenset[str]:
 def _class_names(schema: pa.Schema, label: str) -> tuple[str, ...]:
     """Return the class names of objects from Hugging Face's metadata; () if there are none."""
     try:
-        told = json.loads((schema.metadata or {})[_KEY])["info"]["features"][OBJECTS]
-        while "_type" in told and "feature" in told:
-            told = told["feature"]
-        told = told[label]
-        while "feature" in told:
-            told = told["feature"]
-        return tuple(map(str, told["names"])) if told.get("_type") == "ClassLabel" else ()
+        metadata = json.loads((schema.metadata or {})[_KEY])["info"]["features"][OBJECTS]
+        while "_type" in metadata and "feature" in metadata:
+            metadata = metadata["feature"]
+        metadata = metadata[label]
+        while "feature" in metadata:
+            metadata = metadata["feature"]
+        return tuple(map(str, metadata["names"])) if metadata.get("_type") == "ClassLabel" else ()
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return ()

@@ -57,10 +57,10 @@ class JsonObjects:
     name: str  # name of the file
     objects: Sequence[dict[str, Any]]  # the parsed objects
     lines: Sequence[bytes]  # their text
-    numbers: npt.NDArray[np.int64]  # int64 (objects,), their line numbers
+    line_numbers: npt.NDArray[np.int64]  # int64 (objects,), their line numbers
     fill: Mapping[str, int | float | str]  # fill value by column
     rejects: list[Reject]  # lines that hold no object
-    blank: int  # number of blank lines
+    blank_lines: int  # number of blank lines
 
     def infer(self, columns: Sequence[str] | None, drop: Sequence[str]) -> tuple[dict[str, ColumnType], "JsonObjects"]:
         """Infer the types of `columns` (None: all except `drop`).
@@ -73,33 +73,33 @@ class JsonObjects:
         if names is None:
             every = dict.fromkeys(chain(chain.from_iterable(self.objects), self.fill))
             names = [name for name in every if name not in drop]
-            # Of a type without a value: that there are such columns is all that is said of them.
+            # Of a type without a value: only the columns' existence is reported.
             types = {name: ColumnType("bytes", None, 0) for name in drop if name in every}
         refused: dict[int, str] = {}
         for name in names:
-            values = self.values(name)
+            values = self.column_values(name)
             try:
                 column = column_type(values)
             except ColumnError:
-                column = self._refuse(name, values, refused)
+                column = self._infer_by_value(name, values, refused)
                 # Of a type without a value, so that `read` looks at the column even if no row has a good value of it.
                 types[name] = ColumnType("bytes", None, 0)
             if column is not None:
                 types[name] = column
         if not refused:
             return types, self
-        good, kept = self.without(refused, []).infer(columns, drop)
+        good, valid = self.without_rows(refused, []).infer(columns, drop)
         return {
             **{name: replace(column, present=0) for name, column in types.items() if name not in good},
             **good,
-        }, kept
+        }, valid
 
     def read(self, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn]) -> Rows:
         """Return the rows that fit `types` and have valid keys; the others become rejects."""
         refused: dict[int, str] = {}
         arrays: dict[str, pa.Array] = {}
         for name, column in types.items():
-            values = self.values(name)
+            values = self.column_values(name)
             array = column_array(values, column)
             if array is None:
                 converted = []
@@ -114,13 +114,15 @@ class JsonObjects:
         for key in keys:
             arrays[key_column_name(key.name)] = key_texts_of_values(self._key_values(key.name, refused))
         if refused:
-            return self.without(refused, self._rejects(refused)).read(types, keys)
+            return self.without_rows(refused, self._rejects(refused)).read(types, keys)
         others = frozenset(set[str]().union(*self.objects).difference(types, (key.name for key in keys)))
         floats = [name for name, column in types.items() if column.dtype == "float32"]
-        rounded = {name: found for name in floats if (found := rounded_values(self.values(name), arrays[name]))}
-        return Rows(to_batch(arrays, len(self.objects)), self.numbers, self.rejects, self.blank, others, rounded)
+        rounded = {name: found for name in floats if (found := rounded_values(self.column_values(name), arrays[name]))}
+        return Rows(
+            to_batch(arrays, len(self.objects)), self.line_numbers, self.rejects, self.blank_lines, others, rounded
+        )
 
-    def values(self, name: str) -> list[Any]:
+    def column_values(self, name: str) -> list[Any]:
         """Return the values of a column, None for missing ones without a fill."""
         values = [row.get(name) for row in self.objects]
         if name in self.fill:
@@ -130,33 +132,33 @@ class JsonObjects:
 
     def _key_values(self, name: str, refused: dict[int, str]) -> list[Any]:
         """Return the values of a key column; rows whose value no feature could hold are added to `refused`."""
-        values = self.values(name)
+        values = self.column_values(name)
         if set(map(type, values)) <= {str, int, bool, NoneType}:
             return values
         for row, value in enumerate(values):
             try:
                 values[row] = self._exact(row, name, value)
                 if not isinstance(values[row], int):  # one of any size is a key
-                    value_type(values[row], textual=False)
+                    value_type(values[row], is_text=False)
             except ColumnError as error:
                 refused.setdefault(row, f"column {name!r}: {error}")
                 values[row] = None
         return values
 
-    def without(self, rows: Iterable[int], rejects: Sequence[Reject]) -> "JsonObjects":
-        """Return all but some rows, with more rejects."""
+    def without_rows(self, rows: Iterable[int], rejects: Sequence[Reject]) -> "JsonObjects":
+        """Return the objects without `rows`, with `rejects` added to the rejects."""
         left_out = set(rows)
-        kept = [row for row in range(len(self.objects)) if row not in left_out]
-        objects, lines = [self.objects[row] for row in kept], [self.lines[row] for row in kept]
+        remaining = [row for row in range(len(self.objects)) if row not in left_out]
+        objects, lines = [self.objects[row] for row in remaining], [self.lines[row] for row in remaining]
         merged = sorted([*self.rejects, *rejects], key=lambda reject: reject.line or 0)
-        return JsonObjects(self.name, objects, lines, self.numbers[kept], self.fill, merged, self.blank)
+        return JsonObjects(self.name, objects, lines, self.line_numbers[remaining], self.fill, merged, self.blank_lines)
 
-    def _refuse(self, name: str, values: Sequence[Any], refused: dict[int, str]) -> ColumnType | None:
+    def _infer_by_value(self, name: str, values: Sequence[Any], refused: dict[int, str]) -> ColumnType | None:
         """Infer a column's type value by value; rows that cannot be read are added to `refused`."""
         types: dict[str, ColumnType] = {}
         for row, value in enumerate(values):
             try:
-                found = value_type(self._exact(row, name, value), textual=False)
+                found = value_type(self._exact(row, name, value), is_text=False)
             except ColumnError as error:
                 refused.setdefault(row, str(error))
                 continue
@@ -165,7 +167,8 @@ class JsonObjects:
 
     def _rejects(self, refused: Mapping[int, str]) -> list[Reject]:
         return [
-            Reject(self.name, int(self.numbers[row]), JSON_STAGE, reason) for row, reason in sorted(refused.items())
+            Reject(self.name, int(self.line_numbers[row]), JSON_STAGE, reason)
+            for row, reason in sorted(refused.items())
         ]
 
     def _exact(self, row: int, name: str, value: Any) -> Any:
@@ -181,7 +184,7 @@ class JsonObjects:
 
     def texts(self, column: ValuesOf) -> set[str]:
         """Return the distinct values of a column, as texts."""
-        values = self.values(column.name)
+        values = self.column_values(column.name)
         items = [item for item in leaf_values(values) if item is not None]
         texts = {as_text(value) for _, value in set(zip(map(type, items), items))}  # True is 1, but another text
         return {part for text in texts for part in split_text(text, column.separator)} if column.separator else texts
@@ -193,7 +196,10 @@ def join_rows(parts: Sequence[Rows]) -> Rows:
         return parts[0]
     rejects = list(chain.from_iterable(part.rejects for part in parts))
     lines = np.concatenate([part.lines for part in parts])
-    blank, others = sum(part.blank for part in parts), frozenset[str]().union(*(part.others for part in parts))
+    blank, others = (
+        sum(part.blank_lines for part in parts),
+        frozenset[str]().union(*(part.other_names for part in parts)),
+    )
     rounded = reduce(merge_rounded, (part.rounded for part in parts))
     return Rows(pa.concat_batches([part.batch for part in parts]), lines, rejects, blank, others, rounded)
 

@@ -71,7 +71,7 @@ def encoding_name(encoding: str) -> str:
 
 
 def is_ascii_transparent(encoding: str, special: bytes) -> bool:
-    """Return True if the ASCII bytes `special` always stand for these characters in this encoding.
+    """Return True if the ASCII bytes `special` always encode these characters in this encoding.
 
     True for UTF-8, Latin-1 and similar encodings. False for UTF-16, and for | in Shift JIS, where the byte may be half
     of a character.
@@ -223,7 +223,7 @@ def read_pieces(block: BlockRef, piece_size: int, transcode: Transcode | None = 
         line += spans.count(data, _LINE_FEED)
     if reader.damage is not None:
         reason = f"{reader.damage.reason}; all from line {line:,} on is lost"
-        yield reader.damage.reject(block.file.name, line, STAGE, reason, line - block.first_line, block.length)
+        yield reader.damage.make_reject(block.file.name, line, STAGE, reason, line - block.first_line, block.length)
     elif carried > MAX_TEXT_BYTES:
         yield _too_long_reject(block, line, carried)
     elif rest := b"".join(carry):

@@ -93,7 +93,7 @@ class LinesFormat:
                 arrays[TEXT] = lines.texts()
             if LINE_NUMBER in types and self.with_numbers:
                 arrays[LINE_NUMBER] = pa.array(numbers)
-            yield Rows(to_batch(arrays, lines.rows), numbers, lines.rejects, lines.blank)
+            yield Rows(to_batch(arrays, lines.rows), numbers, lines.rejects, lines.blank_lines)
 
     @property
     def has_plain_ends(self) -> bool:
@@ -119,7 +119,7 @@ class LinesFormat:
 
     def _lines(self, block: BlockRef) -> Iterator["_Lines | Reject"]:
         for piece in self.pieces(block):
-            yield _Lines.of(piece, block.file.name, self.encoding) if isinstance(piece, Piece) else piece
+            yield _Lines.from_piece(piece, block.file.name, self.encoding) if isinstance(piece, Piece) else piece
 
     def _pieces(
         self, block: BlockRef, transcode: Callable[[Iterator[bytes]], Iterator[bytes]] | None
@@ -142,7 +142,7 @@ class LinesFormat:
 
 
 def _keeps_ascii(encoding: str) -> bool:
-    """Return True if ASCII bytes stand for themselves in this encoding, so that every byte LF ends a line."""
+    """Return True if ASCII bytes always mean ASCII characters in this encoding, so that every byte LF ends a line."""
     ascii_bytes = bytes(range(128))
     try:
         return ascii_bytes.decode(encoding) == ascii_bytes.decode("ascii")
@@ -176,10 +176,10 @@ class _Lines:
     rows: int  # number of rows
     first_line: int  # number of the first line
     rejects: list[Reject]  # invalid lines
-    blank: int  # number of blank lines
+    blank_lines: int  # number of blank lines
 
     @classmethod
-    def of(cls, piece: Piece, name: str, encoding: str) -> "_Lines":
+    def from_piece(cls, piece: Piece, name: str, encoding: str) -> "_Lines":
         """Find the lines of `piece`, which belongs to the file `name`."""
         data = piece.data
         if not data or data.isspace():
@@ -282,8 +282,8 @@ class ParallelFormat:
                 ends = [_last_line(text, stream) for text, stream in zip(texts, streams, strict=True)]
                 raise _uneven_error(block.file, self.names, [end or _last_common_line(block, found) for end in ends])
             size = min(len(text.starts) for text in found)
-            yield self._rows([text.first(size) for text in found], block.file.name, types)
-            rests = [text.rest(size) for text in found]
+            yield self._rows([text.head(size) for text in found], block.file.name, types)
+            rests = [text.tail(size) for text in found]
             texts = [rest or next(stream, None) for rest, stream in zip(rests, streams, strict=True)]
 
     def _texts(self, block: BlockRef) -> Iterator["_Texts | Reject"]:
@@ -291,16 +291,16 @@ class ParallelFormat:
         for piece in self.lines.pieces(block):
             if isinstance(piece, Piece):
                 if piece.data:
-                    yield _Texts.of(piece, self.lines.encoding)
+                    yield _Texts.from_piece(piece, self.lines.encoding)
             elif piece.is_loss:
                 yield piece
                 return
             else:
                 assert piece.line is not None
-                yield _Texts.bad(piece.line, piece.reason)
+                yield _Texts.rejected_line(piece.line, piece.reason)
 
     def _rows(self, texts: Sequence["_Texts"], source: str, types: Mapping[str, ColumnType]) -> Rows:
-        blank, wrong = np.array([text.blank for text in texts]), np.array([text.wrong for text in texts])
+        blank, wrong = np.array([text.is_blank for text in texts]), np.array([text.is_invalid for text in texts])
         kept = ~(blank | wrong).any(axis=0)
         empty = blank.all(axis=0)
         first_line = texts[0].first_line
@@ -320,9 +320,9 @@ class ParallelFormat:
     def _reason(self, texts: Sequence["_Texts"], row: int) -> str:
         """Return the reason to reject a line, from its first invalid or blank text."""
         for name, text in zip(self.names, texts, strict=True):
-            if text.wrong[row]:
+            if text.is_invalid[row]:
                 return f"{name!r}: {text.reasons[text.first_line + row]}"
-        blank = {name: bool(text.blank[row]) for name, text in zip(self.names, texts, strict=True)}
+        blank = {name: bool(text.is_blank[row]) for name, text in zip(self.names, texts, strict=True)}
         empty = next(name for name, is_blank in blank.items() if is_blank)
         full = next(name for name, is_blank in blank.items() if not is_blank)
         return f"an empty text: the line is blank in {empty!r}, and not in {full!r}"
@@ -334,19 +334,19 @@ class _Texts:
 
     Attributes:
         starts, stops: int64 (lines,), each line without its end
-        blank, wrong: bool (lines,); no line is both
+        is_blank, is_invalid: bool (lines,); no line is both
     """
 
     data: bytes  # UTF-8, except for invalid lines
     starts: Positions
     stops: Positions
-    blank: Flags
-    wrong: Flags
+    is_blank: Flags
+    is_invalid: Flags
     first_line: int  # number of the first line
     reasons: dict[int, str]  # reasons of invalid lines, by line number
 
     @classmethod
-    def of(cls, piece: Piece, encoding: str) -> "_Texts":
+    def from_piece(cls, piece: Piece, encoding: str) -> "_Texts":
         """Find the lines of `piece`, which has at least one."""
         starts, stops = line_ranges(piece.data)
         wrong = np.zeros(len(starts), bool)
@@ -359,23 +359,29 @@ class _Texts:
         return cls(piece.data, starts, stops, blank, wrong, piece.first_line, reasons)
 
     @classmethod
-    def bad(cls, line: int, reason: str) -> "_Texts":
+    def rejected_line(cls, line: int, reason: str) -> "_Texts":
         """Return one line that was not read and is rejected."""
         nothing = np.zeros(1, np.int64)
         return cls(b"", nothing, nothing, np.zeros(1, bool), np.ones(1, bool), line, {line: reason})
 
-    def first(self, size: int) -> "_Texts":
+    def head(self, size: int) -> "_Texts":
         """Return the first `size` lines."""
         return self._part(slice(0, size))
 
-    def rest(self, size: int) -> "_Texts | None":
+    def tail(self, size: int) -> "_Texts | None":
         """Return the lines after the first `size`; None if there are none."""
         return self._part(slice(size, None)) if size < len(self.starts) else None
 
     def _part(self, rows: slice) -> "_Texts":
         first = self.first_line + rows.start
         return _Texts(
-            self.data, self.starts[rows], self.stops[rows], self.blank[rows], self.wrong[rows], first, self.reasons
+            self.data,
+            self.starts[rows],
+            self.stops[rows],
+            self.is_blank[rows],
+            self.is_invalid[rows],
+            first,
+            self.reasons,
         )
 
 
@@ -399,10 +405,11 @@ def _last_common_line(block: BlockRef, found: Sequence["_Texts"]) -> int:
 
 
 def _uneven_error(file: FileRef, names: Sequence[str], lines: Sequence[int]) -> UserError:
-    said = [
+    counts = [
         f"{name}={part.name} has {number:,} line{'' if number == 1 else 's'}"
         for name, part, number in zip(names, file.parts, lines, strict=True)
     ]
     return UserError(
-        f"{' and '.join(said)}: line n of the one belongs to line n of the other, so they must have as many lines each"
+        f"{' and '.join(counts)}: line n of the one belongs to line n of the other, so they must have as many lines"
+        " each"
     )

@@ -159,7 +159,7 @@ def with_variable_lists(metadata: pq.FileMetaData) -> pq.FileMetaData | None:
     try:
         schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(stored)))
     except (pa.ArrowException, binascii.Error, OSError):
-        return None  # which Arrow passes over too
+        return None  # which Arrow skips too
     changed = pa.schema([field.with_type(_variable(field.type)) for field in schema], schema.metadata)
     if changed.equals(schema):
         return None
@@ -203,27 +203,29 @@ class OpenedParquet:
         self._file = file
         self._source = _ArrowSource(file)
         try:
-            if self._source.checked(lambda: self._source.tail(TAIL_BYTES), "not a Parquet file: ").endswith(ENCRYPTED):
+            if self._source.call_checked(lambda: self._source.tail(TAIL_BYTES), "not a Parquet file: ").endswith(
+                ENCRYPTED
+            ):
                 raise UnreadableError("its footer is encrypted, and there is no key; decrypt the file")
-            self._parquet = self._source.checked(self._open, "not a Parquet file: ")
+            self._parquet = self._source.call_checked(self._open, "not a Parquet file: ")
             self.metadata = self._parquet.metadata
-            self._encrypted = self._source.checked(self._encrypted_columns, "its footer: ")
+            self._encrypted = self._source.call_checked(self._encrypted_columns, "its footer: ")
             footer = (
-                self._source.checked(lambda: with_variable_lists(self.metadata), "its footer: ")
+                self._source.call_checked(lambda: with_variable_lists(self.metadata), "its footer: ")
                 if not self._encrypted
                 else None
             )
             if footer is not None:
-                self._parquet = self._source.checked(lambda: self._open(footer), "its footer: ")
-            self._schema = self._source.checked(lambda: self._parquet.schema_arrow, "its schema: ")
+                self._parquet = self._source.call_checked(lambda: self._open(footer), "its footer: ")
+            self._schema = self._source.call_checked(lambda: self._parquet.schema_arrow, "its schema: ")
             self.columns = tuple(self._schema.names)
             of_objects = declared_objects(self._schema)
             if of_objects is not None:
-                of_objects = of_objects.in_place(file.name)
+                of_objects = of_objects.with_location(file.name)
             spans = {
                 field.name: _declared_duration(field) for field in self._schema if pa.types.is_duration(field.type)
             }
-            self.told = (
+            self.declared = (
                 declared_columns(self._schema) | spans | ({OBJECTS: of_objects} if of_objects is not None else {})
             )
             check_unique_names(file.name, self.columns)
@@ -267,8 +269,8 @@ class OpenedParquet:
                 f"{self._file.name}: column {name!r} is encrypted, and there is no key; decrypt the file, or leave the"
                 f" column out with --drop {name}"
             )
-        kind, told = self._schema.field(name).type, self.told.get(name)
-        if told is not None and told.kind == "audio":
+        kind, declared = self._schema.field(name).type, self.declared.get(name)
+        if declared is not None and declared.kind == "audio":
             raise UserError(
                 f"{self._file.name}: column {name!r} is Hugging Face's Audio, and sounds inside of tables are not read;"
                 f" write them to WAV files for `shardmill audio`, or leave it out with --drop {name}"
@@ -344,12 +346,12 @@ class OpenedParquet:
             return
         row_bytes = max(group.total_byte_size / max(group.num_rows, 1), 1)
         rows = min(max(int(_BATCH_BYTES / row_bytes), 1), _BATCH_ROWS)
-        batches = self._source.checked(
+        batches = self._source.call_checked(
             lambda: self._parquet.iter_batches(
                 batch_size=rows, row_groups=[block.offset], columns=there, use_threads=False
             )
         )
-        while (batch := self._source.checked(lambda: next(batches, None))) is not None:
+        while (batch := self._source.call_checked(lambda: next(batches, None))) is not None:
             yield to_batch({name: self._plain(batch[name]) for name in there}, len(batch))
 
     def is_file(self, name: str) -> bool:
@@ -361,12 +363,12 @@ class OpenedParquet:
         path.
         """
         path = None
-        batches = self._source.checked(
+        batches = self._source.call_checked(
             lambda: self._parquet.iter_batches(
                 batch_size=1, row_groups=[block.offset], columns=[name], use_threads=False
             )
         )
-        while (batch := self._source.checked(lambda: next(batches, None))) is not None:
+        while (batch := self._source.call_checked(lambda: next(batches, None))) is not None:
             for value in filter(None, batch[name].to_pylist()):
                 if value["bytes"] is not None:
                     return value["bytes"], None
@@ -375,11 +377,11 @@ class OpenedParquet:
 
     def object_classes(self, block: BlockRef) -> frozenset[str]:
         """Return the distinct classes of the objects in a row group's images, names or ids, as texts."""
-        batches = self._source.checked(
+        batches = self._source.call_checked(
             lambda: self._parquet.iter_batches(row_groups=[block.offset], columns=[OBJECTS], use_threads=False)
         )
         found: frozenset[str] = frozenset()
-        while (batch := self._source.checked(lambda: next(batches, None))) is not None:
+        while (batch := self._source.call_checked(lambda: next(batches, None))) is not None:
             found |= object_classes(batch[OBJECTS])
         return found
 
@@ -405,7 +407,7 @@ class _ArrowSource:
         self.file = pa.OSFile(path) if self._local else pa.PythonFile(self, "r")
         self.closed = False
 
-    def checked(self, function: Any, what: str = "") -> Any:
+    def call_checked(self, function: Any, description: str = "") -> Any:
         """Call `function` and return its result.
 
         Raises:
@@ -417,7 +419,7 @@ class _ArrowSource:
         except (pa.ArrowException, OSError, ValueError) as error:
             if self._error is not None:
                 raise self._error from error
-            raise UnreadableError(what + error_text(error, lines=1)) from None
+            raise UnreadableError(description + error_text(error, lines=1)) from None
 
     def tail(self, size: int) -> bytes:
         """Return the last `size` bytes of the file."""
@@ -450,10 +452,10 @@ class _ArrowSource:
 
 
 def _declared_duration(field: pa.Field) -> DeclaredColumn:
-    said = (
-        f"column {field.name!r} holds durations, stored as texts of numbers of {field.type.unit}; no reader is told so"
+    message = (
+        f"column {field.name!r} holds durations, stored as texts of numbers of {field.type.unit}; no reader sees it"
     )
-    return DeclaredColumn("text", said=said)
+    return DeclaredColumn("text", message=message)
 
 
 def _leaves(kind: pa.DataType) -> int:
@@ -551,8 +553,8 @@ class ParquetFormat:
                 if rows != expected:
                     raise UnreadableError(f"there are {rows:,} rows in it, where the footer says {expected:,}")
         except (UnreadableError, OSError) as error:
-            why = unreadable_reason(error, block.file.path)
-            reason = f"row group {block.offset} cannot be read from row {row:,} on, all of which is lost: {why}"
+            problem = unreadable_reason(error, block.file.path)
+            reason = f"row group {block.offset} cannot be read from row {row:,} on, all of which is lost: {problem}"
             yield empty_rows(types, [_lost_rows(block, row, reason)], keys)
 
     def _infer(
@@ -589,7 +591,7 @@ class ParquetFormat:
                     )
                     nulls[name] -= len(batch) - batch[name].null_count
                 values = merge_values(values, distinct_values(batch, values_of, fills))
-            if OBJECTS in wanted and (of_objects := opened.told.get(OBJECTS)) and not of_objects.names:
+            if OBJECTS in wanted and (of_objects := opened.declared.get(OBJECTS)) and not of_objects.names:
                 values = {**values, OBJECTS: opened.object_classes(block)}
         except UnreadableError:  # the columns must be asked for nevertheless, so that `read` rejects the rows
             for name in unknown:
@@ -598,11 +600,11 @@ class ParquetFormat:
             if nulls.get(name):
                 found[name] = merge_optional_types(found[name], ColumnType(fill_type(fill), None, nulls[name]))
         types = {name: column for name, column in found.items() if column is not None}
-        told = paths | {name: what for name, what in opened.told.items() if name in types}
+        declared = paths | {name: what for name, what in opened.declared.items() if name in types}
         for name in types:
-            if opened.is_file(name) and name not in self.images and name not in told:
-                told |= self._guessed(opened, block, name)
-        return Inferred(types, group.num_rows, values, told)
+            if opened.is_file(name) and name not in self.images and name not in declared:
+                declared |= self._guessed(opened, block, name)
+        return Inferred(types, group.num_rows, values, declared)
 
     def _guessed(self, opened: OpenedParquet, block: BlockRef, name: str) -> dict[str, DeclaredColumn]:
         """Return the metadata of a column of files, judged by the first of them."""
@@ -614,8 +616,10 @@ class ParquetFormat:
                 f"{block.file.name}: column {name!r} holds files as Hugging Face has them, and no metadata says of what"
                 f" kind; give --image {name} if they are images, or leave it out with --drop {name}"
             )
-        said = f"column {name!r} is taken for images, by the first bytes of its first value; --image {name} says it is"
-        return {name: DeclaredColumn("image", is_complete=True, said=said)}
+        message = (
+            f"column {name!r} is taken for images, by the first bytes of its first value; --image {name} says it is"
+        )
+        return {name: DeclaredColumn("image", is_required=True, message=message)}
 
 
 def _lost_rows(block: BlockRef, row: int, reason: str) -> Reject:

@@ -47,8 +47,8 @@ from shardmill.transforms.stores.streams import TruncatedError, is_compressed, o
 
 EMPTY_FILE = "tar file without a sample"
 REPEATED_KEY = (
-    "the key is that of an earlier sample of its file, with others between; members of one key are one sample where"
-    " they stand together, as the webdataset library reads them"
+    "the key is that of an earlier sample of its file, with others between; members of one key are one sample if"
+    " they are consecutive, as the webdataset library reads them"
 )
 _MAX_CLASS_DIGITS = 18  # of an id: more do not fit 64 bits
 JSON_PREFIX = "json."  # before the name of what JSON has, where another member of the sample has a column of that name
@@ -106,7 +106,7 @@ class TarFormat:
                     why = str(error) if isinstance(error, TruncatedError) else f"not a tar file: {begins}"
                     yield reject_file(file.name, file.size_bytes, "index", why)
                     return
-        for what, (number, name) in sorted(reader.others.items()):
+        for what, (number, name) in sorted(reader.skipped_members.items()):
             yield SkippedItems(what, f"{file.name}: {name}", number)
         yield from _repeated_keys(file, np.frombuffer(keys, np.uint64))
         if not last and whole:
@@ -129,29 +129,29 @@ class TarFormat:
             if isinstance(piece, Reject):
                 continue
             rows = self._rows(piece, block.file.name)
-            asked = None if wanted is None else [name for name in wanted if name not in rows.images]
-            types, kept = rows.objects.infer(asked, self.drop)
+            requested = None if wanted is None else [name for name in wanted if name not in rows.images]
+            types, kept = rows.objects.infer(requested, self.drop)
             images = {name: lies for name, lies in rows.images.items() if wanted is None or name in wanted}
             for name, lies in images.items():
-                present = 0 if name in self.drop else len(lies.keys() & set(kept.numbers.tolist()))
+                present = 0 if name in self.drop else len(lies.keys() & set(kept.line_numbers.tolist()))
                 types[name] = ColumnType("bytes", None, present)
-            told = {name: DeclaredColumn("image", is_complete=True) for name in images}
-            told |= {
-                name: DeclaredColumn("class_label", classes=max(ids) + 1, is_complete=True)
+            declared = {name: DeclaredColumn("image", is_required=True) for name in images}
+            declared |= {
+                name: DeclaredColumn("class_label", num_classes=max(ids) + 1, is_required=True)
                 for name in sorted(rows.classes)
                 if (ids := [item[name] for item in kept.objects if name in item])
             }
             beside = [name for name in types if name.startswith(JSON_PREFIX)]
-            told |= {name: DeclaredColumn("text", said=_prefix_notice(name)) for name in beside}
-            if OBJECTS in types and OBJECTS not in self.drop and (of_objects := rows.seen.told) is not None:
-                told[OBJECTS] = of_objects
+            declared |= {name: DeclaredColumn("text", message=_prefix_notice(name)) for name in beside}
+            if OBJECTS in types and OBJECTS not in self.drop and (of_objects := rows.seen.declared_column) is not None:
+                declared[OBJECTS] = of_objects
             for column in values_of:
                 if len(values[column.name]) <= MAX_VALUES:
                     values[column.name] |= kept.texts(column)
-            classes = {OBJECTS: rows.seen.classes} if OBJECTS in told else {}
-            merged = merged.merge(Inferred(types, len(kept.objects), classes, told))
+            classes = {OBJECTS: rows.seen.classes} if OBJECTS in declared else {}
+            merged = merged.merge(Inferred(types, len(kept.objects), classes, declared))
         counted = {name: frozenset(found) if len(found) <= MAX_VALUES else None for name, found in values.items()}
-        yield Inferred(merged.types, merged.rows, {**counted, **merged.values}, merged.told)
+        yield Inferred(merged.types, merged.rows, {**counted, **merged.values}, merged.declared)
 
     def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
         """Yield the rows, some samples at a time."""
@@ -194,7 +194,7 @@ class TarFormat:
                 rejects.append(Reject(name, sample.number, JSON_STAGE, f"{sample.key}: {error}"))
                 continue
             if OBJECTS not in sample.parts and is_objects_value(made.get(OBJECTS)):
-                made[OBJECTS] = found.seen.text(made[OBJECTS], f"{name}: {sample.key}")
+                made[OBJECTS] = found.seen.add(made[OBJECTS], f"{name}: {sample.key}")
             objects.append(made)
             lines.append(line)
             numbers.append(sample.number)
@@ -218,7 +218,7 @@ class _Rows:
     seen: ObjectFields  # field names and classes of objects in images
 
     def images_of(self, name: str, numbers: np.ndarray, piece: TarPiece) -> pa.Array:
-        """Return a column of the images of samples `numbers`; null where there is none."""
+        """Return a column of the images of samples `numbers`; null for samples without one."""
         parts = [self.images[name].get(number) for number in numbers.tolist()]
         starts = np.array([0 if part is None else part[1] - piece.base for part in parts], np.int64)
         sizes = np.array([0 if part is None else part[2] for part in parts], np.int64)
@@ -237,8 +237,8 @@ def _repeated_keys(file: FileRef, keys: np.ndarray) -> Iterator[RecordNotice]:
 
 def _sample_object(sample: Sample, piece: TarPiece) -> tuple[dict[str, Any], bytes]:
     """Return a sample without its images as an object, and the text of its JSON; raise SampleError if it is invalid."""
-    if sample.wrong:
-        raise SampleError(sample.wrong)
+    if sample.problem:
+        raise SampleError(sample.problem)
     made: dict[str, Any] = {KEY: sample.key}
     line = b"{}"
     members: dict[str, Any] = {}
@@ -292,7 +292,7 @@ def _lost_samples(block: BlockRef, reader: TarReader, error: Exception) -> Rejec
     rows = number - block.first_line
     if isinstance(error, TruncatedError):
         reason = f"{error}; all from sample {number:,} on is lost"
-        return compressed_damage(error, block.file.size_bytes).reject(
+        return compressed_damage(error, block.file.size_bytes).make_reject(
             name, number, JSON_STAGE, reason, rows, block.length
         )
     why = unreadable_reason(error, block.file.path)
@@ -300,6 +300,6 @@ def _lost_samples(block: BlockRef, reader: TarReader, error: Exception) -> Rejec
         return Reject(name, number, JSON_STAGE, f"{why}; what follows is lost", 1, 0, "at least")
     left = max(block.end - reader.position, 0) if not is_compressed(name) else 0
     reason = f"{why}; all from sample {number:,} on is lost"
-    return Damage(reason, left, left / max(reader.position, 1)).reject(
+    return Damage(reason, left, left / max(reader.position, 1)).make_reject(
         name, number, JSON_STAGE, reason, number - 1, left
     )

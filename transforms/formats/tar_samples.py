@@ -93,7 +93,7 @@ class Member(NamedTuple):
     name: str  # name with folders; bytes that are not UTF-8 are escaped
     size: int
     data: int  # offset of its data
-    what: str  # "" for a file, else a description such as "a link"
+    non_file: str  # "" for a file, else a description such as "a link"
 
     @property
     def stop(self) -> int:
@@ -106,7 +106,7 @@ class Member(NamedTuple):
         return next_member_offset(self.data, self.size)
 
     @property
-    def group(self) -> Group:
+    def split_name(self) -> Group:
         """A group of this member alone."""
         folder, slash, base = self.name.rpartition("/")
         stem, dot, suffix = base.partition(".")
@@ -170,14 +170,14 @@ def _size(head: bytes, offset: int) -> int:
     """Return the size in a header, after checking the checksum."""
     field = head[148:156]
     try:  # as almost all write them: octal digits, then a zero
-        said, size = int(field[:6], 8), int(head[124:135], 8)
+        size_text, size = int(field[:6], 8), int(head[124:135], 8)
     except ValueError:
-        said = _number(field, 8, offset)
+        size_text = _number(field, 8, offset)
         # GNU's way with sizes from 8 GiB
         size = int.from_bytes(head[125:136], "big") if head[124] & 0x80 else _number(head[124:136], 8, offset)
-    if (said + sum(field) - _SPACES + 1) % _ADLER != zlib.adler32(head) & 0xFFFF:
-        said = _number(field, 8, offset)
-        if (said + sum(field) - _SPACES + 1) % _ADLER != zlib.adler32(head) & 0xFFFF:
+    if (size_text + sum(field) - _SPACES + 1) % _ADLER != zlib.adler32(head) & 0xFFFF:
+        size_text = _number(field, 8, offset)
+        if (size_text + sum(field) - _SPACES + 1) % _ADLER != zlib.adler32(head) & 0xFFFF:
             raise UnreadableError(f"no header of a member at byte {offset:,}: its checksum is wrong")
     if size < 0:
         raise UnreadableError(f"no header of a member at byte {offset:,}: a size of {size:,}")
@@ -222,7 +222,7 @@ def _padded(size: int) -> int:
 
 
 MemberContent = Literal["image", "class", "text", "members"]
-# A member of a sample: what it holds, where that lies in the file, and its size in bytes
+# A member of a sample: its content, offset in the file, and size in bytes
 SamplePart = tuple[MemberContent, int, int]
 KEY = "filename"  # the column of a sample's key
 MAX_MEMBER_BYTES = (1 << 31) - (1 << 20)  # an example with its other features has less than 2 GiB
@@ -241,18 +241,18 @@ class Sample:
     parts: dict[str, SamplePart] = field(
         default_factory=dict
     )  # members by their column; "" for the members of a JSON object
-    wrong: str = ""  # reason to leave it out; "" if it is valid
+    problem: str = ""  # reason to leave it out; "" if it is valid
 
-    def refuse(self, name: str, size: int, what: str, column: str) -> None:
+    def reject(self, name: str, size: int, non_file: str, column: str) -> None:
         """Mark the sample as invalid, because a member cannot become its column."""
-        if what:
-            why = f"{name!r} is {what}; expected a file with its bytes"
+        if non_file:
+            reason = f"{name!r} is {non_file}; expected a file with its bytes"
         elif size > MAX_MEMBER_BYTES:
-            why = f"{name!r} has {size:,} bytes; an example holds 2 GB at most"
+            reason = f"{name!r} has {size:,} bytes; an example holds 2 GB at most"
         else:
             twice = f"becomes {column!r}" if column else "is its .json"
-            why = f"a second member {twice}: {name!r}"
-        self.wrong = self.wrong or why
+            reason = f"a second member {twice}: {name!r}"
+        self.problem = self.problem or reason
 
 
 @lru_cache(maxsize=1024)
@@ -284,15 +284,15 @@ class Grouping:
         self._shared = ""  # by the names of the members of `open`
         self.open: Sample | None = None
 
-    def add(self, group: Group, what: str = "") -> list[tuple[str, str]]:
-        """Add the next members, which are files unless `what` describes them otherwise.
+    def add(self, group: Group, non_file: str = "") -> list[tuple[str, str]]:
+        """Add the next members, which are files unless `non_file` describes them otherwise.
 
         Returns:
             The kind and name of each member that belongs to no sample.
         """
         shared, members = group
         sample = self.open if shared == self._shared else None
-        if what == DIRECTORY and sample is None:
+        if non_file == DIRECTORY and sample is None:
             return []
         others: list[tuple[str, str]] = []
         for start, suffix, size, data in members:
@@ -306,8 +306,8 @@ class Grouping:
                 self._shared = shared
                 self._next += 1
             column, holds = found
-            if what or size > MAX_MEMBER_BYTES or column in sample.parts:
-                sample.refuse(shared + suffix, size, what, column)
+            if non_file or size > MAX_MEMBER_BYTES or column in sample.parts:
+                sample.reject(shared + suffix, size, non_file, column)
             else:
                 sample.parts[column] = (holds, data, size)
         return others
@@ -338,7 +338,7 @@ def scan_members(data: bytes | memoryview, base: int, position: int) -> list[Gro
 _FEWEST, _SINGLY = 16, 256  # members: where fewer are plain than that, so many are read one by one
 _MOST_KINDS = 100  # of members that are of no sample, by suffix
 _BEGINNING = 8  # bytes, which tell what a file is that is no tar
-_SKIP_BYTES = 1 << 20  # read at once of what is passed over
+_SKIP_BYTES = 1 << 20  # read at once of skipped members
 
 
 class CutFileError(UnreadableError):
@@ -347,7 +347,7 @@ class CutFileError(UnreadableError):
 
 @dataclass(slots=True, eq=False)
 class TarPiece:
-    """Some whole samples."""
+    """A run of whole samples."""
 
     data: memoryview  # bytes that hold their parts; valid until the next piece
     base: int  # offset of data in the file
@@ -366,7 +366,7 @@ class TarReader:
         number: number of the first sample not yet returned whole
         members: number of members found
         beginning: first bytes of the file
-        others: count and first name of members of no sample, by kind
+        skipped_members: count and first name of members of no sample, by kind
     """
 
     def __init__(
@@ -388,7 +388,7 @@ class TarReader:
         self._buffer = memoryview(b"")
         self._data, self._base, self.position = self._buffer, offset, offset
         self.members, self.beginning = 0, b""
-        self.others: dict[str, tuple[int, str]] = {}
+        self.skipped_members: dict[str, tuple[int, str]] = {}
         self._grouping, self._whole = Grouping(first), list[Sample]()
         self._ended, self.number = False, first
         self._singly = 0  # how many are read one by one before it is tried to read many
@@ -429,7 +429,7 @@ class TarReader:
             if member.stop > self._stop and not (is_large or self._ended):
                 yield from self._fill()
                 continue
-            self._take(member.group, member.what)
+            self._take(member.split_name, member.non_file)
             there = self._stop
             if member.stop > there and is_large:
                 yield self._piece()
@@ -440,7 +440,7 @@ class TarReader:
                 raise CutFileError(f"cut short: {member.name!r} has {have:,} of its {member.size:,} bytes")
             self.position = member.end
         if self._grouping.open is not None:
-            self._give(self._grouping.open)
+            self._finish_sample(self._grouping.open)
             self._grouping.open = None
         yield self._piece()
         if is_end and not at_zeros:
@@ -461,25 +461,29 @@ class TarReader:
         self._singly = _SINGLY if self.members - before < _FEWEST else 0
         return bool(groups)
 
-    def _take(self, group: Group, what: str = "") -> None:
+    def _take(self, group: Group, non_file: str = "") -> None:
         self.members += len(group[1])
         before = self._grouping.open
-        for other, name in self._grouping.add(group, what):
+        for other, name in self._grouping.add(group, non_file):
             self._pass_over(other, name)
         if before is not None and self._grouping.open is not before:
-            self._give(before)
+            self._finish_sample(before)
 
     @property
     def _stop(self) -> int:
         """The end of the bytes read so far."""
         return self._base + len(self._data)
 
-    def _pass_over(self, what: str, name: str) -> None:
-        what = what if what in self.others or len(self.others) < _MOST_KINDS else "other member"
-        number, first = self.others.get(what, (0, name))
-        self.others[what] = (number + 1, min(first, name))
+    def _pass_over(self, description: str, name: str) -> None:
+        description = (
+            description
+            if description in self.skipped_members or len(self.skipped_members) < _MOST_KINDS
+            else "other member"
+        )
+        number, first = self.skipped_members.get(description, (0, name))
+        self.skipped_members[description] = (number + 1, min(first, name))
 
-    def _give(self, sample: Sample) -> None:
+    def _finish_sample(self, sample: Sample) -> None:
         self._whole.append(sample)
         self.number = sample.number + 1
 
@@ -521,13 +525,13 @@ class TarReader:
             at = self.position - self._base
             number = read_heads(self._stream, self._base, target, held, at, *self._unread) if at >= 0 else None
             if number is not None:
-                return self._came(number)
+                return self._mark_read(number)
         return self._read_into(target[held:])
 
     def _read_into(self, target: memoryview) -> int:
-        return self._came(self._stream.readinto(target if self._left is None else target[: self._left]))
+        return self._mark_read(self._stream.readinto(target if self._left is None else target[: self._left]))
 
-    def _came(self, number: int) -> int:
+    def _mark_read(self, number: int) -> int:
         self._ended = not number  # a stream may give less than it is asked for, before an error for instance
         if self._left is not None:
             self._left -= number
@@ -561,14 +565,14 @@ class ObjectFields:
     _keys: set[str] = field(default_factory=set)
     _ids: set[str] = field(default_factory=set)
     _names: set[str] = field(default_factory=set)
-    _places: dict[bool | None, str] = field(default_factory=dict)  # of the first ids, names, or neither
+    _locations: dict[bool | None, str] = field(default_factory=dict)  # of the first ids, names, or neither
 
-    def text(self, value: Any, place: str) -> str | None:
+    def add(self, value: Any, location: str) -> str | None:
         """Record the objects in `value`, and return its JSON for the column; None without objects.
 
-        `place` is the sample's name in errors.
+        `location` is the sample's name in errors.
         """
-        self._places.setdefault(None, place)
+        self._locations.setdefault(None, location)
         items = value if isinstance(value, list) else [value]
         for item in items:
             self._keys.update(item)
@@ -576,22 +580,24 @@ class ObjectFields:
             for name in label if isinstance(label, list) else [label]:
                 if isinstance(name, str):
                     self._names.add(name)
-                    self._places.setdefault(False, place)
+                    self._locations.setdefault(False, location)
                 elif type(name) is int:  # True is one, too
                     self._ids.add(str(name))
-                    self._places.setdefault(True, place)
+                    self._locations.setdefault(True, location)
         if not value or (isinstance(value, dict) and not value.get(BOX) and not value.get(label_key(value))):
             return None
         return orjson.dumps(value).decode()
 
     @property
-    def told(self) -> DeclaredColumn | None:
+    def declared_column(self) -> DeclaredColumn | None:
         """The metadata of the column of objects; None if no sample has objects."""
         if not self._keys:
             return None
         kinds: list[bool | None] = [numbered for numbered, seen in ((True, self._ids), (False, self._names)) if seen]
         keys = tuple(sorted(self._keys))
-        found = [DeclaredObjects(keys, kind, by_rows=True, place=self._places[kind]) for kind in kinds or [None]]
+        found = [
+            DeclaredObjects(keys, kind, varies_by_row=True, location=self._locations[kind]) for kind in kinds or [None]
+        ]
         return DeclaredColumn("bbox", objects=frozenset(found))
 
     @property

@@ -304,10 +304,10 @@ class _Scanner:
         elif self._stream is None:
             damage = Damage(self._damage, left, left / max(self._offset, 1))
         else:
-            good, made = max(self._stream.good_bytes, 1), max(self._stream.made_bytes, 1)
+            good, made = max(self._stream.good_bytes, 1), max(self._stream.decompressed_bytes, 1)
             contents = made - self._offset + (block.file.size_bytes - good) * made / good
             damage = Damage(self._damage, round(contents * good / made), contents / max(self._offset, 1))
-        return damage.reject(reject.source, reject.line, reject.stage, reject.reason, before, block.length)
+        return damage.make_reject(reject.source, reject.line, reject.stage, reject.reason, before, block.length)
 
     def _lost(self, position: int) -> str:
         block = self._block

@@ -39,12 +39,12 @@ class AnnotatedImage:
     """An image and the objects in it."""
 
     name: str  # file name relative to the input's root, or a path outside it
-    place: int  # position in the annotations, from 1
+    position: int  # position in the annotations, from 1
     size: tuple[int, int] | None  # (width, height) in the boxes' unit: (1, 1) for fractions, None if unknown pixels
     objects: Sequence[Object] = ()
     split: str | None = None  # None if the annotations name none
     columns: Mapping[str, Any] = field(default_factory=dict)  # other values of the image, by feature name
-    left_out: Sequence[str] = ()  # names of annotated facts that no example holds, one entry an object
+    ignored_properties: Sequence[str] = ()  # names of annotated facts that no example holds, one entry an object
 
 
 class AnnotatedImages(NamedTuple):
@@ -69,7 +69,7 @@ _TYPES = {
 _OBJECT = pa.struct(list(_TYPES.items()))
 _PLANNED_OBJECT = pa.struct(list((_TYPES | {"label": pa.int64()}).items()))
 _SIZE = [pa.field("box_width", pa.int64()), pa.field("box_height", pa.int64())]
-# What annotated files have beside FOUND, and beside what is planned of others
+# Columns of annotated files in addition to FOUND, and to the planned columns of other files
 OBJECTS = pa.schema([*_SIZE, pa.field("objects", pa.list_(_OBJECT))])
 PLANNED_OBJECTS = pa.schema([*_SIZE, pa.field("objects", pa.list_(_PLANNED_OBJECT))])
 ANNOTATED = pa.schema([*FOUND, *OBJECTS])
@@ -104,8 +104,8 @@ def find_unknown_classes(batch: pa.RecordBatch, planned: pa.RecordBatch, source:
     ids = planned["objects"].flatten().flatten()[0].to_numpy()
     rows, labels = planned["objects"].value_parent_indices(), object_labels(batch)
     return {
-        rows[place].as_py(): f"class {labels[place].as_py()!r} of an object is not in {source}"
-        for place in np.flatnonzero(ids < 0)[::-1].tolist()
+        rows[index].as_py(): f"class {labels[index].as_py()!r} of an object is not in {source}"
+        for index in np.flatnonzero(ids < 0)[::-1].tolist()
     }
 
 
@@ -138,7 +138,7 @@ def image_sizes(batch: pa.RecordBatch) -> list[tuple[int, int] | None]:
 def build_object_lists(objects: Sequence[Sequence[Object]]) -> pa.ListArray:
     """Build the `objects` column of an ANNOTATED batch from the objects of each image."""
     columns = zip(*chain.from_iterable(objects), strict=True) if any(objects) else [[]] * len(_TYPES)
-    return build_lists_of_columns(columns, [len(each) for each in objects])
+    return build_lists_of_columns(columns, [len(image_objects) for image_objects in objects])
 
 
 def build_lists_of_columns(columns: Iterable[Any], lengths: Sequence[int] | NDArray[np.int64]) -> pa.ListArray:
@@ -176,7 +176,7 @@ class ListedImage:
 
     image: str  # name of the image file, relative to the root
     annotation: str  # name of the annotation file, relative to the root
-    place: int  # position among all listed images, from 1
+    position: int  # position among all listed images, from 1
     split: str | None = None  # None if unknown
 
 
@@ -199,8 +199,8 @@ class Notice:
 class IgnoredValues:
     """Annotated facts that no example holds."""
 
-    what: str  # their name in the format
-    annotations: int  # number of annotations that have them
+    name: str  # their name in the format
+    count: int  # number of annotations that have them
 
 
 class AnnotationSource(Protocol):
@@ -213,10 +213,10 @@ class AnnotationSource(Protocol):
     def root(self) -> str:
         """Folder that file names are relative to."""
 
-    def beside(self) -> Iterator[str]:
+    def list_extra_files(self) -> Iterator[str]:
         """Yield the paths of the files read in addition to images and their own annotation files."""
 
-    def listed(
+    def list_images(
         self,
     ) -> Iterator[AnnotatedImages | ListedImage | DeclaredClasses | IgnoredValues | Notice | Reject | Skipped]:
         """List the input on one worker: images with their objects, or with the names of their annotation files.
@@ -231,8 +231,8 @@ class AnnotationSource(Protocol):
 class AnnotationFileSource(Protocol):
     """An annotation source whose images have annotation files of their own."""
 
-    def opened(self) -> Self:
-        """Return the source with everything that `parsed` needs; each worker calls this once."""
+    def prepare(self) -> Self:
+        """Return the source with everything that `parse_annotation` needs; each worker calls this once."""
 
-    def parsed(self, data: bytes, listed: ListedImage) -> AnnotatedImage | Reject:
+    def parse_annotation(self, data: bytes, listed_image: ListedImage) -> AnnotatedImage | Reject:
         """Parse the bytes of an image's annotation file."""

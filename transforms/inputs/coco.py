@@ -34,8 +34,8 @@ from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import error_text
 from shardmill.transforms.stores.storage import raise_if_store_failed
 
-# Characters read at once: more items than that holds leave the processor's cache, and are looked through for garbage
-# again and again as they come to be, which takes three times as long for megabytes
+# Characters read at once. The items of larger pieces leave the processor's cache, and Python's garbage collector scans
+# them again and again, which takes three times as long for megabytes.
 _CHUNK = 1 << 16
 _LARGEST = 1 << 28  # characters of one item: more are no annotation
 _TAIL = 1 << 13  # characters at the end of what is read in which a cut is looked for
@@ -97,7 +97,7 @@ def _items(window: "_Window", parser: Callable[[str], Any] | None) -> Iterator[A
         yield []
         return
     while True:
-        if items := window.several(parser):
+        if items := window.parse_many(parser):
             yield items
             continue
         yield [window.value()]
@@ -156,7 +156,7 @@ class _Window:
             except RecursionError:
                 raise ValueError(f"a value that is nested too deep begins {self.where}") from None
 
-    def several(self, parser: Callable[[str], Any] | None) -> Any:
+    def parse_many(self, parser: Callable[[str], Any] | None) -> Any:
         """Parse several whole objects that another one follows, see read_arrays; return [] if no cut is found."""
         if len(self._buffer) - self._at < _TAIL:
             self._more()
@@ -199,7 +199,7 @@ except ImportError:  # not compiled
         return None
 
 
-_KEPT = frozenset(("id", "image_id", "category_id", "bbox", "area", "iscrowd"))  # of an annotation
+_KNOWN_KEYS = frozenset(("id", "image_id", "category_id", "bbox", "area", "iscrowd"))  # of an annotation
 _IDS = ("id", "image_id", "category_id")
 _WITHOUT_ID = "an annotation without an id"
 _LISTS = ("images", "annotations", "categories")
@@ -226,12 +226,13 @@ class CocoFile:
     images: list[CocoImage] = field(default_factory=list)  # in file order
     categories: dict[int, str] = field(default_factory=dict)  # class names by id
     problems: dict[int, str] = field(default_factory=dict)  # reject reasons by image id
-    strays: list[str] = field(default_factory=list)  # faults of annotations that name no image
+    faults_without_image: list[str] = field(default_factory=list)  # faults of annotations that name no image
     # number of annotations by ignored key, such as segmentation
-    left_out: Counter[str] = field(default_factory=Counter)
-    bare: bool = False  # True if the file has no annotations, as for test sets
-    unnumbered: "array[int]" = field(default_factory=lambda: array("q"))  # rows in `ids` of annotations without an id
-    is_numbered: bool = False  # True if no annotation had an id; ids are then positions from 1
+    ignored_keys: Counter[str] = field(default_factory=Counter)
+    is_unannotated: bool = False  # True if the file has no annotations, as for test sets
+    # rows in `ids` of annotations without an id
+    rows_without_id: "array[int]" = field(default_factory=lambda: array("q"))
+    has_generated_ids: bool = False  # True if no annotation had an id; ids are then positions from 1
     ids: "array[int]" = field(default_factory=lambda: array("q"))  # of annotations, in file order, as all columns below
     image_ids: "array[int]" = field(default_factory=lambda: array("q"))
     category_ids: "array[int]" = field(default_factory=lambda: array("q"))
@@ -241,25 +242,25 @@ class CocoFile:
 
     def add_images(self, items: Sequence[Any]) -> None:
         """Add items of the file's `images` list."""
-        self.images.extend(_image(item, place) for place, item in enumerate(items, len(self.images) + 1))
+        self.images.extend(_image(item, position) for position, item in enumerate(items, len(self.images) + 1))
 
     def add_annotations(self, items: Sequence[Any]) -> None:
         """Add items of the `annotations` list, or the columns that `plain_annotations` made of them."""
         if isinstance(items, tuple):
             *columns, left_out = items
-            for kept, new in zip(self._kept, columns, strict=True):
-                kept.frombytes(new)
-            self.left_out.update(left_out)
+            for column, numbers in zip(self._number_columns, columns, strict=True):
+                column.frombytes(numbers)
+            self.ignored_keys.update(left_out)
             return
         for item in items:
-            if isinstance(item, dict) and not item.keys() <= _KEPT:
-                self.left_out.update(key for key in item.keys() - _KEPT if item[key])
+            if isinstance(item, dict) and not item.keys() <= _KNOWN_KEYS:
+                self.ignored_keys.update(key for key in item.keys() - _KNOWN_KEYS if item[key])
         try:
             self._extend(items)
         except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError):
             for item in items:
                 if problem := _find_fault(item):
-                    self._note(item, problem)
+                    self._add_problem(item, problem)
                 else:
                     ids = {name: int(item[name]) for name in _IDS if item.get(name) is not None}
                     self._extend([item | ids])
@@ -275,11 +276,11 @@ class CocoFile:
 
     def check(self) -> None:
         """Find faults that only the whole file shows: undefined categories and duplicate annotation ids."""
-        self.is_numbered = 0 < len(self.unnumbered) == len(self.ids)
-        if self.is_numbered:
+        self.has_generated_ids = 0 < len(self.rows_without_id) == len(self.ids)
+        if self.has_generated_ids:
             self.ids = array("q", range(1, len(self.ids) + 1))
         ids, image_ids = np.frombuffer(self.ids, np.int64), np.frombuffer(self.image_ids, np.int64)
-        without = np.frombuffer(self.unnumbered, np.int64) if not self.is_numbered else np.zeros(0, np.int64)
+        without = np.frombuffer(self.rows_without_id, np.int64) if not self.has_generated_ids else np.zeros(0, np.int64)
         for row in without.tolist():
             problem = f"{_WITHOUT_ID} has null for id; expected a whole number, as others have"
             self.problems.setdefault(int(image_ids[row]), problem)
@@ -292,28 +293,28 @@ class CocoFile:
         for row in order[1:][ids[order[1:]] == ids[order[:-1]]].tolist():
             self.problems.setdefault(int(image_ids[row]), f"its annotation {ids[row]} has an id that another has, too")
 
-    def called(self, row: int) -> str:
+    def describe_annotation(self, row: int) -> str:
         """Return the name of an annotation in messages, given its row in `ids`."""
-        lacks = not self.is_numbered and row in self.unnumbered
+        lacks = not self.has_generated_ids and row in self.rows_without_id
         return _WITHOUT_ID if lacks else f"annotation {self.ids[row]}"
 
     @property
-    def _kept(self) -> tuple[Any, ...]:
+    def _number_columns(self) -> tuple[Any, ...]:
         return self.ids, self.image_ids, self.category_ids, self.boxes, self.areas, self.crowds
 
     def _extend(self, items: Sequence[Any]) -> None:
         columns = _columns(items)
         first = len(self.ids)
-        self.unnumbered.extend(first + place for place, item in enumerate(items) if item.get("id") is None)
-        for kept, new in zip(self._kept, columns, strict=True):
+        self.rows_without_id.extend(first + place for place, item in enumerate(items) if item.get("id") is None)
+        for kept, new in zip(self._number_columns, columns, strict=True):
             kept.extend(new)
 
-    def _note(self, item: Any, problem: str) -> None:
+    def _add_problem(self, item: Any, problem: str) -> None:
         image_id = item.get("image_id") if isinstance(item, dict) else None
         if is_integer(image_id):
             self.problems.setdefault(image_id, problem)
         else:
-            self.strays.append(problem)
+            self.faults_without_image.append(problem)
 
 
 def read_coco(path: str) -> CocoFile:
@@ -323,8 +324,8 @@ def read_coco(path: str) -> CocoFile:
         UserError: if there is no such file, or it is not a COCO file.
         OSError: if a store failed.
     """
-    found = CocoFile(path)
-    take = dict(zip(_LISTS, (found.add_images, found.add_annotations, found.add_categories), strict=True))
+    coco_file = CocoFile(path)
+    take = dict(zip(_LISTS, (coco_file.add_images, coco_file.add_annotations, coco_file.add_categories), strict=True))
     try:
         with storage.open_read(path) as raw, io.TextIOWrapper(raw, "utf-8-sig") as text:
             for name, items in read_arrays(text, _LISTS, {"annotations": plain_annotations}):
@@ -338,17 +339,17 @@ def read_coco(path: str) -> CocoFile:
         raise UserError(f"--coco {path} is not UTF-8") from None
     except ValueError as error:
         raise UserError(f"--coco {path} is no file of COCO's: {error}") from None
-    found.bare = not (found.ids or found.problems or found.strays)
-    for name, there in (("images", found.images), ("categories", found.categories)):
+    coco_file.is_unannotated = not (coco_file.ids or coco_file.problems or coco_file.faults_without_image)
+    for name, there in (("images", coco_file.images), ("categories", coco_file.categories)):
         if not there:
             raise UserError(f"--coco {path} has no {name}; expected an object with {', '.join(_LISTS)}")
-    found.check()
-    return found
+    coco_file.check()
+    return coco_file
 
 
-def _image(item: Any, place: int) -> CocoImage:
+def _image(item: Any, position: int) -> CocoImage:
     if not isinstance(item, dict) or not is_integer(item.get("id")):
-        return CocoImage(-1, "", None, f"image {place} of the file has no whole number as its id")
+        return CocoImage(-1, "", None, f"image {position} of the file has no whole number as its id")
     image_id, name = int(item["id"]), item.get("file_name")
     if not isinstance(name, str) or not name.strip("/") or "\0" in name or not _is_text(name):
         return CocoImage(image_id, "", None, f"image id {image_id} has no file_name")
@@ -356,8 +357,10 @@ def _image(item: Any, place: int) -> CocoImage:
     if not width and not height:
         return CocoImage(image_id, name, None)
     if not (is_integer(width) and is_integer(height) and width > 0 and height > 0):
-        said = f"its size is said to be {preview_value(width)} x {preview_value(height)} pixels; expected whole numbers"
-        return CocoImage(image_id, name, None, said)
+        problem = (
+            f"its size is given as {preview_value(width)} x {preview_value(height)} pixels; expected whole numbers"
+        )
+        return CocoImage(image_id, name, None, problem)
     return CocoImage(image_id, name, (int(width), int(height)))
 
 
@@ -373,8 +376,8 @@ def _columns(items: Sequence[Any]) -> tuple[Any, ...]:
     crowds = [item.get("iscrowd", 0) for item in items]
     if set(crowds) - {0, 1}:
         raise ValueError("neither 0 nor 1")
-    own = [0 if (number := item.get("id")) is None else number for item in items]
-    ids = [own, *([item[name] for item in items] for name in ("image_id", "category_id"))]
+    annotation_ids = [0 if (number := item.get("id")) is None else number for item in items]
+    ids = [annotation_ids, *([item[name] for item in items] for name in ("image_id", "category_id"))]
     edges = [edge for box in boxes for edge in box]
     if any(bool in set(map(type, values)) for values in (*ids, edges, areas)):
         raise ValueError("true is no number")  # but is 1 to array
@@ -385,17 +388,17 @@ def _find_fault(item: Any) -> str:
     """Return the fault of an annotation, or "" if it has none."""
     if not isinstance(item, dict):
         return f"an annotation is {preview_value(item)}; expected an object"
-    named = f"annotation {preview_value(item['id'])}" if item.get("id") is not None else _WITHOUT_ID
+    annotation = f"annotation {preview_value(item['id'])}" if item.get("id") is not None else _WITHOUT_ID
     for name in _IDS:
         if not is_integer(item.get(name)) and not (name == "id" and item.get(name) is None):
-            return f"{named} has {preview_value(item.get(name))} for {name}; expected a whole number"
+            return f"{annotation} has {preview_value(item.get(name))} for {name}; expected a whole number"
     box = item.get("bbox")
     if not (isinstance(box, list) and len(box) == 4 and all(map(is_number, box))):
-        return f"{named} has {preview_value(box)} for bbox; expected [x, y, width, height]"
+        return f"{annotation} has {preview_value(box)} for bbox; expected [x, y, width, height]"
     if not (item.get("area") is None or is_finite_number(item["area"])):
-        return f"{named} has {preview_value(item['area'])} for area; expected a number"
+        return f"{annotation} has {preview_value(item['area'])} for area; expected a number"
     if item.get("iscrowd", 0) not in (0, 1):
-        return f"{named} has {preview_value(item['iscrowd'])} for iscrowd; expected 0 or 1"
+        return f"{annotation} has {preview_value(item['iscrowd'])} for iscrowd; expected 0 or 1"
     return ""
 
 
@@ -429,8 +432,10 @@ def _is_text(text: str) -> bool:
     return True
 
 
-_AT_ONCE = 2_000  # images whose objects are looked for at once: with theirs, an element of some mebibyte
-_LOOKED_AT = 20  # images that are looked for in every folder they may be in
+_IMAGES_PER_BATCH = (
+    2_000  # images whose objects are looked for at once: with their objects, an element of some mebibyte
+)
+_MAX_PROBED_IMAGES = 20  # images that are looked for in every folder they may be in
 
 
 @dataclass(frozen=True, slots=True)
@@ -442,117 +447,127 @@ class CocoSource:
 
     files: tuple[tuple[str, str], ...]  # (split, path) of each file; the split is "" if not given
     root: str  # folder that image names are relative to
-    given_root: bool = False  # True if the user gave the root
+    has_explicit_root: bool = False  # True if the user gave the root
     file_root: str = ""  # images' folder relative to the file's own; "" to search for it
 
-    def beside(self) -> Iterator[str]:
+    def list_extra_files(self) -> Iterator[str]:
         return (path for _, path in self.files)
 
-    def listed(self) -> Iterator[AnnotatedImages | DeclaredClasses | IgnoredValues | Notice | Reject]:
-        before = 0
+    def list_images(self) -> Iterator[AnnotatedImages | DeclaredClasses | IgnoredValues | Notice | Reject]:
+        image_offset = 0
         for split, path in self.files:
-            found = read_coco(path)
-            yield DeclaredClasses(tuple(found.categories[number] for number in sorted(found.categories)), path)
-            if found.bare:
-                yield Notice(f"{path} has no annotations: its {len(found.images):,} images are without objects")
-            if found.is_numbered:
+            coco_file = read_coco(path)
+            yield DeclaredClasses(tuple(coco_file.categories[count] for count in sorted(coco_file.categories)), path)
+            if coco_file.is_unannotated:
+                yield Notice(f"{path} has no annotations: its {len(coco_file.images):,} images are without objects")
+            if coco_file.has_generated_ids:
                 yield Notice(
                     f"{path}: no annotation has an id, so each is numbered by its place there, from 1; pycocotools"
                     " needs ids"
                 )
-            yield from (IgnoredValues(what, number) for what, number in found.left_out.items())
-            folder = self._folder(found, split, path)
-            yield from join_annotations(found, folder, split or None, before)
-            before += len(found.images)
+            yield from (IgnoredValues(key, count) for key, count in coco_file.ignored_keys.items())
+            folder = self._folder(coco_file, split, path)
+            yield from join_annotations(coco_file, folder, split or None, image_offset)
+            image_offset += len(coco_file.images)
 
-    def _folder(self, found: CocoFile, split: str, path: str) -> str:
+    def _folder(self, coco_file: CocoFile, split: str, path: str) -> str:
         """Return the folder of a file's images relative to the root: the first candidate that holds one of the first
         images.
         """
         folders = self._folders(split, path)
-        names = [image.name for image in found.images if image.name][:_LOOKED_AT]
+        names = [image.name for image in coco_file.images if image.name][:_MAX_PROBED_IMAGES]
         if len(folders) == 1 or not names:
             return folders[0]
         for folder in folders:
             if any(storage.exists(storage.join(self.root, join_folder(folder, name))) for name in names):
                 return folder
-        looked = ", ".join(storage.join(self.root, folder) if folder else self.root for folder in folders)
+        searched = ", ".join(storage.join(self.root, folder) if folder else self.root for folder in folders)
         raise UserError(
-            f"--coco {path}: its images, such as {names[0]!r}, were looked for in {looked}; say where they are: --input"
+            f"--coco {path}: its images, such as {names[0]!r}, were looked for in {searched}; say where they are:"
+            f" --input"
             " FOLDER, or --file_root, their folder as seen from the file's own"
         )
 
     def _folders(self, split: str, path: str) -> list[str]:
         """Return the folders in which a file's images may be, by the folder names that data sets use."""
-        own = posixpath.dirname(path) or "."
+        file_folder = posixpath.dirname(path) or "."
         if self.file_root:
-            store, _, inner = own.rpartition("://")
+            store, _, inner = file_folder.rpartition("://")
             folder = posixpath.normpath(posixpath.join(inner, self.file_root))
             return [relative_folder(self.root, f"{store}://{folder}" if store else folder)]
         suffix = posixpath.basename(path).rpartition(".")[0].partition("_")[2]  # of instances_train2017.json
-        beside = [name for name in (suffix, split) if name]
-        inside = ["", *beside, "images", *(f"images/{name}" for name in beside)]
-        above = posixpath.dirname(own) or "."
-        starts = [self.root] if self.given_root else [own, *([above] if _is_annotation_folder(own) else [])]
+        inner_names = [name for name in (suffix, split) if name]
+        inside = ["", *inner_names, "images", *(f"images/{name}" for name in inner_names)]
+        parent = posixpath.dirname(file_folder) or "."
+        starts = (
+            [self.root]
+            if self.has_explicit_root
+            else [file_folder, *([parent] if _is_annotation_folder(file_folder) else [])]
+        )
         return list(
             dict.fromkeys(join_folder(relative_folder(self.root, start), name) for start in starts for name in inside)
         )
 
 
 def join_annotations(
-    found: CocoFile, folder: str, split: str | None, before: int
+    coco_file: CocoFile, folder: str, split: str | None, image_offset: int
 ) -> Iterator[AnnotatedImages | Reject]:
     """Yield the images of a file with their objects in the file's order, then Rejects for annotations of missing
     images.
 
     Args:
         folder: the images' folder, relative to the root.
-        before: number of images in the files before this one.
+        image_offset: number of images in the files before this one.
     """
-    image_ids = np.frombuffer(found.image_ids, np.int64)
+    image_ids = np.frombuffer(coco_file.image_ids, np.int64)
     order = np.argsort(image_ids, kind="stable")
     owners = image_ids[order]
     first_of: dict[int, CocoImage] = {}
-    for start in range(0, len(found.images), _AT_ONCE):
-        part = found.images[start : start + _AT_ONCE]
-        wanted = np.array([image.id for image in part], np.int64)
-        firsts, lasts = (np.searchsorted(owners, wanted, side) for side in ("left", "right"))
-        good, images = [], []
+    for start in range(0, len(coco_file.images), _IMAGES_PER_BATCH):
+        part = coco_file.images[start : start + _IMAGES_PER_BATCH]
+        batch_ids = np.array([image.id for image in part], np.int64)
+        firsts, lasts = (np.searchsorted(owners, batch_ids, side) for side in ("left", "right"))
+        kept, images = [], []
         for index, image in enumerate(part):
-            name, place = join_folder(folder, image.name) if image.name else found.path, before + start + index + 1
-            problem = image.problem or _duplicate_problem(found, image, first_of) or found.problems.get(image.id, "")
+            name, place = (
+                join_folder(folder, image.name) if image.name else coco_file.path,
+                image_offset + start + index + 1,
+            )
+            problem = (
+                image.problem or _duplicate_problem(coco_file, image, first_of) or coco_file.problems.get(image.id, "")
+            )
             if problem:
                 yield Reject(name, place, "index", problem)
                 continue
-            good.append(index)
+            kept.append(index)
             images.append(AnnotatedImage(name, place, image.size, split=split, columns={IMAGE_ID: image.id}))
-        yield AnnotatedImages(images, _objects(found, order, firsts[good], lasts[good]))
-    yield from _unmatched_annotations(found, owners, order)
+        yield AnnotatedImages(images, _objects(coco_file, order, firsts[kept], lasts[kept]))
+    yield from _unmatched_annotations(coco_file, owners, order)
 
 
-def _duplicate_problem(found: CocoFile, image: CocoImage, first_of: dict[int, CocoImage]) -> str:
+def _duplicate_problem(coco_file: CocoFile, image: CocoImage, first_of: dict[int, CocoImage]) -> str:
     first = first_of.setdefault(image.id, image)
     if first is image:
         return ""
     if first.name == image.name:
-        return f"image id {image.id} stands twice in {found.path}"
+        return f"image id {image.id} is twice in {coco_file.path}"
     raise UserError(
-        f"--coco {found.path}: {first.name!r} and {image.name!r} both have the id {image.id}; which of them its"
+        f"--coco {coco_file.path}: {first.name!r} and {image.name!r} both have the id {image.id}; which of them its"
         " annotations are of cannot be known"
     )
 
 
 def _objects(
-    found: CocoFile, order: NDArray[np.int64], firsts: NDArray[np.int64], lasts: NDArray[np.int64]
+    coco_file: CocoFile, order: NDArray[np.int64], firsts: NDArray[np.int64], lasts: NDArray[np.int64]
 ) -> pa.ListArray:
     """Return the objects of images; those of image i are annotations `firsts[i]` to `lasts[i]` in `order`."""
     lengths = lasts - firsts
     rows = order[np.repeat(firsts - (np.cumsum(lengths) - lengths), lengths) + np.arange(lengths.sum())]
-    x, y, width, height = np.frombuffer(found.boxes, np.float64).reshape(-1, 4)[rows].T
-    numbers, labels = np.unique(np.frombuffer(found.category_ids, np.int64)[rows], return_inverse=True)
-    names = pa.array([found.categories[number] for number in numbers.tolist()], pa.string())
-    ids, areas = np.frombuffer(found.ids, np.int64)[rows], np.frombuffer(found.areas, np.float64)[rows]
-    crowds = np.frombuffer(found.crowds, np.int8)[rows] != 0
+    x, y, width, height = np.frombuffer(coco_file.boxes, np.float64).reshape(-1, 4)[rows].T
+    numbers, labels = np.unique(np.frombuffer(coco_file.category_ids, np.int64)[rows], return_inverse=True)
+    names = pa.array([coco_file.categories[number] for number in numbers.tolist()], pa.string())
+    ids, areas = np.frombuffer(coco_file.ids, np.int64)[rows], np.frombuffer(coco_file.areas, np.float64)[rows]
+    crowds = np.frombuffer(coco_file.crowds, np.int8)[rows] != 0
     columns = Object(
         label=names.take(pa.array(labels, pa.int64())),
         top=pa.array(y),
@@ -569,19 +584,21 @@ def _objects(
     return build_lists_of_columns(columns, lengths)
 
 
-def _unmatched_annotations(found: CocoFile, owners: np.ndarray, order: np.ndarray) -> Iterator[Reject]:
+def _unmatched_annotations(coco_file: CocoFile, owners: np.ndarray, order: np.ndarray) -> Iterator[Reject]:
     """Yield a Reject for each missing image that annotations refer to, and for each annotation without an image."""
-    known = {image.id for image in found.images}
-    named, firsts, counts = np.unique(owners, return_index=True, return_counts=True)
-    for image_id, first, count in zip(named.tolist(), firsts.tolist(), counts.tolist(), strict=True):
+    known = {image.id for image in coco_file.images}
+    referenced_ids, firsts, counts = np.unique(owners, return_index=True, return_counts=True)
+    for image_id, first, count in zip(referenced_ids.tolist(), firsts.tolist(), counts.tolist(), strict=True):
         if image_id not in known:
-            one = found.called(int(order[first]))
-            what = f"{one} is" if count == 1 else f"{one} and {count - 1:,} more are"
-            yield Reject(found.path, None, "index", f"{what} of image {image_id}, which is not among the images")
-    for image_id in sorted(found.problems.keys() - known - set(named.tolist())):
-        yield Reject(found.path, None, "index", f"{found.problems[image_id]}; its image {image_id} is not there either")
-    for problem in found.strays:
-        yield Reject(found.path, None, "index", problem)
+            first_annotation = coco_file.describe_annotation(int(order[first]))
+            subject = f"{first_annotation} is" if count == 1 else f"{first_annotation} and {count - 1:,} more are"
+            yield Reject(coco_file.path, None, "index", f"{subject} of image {image_id}, which is not among the images")
+    for image_id in sorted(coco_file.problems.keys() - known - set(referenced_ids.tolist())):
+        yield Reject(
+            coco_file.path, None, "index", f"{coco_file.problems[image_id]}; its image {image_id} is not there either"
+        )
+    for problem in coco_file.faults_without_image:
+        yield Reject(coco_file.path, None, "index", problem)
 
 
 def coco_root(paths: Sequence[str]) -> str:
@@ -590,8 +607,10 @@ def coco_root(paths: Sequence[str]) -> str:
     Raises:
         UserError: if the files have no folder in common.
     """
-    own = [posixpath.dirname(path) or "." for path in paths]
-    starts = [(posixpath.dirname(folder) or ".") if _is_annotation_folder(folder) else folder for folder in own]
+    file_folders = [posixpath.dirname(path) or "." for path in paths]
+    starts = [
+        (posixpath.dirname(folder) or ".") if _is_annotation_folder(folder) else folder for folder in file_folders
+    ]
     if len(set(starts)) == 1:
         return starts[0]
     stores = [start.rpartition("://")[0] for start in starts]

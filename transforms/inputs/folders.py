@@ -144,10 +144,11 @@ def check_splits(folders: Collection[str]) -> None:
     """
     tops = _top_folders(folders)
     splits = sorted(top for top in tops if top.lower() in SPLIT_FOLDERS)
-    others = sorted(tops - set(splits))
-    if splits and others and (len(splits) > 1 or any(folder.startswith(f"{splits[0]}/") for folder in folders)):
+    non_splits = sorted(tops - set(splits))
+    if splits and non_splits and (len(splits) > 1 or any(folder.startswith(f"{splits[0]}/") for folder in folders)):
         raise FolderError(
-            f"{quote_names(splits)} would be splits by their names, but {quote_names(others)} beside them would not"
+            f"{quote_names(splits)} would be splits by their names, but {quote_names(non_splits)} next to them "
+            f"would not"
         )
 
 
@@ -155,55 +156,57 @@ def _top_folders(folders: Iterable[str]) -> set[str]:
     return {folder.split("/")[0] for folder in folders} - {""}
 
 
-def _check_classes(below: Sequence[Sequence[str]], where: str) -> None:
-    """Raise a FolderError if the folders cannot be classes; `below` holds the parts of each path, the class first."""
-    classes = sorted({parts[0] for parts in below})
-    if odd := [name for name in classes if name.lower() in _NO_CLASSES]:
-        raise FolderError(f"{where}{quote_names(odd)} would be a class, by which name folders say what is in them")
-    inner = {name: {parts[1] for parts in below if parts[0] == name and len(parts) > 1} for name in classes}
+def _check_classes(paths: Sequence[Sequence[str]], prefix: str) -> None:
+    """Raise a FolderError if the folders cannot be classes; `paths` holds the parts of each path, the class first."""
+    classes = sorted({parts[0] for parts in paths})
+    if reserved := [name for name in classes if name.lower() in _NO_CLASSES]:
+        raise FolderError(
+            f"{prefix}{quote_names(reserved)} would be a class, by which name folders say what is in them"
+        )
+    inner = {name: {parts[1] for parts in paths if parts[0] == name and len(parts) > 1} for name in classes}
     shared = sorted(set.intersection(*inner.values())) if inner else []
     if len(classes) > 1 and shared:
         raise FolderError(
-            f"{where}the same sub-folders repeat: {quote_names(shared)} in every one of {quote_names(classes)}; "
-            f"either may be the"
+            f"{prefix}the same sub-folders repeat: {quote_names(shared)} in every one of {quote_names(classes)};"
+            f" either may be the"
             " classes"
         )
-    if len(classes) == 1 and len(inner[classes[0]]) > 1 and [classes[0]] not in [list(parts) for parts in below]:
+    if len(classes) == 1 and len(inner[classes[0]]) > 1 and [classes[0]] not in [list(parts) for parts in paths]:
         raise FolderError(
-            f"{where}{quote_names(classes)} would be the only class, although "
-            f"{quote_names(sorted(inner[classes[0]]))} lie in it"
+            f"{prefix}{quote_names(classes)} would be the only class, although"
+            f" {quote_names(sorted(inner[classes[0]]))} lie in it"
         )
 
 
 def folder_notices(folders: Collection[str], roles: FolderRoles) -> list[str]:
     """Return notices about guessed roles: split names taken for classes, and levels without a meaning."""
-    said = []
+    notices = []
     tops = _top_folders(folders)
-    odd = sorted(top for top in tops if top.lower() in SPLIT_FOLDERS)
-    if odd and roles.split is None:
-        what = "a class, not a split" if roles.label == 0 else "no split"
-        beside = min(tops - set(odd), default=None)
-        said.append(
-            f"folder {odd[0]!r} was taken for {what}, because of {'a file' if beside is None else repr(beside)}"
-            " beside it"
+    split_like = sorted(top for top in tops if top.lower() in SPLIT_FOLDERS)
+    if split_like and roles.split is None:
+        role = "a class, not a split" if roles.label == 0 else "no split"
+        other = min(tops - set(split_like), default=None)
+        notices.append(
+            f"folder {split_like[0]!r} was taken for {role}, because of {'a file' if other is None else repr(other)}"
+            " next to it"
         )
     deeper = sorted(folder for folder in folders if folder.count("/") >= roles.depth)
     if deeper and roles.label is not None:
         label = deeper[0].split("/")[roles.label]
-        said.append(
-            f"folders below those of classes say nothing: what lies in {deeper[0]!r} is of class {label!r}"
-            f"{f', and so in {len(deeper) - 1:,} more' if len(deeper) > 1 else ''}; --folders says otherwise"
+        notices.append(
+            f"folders below class folders are ignored: files in {deeper[0]!r} have class {label!r}"
+            f"{f', as in {len(deeper) - 1:,} more' if len(deeper) > 1 else ''}; --folders says otherwise"
         )
-    return said
+    return notices
 
 
-def split_notices(spellings: Iterable[str], what: str) -> list[str]:
-    """Return a notice of the splits that are stored under another name than the input (`what`) gives them."""
+def split_notices(spellings: Iterable[str], origin: str) -> list[str]:
+    """Return a notice of the splits that are stored under another name than the input (`origin`) gives them."""
     renamed = sorted(name for name in spellings if normalize_split(name) != name)
     if not renamed:
         return []
     return [
-        f"splits bear other names than {what}: "
+        f"splits bear other names than {origin}: "
         + ", ".join(f"{name!r} is {normalize_split(name)!r}" for name in renamed)
     ]
 
@@ -220,7 +223,7 @@ class FileKind:
 
     plural: str  # name of the files in messages
     suffixes: str  # regular expression alternatives, without the first dot; case is ignored
-    listed: bool = False  # True if a --manifest may list such files
+    is_listable: bool = False  # True if a --manifest may list such files
 
     def accepts(self, name: str) -> bool:
         """Return True if the file called `name`, a path or its last part, is of this kind."""
@@ -232,6 +235,6 @@ def _pattern(suffixes: str) -> re.Pattern[str]:
     return re.compile(rf"[^/]\.(?:{suffixes})\Z", re.IGNORECASE)
 
 
-IMAGES = FileKind("images", IMAGE_SUFFIXES, listed=True)
-ARRAYS = FileKind("arrays", "npy", listed=True)
-AUDIO = FileKind("audio files", "wav|wave", listed=True)
+IMAGES = FileKind("images", IMAGE_SUFFIXES, is_listable=True)
+ARRAYS = FileKind("arrays", "npy", is_listable=True)
+AUDIO = FileKind("audio files", "wav|wave", is_listable=True)

@@ -31,7 +31,7 @@ FOLDER_FEATURE = "mask"
 _SUFFIX = "_file_name"  # of a column, which Hugging Face's imagefolder leaves out of the feature's name
 
 
-# Beside what is found or planned of an image, the paths of its companions, in the order in which they were asked for
+# The paths of an image's companions, in the order of the flags or columns that name them
 COMPANIONS = pa.field("companions", pa.list_(pa.string()))
 
 
@@ -44,12 +44,12 @@ class Companion:
     is_mask: bool = False  # True if it labels each pixel; else it is an image of its own
 
     @property
-    def what(self) -> str:
+    def display_name(self) -> str:
         """Name in messages."""
         return f"column {self.column!r}" if self.column else self.feature
 
 
-MASK_IN_FOLDER = Companion(FOLDER_FEATURE, is_mask=True)  # a mask that lies in a folder of masks
+MASK_IN_FOLDER = Companion(FOLDER_FEATURE, is_mask=True)  # a mask in a folder of masks
 
 
 def companion_feature(column: str) -> str:
@@ -119,9 +119,9 @@ class MaskFolder:
         """
         if storage.is_local(folder) and not os.path.isdir(folder):
             raise UserError(f"--masks {folder}: no such folder")
-        self._folder, self._asked, self._annotated = folder, identities, annotated
+        self._folder, self._needs_identities, self._annotated = folder, identities, annotated
         self._unlisted: list[str] = []
-        rows = list(zip(*self._listed(), strict=True))
+        rows = list(zip(*self._list_masks(), strict=True))
         self._rows = pa.RecordBatch.from_arrays(
             [pa.array(rows[place] if rows else [], field.type) for place, field in enumerate(_ROWS)], schema=_ROWS
         )
@@ -133,64 +133,65 @@ class MaskFolder:
         self._keys = keys[self._order]
         self._owners = np.zeros(len(keys), np.uint64)  # keys of the images that asked for each
 
-    def _listed(self) -> Iterator[tuple[str, int, int | None]]:
+    def _list_masks(self) -> Iterator[tuple[str, int, int | None]]:
         for item in list_input(self._folder, IMAGES):
             if isinstance(item, FoundFile):
-                identity = file_identity(item.size_bytes, item.stamp, item.modified) if self._asked else None
+                identity = file_identity(item.size_bytes, item.stamp, item.modified) if self._needs_identities else None
                 yield item.name, item.size_bytes, identity
             elif isinstance(item, Reject):
                 self._unlisted.append(f"{item.source}: {item.reason}")
 
-    def of(self, name: str) -> Mask | str:
-        """Return (path, size, identity) of the mask of the image called `name`, or the reason why there is none.
+    def find_mask(self, name: str) -> Mask | str:
+        """Return (path, size, identity) of the mask of the image called `name`, or the reason why the image has no
+        mask.
 
         Raises:
             UserError: if two annotated images of different folders would share one mask.
         """
         stems = _inner_stems(name) if self._annotated else [_stem(name)]
-        found = next(filter(None, map(self._called, stems)), [])
-        if not found:
+        masks = next(filter(None, map(self._find_by_stem, stems)), [])
+        if not masks:
             return f"no mask: {self._folder} has none that is called as the image is, but for the suffix"
-        if len(found) > 1:
-            return f"two masks, {found[0][0]} and {found[1][0]}: which is it?"
-        ((mask, place),) = found
+        if len(masks) > 1:
+            return f"two masks, {masks[0][0]} and {masks[1][0]}: which is it?"
+        ((mask, row),) = masks
         key = np.uint64(_stem_hash(name))
-        if self._owners[place] not in (0, key):
+        if self._owners[row] not in (0, key):
             raise UserError(
                 f"--masks {self._folder}: {mask!r} would be the mask of {name!r} and of an image in another folder;"
                 f" masks are to lie in folders as their images do: {stems[0]!r}, with the suffix of an image"
             )
-        self._owners[place] = key
+        self._owners[row] = key
         path = storage.join(self._folder, mask)
-        return path, self._sizes[place].as_py(), self._identities[place].as_py()
+        return path, self._sizes[row].as_py(), self._identities[row].as_py()
 
-    def _called(self, stem: str) -> list[tuple[str, int]]:
+    def _find_by_stem(self, stem: str) -> list[tuple[str, int]]:
         """Return the masks called `stem` apart from their suffix, with their row numbers."""
         key = np.uint64(_hash(stem))
         start, stop = (np.searchsorted(self._keys, key, side) for side in ("left", "right"))
-        masks = ((self._names[place].as_py(), place) for place in self._order[start:stop].tolist())
-        return [(mask, place) for mask, place in masks if _stem(mask) == stem]
+        masks = ((self._names[row].as_py(), row) for row in self._order[start:stop].tolist())
+        return [(mask, row) for mask, row in masks if _stem(mask) == stem]
 
-    def check_used(self, first: str) -> None:
-        """Raise a UserError if no image has a mask; `first` is the name of one image."""
+    def check_used(self, image_name: str) -> None:
+        """Raise a UserError if no image has a mask; `image_name` is the name of one image."""
         if not self._owners.any():
-            least, wanted = min(self._names.to_pylist()), _stem(first)
+            first_mask, expected = min(self._names.to_pylist()), _stem(image_name)
             if self._annotated:
-                wanted = _inner_stems(first)[-1]
+                expected = _inner_stems(image_name)[-1]
             raise UserError(
-                f"--masks {self._folder}: none of the images has a mask there; that of {first!r} is to be"
-                f" called {wanted!r}, with the suffix of an image, and the first there is {least!r}"
+                f"--masks {self._folder}: none of the images has a mask there; that of {image_name!r} is to be"
+                f" called {expected!r}, with the suffix of an image, and the first there is {first_mask!r}"
             )
 
     def notices(self) -> list[str]:
         """Return notices about masks that belong to no image, and about folders that cannot be listed."""
-        left = sorted(self._names.filter(pa.array(self._owners == 0)).to_pylist())
-        said = [f"of --masks {self._folder}, {problem}" for problem in self._unlisted]
-        if left:
-            names = ", ".join(map(repr, left[:_SHOWN])) + (", …" if len(left) > _SHOWN else "")
-            what = "1 mask has" if len(left) == 1 else f"{len(left):,} masks have"
-            said.append(f"{what} no image, and {'is' if len(left) == 1 else 'are'} left out: {names}")
-        return said
+        unused = sorted(self._names.filter(pa.array(self._owners == 0)).to_pylist())
+        notices = [f"of --masks {self._folder}, {problem}" for problem in self._unlisted]
+        if unused:
+            names = ", ".join(map(repr, unused[:_SHOWN])) + (", …" if len(unused) > _SHOWN else "")
+            subject = "1 mask has" if len(unused) == 1 else f"{len(unused):,} masks have"
+            notices.append(f"{subject} no image, and {'is' if len(unused) == 1 else 'are'} left out: {names}")
+        return notices
 
 
 def _stem(name: str) -> str:
@@ -211,7 +212,8 @@ def _hash(stem: str) -> int:
     return xxhash.xxh3_64_intdigest(stem.encode())
 
 
-# A file as found: `name` relative to the input's root; `uri` only where it lies elsewhere; the rest from a manifest's
+# A file as found: `name` relative to the input's root; `uri` only where the file is elsewhere; the rest from a
+# manifest's
 # row.
 FOUND = pa.schema(
     [
@@ -234,12 +236,12 @@ _PLAIN_NAME = re.compile(
 
 
 def resolve_name(
-    name: str, folder: str, allow_outside: bool, whose: str = "the manifest's folder"
+    name: str, folder: str, allow_outside: bool, folder_description: str = "the manifest's folder"
 ) -> tuple[str, str | None]:
     """Return (name, URI) of a file called `name` relative to `folder`; the URI is None if the file is in that folder.
 
     Args:
-        whose: description of the folder in messages.
+        folder_description: description of the folder in messages.
 
     Raises:
         ValueError: if the file is outside and `allow_outside` is False, or the name is invalid.
@@ -248,8 +250,8 @@ def resolve_name(
         return name, None  # as all that follows would find
     if "\0" in name:
         raise ValueError("the file name holds a NUL byte")
-    if why := web_url_problem(name):
-        raise ValueError(why)
+    if problem := web_url_problem(name):
+        raise ValueError(problem)
     local = storage.is_local(name)
     if local and name.startswith("/"):
         name = posixpath.normpath(name)
@@ -261,7 +263,7 @@ def resolve_name(
     if not absolute and relative != ".." and not relative.startswith("../"):
         return relative, None
     if not allow_outside:
-        raise ValueError(f"lies outside {whose}; give --allow_outside if that is meant")
+        raise ValueError(f"lies outside {folder_description}; give --allow_outside if that is meant")
     return name, name if absolute else posixpath.normpath(storage.join(folder, name))
 
 
@@ -299,23 +301,25 @@ def measure_rows(
         identities=identities,
         inside=None if allow_outside or not storage.is_local(root) else LinksInside(root),
     )
-    beside = companion_paths(batch)
+    companion_files = companion_paths(batch)
     in_folder = any(not item.column for item in companions)
-    every = paths if in_folder else [*paths, *(path for row in beside for path in row)]
-    looked_at = iter(list(map(size_of, every) if all(map(storage.is_local, every)) else map_(size_of, every)))
-    sizes = [next(looked_at) for _ in paths]
+    all_paths = paths if in_folder else [*paths, *(path for row in companion_files for path in row)]
+    results = iter(list(map(size_of, all_paths) if all(map(storage.is_local, all_paths)) else map_(size_of, all_paths)))
+    sizes = [next(results) for _ in paths]
     if companions:
         listed = zip(*(batch[name].to_pylist() for name in ("size", "identity")), strict=True)
-        others: Iterable[list[tuple[int, int | None] | str]]
-        others = ([known] for known in listed) if in_folder else ([next(looked_at) for _ in row] for row in beside)
-        rows = zip(sizes, beside, others, strict=True)
-        sizes = [_combine_sizes(found, companions, row, known, root) for found, row, known in rows]
+        companion_stats: Iterable[list[tuple[int, int | None] | str]]
+        companion_stats = (
+            ([known] for known in listed) if in_folder else ([next(results) for _ in row] for row in companion_files)
+        )
+        rows = zip(sizes, companion_files, companion_stats, strict=True)
+        sizes = [_combine_sizes(file_stat, companions, row, known, root) for file_stat, row, known in rows]
     types = _RowTypes(textual)
     rejects: list[Reject] = []
     keep = []
     columns = batch["columns"].to_pylist()
-    for row, found in enumerate(sizes):
-        problem = found if isinstance(found, str) else None
+    for row, file_stat in enumerate(sizes):
+        problem = file_stat if isinstance(file_stat, str) else None
         if problem is None:
             try:
                 types.add(json.loads(columns[row]))
@@ -324,44 +328,46 @@ def measure_rows(
         if problem is not None:
             rejects.append(Reject(batch["name"][row].as_py(), batch["line"][row].as_py(), "index", problem))
         keep.append(problem is None)
-    known = [(0, None) if isinstance(found, str) else found for found in sizes]
+    known = [(0, None) if isinstance(file_stat, str) else file_stat for file_stat in sizes]
     batch = batch.set_column(1, FOUND.field("size"), pa.array([size for size, _ in known], pa.int64()))
     if identities:
-        made = pa.array([identity for _, identity in known], pa.uint64())
-        batch = batch.set_column(FOUND.get_field_index("identity"), FOUND.field("identity"), made)
-    return batch.filter(pa.array(keep, pa.bool_())), types.merged(), rejects
+        identity_column = pa.array([identity for _, identity in known], pa.uint64())
+        batch = batch.set_column(FOUND.get_field_index("identity"), FOUND.field("identity"), identity_column)
+    return batch.filter(pa.array(keep, pa.bool_())), types.merged_types(), rejects
 
 
 def _combine_sizes(
-    found: tuple[int, int | None] | str,
+    file_stat: tuple[int, int | None] | str,
     companions: Sequence[Companion],
     paths: Sequence[str],
-    others: Sequence[tuple[int, int | None] | str],
+    companion_stats: Sequence[tuple[int, int | None] | str],
     root: str,
 ) -> tuple[int, int | None] | str:
     """Return the combined size and identity of a row's file and its companions, or the reason why one has none."""
-    sides = []
-    for item, path, other in zip(companions, paths, others, strict=True):
-        if isinstance(other, str):
-            there = f": {path.removeprefix(storage.join(root, ''))}" if other == NO_SUCH_FILE else ""
-            return found if isinstance(found, str) else f"{item.what}: {other}{there}"
-        sides.append((path, *other))
-    if isinstance(found, str):
-        return found
-    size, identity = found
-    together = combined_identity(identity, [(path, of_other) for path, _, of_other in sides])
-    return size + sum(more for _, more, _ in sides), together
+    companion_identities = []
+    for item, path, companion_stat in zip(companions, paths, companion_stats, strict=True):
+        if isinstance(companion_stat, str):
+            suffix = f": {path.removeprefix(storage.join(root, ''))}" if companion_stat == NO_SUCH_FILE else ""
+            return file_stat if isinstance(file_stat, str) else f"{item.display_name}: {companion_stat}{suffix}"
+        companion_identities.append((path, *companion_stat))
+    if isinstance(file_stat, str):
+        return file_stat
+    size, identity = file_stat
+    combined = combined_identity(
+        identity, [(path, companion_identity) for path, _, companion_identity in companion_identities]
+    )
+    return size + sum(companion_size for _, companion_size, _ in companion_identities), combined
 
 
 def count_missing(rejects: Sequence[Reject], companions: Sequence[Companion]) -> dict[str, tuple[int, str]]:
     """Return, for each kind of file that rows name, the number of missing files and the first of them by name."""
     names = {NO_SUCH_FILE: [reject.source for reject in rejects if reject.reason == NO_SUCH_FILE]}
     for item in companions:
-        before = f"{item.what}: {NO_SUCH_FILE}: "
-        names[item.what] = [
-            reject.reason.removeprefix(before) for reject in rejects if reject.reason.startswith(before)
+        prefix = f"{item.display_name}: {NO_SUCH_FILE}: "
+        names[item.display_name] = [
+            reject.reason.removeprefix(prefix) for reject in rejects if reject.reason.startswith(prefix)
         ]
-    return {kind: (len(found), min(found)) for kind, found in names.items() if found}
+    return {kind: (len(missing), min(missing)) for kind, missing in names.items() if missing}
 
 
 class _RowTypes:
@@ -384,11 +390,13 @@ class _RowTypes:
         else:
             self._types = merge_types(self._types, _row_types(columns, self._textual))
 
-    def merged(self) -> dict[str, ColumnType]:
+    def merged_types(self) -> dict[str, ColumnType]:
         """Return the types over all rows added."""
         for names, rows in self._plain.items():
-            one = _row_types(dict.fromkeys(names, 0), self._textual)
-            self._types = merge_types(self._types, {name: replace(of, present=rows) for name, of in one.items()})
+            types = _row_types(dict.fromkeys(names, 0), self._textual)
+            self._types = merge_types(
+                self._types, {name: replace(column_type, present=rows) for name, column_type in types.items()}
+            )
         self._plain.clear()
         return self._types
 
@@ -414,9 +422,9 @@ def _look_up(path: str, inside: LinksInside | None, identities: bool) -> tuple[i
     if inside is not None and storage.is_local(path) and not inside(path):
         return "a symbolic link leads outside the manifest's folder; give --allow_outside if that is meant"
     try:
-        found = storage.stat_file(path)
-        identity = file_identity(found.size_bytes, found.stamp, found.modified) if identities else None
-        return found.size_bytes, identity
+        file_stat = storage.stat_file(path)
+        identity = file_identity(file_stat.size_bytes, file_stat.stamp, file_stat.modified) if identities else None
+        return file_stat.size_bytes, identity
     except FileNotFoundError:
         return NO_SUCH_FILE
     except OSError as error:

@@ -90,16 +90,16 @@ def is_file(path: str) -> bool:
 
 
 def _first_wildcard(pattern: str) -> int:
-    found = _WILDCARD.search(pattern)
-    return len(pattern) if found is None else found.start()
+    match = _WILDCARD.search(pattern)
+    return len(pattern) if match is None else match.start()
 
 
 def expand_choices(pattern: str) -> list[str]:
     """Expand the choices of a glob: `a/{b,c}/*` to `a/b/*` and `a/c/*`."""
-    found = _CHOICE.search(pattern)
-    if found is None:
+    match = _CHOICE.search(pattern)
+    if match is None:
         return [pattern]
-    options = (f"{pattern[: found.start()]}{option}{pattern[found.end() :]}" for option in found[1].split(","))
+    options = (f"{pattern[: match.start()]}{option}{pattern[match.end() :]}" for option in match[1].split(","))
     return list(dict.fromkeys(pattern for option in options for pattern in expand_choices(option)))
 
 
@@ -110,12 +110,12 @@ def list_input(pattern: str, kind: FileKind = IMAGES) -> Iterator[ListingItem]:
     matches nothing is Skipped.
     """
     root = input_root(pattern)
-    several = expand_choices(pattern) if is_glob(pattern) else [pattern]
-    if len(several) == 1:
+    patterns = expand_choices(pattern) if is_glob(pattern) else [pattern]
+    if len(patterns) == 1:
         yield from _list_one(pattern, root, kind)
         return
-    seen: set[str] | None = None if _are_disjoint(several) else set()
-    for choice in several:
+    seen: set[str] | None = None if _are_disjoint(patterns) else set()
+    for choice in patterns:
         silent = True
         for item in _list_choice(choice, root, kind):
             silent = False
@@ -182,7 +182,7 @@ def _list_store(pattern: str, root: str, kind: FileKind, folder: str) -> Iterato
             if matches_glob(parts, wanted.split("/")):
                 yield found
         elif depth := next((depth for depth, part in enumerate(parts, 1) if part.startswith(".")), 0):
-            # Said once of a hidden folder, as of a local one; a listing is sorted, so what lies in it comes together.
+            # Report a hidden folder once, as for local folders; listings are sorted, so its files are consecutive.
             hidden = "/".join(parts[:depth])
             if hidden != last_hidden:
                 yield Skipped(hidden, "hidden file")
@@ -202,7 +202,7 @@ def _objects(pattern: str, prefix: str, root: str) -> Iterator[FoundFile]:
 
 def matches_glob(parts: Sequence[str], pattern: Sequence[str]) -> bool:
     """Return True if a path matches a glob, both split at /; as in the glob module, `**` is any number of folders."""
-    places = _past_folders({0}, pattern)  # in the glob, up to which the parts so far match
+    places = _skip_folders({0}, pattern)  # in the glob, up to which the parts so far match
     for part in parts:
         is_hidden, found = part.startswith("."), set()
         for place in places:
@@ -213,11 +213,11 @@ def matches_glob(parts: Sequence[str], pattern: Sequence[str]) -> bool:
                 found.add(place)
             elif fnmatch.fnmatchcase(part, wanted):
                 found.add(place + 1)
-        places = _past_folders(found, pattern)
+        places = _skip_folders(found, pattern)
     return len(pattern) in places
 
 
-def _past_folders(places: set[int], pattern: Sequence[str]) -> set[int]:
+def _skip_folders(places: set[int], pattern: Sequence[str]) -> set[int]:
     """Add to `places` in a glob those behind each `**`, which may be no folder at all."""
     for place in tuple(places):
         while place < len(pattern) and pattern[place] == "**":
@@ -257,7 +257,7 @@ def _walk(
         if wanted is None and item.name.startswith("."):
             yield Skipped(_printable(name), "hidden file")
         elif _is_folder(item):
-            found += 1  # or none: then that folder says so itself
+            found += 1  # or none: then that folder is reported itself
             yield from _walk(item.path, f"{name}/", ancestors | {here}, kind, wanted)
         elif kind.accepts(item.name) if wanted is None else matches_glob(name.split("/"), wanted):
             found += 1

@@ -138,14 +138,14 @@ def find_metadata_files(folder: str) -> tuple[tuple[str, str], ...]:
     folder cannot be listed; the check of the input reports that.
     """
     try:
-        own = _metadata_in(folder)
-        inner = sorted(name for name in _folders_in(folder) if not name.startswith("."))
+        own = _list_metadata_files(folder)
+        inner = sorted(name for name in _list_folders(folder) if not name.startswith("."))
         are_splits = bool(inner) and all(name.lower() in SPLIT_FOLDERS for name in inner)
         if own:
             return (("", own[0]),) if len(own) == 1 and not are_splits else ()
         if not are_splits:
             return ()
-        found = [(name, _metadata_in(storage.join(folder, name))) for name in inner]
+        found = [(name, _list_metadata_files(storage.join(folder, name))) for name in inner]
     except (OSError, UserError):
         return ()
     if any(len(paths) != 1 for _, paths in found):
@@ -153,20 +153,20 @@ def find_metadata_files(folder: str) -> tuple[tuple[str, str], ...]:
     return tuple((normalize_split(name), paths[0]) for name, paths in found)
 
 
-def _folders_in(folder: str) -> Iterable[str]:
+def _list_folders(folder: str) -> Iterable[str]:
     """Return the names of the folders in a folder, including links to folders."""
     if not storage.is_local(folder):
         return storage.list_folders(folder)
     return [item.name for item in os.scandir(folder) if item.is_dir()]
 
 
-def _metadata_in(folder: str) -> list[str]:
+def _list_metadata_files(folder: str) -> list[str]:
     """Return the metadata files in a folder."""
     paths = [storage.join(folder, name) for name in METADATA_NAMES]
     if storage.is_local(folder):
         return list(filter(os.path.isfile, paths))
-    there = {url for url, _ in object_store(folder).list(storage.join(folder, _METADATA_BEGIN))}
-    return [path for path in paths if path in there]
+    listed = {url for url, _ in object_store(folder).list(storage.join(folder, _METADATA_BEGIN))}
+    return [path for path in paths if path in listed]
 
 
 # FOUND, and a hash of all that the row says: of equal rows, the second and later are left out
@@ -192,7 +192,7 @@ def split_by_name(batch: pa.RecordBatch, parts: int) -> Iterator[tuple[int, pa.R
     codes = (hash_strings(batch["name"].to_pylist(), 0) % np.uint64(parts)).astype(np.int64)
     for part, rows in enumerate(rows_by_group(codes, parts)):
         if len(rows):
-            yield from ((part, some) for some in split_large_batch(batch.take(pa.array(rows))))
+            yield from ((part, piece) for piece in split_large_batch(batch.take(pa.array(rows))))
 
 
 def drop_duplicates(batch: pa.RecordBatch, path: str | Sequence[str]) -> tuple[pa.RecordBatch, list[Reject]]:
@@ -208,14 +208,16 @@ def drop_duplicates(batch: pa.RecordBatch, path: str | Sequence[str]) -> tuple[p
     first: dict[bytes, int] = {}
     keep, rejects = [], []
     for row, (digest, line) in enumerate(zip(batch["digest"].to_pylist(), batch["line"].to_pylist(), strict=True)):
-        before = first.setdefault(digest, line)
-        keep.append(before == line)
-        if before != line:
+        first_line = first.setdefault(digest, line)
+        keep.append(first_line == line)
+        if first_line != line:
             name = batch["name"][row].as_py()
-            of_first = path if isinstance(path, str) else path[manifest_index(before)]
-            rejects.append(Reject(name, line, "index", f"duplicate of line {line_in_manifest(before)} in {of_first}"))
-    found = batch.drop_columns(["digest"])
-    return (found if all(keep) else found.filter(pa.array(keep, pa.bool_()))), rejects
+            first_path = path if isinstance(path, str) else path[manifest_index(first_line)]
+            rejects.append(
+                Reject(name, line, "index", f"duplicate of line {line_in_manifest(first_line)} in {first_path}")
+            )
+    rows = batch.drop_columns(["digest"])
+    return (rows if all(keep) else rows.filter(pa.array(keep, pa.bool_()))), rejects
 
 
 SIZE_COLUMNS = ("width", "height")  # columns that may say the size of the picture, in pixels
@@ -237,59 +239,61 @@ class ObjectsColumn:
     """
 
     keys: tuple[tuple[ObjectField, str], ...]  # (field of Object, its key in the column)
-    numbered: bool = False  # True if classes are ids; else names
+    has_class_ids: bool = False  # True if classes are ids; else names
     names: tuple[str, ...] = ()  # class names by id; () if unknown
     image_id: str = ""  # feature to hold the file name as the image's id; "" for none
 
     @classmethod
-    def of(cls, told: DeclaredObjects, names: tuple[str, ...], source: str) -> "ObjectsColumn":
+    def from_declaration(cls, declared: DeclaredObjects, names: tuple[str, ...], source: str) -> "ObjectsColumn":
         """Build from column metadata; raise a UserError that names `source` if no key holds the class of each
         object.
         """
         members: dict[ObjectField, str] = {}
-        for key in (key for key in OBJECT_KEYS if key in told.keys):
+        for key in (key for key in OBJECT_KEYS if key in declared.field_names):
             members.setdefault(OBJECT_KEYS[key], key)
         if "label" not in members:
             raise UserError(
-                f"{source}: {COLUMN!r} has {', '.join(map(repr, sorted(told.keys)))}, and nothing says what each object"
-                f" is; expected {LABELS[0]!r}, {LABELS[1]!r} or {LABELS[4]!r} beside {BOX!r}"
+                f"{source}: {COLUMN!r} has {', '.join(map(repr, sorted(declared.field_names)))}, and nothing "
+                f"says what each"
+                f" object"
+                f" is; expected {LABELS[0]!r}, {LABELS[1]!r} or {LABELS[4]!r} in addition to {BOX!r}"
             )
-        return cls(tuple(members.items()), bool(told.numbered), names)
+        return cls(tuple(members.items()), bool(declared.has_class_ids), names)
 
     @property
     def members(self) -> tuple[ObjectField, ...]:
         """Fields of Object that the column provides."""
         return tuple(member for member, _ in self.keys)
 
-    def objects(self, value: Any) -> list[Object]:
+    def parse_objects(self, value: Any) -> list[Object]:
         """Return the objects in a row's value.
 
         Raises:
             ValueError: if the value or one of its objects is invalid.
         """
         columns = _columns(value, [key for _, key in self.keys])
-        found = []
+        objects = []
         for number, values in enumerate(zip(*columns, strict=True), 1):
-            told = dict(zip(self.members, values, strict=True))
-            x, y, width, height = self._box(told["bbox"], number)
-            found.append(
+            fields = dict(zip(self.members, values, strict=True))
+            x, y, width, height = self._box(fields["bbox"], number)
+            objects.append(
                 Object(
-                    self._class(told["label"], number),
+                    self._class(fields["label"], number),
                     *(y, x, y + height, x + width),
-                    self._id(told.get("id", number), number),
-                    self._area(told.get("area", width * height), width * height, number),
-                    self._flag(told.get("is_crowd", False), number),
+                    self._id(fields.get("id", number), number),
+                    self._area(fields.get("area", width * height), width * height, number),
+                    self._flag(fields.get("is_crowd", False), number),
                 )
             )
-        return found
+        return objects
 
-    def left_out(self, value: Any) -> Iterator[str]:
+    def find_ignored_keys(self, value: Any) -> Iterator[str]:
         """Yield the keys of a row's value that no example holds, once for each object that has one."""
-        known = {key for _, key in self.keys}
+        known_keys = {key for _, key in self.keys}
         for item in value if isinstance(value, list) else [value or {}]:
-            for key in item.keys() - known:
-                said = item[key] if isinstance(value, dict) and isinstance(item[key], list) else [item[key]]
-                yield from (key for one in said if one not in (None, [], "", 0))
+            for key in item.keys() - known_keys:
+                values = item[key] if isinstance(value, dict) and isinstance(item[key], list) else [item[key]]
+                yield from (key for entry in values if entry not in (None, [], "", 0))
 
     def _box(self, value: Any, number: int) -> Sequence[float]:
         if not (isinstance(value, list) and len(value) == 4 and all(map(is_number, value))):
@@ -297,7 +301,7 @@ class ObjectsColumn:
         return value
 
     def _class(self, value: Any, number: int) -> str:
-        if not self.numbered:
+        if not self.has_class_ids:
             if not isinstance(value, str) or not value:
                 raise ValueError(
                     f"object {number} has {preview_value(value)} for its class; expected a name, as others have"
@@ -315,9 +319,9 @@ class ObjectsColumn:
             raise ValueError(f"object {number} has {preview_value(value)} for its id; expected a whole number")
         return int(value)
 
-    def _area(self, value: Any, of_box: float, number: int) -> float:
+    def _area(self, value: Any, box_area: float, number: int) -> float:
         if value is None:
-            return of_box
+            return box_area
         if not is_finite_number(value):
             raise ValueError(f"object {number} has {preview_value(value)} for its area; expected a number")
         return float(value)
@@ -334,39 +338,39 @@ def extract_objects(batch: pa.RecordBatch, column: ObjectsColumn) -> tuple[pa.Re
     Returns the new batch, a Reject for each row with invalid objects, and the number of objects by key that no example
     holds.
     """
-    kept, columns, objects, sizes, rejects = [], [], [], [], []
-    left_out: Counter[str] = Counter()
+    kept_rows, columns, objects, sizes, rejects = [], [], [], [], []
+    ignored_keys: Counter[str] = Counter()
     for row, text in enumerate(batch["columns"].to_pylist()):
         values = json.loads(text) if text else {}
         value, sides = values.pop(COLUMN, None), [values.pop(side, None) for side in SIZE_COLUMNS]
         name, line = batch["name"][row].as_py(), batch["line"][row].as_py()
         try:
             check_image_size(sides)
-            objects.append(column.objects(value))
+            objects.append(column.parse_objects(value))
         except ValueError as error:
             rejects.append(Reject(name, line, "index", f"column {COLUMN!r}: {error}"))
             continue
         sizes.append(sides)
-        left_out.update(column.left_out(value))
+        ignored_keys.update(column.find_ignored_keys(value))
         if column.image_id:
             values[column.image_id] = name
-        kept.append(row)
+        kept_rows.append(row)
         columns.append(json.dumps(values))
-    place = batch.schema.get_field_index("columns")
-    found = batch.take(pa.array(kept, pa.int64())).set_column(
-        place, batch.schema.field(place), pa.array(columns, pa.string())
+    column_index = batch.schema.get_field_index("columns")
+    result = batch.take(pa.array(kept_rows, pa.int64())).set_column(
+        column_index, batch.schema.field(column_index), pa.array(columns, pa.string())
     )
-    beside = build_objects_batch(sizes, objects)
-    for field, values in zip(OBJECTS, beside.columns, strict=True):
-        found = found.append_column(field, values)
-    return found, rejects, left_out
+    objects_batch = build_objects_batch(sizes, objects)
+    for field, values in zip(OBJECTS, objects_batch.columns, strict=True):
+        result = result.append_column(field, values)
+    return result, rejects, ignored_keys
 
 
 def check_image_size(sides: Sequence[Any]) -> None:
     """Raise a ValueError if `sides` are neither (width, height) in pixels nor both missing."""
     if list(sides) != [None, None] and not all(is_integer(side) and side > 0 for side in sides):
-        said = f"{preview_value(sides[0])} x {preview_value(sides[1])} pixels"
-        raise ValueError(f"the picture's size is said to be {said}; expected whole numbers")
+        size_text = f"{preview_value(sides[0])} x {preview_value(sides[1])} pixels"
+        raise ValueError(f"the image's size is given as {size_text}; expected whole numbers")
 
 
 def build_objects_batch(sizes: Sequence[Sequence[int | None]], objects: Sequence[Sequence[Object]]) -> pa.RecordBatch:
@@ -391,8 +395,8 @@ def _columns(value: Any, keys: Sequence[str]) -> list[list[Any]]:
             raise ValueError(f"{key} is {preview_value(column)}; expected a list")
     lists = [column for column in columns if isinstance(column, list)]
     if len(set(map(len, lists))) > 1:
-        said = ", ".join(f"{len(column):,} of {key}" for key, column in zip(keys, lists, strict=True))
-        raise ValueError(f"lists of several lengths: {said}")
+        lengths = ", ".join(f"{len(column):,} of {key}" for key, column in zip(keys, lists, strict=True))
+        raise ValueError(f"lists of several lengths: {lengths}")
     return lists
 
 
@@ -417,10 +421,10 @@ def find_image_names(batch: pa.RecordBatch, root: str) -> dict[str, tuple[int, s
                 found[column] = (number + 1, first)
             else:
                 others.add(column)
-    return {column: named for column, named in found.items() if column not in others and _is_there(root, named[1])}
+    return {column: named for column, named in found.items() if column not in others and _is_file_in(root, named[1])}
 
 
-def _is_there(root: str, name: str) -> bool:
+def _is_file_in(root: str, name: str) -> bool:
     """Return True if the file exists in the folder `root`; names outside it are not looked up."""
     relative = posixpath.normpath(name)
     is_inside = storage.is_local(name) and not relative.startswith(("/", "../"))

@@ -33,7 +33,7 @@ RESERVED = ("image", "filename", "height", "width")  # the features of every ima
 
 @dataclass(frozen=True, slots=True)
 class ManifestNames:
-    """How a manifest names its columns and files."""
+    """Names of a manifest's columns, and the rules for its file names."""
 
     file: str = ""  # column of file names; "" for file_name or image_uri
     label: str = "label"  # column of labels
@@ -41,10 +41,10 @@ class ManifestNames:
     root: str = ""  # folder of the files, relative to the manifest's folder
     separator: str = ""  # between the classes in a label; "" for one class
     companions: tuple[Companion, ...] = ()  # columns that name further files of an example
-    objects: ObjectsColumn | None = None  # column of the objects in each image; None if there is none
+    objects: ObjectsColumn | None = None  # column of the objects in each image; None without one
 
     @property
-    def files(self) -> tuple[str, ...]:
+    def file_columns(self) -> tuple[str, ...]:
         """Columns that may name the file."""
         return (self.file,) if self.file else FILE_COLUMNS
 
@@ -53,16 +53,16 @@ class ManifestNames:
         suffixed = name if name.lower().endswith(self.suffix.lower()) else f"{name}{self.suffix}"
         return suffixed if not self.root or name.startswith("/") or "://" in name else storage.join(self.root, suffixed)
 
-    def reserved(self, others: Collection[str]) -> tuple[str, ...]:
+    def reserved_names(self, feature_names: Collection[str]) -> tuple[str, ...]:
         """Return the names that no further column may have: those of features that every example has.
 
         Columns of an image's sides are allowed if they come with a column of objects.
         """
-        beside = (item.feature for item in self.companions if item.feature != item.column)
-        taken = (*others, *(["label"] if self.label != "label" else []), *beside)
-        return taken if self.objects is None else tuple(name for name in taken if name not in SIZE_COLUMNS)
+        companion_features = (item.feature for item in self.companions if item.feature != item.column)
+        names = (*feature_names, *(["label"] if self.label != "label" else []), *companion_features)
+        return names if self.objects is None else tuple(name for name in names if name not in SIZE_COLUMNS)
 
-    def companion(self, item: Companion, name: str) -> str:
+    def companion_path(self, item: Companion, name: str) -> str:
         """Return the path of a companion: as `path` for an image, unchanged for a mask, whose suffix differs."""
         return name if item.is_mask else self.path(name)
 
@@ -83,13 +83,15 @@ def check_header(header: Sequence[str], path: str, reserved: Collection[str], na
     if encoding_problem(header):
         raise UserError(f"--manifest {path}: the header is not UTF-8; save the file as UTF-8")
     columns = ", ".join(header)[:_SHOWN_COLUMNS]
-    if not set(header) & set(names.files):
+    if not set(header) & set(names.file_columns):
         hint = "" if names.file else "; --file_column says which names the files"
         if not names.file and (further := file_name_columns(header)):
             hint = f"; --file_column {','.join(further)} says that these name the files of an example, its image first"
         if len(header) == 1 and set(header[0]) & set("\t;|"):
-            hint = "; between the columns of a manifest stand commas"
-        raise UserError(f"--manifest {path} has no column {' or '.join(names.files)}; its columns are {columns}{hint}")
+            hint = "; the columns of a manifest are separated by commas"
+        raise UserError(
+            f"--manifest {path} has no column {' or '.join(names.file_columns)}; its columns are {columns}{hint}"
+        )
     if names.label != "label" and names.label not in header:
         raise UserError(
             f"--label_column {names.label}: --manifest {path} has no such column; its columns are {columns}"
@@ -136,7 +138,9 @@ def csv_rows(
     reader = csv.reader(text, strict=True)
     header = next_row(reader, path, 1)
     if header is None:
-        raise UserError(f"--manifest {path} is empty; expected a header with a column {' or '.join(names.files)}")
+        raise UserError(
+            f"--manifest {path} is empty; expected a header with a column {' or '.join(names.file_columns)}"
+        )
     check_header(header, path, reserved, names)
     while True:
         line = reader.line_num + 1
@@ -233,13 +237,13 @@ def json_rows(
 ) -> Iterator[tuple[int, dict[str, Any]] | Reject]:
     """Yield (line, columns) of each row; raise a UserError for an invalid column, or a needed one that no row has."""
     checked: set[str] = set()
-    any_line = False
-    found_name, found_label = False, names.label == "label"
-    unfound = {item.column: item for item in names.companions}
+    has_lines = False
+    has_file_name, has_label = False, names.label == "label"
+    missing_companions = {item.column: item for item in names.companions}
     for line, content in enumerate(text, 1):
         if not content.strip():
             continue
-        any_line = True
+        has_lines = True
         if problem := encoding_problem([content]):
             yield Reject(path, line, "index", problem)
             continue
@@ -260,17 +264,21 @@ def json_rows(
         for name in value.keys() - checked:
             check_column(name, path, reserved)
             checked.add(name)
-        found_name = found_name or any(value.get(column) not in (None, "") for column in names.files)
-        found_label = found_label or names.label in value
-        unfound = {column: item for column, item in unfound.items() if column not in value} if unfound else unfound
+        has_file_name = has_file_name or any(value.get(column) not in (None, "") for column in names.file_columns)
+        has_label = has_label or names.label in value
+        missing_companions = (
+            {column: item for column, item in missing_companions.items() if column not in value}
+            if missing_companions
+            else missing_companions
+        )
         yield line, value
-    if not any_line:
+    if not has_lines:
         return
-    if not found_name:
-        raise UserError(f"--manifest {path}: no row has a {' or '.join(names.files)}")
-    if not found_label:
+    if not has_file_name:
+        raise UserError(f"--manifest {path}: no row has a {' or '.join(names.file_columns)}")
+    if not has_label:
         raise UserError(f"--label_column {names.label}: no row of --manifest {path} has it")
-    for item in unfound.values():
+    for item in missing_companions.values():
         raise UserError(f"{companion_flag(item)} {item.column}: no row of --manifest {path} has it")
 
 
@@ -281,7 +289,7 @@ def _float(text: str) -> float:
     return number
 
 
-_LOOKED_AT = 10_000  # rows in which the first object is looked for
+_MAX_PROBED_ROWS = 10_000  # rows in which the first object is looked for
 _FoundColumn = tuple[
     DeclaredObjects, tuple[str, ...]
 ]  # with the names of classes by their ids, where somebody says them
@@ -299,17 +307,17 @@ def find_objects_column(path: str) -> ObjectsColumn | None:
         return None
     found = None
     with suppress(OSError):  # which reading it tells
-        found = _of_parquet(path) if is_parquet(path) else _of_json_lines(path)
+        found = _find_in_parquet(path) if is_parquet(path) else _find_in_json_lines(path)
     if found is None:
         return None
-    told, names = found
-    return ObjectsColumn.of(told, names, f"--manifest {path}")
+    declared, names = found
+    return ObjectsColumn.from_declaration(declared, names, f"--manifest {path}")
 
 
-def _of_json_lines(path: str) -> _FoundColumn | None:
+def _find_in_json_lines(path: str) -> _FoundColumn | None:
     keys: set[str] = set()
     with storage.open_read(path) as raw:
-        for line in islice(raw, _LOOKED_AT):
+        for line in islice(raw, _MAX_PROBED_ROWS):
             try:
                 row = json.loads(line.decode("utf-8-sig"))
             except (ValueError, RecursionError):
@@ -327,7 +335,7 @@ def _of_json_lines(path: str) -> _FoundColumn | None:
     return (DeclaredObjects(tuple(sorted(keys)), False), ()) if keys else None
 
 
-def _of_parquet(path: str) -> _FoundColumn | None:
+def _find_in_parquet(path: str) -> _FoundColumn | None:
     from pyarrow import ArrowException, parquet
 
     try:
@@ -338,10 +346,10 @@ def _of_parquet(path: str) -> _FoundColumn | None:
     if found is None:
         return None
     (told,) = found.objects
-    return told, next(iter(found.names), ())
+    return told, next(iter(found.class_names), ())
 
 
-_AT_ONCE = 4096  # rows made Python values at once
+_ROWS_PER_BATCH = 4096  # rows made Python values at once
 
 
 def parquet_rows(
@@ -361,7 +369,7 @@ def parquet_rows(
                         " numbers, booleans and lists of them; cast the column, or leave it out"
                     )
             line = 0
-            for batch in file.iter_batches(_AT_ONCE):
+            for batch in file.iter_batches(_ROWS_PER_BATCH):
                 for row in batch.to_pylist():
                     line += 1
                     yield line, row
@@ -420,23 +428,27 @@ def to_rows(
             yield value
             continue
         line, columns = value
-        name = next((columns.pop(column) for column in names.files if columns.get(column) not in (None, "")), None)
-        for column in names.files:
+        name = next(
+            (columns.pop(column) for column in names.file_columns if columns.get(column) not in (None, "")), None
+        )
+        for column in names.file_columns:
             columns.pop(column, None)
         if names.file and isinstance(name, int) and not isinstance(name, bool):
             name = str(name)
         if not isinstance(name, str):
-            yield Reject(path, line, "index", f"the row has no {' or '.join(names.files)}")
+            yield Reject(path, line, "index", f"the row has no {' or '.join(names.file_columns)}")
             continue
         try:
             identity, uri = resolve_name(names.path(name), folder, allow_outside)
-            beside = tuple(_take_companion(columns, item, names, folder, allow_outside) for item in names.companions)
+            companion_paths = tuple(
+                _take_companion(columns, item, names, folder, allow_outside) for item in names.companions
+            )
             label = _label(columns.pop(names.label, None), names)
             split = _text(columns.pop("split", None))
         except ValueError as error:
             yield Reject(name, line, "index", str(error))
             continue
-        yield Row(line, identity, uri, label, split, columns, beside)
+        yield Row(line, identity, uri, label, split, columns, companion_paths)
 
 
 def _take_companion(
@@ -447,11 +459,13 @@ def _take_companion(
     if isinstance(value, int) and not isinstance(value, bool):
         value = str(value)
     if not isinstance(value, str) or not value:
-        raise ValueError(f"the row has no {item.column}" if value in (None, "") else f"{item.what} is no file name")
+        raise ValueError(
+            f"the row has no {item.column}" if value in (None, "") else f"{item.display_name} is no file name"
+        )
     try:
-        name, uri = resolve_name(names.companion(item, value), folder, allow_outside)
+        name, uri = resolve_name(names.companion_path(item, value), folder, allow_outside)
     except ValueError as error:
-        raise ValueError(f"{item.what}: {error}") from None
+        raise ValueError(f"{item.display_name}: {error}") from None
     return uri or storage.join(folder, name)
 
 
@@ -492,7 +506,9 @@ def read_rows(
     """
     folder = manifest_folder(path)
     if is_parquet(path):
-        yield from to_rows(parquet_rows(path, names.reserved(reserved), names), path, folder, allow_outside, names)
+        yield from to_rows(
+            parquet_rows(path, names.reserved_names(reserved), names), path, folder, allow_outside, names
+        )
         return
     try:
         raw = storage.open_read(path)
@@ -503,7 +519,7 @@ def read_rows(
         raise UserError(f"--manifest {path} cannot be read: {error_text(error)}") from None
     with raw, io.TextIOWrapper(raw, "utf-8-sig", errors="surrogateescape", newline="") as text:
         values_of = csv_rows if is_textual(path) else json_rows
-        values = values_of(text, path, names.reserved(reserved), names)
+        values = values_of(text, path, names.reserved_names(reserved), names)
         yield from to_rows(values, path, folder, allow_outside, names)
 
 

@@ -22,9 +22,9 @@ from shardmill.transforms.workers.elements import GatherFn, MergeFn, Spread
 from shardmill.transforms.workers.rejects import RejectsPart, RejectsWriter, make_parts
 from shardmill.transforms.workers.running import ThreadedFlatMap
 
-_BLOCK_BYTES = 200  # of a BlockRef on its way, beside its names
+_BLOCK_BYTES = 200  # of a serialized BlockRef without its names
 
-Task = tuple[BlockRef, ...]  # what becomes one run: blocks of about as many bytes as a run has, or one that is larger
+Task = tuple[BlockRef, ...]  # the blocks of one run: blocks of about as many bytes as a run has, or one that is larger
 
 
 class IndexedBlocks(NamedTuple):
@@ -77,7 +77,7 @@ def _list(files: RecordFiles, kind: FileKind, roles: FolderRoles | None, tempora
     summary = InputSummary()
     found: list[FileRef] = []
     rejects = RejectsWriter(temporary)
-    for item in files.listed(kind):
+    for item in files.list_files(kind):
         if isinstance(item, FileRef):
             found.append(item)
         elif isinstance(item, Skipped):
@@ -104,11 +104,11 @@ def index_file(format_: RecordFormat, file: FileRef, temporary: str | None = Non
         for item in format_.index(file):
             if isinstance(item, Reject):
                 rejects.add([item])
-                summary = summary.merge(InputSummary(rejected=item.counted))
+                summary = summary.merge(InputSummary(rejected=item.counted_records))
             elif isinstance(item, SkippedItems):
-                summary = summary.merge(InputSummary(skipped={item.kind: (item.number, item.name)}))
+                summary = summary.merge(InputSummary(skipped={item.kind: (item.count, item.first_item)}))
             elif isinstance(item, RecordNotice):
-                summary = summary.merge(InputSummary(noted={item.what: (item.number, item.name)}))
+                summary = summary.merge(InputSummary(peculiarities={item.text: (item.count, item.first_record)}))
             else:
                 blocks.append(item)
         header = format_.header(file) if not summary.rejected else ()

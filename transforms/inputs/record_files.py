@@ -20,7 +20,7 @@ class RecordFiles(ABC):
     """The record files of an input."""
 
     @abstractmethod
-    def listed(self, kind: FileKind) -> Iterator[ListedRef]:
+    def list_files(self, kind: FileKind) -> Iterator[ListedRef]:
         """List the input; the files come last, ordered by name, each with a share of the key space in proportion to its
         bytes.
 
@@ -35,7 +35,7 @@ class SingleInput(RecordFiles):
 
     pattern: str
 
-    def listed(self, kind: FileKind) -> Iterator[ListedRef]:
+    def list_files(self, kind: FileKind) -> Iterator[ListedRef]:
         root = input_root(self.pattern)
         found: list[FoundFile] = []
         for item in list_input(self.pattern, kind):
@@ -53,7 +53,7 @@ class ParallelInput(RecordFiles):
     # two or more (feature, folder, file or glob); the first's folders give splits and classes
     patterns: tuple[tuple[str, str], ...]
 
-    def listed(self, kind: FileKind) -> Iterator[ListedRef]:
+    def list_files(self, kind: FileKind) -> Iterator[ListedRef]:
         """List files of the first pattern, each with its counterparts as parts.
 
         Raises:
@@ -73,16 +73,16 @@ class ParallelInput(RecordFiles):
         yield from assign_key_shares(_pair_files(parts) for parts in zip(*refs, strict=True))
 
     def _check(self, refs: Sequence[Sequence[FileRef]], rejects: Sequence[Reject]) -> None:
-        said = [f"{name}={pattern}" for name, pattern in self.patterns]
+        inputs = [f"{name}={pattern}" for name, pattern in self.patterns]
         if len({len(files) for files in refs}) > 1:
-            numbers = [f"--input {word} has {len(files):,}" for word, files in zip(said, refs, strict=True)]
-            why = f"; {rejects[0].source!r}: {rejects[0].reason}" if rejects else ""
+            numbers = [f"--input {word} has {len(files):,}" for word, files in zip(inputs, refs, strict=True)]
+            reason = f"; {rejects[0].source!r}: {rejects[0].reason}" if rejects else ""
             raise UserError(
                 f"{' and '.join(numbers)} files: files are paired in the order of their names, so there must be as many"
-                f" of each{why}"
+                f" of each{reason}"
             )
         paths: dict[str, str] = {}
-        for word, files in zip(said, refs, strict=True):
+        for word, files in zip(inputs, refs, strict=True):
             for file in files:
                 if file.path in paths:
                     raise UserError(f"--input {paths[file.path]} and {word} both have the file {file.path}")
@@ -90,10 +90,11 @@ class ParallelInput(RecordFiles):
         for parts in zip(*refs, strict=True):
             words = [_split_words(part.name) for part in parts]
             if len(refs[0]) > 1 and len(set(words)) > 1:
-                odd = next(index for index, word in enumerate(words) if word != words[0])
+                mismatch = next(index for index, word in enumerate(words) if word != words[0])
                 raise UserError(
-                    f"files are paired in the order of their names, and {parts[0].name!r} of --input {said[0]} would be"
-                    f" paired with {parts[odd].name!r} of {said[odd]}, which bears another split in its name"
+                    f"files are paired in the order of their names, and {parts[0].name!r} of --input {inputs[0]}"
+                    f" would be paired with {parts[mismatch].name!r} of {inputs[mismatch]}, which bears another split"
+                    " in its name"
                 )
 
 

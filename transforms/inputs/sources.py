@@ -160,7 +160,7 @@ def _parse(
         for row in read_all_rows(manifests, allow_outside, reserved, names):
             if isinstance(row, Row):
                 columns = {name: value for name, value in row.columns.items() if value not in missing}
-                found = (
+                fields = (
                     row.name,
                     0,
                     row.uri,
@@ -171,7 +171,7 @@ def _parse(
                     None,
                     row_digest(row),
                 )
-                yield (*found, list(row.companions)) if names.companions else found
+                yield (*fields, list(row.companions)) if names.companions else fields
             else:
                 rejects.add([row])
                 rejected += 1
@@ -182,9 +182,11 @@ def _parse(
     for batch in to_batches(rows(), add_companions_field(PARSED, names.companions), rows_at_once(parts)):
         yield from split_by_name(batch, parts)
     yield from tag_rejects(rejects.close())
-    told = names.objects
-    classes = {told.names: (1, manifests[0].path)} if told is not None and told.names else {}
-    yield TaggedOutput(SUMMARIES, InputSummary(rejected=rejected, categories=classes))
+    objects_column = names.objects
+    classes = (
+        {objects_column.names: (1, manifests[0].path)} if objects_column is not None and objects_column.names else {}
+    )
+    yield TaggedOutput(SUMMARIES, InputSummary(rejected=rejected, class_lists=classes))
 
 
 class MeasureFn(beam.DoFn):
@@ -203,10 +205,10 @@ class MeasureFn(beam.DoFn):
         identities: bool,
         temporary: str | None = None,
         companions: Sequence[Companion] = (),
-        tells_names: bool = True,
+        finds_image_names: bool = True,
         objects: ObjectsColumn | None = None,
     ) -> None:
-        self._tells_names, self._objects = tells_names, objects
+        self._finds_image_names, self._objects = finds_image_names, objects
         self._root, self._textual, self._companions = root, textual, companions
         self._allow_outside, self._identities = allow_outside, identities
         self._temporary = temporary
@@ -220,9 +222,9 @@ class MeasureFn(beam.DoFn):
     def process(self, batch: Any) -> Iterator[Any]:
         """Yield the batch with sizes; rejects and a summary, tagged."""
         if self._objects is not None:
-            batch, of_objects, left_out = extract_objects(batch, self._objects)
-            yield from tag_rejects(make_parts(of_objects, self._temporary))
-            yield TaggedOutput(SUMMARIES, InputSummary(rejected=len(of_objects), left_out=left_out))
+            batch, object_rejects, ignored = extract_objects(batch, self._objects)
+            yield from tag_rejects(make_parts(object_rejects, self._temporary))
+            yield TaggedOutput(SUMMARIES, InputSummary(rejected=len(object_rejects), ignored_properties=ignored))
         measured, types, rejects = measure_rows(
             batch, self._root, self._textual, self._allow_outside, self._pool.map, self._identities, self._companions
         )
@@ -230,10 +232,10 @@ class MeasureFn(beam.DoFn):
         if len(measured):
             yield from split_large_batch(measured)
         summary = summarize_batch(measured, types) if len(measured) else InputSummary()
-        first = count_missing(rejects, self._companions)
-        named = find_image_names(measured, self._root) if len(measured) and self._tells_names else {}
-        others = InputSummary(rejected=len(rejects), missing=first, image_names=named)
-        yield TaggedOutput(SUMMARIES, summary.merge(others))
+        missing = count_missing(rejects, self._companions)
+        image_names = find_image_names(measured, self._root) if len(measured) and self._finds_image_names else {}
+        other_counts = InputSummary(rejected=len(rejects), missing_files=missing, image_names=image_names)
+        yield TaggedOutput(SUMMARIES, summary.merge(other_counts))
 
 
 class _MeasureRowsFn(MeasureFn):
@@ -273,7 +275,7 @@ _LISTED = pa.schema(
         pa.field("split", pa.string()),
     ]
 )
-# With its mask beside it
+# With the image's mask
 _LISTED_MASKED = pa.schema(
     [*_LISTED, pa.field("mask", pa.string()), pa.field("size", pa.int64()), pa.field("identity", pa.uint64())]
 )
@@ -317,7 +319,7 @@ class ReadAnnotations(beam.PTransform):
                 self.identities,
                 self.temporary,
                 (MASK_IN_FOLDER,) if self.masks is not None else (),
-                tells_names=False,
+                finds_image_names=False,
             )
         ).with_output_types(pa.RecordBatch).with_outputs(REJECTS, SUMMARIES, main="files")
         return combine_outputs(measured["files"], measured, read, listed)
@@ -330,14 +332,14 @@ def _first_name(batch: pa.RecordBatch) -> str:
 
 # Any: Beam checks annotations, and cannot check protocols
 def _list_annotated(
-    source: Any, allow_outside: bool, image_id: str, masked: tuple[str, bool] | None, temporary: str | None
+    source: Any, allow_outside: bool, image_id: str, mask_options: tuple[str, bool] | None, temporary: str | None
 ) -> Iterator[Any]:
     """Yield batches of the images that a source lists; rejects and a summary, tagged."""
     pending: list[tuple[Any, ...]] = []
     summary = InputSummary()
     rejects = RejectsWriter(temporary)
     rejected = 0
-    masks = MaskFolder(*masked, annotated=True) if masked is not None else None
+    masks = MaskFolder(*mask_options, annotated=True) if mask_options is not None else None
     first: str | None = None
 
     def reject(item: Reject) -> None:
@@ -345,29 +347,29 @@ def _list_annotated(
         rejects.add([item])
         rejected += 1
 
-    def mask_of(name: str, place: int) -> list[Mask]:
+    def find_masks(name: str, position: int) -> list[Mask]:
         """Return the image's mask in a list; reject the image and return [] if it needs one and has none."""
         nonlocal first
         first = first or name
-        mask = "" if masks is None else masks.of(name)
+        mask = "" if masks is None else masks.find_mask(name)
         if isinstance(mask, str):
-            reject(Reject(name, place, "index", mask))
+            reject(Reject(name, position, "index", mask))
             return []
         return [mask]
 
-    for item in source.listed():
+    for item in source.list_images():
         if isinstance(item, AnnotatedImages):
-            beside = None
+            image_masks = None
             if masks is not None:
-                item, beside = _with_masks(item, mask_of)
-            yield from _annotated_batches(item, source.root, allow_outside, image_id, reject, beside)
+                item, image_masks = _with_masks(item, find_masks)
+            yield from _annotated_batches(item, source.root, allow_outside, image_id, reject, image_masks)
         elif isinstance(item, ListedImage):
-            row = (item.image, item.annotation, item.place, item.split)
-            pending += [row] if masks is None else [(*row, *mask) for mask in mask_of(item.image, item.place)]
+            row = (item.image, item.annotation, item.position, item.split)
+            pending += [row] if masks is None else [(*row, *mask) for mask in find_masks(item.image, item.position)]
         elif isinstance(item, DeclaredClasses):
-            summary = summary.merge(InputSummary(categories={item.names: (1, item.path)}))
+            summary = summary.merge(InputSummary(class_lists={item.names: (1, item.path)}))
         elif isinstance(item, IgnoredValues):
-            summary = summary.merge(InputSummary(left_out=Counter({item.what: item.annotations})))
+            summary = summary.merge(InputSummary(ignored_properties=Counter({item.name: item.count})))
         elif isinstance(item, Notice):
             summary = summary.merge(InputSummary(notices=frozenset([item.text])))
         elif isinstance(item, Reject):
@@ -383,13 +385,17 @@ def _list_annotated(
 
 
 def _with_masks(
-    files: AnnotatedImages, mask_of: Callable[[str, int], list[Mask]]
+    files: AnnotatedImages, find_masks: Callable[[str, int], list[Mask]]
 ) -> tuple[AnnotatedImages, list[Mask]]:
     """Return the images that have a mask, and their masks."""
-    found = [(place, mask) for place, image in enumerate(files.images) for mask in mask_of(image.name, image.place)]
-    places = [place for place, _ in found]
-    kept = AnnotatedImages([files.images[place] for place in places], files.objects.take(pa.array(places, pa.int64())))
-    return kept, [mask for _, mask in found]
+    pairs = [
+        (index, mask) for index, image in enumerate(files.images) for mask in find_masks(image.name, image.position)
+    ]
+    indices = [index for index, _ in pairs]
+    masked_images = AnnotatedImages(
+        [files.images[index] for index in indices], files.objects.take(pa.array(indices, pa.int64()))
+    )
+    return masked_images, [mask for _, mask in pairs]
 
 
 def _annotated_batches(
@@ -404,30 +410,32 @@ def _annotated_batches(
 
     The size and identity columns hold those of the masks until the images are looked up.
     """
-    rows, kept = [], []
-    for place, image in enumerate(files.images):
+    rows, kept_rows = [], []
+    for index, image in enumerate(files.images):
         try:
             name, uri = resolve_name(image.name, root, allow_outside, "the images' folder")
         except ValueError as error:
-            reject(Reject(image.name, image.place, "index", str(error)))
+            reject(Reject(image.name, image.position, "index", str(error)))
             continue
         width, height = image.size or (None, None)
-        kept.append(place)
+        kept_rows.append(index)
         columns = {image_id: str(image.columns.get(IMAGE_ID, name))} if image_id else image.columns
-        _, size, identity = masks[place] if masks is not None else ("", 0, None)
-        rows.append((name, size, uri, None, image.split, image.place, json.dumps(columns), identity, width, height))
+        _, size, identity = masks[index] if masks is not None else ("", 0, None)
+        rows.append((name, size, uri, None, image.split, image.position, json.dumps(columns), identity, width, height))
     if rows:
-        objects = files.objects if len(kept) == len(files.objects) else files.objects.take(pa.array(kept))
-        found = convert_batch(list(zip(*rows, strict=True)), _IMAGE_COLUMNS)
-        made = pa.RecordBatch.from_arrays([*found.columns, objects], schema=ANNOTATED)
+        objects = files.objects if len(kept_rows) == len(files.objects) else files.objects.take(pa.array(kept_rows))
+        image_batch = convert_batch(list(zip(*rows, strict=True)), _IMAGE_COLUMNS)
+        batch = pa.RecordBatch.from_arrays([*image_batch.columns, objects], schema=ANNOTATED)
         if masks is not None:
-            made = made.append_column(COMPANIONS, pa.array([[masks[place][0]] for place in kept], COMPANIONS.type))
-        yield from split_large_batch(made)
+            batch = batch.append_column(
+                COMPANIONS, pa.array([[masks[index][0]] for index in kept_rows], COMPANIONS.type)
+            )
+        yield from split_large_batch(batch)
 
 
 def _count_ignored(images: Iterable[AnnotatedImage]) -> Counter[str]:
     """Count the annotated facts of the images' objects that no example holds."""
-    return Counter(what for image in images for what in image.left_out)
+    return Counter(name for image in images for name in image.ignored_properties)
 
 
 class _ReadFn(beam.DoFn):
@@ -438,7 +446,7 @@ class _ReadFn(beam.DoFn):
         self._image_id = image_id
 
     def setup(self) -> None:
-        self._opened: AnnotationFileSource | None = None
+        self._prepared_source: AnnotationFileSource | None = None
         self._pool = ThreadPoolExecutor(_ANNOTATION_THREADS, "shardmill-annotations")
 
     def teardown(self) -> None:
@@ -448,9 +456,9 @@ class _ReadFn(beam.DoFn):
         if OBJECTS.names[-1] in batch.schema.names:
             yield batch
             return
-        if self._opened is None:
+        if self._prepared_source is None:
             assert isinstance(self._source, AnnotationFileSource), "only such a source lists what is read here"
-            self._opened = self._source.opened()
+            self._prepared_source = self._source.prepare()
         columns = [column.to_pylist() for column in batch.columns]
         listed = [ListedImage(*row) for row in zip(*columns[: len(_LISTED)], strict=True)]
         map_ = map if storage.is_local(self._source.root) else self._pool.map
@@ -459,23 +467,23 @@ class _ReadFn(beam.DoFn):
         images = [item for item in read if isinstance(item, AnnotatedImage)]
         masks = None
         if batch.schema.equals(_LISTED_MASKED):
-            beside = zip(*columns[len(_LISTED) :], strict=True)
-            masks = [mask for item, mask in zip(read, beside, strict=True) if isinstance(item, AnnotatedImage)]
+            mask_rows = zip(*columns[len(_LISTED) :], strict=True)
+            masks = [mask for item, mask in zip(read, mask_rows, strict=True) if isinstance(item, AnnotatedImage)]
         files = AnnotatedImages(images, build_object_lists([image.objects for image in images]))
         yield from _annotated_batches(
             files, self._source.root, self._allow_outside, self._image_id, rejects.append, masks
         )
         yield from tag_rejects(make_parts(rejects, self._temporary))
-        yield TaggedOutput(SUMMARIES, InputSummary(rejected=len(rejects), left_out=_count_ignored(images)))
+        yield TaggedOutput(SUMMARIES, InputSummary(rejected=len(rejects), ignored_properties=_count_ignored(images)))
 
-    def _read(self, listed: ListedImage) -> AnnotatedImage | Reject:
-        path = storage.join(self._source.root, listed.annotation)
+    def _read(self, listed_image: ListedImage) -> AnnotatedImage | Reject:
+        path = storage.join(self._source.root, listed_image.annotation)
         try:
-            assert self._opened is not None
-            return self._opened.parsed(storage.read_bytes(path), listed)
+            assert self._prepared_source is not None
+            return self._prepared_source.parse_annotation(storage.read_bytes(path), listed_image)
         except OSError as error:
             raise_if_store_failed(error, path)
-            return Reject(listed.annotation, None, "index", f"cannot be read: {error_text(error)}")
+            return Reject(listed_image.annotation, None, "index", f"cannot be read: {error_text(error)}")
 
 
 @dataclass(eq=False)
@@ -528,39 +536,39 @@ def index_listing(
     Without `identities`, references are eight bytes a file smaller, which would not compress. With `masks`, each file
     gets its mask as companion; a file without one is rejected.
     """
-    summary, other = InputSummary(), InputSummary()
+    summary, other_counts = InputSummary(), InputSummary()
     rejects = RejectsWriter(temporary)
     schema = FOUND if masks is None else FOUND.append(COMPANIONS)
     first: str | None = None
 
     def rows() -> Iterator[tuple[Any, ...]]:
-        nonlocal other, first
+        nonlocal other_counts, first
         for item in listed:
             if isinstance(item, FoundFile) and masks is not None:
                 first = item.name if first is None else first
-                mask = masks.of(item.name)
+                mask = masks.find_mask(item.name)
                 if isinstance(mask, str):
                     rejects.add([Reject(item.name, None, "index", mask)])
-                    other = other.merge(InputSummary(rejected=1))
+                    other_counts = other_counts.merge(InputSummary(rejected=1))
                     continue
-                path, size, of_mask = mask
+                path, size, mask_identity = mask
                 identity = file_identity(item.size_bytes, item.stamp, item.modified) if identities else None
-                both = combined_identity(identity, [(path, of_mask)]) if identities else None
-                yield item.name, item.size_bytes + size, None, None, None, None, None, both, [path]
+                combined = combined_identity(identity, [(path, mask_identity)]) if identities else None
+                yield item.name, item.size_bytes + size, None, None, None, None, None, combined, [path]
             elif isinstance(item, FoundFile):
                 identity = file_identity(item.size_bytes, item.stamp, item.modified) if identities else None
                 yield item.name, item.size_bytes, None, None, None, None, None, identity
             elif isinstance(item, Reject):
                 rejects.add([item])
-                other = other.merge(InputSummary(rejected=1))
+                other_counts = other_counts.merge(InputSummary(rejected=1))
             else:
-                other = other.merge(summarize_skipped(item.kind, item.name))
+                other_counts = other_counts.merge(summarize_skipped(item.kind, item.name))
 
     for batch in to_batches(rows(), schema):
         yield from split_large_batch(batch)
         summary = summary.merge(summarize_batch(batch, roles=roles))
     if masks is not None and first is not None:
         masks.check_used(first)
-        other = other.merge(InputSummary(notices=frozenset(masks.notices())))
+        other_counts = other_counts.merge(InputSummary(notices=frozenset(masks.notices())))
     yield from tag_rejects(rejects.close())
-    yield TaggedOutput(SUMMARIES, summary.merge(other))
+    yield TaggedOutput(SUMMARIES, summary.merge(other_counts))

@@ -38,7 +38,7 @@ def count_label_lists(labels: Iterable[str | None]) -> tuple[Counter[str], Count
     (classes repeated within a row).
     """
     classes: Counter[str] = Counter()
-    odd: Counter[str] = Counter()
+    list_counts: Counter[str] = Counter()
     single = 0
     for label in labels:
         names = decode_label_list(label) if label is not None else None
@@ -46,12 +46,12 @@ def count_label_lists(labels: Iterable[str | None]) -> tuple[Counter[str], Count
             classes[label or ""] += 1
             single += bool(label)
             continue
-        different = set(names)
-        classes.update(different or [""])
-        odd.update(lists=1, several=int(len(different) > 1), repeated=len(names) - len(different))
+        distinct = set(names)
+        classes.update(distinct or [""])
+        list_counts.update(lists=1, several=int(len(distinct) > 1), repeated=len(names) - len(distinct))
     if single:
-        odd["single"] = single
-    return classes, +odd  # without those that none are of
+        list_counts["single"] = single
+    return classes, +list_counts  # without those that none are of
 
 
 _MODULUS = 1 << 128  # of the sum of 128-bit hashes, which is the same in any order
@@ -87,14 +87,14 @@ class InputSummary:
     fingerprint: int = 0  # sum mod 2^128 of xxh3_128 of names and sizes; equal in any order
     # files by the columns of their table, as (number, one name)
     headers: dict[tuple[str, ...], tuple[int, str]] = field(default_factory=dict)
-    first: tuple[str, str] | None = None  # least (name, URI or "") of all files found
+    first_file: tuple[str, str] | None = None  # least (name, URI or "") of all files found
     # missing files of a manifest, as (number, one name) by reason
-    missing: dict[str, tuple[int, str]] = field(default_factory=dict)
+    missing_files: dict[str, tuple[int, str]] = field(default_factory=dict)
     # annotation files by the class list they declare, as (number, one name)
-    categories: dict[tuple[str, ...], tuple[int, str]] = field(default_factory=dict)
+    class_lists: dict[tuple[str, ...], tuple[int, str]] = field(default_factory=dict)
     objects: Counter[str] = field(default_factory=Counter)  # objects in images by class name
     # objects with annotated facts that no example holds, by fact
-    left_out: Counter[str] = field(default_factory=Counter)
+    ignored_properties: Counter[str] = field(default_factory=Counter)
     notices: frozenset[str] = frozenset()  # messages about the input for the user
     label_lists: Counter[str] = field(default_factory=Counter)  # counts of labels that are lists, see count_label_lists
     # manifest rows by column that names image files, as (number, one name)
@@ -102,7 +102,7 @@ class InputSummary:
     # record files by the split in their own name, as (number, one name)
     named_splits: dict[str, tuple[int, str]] = field(default_factory=dict)
     # records read despite a peculiarity, as (number, one name) by peculiarity
-    noted: dict[str, tuple[int, str]] = field(default_factory=dict)
+    peculiarities: dict[str, tuple[int, str]] = field(default_factory=dict)
 
     def merge(self, other: "InputSummary") -> "InputSummary":
         """Return the summary of both parts."""
@@ -116,16 +116,16 @@ class InputSummary:
         _add_named(self.skipped, other.skipped)
         self.fingerprint = (self.fingerprint + other.fingerprint) % _MODULUS
         _add_named(self.headers, other.headers)
-        self.first = min(filter(None, (self.first, other.first)), default=None)
-        _add_named(self.missing, other.missing)
-        _add_named(self.categories, other.categories)
+        self.first_file = min(filter(None, (self.first_file, other.first_file)), default=None)
+        _add_named(self.missing_files, other.missing_files)
+        _add_named(self.class_lists, other.class_lists)
         self.objects.update(other.objects)
-        self.left_out.update(other.left_out)
+        self.ignored_properties.update(other.ignored_properties)
         self.notices |= other.notices
         self.label_lists.update(other.label_lists)
         _add_named(self.image_names, other.image_names)
         _add_named(self.named_splits, other.named_splits)
-        _add_named(self.noted, other.noted)
+        _add_named(self.peculiarities, other.peculiarities)
         return self
 
     @property
@@ -134,23 +134,23 @@ class InputSummary:
         return InputCounts(self.rejected, self.size_bytes, self.fingerprint)
 
     @property
-    def matched(self) -> int:
+    def total_records(self) -> int:
         """Records in the input, good or bad; records written and rejected must add up to this."""
         return self.records + self.rejected
 
 
-def _add_bounded(one: Counter[str], other: Counter[str]) -> None:
-    """Add the counts of `other` to `one`, which keeps its first _MOST_KEYS keys."""
-    one.update(other)
-    while len(one) > _MOST_KEYS:
-        one.popitem()
+def _add_bounded(target: Counter[str], other: Counter[str]) -> None:
+    """Add the counts of `other` to `target`, which keeps its first _MOST_KEYS keys."""
+    target.update(other)
+    while len(target) > _MOST_KEYS:
+        target.popitem()
 
 
-def _add_named(one: dict[Key, tuple[int, str]], other: dict[Key, tuple[int, str]]) -> None:
-    """Add the numbers of `other` to `one`, which keeps the least name of each key."""
+def _add_named(target: dict[Key, tuple[int, str]], other: dict[Key, tuple[int, str]]) -> None:
+    """Add the numbers of `other` to `target`, which keeps the least name of each key."""
     for kind, (number, name) in other.items():
-        before, first = one.get(kind, (0, name))
-        one[kind] = (before + number, min(first, name))
+        before, first = target.get(kind, (0, name))
+        target[kind] = (before + number, min(first, name))
 
 
 def summarize_skipped(kind: str, name: str) -> InputSummary:
@@ -160,17 +160,17 @@ def summarize_skipped(kind: str, name: str) -> InputSummary:
 
 def summarize_files(files: Iterable[tuple[str, int]], roles: FolderRoles | None = None) -> InputSummary:
     """Return the summary of record files, given as (name, size in bytes); `roles` are those of --folders."""
-    listed = list(files)
+    entries = list(files)
     digest = xxhash.xxh3_128_intdigest
-    named: dict[str, tuple[int, str]] = {}
-    for name, _ in listed:
+    splits: dict[str, tuple[int, str]] = {}
+    for name, _ in entries:
         if (split := split_of_file(name)) is not None:
-            _add_named(named, {split: (1, name)})
+            _add_named(splits, {split: (1, name)})
     return InputSummary(
-        size_bytes=sum(size for _, size in listed),
-        folders=Counter(folder_key(name, roles) for name, _ in listed),
-        fingerprint=sum(digest(f"{name}\0{size}".encode()) for name, size in listed) % _MODULUS,
-        named_splits=named,
+        size_bytes=sum(size for _, size in entries),
+        folders=Counter(folder_key(name, roles) for name, _ in entries),
+        fingerprint=sum(digest(f"{name}\0{size}".encode()) for name, size in entries) % _MODULUS,
+        named_splits=splits,
     )
 
 
@@ -202,5 +202,5 @@ def summarize_batch(
         columns=columns or {},
         fingerprint=sum(digest(f"{name}\0{size}".encode()) for name, size in zip(names, sizes, strict=True)) % _MODULUS,
         objects=Counter(object_labels(batch).to_pylist()) if "objects" in batch.schema.names else Counter(),
-        first=min(zip(names, (uri or "" for uri in batch["uri"].to_pylist()), strict=True), default=None),
+        first_file=min(zip(names, (uri or "" for uri in batch["uri"].to_pylist()), strict=True), default=None),
     )

@@ -46,13 +46,13 @@ class VocSource:
 
     path: str  # as the user gave it
     root: str  # folder that names are relative to
-    heeds_sets: bool = True  # True to take splits from the lists in ImageSets/Main, or else from folders
+    uses_image_sets: bool = True  # True to take splits from the lists in ImageSets/Main, or else from folders
     masks: str | None = None  # folder of masks; its lists in ImageSets/Segmentation then come first
 
-    def beside(self) -> Iterator[str]:
-        return iter(self._split_lists(list_files_below(self.root, self.masks) if self.heeds_sets else []).values())
+    def list_extra_files(self) -> Iterator[str]:
+        return iter(self._split_lists(list_files_below(self.root, self.masks) if self.uses_image_sets else []).values())
 
-    def listed(self) -> Iterator[ListedImage | Notice | Reject | Skipped]:
+    def list_images(self) -> Iterator[ListedImage | Notice | Reject | Skipped]:
         files = list_files_below(self.root, self.masks)
         folder = _folder_of_annotations(files)
         annotations = sorted(
@@ -61,11 +61,11 @@ class VocSource:
         if not annotations:
             raise UserError(f"--voc {self.path}: there is no .xml file in it, nor in a folder {_ANNOTATIONS} of it")
         images = _images_by_stem(files, folder)
-        sets, where = self._sets(files) if self.heeds_sets else {}, self._folder_of_sets(files)
-        by_folder, odd = _split_folders(annotations, folder) if self.heeds_sets and not sets else ({}, "")
+        sets, where = self._sets(files) if self.uses_image_sets else {}, self._folder_of_sets(files)
+        by_folder, odd = _split_folders(annotations, folder) if self.uses_image_sets and not sets else ({}, "")
         if odd:
             yield Notice(f"{odd}: all images are of one split")
-        yield from self._said_of_sets(files, sets, by_folder)
+        yield from self._image_set_notices(files, sets, by_folder)
         named: dict[str, list[str]] = {}
         for name, listed in sets.items():
             for stem in dict.fromkeys(listed):
@@ -90,13 +90,13 @@ class VocSource:
             if stem in stems or stem not in named:
                 yield from (Skipped(image, _NO_ANNOTATION) for image in images[stem] if image not in annotated)
         for stem in sorted(named.keys() - stems):
-            what = f"{where}/{named[stem][0]}.txt names {stem!r}, of which there is no annotation"
+            what = f"{where}/{named[stem][0]}.txt names {stem!r}, which has no annotation"
             yield Reject(next(iter(images.get(stem, [stem]))), None, "index", what)
 
-    def opened(self) -> Self:
+    def prepare(self) -> Self:
         return self
 
-    def parsed(self, data: bytes, listed: ListedImage) -> AnnotatedImage | Reject:
+    def parse_annotation(self, data: bytes, listed_image: ListedImage) -> AnnotatedImage | Reject:
         try:
             tree = ElementTree.fromstring(data)
             if tree.tag != _ROOT:
@@ -105,10 +105,12 @@ class VocSource:
             items = tree.findall("object")
             objects = [_object(item, number) for number, item in enumerate(items, 1)]
         except (ElementTree.ParseError, OverflowError, ValueError) as error:
-            return Reject(listed.annotation, None, "index", f"no annotation of VOC's: {error}")
+            return Reject(listed_image.annotation, None, "index", f"no annotation of VOC's: {error}")
         size = (width, height) if width > 0 and height > 0 else None
-        left_out = [what for item in items for what in _ignored_tags(item)]
-        return AnnotatedImage(listed.image, listed.place, size, objects, listed.split, left_out=left_out)
+        ignored = [what for item in items for what in _ignored_tags(item)]
+        return AnnotatedImage(
+            listed_image.image, listed_image.position, size, objects, listed_image.split, ignored_properties=ignored
+        )
 
     def _sets(self, files: list[str]) -> Mapping[str, list[str]]:
         """Read the names in each list that is a split."""
@@ -119,30 +121,35 @@ class VocSource:
         """Return the paths of the lists that are splits, by split."""
         where = self._folder_of_sets(files)
         return {
-            name: storage.join(self.root, f"{where}/{name}.txt") for name in _lists_of_splits(_list_names(files, where))
+            name: storage.join(self.root, f"{where}/{name}.txt")
+            for name in _select_split_lists(_list_names(files, where))
         }
 
     def _folder_of_sets(self, files: list[str]) -> str:
         return (
-            _SETS_OF_MASKS if self.masks is not None and _lists_of_splits(_list_names(files, _SETS_OF_MASKS)) else _SETS
+            _SETS_OF_MASKS
+            if self.masks is not None and _select_split_lists(_list_names(files, _SETS_OF_MASKS))
+            else _SETS
         )
 
-    def _said_of_sets(
+    def _image_set_notices(
         self, files: list[str], sets: Mapping[str, list[str]], by_folder: Mapping[str, str]
     ) -> Iterator[Notice]:
         """Yield notices about lists that are not used as splits, except lists of single classes such as cat_train."""
         where = self._folder_of_sets(files)
         lists = _list_names(files, where)
-        if lists and not self.heeds_sets:
+        if lists and not self.uses_image_sets:
             yield Notice(f"the lists in {where} are left aside, for --splits says the splits")
             return
-        left = [
+        unused = [
             name for name in lists if name not in sets and not _is_class_list(name) and not (name == _JOINT and sets)
         ]
-        if left:
-            shown = f"{left[0]!r}" + (f" and {len(left) - 1} more" if len(left) > 1 else "")
-            how = "they are left out" if sets or by_folder else "all images are of one split"
-            yield Notice(f"lists in {where} are no splits by their names, such as train, val or test: {shown}; {how}")
+        if unused:
+            shown = f"{unused[0]!r}" + (f" and {len(unused) - 1} more" if len(unused) > 1 else "")
+            outcome = "they are left out" if sets or by_folder else "all images are of one split"
+            yield Notice(
+                f"lists in {where} are no splits by their names, such as train, val or test: {shown}; {outcome}"
+            )
 
 
 def voc_root(path: str) -> str:
@@ -162,7 +169,7 @@ def _list_names(files: list[str], where: str) -> list[str]:
     )
 
 
-def _lists_of_splits(lists: list[str]) -> list[str]:
+def _select_split_lists(lists: list[str]) -> list[str]:
     """Return the lists that are named after splits."""
     there = [name for name in lists if name.lower() in SPLIT_FOLDERS]
     joint = _JOINT in lists and not {SPLIT_FOLDERS[name.lower()] for name in there} & {"train", "validation"}
@@ -188,7 +195,7 @@ def _split_folders(annotations: list[str], folder: str | None) -> tuple[dict[str
 
 
 def _folder_of_annotations(files: list[str]) -> str | None:
-    """Return the top folder of the annotations; None if there is none, for XML files may be next to their images."""
+    """Return the top folder of the annotations; None without one, because XML files may be next to their images."""
     folders = {name.partition("/")[0] for name in files if "/" in name}
     return next((folder for folder in sorted(folders) if folder.lower() == _ANNOTATIONS.lower()), None)
 
@@ -218,9 +225,9 @@ def _candidate_images(annotation: str, images: list[str]) -> list[str]:
     all.
     """
     folder = posixpath.dirname(annotation)
-    beside = [image for image in images if posixpath.dirname(image) == folder]
+    in_same_folder = [image for image in images if posixpath.dirname(image) == folder]
     alike = [image for image in images if _inner_folder(image) == _inner_folder(annotation)]
-    return beside or alike or images
+    return in_same_folder or alike or images
 
 
 def _inner_folder(name: str) -> str:

@@ -122,10 +122,10 @@ class YoloSource:
     path: str  # of data.yaml
     root: str  # folder of data.yaml, which names are relative to
     masks: str | None = None  # folder of masks, or None
-    names: tuple[str, ...] = ()  # class names, set by `opened`
-    points: int = 0  # numbers of key points of an object, set by `opened`
+    names: tuple[str, ...] = ()  # class names, set by `prepare`
+    points: int = 0  # numbers of key points of an object, set by `prepare`
 
-    def beside(self) -> Iterator[str]:
+    def list_extra_files(self) -> Iterator[str]:
         yield self.path
         described = read_data_yaml(self.path)
         folder = self._folder(described)
@@ -133,7 +133,7 @@ class YoloSource:
             if entry.endswith(_LIST):
                 yield self._path(self._found(folder, entry))
 
-    def listed(self) -> Iterator[AnnotatedImages | ListedImage | DeclaredClasses | Notice | Reject]:
+    def list_images(self) -> Iterator[AnnotatedImages | ListedImage | DeclaredClasses | Notice | Reject]:
         described = read_data_yaml(self.path)
         yield DeclaredClasses(described.names, self.path)
         folder = self._folder(described)
@@ -167,31 +167,33 @@ class YoloSource:
             ):
                 yield Reject(name, None, "index", "there is no image to these annotations")
 
-    def opened(self) -> Self:
+    def prepare(self) -> Self:
         described = read_data_yaml(self.path)
         return replace(self, names=described.names, points=described.points)
 
-    def parsed(self, data: bytes, listed: ListedImage) -> AnnotatedImage | Reject:
+    def parse_annotation(self, data: bytes, listed_image: ListedImage) -> AnnotatedImage | Reject:
         try:
             lines = enumerate(data.decode("utf-8-sig").split("\n"), 1)
             words = [(line.split(), number) for number, line in lines if line.strip()]
             objects = [_object(line, number, self.names, self.points) for line, number in words]
         except ValueError as error:
-            return Reject(listed.annotation, None, "index", f"no annotation of YOLO's: {error}")
-        left_out = [_POINTS if self.points else _POLYGON for line, _ in words if len(line) > _WORDS_OF_A_BOX]
-        return AnnotatedImage(listed.image, listed.place, RELATIVE, objects, listed.split, left_out=left_out)
+            return Reject(listed_image.annotation, None, "index", f"no annotation of YOLO's: {error}")
+        ignored = [_POINTS if self.points else _POLYGON for line, _ in words if len(line) > _WORDS_OF_A_BOX]
+        return AnnotatedImage(
+            listed_image.image, listed_image.position, RELATIVE, objects, listed_image.split, ignored_properties=ignored
+        )
 
     def _folder(self, described: DataYaml) -> str:
         """Return the folder, relative to the root, that data.yaml names the splits from."""
         first = next(iter(described.splits.values()))[0]
-        for named in [described.folder, ""] if described.folder else [""]:
-            folder = self._name("", named)
+        for folder_name in [described.folder, ""] if described.folder else [""]:
+            folder = self._name("", folder_name)
             if not _is_outside(folder) and self._is_there(self._found(folder, first)):
                 return folder
         raise UserError(
             f"--yolo {self.path}: there is no {first!r} in {self.root}"
             + (f", nor in its 'path', {described.folder!r}, as far as that lies there" if described.folder else "")
-            + f"; move {_FILE} beside the images"
+            + f"; move {_FILE} next to the images"
         )
 
     def _images(self, entries: tuple[str, ...], folder: str, files: set[str]) -> Iterator[str]:

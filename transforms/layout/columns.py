@@ -15,7 +15,7 @@ from shardmill.transforms.inputs.summary import InputSummary
 from shardmill.transforms.layout.options import TableOptions
 from shardmill.transforms.options.job_options import CONTENT
 
-_LISTED = 20  # columns that an error lists
+_MAX_LISTED_COLUMNS = 20  # columns that an error lists
 
 
 def common_header(summary: InputSummary, options: TableOptions) -> tuple[str, ...]:
@@ -34,7 +34,7 @@ def common_header(summary: InputSummary, options: TableOptions) -> tuple[str, ..
         missing, extra = sorted(set(first) - set(columns)), sorted(set(columns) - set(first))
         parts = [
             *([f"lacks {quote_names(missing)}"] if missing else []),
-            *([f"has {quote_names(extra)} beside"] if extra else []),
+            *([f"has {quote_names(extra)} in addition to"] if extra else []),
         ]
         more = f", as {number - 1} more file{'s do' if number > 2 else ' does'}" if number > 1 else ""
         raise UserError(
@@ -51,7 +51,7 @@ def check_columns(known: Sequence[str], options: TableOptions) -> None:
     """
     flags = {
         "--label": options.label_columns,
-        options.key_said: [options.key] if options.key else [],
+        options.key_flag: [options.key] if options.key else [],
         "--group_by": [options.split.group_by] if options.split.group_by else [],
         "--stratify_by": [options.split.stratify_by] if options.split.stratify_by else [],
         "--image": options.images,
@@ -63,11 +63,13 @@ def check_columns(known: Sequence[str], options: TableOptions) -> None:
     for flag, columns in flags.items():
         for column in columns:
             if column not in known and (flag, column) != ("--group_by", CONTENT):
-                hint = "it stands for the column of --label, which is not given; " if flag in options.says_label else ""
+                hint = (
+                    "it means the column of --label, which is not given; " if flag in options.label_alias_flags else ""
+                )
                 raise UserError(
                     f"{flag} {column}: no such column in {options.source}; {hint}{suggest_column(column, known)}"
                 )
-    for flag in options.says_label:
+    for flag in options.label_alias_flags:
         if options.label_columns and "label" not in options.label_columns and "label" in known:
             label = options.label_columns[0]
             raise UserError(
@@ -92,7 +94,9 @@ def has_column(schema: Features | None, column: str) -> bool:
 def suggest_column(column: str, known: Sequence[str]) -> str:
     """Return the end of a message about an unknown column: the nearest name and the known columns."""
     near = difflib.get_close_matches(column, known, 1)
-    listed = ", ".join(known[:_LISTED]) + (f" and {len(known) - _LISTED} more" if len(known) > _LISTED else "")
+    listed = ", ".join(known[:_MAX_LISTED_COLUMNS]) + (
+        f" and {len(known) - _MAX_LISTED_COLUMNS} more" if len(known) > _MAX_LISTED_COLUMNS else ""
+    )
     return (f"did you mean {near[0]}? " if near else "") + f"the columns are {listed}"
 
 
@@ -117,7 +121,9 @@ def choose_columns(header: Sequence[str], inferred: Inferred, options: TableOpti
     """
     known = list(header or sorted(inferred.types))
     notices = _check_known(known, bool(header), inferred, options)
-    columns = _from_schema(known, header, options) if options.schema else _from_data(known, inferred, options)
+    columns = (
+        _columns_from_schema(known, header, options) if options.schema else _columns_from_data(known, inferred, options)
+    )
     if not columns.features and (options.schema is not None or inferred.rows):
         raise UserError(
             f"no column of {options.source} is left, or has a value in any row; is too much in --drop, or not in"
@@ -151,7 +157,7 @@ def wanted_columns(options: TableOptions) -> list[str] | None:
     if options.needs_classes:
         return options.needs_classes
     if options.only:
-        return list(dict.fromkeys([*options.only, *options.label_columns, *options.images, *options.helpers]))
+        return list(dict.fromkeys([*options.only, *options.label_columns, *options.images, *options.helper_columns]))
     return None
 
 
@@ -173,7 +179,7 @@ def _check_fill(options: TableOptions) -> None:
             holds = _holds_numbers(feature) and column not in options.times
             if feature.name == column and holds and not _fits(text, feature.dtype):
                 raise UserError(
-                    f"--fill {column}={text}: {options.schema_said} says that {column!r} holds {feature.dtype};"
+                    f"--fill {column}={text}: {options.schema_name} says that {column!r} holds {feature.dtype};"
                     " give one"
                 )
 
@@ -193,7 +199,7 @@ def _selected_columns(known: Iterable[str], options: TableOptions) -> list[str]:
     return [name for name in known if (not chosen or name in chosen) and name not in options.drop]
 
 
-def _from_data(known: Sequence[str], inferred: Inferred, options: TableOptions) -> Columns:
+def _columns_from_data(known: Sequence[str], inferred: Inferred, options: TableOptions) -> Columns:
     types: dict[str, ColumnType] = {}
     notices = []
     for name in _selected_columns(known, options):
@@ -208,19 +214,19 @@ def _from_data(known: Sequence[str], inferred: Inferred, options: TableOptions) 
     return Columns(types, features, tuple(notices))
 
 
-def _from_schema(known: Sequence[str], header: Sequence[str], options: TableOptions) -> Columns:
+def _columns_from_schema(known: Sequence[str], header: Sequence[str], options: TableOptions) -> Columns:
     assert options.schema is not None
     kept = _selected_columns([feature.name for feature in options.schema], options)
     features = tuple(feature for feature in options.schema if feature.name in kept)
     for feature in features:
         if not kind_of(feature).in_columns:
             raise UserError(
-                f"{options.schema_said} says that {feature.name!r} is an {kind_of(feature).own_name},"
+                f"{options.schema_name} says that {feature.name!r} is an {kind_of(feature).display_name},"
                 f" which no column holds; --drop {feature.name} leaves it out"
             )
         if header and feature.name not in known and feature.required:
             raise UserError(
-                f"{options.schema_said} wants column {feature.name!r}, which {options.source} lacks;"
+                f"{options.schema_name} wants column {feature.name!r}, which {options.source} lacks;"
                 f" {suggest_column(feature.name, known)}"
             )
     types = {feature.name: _column_type(feature) for feature in features}
@@ -229,12 +235,12 @@ def _from_schema(known: Sequence[str], header: Sequence[str], options: TableOpti
 
 def extra_column_notices(header: Iterable[str], schema: Features, options: TableOptions) -> tuple[str, ...]:
     """Return a notice of columns that neither the schema nor a flag names."""
-    named = {feature.name for feature in schema} | {*options.drop, *options.helpers}
+    named = {feature.name for feature in schema} | {*options.drop, *options.helper_columns}
     extra = [name for name in header if name not in named]
     if not extra or options.only:
         return ()
     columns = f"{'column' if len(extra) == 1 else 'columns'} {quote_names(extra)}"
-    return (f"left out what {options.schema_said} does not have: {columns}",)
+    return (f"left out what {options.schema_name} does not have: {columns}",)
 
 
 def _column_type(feature: Feature) -> ColumnType:
@@ -252,7 +258,7 @@ class MarkedColumns:
     columns: Columns  # all columns, images and classes as published
     images: tuple[str, ...] = ()  # columns of images
     classes: tuple[str, ...] = ()  # columns of ids whose class names are known
-    complete: tuple[str, ...] = ()  # columns in which a missing value is a mistake
+    required: tuple[str, ...] = ()  # columns in which a missing value is a mistake
     notices: tuple[str, ...] = ()  # messages about guesses
 
 
@@ -264,45 +270,53 @@ def mark_columns(columns: Columns, inferred: Inferred, options: TableOptions) ->
     Raises:
         UserError: if a column declared as images cannot be one, or class names differ between files or are too few.
     """
-    told: Mapping[str, DeclaredColumn] = {
-        **inferred.told,
+    declarations: Mapping[str, DeclaredColumn] = {
+        **inferred.declared,
         **{feature.name: DeclaredColumn("image") for feature in features_of_kind(options.schema or (), "image")},
         **{name: DeclaredColumn("image") for name in options.images},
     }
     _check_embedded(columns, inferred, options)
-    features, images, classes, complete, notices = [], [], [], [], []
+    features, images, classes, required, notices = [], [], [], [], []
     for feature in columns.features:
-        found = told.get(feature.name)
-        if found is not None and found.kind == "image":
+        declared = declarations.get(feature.name)
+        if declared is not None and declared.kind == "image":
             feature = _image(feature, f"--image {feature.name}" if feature.name in options.images else "")
             images.append(feature.name)
-        elif found is not None and found.kind == "class_label" and feature.dtype == "int64" and not feature.class_names:
-            feature, called = _classes(feature, found, options)
+        elif (
+            declared is not None
+            and declared.kind == "class_label"
+            and feature.dtype == "int64"
+            and not feature.class_names
+        ):
+            feature, class_notices = _classes(feature, declared, options)
             classes += [feature.name] * (feature.kind == "class_label")
-            complete += [feature.name] * (found.is_complete or feature.name in options.label_columns)
-            notices += called
-        if found is not None and found.said:
-            notices.append(found.said)
-        features.append(replace(feature, role="source") if feature.name == options.calls_rows else feature)
-    if options.pictures.asked and not images:
-        raise UserError(f"{options.pictures.asked} is about columns of images, and none is one; --image says which are")
-    marked = replace(columns, features=_required(features, complete))
-    return MarkedColumns(marked, tuple(images), tuple(classes), tuple(complete), tuple(notices))
+            required += [feature.name] * (declared.is_required or feature.name in options.label_columns)
+            notices += class_notices
+        if declared is not None and declared.message:
+            notices.append(declared.message)
+        features.append(replace(feature, role="source") if feature.name == options.row_name_column else feature)
+    if options.pictures.first_given_flag and not images:
+        raise UserError(
+            f"{options.pictures.first_given_flag} is about columns of images, and none is one; --image says which are"
+        )
+    marked = replace(columns, features=_mark_required(features, required))
+    return MarkedColumns(marked, tuple(images), tuple(classes), tuple(required), tuple(notices))
 
 
 def _check_embedded(columns: Columns, inferred: Inferred, options: TableOptions) -> None:
     """Raise a UserError if a column names files that are not embedded in the input."""
-    there = {feature.name for feature in columns.features}
-    for name, told in sorted(inferred.told.items()):
-        if told.path and name not in there and name not in options.drop:
+    present = {feature.name for feature in columns.features}
+    for name, declared in sorted(inferred.declared.items()):
+        if declared.path and name not in present and name not in options.drop:
             raise UserError(
-                f"{options.source}: column {name!r} names files, such as {told.path!r}, and holds none of them; embed"
+                f"{options.source}: column {name!r} names files, such as {declared.path!r}, and holds none of them;"
+                f" embed"
                 " them, as datasets does where it can open them, give the files with `shardmill images --manifest`, or"
                 f" leave the column out with --drop {name}"
             )
 
 
-def _required(features: list[Feature], complete: list[str]) -> Features:
+def _mark_required(features: list[Feature], complete: list[str]) -> Features:
     return tuple(replace(item, required=True) if item.name in complete else item for item in features)
 
 
@@ -310,40 +324,45 @@ def _image(feature: Feature, flag: str) -> Feature:
     if feature.shape or feature.dtype != "bytes":
         what = f"lists of {feature.dtype}" if feature.shape else feature.dtype
         raise UserError(
-            f"{flag or f'column {feature.name!r} is told to be images'}: it holds {what}; expected the bytes of one"
+            f"{flag or f'column {feature.name!r} is declared as images'}: it holds {what}; expected the bytes of one"
             " encoded image in each row"
         )
     return Feature(feature.name, "bytes", "image")
 
 
-def _classes(feature: Feature, told: DeclaredColumn, options: TableOptions) -> tuple[Feature, list[str]]:
+def _classes(feature: Feature, declared: DeclaredColumn, options: TableOptions) -> tuple[Feature, list[str]]:
     """Return the feature with its class names, and notices about them."""
     name = feature.name
-    given = options.classes.names_of(name, options.label_columns) if name in options.label_columns else None
-    check_same_classes(name, told, options)
-    own = next(iter(told.names), None)
-    if given is not None and len(given) < (told.classes if own is None else len(own)):
-        most = f"an id {told.classes - 1:,}" if own is None else f"{len(own):,} classes"
-        raise UserError(f"{options.classes.source} has {len(given):,} names, but {name!r} has {most}; give all names")
-    if given is None and own is None and told.classes > MAX_VALUES:
-        said = f"{name!r} has ids up to {told.classes - 1:,}: more than classes can be, so they stay numbers"
+    given_names = options.classes.class_names(name, options.label_columns) if name in options.label_columns else None
+    check_same_classes(name, declared, options)
+    declared_names = next(iter(declared.class_names), None)
+    if given_names is not None and len(given_names) < (
+        declared.num_classes if declared_names is None else len(declared_names)
+    ):
+        most = f"an id {declared.num_classes - 1:,}" if declared_names is None else f"{len(declared_names):,} classes"
+        raise UserError(
+            f"{options.classes.source} has {len(given_names):,} names, but {name!r} has {most}; give all names"
+        )
+    if given_names is None and declared_names is None and declared.num_classes > MAX_VALUES:
+        said = f"{name!r} has ids up to {declared.num_classes - 1:,}: more than classes can be, so they stay numbers"
         return feature, [f"{said}; --label {name} --labels_file names.txt names their classes"]
     check_label_name(name)
-    names = given or own
+    names = given_names or declared_names
     notices = []
     if names is None:
-        names = tuple(map(str, range(told.classes)))
+        names = tuple(map(str, range(declared.num_classes)))
         notices = [
-            f"the classes of {name!r} are called by their ids, 0 to {told.classes - 1}; --label {name} --labels_file"
+            f"the classes of {name!r} are called by their ids, 0 to {declared.num_classes - 1}; --label {name}"
+            f" --labels_file"
             " names.txt names them"
         ]
     return Feature(name, "int64", "class_label", feature.shape, feature.required, class_names=names), notices
 
 
-def check_same_classes(name: str, told: DeclaredColumn, options: TableOptions) -> None:
+def check_same_classes(name: str, declared: DeclaredColumn, options: TableOptions) -> None:
     """Raise a UserError if files declare different class names for a column."""
-    if len(told.names) > 1:
-        one, other, *_ = sorted(told.names, key=lambda names: (len(names), names))
+    if len(declared.class_names) > 1:
+        one, other, *_ = sorted(declared.class_names, key=lambda names: (len(names), names))
         raise UserError(
             f"{options.source}: files name different classes of {name!r}: one has {len(one):,}, "
             f"{_count_and_first(one)}, another"
@@ -373,7 +392,7 @@ def convert_times(columns: Columns, inferred: Inferred, options: TableOptions) -
         types[options.order_by] = ColumnType("bytes", None, 0)  # a time since 1970 has more digits than float32
     for feature in columns.features:
         if feature.name in options.times:
-            _check(feature, columns.types[feature.name], inferred, options)
+            _check_time_column(feature, columns.types[feature.name], inferred, options)
             feature = replace(feature, dtype="int64", kind="tensor", time=options.times[feature.name])
         if is_time(feature, options):
             types[feature.name] = ColumnType("bytes", None, 0, is_time=True)
@@ -387,38 +406,44 @@ def is_time(feature: Feature, options: TableOptions) -> bool:
     return bool(feature.time) and not feature.shape and feature.kind == "tensor" and feature.name not in named
 
 
-def _check(feature: Feature, column: ColumnType, inferred: Inferred, options: TableOptions) -> None:
-    said = f"--timestamp {feature.name}={options.times[feature.name]}"
+def _check_time_column(feature: Feature, column: ColumnType, inferred: Inferred, options: TableOptions) -> None:
+    subject = f"--timestamp {feature.name}={options.times[feature.name]}"
     for flag, names in (("--label", options.label_columns), ("--image", options.images)):
         if feature.name in names:
-            raise UserError(f"{said} is also in {flag}; drop the one or the other")
+            raise UserError(f"{subject} is also in {flag}; drop the one or the other")
     if feature.time not in ("", options.times[feature.name]):
-        raise UserError(f"{said}: {options.schema_said} says that its times are in {feature.time}")
-    told = inferred.told.get(feature.name)
+        raise UserError(f"{subject}: {options.schema_name} says that its times are in {feature.time}")
+    declared = inferred.declared.get(feature.name)
     wanted = "bytes" if options.schema is None else "int64"
-    if feature.shape or column.dtype != wanted or feature.kind == "class_label" or (told and told.kind == "image"):
-        holds = f"lists of {column.dtype}" if feature.shape else told.kind if told else column.dtype
+    if (
+        feature.shape
+        or column.dtype != wanted
+        or feature.kind == "class_label"
+        or (declared and declared.kind == "image")
+    ):
+        holds = f"lists of {column.dtype}" if feature.shape else declared.kind if declared else column.dtype
         if options.schema is not None:
-            raise UserError(f"{said}: {options.schema_said} says that it holds {holds}; expected int64")
+            raise UserError(f"{subject}: {options.schema_name} says that it holds {holds}; expected int64")
         raise UserError(
-            f"{said}: the column holds {holds}; expected one date or time in each row, as ISO 8601 has them or as times"
+            f"{subject}: the column holds {holds}; expected one date or time in each row, as ISO 8601 has them or as"
+            f" times"
             " of the file's own"
         )
 
 
-def time_notices(odd: Counter[tuple[str, str]], times: Mapping[str, str]) -> list[str]:
+def time_notices(counts: Counter[tuple[str, str]], times: Mapping[str, str]) -> list[str]:
     """Return notices about times that were converted to numbers.
 
     Args:
-        odd: by (column, kind), the number of values without a zone (NAIVE) or more exact than the unit (CUT).
+        counts: by (column, kind), the number of values without a zone (NAIVE) or more exact than the unit (CUT).
         times: the unit of each column.
     """
-    said = []
+    notices = []
     for name, unit in times.items():
-        if naive := odd[name, NAIVE]:
+        if naive := counts[name, NAIVE]:
             were = "value without a zone was" if naive == 1 else "values without a zone were"
-            said.append(f"column {name!r}: {naive:,} {were} taken for UTC")
-        if cut := odd[name, CUT]:
+            notices.append(f"column {name!r}: {naive:,} {were} taken for UTC")
+        if cut := counts[name, CUT]:
             have = "value is" if cut == 1 else "values are"
-            said.append(f"column {name!r}: {cut:,} {have} more exact than {unit}; the whole {unit} before is stored")
-    return said
+            notices.append(f"column {name!r}: {cut:,} {have} more exact than {unit}; the whole {unit} before is stored")
+    return notices

@@ -42,7 +42,7 @@ from shardmill.transforms.stores import storage
 
 DEFAULT_SPLITS: Fractions = (("train", Fraction(1)),)
 FILES_OUTSIDE_SPLITS = (
-    "{}: some files lie beside the folders of splits; move them into one of these, or give --input one alone"
+    "{}: some files are outside the folders of splits; move them into one of these, or give --input one alone"
 )
 _USUAL = ("train", "validation", "test")
 
@@ -82,10 +82,10 @@ def splits_by_fraction(fractions: Fractions | None) -> Splits:
     Raises:
         UserError: if a name is not valid for a split.
     """
-    given = fractions or DEFAULT_SPLITS
-    names = tuple(name for name, _ in given)
+    named_fractions = fractions or DEFAULT_SPLITS
+    names = tuple(name for name, _ in named_fractions)
     _check_names(names, "of --splits")
-    return Splits(names, tuple(part for _, part in given))
+    return Splits(names, tuple(part for _, part in named_fractions))
 
 
 def splits_of_folders(folders: Iterable[str], roles: FolderRoles) -> Splits:
@@ -96,9 +96,9 @@ def splits_of_folders(folders: Iterable[str], roles: FolderRoles) -> Splits:
     """
     assert roles.split is not None
     spelled = sorted({folder.split("/")[roles.split] for folder in folders})
-    said = (name if normalize_split(name) == name else f"{name} ({normalize_split(name)})" for name in spelled)
+    shown = (name if normalize_split(name) == name else f"{name} ({normalize_split(name)})" for name in spelled)
     return Splits(
-        order_splits(spelled, "by its folder"), None, (f"the splits are those of the folders: {', '.join(said)}",)
+        order_splits(spelled, "by its folder"), None, (f"the splits are those of the folders: {', '.join(shown)}",)
     )
 
 
@@ -118,30 +118,31 @@ def splits_of_tables(summary: InputSummary, source: str, fractions: Fractions | 
         if "" in summary.folders:
             raise UserError(FILES_OUTSIDE_SPLITS.format(source))
         return splits_of_folders(summary.folders, SPLITS)
-    passed = folder_notices([folder.split("/")[0] for folder in summary.folders], FolderRoles(None, None))
-    return replace(splits_by_fraction(None), notices=(*passed, *split_name_notices(summary)))
+    notices = folder_notices([folder.split("/")[0] for folder in summary.folders], FolderRoles(None, None))
+    return replace(splits_by_fraction(None), notices=(*notices, *split_name_notices(summary)))
 
 
 def split_name_notices(summary: InputSummary) -> tuple[str, ...]:
     """Return a notice if files are named after different splits but all of them are in one split."""
     if len(summary.named_splits) < 2:
         return ()
-    named = sorted(summary.named_splits.items(), key=lambda item: split_sort_key(item[0]))
-    said = ", ".join(f"{number:,} as {split}, such as {name!r}" for split, (number, name) in named)
-    (one,) = splits_by_fraction(None).names
+    splits = sorted(summary.named_splits.items(), key=lambda item: split_sort_key(item[0]))
+    counts = ", ".join(f"{number:,} as {split}, such as {name!r}" for split, (number, name) in splits)
+    (only_split,) = splits_by_fraction(None).names
     return (
-        f"files are called as splits are, and all examples are in {one}: {said}; a file's split is its folder's: move"
-        f" them to {', '.join(f'{split}/' for split, _ in named)}, or give --splits",
+        f"files are called as splits are, and all examples are in {only_split}: {counts}; a file's split is its"
+        f" folder's: move"
+        f" them to {', '.join(f'{split}/' for split, _ in splits)}, or give --splits",
     )
 
 
-def check_split_shards(splits: Sequence[str], named: Iterable[str]) -> None:
+def check_split_shards(splits: Sequence[str], names: Iterable[str]) -> None:
     """Check that the splits named in --num_shards exist.
 
     Raises:
         UserError: if one does not.
     """
-    for split in named:
+    for split in names:
         if split not in splits:
             raise UserError(f"--num_shards {split}=…: no such split; the splits are {', '.join(splits)}")
 
@@ -185,18 +186,18 @@ def make_layout(summary: InputSummary, options: FileLayoutOptions) -> Layout:
     missing = missing_notices(summary, options)
     manifest = bool(summary.labels)
     folders = CLASSES if manifest else resolve_folders(summary, options)
-    from_input = folders.split is not None or bool(summary.splits.keys() - {""})
-    if from_input:
-        by = "the annotations" if options.annotated and not options.in_manifest else options.splits_by
-        _check_no_split_flags(options, by if manifest else "the input's split folders")
-    found = _labels(summary, folders)
+    has_input_splits = folders.split is not None or bool(summary.splits.keys() - {""})
+    if has_input_splits:
+        split_source = "the annotations" if options.is_annotated and not options.in_manifest else options.split_source
+        _check_no_split_flags(options, split_source if manifest else "the input's split folders")
+    labels = _labels(summary, folders)
     if manifest and options.classes.labels is None:
-        _check_classes(found, options)
+        _check_classes(labels, options)
     columns = dict(sorted(summary.columns.items()))
-    _check_columns(options, columns, labelled=bool(found), manifest=manifest)
+    _check_columns(options, columns, labelled=bool(labels), manifest=manifest)
     class_names = (
-        resolve_class_names(found, options.classes.names_of(), options.classes.on_new_label, options.classes.source)
-        if found
+        resolve_class_names(labels, options.classes.class_names(), options.classes.on_new_label, options.classes.source)
+        if labels
         else None
     )
     if summary.label_lists["lists"] and options.split.stratify_by == "label":
@@ -204,26 +205,29 @@ def make_layout(summary: InputSummary, options: FileLayoutOptions) -> Layout:
             "--stratify_by label: a file has any number of labels, and so is of no one class whose share of each split"
             " could be kept; leave --stratify_by out, or give another column"
         )
-    objects = object_classes(summary, options) if options.annotated else None
+    objects = object_classes(summary, options) if options.is_annotated else None
     if class_names is None and objects is None and options.classes.labels is not None:
         raise UserError(
-            f"{options.classes.given}, but {options.source} has no labels: no class folders and no column 'label'"
+            f"{options.classes.error_prefix}, but {options.source} has no labels: no class folders and no column"
+            " 'label'"
         )
     notices = (
-        *options.told,
+        *options.input_notices,
         *missing,
         *sorted(summary.notices),
-        *(["there is no object in any image"] if options.annotated and not summary.objects else []),
+        *(["there is no object in any image"] if options.is_annotated and not summary.objects else []),
         *unnamed_object_notices(objects, options),
         *skipped_notices(summary),
-        *ignored_value_notices(summary.left_out),
+        *ignored_value_notices(summary.ignored_properties),
         *folder_notices(summary.folders, folders),
         *class_notices(class_names),
         *(list_like_name_notices("label", class_names.names) if class_names is not None else ()),
         *label_list_notices(summary, options),
         *image_name_notices(summary, options),
     )
-    splits = _splits_of_input(summary, folders, options) if from_input else splits_by_fraction(options.split.splits)
+    splits = (
+        _splits_of_input(summary, folders, options) if has_input_splits else splits_by_fraction(options.split.splits)
+    )
     check_split_shards(splits.names, options.split_shards)
     notices = (*notices, *splits.notices)
     lists = bool(summary.label_lists["lists"]) and class_names is not None
@@ -237,28 +241,28 @@ def object_classes(summary: InputSummary, options: FileLayoutOptions) -> ClassNa
     Raises:
         UserError: if annotation files have different tables, or there is no class.
     """
-    tables = sorted(summary.categories.items(), key=lambda item: item[1][1])
-    frozen, on_new = options.classes.names_of(), options.classes.on_new_label
+    tables = sorted(summary.class_lists.items(), key=lambda item: item[1][1])
+    frozen, on_new = options.classes.class_names(), options.classes.on_new_label
     if frozen is None and len(tables) > 1:
         (one, (_, first)), (other, (_, second)) = tables[:2]
-        odd = sorted(set(one) ^ set(other))
-        how = f"{odd[0]!r} is only in one of them" if odd else "their order is another"
+        differing = sorted(set(one) ^ set(other))
+        difference = f"{differing[0]!r} is only in one of them" if differing else "their order is another"
         raise UserError(
-            f"the classes of {first} and of {second} differ: {how}; give --labels_file, which says their ids"
+            f"the classes of {first} and of {second} differ: {difference}; give --labels_file, which says their ids"
         )
     if frozen is None and tables:
         return ClassNames(tables[0][0], tables[0][1][1])
     found = {*summary.objects, *(name for names, _ in tables for name in names)}
     if not found and frozen is None:
         raise UserError(f"{options.source}: there is no object in any image, and so no class; is it the right file?")
-    if frozen is None and options.numbered:
+    if frozen is None and options.has_class_ids:
         return ClassNames(tuple(map(str, range(max(map(int, found)) + 1))), options.source)
     return resolve_class_names(found, frozen, on_new, options.classes.source)
 
 
 def _splits_of_input(summary: InputSummary, folders: FolderRoles, options: FileLayoutOptions) -> Splits:
     spelled = _split_names(summary, folders)
-    where = lister_name(options) if options.annotated or summary.labels else "their folders"
+    where = lister_name(options) if options.is_annotated or summary.labels else "their folders"
     return Splits(order_splits(spelled, f"in {options.source}"), None, tuple(split_notices(spelled, where)))
 
 
@@ -285,14 +289,14 @@ def resolve_folders(summary: InputSummary, options: FileLayoutOptions) -> Folder
     if options.folders is not None:
         _check_levels(summary, options, options.folders)
         return options.folders
-    if METADATA_KIND in summary.skipped and options.kind.listed:
+    if METADATA_KIND in summary.skipped and options.kind.is_listable:
         raise UserError(_metadata_sentence(*summary.skipped[METADATA_KIND], options))
     try:
         return guess_roles(summary.folders)
     except FolderError as error:
         masks = _masks_folder(summary) if options.kind == IMAGES else ""
         raise UserError(
-            f"{options.source}: {error}; {folder_remedy(options.kind.plural, options.kind.listed, masks)}"
+            f"{options.source}: {error}; {folder_remedy(options.kind.plural, options.kind.is_listable, masks)}"
         ) from None
 
 
@@ -308,7 +312,7 @@ def _metadata_sentence(number: int, name: str, options: FileLayoutOptions) -> st
 
 
 def _masks_folder(summary: InputSummary) -> str:
-    """Return the top folder that is named after masks; "" if there is none."""
+    """Return the top folder that is named after masks; "" without one."""
     tops = sorted({parts[0] for parts in _parts(summary)})
     return next((top for top in tops if top.lower() in ("mask", "masks", "segmentationclass")), "")
 
@@ -321,9 +325,9 @@ def _check_levels(summary: InputSummary, options: FileLayoutOptions, roles: Fold
 
 
 def _check_not_too_many(summary: InputSummary, options: FileLayoutOptions) -> None:
-    for what, found in (("label", summary.labels), ("split", summary.splits)):
-        if len(found.keys() - {""}) > MAX_VALUES:
-            raise UserError(f"{options.source} has more than {MAX_VALUES:,} different {what}s; is it a {what}?")
+    for noun, counts in (("label", summary.labels), ("split", summary.splits)):
+        if len(counts.keys() - {""}) > MAX_VALUES:
+            raise UserError(f"{options.source} has more than {MAX_VALUES:,} different {noun}s; is it a {noun}?")
 
 
 def _check_classes(labels: Collection[str], options: FileLayoutOptions) -> None:

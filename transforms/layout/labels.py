@@ -27,7 +27,7 @@ class Labels:
 
     columns: Columns  # all columns, labels as published
     class_names: Mapping[str, ClassNames]  # by column, class tables of labels that hold names, or ids by --schema
-    separated: Mapping[str, Separated]  # by column, how label texts are split
+    label_separators: Mapping[str, Separated]  # by column, how label texts are split
 
 
 def resolve_labels(columns: Columns, inferred: Inferred, options: TableOptions) -> Labels:
@@ -37,7 +37,7 @@ def resolve_labels(columns: Columns, inferred: Inferred, options: TableOptions) 
         UserError: if a label column is unsuitable, or its class names are unknown.
     """
     if not options.label_columns and options.classes.labels is not None and declared_objects(inferred) is None:
-        raise UserError(f"{options.classes.given}, but no --label; name the column")
+        raise UserError(f"{options.classes.error_prefix}, but no --label; name the column")
     class_names: dict[str, ClassNames] = {}
     separated: dict[str, Separated] = {}
     for name in options.label_columns:
@@ -46,7 +46,7 @@ def resolve_labels(columns: Columns, inferred: Inferred, options: TableOptions) 
             if inferred.rows or options.schema is not None:
                 raise _missing_label_error(name, options)
             continue
-        if (told := inferred.told.get(name)) is not None and told.kind == "class_label":
+        if (declared := inferred.declared.get(name)) is not None and declared.kind == "class_label":
             continue  # shardmill.transforms.layout.columns names their classes
         _check_lists(feature, options)
         if separator := options.separators.get(name):
@@ -54,13 +54,13 @@ def resolve_labels(columns: Columns, inferred: Inferred, options: TableOptions) 
             if not kind_of(feature).has_classes:
                 feature = Feature(name, separated[name].dtype, shape=(None,))
         if not kind_of(feature).has_classes and feature.dtype != "bytes":
-            feature = _numbers(feature, options)
+            feature = _numeric_label(feature, options)
         else:
             class_names[name] = _class_names(feature, inferred, options)
             names = class_names[name].names
             feature = Feature(name, "int64", "class_label", (None,) if feature.shape else (), class_names=names)
         columns = _replace_label(columns, feature, is_text=name in separated)
-    for column in options.stratified & {name for name in options.label_columns if name in columns.types}:
+    for column in options.stratify_columns & {name for name in options.label_columns if name in columns.types}:
         if any(feature.name == column and feature.shape for feature in columns.features):
             raise UserError(
                 f"--stratify_by {column}: a row has any number of its values, and so is of no one class whose share of"
@@ -82,10 +82,12 @@ def _check_lists(feature: Feature, options: TableOptions) -> None:
         )
 
 
-def _numbers(feature: Feature, options: TableOptions) -> Feature:
+def _numeric_label(feature: Feature, options: TableOptions) -> Feature:
     """Return a label of numbers, which stay unchanged."""
-    if options.classes.names_of(feature.name, options.label_columns) is not None:
-        raise UserError(f"{options.classes.given}, but --label {feature.name} holds numbers, which stay as they are")
+    if options.classes.class_names(feature.name, options.label_columns) is not None:
+        raise UserError(
+            f"{options.classes.error_prefix}, but --label {feature.name} holds numbers, which stay as they are"
+        )
     return replace(feature, required=True)
 
 
@@ -122,11 +124,11 @@ def labels_file_names(feature: Feature) -> str:
 
 def _class_names(feature: Feature, inferred: Inferred, options: TableOptions) -> ClassNames:
     """Return the class table of a label that holds class names, or ids by --schema."""
-    frozen = options.classes.names_of(feature.name, options.label_columns)
+    frozen = options.classes.class_names(feature.name, options.label_columns)
     if kind_of(feature).has_classes and frozen is None:
         raise UserError(
-            f"{options.schema_said} says that {feature.name!r} holds ids of {_class_count(feature)} classes; give their"
-            f" names with --labels_file {labels_file_names(feature)}, which stands beside the schema"
+            f"{options.schema_name} says that {feature.name!r} holds ids of {_class_count(feature)} classes; give their"
+            f" names with --labels_file {labels_file_names(feature)}, which is next to the schema"
         )
     check_label_name(feature.name)
     check_labels_file(feature, options)
@@ -139,7 +141,7 @@ def _missing_label_error(label: str, options: TableOptions) -> UserError:
     if schema is None or has_column(schema, label):
         return UserError(f"--label {label} has no value in any row; give a column that has some")
     names = [feature.name for feature in schema]
-    return UserError(f"--label {label}: {options.schema_said} has no such feature; {suggest_column(label, names)}")
+    return UserError(f"--label {label}: {options.schema_name} has no such feature; {suggest_column(label, names)}")
 
 
 def _replace_label(columns: Columns, label: Feature, is_text: bool) -> Columns:
@@ -160,12 +162,12 @@ def check_labels_file(feature: Feature, options: TableOptions) -> None:
     """
     if feature.name not in options.label_columns or not kind_of(feature).has_classes:
         return
-    frozen = options.classes.names_of(feature.name, options.label_columns)
+    frozen = options.classes.class_names(feature.name, options.label_columns)
     if frozen is not None and len(frozen) < len(feature.class_names):
         raise UserError(
-            f"{options.classes.source} has {len(frozen):,} names, but {options.schema_said} says that {feature.name!r}"
+            f"{options.classes.source} has {len(frozen):,} names, but {options.schema_name} says that {feature.name!r}"
             f" holds ids of {len(feature.class_names):,} classes; give the {labels_file_names(feature)} that"
-            " stands beside the schema"
+            " is next to the schema"
         )
 
 
@@ -173,8 +175,8 @@ def _class_count(feature: Feature) -> str:
     return f"{len(feature.class_names):,}" if feature.class_names else "some"
 
 
-_SEEN = ("tensor", "text", "image")  # kinds that records show themselves
-_NAMED = 5  # features, at most
+_SELF_DESCRIBING_KINDS = ("tensor", "text", "image")  # kinds that records show themselves
+_MAX_NAMED_FEATURES = 5  # features, at most
 
 
 def ignored_schema_notices(summary: InputSummary, records: str) -> list[str]:
@@ -192,32 +194,32 @@ def ignored_schema_notices(summary: InputSummary, records: str) -> list[str]:
         except OSError as error:
             raise_if_store_failed(error, path)
             continue
-        return [_notice(path, text)]
+        return [_ignored_schema_notice(path, text)]
     return []
 
 
-def _notice(path: str, text: str) -> str:
+def _ignored_schema_notice(path: str, text: str) -> str:
     from google.protobuf import text_format
 
     from shardmill.metadata.schema import from_pbtxt
 
-    said = f"{path} lies beside the records, and was not heeded"
+    message = f"{path} next to the records was ignored"
     try:
         features = from_pbtxt(text)
     except (text_format.ParseError, ValueError) as error:
-        return f"{said}; nor could it be, as --schema: {error}"
-    lost = tuple(feature for feature in features if feature.kind not in _SEEN or feature.time)
-    labels = [feature for feature in lost if kind_of(feature).has_classes]
-    given = f"--schema {path}"
+        return f"{message}; it is invalid as --schema, too: {error}"
+    schema_only = tuple(feature for feature in features if feature.kind not in _SELF_DESCRIBING_KINDS or feature.time)
+    labels = [feature for feature in schema_only if kind_of(feature).has_classes]
+    flags = f"--schema {path}"
     if labels:
         files = labels_file_names(labels[0]) if len(labels) == 1 else "their names"
-        given += f" with --label {','.join(item.name for item in labels)} and --labels_file {files}"
-    what = f"what the records do not show: {_named(lost)}" if lost else "what it says of them"
-    return f"{said}: {given} keeps {what}"
+        flags += f" with --label {','.join(item.name for item in labels)} and --labels_file {files}"
+    gain = f"what the records do not show: {_format_features(schema_only)}" if schema_only else "what it says of them"
+    return f"{message}: {flags} keeps {gain}"
 
 
-def _named(features: Features) -> str:
-    shown = [f"{feature.name!r} ({_kind(feature)})" for feature in features[:_NAMED]]
+def _format_features(features: Features) -> str:
+    shown = [f"{feature.name!r} ({_kind(feature)})" for feature in features[:_MAX_NAMED_FEATURES]]
     more = len(features) - len(shown)
     return ", ".join(shown) + (f" and {more:,} more" if more else "")
 

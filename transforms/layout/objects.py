@@ -30,7 +30,7 @@ from shardmill.transforms.layout.options import (
 )
 from shardmill.transforms.options.image_options import BoxOptions, LabelOptions
 
-LABEL = "objects/label"  # the feature of their classes, and what --labels_file calls these by beside other labels
+LABEL = "objects/label"  # the feature of their classes, and their name in --labels_file with other labels
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +39,16 @@ class RowObjects:
 
     column: ObjectsColumn  # how the column holds them
     image: str  # column of the images that they are in
-    sides: tuple[str, ...]  # columns of the image size that boxes refer to; () if none
+    size_columns: tuple[str, ...]  # columns of the image size that boxes refer to; () if none
     classes: ClassNames  # class table of objects
     boxes: BoxOptions  # handling of invalid boxes
     notices: tuple[str, ...] = ()  # messages for the end of the job
 
 
 def declared_objects(inferred: Inferred) -> DeclaredColumn | None:
-    """Return the files' metadata about a column of objects in images; None if there is none."""
-    told = inferred.told.get(COLUMN)
-    return told if told is not None and told.kind == "bbox" else None
+    """Return the files' metadata about a column of objects in images; None without any."""
+    declared = inferred.declared.get(COLUMN)
+    return declared if declared is not None and declared.kind == "bbox" else None
 
 
 def find_objects(
@@ -65,76 +65,84 @@ def find_objects(
         UserError: if the image column or the classes of the objects are ambiguous, or a flag gives the column another
             role.
     """
-    there = next((feature for feature in features if feature.name == COLUMN), None)
-    told = declared_objects(inferred) if there is not None else None
-    if told is None:
-        _check_declared(there, inferred, options)
+    objects_feature = next((feature for feature in features if feature.name == COLUMN), None)
+    declared = declared_objects(inferred) if objects_feature is not None else None
+    if declared is None:
+        _check_declared(objects_feature, inferred, options)
         return None
-    asked = {"--label": options.label_columns, "--image": options.images, "--timestamp": options.times}
-    for flag, columns in asked.items():
+    columns_by_flag = {"--label": options.label_columns, "--image": options.images, "--timestamp": options.times}
+    for flag, columns in columns_by_flag.items():
         if COLUMN in columns:
             raise UserError(
                 f"{flag} {COLUMN}: the column is of boxes in images, as Hugging Face has them; leave it out"
             )
-    check_same_classes(COLUMN, told, options)
-    keys = _keys(told, options)
-    given, own = _given_names(options), next(iter(told.names), ())
-    column = ObjectsColumn.of(keys, own or (given if keys.numbered and given else ()), options.source)
+    check_same_classes(COLUMN, declared, options)
+    keys = _keys(declared, options)
+    given_names, declared_names = _given_names(options), next(iter(declared.class_names), ())
+    column = ObjectsColumn.from_declaration(
+        keys, declared_names or (given_names if keys.has_class_ids and given_names else ()), options.source
+    )
     column = _limit_to_schema(column, options)
-    numbered = column.numbered and not column.names
-    classes = _classes(_found_classes(column, inferred, options), own, given, numbered, options)
-    known = next((len(item.class_names) for item in options.objects if item.name == LABEL), 0)
-    if len(classes) < known:
+    numbered = column.has_class_ids and not column.names
+    classes = _classes(_found_classes(column, inferred, options), declared_names, given_names, numbered, options)
+    schema_classes = next((len(item.class_names) for item in options.objects if item.name == LABEL), 0)
+    if len(classes) < schema_classes:
         raise UserError(
-            f"{options.schema_said} says that {LABEL!r} holds ids of {known:,} classes, and {options.source} has"
+            f"{options.schema_name} says that {LABEL!r} holds ids of {schema_classes:,} classes, and {options.source}"
+            f" has"
             f" {len(classes):,}; give their names with --labels_file, the "
             f"{file_names.labels_file(LABEL.replace('/', '-'))}"
-            " that stands beside the schema"
+            " that is next to the schema"
         )
     notices = [] if not numbered else [unnamed_classes_notice(len(classes))]
-    sides = SIZE_COLUMNS if _whole_numbers(features).issuperset(SIZE_COLUMNS) else ()
-    return RowObjects(column, _image(images), sides, classes, options.boxes, tuple(notices))
+    size_columns = SIZE_COLUMNS if _integer_columns(features).issuperset(SIZE_COLUMNS) else ()
+    return RowObjects(column, _image(images), size_columns, classes, options.boxes, tuple(notices))
 
 
-def _keys(told: DeclaredColumn, options: TableOptions) -> DeclaredObjects:
+def _keys(declared: DeclaredColumn, options: TableOptions) -> DeclaredObjects:
     """Return the keys of objects that the files agree on; if metadata comes from rows, some may lack a key."""
-    every = {key for item in told.objects for key in item.keys}
-    common = every.intersection(*(item.keys for item in told.objects))
-    kinds = {item.numbered for item in told.objects} - {None}
-    by_rows = all(item.by_rows for item in told.objects)
-    odd = sorted(every - common) if not by_rows else []
-    if odd or len(kinds) > 1:
-        if odd:
-            there, lacks = (
-                _place(item for item in told.objects if (odd[0] in item.keys) == has) for has in (True, False)
+    all_keys = {key for item in declared.objects for key in item.field_names}
+    common = all_keys.intersection(*(item.field_names for item in declared.objects))
+    kinds = {item.has_class_ids for item in declared.objects} - {None}
+    by_rows = all(item.varies_by_row for item in declared.objects)
+    uncommon = sorted(all_keys - common) if not by_rows else []
+    if uncommon or len(kinds) > 1:
+        if uncommon:
+            holder, lacking = (
+                _place(item for item in declared.objects if (uncommon[0] in item.field_names) == has)
+                for has in (True, False)
             )
-            what = f"{there} has {odd[0]!r}, and {lacks} has not"
+            difference = f"{holder} has {uncommon[0]!r}, and {lacking} has not"
         else:
-            ids, names = (_place(item for item in told.objects if item.numbered is kind) for kind in (True, False))
-            what = f"classes are ids in {ids} and names in {names}"
+            ids, names = (
+                _place(item for item in declared.objects if item.has_class_ids is kind) for kind in (True, False)
+            )
+            difference = f"classes are ids in {ids} and names in {names}"
         raise UserError(
-            f"{options.source}: files say different things of {COLUMN!r}: {what}; give --input files that agree"
+            f"{options.source}: files say different things of {COLUMN!r}: {difference}; give --input files that agree"
         )
-    return DeclaredObjects(tuple(sorted(every)), next(iter(kinds), None), by_rows)
+    return DeclaredObjects(tuple(sorted(all_keys)), next(iter(kinds), None), by_rows)
 
 
 def _place(items: Iterable[DeclaredObjects]) -> str:
-    """Return the first place, by name, that has such metadata."""
-    return min(item.place for item in items)
+    """Return the place, for example a file, that declares objects and comes first by name."""
+    return min(item.location for item in items)
 
 
 def _check_declared(column: Feature | None, inferred: Inferred, options: TableOptions) -> None:
     """Raise a UserError if the schema or a flag expects objects in images and no file has any."""
     if column is not None and is_objects_column(column) and inferred.rows:
         raise UserError(
-            f"{options.schema_said} has objects in images, and {options.source} has no column {COLUMN!r} of such as"
+            f"{options.schema_name} has objects in images, and {options.source} has no column {COLUMN!r} of such as"
             f" Hugging Face has it; --drop {COLUMN} leaves them out"
         )
-    if options.boxes.asked and inferred.rows:
-        raise UserError(f"{options.boxes.asked} is about boxes in images, and there is no column {COLUMN!r} of such")
+    if options.boxes.first_given_flag and inferred.rows:
+        raise UserError(
+            f"{options.boxes.first_given_flag} is about boxes in images, and there is no column {COLUMN!r} of such"
+        )
 
 
-def _whole_numbers(features: Features) -> set[str]:
+def _integer_columns(features: Features) -> set[str]:
     return {item.name for item in features if item.dtype == "int64" and item.kind == "tensor" and not item.shape}
 
 
@@ -144,14 +152,14 @@ def _limit_to_schema(column: ObjectsColumn, options: TableOptions) -> ObjectsCol
     """
     if not options.objects:
         return column
-    asked = [item.name.removeprefix(f"{COLUMN}/") for item in options.objects]
-    for member in asked:
+    members = [item.name.removeprefix(f"{COLUMN}/") for item in options.objects]
+    for member in members:
         if member not in column.members:
             raise UserError(
-                f"{options.schema_said} wants {COLUMN}/{member} of each object, which {options.source} lacks; it has"
+                f"{options.schema_name} wants {COLUMN}/{member} of each object, which {options.source} lacks; it has"
                 f" {', '.join(key for _, key in column.keys)}"
             )
-    return replace(column, keys=tuple((member, key) for member, key in column.keys if member in asked))
+    return replace(column, keys=tuple((member, key) for member, key in column.keys if member in members))
 
 
 def _given_names(options: TableOptions) -> tuple[str, ...] | None:
@@ -169,21 +177,25 @@ def _found_classes(column: ObjectsColumn, inferred: Inferred, options: TableOpti
     found = inferred.values.get(COLUMN, frozenset())
     if found is None:
         raise UserError(f"{options.source}: objects are of more than {MAX_VALUES:,} different classes; are they ones?")
-    if not column.numbered:
+    if not column.has_class_ids:
         return found - {""}
     ids = [int(text) for text in found if not text.startswith("-") and int(text) < MAX_VALUES]  # no others are classes
     return frozenset(column.names[index] if index < len(column.names) else str(index) for index in ids)
 
 
 def _classes(
-    found: frozenset[str], own: tuple[str, ...], given: tuple[str, ...] | None, numbered: bool, options: TableOptions
+    found: frozenset[str],
+    declared_names: tuple[str, ...],
+    given_names: tuple[str, ...] | None,
+    has_class_ids: bool,
+    options: TableOptions,
 ) -> ClassNames:
     """Return the class table of objects, by the rules for image files."""
-    said = LabelOptions() if given is None else replace(options.classes, labels=given)
-    categories = {own: (1, f"the metadata of {options.source}")} if own else {}
+    label_options = LabelOptions() if given_names is None else replace(options.classes, labels=given_names)
+    categories = {declared_names: (1, f"the metadata of {options.source}")} if declared_names else {}
     return object_classes(
-        InputSummary(objects=Counter(found), categories=categories),
-        FileLayoutOptions(options.source, classes=said, numbered=numbered),
+        InputSummary(objects=Counter(found), class_lists=categories),
+        FileLayoutOptions(options.source, classes=label_options, has_class_ids=has_class_ids),
     )
 
 
@@ -193,9 +205,10 @@ def _image(images: tuple[str, ...]) -> str:
         return images[0]
     if "image" in images:
         return "image"
-    what = f"{', '.join(map(repr, images))} are such" if images else "none is known to be such"
+    explanation = f"{', '.join(map(repr, images))} are such" if images else "none is known to be such"
     raise UserError(
-        f"column {COLUMN!r} is of boxes as Hugging Face has them, in the pictures of a column of images, and {what};"
+        f"column {COLUMN!r} is of boxes as Hugging Face has them, in the pictures of a column of images, and"
+        f" {explanation};"
         + (" leave all but one out with --drop" if images else " --image names the column")
         + f", or leave the boxes out with --drop {COLUMN}"
     )
@@ -228,16 +241,18 @@ def check_coordinates(columns: Mapping[str, ColumnType], declared: Mapping[str, 
         name for name, column in columns.items() if name not in declared and looks_like_coordinates(name, column)
     ]
     if unknown:
-        what = f"--resize_mode {mode}" if mode else "--image_format, which turns photos upright by EXIF,"
+        change = f"--resize_mode {mode}" if mode else "--image_format, which turns photos upright by EXIF,"
         shown = ", ".join(f"{name!r}{_shape(columns[name])}" for name in unknown)
         flags = ",".join(f"{name}=…" for name in unknown)
         raise UserError(
-            f"{what} changes where things are in a picture, and these columns of the manifest would not follow:"
+            f"{change} changes where things are in a picture, and these columns of the manifest would not follow:"
             f" {shown}; say what they hold: --coordinates {flags}, each one of relative (fractions of width and"
             " height), pixels, or none (no places in the picture)"
         )
-    untrue = {"exact": ("pixels",), "cover": ("pixels", "relative"), "contain": ("pixels", "relative")}.get(mode, ())
-    wrong = [name for name, kind in declared.items() if kind in untrue]
+    invalid_kinds = {"exact": ("pixels",), "cover": ("pixels", "relative"), "contain": ("pixels", "relative")}.get(
+        mode, ()
+    )
+    wrong = [name for name, kind in declared.items() if kind in invalid_kinds]
     if wrong:
         raise UserError(
             f"--resize_mode {mode} would leave the coordinates in {', '.join(map(repr, wrong))} where they were; "
@@ -258,7 +273,7 @@ def coordinate_columns(declared: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(name for name, kind in declared.items() if kind != "none")
 
 
-def turned_reason(orientation: int, names: Sequence[str]) -> str:
+def rotation_reason(orientation: int, names: Sequence[str]) -> str:
     """Return the reason to reject an image that EXIF turns."""
     shown = ", ".join(map(repr, names))
     return (

@@ -1,4 +1,4 @@
-"""Options of layouts, and the notices about what was passed over."""
+"""Options of layouts, and the notices about ignored input."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -28,14 +28,14 @@ class FileLayoutOptions:
     kind: FileKind = IMAGES  # of the files
     folders: FolderRoles | None = None  # folder roles of --folders; None to guess them
     root: str = ""  # folder that names are relative to
-    annotated: bool = False  # True if objects in images are annotated
+    is_annotated: bool = False  # True if objects in images are annotated
     in_manifest: bool = False  # True if the annotations are in a manifest
-    numbered: bool = False  # True if object classes are ids without names
+    has_class_ids: bool = False  # True if object classes are ids without names
     # separator of classes in a manifest's label, by "label"; empty for one class
     separators: Mapping[str, str] = field(default_factory=dict)
     file_column: str = "file_name"  # manifest column of file names
-    told: tuple[str, ...] = ()  # notices about how the input was found
-    splits_by: str = "the manifest's column 'split'"  # description of where a manifest's rows get their splits
+    input_notices: tuple[str, ...] = ()  # notices about how the input was found
+    split_source: str = "the manifest's column 'split'"  # description of where a manifest's rows get their splits
 
 
 OBJECTS = "objects"  # the sequence of what is in images, and the column that it is made of
@@ -64,23 +64,23 @@ class TableOptions:
     images: tuple[str, ...] = ()  # columns of --image
     pictures: PictureOptions = field(default_factory=PictureOptions)  # how images in columns are checked
     boxes: BoxOptions = field(default_factory=BoxOptions)  # handling of boxes in images
-    calls_rows: str = ""  # column that names a row in messages; "" for none
-    says_label: tuple[str, ...] = ()  # flags given as `label`, the first column of --label
+    row_name_column: str = ""  # column that names a row in messages; "" for none
+    label_alias_flags: tuple[str, ...] = ()  # flags given as `label`, the first column of --label
     records: str = ""  # folder, file or glob of existing records; "" for rows
-    schema_said: str = "--schema"  # name of the schema in messages; it may be a version's
-    key_said: str = "--key"  # flag that names the key
+    schema_name: str = "--schema"  # name of the schema in messages; it may be a version's
+    key_flag: str = "--key"  # flag that names the key
     times: Mapping[str, TimeUnit] = field(default_factory=dict)  # columns of --timestamp with their units
     order_by: str = ""  # column that orders the rows of sequences; "" for none
     texts: tuple[str, ...] = ("text",)  # names of text features of lines; one for each parallel file
 
     @property
-    def helpers(self) -> list[str]:
+    def helper_columns(self) -> list[str]:
         """Columns that must be read although they may not be features."""
         columns = (self.key, self.split.group_by, self.split.stratify_by)
         return list(dict.fromkeys(name for name in columns if name is not None))
 
     @property
-    def stratified(self) -> set[str]:
+    def stratify_columns(self) -> set[str]:
         """The column of --stratify_by as a set; empty if not given."""
         return set() if self.split.stratify_by is None else {self.split.stratify_by}
 
@@ -98,7 +98,7 @@ class TableOptions:
         ]
 
     def _is_open(self, feature: Feature) -> bool:
-        frozen = self.classes.names_of(feature.name, self.label_columns)
+        frozen = self.classes.class_names(feature.name, self.label_columns)
         if frozen is not None and self.classes.on_new_label == "reject":
             return False
         return feature.dtype == "bytes" or (kind_of(feature).has_classes and frozen is not None)
@@ -146,7 +146,7 @@ def peculiarity_notices(summary: InputSummary) -> list[str]:
     """Return notices of records that were read despite a peculiarity."""
     return [
         f"{number:,} record{'' if number == 1 else 's'}, such as {name!r}: {what}"
-        for what, (number, name) in sorted(summary.noted.items())
+        for what, (number, name) in sorted(summary.peculiarities.items())
     ]
 
 
@@ -156,12 +156,12 @@ def is_missing_choice(notice: str) -> bool:
     return notice.startswith(_SKIPPED_PREFIX) and any(kind in notice for kind in kinds)
 
 
-def ignored_value_notices(found: Mapping[str, int]) -> list[str]:
+def ignored_value_notices(counts: Mapping[str, int]) -> list[str]:
     """Return a notice of annotated facts that no example holds, with numbers of objects."""
-    if not found:
+    if not counts:
         return []
-    left_out = ", ".join(f"{what} of {number:,}" for what, number in sorted(found.items()))
-    return [f"left out of annotations of objects, of which the boxes are kept: {left_out}"]
+    listing = ", ".join(f"{name} of {count:,}" for name, count in sorted(counts.items()))
+    return [f"left out of annotations of objects, of which the boxes are kept: {listing}"]
 
 
 def unnamed_classes_notice(classes: int) -> str:
@@ -190,12 +190,12 @@ def folder_remedy(plural: str, manifest: bool = False, masks: str = "") -> str:
         manifest: True if a manifest could list them.
         masks: the folder that may hold their masks, or "".
     """
-    by_manifest = ", or --manifest a file that names each with its label" if manifest else ""
-    beside = f" and --masks the folder {masks!r}" if masks else ""
+    manifest_hint = ", or --manifest a file that names each with its label" if manifest else ""
+    masks_hint = f" and --masks the folder {masks!r}" if masks else ""
     return (
         "say what each level of folders is with --folders: label (the first is the class), any/label (the second),"
-        f" split/label, or any (there are no classes); or give --input the folder of the {plural} alone{beside}"
-        f"{by_manifest}"
+        f" split/label, or any (there are no classes); or give --input the folder of the {plural} alone{masks_hint}"
+        f"{manifest_hint}"
     )
 
 
@@ -205,32 +205,33 @@ def _plural(kind: str) -> str:
     return f"{kind[:end]}s{kind[end:]}"
 
 
-def label_notices(odd: Mapping[tuple[str, str], int], separators: Mapping[str, str]) -> list[str]:
+def label_notices(list_counts: Mapping[tuple[str, str], int], separators: Mapping[str, str]) -> list[str]:
     """Return notices about labels that are lists of classes.
 
     Args:
-        odd: by (label, kind), the number of rows with an `empty` list or `several` classes, and of `repeated` classes.
+        list_counts: by (label, kind), the number of rows with an `empty` list or `several` classes, and of `repeated`
+            classes.
         separators: separators at which label texts were split, by label.
     """
-    said = []
-    for (label, what), number in sorted(odd.items()):
-        if number and what == "empty":
-            have = "example has" if number == 1 else "examples have"
-            said.append(f"{number:,} {have} no class of {label!r}: an empty list, of an empty or a missing value")
-        elif number and what == "repeated":
+    notices = []
+    for (label, kind), number in sorted(list_counts.items()):
+        if number and kind == "empty":
+            subject = "example has" if number == 1 else "examples have"
+            notices.append(f"{number:,} {subject} no class of {label!r}: an empty list, of an empty or a missing value")
+        elif number and kind == "repeated":
             times = "once" if number == 1 else f"{number:,} times"
-            said.append(f"a class of {label!r} is named again in its row {times}, and counts once there")
+            notices.append(f"a class of {label!r} is named again in its row {times}, and counts once there")
     for label, separator in separators.items():
-        if not odd.get((label, "several")):
-            said.append(f"no row has several values of {label!r}: is {separator!r} what stands between them?")
-    return said
+        if not list_counts.get((label, "several")):
+            notices.append(f"no row has several values of {label!r}: is {separator!r} the separator between them?")
+    return notices
 
 
 def missing_notices(summary: InputSummary, options: FileLayoutOptions) -> list[str]:
     """Return notices of files that the manifest names and that do not exist; raise a UserError if none exists."""
-    said = []
-    listed = lister_name(options)
-    for number, name in summary.missing.values():
+    notices = []
+    lister = lister_name(options)
+    for number, name in summary.missing_files.values():
         elsewhere = name.startswith("/") or not storage.is_local(name)
         where = f"{name!r} was looked for" + ("" if elsewhere else f" in {options.root}/")
         if not summary.records:
@@ -238,20 +239,20 @@ def missing_notices(summary: InputSummary, options: FileLayoutOptions) -> list[s
                 f"{options.source}: none of its {number:,} files is there; {where}; --file_root is the folder of the"
                 " files, seen from the manifest's, --file_suffix what their names lack, such as .jpg"
             )
-        said.append(
-            f"{number:,} file{'' if number == 1 else 's'} of {listed} {'is' if number == 1 else 'are'} missing: {where}"
+        notices.append(
+            f"{number:,} file{'' if number == 1 else 's'} of {lister} {'is' if number == 1 else 'are'} missing: {where}"
         )
-    return said
+    return notices
 
 
 def lister_name(options: FileLayoutOptions) -> str:
     """Return the name of what lists the files, for messages."""
-    return "the annotations" if options.annotated and not options.in_manifest else "the manifest"
+    return "the annotations" if options.is_annotated and not options.in_manifest else "the manifest"
 
 
 def unnamed_object_notices(objects: ClassNames | None, options: FileLayoutOptions) -> list[str]:
     """Return a notice if the classes of objects have ids but no names."""
-    if objects is None or not options.numbered:
+    if objects is None or not options.has_class_ids:
         return []
     return [unnamed_classes_notice(len(objects))]
 
@@ -277,11 +278,11 @@ def label_list_notices(summary: InputSummary, options: FileLayoutOptions) -> lis
     lists, single = summary.label_lists["lists"], summary.label_lists["single"]
     if not lists:
         return []
-    odd = {("label", what): number for what, number in summary.label_lists.items()}
-    said = label_notices({**odd, ("label", "empty"): summary.labels[""]}, options.separators)
+    list_counts = {("label", kind): number for kind, number in summary.label_lists.items()}
+    notices = label_notices({**list_counts, ("label", "empty"): summary.labels[""]}, options.separators)
     if single:
-        said.append(f"the label is a list in {lists:,} rows, one class in {single:,}: it is stored as a list in all")
-    return said
+        notices.append(f"the label is a list in {lists:,} rows, one class in {single:,}: it is stored as a list in all")
+    return notices
 
 
 def class_notices(class_names: ClassNames | None) -> list[str]:

@@ -71,21 +71,23 @@ class TableLayout:
     fractions: tuple[Fraction, ...] | None  # of the splits; None if folders give the splits
     notices: tuple[str, ...] = ()  # messages for the end of the job
     required_labels: tuple[str, ...] = ()  # labels without which a row is rejected
-    separated: Mapping[str, Separated] = field(default_factory=dict)  # by column, how label texts are split into lists
+    # by column, how label texts are split into lists
+    label_separators: Mapping[str, Separated] = field(default_factory=dict)
     # required kinds of features of existing records; others are rejected
     kinds: Mapping[str, DType] = field(default_factory=dict)
     folders: FolderRoles = SPLITS  # roles of the files' folders
     keys: tuple[KeyColumn, ...] = ()  # columns read as keys, groups and strata; need not be features
-    schema_said: str = "--schema"  # name of the features' schema in rejects
+    schema_name: str = "--schema"  # name of the features' schema in rejects
     target: str | None = None  # label that other features are compared with; None for the first of `labels`
     # input totals; carried here because every side input costs memory in its consumer
-    indexed: InputCounts = field(default_factory=InputCounts)
+    input_counts: InputCounts = field(default_factory=InputCounts)
     images: tuple[str, ...] = ()  # columns of images; each is checked, and rows without one are rejected
     pictures: PictureOptions = field(default_factory=PictureOptions)  # how images are checked
     objects: RowObjects | None = None  # objects in an image column; None without
-    calls_rows: str = ""  # column that names a row in rejects, next to its number; "" for none
+    row_name_column: str = ""  # column that names a row in rejects, next to its number; "" for none
     times: Mapping[str, str] = field(default_factory=dict)  # units of the columns whose texts are converted to times
-    counted: tuple[str, ...] = ()  # of `times`, columns that may already hold numbers, as the schema gives the unit
+    # of `times`, columns that may already hold numbers, as the schema gives the unit
+    numeric_times: tuple[str, ...] = ()
 
     @property
     def row_labels(self) -> tuple[str, ...]:
@@ -93,7 +95,7 @@ class TableLayout:
         return tuple(name for name in self.labels if self.objects is None or name != LABEL)
 
 
-# How a route decides upon its layout; whether an example of a line has its number concerns lines alone.
+# How a route decides on its layout; whether an example of a line has its number concerns lines alone.
 MakeLayout = Callable[[InputSummary, Inferred, TableOptions, bool], TableLayout]
 
 
@@ -122,12 +124,14 @@ def make_line_layout(
     if classes and not labelled:
         notices.append(f"no line has a label: some files lie in class folders, such as {min(classes)!r}, others do not")
     class_names = (
-        resolve_class_names(classes, options.classes.names_of(), options.classes.on_new_label, options.classes.source)
+        resolve_class_names(
+            classes, options.classes.class_names(), options.classes.on_new_label, options.classes.source
+        )
         if labelled
         else None
     )
     if class_names is None and options.classes.labels is not None:
-        raise UserError(f"{options.classes.given}, but not every file of {options.source} lies in a class folder")
+        raise UserError(f"{options.classes.error_prefix}, but not every file of {options.source} is in a class folder")
     features = [Feature(name, "bytes", "text") for name in options.texts]
     if class_names is not None:
         features.append(Feature("label", "int64", "class_label", class_names=class_names.names))
@@ -197,8 +201,8 @@ def make_record_layout(summary: InputSummary, inferred: Inferred, options: Table
             feature.name not in options.label_columns or options.classes.labels is None
         ):
             raise UserError(
-                f"{options.schema_said} says that {feature.name!r} holds ids of classes; give --label {feature.name}"
-                f" and their names with --labels_file {labels_file_names(feature)}, which stands beside the schema"
+                f"{options.schema_name} says that {feature.name!r} holds ids of classes; give --label {feature.name}"
+                f" and their names with --labels_file {labels_file_names(feature)}, which is next to the schema"
             )
         check_labels_file(feature, options)
     labels = options.label_columns if options.classes.labels is not None else ()
@@ -209,12 +213,12 @@ def make_record_layout(summary: InputSummary, inferred: Inferred, options: Table
     return TableLayout(types, (), labels, {}, splits.names, splits.fractions, tuple(notices), target=target)
 
 
-def sequence_layout(layout: TableLayout, how: Sequencing, source: str) -> TableLayout:
+def sequence_layout(layout: TableLayout, sequencing: Sequencing, source: str) -> TableLayout:
     """Return the layout of sequences: each column becomes a list, except the id and labels, which have one value each.
 
     Args:
         layout: of a table; without features if no row could be read.
-        how: how rows are gathered.
+        sequencing: how rows are gathered.
         source: name of the input in messages.
 
     Raises:
@@ -223,18 +227,19 @@ def sequence_layout(layout: TableLayout, how: Sequencing, source: str) -> TableL
     if not layout.features:
         return layout
     names = [feature.name for feature in layout.features]
-    for flag, name in (("--sequence_by", how.id), ("--order_by", how.time)):
+    for flag, name in (("--sequence_by", sequencing.id), ("--order_by", sequencing.time)):
         if name not in names:
             raise UserError(f"{flag} {name}: no such column in what is read of {source}; {suggest_column(name, names)}")
     by_name = {feature.name: feature for feature in layout.features}
-    if by_name[how.id].shape:
-        raise UserError(f"--sequence_by {how.id}: the column holds lists; expected one value in each row")
-    if by_name[how.time].shape or by_name[how.time].kind in ("bool", "class_label"):
+    if by_name[sequencing.id].shape:
+        raise UserError(f"--sequence_by {sequencing.id}: the column holds lists; expected one value in each row")
+    if by_name[sequencing.time].shape or by_name[sequencing.time].kind in ("bool", "class_label"):
         raise UserError(
-            f"--order_by {how.time}: the column orders nothing; expected numbers, or dates and times as ISO 8601 has"
+            f"--order_by {sequencing.time}: the column orders nothing; expected numbers, or dates and times as ISO"
+            f" 8601 has"
             " them"
         )
-    constant = {how.id, *layout.required_labels, *layout.class_names, *layout.separated}
+    constant = {sequencing.id, *layout.required_labels, *layout.class_names, *layout.label_separators}
     features = tuple(
         _constant(each) if each.name in constant else _listed(each, layout.images) for each in layout.features
     )
@@ -296,7 +301,8 @@ def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableO
     scalars = [item.name for item in columns.features if item.name in options.label_columns and not item.shape]
     named = [name for name in scalars if name in (*labels.class_names, *marked.classes)]
     objects = find_objects(inferred, columns.features, marked.images, options)
-    helpers = [name for name in options.helpers if not header or name in header]  # of `content` there may be none
+    # a column `content` need not exist
+    helpers = [name for name in options.helper_columns if not header or name in header]
     return TableLayout(
         types=columns.types if objects is None else {**columns.types, OBJECTS: ColumnType("bytes", None, 0)},
         features=columns.features,
@@ -320,36 +326,36 @@ def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableO
         images=marked.images,
         objects=objects,
         pictures=options.pictures,
-        calls_rows=options.calls_rows if options.calls_rows in columns.types else "",
+        row_name_column=options.row_name_column if options.row_name_column in columns.types else "",
         # There is no such column where no row could be read
         required_labels=tuple(
             feature.name
             for feature in columns.features
-            if feature.name in (*options.label_columns, *marked.complete) and None not in feature.shape
+            if feature.name in (*options.label_columns, *marked.required) and None not in feature.shape
         ),
-        separated=labels.separated,
+        label_separators=labels.label_separators,
         keys=tuple(KeyColumn(name, is_numeric_in_schema(options.schema, name)) for name in helpers),
-        schema_said=options.schema_said,
+        schema_name=options.schema_name,
         target=next(iter((*named, *scalars)), None),
         times={item.name: item.time for item in times},
-        counted=tuple(item.name for item in times if item.name not in options.times),
+        numeric_times=tuple(item.name for item in times if item.name not in options.times),
     )
 
 
-# What is said where the file of a tokenizer says it
+# Notices about settings of a tokenizer's file that shardmill ignores
 _IGNORED_SETTINGS = {
-    "truncation": "truncation of lists of tokens, which was passed over: --max_length cuts them",
-    "padding": "padding of lists of tokens, which was passed over: they are as long as they are",
-    "dropout": "dropout of merges, which was passed over: tokens would be others each time",
+    "truncation": "truncation of lists of tokens, which is ignored: --max_length cuts them",
+    "padding": "padding of lists of tokens, which is ignored: each list keeps its length",
+    "dropout": "dropout of merges, which is ignored: tokens would differ each time",
 }
 
 
-def tokenized_layout(layout: TableLayout, how: Tokenization, source: str) -> TableLayout:
+def tokenized_layout(layout: TableLayout, tokenization: Tokenization, source: str) -> TableLayout:
     """Return the layout with `input_ids` in place of the text or after it; packed texts keep no other feature.
 
     Args:
         layout: of a table or lines of text; without features if no row could be read.
-        how: how texts are tokenized.
+        tokenization: how texts are tokenized.
         source: name of the input in messages.
 
     Raises:
@@ -357,18 +363,20 @@ def tokenized_layout(layout: TableLayout, how: Tokenization, source: str) -> Tab
     """
     if not layout.features:
         return layout
-    texts = {column: _text(layout, column, ids, source) for column, ids in how.ids.items()}
-    said = tuple(f"{how.file.name} says {_IGNORED_SETTINGS[name]}" for name in how.file.unheeded)
-    if how.is_packed:
-        return _packed(layout, how, said)
+    texts = {column: _text(layout, column, ids, source) for column, ids in tokenization.token_columns.items()}
+    notices = tuple(
+        f"{tokenization.file.name} says {_IGNORED_SETTINGS[name]}" for name in tokenization.file.ignored_settings
+    )
+    if tokenization.is_packed:
+        return _packed(layout, tokenization, notices)
     features: list[Feature] = []
     for feature in layout.features:
         if texts.get(feature.name) is not feature:
             features.append(feature)
         else:
-            ids = Feature(how.ids[feature.name], "int64", shape=(None,))
-            features += [replace(feature, required=True), ids] if how.keep_text else [ids]
-    return replace(layout, features=tuple(features), notices=(*layout.notices, *said))
+            ids = Feature(tokenization.token_columns[feature.name], "int64", shape=(None,))
+            features += [replace(feature, required=True), ids] if tokenization.keep_text else [ids]
+    return replace(layout, features=tuple(features), notices=(*layout.notices, *notices))
 
 
 def _text(layout: TableLayout, column: str, ids: str, source: str) -> Feature:
@@ -390,54 +398,54 @@ def _text(layout: TableLayout, column: str, ids: str, source: str) -> Feature:
     return text
 
 
-def untokenized_features(features: Features, how: Tokenization, said: str) -> Features:
+def untokenized_features(features: Features, tokenization: Tokenization, schema_name: str) -> Features:
     """Return the features of rows before tokenization, with the text in place of `input_ids`.
 
     Args:
         features: of a schema of examples or of rows.
-        how: how texts are tokenized.
-        said: name of the schema in messages.
+        tokenization: how texts are tokenized.
+        schema_name: name of the schema in messages.
 
     Raises:
         UserError: if the schema has neither tokens nor the text, or its tokens have another type than these flags give.
     """
-    columns = {ids: column for column, ids in how.ids.items()}
+    columns = {ids: column for column, ids in tokenization.token_columns.items()}
     known = {feature.name for feature in features}
     for ids, column in columns.items():
         if not known & {ids, column}:
-            raise UserError(f"--tokenizer: {said} has neither {ids!r} nor the column of texts, {column!r}")
+            raise UserError(f"--tokenizer: {schema_name} has neither {ids!r} nor the column of texts, {column!r}")
     rows = []
     for feature in features:
         if feature.name not in columns:
             rows.append(feature)
             continue
-        if (feature.dtype, feature.shape) != ("int64", (how.pack_to,)):
-            wanted = _in_words("int64", (how.pack_to,))
-            holds = _in_words(feature.dtype, feature.shape)
-            raise UserError(f"{said} says that {feature.name!r} is {holds}; with these flags it is {wanted}")
+        if (feature.dtype, feature.shape) != ("int64", (tokenization.pack_to,)):
+            wanted = _format_type("int64", (tokenization.pack_to,))
+            holds = _format_type(feature.dtype, feature.shape)
+            raise UserError(f"{schema_name} says that {feature.name!r} is {holds}; with these flags it is {wanted}")
         if columns[feature.name] not in known:
             rows.append(Feature(columns[feature.name], "bytes", "text", required=False))
     return tuple(rows)
 
 
-def _in_words(dtype: str, shape: tuple[int | None, ...]) -> str:
+def _format_type(dtype: str, shape: tuple[int | None, ...]) -> str:
     return f"{dtype}[{', '.join('any number' if size is None else str(size) for size in shape)}]"
 
 
-def _packed(layout: TableLayout, how: Tokenization, said: tuple[str, ...]) -> TableLayout:
-    left_out = [feature.name for feature in layout.features if feature.name not in how.columns]
-    if left_out:
-        said = (
-            *said,
-            f"left out {quote_names(left_out)}: a block has parts of several texts, and nothing but their tokens",
+def _packed(layout: TableLayout, tokenization: Tokenization, notices: tuple[str, ...]) -> TableLayout:
+    dropped = [feature.name for feature in layout.features if feature.name not in tokenization.columns]
+    if dropped:
+        notices = (
+            *notices,
+            f"left out {quote_names(dropped)}: a block has parts of several texts, and nothing but their tokens",
         )
     return replace(
         layout,
-        types={name: column for name, column in layout.types.items() if name == how.columns[0]},
-        features=(Feature(INPUT_IDS, "int64", shape=(how.pack_to,)),),
+        types={name: column for name, column in layout.types.items() if name == tokenization.columns[0]},
+        features=(Feature(INPUT_IDS, "int64", shape=(tokenization.pack_to,)),),
         labels=(),
         required_labels=(),
         images=(),
         target=None,
-        notices=(*layout.notices, *said),
+        notices=(*layout.notices, *notices),
     )

@@ -33,8 +33,8 @@ class Flag:
     repeats: bool = False  # the flag may be repeated; the value is a tuple
     required: bool = False  # required on the command line despite the default
     hidden: bool = False  # no such flag exists; another flag sets the field
-    shapes: bool = True  # the value affects the output, so it is in manifest.json
-    told: bool = True  # in the manifest even as the default; False for newer options
+    affects_output: bool = True  # the value affects the output, so it is in manifest.json
+    is_always_recorded: bool = True  # in the manifest even as the default; False for newer options
     to_json: Callable[[Any], Any] | None = None  # converts the value for the manifest
 
 
@@ -99,16 +99,18 @@ def _convert_scalar(value: Any, kind: type) -> Any:
 
 def options_of(cls: type) -> tuple[Option, ...]:
     """Return the options that the dataclass `cls` declares and inherits, groups of base classes first."""
-    return _declared(cls)
+    return _find_options(cls)
 
 
 @cache
-def _declared(cls: type) -> tuple[Option, ...]:
+def _find_options(cls: type) -> tuple[Option, ...]:
     hints = typing.get_type_hints(cls)
-    return tuple(_option(cls, item, hints[item.name]) for item in dataclasses.fields(cls) if "flag" in item.metadata)
+    return tuple(
+        _make_option(cls, item, hints[item.name]) for item in dataclasses.fields(cls) if "flag" in item.metadata
+    )
 
 
-def _option(cls: type, item: dataclasses.Field[Any], hint: Any) -> Option:
+def _make_option(cls: type, item: dataclasses.Field[Any], hint: Any) -> Option:
     declared: Flag = item.metadata["flag"]
     kinds = [kind for kind in (hint, *typing.get_args(hint)) if kind in (bool, int, float, str)]
     owner = next(base for base in cls.__mro__ if item.name in inspect.get_annotations(base))
@@ -129,25 +131,25 @@ class Options:
                 continue
             object.__setattr__(self, option.field, option.parse(value))
 
-    def part(self, group: type[Group]) -> Group:
+    def subset(self, group: type[Group]) -> Group:
         """Return the options of the base class `group` alone, for example to pass them to a transform."""
         return group(**{item.name: getattr(self, item.name) for item in dataclasses.fields(group)})
 
     def to_json(self) -> dict[str, Any]:
         """Return the options that affect the output, for the manifest; without output paths or run options."""
-        return dict(self._shaping())
+        return dict(self._recorded_values())
 
-    def _shaping(self) -> Iterator[tuple[str, Any]]:
+    def _recorded_values(self) -> Iterator[tuple[str, Any]]:
         for option in options_of(type(self)):
             value = getattr(self, option.field)
-            if option.flag.shapes and (option.flag.told or value != option.default):
+            if option.flag.affects_output and (option.flag.is_always_recorded or value != option.default):
                 to_json = option.flag.to_json
                 yield option.field, value if value is None or to_json is None else to_json(value)
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
+def did_you_mean(word: str, known_words: Iterable[str]) -> str:
     """Return a hint for an unknown word: the most similar known word, or all known words."""
-    names = list(known)
+    names = list(known_words)
     near = difflib.get_close_matches(word, names, 1)
     return f"did you mean {near[0]}?" if near else f"expected {'one of ' if len(names) > 1 else ''}{', '.join(names)}"
 

@@ -19,7 +19,7 @@ def bad_box_flag(**attributes: Any) -> Any:
     """Return the field of --on_bad_box."""
     return flag(
         "reject",
-        "what an empty box, or one outside of its picture, does to the image; drop leaves the object out",
+        "Action for an empty box or a box outside its image: reject the image, or drop the object",
         choices=("reject", "drop"),
         **attributes,
     )
@@ -29,9 +29,9 @@ def boxes_seen_flag(**attributes: Any) -> Any:
     """Return the field of --boxes_seen: whether boxes refer to the stored or the upright image."""
     return flag(
         "",
-        "of images that EXIF turns, where no size tells: whether boxes are of the picture as it is stored or upright",
+        "Orientation of boxes in images with an EXIF rotation, if image sizes do not show it: as stored, or upright",
         choices=("", "stored", "upright"),
-        default_words="such an image is a reject",
+        default_words="such images are rejected",
         to_json=lambda text: text or None,
         **attributes,
     )
@@ -43,11 +43,11 @@ class BoxOptions(Options):
 
     title: ClassVar[str] = "objects in images"
 
-    on_bad_box: str = bad_box_flag(told=False)
-    boxes_seen: str = boxes_seen_flag(told=False)
+    on_bad_box: str = bad_box_flag(is_always_recorded=False)
+    boxes_seen: str = boxes_seen_flag(is_always_recorded=False)
 
     @property
-    def asked(self) -> str:
+    def first_given_flag(self) -> str:
         """The first of these options that was given, as on the command line; "" if none."""
         if self.on_bad_box != "reject":
             return f"--on_bad_box {self.on_bad_box}"
@@ -72,9 +72,9 @@ def parse_annotation_files(value: Any) -> tuple[tuple[str, str], ...]:
         pairs.append((str(split), parse_path(path)))
     if len({bool(split) for split, _ in pairs}) > 1:
         raise OptionValueError("some files have a split and others not; give each one, as in train=a.json")
-    for what, values in (("split", [split for split, _ in pairs if split]), ("file", [path for _, path in pairs])):
+    for problem, values in (("split", [split for split, _ in pairs if split]), ("file", [path for _, path in pairs])):
         if twice := [name for name in values if values.count(name) > 1]:
-            raise OptionValueError(f"the {what} {twice[0]} is there twice")
+            raise OptionValueError(f"the {problem} {twice[0]} is there twice")
     return tuple(pairs)
 
 
@@ -86,24 +86,24 @@ class AnnotationOptions(Options):
 
     coco: tuple[tuple[str, str], ...] = flag(
         (),
-        "a file of COCO's annotations, such as instances.json, or one for each split; repeat",
+        "COCO annotation file, for example instances.json, or one for each split; repeatable",
         parse=parse_annotation_files,
         repeats=True,
         metavar="[SPLIT=]FILE",
-        shapes=False,
+        affects_output=False,
     )
     voc: str | None = flag(
-        None, "a folder of Pascal VOC's: Annotations/, or the one that it is in", parse=parse_path, shapes=False
+        None, "Pascal VOC folder: Annotations/, or its parent folder", parse=parse_path, affects_output=False
     )
-    yolo: str | None = flag(None, "a data.yaml of YOLO's", parse=parse_path, shapes=False)
+    yolo: str | None = flag(None, "YOLO data.yaml file", parse=parse_path, affects_output=False)
     on_bad_box: str = bad_box_flag()
     boxes_seen: str = boxes_seen_flag()
     feature_names: str = flag(
         TFDS,
-        "what features are called: as TFDS's data sets of objects, or by the keys of TensorFlow's Object Detection API",
+        "Naming of features: as in TFDS object detection data sets, or the keys of TensorFlow's Object Detection API",
         choices=(TFDS, features.OBJECT_DETECTION),
         group="output",
-        told=False,
+        is_always_recorded=False,
     )
 
     def __post_init__(self) -> None:
@@ -132,7 +132,7 @@ class AnnotationOptions(Options):
         return [name for name, value in found.items() if value]
 
     @property
-    def annotations(self) -> str:
+    def annotation_flag(self) -> str:
         """The annotation option as given on the command line; "" if none."""
         if self.coco:
             return " ".join(f"--coco {split}={path}" if split else f"--coco {path}" for split, path in self.coco)
@@ -161,32 +161,32 @@ class MaskOptions(Options):
 
     masks: str | None = flag(
         None,
-        "a folder with a mask for each image of --input, --coco, --voc or --yolo: its path there, with any suffix of"
-        " images",
+        "Folder with one mask for each image of --input, --coco, --voc or --yolo, under the same"
+        " relative path; the image suffix may differ",
         parse=parse_path,
-        told=False,
+        is_always_recorded=False,
         to_json=bool,
     )
     mask_column: tuple[str, ...] = flag(
         (),
-        "of a manifest: names the mask of each image; several with commas",
+        "Manifest column with the file name of each image's mask, or comma-separated columns",
         parse=parse_mask_columns,
-        told=False,
+        is_always_recorded=False,
         metavar="COLUMN",
         to_json=list,
     )
     mask_dtype: str = flag(
         "uint8",
-        "what the values of masks fit into; uint16, as of depth maps and ids of instances, makes PNGs of 16 bits",
+        "Data type of mask values; uint16, for example for depth maps and instance ids, makes 16-bit PNGs",
         choices=("uint8", "uint16"),
-        told=False,
+        is_always_recorded=False,
     )
     masks_seen: str = flag(
         "",
-        "of images that EXIF turns, where no size tells: whether masks are of the picture as it is stored or upright",
+        "Orientation of masks of images with an EXIF rotation, if image sizes do not show it: as stored, or upright",
         choices=("", "stored", "upright"),
-        default_words="such an image is a reject",
-        told=False,
+        default_words="such images are rejected",
+        is_always_recorded=False,
     )
 
 
@@ -194,7 +194,7 @@ def max_pixels_flag(**attributes: Any) -> Any:
     """Return the field of --max_pixels."""
     return flag(
         MAX_PIXELS,
-        "more make an image a reject",
+        "Maximum number of pixels; larger images are rejected",
         check=lambda pixels: None if pixels > 0 else "expected a positive number",
         **attributes,
     )
@@ -206,11 +206,16 @@ class PictureOptions(Options):
 
     title: ClassVar[str] = "images in columns"
 
-    verify: str = flag("header", "how far each image is checked", choices=("header", "decode"), told=False)
-    max_pixels: int = max_pixels_flag(told=False)
+    verify: str = flag(
+        "header",
+        "Check of each image: its header, or all of its pixels",
+        choices=("header", "decode"),
+        is_always_recorded=False,
+    )
+    max_pixels: int = max_pixels_flag(is_always_recorded=False)
 
     @property
-    def asked(self) -> str:
+    def first_given_flag(self) -> str:
         """The first of these options that was given, as on the command line; "" if none."""
         if self.verify != "header":
             return f"--verify {self.verify}"
@@ -259,26 +264,30 @@ class LabelOptions(Options):
     # names by id, of one label or by label; None: sorted from input
     labels: Labels | None = flag(
         None,
-        "class names, one a line: freezes their ids; of several labels a=FILE,b=FILE",
+        "File with one class name a line, which fixes the class ids; for several labels a=FILE,b=FILE",
         name="labels_file",
         parse=read_labels,
         to_json=_to_json,
     )
-    on_new_label: str = flag("fail", "what a class not in --labels_file does", choices=ON_NEW_LABEL)
+    on_new_label: str = flag("fail", "Action for a class that is not in --labels_file", choices=ON_NEW_LABEL)
 
-    kept_of: str = ""  # version whose names are kept; "" for --labels_file
+    source_version: str = ""  # version whose names are kept; "" for --labels_file
 
     @property
     def source(self) -> str:
-        """The origin of the names, in words."""
-        return f"the kept labels of version {self.kept_of}" if self.kept_of else LABELS_FILE
+        """The origin of the names, as text."""
+        return f"the kept labels of version {self.source_version}" if self.source_version else LABELS_FILE
 
     @property
-    def given(self) -> str:
+    def error_prefix(self) -> str:
         """A clause saying that names were given, to begin an error message."""
-        return f"the labels of version {self.kept_of} are kept" if self.kept_of else f"{LABELS_FILE} was given"
+        return (
+            f"the labels of version {self.source_version} are kept"
+            if self.source_version
+            else f"{LABELS_FILE} was given"
+        )
 
-    def names_of(self, label: str = "label", labels: Sequence[str] = ("label",)) -> tuple[str, ...] | None:
+    def class_names(self, label: str = "label", labels: Sequence[str] = ("label",)) -> tuple[str, ...] | None:
         """Return the names given for `label`, which is one of `labels`; None if there are none.
 
         Raises:
@@ -289,9 +298,11 @@ class LabelOptions(Options):
         if not isinstance(self.labels, Mapping):
             if len(labels) > 1:
                 each = ",".join(f"{name}={file_names.labels_file(name)}" for name in labels)
-                raise UserError(f"{self.given}, but --label names {len(labels)} columns; give --labels_file {each}")
+                raise UserError(
+                    f"{self.error_prefix}, but --label names {len(labels)} columns; give --labels_file {each}"
+                )
             return self.labels
-        if label not in self.labels and not self.kept_of:
+        if label not in self.labels and not self.source_version:
             raise UserError(f"{self.source} says nothing of the classes of {label!r}, but of {', '.join(self.labels)}")
         return self.labels.get(label)
 

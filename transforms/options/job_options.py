@@ -75,19 +75,20 @@ class SplitOptions(Options):
     # names and fractions; None: splits of folders or rows, or train
     splits: Fractions | None = flag(
         None,
-        "name=fraction,…",
+        "Splits and their fractions of the examples, name=fraction,…",
         parse=parse_splits,
-        default_words="all in train",
+        default_words="all examples in train",
         to_json=lambda splits: {name: str(fraction) for name, fraction in splits},
     )
     group_by: str | None = flag(
         None,
-        "a column whose equal values stay in one split; content: equal examples do, and files are read twice for that",
+        "Column whose equal values stay in one split; content keeps equal examples in one split, and"
+        " reads files twice for it",
     )
-    stratify_by: str | None = flag(None, "label, or a column: exact fractions within each of its values")
-    seed: int = flag(0, "of the order", check=check_seed)
-    split_seed: int = flag(0, "of the splits", check=check_seed)
-    no_shuffle: bool = flag(False, "keep the order of the input: files by name, and the records in each")
+    stratify_by: str | None = flag(None, "Column, or label, within each value of which the split fractions are exact")
+    seed: int = flag(0, "Seed of the order of examples", check=check_seed)
+    split_seed: int = flag(0, "Seed of the assignment of examples to splits", check=check_seed)
+    no_shuffle: bool = flag(False, "Keep the order of the input: files sorted by name, records in file order")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -169,29 +170,33 @@ class ShardOptions(Options):
     # approximate bytes; None: num_shards or DEFAULT_SHARD_SIZE
     shard_size: int | None = flag(
         None,
-        "of a shard, about",
+        "Approximate size of a shard",
         parse=parse_size,
         check=lambda size: None if size >= 1 else "expected at least 1 byte",
         default_words="128MiB",
     )
     # of each split not in split_shards, which by-split values set
     num_shards: NumShards | None = flag(
-        None, "of every split, or split=number,…", parse=parse_num_shards, check=_check_num_shards
+        None, "Number of shards of every split, or split=number,…", parse=parse_num_shards, check=_check_num_shards
     )
     # numbers of shards of single splits
     split_shards: tuple[tuple[str, int], ...] = flag(
         (), name="num_shards", parse=parse_num_shards, check=_check_num_shards, hidden=True, to_json=dict
     )
     balance: str = flag(
-        "examples", "what shards are equal in; tokens need --tokenizer", choices=("examples", "bytes", "tokens")
+        "examples",
+        "Quantity that is equal in all shards; tokens needs --tokenizer",
+        choices=("examples", "bytes", "tokens"),
     )
-    compression: str = flag(PLAIN_CODEC.option, "gzip keeps TFDS from reading it", choices=tuple(CODECS_BY_OPTION))
+    compression: str = flag(
+        PLAIN_CODEC.option, "Compression of the shards; TFDS cannot read gzip", choices=tuple(CODECS_BY_OPTION)
+    )
 
     file_template: str = flag(
         templates.DEFAULT_TEMPLATE,
-        "what shards are called, in TFDS's words, such as {SPLIT}-{SHARD_X_OF_Y}.{FILEFORMAT}",
+        "Template of shard file names, with TFDS's placeholders, for example {SPLIT}-{SHARD_X_OF_Y}.{FILEFORMAT}",
         check=templates.template_problem,
-        told=False,
+        is_always_recorded=False,
     )
 
     def __post_init__(self) -> None:
@@ -234,18 +239,23 @@ class OutputOptions(Options):
 
     title: ClassVar[str] = "output"
 
-    output: str = flag(help="the folder of all data sets", parse=parse_path, shapes=False)
-    name: str = flag(help="of the data set", shapes=False)
-    version: str = flag("1.0.0", "of the data set", shapes=False)
-    overwrite: bool = flag(False, "replace a published version", shapes=False)
-    set_latest: bool = flag(False, "let LATEST name this version although it names a newer one", shapes=False)
+    output: str = flag(help="Folder in which all data sets are published", parse=parse_path, affects_output=False)
+    name: str = flag(help="Name of the data set", affects_output=False)
+    version: str = flag("1.0.0", "Version of the data set", affects_output=False)
+    overwrite: bool = flag(False, "Replace the version if it is already published", affects_output=False)
+    set_latest: bool = flag(
+        False, "Point LATEST at this version even if it now points at a newer one", affects_output=False
+    )
     max_reject_fraction: float = flag(
-        0.01, "more rejects fail the job", check=lambda part: None if 0 <= part <= 1 else "expected 0 to 1", group="run"
+        0.01,
+        "Maximum share of rejected records; a larger share fails the job",
+        check=lambda part: None if 0 <= part <= 1 else "expected 0 to 1",
+        group="run",
     )
 
     on_damaged_file: str = flag(
         "fail",
-        "what a file does of which nobody knows how many records cannot be read",
+        "Action for a damaged file with an unknown number of unreadable records: fail the job, or reject them",
         choices=("fail", "reject"),
         group="run",
     )
@@ -297,16 +307,16 @@ class ReuseOptions(Options):
 
     reuse: str = flag(
         NO,
-        "LATEST or a VERSION: take files that are still what they were from its shards, and read the others; record:"
-        " read all, and remember what the next build needs for that",
+        "Version, or LATEST, from whose shards the records of unchanged files are copied; other files"
+        " are read; record reads all files and stores what the next build needs to copy",
         parse=parse_reuse,
         metavar="LATEST|VERSION|record|no",
-        shapes=False,
+        affects_output=False,
     )
 
 
 _SPLIT = re.compile(r"(\w+)=(.+)")
-_COMMA = re.compile(r",(?![^{}]*\})")  # that stands in no choice of a glob
+_COMMA = re.compile(r",(?![^{}]*\})")  # that is in no choice of a glob
 
 ManifestPaths = tuple[tuple[str, str], ...]
 
@@ -345,7 +355,7 @@ def _is_path(text: str) -> bool:
     return os.path.lexists(text)
 
 
-_WORDS = {"off": NO_LIMITS, "warn": Limits(warn=0.0), "error": Limits(error=0.0)}  # at 0, anything at all is told
+_WORDS = {"off": NO_LIMITS, "warn": Limits(warn=0.0), "error": Limits(error=0.0)}  # at 0, any change is reported
 FEATURE_CHECKS = (
     *("presence_drop", "classes_gone", "classes_new", "classes_moved", "min_examples_per_class"),
     *("label_leakage", "label_drift", "string_drift", "numeric_drift", "label_skew", "string_skew", "numeric_skew"),
@@ -369,19 +379,19 @@ def parse_limits(value: Any) -> Limits:
         pairs = [part.partition("=") for part in value.split(",")]
         value = {key.strip(): text.strip() for key, _, text in pairs}
     if not isinstance(value, Mapping):
-        return Limits(error=_number(value, value))
+        return Limits(error=_parse_threshold(value, value))
     if not value or value.keys() - {"warn", "error"}:
         raise OptionValueError(f"{value!r}: {_EXPECTED}")
-    return Limits(**{key: None if number is None else _number(number, value) for key, number in value.items()})
+    return Limits(**{key: None if number is None else _parse_threshold(number, value) for key, number in value.items()})
 
 
-def _number(value: Any, whole: Any) -> float:
+def _parse_threshold(value: Any, shown: Any) -> float:
     try:
         number = None if isinstance(value, bool) else float(value)
     except (TypeError, ValueError):
         number = None
     if number is None or not 0 <= number < float("inf"):
-        raise OptionValueError(f"{whole!r}: {_EXPECTED}; a number is finite and not negative")
+        raise OptionValueError(f"{shown!r}: {_EXPECTED}; a number is finite and not negative")
     return number
 
 
@@ -407,17 +417,17 @@ def parse_feature_limits(value: Any) -> ByFeature:
     """
     if not isinstance(value, Mapping):
         raise OptionValueError(f"{value!r}: expected features, each with off or its checks, as in {{id: off}}")
-    return {str(name): _parse_column(str(name), told) for name, told in value.items()}
+    return {str(name): _parse_column(str(name), checks) for name, checks in value.items()}
 
 
-def _parse_column(name: str, told: Any) -> dict[str, Limits]:
-    if told == "off" or told is False:
+def _parse_column(name: str, checks: Any) -> dict[str, Limits]:
+    if checks == "off" or checks is False:
         return dict.fromkeys(FEATURE_CHECKS, NO_LIMITS)
-    if not isinstance(told, Mapping):
-        raise OptionValueError(f"{name}: {told!r}: expected off, or checks with their thresholds")
+    if not isinstance(checks, Mapping):
+        raise OptionValueError(f"{name}: {checks!r}: expected off, or checks with their thresholds")
     known = {option.field: option for option in options_of(CheckOptions) if option.field in FEATURE_CHECKS}
     found = {}
-    for check, limits in told.items():
+    for check, limits in checks.items():
         if check not in known:
             near = difflib.get_close_matches(str(check), known, 1)
             hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(known)}"
@@ -450,11 +460,11 @@ def parse_constraints(value: Any) -> Constraints:
 
 
 def _ceiling(help: str, warn: float | None = None, error: float | None = None) -> Any:
-    return flag(Limits(warn, error), help, parse=parse_limits, check=_ceiling_problem, shapes=False)
+    return flag(Limits(warn, error), help, parse=parse_limits, check=_ceiling_problem, affects_output=False)
 
 
 def _floor(help: str, warn: float | None = None, error: float | None = None) -> Any:
-    return flag(Limits(warn, error), help, parse=parse_limits, check=_floor_problem, shapes=False)
+    return flag(Limits(warn, error), help, parse=parse_limits, check=_floor_problem, affects_output=False)
 
 
 def _baseline_problem(name: str) -> str | None:
@@ -469,50 +479,66 @@ class CheckOptions(Options):
 
     title: ClassVar[str] = "checks"
 
-    examples_under: Limits = _floor("times as many examples as before, in all and in a split", 0.9, 0.5)
-    examples_over: Limits = _ceiling("times as many examples as before, in all and in a split", 2.0)
-    columns_gone: Limits = _ceiling("features that the version before had", None, 0.0)
-    columns_new: Limits = _ceiling("features that the version before had not", 0.0)
-    types_changed: Limits = _ceiling("features of another type, kind or shape than before", None, 0.0)
-    presence_drop: Limits = _ceiling("how much smaller the share of examples is that have a feature", 0.05, 0.3)
-    classes_gone: Limits = _ceiling("classes that had examples, and have none", None, 0.0)
-    classes_new: Limits = _ceiling("classes that have examples, and had none", 0.0)
-    classes_moved: Limits = _ceiling("classes that have another id than before", 0.0)
-    min_examples_per_class: Limits = _floor("examples of any class")
-    label_drift: Limits = _ceiling("L-infinity distance of a label's classes from those before", 0.1, 0.3)
-    string_drift: Limits = _ceiling("L-infinity distance of a feature of strings from that before", 0.1, 0.3)
-    numeric_drift: Limits = _ceiling("Jensen-Shannon divergence, in bits, of numbers from those before", 0.1, 0.3)
-    label_skew: Limits = _ceiling("L-infinity distance of a label's classes in train from another split's", 0.2)
-    string_skew: Limits = _ceiling("L-infinity distance of strings in train from another split's", 0.2)
-    numeric_skew: Limits = _ceiling("Jensen-Shannon divergence, in bits, of numbers in train from another split's", 0.2)
-    shared_contents: Limits = _ceiling("share of a split's examples, not of train's, whose content is in another", 0.0)
-    label_leakage: Limits = _ceiling("how well one feature tells the label, 0 to 1", LEAKAGE_THRESHOLD)
-    conflicting_labels: Limits = _ceiling("share of examples whose content another one of another class has", 0.0)
-    similar_contents: Limits = _ceiling(
-        "share of a split's pictures, not of train's, that look like one in another, by --near_duplicates", 0.01
+    examples_under: Limits = _floor(
+        "Number of examples relative to the previous version, in total and in each split", 0.9, 0.5
     )
-    rejects_over: Limits = _ceiling("share of the input's records that were rejected", 0.005, 0.05)
-    shards_under: Limits = _floor("the smallest shard of a split, as a share of the mean", 0.5)
+    examples_over: Limits = _ceiling(
+        "Number of examples relative to the previous version, in total and in each split", 2.0
+    )
+    columns_gone: Limits = _ceiling("Number of features of the previous version that are missing", None, 0.0)
+    columns_new: Limits = _ceiling("Number of features that the previous version did not have", 0.0)
+    types_changed: Limits = _ceiling("Number of features whose type, kind or shape changed", None, 0.0)
+    presence_drop: Limits = _ceiling("Decrease of the share of examples that have a feature", 0.05, 0.3)
+    classes_gone: Limits = _ceiling("Number of classes that had examples and now have none", None, 0.0)
+    classes_new: Limits = _ceiling("Number of classes that have examples and had none", 0.0)
+    classes_moved: Limits = _ceiling("Number of classes whose id changed", 0.0)
+    min_examples_per_class: Limits = _floor("Smallest number of examples of any class")
+    label_drift: Limits = _ceiling(
+        "L-infinity distance between a label's classes and those of the previous version", 0.1, 0.3
+    )
+    string_drift: Limits = _ceiling(
+        "L-infinity distance between the values of a string feature and those of the previous version", 0.1, 0.3
+    )
+    numeric_drift: Limits = _ceiling(
+        "Jensen-Shannon divergence, in bits, between numbers and those of the previous version", 0.1, 0.3
+    )
+    label_skew: Limits = _ceiling("L-infinity distance between a label's classes in train and in another split", 0.2)
+    string_skew: Limits = _ceiling("L-infinity distance between strings in train and in another split", 0.2)
+    numeric_skew: Limits = _ceiling(
+        "Jensen-Shannon divergence, in bits, between numbers in train and in another split", 0.2
+    )
+    shared_contents: Limits = _ceiling(
+        "Share of the examples of a split other than train whose content is also in another split", 0.0
+    )
+    label_leakage: Limits = _ceiling("How well a single feature predicts the label, 0 to 1", LEAKAGE_THRESHOLD)
+    conflicting_labels: Limits = _ceiling("Share of examples with the same content as an example of another class", 0.0)
+    similar_contents: Limits = _ceiling(
+        "Share of the images of a split other than train that look like an image in another split;"
+        " needs --near_duplicates",
+        0.01,
+    )
+    rejects_over: Limits = _ceiling("Share of the input's records that were rejected", 0.005, 0.05)
+    shards_under: Limits = _floor("Size of the smallest shard of a split, as a share of the mean size", 0.5)
     schema: Constraints | None = flag(
         None,
-        "a schema.pbtxt whose comparators, presence, domains and constraints hold too",
+        "Check the comparators, presence, domains and constraints of this schema.pbtxt as well",
         parse=parse_constraints,
-        shapes=False,
+        affects_output=False,
     )
     columns: ByFeature | None = flag(
         None,
-        "thresholds of single features, such as {id: off, amount: {numeric_drift: {error: 0.5}}}",
+        "Thresholds of single features, for example {id: off, amount: {numeric_drift: {error: 0.5}}}",
         parse=parse_feature_limits,
-        shapes=False,
+        affects_output=False,
     )
     baseline: str = flag(
-        "LATEST", "what is compared with: a version, LATEST, or a tag", check=_baseline_problem, shapes=False
+        "LATEST", "Version, tag or LATEST to compare with", check=_baseline_problem, affects_output=False
     )
     keep_failed: float = flag(
         3.0,
-        "days for which shards that failed the checks are kept",
+        "Number of days for which shards that failed the checks are kept",
         check=lambda days: None if 0 <= days <= 3650 else "expected 0 to 3,650 days",
-        shapes=False,
+        affects_output=False,
     )
 
     @property
@@ -550,7 +576,7 @@ def parse_fill(value: Any) -> tuple[tuple[str, str], ...]:
     """
     if isinstance(value, str):
         value = [value]
-    pairs = list(value.items()) if isinstance(value, dict) else [_pair(item) for item in value]
+    pairs = list(value.items()) if isinstance(value, dict) else [_split_pair(item) for item in value]
     columns = [column for column, _ in pairs]
     for column in columns:
         if columns.count(column) > 1:
@@ -558,7 +584,7 @@ def parse_fill(value: Any) -> tuple[tuple[str, str], ...]:
     return tuple((column, str(text)) for column, text in pairs)
 
 
-def _pair(item: Any) -> tuple[str, str]:
+def _split_pair(item: Any) -> tuple[str, str]:
     column, equals, text = item.partition("=") if isinstance(item, str) else (item[0], "=", item[1])
     if not column or not equals:
         raise OptionValueError(f"{item!r} is not column=value, such as age=-1")

@@ -37,13 +37,13 @@ class Node:
     key: str = ""  # dotted, such as `checks.examples.warn`; "" for a document
 
     @property
-    def where(self) -> str:
+    def location(self) -> str:
         """The file and line, to begin an error message."""
         return f"{self.file} line {self.line}"
 
-    def wrong(self, sentence: str) -> UserError:
+    def error(self, sentence: str) -> UserError:
         """Return a UserError with `sentence` and the place of this node."""
-        return UserError(f"{self.where}: {sentence}")
+        return UserError(f"{self.location}: {sentence}")
 
     def mapping(self) -> "Mapping[str, Node]":
         """Return the node's keys and values.
@@ -52,7 +52,7 @@ class Node:
             UserError: if it is no mapping.
         """
         if not isinstance(self.value, Mapping):
-            raise self.wrong(f"{self._named} is {_kind(self.value)}; expected keys and values below it, one a line")
+            raise self.error(f"{self._named} is {_kind(self.value)}; expected keys and values below it, one a line")
         return self.value
 
     def text(self) -> str:
@@ -63,16 +63,16 @@ class Node:
         """
         if not isinstance(self.value, str):
             hint = "; put a text that begins with { or [ in quotes" if self.value else ""
-            raise self.wrong(f"{self._named} is {_kind(self.value)}; expected a text{hint}")
+            raise self.error(f"{self._named} is {_kind(self.value)}; expected a text{hint}")
         return self.value
 
-    def plain(self) -> Any:
+    def to_plain(self) -> Any:
         """Return the value without line numbers, as texts, lists and dictionaries."""
         if isinstance(self.value, str):
             return self.value
         if isinstance(self.value, Mapping):
-            return {key: node.plain() for key, node in self.value.items()}
-        return [node.plain() for node in self.value]
+            return {key: node.to_plain() for key, node in self.value.items()}
+        return [node.to_plain() for node in self.value]
 
     def texts(self) -> "Iterator[Node]":
         """Yield every text in this tree."""
@@ -82,13 +82,13 @@ class Node:
         for node in self.value.values() if isinstance(self.value, Mapping) else self.value:
             yield from node.texts()
 
-    def replaced(self, change: Any) -> "Node":
+    def map_texts(self, change: Any) -> "Node":
         """Return a copy of the tree in which each text is replaced by `change(node)`."""
         if isinstance(self.value, str):
             return dataclasses.replace(self, value=change(self))
         if isinstance(self.value, Mapping):
-            return dataclasses.replace(self, value={key: node.replaced(change) for key, node in self.value.items()})
-        return dataclasses.replace(self, value=tuple(node.replaced(change) for node in self.value))
+            return dataclasses.replace(self, value={key: node.map_texts(change) for key, node in self.value.items()})
+        return dataclasses.replace(self, value=tuple(node.map_texts(change) for node in self.value))
 
     @property
     def _named(self) -> str:
@@ -158,7 +158,7 @@ class _Builder:
                 continue  # nothing between two `---`
             node = self._node(first, "", first.start_mark.line + 1, 0)
             if not isinstance(node.value, Mapping):
-                raise node.wrong(f"{_kind(node.value)}; expected {self._document.noun}: {self._document.expected}")
+                raise node.error(f"{_kind(node.value)}; expected {self._document.noun}: {self._document.expected}")
             yield node
 
     def _node(self, event: Any, key: str, line: int, depth: int) -> Node:
@@ -166,7 +166,7 @@ class _Builder:
         if isinstance(event, yaml.AliasEvent) or event.anchor is not None:
             indicator = "*" if isinstance(event, yaml.AliasEvent) else "&"
             raise self._error(
-                own, f"{indicator}{event.anchor}: anchors and aliases are not taken; write out what they stand for"
+                own, f"{indicator}{event.anchor}: anchors and aliases are not taken; write out what they refer to"
             )
         if event.tag is not None and event.tag != "!":
             raise self._error(
@@ -197,7 +197,7 @@ class _Builder:
                 raise self._error(line, "a key that is no plain word; put a text that begins with { or [ in quotes")
             name = event.value
             if name == "<<":
-                raise self._error(line, "<<: merging is not taken; write out what it stands for")
+                raise self._error(line, "<<: merging is not taken; write out what it refers to")
             if name in entries:
                 first = entries[name].line
                 raise self._error(line, f"{name!r} is there twice; the first is in line {first}")

@@ -19,8 +19,8 @@ _STAGED_RECORD = "_RECORD"
 def write_record(parent: str, record: BuildRecord) -> str:
     """Write the record of a build and return its path.
 
-    The record of a published version is that of the build that published it. A build that should have replaced it, but
-    failed, has its record next to that one.
+    A published version has the record of the build that published it. A build that should have replaced it, but failed,
+    has its record next to that one.
 
     Args:
         parent: folder of all versions.
@@ -75,7 +75,7 @@ def stage_record(directory: str, temporary: str, record: BuildRecord) -> None:
 
 
 def place_record(directory: str, temporary: str) -> None:
-    """Make the job's staged record that of the published version in `directory`. Does nothing if it is already done or
+    """Move the job's staged record to the published version in `directory`. Does nothing if it is already done or
     no record was staged.
 
     The record and page of a failed build that should have replaced the previous version are deleted, because the
@@ -115,7 +115,7 @@ def delete_inputs(directory: str) -> None:
 
 
 def place_inputs(directory: str, temporary: str) -> None:
-    """Make the file staged in the job's `temporary` directory that of the published version in `directory`. Does
+    """Move the file staged in the job's `temporary` directory to the published version in `directory`. Does
     nothing if it is already done or no file was staged.
     """
     renames.put_in_place(_staged_inputs_path(storage.join(directory, temporary)), _inputs_path_of(directory))

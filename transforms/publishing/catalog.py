@@ -131,30 +131,30 @@ def update_latest(directory: str, before: str, job: str, set_latest: bool = Fals
     """
     version = directory.rpartition("/")[2]
     for _ in range(_ATTEMPTS):
-        found = conditional.read(latest_path(directory))
-        other = version_in(found)
-        forced = set_latest and other == before
-        if other == version or not (forced or is_newer(version, other) or _is_deleted(directory, other)):
+        stored_file = conditional.read(latest_path(directory))
+        current = version_in(stored_file)
+        forced = set_latest and current == before
+        if current == version or not (forced or is_newer(version, current) or _is_deleted(directory, current)):
             if storage.is_local(directory):
                 storage.delete([_temporary_path(directory, job)])  # an attempt that was killed left it
             return
         with suppress(ChangedError, FileExistsError):
-            write_latest(directory, version, job, found)
+            write_latest(directory, version, job, stored_file)
             return
     raise ChangedError(f"{latest_path(directory)} is written by others all the time")
 
 
-def write_latest(directory: str, version: str, job: str, found: StoredFile | None) -> None:
-    """Point the LATEST next to a version directory at a version, if it is still as `found`.
+def write_latest(directory: str, version: str, job: str, stored_file: StoredFile | None) -> None:
+    """Point the LATEST next to a version directory at a version, if it is still as `stored_file`.
 
     Raises:
         ChangedError, FileExistsError: if it has changed.
     """
     path = latest_path(directory)
-    if found is None:
+    if stored_file is None:
         conditional.create(path, f"{version}\n", _temporary_path(directory, job))
     else:
-        conditional.replace(path, f"{version}\n", found, _temporary_path(directory, job))
+        conditional.replace(path, f"{version}\n", stored_file, _temporary_path(directory, job))
 
 
 def _temporary_path(directory: str, job: str) -> str:
@@ -184,19 +184,19 @@ def find_previous_version(parent: str) -> tuple[str, str]:
         parent: folder of all versions.
 
     Returns:
-        The version, "" if none is published, and a notice, "" if there is none.
+        The version, "" if none is published, and a notice, "" without one.
 
     Raises:
         OSError: if the store fails.
     """
-    named = read_latest(parent)
-    if file_names.is_version(named) and storage.exists(storage.join(storage.join(parent, named), file_names.SUCCESS)):
-        return named, ""
-    standing = [state.version for state in list_published(parent)]
-    if not standing:
+    latest = read_latest(parent)
+    if file_names.is_version(latest) and storage.exists(storage.join(storage.join(parent, latest), file_names.SUCCESS)):
+        return latest, ""
+    published = [state.version for state in list_published(parent)]
+    if not published:
         return "", ""
-    what = f"LATEST names {shorten(named)!r}, which is not published" if named else "there is no LATEST"
-    return standing[0], f"{what}: {standing[0]}, the newest that is published, takes its place"
+    problem = f"LATEST names {shorten(latest)!r}, which is not published" if latest else "there is no LATEST"
+    return published[0], f"{problem}: {published[0]}, the newest that is published, takes its place"
 
 
 def find_damage(directory: str) -> str:
@@ -211,10 +211,14 @@ def find_damage(directory: str) -> str:
     sizes = dict(storage.list_files(directory))
     for split in manifest.splits:
         for shard in split.shards:
-            found = sizes.get(shard.file)
-            if found != shard.size_bytes:
-                what = "is missing" if found is None else f"has {found:,} bytes instead of {shard.size_bytes:,}"
-                return f"{version} is damaged: {shard.file} {what}"
+            actual_size = sizes.get(shard.file)
+            if actual_size != shard.size_bytes:
+                problem = (
+                    "is missing"
+                    if actual_size is None
+                    else f"has {actual_size:,} bytes instead of {shard.size_bytes:,}"
+                )
+                return f"{version} is damaged: {shard.file} {problem}"
     missing = next((name for name in manifest.files if name not in sizes and name != file_names.MANIFEST), None)
     return f"{version} is damaged: {missing} is missing" if missing is not None else ""
 

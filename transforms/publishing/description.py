@@ -52,10 +52,10 @@ class PublishOptions:
     overwrite: bool = False  # replace a published version
     on_damaged_file: str = "fail"  # "fail" or "reject", if the number of unreadable records in a file is uncertain
     checks: CheckOptions | None = None  # checks before publishing, or None
-    record: BuildRecord | None = None  # initial build record; None to write none
-    remember: IndexOptions | None = None  # what the index of files holds for the next build, or None
+    build_record: BuildRecord | None = None  # initial build record; None to write none
+    index_options: IndexOptions | None = None  # what the index of files holds for the next build, or None
     set_latest: bool = False  # point LATEST at this version even if it names a newer one
-    asked: str = ""  # constraints from --schema, published again, see shardmill.metadata.schema
+    schema_constraints: str = ""  # constraints from --schema, published again, see shardmill.metadata.schema
 
     @property
     def temporary(self) -> str:
@@ -102,9 +102,11 @@ class Build:
     notices: Sequence[str] = ()  # notices of the route
     duplicates: Duplicates | None = None  # examples with equal contents; None if not searched
     near_duplicates: NearDuplicates | None = None  # images that look alike; None if not searched
-    more: Callable[[], Mapping[str, bytes]] | None = None  # makes further files by name, after all other checks
+    make_further_files: Callable[[], Mapping[str, bytes]] | None = (
+        None  # makes further files by name, after all other checks
+    )
     # returns the notices about the further files
-    said_of_more: Callable[[Mapping[str, bytes]], Sequence[str]] | None = None
+    further_file_notices: Callable[[Mapping[str, bytes]], Sequence[str]] | None = None
     tokens: Mapping[str, int] | None = None  # number of tokens by split; None without tokenization
 
 
@@ -142,18 +144,20 @@ def make_manifest(build: Build, features: Features, options: PublishOptions) -> 
 
 
 def _count_in_examples(shards: Sequence[ShardInfo]) -> dict[str, int]:
-    made_of = [shard.made_of for shard in shards if shard.made_of is not None]
+    made_of = [shard.input_records for shard in shards if shard.input_records is not None]
     return {"in_examples": sum(made_of)} if made_of else {}
 
 
 def describe_build(record: BuildRecord, manifest: bytes, index: FileIndex | None = None) -> BuildRecord:
     """Return the build record with data from the manifest's bytes and the index of files."""
-    found = Manifest.from_json(manifest, file_names.MANIFEST)
-    splits = {split.name: split.examples for split in found.splits}
-    made = replace(record, splits=splits, rejected=int(found.rejects.get("records", 0)), notices=tuple(found.notices))
+    parsed = Manifest.from_json(manifest, file_names.MANIFEST)
+    splits = {split.name: split.examples for split in parsed.splits}
+    described = replace(
+        record, splits=splits, rejected=int(parsed.rejects.get("records", 0)), notices=tuple(parsed.notices)
+    )
     if index is None:
-        return made
-    return replace(made, notices=made.notices + index.notices, reused=index.reused, read=index.read)
+        return described
+    return replace(described, notices=described.notices + index.notices, reused=index.reused, read=index.read)
 
 
 def _shard_entry(shard: ShardInfo) -> ShardEntry:
@@ -161,13 +165,13 @@ def _shard_entry(shard: ShardInfo) -> ShardEntry:
 
 
 def make_metadata_files(
-    manifest: Manifest, build: Build, asked: str = "", more: Mapping[str, bytes] = MappingProxyType({})
+    manifest: Manifest, build: Build, schema_constraints: str = "", more: Mapping[str, bytes] = MappingProxyType({})
 ) -> dict[str, bytes]:
     """Return the bytes of all metadata files by name, except the rejects, which may be too many. The manifest is last
     and has the checksums of all files, including rejects.
 
     Args:
-        asked: see PublishOptions.
+        schema_constraints: see PublishOptions.
         more: further files.
 
     Raises:
@@ -197,7 +201,7 @@ def make_metadata_files(
     texts[file_names.FEATURES] = tfds_metadata.to_features_json(
         manifest.features, translated_features(manifest.configuration)
     )
-    texts[file_names.SCHEMA] = schema.to_pbtxt(manifest.features, asked)
+    texts[file_names.SCHEMA] = schema.to_pbtxt(manifest.features, schema_constraints)
     stats = make_stats_file(manifest, build)
     texts[file_names.STATS] = stats.to_json()
     files = {name: text.encode() for name, text in texts.items()} | dict(more)
@@ -240,47 +244,47 @@ def _in_feature_order(features: Mapping[str, FeatureSummary], manifest: Manifest
 
 def collect_notices(build: Build, features: Features, options: PublishOptions) -> list[str]:
     """Return all notices for the user, the route's first."""
-    said = list(build.notices)
+    notices = list(build.notices)
     if build.rejects.losses.files:
-        said.append(str(build.rejects.losses))
+        notices.append(str(build.rejects.losses))
     for split in build.splits:
         division = build.divisions.get(split)
         if division is None:
-            said.append(f"split {split!r} is empty")
+            notices.append(f"split {split!r} is empty")
             continue
         asked = options.shard_counts.get(split, options.shard_counts[""]).number
         if asked is not None and asked > division.parts:
-            said.append(
+            notices.append(
                 f"split {split!r} has {division.examples} examples, so {division.parts} shards instead of {asked}"
             )
     if build.duplicates is not None:
-        said += _duplicate_notices(build.duplicates, options.configuration)
+        notices += _duplicate_notices(build.duplicates, options.configuration)
     if build.near_duplicates is not None:
-        said += _near_notices(build.near_duplicates)
+        notices += _near_notices(build.near_duplicates)
     for feature in features_of_kind(features, "class_label"):
-        column = Renames.of(options.configuration).original(feature.name)
+        column = Renames.of(options.configuration).original_name(feature.name)
         kept = 1 if feature.sequence and object_detection.has_object_detection_names(options.configuration) else 0
-        said += _class_notices(build, feature, "" if feature.shape else column, kept)
-    return said
+        notices += _class_notices(build, feature, "" if feature.shape else column, kept)
+    return notices
 
 
 def _duplicate_notices(duplicates: Duplicates, configuration: Mapping[str, Any]) -> list[str]:
     """Return notices about contents shared by splits, with the option that prevents it, and about equal contents with
     different labels.
     """
-    told = _shorten_list(duplicates.sentences(), "share contents")
+    notices = _shorten_list(duplicates.describe(), "share contents")
     drawn = configuration.get("splits") is not None and configuration.get("sequence_by") is None  # else by ids
-    if told and drawn and configuration.get("group_by") != CONTENT:
-        told[-1] += f"; --group_by {CONTENT} keeps equals in one split"
-    return [*told, *([] if duplicates.conflicts is None else [duplicates.conflicts.sentence()])]
+    if notices and drawn and configuration.get("group_by") != CONTENT:
+        notices[-1] += f"; --group_by {CONTENT} keeps equals in one split"
+    return [*notices, *([] if duplicates.conflicts is None else [duplicates.conflicts.describe()])]
 
 
 def _near_notices(near: NearDuplicates) -> list[str]:
     """Return notices about similar images in several splits, and about images that were not compared."""
-    told = _shorten_list(near.sentences(), "share pictures that look alike")
-    if told:
-        told[-1] += f"; {NEAR_DUPLICATES_CAVEAT}: look at the pairs on the page of the build"
-    return [*told, *(f"near duplicates: {left}" for left in (near.left_out(),) if left)]
+    notices = _shorten_list(near.describe(), "share pictures that look alike")
+    if notices:
+        notices[-1] += f"; {NEAR_DUPLICATES_CAVEAT}: look at the pairs on the page of the build"
+    return [*notices, *(f"near duplicates: {left}" for left in (near.describe_skipped_images(),) if left)]
 
 
 def _shorten_list(sentences: Sequence[str], share: str) -> list[str]:
@@ -299,16 +303,16 @@ def _class_notices(build: Build, feature: Feature, column: str, kept: int) -> li
     names = feature.class_names
     counts = {split: stats.label_counts(feature.name) for split, stats in build.stats.items()}
     where = {index: [split for split, labels in counts.items() if labels[index]] for index in range(kept, len(names))}
-    said = []
-    lost = [names[index] for index, splits in where.items() if not splits]
-    if lost:
-        said.append(f"{_classes_have(lost)} no {feature.unit}s")
+    notices = []
+    missing = [names[index] for index, splits in where.items() if not splits]
+    if missing:
+        notices.append(f"{_classes_have(missing)} no {feature.unit}s")
     single = [names[index] for index, splits in where.items() if len(splits) == 1]
     if single and len(counts) > 1:
         only = where[names.index(single[0])][0]
         remedy = f"; --stratify_by {column} spreads each class" if column else ""
-        said.append(f"{_classes_have(single)} {feature.unit}s in one split only ({single[0]!r}: {only}){remedy}")
-    return said
+        notices.append(f"{_classes_have(single)} {feature.unit}s in one split only ({single[0]!r}: {only}){remedy}")
+    return notices
 
 
 def _classes_have(classes: Sequence[str]) -> str:

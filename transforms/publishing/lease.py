@@ -52,10 +52,10 @@ class Owner:
         """Return this process as the owner of a lease for `job`."""
         since = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
         pid = os.getpid()
-        made = cls(
+        owner = cls(
             job, socket.gethostname(), _user_name(), pid, since, _boot_id(), _pid_namespace(), _start_tick(pid), seconds
         )
-        return replace(made, detached=detached)
+        return replace(owner, detached=detached)
 
     def to_json(self) -> str:
         """Return the text of the file."""
@@ -77,17 +77,17 @@ class Owner:
         except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
             return None
 
-    def on_this_kernel(self) -> bool:
+    def is_on_this_kernel(self) -> bool:
         """Return True if the process runs, or ran, on this process's kernel, which then knows all locks that it
         holds.
         """
         return bool(self.boot) and self.boot == _boot_id()
 
-    def lives(self) -> bool | None:
+    def is_alive(self) -> bool | None:
         """Return True if the job is alive, judged by its process. Return None if unknown: the process is on another
         machine, or it has ended and left the job to a cluster.
         """
-        if not self.on_this_kernel() or self.processes != _pid_namespace():
+        if not self.is_on_this_kernel() or self.processes != _pid_namespace():
             return None
         process_lives = self.started != "" and _start_tick(self.pid) == self.started
         return None if self.detached and not process_lives else process_lives
@@ -129,7 +129,7 @@ def _start_tick(pid: int) -> str:
 
 
 LEASE_SECONDS = 300.0  # after which a lease that was not renewed is another's for the taking
-DETACHED_LEASE_SECONDS = 6 * 3600.0  # likewise, where a cluster works; Dataflow's FlexRS begins within six hours
+DETACHED_LEASE_SECONDS = 6 * 3600.0  # the same for jobs on a cluster; Dataflow's FlexRS begins within six hours
 _RENEWALS_PER_LEASE = 5  # in that time
 _ATTEMPTS = 200  # at what others change meanwhile
 _PAUSE_SECONDS = 0.01  # seconds, before the next
@@ -159,20 +159,20 @@ class Lease:
                     storage.delete([self._path])
                 else:
                     conditional.delete_if_unchanged(self._path, found)
-        self._let_go()
+        self._release_lock()
 
     def leave(self) -> None:
         """Stop renewing the lease but do not release it, for a job that continues without this process."""
         if not self._ended.is_set():
             self._stop()
-            self._let_go()
+            self._release_lock()
 
     def _stop(self) -> None:
         self._ended.set()
         # One that waits for a store which is gone may go on: what it then finds is no longer as it read it
         self._thread.join(protocol.TIMEOUT_S)
 
-    def _let_go(self) -> None:
+    def _release_lock(self) -> None:
         locks.release_lock(self._lock)
         storage.remove_empty(self._folder)
 
@@ -236,7 +236,7 @@ def hold_lease(directory: str, folder: str, job: str) -> Iterator[None]:
 
 
 def read_holder(directory: str) -> Owner | None:
-    """Return the owner in a version directory's LOCK, dead or alive; None if there is none."""
+    """Return the owner in a version directory's LOCK, dead or alive; None without one."""
     found = conditional.read(_lock_path(directory))
     return None if found is None else _parse_owner(found)
 
@@ -248,9 +248,9 @@ def is_maybe_building(directory: str) -> bool:
     if found is None:
         return False
     owner = _parse_owner(found)
-    if storage.is_local(path) and owner.on_this_kernel() and (locks.is_locked(path) or not owner.detached):
+    if storage.is_local(path) and owner.is_on_this_kernel() and (locks.is_locked(path) or not owner.detached):
         return locks.is_locked(path)
-    lives = owner.lives()
+    lives = owner.is_alive()
     return (
         not _is_expired(directory, file_names.temporary_folder("look", uuid.uuid4().hex), found)
         if lives is None
@@ -304,7 +304,7 @@ def _take_local(directory: str, folder: str, owner: Owner) -> tuple[bool, int | 
     path, temporary = _lock_path(directory), storage.join(storage.join(directory, folder), file_names.LOCK)
     found = conditional.read(path)
     if found is not None and locks.is_locked(path):
-        if _parse_owner(found).lives() is False:  # yet another is about to take it over
+        if _parse_owner(found).is_alive() is False:  # yet another is about to take it over
             return False, None
         raise _locked_error(directory, _parse_owner(found))
     lock, taken = None, False
@@ -320,7 +320,7 @@ def _take_local(directory: str, folder: str, owner: Owner) -> tuple[bool, int | 
             storage.make_directory(storage.join(directory, folder))
             lock = locks.create_locked(temporary, owner.to_json())
             taken = _place_local(path, temporary, directory, folder)
-        except FileNotFoundError as error:  # whoever has it clears all other folders away
+        except FileNotFoundError as error:  # the job that took it deletes all other folders
             raise ChangedError(str(error)) from error
         except KeyboardInterrupt:
             _abandon(directory, owner)
@@ -345,7 +345,7 @@ def _place_local(path: str, temporary: str, directory: str, folder: str) -> bool
         if not got or found is None:
             return False
         owner = _parse_owner(found)
-        ended_with_its_process = owner.on_this_kernel() and not owner.detached
+        ended_with_its_process = owner.is_on_this_kernel() and not owner.detached
         if not (ended_with_its_process or _is_expired(directory, folder, found)):
             raise _locked_error(directory, owner)
         local.move(temporary, path)
@@ -360,7 +360,7 @@ def _take_remote(directory: str, folder: str, owner: Owner) -> tuple[bool, None]
     found = conditional.read(path)
     if found is None:
         return False, None
-    lives = _parse_owner(found).lives()
+    lives = _parse_owner(found).is_alive()
     if lives or (lives is None and not _is_expired(directory, folder, found)):
         raise _locked_error(directory, _parse_owner(found))
     conditional.replace(path, owner.to_json(), found)
@@ -378,8 +378,8 @@ def _is_expired(directory: str, folder: str, found: StoredFile) -> bool:
 
 
 def _last_written(directory: str, job: str) -> float:
-    """Return when a job's workers last wrote a file that still exists, by the clock of the store; 0 if there is
-    none.
+    """Return when a job's workers last wrote a file that still exists, by the clock of the store; 0 without such a
+    file.
     """
     names = [name for name in storage.list_folders(directory) if file_names.is_temporary_folder_of(name, job)]
     folders = [storage.join(directory, name) for name in names]
@@ -401,7 +401,7 @@ def _store_time(directory: str, folder: str) -> float:
 
 
 def _locked_error(directory: str, owner: Owner) -> LockedError:
-    if owner.lives():
+    if owner.is_alive():
         doubt = ""
     elif owner.detached:
         doubt = (

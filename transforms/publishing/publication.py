@@ -56,7 +56,7 @@ class Journal:
     templates: tuple[str, ...] = ()  # file name templates of new and old shards, except the default
 
     def to_json(self) -> str:
-        """Return the text of the file. Empty templates are omitted, as in journals written before there were any."""
+        """Return the text of the journal file. Empty `templates` are omitted, as in journals of older versions."""
         content = {name: value for name, value in asdict(self).items() if value or name != "templates"}
         return json.dumps({"format": FORMAT, **content}, indent=1) + "\n"
 
@@ -194,8 +194,8 @@ def begin_publication(directory: str, journal: Journal) -> None:
     folder = storage.join(directory, journal.temporary)
     try:
         storage.create_text(path, journal.to_json(), storage.join(folder, file_names.PUBLISHING))
-        held = lease.is_lease_held(directory, journal.job)
-        if not held:
+        is_held = lease.is_lease_held(directory, journal.job)
+        if not is_held:
             _delete_journal(directory, journal)
     except FileExistsError:
         raise JobError(
@@ -205,7 +205,7 @@ def begin_publication(directory: str, journal: Journal) -> None:
     except OSError as error:
         what = _completion_hint(directory) if storage.exists(path) else "nothing was published"
         raise JobError(f"publishing {directory} failed as it began: {_format_error(error)}; {what}") from error
-    if not held:
+    if not is_held:
         raise LockedError(
             f"another job took the lease of {directory} as this one began to publish; nothing was published"
         )
@@ -265,7 +265,7 @@ def complete_or_undo(directory: str, journal: Journal, discard: bool, job: str) 
     return None
 
 
-def folders_of(paths: Iterable[str], above: str) -> list[str]:
+def list_folders_of(paths: Iterable[str], above: str) -> list[str]:
     """Return the folders of files below the folder `above`, and `above` itself, inner folders first."""
     found = {above}
     for path in paths:
@@ -328,23 +328,24 @@ def _move_into_place(directory: str, journal: Journal, sizes: Mapping[str, int])
     run_concurrently(directory, partial(inputs_file.delete_inputs, directory), partial(storage.delete, old))
     there = {storage.join(directory, move.temporary): move.size_bytes for move in waiting}
     renames.rename(list(there), [storage.join(directory, move.file) for move in waiting], sizes=there)
-    for folder in folders_of(old, directory)[:-1]:  # of which no file of the new version may be
+    for folder in list_folders_of(old, directory)[:-1]:  # of which no file of the new version may be
         storage.remove_empty(folder)
     paths = [storage.join(directory, move.file) for move in journal.moves]
-    storage.sync_directories(folders_of(paths, directory))
+    storage.sync_directories(list_folders_of(paths, directory))
 
 
 def _check_files_exist(
     directory: str, sizes: Mapping[str, int], waiting: Sequence[Move], moved: Sequence[Move]
 ) -> None:
-    lost = [move for move in waiting if sizes[move.temporary] != move.size_bytes]
-    lost += [move for move in moved if sizes.get(move.file) != move.size_bytes or not _is_new(directory, move)]
-    if lost:
-        stands = file_names.SUCCESS in sizes
+    missing = [move for move in waiting if sizes[move.temporary] != move.size_bytes]
+    missing += [move for move in moved if sizes.get(move.file) != move.size_bytes or not _is_new(directory, move)]
+    if missing:
+        is_published = file_names.SUCCESS in sizes
         raise LostFilesError(
-            f"the publication of {directory} cannot be completed: {len(lost)} of its {len(waiting) + len(moved)} files"
-            f" are gone, such as {lost[0].file}, which was {lost[0].temporary}; "
-            + ("the version published before stands" if stands else "it is no data set; run its job again")
+            f"the publication of {directory} cannot be completed: {len(missing)} of its"
+            f" {len(waiting) + len(moved)} files are gone, such as {missing[0].file}, which was"
+            f" {missing[0].temporary}; "
+            + ("the version published before is unchanged" if is_published else "it is no data set; run its job again")
         )
 
 
@@ -426,5 +427,5 @@ def _completion_hint(directory: str) -> str:
 
 
 def _format_error(error: OSError) -> str:
-    said = f"{error.strerror}: {error.filename}" if error.strerror and error.filename else str(error)
-    return said or type(error).__name__
+    message = f"{error.strerror}: {error.filename}" if error.strerror and error.filename else str(error)
+    return message or type(error).__name__

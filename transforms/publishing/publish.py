@@ -57,7 +57,7 @@ class PassedChecks:
     baseline: str = ""
     results: tuple[CheckResult, ...] = ()
 
-    def told(self, record: BuildRecord, now: datetime) -> BuildRecord:
+    def add_to_record(self, record: BuildRecord, now: datetime) -> BuildRecord:
         """Return `record` with these results and the time up to `now`."""
         begun = datetime.fromisoformat(record.started)
         return replace(
@@ -90,23 +90,23 @@ def check_before_publishing(
         Manifest.from_json(files[file_names.MANIFEST], file_names.MANIFEST),
         StatsFile.from_json(files[file_names.STATS], file_names.STATS),
     )
-    baseline, said = _open_baseline(options.parent, options.checks)
-    asked = options.checks
-    results = list(said)
-    if not find_failures(said):
-        results += run_checks(profile, baseline, asked.limits, asked.schema, by_feature=asked.columns)
+    baseline, baseline_results = _open_baseline(options.parent, options.checks)
+    checks = options.checks
+    results = list(baseline_results)
+    if not find_failures(baseline_results):
+        results += run_checks(profile, baseline, checks.limits, checks.schema, by_feature=checks.columns)
     if failed := find_failures(results):
         compared = None if baseline is None else baseline.manifest.features
         anomalies = {file_names.ANOMALIES: anomalies_pbtxt(results, compared).encode()}
         kept = keep_failed_version(shards, {**files, **anomalies}, rejects, options, today)
-        against = "" if baseline is None else describe_comparison(options.version, baseline.version)
-        told = filter(None, (failure_message(failed), against, kept))
-        why = f"{'; '.join(told)}; nothing was published{_remedy(failed, options.checks)}"
-        if options.record is not None:
+        comparison = "" if baseline is None else describe_comparison(options.version, baseline.version)
+        sentences = filter(None, (failure_message(failed), comparison, kept))
+        reason = f"{'; '.join(sentences)}; nothing was published{_remedy(failed, options.checks)}"
+        if options.build_record is not None:
             compared_with = baseline.version if baseline is not None else ""
-            record = PassedChecks(compared_with, tuple(results)).told(options.record, today)
-            write_record(options.parent, replace(record, status="checks_failed", reason=why))
-        raise ChecksError(why)
+            record = PassedChecks(compared_with, tuple(results)).add_to_record(options.build_record, today)
+            write_record(options.parent, replace(record, status="checks_failed", reason=reason))
+        raise ChecksError(reason)
     return PassedChecks(baseline.version if baseline is not None else "", tuple(results))
 
 
@@ -123,8 +123,8 @@ def _open_baseline(parent: str, checks: CheckOptions) -> tuple[Profile | None, t
         dataset = open_dataset(storage.join(parent, version), files) if version else None
         baseline = Profile(dataset.manifest, dataset.stats()) if dataset else None
     except (UserError, CorruptDataError, FileNotFoundError) as error:
-        why = f"{checks.baseline}, which this version is to be compared with, cannot be read: {error}"
-        return None, (CheckResult("baseline", "error", f"{why}; {_baseline_hint(parent, checks.baseline)}"),)
+        reason = f"{checks.baseline}, which this version is to be compared with, cannot be read: {error}"
+        return None, (CheckResult("baseline", "error", f"{reason}; {_baseline_hint(parent, checks.baseline)}"),)
     return baseline, (CheckResult("baseline", "warn", said),) if said else ()
 
 
@@ -132,7 +132,7 @@ def _baseline_hint(parent: str, baseline: str) -> str:
     if baseline != file_names.LATEST:
         return "let baseline name another version"
     return (
-        f"`shardmill rollback {parent} VERSION` lets LATEST name one that is whole; where there is none, delete the"
+        f"`shardmill rollback {parent} VERSION` points LATEST at an intact version; without one, delete the"
         " folder of the damaged one"
     )
 
@@ -141,13 +141,13 @@ def failure_message(failed: Sequence[CheckResult]) -> str:
     """Return a sentence on the failed checks that shows the first few, preferring different checks to one check in each
     split.
     """
-    firsts = {result.check: result for result in reversed(failed)}
-    order = sorted(failed, key=lambda result: result is not firsts[result.check])
-    told = "; ".join(
+    first_results = {result.check: result for result in reversed(failed)}
+    order = sorted(failed, key=lambda result: result is not first_results[result.check])
+    sentences = "; ".join(
         f"{result.check}: {result.sentence}{_format_threshold(result)}" for result in order[:_CHECKING_MAX_SHOWN]
     )
     more = f"; and {len(failed) - _CHECKING_MAX_SHOWN} more" if len(failed) > _CHECKING_MAX_SHOWN else ""
-    return f"{len(failed)} check{'' if len(failed) == 1 else 's'} failed: {told}{more}"
+    return f"{len(failed)} check{'' if len(failed) == 1 else 's'} failed: {sentences}{more}"
 
 
 def _remedy(failed: Sequence[CheckResult], checks: CheckOptions) -> str:
@@ -238,16 +238,16 @@ def publish(build: Build, features: Features, options: PublishOptions) -> list[s
     check_counts(build)
     _check_rejects(build, options)
     more = _make_more_files(build, options)
-    said = build.said_of_more(more) if more and build.said_of_more is not None else ()
+    said = build.further_file_notices(more) if more and build.further_file_notices is not None else ()
     build = replace(build, notices=(*build.notices, *said))
-    files = make_metadata_files(make_manifest(build, features, options), build, options.asked, more)
+    files = make_metadata_files(make_manifest(build, features, options), build, options.schema_constraints, more)
 
     storage.make_directory(options.directory)
     with locks.locked(options.directory):
         journal = _prepare_journal(shards, files, build.rejects, options)
         if journal is not None:
             publication.complete_publication(options.directory, journal)
-            if options.remember is not None:
+            if options.index_options is not None:
                 delete_unindexed(options.parent, options.version, files[file_names.MANIFEST])
     return [storage.join(options.directory, str(shard.name)) for shard in shards]
 
@@ -271,10 +271,10 @@ def _make_more_files(build: Build, options: PublishOptions) -> dict[str, bytes]:
     """Return the files that a route adds. If another attempt has published, the temporary files they are made of are
     gone, and they are read from the version directory.
     """
-    if build.more is None:
+    if build.make_further_files is None:
         return {}
     try:
-        return dict(build.more())
+        return dict(build.make_further_files())
     except FileNotFoundError:
         if not storage.exists(storage.join(options.directory, file_names.SUCCESS)):
             raise
@@ -285,8 +285,9 @@ def _make_more_files(build: Build, options: PublishOptions) -> dict[str, bytes]:
 def _prepare_journal(
     shards: Sequence[ShardInfo], files: Mapping[str, bytes], rejects: Rejects, options: PublishOptions
 ) -> Journal | None:
-    """Return the journal of the publication, written, or None if all is done. The version directory is locked if
-    possible, so attempts of one job run one after the other.
+    """Return the journal of the publication after writing it, or None if the version is already published.
+
+    The version directory is locked if the store supports it, so that attempts of one job run one after the other.
     """
     success = storage.join(options.directory, file_names.SUCCESS)
     found, is_there = run_concurrently(
@@ -307,12 +308,14 @@ def _prepare_journal(
     _check_shard_files(shards, options)
     index, moves, before = run_concurrently(
         options.directory,
-        partial(store_index, options.parent, options.version, files[file_names.MANIFEST], shards, options.remember),
+        partial(
+            store_index, options.parent, options.version, files[file_names.MANIFEST], shards, options.index_options
+        ),
         partial(_stage_files, shards, files, rejects, options),
         partial(read_latest_beside, options.directory),
     )
-    if options.record is not None:
-        record = checked.told(options.record, datetime.now(UTC))
+    if options.build_record is not None:
+        record = checked.add_to_record(options.build_record, datetime.now(UTC))
         build_records.stage_record(
             options.directory, options.temporary, describe_build(record, files[file_names.MANIFEST], index)
         )
@@ -355,8 +358,8 @@ def _is_done(shards: Sequence[ShardInfo], files: Mapping[str, bytes], options: P
             return True
     if not options.overwrite:
         raise JobError(
-            f"{options.directory} was published by another job while this one ran, and stands: nothing of this one was "
-            "published; give --overwrite to replace it, or another --version to keep both"
+            f"{options.directory} was published by another job while this one ran, and is kept: nothing of this one"
+            " was published; give --overwrite to replace it, or another --version to keep both"
         )
     return False
 
@@ -394,7 +397,7 @@ def _stage_files(
     moves += [_move(f"{folder}/{name}", name, data) for name, data in files.items()]
     paths = [storage.join(options.directory, move.temporary) for move in moves]
     storage.sync_files(paths)
-    storage.sync_directories(publication.folders_of(paths, storage.join(options.directory, options.temporary)))
+    storage.sync_directories(publication.list_folders_of(paths, storage.join(options.directory, options.temporary)))
     return moves
 
 
@@ -432,7 +435,7 @@ def check_counts(build: Build) -> None:
 
 def _check_rejects(build: Build, options: PublishOptions) -> None:
     rejects = build.rejects
-    if damaged := losses.loss_failure(rejects.losses, rejects.unsure, options.on_damaged_file):
+    if damaged := losses.loss_failure(rejects.losses, rejects.largest_uncertain, options.on_damaged_file):
         _write_failed_rejects(rejects, options)
         raise JobError(f"{damaged}; all rejects are in {options.failed_rejects}; nothing was published")
     number, matched = rejects.records, build.records
@@ -442,9 +445,9 @@ def _check_rejects(build: Build, options: PublishOptions) -> None:
     verdict = (
         f"more than --max_reject_fraction {options.max_reject_fraction} allows" if number < matched else "none is left"
     )
-    most = rejects.most
+    most = rejects.most_frequent
     assert most is not None
-    times = f"{'at least ' if most.at_least else ''}{most.times} time{'' if most.times == 1 else 's'}"
+    times = f"{'at least ' if most.is_lower_bound else ''}{most.count} time{'' if most.count == 1 else 's'}"
     raise JobError(
         f"{number} of {matched} records were rejected, {verdict}; "
         f"most often ({times}): {most.reason}, such as {most.example!r}; "

@@ -202,7 +202,7 @@ class _ReadableRecords:
 
     def __iter__(self) -> Iterator[bytes]:
         try:
-            for record in self._codec.records(self._file, self._name):
+            for record in self._codec.read_records(self._file, self._name):
                 self.count += 1
                 yield record
         except CorruptDataError as error:
@@ -228,7 +228,7 @@ def check_example(manifest: Manifest, decode: bool, record: bytes) -> list[str]:
 
 
 def _check_feature(feature: Feature, values: FeatureValue | None, max_pixels: int | None) -> list[str]:
-    faults = kind_of(feature).faults(feature, values)
+    faults = kind_of(feature).find_faults(feature, values)
     check = _CONTENT_CHECKS.get(feature.kind)
     if faults or values is None or check is None or max_pixels is None:
         return faults

@@ -100,11 +100,11 @@ def read_labels(column: pa.Array, separated: Separated | None, classes: ClassNam
         classes: maps class names to ids; None if the values are numbers.
     """
     lists = column if separated is None else split_texts(column, separated.separator)
-    none = np.zeros(len(lists), np.int64)
+    zeros = np.zeros(len(lists), np.int64)
     if not pa.types.is_large_list(lists.type):
         assert classes is not None
         ids, unknown = _class_ids_of_names(lists, classes)
-        return ReadLabels(ids, unknown, lambda row: _unknown_class_message(lists[row], classes), none, none + 1)
+        return ReadLabels(ids, unknown, lambda row: _unknown_class_message(lists[row], classes), zeros, zeros + 1)
     items, rows = lists.flatten(), lists.value_parent_indices().to_numpy()
     lengths = np.bincount(rows, minlength=len(lists))
     if classes is None:
@@ -131,11 +131,11 @@ def read_labels(column: pa.Array, separated: Separated | None, classes: ClassNam
     first = {int(rows[item]): int(item) for item in np.flatnonzero(wrong)[::-1]}
     bad = np.zeros(len(lists), bool)
     bad[list(first)] = True
-    left = np.bincount(rows[kept], minlength=len(lists))
-    offsets = pa.array(np.concatenate((np.zeros(1, np.int64), np.cumsum(left))))
+    kept_lengths = np.bincount(rows[kept], minlength=len(lists))
+    offsets = pa.array(np.concatenate((np.zeros(1, np.int64), np.cumsum(kept_lengths))))
     values = values.filter(pa.array(kept)).fill_null(0)  # of rows that are bad
-    whole = pa.LargeListArray.from_arrays(offsets, values)
-    return ReadLabels(whole, bad, lambda row: reason(first[row]), lengths - left, lengths)
+    kept_lists = pa.LargeListArray.from_arrays(offsets, values)
+    return ReadLabels(kept_lists, bad, lambda row: reason(first[row]), lengths - kept_lengths, lengths)
 
 
 def _class_ids_of_names(names: pa.Array, classes: ClassNames) -> tuple[pa.Array, Flags]:
@@ -154,7 +154,7 @@ def _unknown_class_message(name: pa.Scalar, classes: ClassNames) -> str:
 
 ENCODE_STAGE = "encode"
 NO_CLASS, SEVERAL_CLASSES, REPEATED_CLASS = "empty", "several", "repeated"
-_FILE_COLUMN, _NUMBER_COLUMN = "file", "number"  # of an existing record, beside it
+_FILE_COLUMN, _NUMBER_COLUMN = "file", "number"  # of an existing record, in addition to its bytes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -166,7 +166,7 @@ class PreparedRows:
     folder_splits: np.ndarray  # int64, shape (rows,): split of the file's folder, or -1
     sources: tuple[tuple[FileRef, np.ndarray], ...]  # files of the rows, each with its rows' lines
     # counts by (label, EMPTY | SEVERAL | REPEATED), by (time column, NAIVE | CUT), or of objects
-    odd: Counter[tuple[str, str]] = field(default_factory=Counter)
+    notice_counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     tokens: Counter[str] = field(default_factory=Counter)  # token counts, see transforms.values.tokens_encoding
 
     def input_order(self) -> np.ndarray:
@@ -186,14 +186,16 @@ class EncodedRows:
     # image metadata by image column, see transforms.statistics.images
     pictures: Mapping[str, pa.Array] = field(default_factory=dict)
     ties: np.ndarray | None = None  # uint64, shape (rows,): replaces PreparedRows.ties
-    part: pa.RecordBatch | None = None  # columns to count of rows that are not yet examples; None if rows are examples
+    partial_columns: pa.RecordBatch | None = (
+        None  # columns to count of rows that are not yet examples; None if rows are examples
+    )
     is_compared: bool = True  # False for rows that are only parts of the examples to compare for duplicates
 
     @property
-    def counted(self) -> pa.RecordBatch:
+    def counted_columns(self) -> pa.RecordBatch:
         """The columns that statistics count, with image metadata in place of images."""
-        if self.part is not None:
-            return self.part
+        if self.partial_columns is not None:
+            return self.partial_columns
         batch = self.features
         for name, pictures in self.pictures.items():
             batch = batch.set_column(batch.schema.get_field_index(name), name, pictures)
@@ -229,24 +231,26 @@ class TableEncoder:
 
         def reject(bad: np.ndarray, reason: Any) -> None:
             for row in np.flatnonzero(bad & good).tolist():
-                rejects.append(Reject(file.name, int(rows.lines[row]), ENCODE_STAGE, called(row) + reason(row)))
+                rejects.append(Reject(file.name, int(rows.lines[row]), ENCODE_STAGE, row_prefix(row) + reason(row)))
             good[bad] = False
 
-        def called(row: int) -> str:
-            return f"{as_text(rows.batch[layout.calls_rows][row].as_py())}: " if layout.calls_rows else ""
+        def row_prefix(row: int) -> str:
+            return f"{as_text(rows.batch[layout.row_name_column][row].as_py())}: " if layout.row_name_column else ""
 
         for name in layout.required_labels:
             missing = batch[name].is_null().to_numpy(zero_copy_only=False)
             reject(missing, lambda row, name=name: f"no label: column {name!r} has no value")
         labels: dict[str, ReadLabels] = {}
-        for name in dict.fromkeys((*layout.separated, *layout.class_names)):
-            read = read_labels(batch[name], layout.separated.get(name), layout.class_names.get(name))
+        for name in dict.fromkeys((*layout.label_separators, *layout.class_names)):
+            read = read_labels(batch[name], layout.label_separators.get(name), layout.class_names.get(name))
             reject(read.bad, read.reason)
             batch = batch.set_column(batch.schema.get_field_index(name), name, read.values)
             labels[name] = read
-        times = {name: read_times(batch[name], unit, name in layout.counted) for name, unit in layout.times.items()}
+        times = {
+            name: read_times(batch[name], unit, name in layout.numeric_times) for name, unit in layout.times.items()
+        }
         for name, found in times.items():
-            reject(found.bad, lambda row, name=name, found=found: f"column {name!r}: {found.reason(row)}")
+            reject(found.is_invalid, lambda row, name=name, found=found: f"column {name!r}: {found.reason(row)}")
             batch = batch.set_column(batch.schema.get_field_index(name), name, found.values)
         tokenized = None if self.tokens is None else tokenize(batch, self.tokens, reject)
         if tokenized is not None:
@@ -255,46 +259,54 @@ class TableEncoder:
             checked = check_images(batch[name], layout.pictures)
             reject(checked.bad, lambda row, name=name, checked=checked: f"column {name!r}: {checked.reasons[row]}")
             batch = batch.append_column(pictures_column(name), checked.pictures)
-        placed = None if layout.objects is None else place_objects(batch, layout.objects)
-        if placed is not None:
-            reject(placed.bad, lambda row, placed=placed: placed.reasons[row])
-            batch = placed.batch
+        placed_objects = None if layout.objects is None else place_objects(batch, layout.objects)
+        if placed_objects is not None:
+            reject(placed_objects.bad, lambda row, placed=placed_objects: placed.reasons[row])
+            batch = placed_objects.batch
         for feature in layout.features:
             column = batch[feature.name]
             if feature.kind == "class_label" and feature.name not in layout.class_names:
                 wrong = is_outside_classes(column, len(feature.class_names))
-                most = len(feature.class_names) - 1
+                last_id = len(feature.class_names) - 1
                 reject(
                     wrong,
-                    lambda row, column=column, feature=feature, most=most: (
+                    lambda row, column=column, feature=feature, most=last_id: (
                         f"{column[row].as_py()} is no id of a class of {feature.name!r}; expected 0 to {most}"
                     ),
                 )
-            asked = feature.required and feature.name not in (*layout.required_labels, *layout.images)
-            if asked and column.null_count:
+            is_required = feature.required and feature.name not in (*layout.required_labels, *layout.images)
+            if is_required and column.null_count:
                 missing = column.is_null().to_numpy(zero_copy_only=False)
-                said = f"column {feature.name!r} has no value, which {layout.schema_said} wants in every row"
-                reject(missing, lambda row, said=said: said)
+                message = f"column {feature.name!r} has no value, which {layout.schema_name} wants in every row"
+                reject(missing, lambda row, said=message: said)
         if batch.nbytes > MAX_RECORD_BYTES // 2:
             sizes = example_sizes(batch.select([feature.name for feature in layout.features]))
             reject(
                 sizes > MAX_RECORD_BYTES, lambda row: f"a record of {sizes[row]:,} bytes; protobuf holds 2 GB at most"
             )
         kept = batch if good.all() else batch.filter(pa.array(good))
-        odd = Counter({(name, NO_CLASS): int((read.lengths[good] == 0).sum()) for name, read in labels.items()})
-        odd.update({(name, SEVERAL_CLASSES): int((read.lengths[good] > 1).sum()) for name, read in labels.items()})
-        odd.update({(name, REPEATED_CLASS): int(read.repeated[good].sum()) for name, read in labels.items()})
+        notice_counts = Counter(
+            {(name, NO_CLASS): int((read.lengths[good] == 0).sum()) for name, read in labels.items()}
+        )
+        notice_counts.update(
+            {(name, SEVERAL_CLASSES): int((read.lengths[good] > 1).sum()) for name, read in labels.items()}
+        )
+        notice_counts.update({(name, REPEATED_CLASS): int(read.repeated[good].sum()) for name, read in labels.items()})
         for name, found in times.items():
-            odd.update({(name, NAIVE): int(found.naive[good].sum()), (name, CUT): int(found.cut[good].sum())})
-        if placed is not None:
-            odd.update(placed.counts(good))
-        counts = Counter[str]() if tokenized is None else tokenized.counts(good)
-        return replace(add_positions(kept, rows.lines[good], file, layout), odd=odd, tokens=counts), rejects
+            notice_counts.update(
+                {(name, NAIVE): int(found.is_naive[good].sum()), (name, CUT): int(found.is_rounded[good].sum())}
+            )
+        if placed_objects is not None:
+            notice_counts.update(placed_objects.counts(good))
+        counts = Counter[str]() if tokenized is None else tokenized.count(good)
+        return replace(
+            add_positions(kept, rows.lines[good], file, layout), notice_counts=notice_counts, tokens=counts
+        ), rejects
 
     def encode(self, batch: pa.RecordBatch, layout: TableLayout) -> EncodedRows:
         features, part = batch.select([feature.name for feature in layout.features]), None
         if self.tokens is not None and self.tokens.is_packed:
-            framed = frame(document_records(features[INPUT_IDS], self.tokens.end))
+            framed = frame(document_records(features[INPUT_IDS], self.tokens.end_id))
             part = pa.RecordBatch.from_arrays([pc.list_value_length(features[INPUT_IDS])], names=[INPUT_IDS])
         else:
             framed = encode_framed(features.rename_columns(list(map(self.renames, features.schema.names))))
@@ -302,7 +314,7 @@ class TableEncoder:
             name: batch[key_column_name(name)] for name in self.helpers if key_column_name(name) in batch.schema.names
         }
         pictures = {name: batch[pictures_column(name)] for name in layout.images}
-        return EncodedRows(framed, features, helpers, pictures=pictures, part=part)
+        return EncodedRows(framed, features, helpers, pictures=pictures, partial_columns=part)
 
 
 @dataclass(frozen=True)
@@ -318,15 +330,15 @@ class LineEncoder(TableEncoder):
         if layout.class_names:
             _, label = layout.folders.locate(file.name)
             assert label is not None
-            batch = batch.append_column("label", _constant(label, len(batch)))
+            batch = batch.append_column("label", _repeat_text(label, len(batch)))
         if "filename" in names:
-            batch = batch.append_column("filename", _constant(file.name, len(batch)))
+            batch = batch.append_column("filename", _repeat_text(file.name, len(batch)))
         for name in filter(batch.schema.names.__contains__, self.helpers):
             batch = batch.append_column(key_column_name(name), key_texts(batch[name]))
         return TableEncoder.prepare(self, replace(rows, batch=batch), file, layout)
 
 
-def _constant(text: str, rows: int) -> pa.Array:
+def _repeat_text(text: str, rows: int) -> pa.Array:
     return pa.repeat(pa.scalar(text.encode(), pa.large_binary()), rows)
 
 
@@ -383,7 +395,7 @@ def concatenate_rows(parts: Sequence[PreparedRows]) -> PreparedRows:
         np.concatenate([part.ties for part in parts]),
         np.concatenate([part.folder_splits for part in parts]),
         tuple(source for part in parts for source in part.sources),
-        sum((part.odd for part in parts), Counter()),
+        sum((part.notice_counts for part in parts), Counter()),
         sum((part.tokens for part in parts), Counter()),
     )
 
@@ -392,19 +404,19 @@ def count_by_split(
     rows: PreparedRows, encoded: EncodedRows, groups: np.ndarray, layout: TableLayout
 ) -> dict[str, TableStats]:
     """Return the statistics of each split that has some of the rows."""
-    labels, counted = layout.labels, encoded.counted
+    labels, counted = layout.labels, encoded.counted_columns
     present = np.flatnonzero(np.bincount(groups)).tolist()
     if len(present) == 1:
-        return {layout.splits[present[0]]: TableStats.of(counted, rows.ties, labels, layout.target)}
+        return {layout.splits[present[0]]: TableStats.from_batch(counted, rows.ties, labels, layout.target)}
     stats = {}
     for code in present:
-        mine = groups == code
-        of_split = counted.filter(pa.array(mine))
-        stats[layout.splits[code]] = TableStats.of(of_split, rows.ties[mine], labels, layout.target)
+        is_in_split = groups == code
+        split_columns = counted.filter(pa.array(is_in_split))
+        stats[layout.splits[code]] = TableStats.from_batch(split_columns, rows.ties[is_in_split], labels, layout.target)
     return stats
 
 
-_ROW_FILE, _ROW_LINE, _ROW_ORDER = "\0file", "\0line", "\0order"  # of a row, beside its columns
+_ROW_FILE, _ROW_LINE, _ROW_ORDER = "\0file", "\0line", "\0order"  # of a row, in addition to its columns
 
 
 @dataclass(frozen=True)
@@ -423,40 +435,48 @@ class SequenceRowEncoder(TableEncoder):
                 rejects.append(Reject(file.name, int(rows.lines[row]), ENCODE_STAGE, reason(row)))
             good[bad] = False
 
-        how = self.sequencing
-        reject(_is_missing(batch[key_column_name(how.id)]), lambda _: f"no id: column {how.id!r} has no value")
-        reject(_is_missing(batch[how.time]), lambda _: f"no time: column {how.time!r} has no value")
-        times = batch[how.time]
-        if how.time in layout.times:
-            found = read_times(times, layout.times[how.time], how.time in layout.counted)
-            reject(found.bad, lambda row: f"no time: column {how.time!r}: {found.reason(row)}")
+        sequencing = self.sequencing
+        reject(
+            _is_missing(batch[key_column_name(sequencing.id)]),
+            lambda _: f"no id: column {sequencing.id!r} has no value",
+        )
+        reject(_is_missing(batch[sequencing.time]), lambda _: f"no time: column {sequencing.time!r} has no value")
+        times = batch[sequencing.time]
+        if sequencing.time in layout.times:
+            found = read_times(times, layout.times[sequencing.time], sequencing.time in layout.numeric_times)
+            reject(found.is_invalid, lambda row: f"no time: column {sequencing.time!r}: {found.reason(row)}")
             times = found.values
-        elif _is_read_as_text(how.time, layout):
+        elif _is_read_as_text(sequencing.time, layout):
             texts = times.cast(pa.binary())
             values, misfits = parse_values(texts, "float32")
             wrong = np.zeros(len(batch), bool)
             wrong[misfits] = True
-            reject(wrong, lambda row: f"no time: column {how.time!r}: {misfit_reason(texts[row].as_py(), 'float32')}")
-            batch = batch.set_column(batch.schema.get_field_index(how.time), how.time, values)
+            reject(
+                wrong,
+                lambda row: f"no time: column {sequencing.time!r}: {misfit_reason(texts[row].as_py(), 'float32')}",
+            )
+            batch = batch.set_column(batch.schema.get_field_index(sequencing.time), sequencing.time, values)
             times = parse_exact_floats(texts)
         order, timeless = order_keys(times)
         reject(
             timeless,
-            lambda row: f"no time: {_format_value(times[row].as_py())} in column {how.time!r} is {_EXPECTED_TIME}",
+            lambda row: (
+                f"no time: {_format_value(times[row].as_py())} in column {sequencing.time!r} is {_EXPECTED_TIME}"
+            ),
         )
         for feature in layout.features:
             if feature.name not in layout.required_labels:
-                said = (
+                message = (
                     f"column {feature.name!r} has no value, and a sequence has one for each of its rows;"
                     f" --fill {feature.name}=VALUE puts one in its place"
                 )
-                reject(_is_missing(batch[feature.name]), lambda _, said=said: said)
+                reject(_is_missing(batch[feature.name]), lambda _, said=message: said)
         names = pa.array([file.name.encode()] * len(batch), pa.large_binary())
         for name, column in ((_ROW_FILE, names), (_ROW_LINE, pa.array(rows.lines)), (_ROW_ORDER, pa.array(order))):
             batch = batch.append_column(name, column)
         kept = replace(rows, batch=batch.filter(pa.array(good)), lines=rows.lines[good])
-        prepared, more = super().prepare(kept, file, layout)
-        return prepared, [*rejects, *more]
+        prepared, row_rejects = super().prepare(kept, file, layout)
+        return prepared, [*rejects, *row_rejects]
 
     def encode(self, batch: pa.RecordBatch, layout: TableLayout) -> EncodedRows:
         features = batch.select([feature.name for feature in layout.features])
@@ -466,7 +486,7 @@ class SequenceRowEncoder(TableEncoder):
         ids = helpers[self.sequencing.id]
         records = row_records(batch[_ROW_FILE], batch[_ROW_LINE], ids, features.columns, row_widths(layout.features))
         ties, labels = batch[_ROW_ORDER].to_numpy(), features.select(list(layout.labels))
-        return EncodedRows(frame(records), features, helpers, ties=ties, part=labels, is_compared=False)
+        return EncodedRows(frame(records), features, helpers, ties=ties, partial_columns=labels, is_compared=False)
 
 
 _EXPECTED_TIME = "neither a number nor a date or time as ISO 8601 has it without an offset, such as 2024-01-31T09:00:00"

@@ -86,13 +86,13 @@ class PlacedObjects:
     bad: npt.NDArray[np.bool_]  # bool, shape (rows,): rows rejected for their objects
     reasons: Mapping[int, str]  # reason by bad row
     changed: Mapping[str, npt.NDArray[np.int64]]  # number of changed boxes in each row, by kind of change
-    left_out: Sequence[Sequence[str]]  # of each row, annotated properties that no example holds
+    ignored_keys: Sequence[Sequence[str]]  # of each row, annotated properties that no example holds
 
     def counts(self, good: npt.NDArray[np.bool_]) -> Counter[tuple[str, str]]:
         """Return counts over the `good` rows, as `object_notices` expects them."""
-        found = Counter({(what, _BOXES): int(number[good].sum()) for what, number in self.changed.items()})
-        found.update((what, _DROPPED) for row in np.flatnonzero(good).tolist() for what in self.left_out[row])
-        return found
+        counts = Counter({(kind, _BOXES): int(changes[good].sum()) for kind, changes in self.changed.items()})
+        counts.update((kind, _DROPPED) for row in np.flatnonzero(good).tolist() for kind in self.ignored_keys[row])
+        return counts
 
 
 def add_object_features(layout: TableLayout) -> TableLayout:
@@ -103,43 +103,47 @@ def add_object_features(layout: TableLayout) -> TableLayout:
     """
     if layout.objects is None:
         return layout
-    told = object_features(layout.objects.column.members, layout.objects.classes.names)
-    for feature in told:
+    object_columns = object_features(layout.objects.column.members, layout.objects.classes.names)
+    for feature in object_columns:
         if any(feature.name == other.name for other in layout.features):
             raise UserError(
                 f"column {feature.name!r} is called as a feature of the column {COLUMN!r}; leave one of them out with"
                 " --drop"
             )
-    features = [item for feature in layout.features for item in (told if feature.name == COLUMN else (feature,))]
+    features = [
+        item for feature in layout.features for item in (object_columns if feature.name == COLUMN else (feature,))
+    ]
     return replace(layout, features=tuple(features), labels=(*layout.labels, LABEL))
 
 
-def place_objects(batch: pa.RecordBatch, how: RowObjects) -> PlacedObjects:
+def place_objects(batch: pa.RecordBatch, row_objects: RowObjects) -> PlacedObjects:
     """Read the objects of rows whose images have been checked."""
     texts = batch[COLUMN].to_pylist()
-    sizes = list(zip(*(batch[side].to_pylist() for side in how.sides), strict=True)) or [_NO_SIZE] * len(batch)
+    sizes = list(zip(*(batch[side].to_pylist() for side in row_objects.size_columns), strict=True)) or [_NO_SIZE] * len(
+        batch
+    )
     objects: list[list[Object]] = []
-    left_out: list[list[str]] = []
+    ignored_keys: list[list[str]] = []
     reasons: dict[int, str] = {}
     for row, text in enumerate(texts):
         try:
             check_image_size(sizes[row])
             value = _parse_cell(text)
-            objects.append(how.column.objects(value))
-            left_out.append(list(how.column.left_out(value)))
+            objects.append(row_objects.column.parse_objects(value))
+            ignored_keys.append(list(row_objects.column.find_ignored_keys(value)))
         except ValueError as error:
             reasons[row] = f"column {COLUMN!r}: {error}"
             objects.append([])
-            left_out.append([])
+            ignored_keys.append([])
             sizes[row] = _NO_SIZE
     found = build_objects_batch(sizes, objects)
-    planned = plan_objects(found, how.classes.ids)
-    for row, reason in find_unknown_classes(found, planned, how.classes.source).items():
+    planned = plan_objects(found, row_objects.classes.ids)
+    for row, reason in find_unknown_classes(found, planned, row_objects.classes.source).items():
         reasons.setdefault(row, reason)
-    encoder = ObjectEncoder(how.column.members, how.boxes.on_bad_box, how.boxes.boxes_seen)
+    encoder = ObjectEncoder(row_objects.column.members, row_objects.boxes.on_bad_box, row_objects.boxes.boxes_seen)
     pictures = [
         _NO_PICTURE if seen is None else Picture(seen["width"], seen["height"], seen["orientation"])
-        for seen in batch[pictures_column(how.image)].to_pylist()
+        for seen in batch[pictures_column(row_objects.image)].to_pylist()
     ]
     features, placing = encoder.features(read_planned_objects(planned), pictures, None)
     for row, refusal in placing.errors.items():
@@ -148,7 +152,7 @@ def place_objects(batch: pa.RecordBatch, how: RowObjects) -> PlacedObjects:
     bad[list(reasons)] = True
     batch = batch.drop_columns([COLUMN])
     columns, names = [*batch.columns, *features.columns], [*batch.schema.names, *features.schema.names]
-    return PlacedObjects(pa.RecordBatch.from_arrays(columns, names), bad, reasons, placing.changed, left_out)
+    return PlacedObjects(pa.RecordBatch.from_arrays(columns, names), bad, reasons, placing.change_counts, ignored_keys)
 
 
 def _parse_cell(text: bytes | None) -> Any:

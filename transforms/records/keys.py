@@ -20,27 +20,27 @@ from shardmill.transforms.shards.divisions import Divisions
 from shardmill.transforms.statistics.contents import SEEDS, Contents
 
 
-def is_whole_record_content(encoded: EncodedRows, apart: Sequence[str]) -> bool:
+def is_whole_record_content(encoded: EncodedRows, non_content: Sequence[str]) -> bool:
     """Return True if a row's content is its whole record: it has no images, and none or all of its features are in
-    `apart`.
+    `non_content`.
     """
-    return not encoded.pictures and len({name in apart for name in encoded.features.schema.names}) < 2
+    return not encoded.pictures and len({name in non_content for name in encoded.features.schema.names}) < 2
 
 
-def hash_contents(encoded: EncodedRows, seeds: Sequence[int], apart: Sequence[str]) -> np.ndarray:
+def hash_contents(encoded: EncodedRows, seeds: Sequence[int], non_content: Sequence[str]) -> np.ndarray:
     """Return the 64-bit xxh3 of each row's content for each seed: uint64, shape (seeds, rows).
 
     The content of a row with images is its images, so that rows and image files compare alike. Otherwise it is the
-    record without the features in `apart`, or the whole record if it has no other features.
+    record without the features in `non_content`, or the whole record if it has no other features.
     """
-    if is_whole_record_content(encoded, apart):
+    if is_whole_record_content(encoded, non_content):
         return encoded.payload_hashes(seeds)
     features = encoded.features
     if len(encoded.pictures) == 1:  # which need not be copied
         (name,) = encoded.pictures
         return _hash_values(features[name], seeds)
-    held = encoded.pictures or [name for name in features.schema.names if name not in apart]
-    return hash_records(features.select(list(held)), seeds)
+    content_features = encoded.pictures or [name for name in features.schema.names if name not in non_content]
+    return hash_records(features.select(list(content_features)), seeds)
 
 
 def hash_records(features: pa.RecordBatch, seeds: Sequence[int]) -> np.ndarray:
@@ -59,7 +59,7 @@ class KeyOptions:
 
     split: SplitOptions = field(default_factory=SplitOptions)  # how rows are assigned to splits and ordered
     key: str | None = None  # identity column; None for the encoded record
-    apart: tuple[str, ...] = ()  # features that identify a record but are not content
+    non_content: tuple[str, ...] = ()  # features that identify a record but are not content
 
 
 def assign_keys(
@@ -105,7 +105,7 @@ def hash_split_keys(encoded: EncodedRows, options: KeyOptions) -> np.ndarray:
 
 
 def _hash_ungrouped(encoded: EncodedRows, seed: int, options: KeyOptions, by_content: bool) -> np.ndarray:
-    return hash_contents(encoded, [seed], options.apart)[0] if by_content else encoded.payload_hashes([seed])[0]
+    return hash_contents(encoded, [seed], options.non_content)[0] if by_content else encoded.payload_hashes([seed])[0]
 
 
 def _stratum_codes(encoded: EncodedRows, layout: TableLayout, options: KeyOptions) -> tuple[list[str], np.ndarray]:
@@ -125,7 +125,7 @@ def _split_by_stratum(
     hashed = hash_split_keys(encoded, options)
     splits = np.zeros(len(codes), np.int64)
     for name, mine in zip(names, rows_by_group(codes, len(names)), strict=True):
-        splits[mine] = strata[name].cuts.part_of(hashed[mine], rows.ties[mine])
+        splits[mine] = strata[name].cuts.find_parts(hashed[mine], rows.ties[mine])
     return splits
 
 
@@ -143,7 +143,7 @@ def order_and_contents(
             label.
     """
     by_record = options.key is None and not options.split.no_shuffle
-    if by_record and is_whole_record_content(encoded, options.apart) and options.split.seed not in SEEDS:
+    if by_record and is_whole_record_content(encoded, options.non_content) and options.split.seed not in SEEDS:
         order, low = encoded.payload_hashes([options.split.seed, SEEDS[1]])
         return order, Contents(order, low, rows.ties)
     if options.split.no_shuffle:
@@ -154,7 +154,7 @@ def order_and_contents(
         order = encoded.payload_hashes([options.split.seed])[0]
     if not encoded.is_compared:
         return order, Contents()
-    high, low = hash_contents(encoded, SEEDS, options.apart)
+    high, low = hash_contents(encoded, SEEDS, options.non_content)
     if class_ids is None or not encoded.pictures:
         return order, Contents(high, low, rows.ties)
     labels = pc.fill_null(pc.add(class_ids, 1), 0).to_numpy().astype(np.uint64)

@@ -59,16 +59,19 @@ def fetch_ranges(ranges: Sequence[Range]) -> tuple[Spool, list[int]]:
         OSError: if a range cannot be read.
     """
     spool = Spool()
-    offsets = list(accumulate((asked.length for asked in ranges), initial=0))
+    offsets = list(accumulate((requested.length for requested in ranges), initial=0))
 
     def fetch_part(request: _Request) -> None:
         with memory_budget().take(request.read.length):
             spool.write(request.target, storage.read_range(*request.read))
 
     parts = [
-        _Request(Range(asked.path, asked.offset + start, min(_MAX_REQUEST_BYTES, asked.length - start)), target + start)
-        for asked, target in zip(ranges, offsets, strict=False)
-        for start in range(0, asked.length, _MAX_REQUEST_BYTES)
+        _Request(
+            Range(requested.path, requested.offset + start, min(_MAX_REQUEST_BYTES, requested.length - start)),
+            target + start,
+        )
+        for requested, target in zip(ranges, offsets, strict=False)
+        for start in range(0, requested.length, _MAX_REQUEST_BYTES)
     ]
     with ThreadPoolExecutor(MAX_REQUESTS, "shardmill-fetch") as pool:
         try:

@@ -53,7 +53,7 @@ class SequenceShards:
 
     features: Features  # published features by input name; those of shape () are constant in a sequence
     sequencing: Sequencing  # how rows are gathered
-    apart: tuple[str, ...] = ()  # features that identify a sequence but are not content
+    non_content: tuple[str, ...] = ()  # features that identify a sequence but are not content
     labels: tuple[str, ...] = ()  # features that hold class ids
     target: str | None = None  # feature to predict, or None
     renames: Renames = NO_RENAMES  # names of the features in examples
@@ -77,7 +77,7 @@ class SequenceShards:
             rows = int(np.bincount(which)[sizes.argmax()])
             raise UserError(
                 f"--sequence_by {self.sequencing.id}: one sequence has {rows:,} rows of {int(sizes.max()):,} bytes;"
-                f" expected {MAX_SEQUENCE_BYTES:,} at most, for an example is held in memory by whoever writes or reads"
+                f" expected {MAX_SEQUENCE_BYTES:,} at most, because its writers and readers hold an example in memory"
                 " it: is it an id? Or leave columns out by --drop"
             )
 
@@ -91,75 +91,83 @@ class SequenceShards:
         sizes = np.concatenate([piece.sizes for piece in task])[order].astype(np.int64)
         keys = np.concatenate([piece.keys for piece in task])[order]
         times = np.concatenate([piece.ties for piece in task])[order]
-        found = DecodedRows.of(
+        decoded = DecodedRows.decode(
             np.frombuffer(data, np.uint8), np.cumsum(sizes) - sizes + HEADER_BYTES, row_widths(self.features)
         )
-        ids = _ranks(found.ids)
+        ids = _ranks(decoded.ids)
         # Two ids may have one hash; rows of one time are in the order of their files and lines
-        rows = np.lexsort((found.lines, _ranks(found.files), times, ids, keys))
+        rows = np.lexsort((decoded.lines, _ranks(decoded.files), times, ids, keys))
         is_first = np.ones(len(rows), bool)
         is_first[1:] = (keys[rows][1:] != keys[rows][:-1]) | (ids[rows][1:] != ids[rows][:-1])
         is_same = ~is_first
         is_same[1:] &= times[rows][1:] == times[rows][:-1]
         starts = np.flatnonzero(is_first)
         lengths = np.diff(np.append(starts, len(rows)))
-        reasons = self._reasons(found, rows, starts, lengths)
-        batch = self._batch(found, rows, starts, lengths)
+        reasons = self._reasons(decoded, rows, starts, lengths)
+        batch = self._batch(decoded, rows, starts, lengths)
         if batch.nbytes > MAX_RECORD_BYTES // 2:
             for place in np.flatnonzero(example_sizes(batch) > MAX_RECORD_BYTES).tolist():
                 reasons[place] = "a sequence of more than 2 GB; protobuf holds no more"
-        rejects = list(self._rejects(found, rows, starts, lengths, reasons))
+        rejects = list(self._rejects(decoded, rows, starts, lengths, reasons))
         good = np.ones(len(starts), bool)
         good[list(reasons)] = False
         batch = batch.filter(pa.array(good))
         ties = mix(keys[rows][starts] + mix(ids[rows][starts].astype(np.uint64)))[good]
-        stats = TableStats.of(batch, ties, self.labels, self.target)
-        contents = self._contents(batch, found, rows[starts][good])
+        stats = TableStats.from_batch(batch, ties, self.labels, self.target)
+        contents = self._contents(batch, decoded, rows[starts][good])
         framed = encode_framed(batch.rename_columns(list(map(self.renames, batch.schema.names))))
-        noted = Counter({SAME_TIME: int(is_same[np.repeat(good, lengths)].sum())})
-        made_of = int(lengths[good].sum())
+        notice_counts = Counter({SAME_TIME: int(is_same[np.repeat(good, lengths)].sum())})
+        input_records = int(lengths[good].sum())
         return EncodedChunk(
-            data_of(framed), len(batch), rejects, stats, made_of=made_of, noted=noted, contents=contents
+            data_of(framed),
+            len(batch),
+            rejects,
+            stats,
+            input_records=input_records,
+            notice_counts=notice_counts,
+            contents=contents,
         )
 
-    def _contents(self, batch: pa.RecordBatch, found: DecodedRows, firsts: np.ndarray) -> FileContents | None:
+    def _contents(self, batch: pa.RecordBatch, decoded: DecodedRows, firsts: np.ndarray) -> FileContents | None:
         """Return the content hashes of the sequences of `batch`, each with the file and line of its first row."""
-        held = [name for name in batch.schema.names if name not in self.apart]
+        content_features = [name for name in batch.schema.names if name not in self.non_content]
         if not len(batch):
             return None
-        hashes = hash_records(batch.select(held or batch.schema.names), SEEDS)
-        files = found.files.take(pa.array(firsts)).dictionary_encode()
-        return FileContents.of_hashes(
+        hashes = hash_records(batch.select(content_features or batch.schema.names), SEEDS)
+        files = decoded.files.take(pa.array(firsts)).dictionary_encode()
+        return FileContents.from_hashes(
             hashes,
             [name.decode() for name in files.dictionary.to_pylist()],
             files.indices.to_numpy(),
-            found.lines[firsts],
+            decoded.lines[firsts],
         )
 
-    def _batch(self, found: DecodedRows, rows: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> pa.RecordBatch:
+    def _batch(self, decoded: DecodedRows, rows: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> pa.RecordBatch:
         columns = []
         for place, feature in enumerate(self.features):
             if not feature.shape:
-                columns.append(found.column(place, feature.dtype, rows[starts]))
+                columns.append(decoded.column(place, feature.dtype, rows[starts]))
                 continue
             items = values_per_row(feature.shape)
             offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths) * items))
-            values = found.column(place, feature.dtype, rows)
+            values = decoded.column(place, feature.dtype, rows)
             columns.append(pa.LargeListArray.from_arrays(pa.array(offsets), values))
         return pa.RecordBatch.from_arrays(columns, names=[feature.name for feature in self.features])
 
-    def _reasons(self, found: DecodedRows, rows: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> dict[int, str]:
+    def _reasons(
+        self, decoded: DecodedRows, rows: np.ndarray, starts: np.ndarray, lengths: np.ndarray
+    ) -> dict[int, str]:
         """Return the reason, by index, to reject each sequence whose label differs between its rows."""
         reasons: dict[int, str] = {}
         for place, feature in enumerate(self.features):
             if feature.shape or feature.name == self.sequencing.id:
                 continue
-            values = found.column(place, feature.dtype, rows)
+            values = decoded.column(place, feature.dtype, rows)
             codes = values.dictionary_encode().indices.to_numpy(zero_copy_only=False)
             differs = np.flatnonzero(codes != np.repeat(codes[starts], lengths))
             which = np.searchsorted(starts, differs, side="right") - 1
             for row, sequence in zip(differs[::-1].tolist(), which[::-1].tolist(), strict=True):
-                name = as_text(found.ids[int(rows[starts[sequence]])].as_py())
+                name = as_text(decoded.ids[int(rows[starts[sequence]])].as_py())
                 one, other = (self._shown(feature, values[int(at)].as_py()) for at in (starts[sequence], row))
                 reasons[sequence] = (
                     f"{feature.name!r} is not the same in all rows of {self.sequencing.id} {name}: {one}, then {other};"
@@ -173,7 +181,7 @@ class SequenceShards:
 
     def _rejects(
         self,
-        found: DecodedRows,
+        decoded: DecodedRows,
         rows: np.ndarray,
         starts: np.ndarray,
         lengths: np.ndarray,
@@ -181,7 +189,7 @@ class SequenceShards:
     ) -> Iterator[Reject]:
         for sequence, reason in sorted(reasons.items()):
             for row in rows[starts[sequence] : starts[sequence] + lengths[sequence]].tolist():
-                yield Reject(found.files[row].as_py().decode(), int(found.lines[row]), SEQUENCE_STAGE, reason)
+                yield Reject(decoded.files[row].as_py().decode(), int(decoded.lines[row]), SEQUENCE_STAGE, reason)
 
 
 def _ranks(texts: pa.LargeBinaryArray) -> np.ndarray:
@@ -254,9 +262,9 @@ class PackedShards:
         offsets = np.arange(task.blocks + 1, dtype=np.int64) * self.block
         lists = pa.LargeListArray.from_arrays(pa.array(offsets), pa.array(ids))
         batch = pa.RecordBatch.from_arrays([lists], names=[INPUT_IDS])
-        stats = TableStats.of(batch, _block_ties(task, order, token_counts(sizes), offsets[:-1] + task.skip))
+        stats = TableStats.from_batch(batch, _block_ties(task, order, token_counts(sizes), offsets[:-1] + task.skip))
         framed = encode_framed(batch.rename_columns([self.name]))
-        return EncodedChunk(data_of(framed), task.blocks, stats=stats, made_of=task.begun)
+        return EncodedChunk(data_of(framed), task.blocks, stats=stats, input_records=task.begun)
 
 
 def _block_ties(task: PackedSegment, order: np.ndarray, tokens: np.ndarray, starts: np.ndarray) -> np.ndarray:
@@ -317,12 +325,12 @@ class TransformedShards:
             framed.append(data_of(encode_framed(batch)))
             start += batch.num_rows
         rejects = [
-            Reject(self._said(records[place]), None, "transform", f"the transform graph fails: {why}")
+            Reject(self._format_record(records[place]), None, "transform", f"the transform graph fails: {why}")
             for place, why in sorted(failed.items())
         ]
         return EncodedChunk(np.concatenate([*framed, np.empty(0, np.uint8)]), start, rejects, stats)
 
-    def _said(self, record: bytes) -> str:
+    def _format_record(self, record: bytes) -> str:
         shown = ", ".join(f"{name}={values}" for name, values in decode_example(record).items())
         return to_printable(f"{self.source}: {shown if len(shown) <= _MAX_SHOWN else shown[: _MAX_SHOWN - 1] + '…'}")
 

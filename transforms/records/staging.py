@@ -68,37 +68,37 @@ class TaskContentsWriter:
             splits: names of splits; their positions are their numbers.
         """
         self._folder, self._names, self._splits = folder, names, splits
-        self._held: list[tuple[Contents, NDArray[np.int64]]] = []
+        self._pending: list[tuple[Contents, NDArray[np.int64]]] = []
         self._rows = 0
         self._sections: list[Section] = []
 
     def add(self, contents: Contents, splits: NDArray[np.int64]) -> None:
         """Add rows, with the number of each row's split."""
-        self._held.append((contents, splits))
+        self._pending.append((contents, splits))
         self._rows += len(contents)
         if self._rows >= _MAX_ROWS_HELD:
             self._write()
 
     def close(self) -> list[Section]:
         """Write the rows that are still held and return all sections."""
-        if self._held:
+        if self._pending:
             self._write()
         return self._sections
 
     def _write(self) -> None:
-        contents = Contents.joined([part for part, _ in self._held])
-        splits = np.concatenate([part for _, part in self._held])
+        contents = Contents.concatenate([part for part, _ in self._pending])
+        splits = np.concatenate([part for _, part in self._pending])
         # A random name keeps attempts apart
         path, offset = storage.join(self._folder, uuid.uuid4().hex), 0
         written: list[object] = []
-        for split, mine in zip(self._splits, sort_by_split(contents, splits, len(self._splits)), strict=True):
-            if len(mine):
-                section, parts = make_section(mine, split, path, offset, self._names)
+        for split, split_contents in zip(self._splits, sort_by_split(contents, splits, len(self._splits)), strict=True):
+            if len(split_contents):
+                section, parts = make_section(split_contents, split, path, offset, self._names)
                 offset += section.size_bytes
                 written += parts
                 self._sections.append(section)
         storage.write_parts(path, written)
-        self._held, self._rows = [], 0
+        self._pending, self._rows = [], 0
 
 
 MAX_SLICES = 10**7  # of all shards: what a shuffle of their descriptions takes in a minute or two
@@ -158,8 +158,8 @@ class StagedFindings:
         odd, tokens: see PreparedRows
     """
 
-    read: int = 0  # number of records, good or bad
-    blank: int = 0  # lines without a record
+    record_count: int = 0  # number of records, good or bad
+    blank_lines: int = 0  # lines without a record
     stats: dict[str, TableStats] = field(default_factory=dict)  # statistics by split
     inferred: Inferred = field(default_factory=Inferred)  # types of features, if not known before
     kinds: Kinds = field(default_factory=dict)  # feature kinds of existing records
@@ -167,34 +167,34 @@ class StagedFindings:
     deep: Counter[str] = field(default_factory=Counter)  # number of 16-bit PNGs by feature
     sections: list[Section] = field(default_factory=list)  # files with content hashes
     gathered: Gathered = field(default_factory=Gathered)  # input of the analyzers of --transform
-    odd: Counter[tuple[str, str]] = field(default_factory=Counter)
+    notice_counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     tokens: Counter[str] = field(default_factory=Counter)
-    others: frozenset[str] = (
+    ignored_names: frozenset[str] = (
         frozenset()
     )  # names that were ignored, the first of many, see transforms.formats.format.Rows
-    rounded: RoundedColumns = field(default_factory=dict)  # integers that float32 changes
+    rounded_columns: RoundedColumns = field(default_factory=dict)  # integers that float32 changes
 
     def merge(self, other: "StagedFindings") -> "StagedFindings":
         """Add the findings of `other` and return self. `other` is not changed: a runner may merge it again."""
         for split in other.stats:
             self.stats.setdefault(split, TableStats())  # into which those of `other` are copied
-        return self.take(other)
+        return self.absorb(other)
 
-    def see_others(self, names: frozenset[str]) -> None:
+    def add_ignored_names(self, names: frozenset[str]) -> None:
         """Add names that were ignored, up to a limit."""
-        if not names <= self.others:
-            self.others = frozenset(sorted(self.others | names)[:_MAX_IGNORED_NAMES])
+        if not names <= self.ignored_names:
+            self.ignored_names = frozenset(sorted(self.ignored_names | names)[:_MAX_IGNORED_NAMES])
 
-    def take(self, other: "StagedFindings") -> "StagedFindings":
+    def absorb(self, other: "StagedFindings") -> "StagedFindings":
         """Add the findings of `other` and return self. Its statistics are not copied, so nobody else may use
         `other`.
         """
-        self.read += other.read
-        self.blank += other.blank
-        self.odd.update(other.odd)
+        self.record_count += other.record_count
+        self.blank_lines += other.blank_lines
+        self.notice_counts.update(other.notice_counts)
         self.tokens.update(other.tokens)
-        self.see_others(other.others)
-        self.rounded = merge_rounded(self.rounded, other.rounded)
+        self.add_ignored_names(other.ignored_names)
+        self.rounded_columns = merge_rounded(self.rounded_columns, other.rounded_columns)
         self.inferred = self.inferred.merge(other.inferred)
         self.kinds = merge_kinds(self.kinds, other.kinds)
         self.deep.update(other.deep)
@@ -219,7 +219,7 @@ class Staging:
     block_size: int  # approximate bytes of input encoded at once
     run_size: RunSize  # bytes of input per run, by the total
     analysis: Analysis | None = None  # what --transform analyzes; None without it
-    weighs: tuple[str, ...] = ()  # features whose tokens are counted to plan shards; else ()
+    token_features: tuple[str, ...] = ()  # features whose tokens are counted to plan shards; else ()
 
 
 @dataclass(eq=False)
@@ -292,9 +292,9 @@ class _StageFn(ThreadedFlatMap):
     def emit(self, items: Iterable[Any]) -> Iterator[Any]:
         for item in items:
             if isinstance(item, StagedFindings):
-                self._staged.take(item)
+                self._staged.absorb(item)
                 if self._progress is not None:
-                    self._progress.add(item.read, 0)
+                    self._progress.add(item.record_count, 0)
             else:
                 yield item
 
@@ -312,10 +312,10 @@ def _stage_task(
 ) -> list[Run | TaggedOutput | StagedFindings]:
     out: list[Any] = []
     staged = StagedFindings()
-    most = staging.run_size(total_bytes(task[0].file))
+    max_run_bytes = staging.run_size(total_bytes(task[0].file))
     size = 0
     self_contained = not storage.is_local(temporary)
-    run = RunWriter(_new_run_path(temporary), self_contained)
+    run = RunWriter(_make_run_path(temporary), self_contained)
     names = encode_names(dict.fromkeys(block.file.name for block in task))
     contents = TaskContentsWriter(storage.join(temporary, _CONTENTS), names, layout.splits)
     gatherer = (
@@ -324,29 +324,30 @@ def _stage_task(
     rejects = RejectsWriter(temporary)
     for rows in _prepare_rows(staging, task, layout, staged, rejects):
         encoded = staging.encoder.encode(rows.batch, layout)
-        records, held = assign_keys(rows, encoded, layout, staging.options, strata)
-        if len(held):
-            contents.add(held, records.groups)
+        records, content_hashes = assign_keys(rows, encoded, layout, staging.options, strata)
+        if len(content_hashes):
+            contents.add(content_hashes, records.groups)
         run.add(records)
-        if staging.weighs:
-            tokens = sum(pc.list_value_length(encoded.features[name]).to_numpy() for name in staging.weighs)
-            out.append(TaggedOutput(WEIGHED, write_keys(_new_run_path(temporary), records, tokens)))
+        if staging.token_features:
+            tokens = sum(pc.list_value_length(encoded.features[name]).to_numpy() for name in staging.token_features)
+            out.append(TaggedOutput(WEIGHED, write_keys(_make_run_path(temporary), records, tokens)))
         size += rows.batch.nbytes
-        if size >= most or most <= staging.block_size:  # no run is put together of what was encoded apart
+        # A run must not be put together from batches that were encoded apart
+        if size >= max_run_bytes or max_run_bytes <= staging.block_size:
             out.append(run.close())
-            run, size = RunWriter(_new_run_path(temporary), self_contained), 0
+            run, size = RunWriter(_make_run_path(temporary), self_contained), 0
         stats = count_by_split(rows, encoded, records.groups, layout)
         if gatherer is not None:
             gatherer.add_groups(encoded.features, records.groups, layout.splits, stats)
         images = count_formats(encoded.features)
-        staged.take(
+        staged.absorb(
             StagedFindings(
                 stats=stats,
                 inferred=encoded.inferred,
                 kinds=encoded.kinds,
                 images=images,
                 deep=count_deep_pngs(encoded.features),
-                odd=rows.odd,
+                notice_counts=rows.notice_counts,
                 tokens=rows.tokens,
             )
         )
@@ -365,25 +366,25 @@ def key_task(staging: Staging, task: Task, layout: TableLayout, temporary: str) 
     with memory_budget().take(_STAGING_COPIES * staging.block_size):
         for rows in _prepare_rows(staging, task, layout, StagedFindings(), None):
             encoded = staging.encoder.encode(rows.batch, layout)
-            runs.append(write_keys(_new_run_path(temporary), key_by_stratum(rows, encoded, layout, staging.options)))
+            runs.append(write_keys(_make_run_path(temporary), key_by_stratum(rows, encoded, layout, staging.options)))
     return runs
 
 
 def _prepare_rows(
-    staging: Staging, task: Task, layout: TableLayout, staged: StagedFindings, left_out: RejectsWriter | None
+    staging: Staging, task: Task, layout: TableLayout, staged: StagedFindings, rejects_writer: RejectsWriter | None
 ) -> Iterator[PreparedRows]:
     """Yield the valid rows of a task, joined until they reach the block size."""
     gathered: list[PreparedRows] = []
     size = count = 0
     for block, rows in _read_rows(staging.format, task, layout):
-        staged.read += len(rows.batch) + sum(reject.counted for reject in rows.rejects)
-        staged.blank += rows.blank
-        staged.see_others(rows.others)
-        staged.rounded = merge_rounded(staged.rounded, rows.rounded)
+        staged.record_count += len(rows.batch) + sum(reject.counted_records for reject in rows.rejects)
+        staged.blank_lines += rows.blank_lines
+        staged.add_ignored_names(rows.other_names)
+        staged.rounded_columns = merge_rounded(staged.rounded_columns, rows.rounded)
         prepared, rejects = staging.encoder.prepare(rows, block.file, layout)
-        if left_out is not None:
-            left_out.add(rows.rejects)
-            left_out.add(rejects)
+        if rejects_writer is not None:
+            rejects_writer.add(rows.rejects)
+            rejects_writer.add(rejects)
         if len(prepared.batch):
             gathered.append(prepared)
             size += prepared.batch.nbytes
@@ -402,7 +403,7 @@ def _read_rows(format_: RecordFormat, task: Sequence[BlockRef], layout: TableLay
                 yield block, part
 
 
-def _new_run_path(temporary: str) -> str:
+def _make_run_path(temporary: str) -> str:
     # A random name keeps attempts apart: a retried or speculative one must never write to another's file.
     return storage.join(temporary, f"run-{uuid.uuid4().hex}")
 
@@ -529,7 +530,7 @@ def check_examples(staged: StagedFindings, splits: Iterable[str]) -> dict[str, i
         having = ", ".join(split for split, examples in counts.items() if examples) or "none"
         raise JobError(
             f"--module_file: no example is in split {named}, which is analyzed; those that have examples are {having},"
-            f" of {staged.read:,} records that were read; --analyze_splits names others"
+            f" of {staged.record_count:,} records that were read; --analyze_splits names others"
         )
     return found
 

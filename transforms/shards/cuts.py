@@ -38,7 +38,7 @@ from shardmill.transforms.workers.resources import release_freed_memory
 from shardmill.transforms.workers.running import ThreadedFlatMap
 
 _REPEATED = "repeated"
-_AT_ONCE = 16  # histograms that are merged at once
+_MERGE_BATCH = 16  # histograms that are merged at once
 _KEYS_AT_ONCE = 1 << 16  # with ties and sizes: 1.5 MB
 MOST_KEYS = 1 << 18  # of a bin that are gathered on one worker: 4 MB, where 10^9 keys that differ leave 15,000 in each
 
@@ -64,40 +64,44 @@ class FindExampleCuts(beam.PTransform):
         """Count keys, locate the bins that are cut, and pick the cuts in them."""
         histograms = (
             pcoll
-            | "Histogram" >> self._look(_histograms).with_output_types(Any)
+            | "Histogram" >> self._par_do(_histograms).with_output_types(Any)
             | "Merge" >> beam.CombineGlobally(_MergeHistograms())
         )
         most = self.most_keys if self.repeats else sys.maxsize
         located = histograms | "Locate" >> beam.Map(_locate, self.ranks_of, most).with_output_types(Any)
-        look = self._look(_look_in_bins, AsSingleton(located))
+        look = self._par_do(_look_in_bins, AsSingleton(located))
         found = pcoll | "LookInCutBins" >> look.with_output_types(Any)
         if not self.repeats:
             cuts = (found | "Pick" >> PickRanks())["cuts"]
         else:
-            picked = found | "Pick" >> PickRanks(apart=located)
+            picked = found | "Pick" >> PickRanks(located=located)
             cuts = (picked["cuts"], self._cuts_among_equals(found, picked[_REPEATED])) | "Picked" >> beam.Flatten()
         return histograms | "Divide" >> beam.Map(_divide, beam.pvalue.AsIter(cuts)).with_output_types(Any)
 
-    def _cuts_among_equals(self, found: beam.PCollection[Any], cut: beam.PCollection[Any]) -> beam.PCollection[Any]:
-        """Find the cuts in bins of very many keys, by the ties of records that share a key. Mostly there are none."""
-        repeated = cut | "GatherKeys" >> beam.CombineGlobally(_gather_ranks).without_defaults()
+    def _cuts_among_equals(
+        self, found: beam.PCollection[Any], repeated_ranks: beam.PCollection[Any]
+    ) -> beam.PCollection[Any]:
+        """Find the cuts among records with equal keys, by the records' tie-breakers. Usually there are none."""
+        repeated = repeated_ranks | "GatherKeys" >> beam.CombineGlobally(_gather_ranks).without_defaults()
         histograms = (
             found
-            | "HistogramOfTies" >> self._look_again(tie_histograms, AsSingleton(repeated)).with_output_types(Any)
+            | "HistogramOfTies" >> self._par_do_refined(tie_histograms, AsSingleton(repeated)).with_output_types(Any)
             | "MergeTies" >> beam.CombineGlobally(_MergeHistograms()).without_defaults()
         )
         located = histograms | "LocateTies" >> beam.Map(locate_ties, AsSingleton(repeated)).with_output_types(Any)
-        ties = found | "TiesInCutBins" >> self._look_again(_ties_in_bins, AsSingleton(located)).with_output_types(Any)
+        ties = found | "TiesInCutBins" >> self._par_do_refined(_ties_in_bins, AsSingleton(located)).with_output_types(
+            Any
+        )
         picked = ties | "PickTies" >> PickRanks()
         return picked["cuts"] | "OfGroup" >> beam.Map(_to_group_cuts).with_output_types(Any)
 
-    def _look(self, function: Callable[..., Any], *side: Any) -> beam.ParDo:
+    def _par_do(self, function: Callable[..., Any], *side: Any) -> beam.ParDo:
         """Return a ParDo that calls `function` on each batch or run, with the side inputs."""
         return beam.ParDo(ThreadedFlatMap(partial(function, self.group), self.threads), *side)
 
-    def _look_again(self, function: Callable[..., Any], *side: Any) -> beam.ParDo:
+    def _par_do_refined(self, function: Callable[..., Any], *side: Any) -> beam.ParDo:
         """Return a ParDo that calls `function` on each batch or run that must be read again."""
-        return self._look(partial(_refine, function), *side)
+        return self._par_do(partial(_refine, function), *side)
 
 
 @dataclass(eq=False)
@@ -154,7 +158,7 @@ def _locate(histograms: dict[Any, Histogram], ranks_of: RanksOf, most_keys: int)
 
 def _look_in_bins(group: Callable[[Any], Grouped], keyed: Any, located: LocatedBins) -> list[Any]:
     """Return the keys of one batch or run that are in cut bins, and the batch or run itself if its ties are needed."""
-    if not (located.few or located.many):
+    if not (located.small_bins or located.large_bins):
         return []
     grouped = group(keyed)
     counted = count_repeats(lambda _: grouped, keyed, located)
@@ -202,7 +206,7 @@ class _MergeHistograms(beam.CombineFn):
 
     def merge_accumulators(self, accumulators: Iterable[list[dict[Any, Histogram]]]) -> list[dict[Any, Histogram]]:
         parts = [part for accumulator in accumulators for part in accumulator]
-        return [_merge_by_group(parts)] if len(parts) >= _AT_ONCE else parts
+        return [_merge_by_group(parts)] if len(parts) >= _MERGE_BATCH else parts
 
     def extract_output(self, accumulator: list[dict[Any, Histogram]]) -> dict[Any, Histogram]:
         return _merge_by_group(accumulator)
@@ -222,16 +226,16 @@ class PickRanks(beam.PTransform):
 
     For bins whose repeated keys were counted, the output `repeated` has (group, (key, rank among its equals)).
 
-    A runner does not fuse a step that waits for `apart` with the step before it. That step then has a single output,
+    A runner does not fuse a step that waits for `located` with the step before it. That step then has a single output,
     which all its readers share.
     """
 
-    apart: beam.PCollection[Any] | None = None  # singleton that must exist before the input is read; see below
+    located: beam.PCollection[Any] | None = None  # singleton that must exist before the input is read; see below
 
     # Two PCollections; Beam wants one in an annotation
     def expand(self, pcoll: beam.PCollection[Any]) -> Any:
         """Gather each batch of bins, and each other bin, on one worker."""
-        apart = () if self.apart is None else (AsSingleton(self.apart),)
+        apart = () if self.located is None else (AsSingleton(self.located),)
         binned = pcoll | "Pair" >> beam.FlatMap(_pairs, *apart).with_output_types(tuple[Any, Any])
         return (
             binned

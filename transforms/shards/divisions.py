@@ -12,7 +12,7 @@ from shardmill.transforms.values.tokens_encoding import ShardShare, divide_token
 # 65,536 bins: 10^9 keys leave 15,000 in a bin, and a full histogram, of which a runner holds copies, is 0.8 MB
 BIN_BITS = 16
 _SHIFT = np.uint64(64 - BIN_BITS)  # of a key of 64 bits to its bin
-_MANY = 1 << 12  # keys, or bins, from which adding them up where they stand is faster than sorting them
+_MANY = 1 << 12  # keys, or bins, from which adding them up in place is faster than sorting them
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,12 +42,12 @@ class Histogram:
 def make_histogram(keys: np.ndarray, sizes: np.ndarray) -> Histogram:
     """Return the histogram of `keys`, uint64 of shape (n,), for records of `sizes` bytes, int64 of shape (n,)."""
     if len(keys) > _MANY:
-        return _from_all_bins(np.bincount(bin_of(keys), minlength=1 << BIN_BITS), int(sizes.sum()))
-    bins, counts = np.unique(bin_of(keys), return_counts=True)
+        return _from_all_bins(np.bincount(compute_bins(keys), minlength=1 << BIN_BITS), int(sizes.sum()))
+    bins, counts = np.unique(compute_bins(keys), return_counts=True)
     return Histogram(bins, counts.astype(np.int64), int(sizes.sum()))
 
 
-def bin_of(keys: np.ndarray) -> np.ndarray:
+def compute_bins(keys: np.ndarray) -> np.ndarray:
     """Return the bin of each key: uint32, shape (n,)."""
     return (keys >> _SHIFT).astype(np.uint32)
 
@@ -83,7 +83,7 @@ class Cuts:
     keys: np.ndarray
     ties: np.ndarray
 
-    def part_of(self, keys: np.ndarray, ties: np.ndarray) -> np.ndarray:
+    def find_parts(self, keys: np.ndarray, ties: np.ndarray) -> np.ndarray:
         """Return the part of each (key, tie): int64, shape (n,)."""
         low = np.searchsorted(self.keys, keys, side="left")
         high = np.searchsorted(self.keys, keys, side="right")
@@ -225,19 +225,19 @@ class CutBin(NamedTuple):
 class LocatedBins:
     """The bins in which groups are cut."""
 
-    few: tuple[tuple[CutBin, ...], ...] = ()  # bins with few keys, batched for gathering, in a fixed order
-    many: BinRanks = field(default_factory=dict)  # the other bins, as group -> bin -> ranks within the bin
+    small_bins: tuple[tuple[CutBin, ...], ...] = ()  # bins with few keys, batched for gathering, in a fixed order
+    large_bins: BinRanks = field(default_factory=dict)  # the other bins, as group -> bin -> ranks within the bin
 
 
 class FoundKeys(NamedTuple):
-    """The keys of one batch or run that are in the bins of one batch of `Located.few`.
+    """The keys of one batch or run that are in the bins of one batch of `LocatedBins.small_bins`.
 
     Attributes:
         keys, ties: uint64, shape (n,)
     """
 
     bins: tuple[CutBin, ...]  # the batched bins
-    which: np.ndarray  # index of each key's bin: uint32, shape (n,)
+    bin_indices: np.ndarray  # index of each key's bin: uint32, shape (n,)
     keys: np.ndarray
     ties: np.ndarray
 
@@ -298,7 +298,7 @@ def _batch_bins(bins: Iterable[tuple[CutBin, int]]) -> Iterator[tuple[CutBin, ..
 
 def keys_in_bins(group: Callable[[Any], Grouped], keyed: Any, located: LocatedBins) -> list[tuple[int, FoundKeys]]:
     """Return (index of the batch of bins, keys found) for the gathered bins."""
-    if not located.few:
+    if not located.small_bins:
         return []
     return _find_in_gathered({name: (keys, ties) for name, (keys, ties, _) in group(keyed).items()}, located)
 
@@ -314,9 +314,9 @@ def pick_cuts(parts: Iterable[FoundKeys]) -> list[tuple[Any, tuple[int, int]]]:
 
 def count_repeats(group: Callable[[Any], Grouped], keyed: Any, located: LocatedBins) -> list[Any]:
     """Return ((group, bin, ranks), (distinct keys, count of each)) of the bins that are not gathered."""
-    if not located.many:
+    if not located.large_bins:
         return []
-    found = _find_in_bins({name: keys for name, (keys, _, _) in group(keyed).items()}, located.many)
+    found = _find_in_bins({name: keys for name, (keys, _, _) in group(keyed).items()}, located.large_bins)
     return [(name, np.unique(keys, return_counts=True)) for name, keys in found]
 
 
@@ -330,10 +330,10 @@ def tie_histograms(group: Callable[[Any], Grouped], keyed: Any, repeated: BinRan
 
 def ties_in_bins(group: Callable[[Any], Grouped], keyed: Any, located: LocatedBins) -> list[tuple[int, FoundKeys]]:
     """Return the ties of cut keys that are in gathered bins, like `keys_in_bins`, with ties in place of keys."""
-    if not located.few:
+    if not located.small_bins:
         return []
     keys: dict[Any, set[int]] = {}
-    for name, key in (cut.group for part in located.few for cut in part):
+    for name, key in (cut.group for part in located.small_bins for cut in part):
         keys.setdefault(name, set()).add(key)
     return _find_in_gathered({name: (ties, ties) for name, ties in _ties_of_keys(group(keyed), keys).items()}, located)
 
@@ -351,8 +351,8 @@ def _find_in_gathered(
     grouped: Mapping[Any, tuple[np.ndarray, np.ndarray]], located: LocatedBins
 ) -> list[tuple[int, FoundKeys]]:
     """Return the rows of each group, given as (keys, ties), whose key is in a gathered bin."""
-    cuts = [cut for part in located.few for cut in part]
-    starts = np.cumsum([0, *map(len, located.few)])
+    cuts = [cut for part in located.small_bins for cut in part]
+    starts = np.cumsum([0, *map(len, located.small_bins)])
     of_group: dict[Any, list[int]] = {}
     for index, cut in enumerate(cuts):
         of_group.setdefault(cut.group, []).append(index)
@@ -360,7 +360,7 @@ def _find_in_gathered(
     for name, (keys, ties) in grouped.items():
         if name in of_group and len(keys):
             wanted = np.array([cuts[index].key_bin for index in of_group[name]], np.uint32)
-            bins = bin_of(keys)
+            bins = compute_bins(keys)
             at = np.minimum(np.searchsorted(wanted, bins), len(wanted) - 1)
             rows = np.flatnonzero(wanted[at] == bins)
             parts.append((np.array(of_group[name])[at[rows]], keys[rows], ties[rows]))
@@ -372,7 +372,7 @@ def _find_in_gathered(
     bounds = np.searchsorted(number_of[order], np.arange(len(starts)))
     return [
         (number, FoundKeys(part, (cut_of[rows] - starts[number]).astype(np.uint32), keys[rows], ties[rows]))
-        for number, part in enumerate(located.few)
+        for number, part in enumerate(located.small_bins)
         for start in range(bounds[number], bounds[number + 1], _KEYS_AT_ONCE)
         for rows in (order[start : min(start + _KEYS_AT_ONCE, bounds[number + 1])],)
     ]
@@ -382,7 +382,7 @@ def _find_in_bins(grouped: Mapping[Any, np.ndarray], bins_of: BinRanks) -> list[
     """Return ((group, bin, ranks), keys) of each group's keys that are in one of the bins."""
     found: list[Any] = []
     for name, keys in grouped.items():
-        bins = bin_of(keys)
+        bins = compute_bins(keys)
         for key_bin, ranks in bins_of.get(name, {}).items():
             if len(inside := keys[bins == np.uint32(key_bin)]):
                 found.append(((name, key_bin, tuple(ranks)), inside))

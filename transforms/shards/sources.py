@@ -35,13 +35,13 @@ class EncodedChunk:
     examples: int
     rejects: list[Reject] = field(default_factory=list)
     stats: SplitStats | None = None  # where they are gathered as shards are written
-    remembered: pa.RecordBatch | None = None  # rows of REMEMBERED, offsets from the chunk's start
+    index_rows: pa.RecordBatch | None = None  # rows of REMEMBERED, offsets from the chunk's start
     reused: int = 0  # files whose records or rejects come from an older version
     damaged: int = 0  # files to be reused, but with damaged or missing records
-    made_of: int | None = None  # input records in the examples; None if one each
-    noted: Counter[str] = field(default_factory=Counter)  # counts for notices, if `made_of` is not None
+    input_records: int | None = None  # input records in the examples; None if one each
+    notice_counts: Counter[str] = field(default_factory=Counter)  # counts for notices, if `input_records` is not None
     contents: FileContents | None = None  # contents of the files, if gathered during writing
-    looks: ImageHashes | None = None  # hashes of how pictures look, if requested
+    image_hashes: ImageHashes | None = None  # hashes of how pictures look, if requested
     columns: pa.RecordBatch | None = None  # manifest columns of the files, if any
 
 
@@ -67,7 +67,7 @@ PIECE_SCHEMA = pa.schema(
         pa.field("length", pa.int64()),
         pa.field("value_offset", pa.int64()),  # of the value of the file's feature in its record
         pa.field("value_length", pa.int64()),
-        pa.field("seen", pa.string()),  # what statistics count beside
+        pa.field("seen", pa.string()),  # counted by the statistics only
         pa.field("reason", pa.string()),
     ]
 )
@@ -99,12 +99,12 @@ class PieceWriter:
 
     def add(self, chunk: Any, start: int) -> None:
         """Add the index rows of an EncodedChunk whose records begin at byte `start` of the shard."""
-        if chunk.remembered is None:
+        if chunk.index_rows is None:
             return
         self._known = True
         self._reused += chunk.reused
         self._damaged += chunk.damaged
-        rows = chunk.remembered
+        rows = chunk.index_rows
         if len(rows):
             index = PIECE_SCHEMA.get_field_index("offset")
             self._batches.append(rows.set_column(index, PIECE_SCHEMA.field(index), pc.add(rows["offset"], start)))
@@ -169,18 +169,18 @@ class ShardInfo:
     stats: SplitStats | None = None  # statistics of its examples, if gathered during writing
     piece: ShardPiece | None = None  # index piece for the next build, if any
     section: Section | None = None  # contents of its examples, if gathered during writing
-    looks: ImageHashSection | None = None  # hashes of how its pictures look, if requested
-    made_of: int | None = None  # input records in its examples; None if one each
-    noted: Mapping[str, int] = field(default_factory=dict)  # counts for notices, by kind
+    image_hashes: ImageHashSection | None = None  # hashes of how its pictures look, if requested
+    input_records: int | None = None  # input records in its examples; None if one each
+    notice_counts: Mapping[str, int] = field(default_factory=dict)  # counts for notices, by kind
     gathered: Gathered | None = None  # inputs of --transform constants, if gathered in writing
 
     @property
     def done(self) -> int:
         """Number of references, or input records, in its examples."""
-        return self.examples if self.made_of is None else self.made_of
+        return self.examples if self.input_records is None else self.input_records
 
 
-FORMAT = 1  # raised when a reader of the former format would misread the file
+FORMAT = 1  # raised when a reader of the previous format would misread the file
 _MAX_KEY = (1 << 64) - 1  # the largest uint64
 
 
@@ -238,12 +238,12 @@ class FileIndex:
             pieces=tuple(map(_parse_piece, content["pieces"].items())),
         )
 
-    def said(self) -> str:
+    def describe_reuse(self) -> str:
         """Return a sentence on how many files were reused, or why none were."""
         if not self.former:
             return f"all {self.files:,} files were read: {self.why}"
-        others = ", the others read" if self.read else ", none read"
-        return f"{self.reused:,} of {self.files:,} files taken from {self.former}{others}"
+        rest = ", the others read" if self.read else ", none read"
+        return f"{self.reused:,} of {self.files:,} files taken from {self.former}{rest}"
 
     @property
     def read(self) -> int:

@@ -140,7 +140,7 @@ class WriteShards(beam.io.WriteToTFRecord):
                 writing.
             shards_at_once: shards that each worker writes at once.
         """
-        # Compression is done here, not by the sink: the crc32c has to be that of the bytes on disk.
+        # Compression is done here, not by the sink: the crc32c must cover the bytes on disk.
         super().__init__(
             storage.join(directory, name),
             file_name_suffix=codec.suffix,
@@ -275,10 +275,10 @@ class _WriteShardFn(ThreadedFlatMap):
             for chunk in map_in_order(self._encoders, source.encode, tasks, self._window):
                 output.write(chunk.framed)
                 if isinstance(chunk.stats, LocatedStats):
-                    chunk.stats.lie_in(str(name), framed_bytes)
+                    chunk.stats.move_to_shard(str(name), framed_bytes)
                 pieces.add(chunk, framed_bytes)
                 contents.add(chunk.contents)
-                looks.add(chunk.looks, framed_bytes)
+                looks.add(chunk.image_hashes, framed_bytes)
                 if gatherer is not None:
                     gatherer.add_columns(chunk.columns, chunk.examples, split)
                 framed_bytes += len(chunk.framed)
@@ -287,9 +287,9 @@ class _WriteShardFn(ThreadedFlatMap):
                 elif chunk.stats is not None:
                     stats.merge(chunk.stats)
                 examples += chunk.examples
-                is_made_of_others |= chunk.made_of is not None
-                noted += chunk.noted
-                made_of += chunk.examples if chunk.made_of is None else chunk.made_of
+                is_made_of_others |= chunk.input_records is not None
+                noted += chunk.notice_counts
+                made_of += chunk.examples if chunk.input_records is None else chunk.input_records
                 rejects.add(chunk.rejects)
                 rejected += len(chunk.rejects)
                 if self._ended.is_set():
@@ -309,7 +309,7 @@ class _WriteShardFn(ThreadedFlatMap):
         written = (output.size_bytes, output.crc32c, stats, piece, section, seen)
         info = ShardInfo(name, path, planned, examples, rejected, *written)
         if is_made_of_others:
-            info = replace(info, made_of=made_of, noted=dict(noted))
+            info = replace(info, input_records=made_of, notice_counts=dict(noted))
         if gatherer is not None:
             info = replace(info, gathered=gatherer.close())
         return [*(beam.pvalue.TaggedOutput(REJECTS, part) for part in left_out), info]

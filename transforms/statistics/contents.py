@@ -32,7 +32,7 @@ class Contents:
     high: Hashes = field(default_factory=_no_hashes)
     low: Hashes = field(default_factory=_no_hashes)
     # file and line, see transforms.statistics.contents; orders equal contents: uint64, shape (n,)
-    places: Hashes = field(default_factory=_no_hashes)
+    positions: Hashes = field(default_factory=_no_hashes)
     labels: Hashes | None = None  # class id + 1, or 0 without a class: uint64, shape (n,); None if part of the content
 
     def __len__(self) -> int:
@@ -42,20 +42,20 @@ class Contents:
     def take(self, rows: NDArray[np.int64]) -> "Contents":
         """Return the contents of `rows`."""
         labels = self.labels if self.labels is None else self.labels.take(rows)
-        return Contents(self.high.take(rows), self.low.take(rows), self.places.take(rows), labels)
+        return Contents(self.high.take(rows), self.low.take(rows), self.positions.take(rows), labels)
 
-    def between(self, start: int, stop: int) -> "Contents":
+    def slice(self, start: int, stop: int) -> "Contents":
         """Return the contents of rows `start` to `stop`, without copying."""
         labels = self.labels if self.labels is None else self.labels[start:stop]
-        return Contents(self.high[start:stop], self.low[start:stop], self.places[start:stop], labels)
+        return Contents(self.high[start:stop], self.low[start:stop], self.positions[start:stop], labels)
 
     @classmethod
-    def joined(cls, parts: Sequence["Contents"]) -> "Contents":
+    def concatenate(cls, parts: Sequence["Contents"]) -> "Contents":
         """Concatenate contents."""
         if not parts:
             return cls()
         high, low, places = (
-            np.concatenate([getattr(part, name) for part in parts]) for name in ("high", "low", "places")
+            np.concatenate([getattr(part, name) for part in parts]) for name in ("high", "low", "positions")
         )
         labels = [part.labels for part in parts if part.labels is not None]
         return cls(high, low, places, np.concatenate(labels) if len(labels) == len(parts) else None)
@@ -71,10 +71,10 @@ def digest_content(*parts: bytes) -> bytes:
     return hashed.digest()
 
 
-def contents_of_digests(digests: bytes, places: Hashes, labels: Hashes | None = None) -> Contents:
+def contents_of_digests(digests: bytes, positions: Hashes, labels: Hashes | None = None) -> Contents:
     """Return the contents of consecutive digests made by `digest`."""
     halves = np.frombuffer(digests, ">u8").reshape(-1, 2).astype(np.uint64)
-    return Contents(halves[:, 0].copy(), halves[:, 1].copy(), places, labels)
+    return Contents(halves[:, 0].copy(), halves[:, 1].copy(), positions, labels)
 
 
 _GOLDEN = 0x9E3779B97F4A7C15  # 2**64 divided by the golden ratio, odd: splitmix64's increment
@@ -107,14 +107,14 @@ def _mix(starts: Any, lines: NDArray[np.int64]) -> NDArray[np.uint64]:
     return found
 
 
-def invert_positions(places: Iterable[int], names: bytes) -> Mapping[int, tuple[str, int]]:
-    """Return the file and line of each position.
+def invert_positions(positions: Iterable[int], names: bytes) -> Mapping[int, tuple[str, int]]:
+    """Return the file and line from which each position, a 64-bit hash of both, was computed.
 
-    With a wrong file name, the inverse is an arbitrary number below 2^64. The file is therefore the one that gives the
-    smallest line.
+    For each file name, inverting the hash gives a line number. A wrong name gives an arbitrary number below 2^64, so
+    the right file is the one with the smallest line number.
 
     Args:
-        places: positions.
+        positions: positions.
         names: names of the files, separated by NUL.
     """
     ends = np.append(spans.find(names, 0), len(names))
@@ -122,16 +122,16 @@ def invert_positions(places: Iterable[int], names: bytes) -> Mapping[int, tuple[
     hashes = spans.hashes(names, starts, ends)
     step = np.uint64(pow(_GOLDEN, -1, 1 << 64))
     found = {}
-    for place in places:
-        lines = (np.uint64(_unmix(place)) - hashes) * step
+    for position in positions:
+        lines = (np.uint64(_unmix(position)) - hashes) * step
         least = int(np.argmin(lines))
-        found[place] = (names[starts[least] : ends[least]].decode(), int(lines[least]))
+        found[position] = (names[starts[least] : ends[least]].decode(), int(lines[least]))
     return found
 
 
-def _unmix(place: int) -> int:
+def _unmix(position: int) -> int:
     """Invert the bijection in `_mixed`."""
-    mixed = _unshift(place, _SHIFTS[2])
+    mixed = _unshift(position, _SHIFTS[2])
     for shift, multiplier in zip(_SHIFTS[1::-1], _MULTIPLIERS[::-1], strict=True):
         mixed = _unshift(mixed * pow(multiplier, -1, 1 << 64) & _MASK, shift)
     return mixed
@@ -162,7 +162,7 @@ class Section:
     offset: int
     examples: int  # number of examples
     names_bytes: int  # bytes of the file names
-    first_line: int = 0  # line number of a file's first line: 1 if 0 stands for the whole file
+    first_line: int = 0  # line number of a file's first line: 1 if 0 means the whole file
     columns: int = 3  # 4 with labels, else 3
 
     @property
@@ -180,11 +180,11 @@ class Section:
         starts = np.frombuffer(storage.read_range(self.path, self.offset, _STARTS_BYTES), "<u4")
         return int(starts[first]), int(starts[last])
 
-    def high(self, start: int, stop: int) -> Hashes:
+    def read_high_halves(self, start: int, stop: int) -> Hashes:
         """Read the high halves of rows `start` to `stop`."""
         return self._read(0, start, stop)
 
-    def contents(self, start: int, stop: int) -> Contents:
+    def read_contents(self, start: int, stop: int) -> Contents:
         """Read all columns of rows `start` to `stop`."""
         return Contents(*(self._read(number, start, stop) for number in range(self.columns)))
 
@@ -192,12 +192,12 @@ class Section:
         at = self._column(number) + start * _ITEM_BYTES
         return np.frombuffer(storage.read_range(self.path, at, (stop - start) * _ITEM_BYTES), "<u8")
 
-    def find(self, places: Iterable[int]) -> dict[int, tuple[str, int | None]]:
+    def find_sources(self, positions: Iterable[int]) -> dict[int, tuple[str, int | None]]:
         """Return the file and line of each position; the line is None if the example is a whole file."""
         data = storage.read_range(self.path, self._column(self.columns), self.names_bytes)
         return {
-            place: (name, None if line < self.first_line else line - self.first_line)
-            for place, (name, line) in invert_positions(places, data).items()
+            position: (name, None if line < self.first_line else line - self.first_line)
+            for position, (name, line) in invert_positions(positions, data).items()
         }
 
 
@@ -218,7 +218,7 @@ def sort_by_split(contents: Contents, splits: NDArray[np.int64], number: int) ->
     code = narrow_codes((splits << PART_BITS) + (contents.high >> np.uint64(64 - PART_BITS)).astype(np.int64), parts)
     order = np.argsort(code, kind="stable")
     ordered, bounds = contents.take(order), np.searchsorted(code.take(order), np.arange(0, parts + 1, _PARTS)).tolist()
-    return [ordered.between(start, stop) for start, stop in pairwise(bounds)]
+    return [ordered.slice(start, stop) for start, stop in pairwise(bounds)]
 
 
 def make_section(
@@ -230,15 +230,15 @@ def make_section(
     # Parts lie one behind the other, so the first of each is found by halving
     first_bits = (contents.high >> np.uint64(64 - PART_BITS)).astype(np.int64)
     starts = np.searchsorted(first_bits, np.arange(_PARTS + 1)).astype("<u4")
-    columns = [contents.high, contents.low, contents.places, *([] if contents.labels is None else [contents.labels])]
+    columns = [contents.high, contents.low, contents.positions, *([] if contents.labels is None else [contents.labels])]
     section = Section(split, path, offset, len(contents), len(names), first_line, len(columns))
     return section, [starts, *(column.astype("<u8", copy=False) for column in columns), names]
 
 
-def number_of_ranges(examples: int, most: int) -> int:
-    """Return the number of hash ranges, a power of 2, so that about `most` examples at most are in each."""
+def number_of_ranges(examples: int, max_examples: int) -> int:
+    """Return the number of hash ranges, a power of 2, so that about `max_examples` examples at most are in each."""
     number = 1
-    while number * most < examples:
+    while number * max_examples < examples:
         number *= 2
     return number
 
@@ -263,7 +263,7 @@ class FileContents:
     labels: NDArray[np.uint64]  # class id + 1, or 0 without a class: uint64, shape (n,)
 
     @classmethod
-    def of(
+    def from_digests(
         cls,
         names: Sequence[str],
         lines: Sequence[int | None],
@@ -283,7 +283,7 @@ class FileContents:
         return cls(b"".join(digests), encode_names(names), hash_file_names(names), numbers, ids)
 
     @classmethod
-    def of_hashes(
+    def from_hashes(
         cls, hashes: NDArray[np.uint64], names: Sequence[str], files: NDArray[np.integer], lines: NDArray[np.int64]
     ) -> "FileContents":
         """Return the contents of at least one example whose labels are part of its content.

@@ -40,7 +40,7 @@ class ExamplePosition:
     """The position of an example; its section knows the file name."""
 
     split: str
-    place: int
+    position: int
     section: Section = field(compare=False)
 
 
@@ -48,7 +48,7 @@ class ExamplePosition:
 class EqualPair:
     """Two examples of equal content, from two splits if it occurs in several."""
 
-    within: bool
+    is_within_split: bool
     high: int
     low: int
     one: ExamplePosition
@@ -70,27 +70,29 @@ class ConflictingPair:
 class DuplicateCounts:
     """Counts of repeated contents, mergeable in any order."""
 
-    within: Counter[str] = field(default_factory=Counter)  # by split, examples equal to another in the split
-    contents: Counter[str] = field(default_factory=Counter)  # by split, distinct contents of these
+    within_splits: Counter[str] = field(default_factory=Counter)  # by split, examples equal to another in the split
+    repeated_contents: Counter[str] = field(default_factory=Counter)  # by split, distinct contents of these
     # by (split, other split), examples of the first whose content occurs in the other
-    across: Counter[tuple[str, str]] = field(default_factory=Counter)
-    elsewhere: Counter[str] = field(default_factory=Counter)  # by split, examples whose content occurs in another split
-    twins: list[EqualPair] = field(default_factory=list)  # first pairs, in order
+    across_splits: Counter[tuple[str, str]] = field(default_factory=Counter)
+    in_other_splits: Counter[str] = field(
+        default_factory=Counter
+    )  # by split, examples whose content occurs in another split
+    equal_pairs: list[EqualPair] = field(default_factory=list)  # first pairs, in order
     # by split, examples whose content occurs with several classes
-    disputed: Counter[str] = field(default_factory=Counter)
-    disputes: int = 0  # distinct contents of these
-    quarrels: list[ConflictingPair] = field(default_factory=list)  # first pairs of different classes, in order
+    conflicting_examples: Counter[str] = field(default_factory=Counter)
+    conflicting_contents: int = 0  # distinct contents of these
+    conflicting_pairs: list[ConflictingPair] = field(default_factory=list)  # first pairs of different classes, in order
 
     def merge(self, other: "DuplicateCounts") -> "DuplicateCounts":
         """Add the counts of `other`, which is not changed, and return self."""
-        self.within.update(other.within)
-        self.contents.update(other.contents)
-        self.across.update(other.across)
-        self.elsewhere.update(other.elsewhere)
-        self.twins = sorted([*self.twins, *other.twins])[:MAX_PAIRS]
-        self.disputed.update(other.disputed)
-        self.disputes += other.disputes
-        self.quarrels = sorted([*self.quarrels, *other.quarrels])[:MAX_PAIRS]
+        self.within_splits.update(other.within_splits)
+        self.repeated_contents.update(other.repeated_contents)
+        self.across_splits.update(other.across_splits)
+        self.in_other_splits.update(other.in_other_splits)
+        self.equal_pairs = sorted([*self.equal_pairs, *other.equal_pairs])[:MAX_PAIRS]
+        self.conflicting_examples.update(other.conflicting_examples)
+        self.conflicting_contents += other.conflicting_contents
+        self.conflicting_pairs = sorted([*self.conflicting_pairs, *other.conflicting_pairs])[:MAX_PAIRS]
         return self
 
 
@@ -104,26 +106,30 @@ def count_duplicates_in_range(
     repeated = find_repeated(list(map_(partial(_read_high_halves, bounds=bounds), sections)), bounds)
     if not len(repeated):
         return DuplicateCounts()
-    held: list[Contents] = []
+    contents: list[Contents] = []
     owners: list[int] = []
     for number, part in enumerate(map_(partial(_read_repeated, bounds=bounds, repeated=repeated), sections)):
         if part is not None:
-            held.append(part)
+            contents.append(part)
             owners += [number] * len(part)
-    return count_duplicates(Contents.joined(held), np.array(owners), sections)
+    return count_duplicates(Contents.concatenate(contents), np.array(owners), sections)
 
 
 def _read_repeated(section: Section, bounds: tuple[int, int], repeated: Hashes) -> Contents | None:
     """Return the contents of a section whose high halves repeat, or None if there are none."""
     rows, high = _read_rows_in_range(section, bounds)
-    mine = rows[_find_wanted(high, repeated)]
-    return section.contents(int(mine[0]), int(mine[-1]) + 1).take(mine - mine[0]) if len(mine) else None
+    section_rows = rows[_find_wanted(high, repeated)]
+    return (
+        section.read_contents(int(section_rows[0]), int(section_rows[-1]) + 1).take(section_rows - section_rows[0])
+        if len(section_rows)
+        else None
+    )
 
 
 def _read_high_halves(section: Section, bounds: tuple[int, int]) -> Hashes:
     """Return the high halves of a section that are within `bounds`."""
     if bounds == _ALL_HASHES:  # of most data sets all are looked through at once
-        return section.high(0, section.examples)
+        return section.read_high_halves(0, section.examples)
     return _read_rows_in_range(section, bounds)[1]
 
 
@@ -131,7 +137,7 @@ def _read_rows_in_range(section: Section, bounds: tuple[int, int]) -> tuple[NDAr
     """Return the rows of a section whose high halves are within `bounds`, and these high halves."""
     first, last = bounds[0] >> (64 - PART_BITS), (bounds[1] >> (64 - PART_BITS)) + 1
     start, stop = section.rows(first, last)
-    high = section.high(start, stop)
+    high = section.read_high_halves(start, stop)
     if bounds[1] - bounds[0] >= 1 << (64 - PART_BITS):  # several of the parts that sections have, all of each
         return np.arange(start, stop), high
     within = (high >= np.uint64(bounds[0])) & (high <= np.uint64(bounds[1]))
@@ -167,8 +173,8 @@ def _find_wanted(values: Hashes, wanted: Hashes) -> NDArray[np.int64]:
     # Most values begin as none that is wanted, which is seen at a glance
     likely = np.flatnonzero(begins[values >> np.uint64(64 - _BEGIN_BITS)])
     found = values[likely]
-    places = np.minimum(np.searchsorted(wanted, found), len(wanted) - 1)
-    return likely[wanted[places] == found]
+    indices = np.minimum(np.searchsorted(wanted, found), len(wanted) - 1)
+    return likely[wanted[indices] == found]
 
 
 def count_duplicates(contents: Contents, owners: NDArray[np.int64], sections: Sequence[Section]) -> DuplicateCounts:
@@ -180,7 +186,7 @@ def count_duplicates(contents: Contents, owners: NDArray[np.int64], sections: Se
     """
     names = sorted({section.split for section in sections})
     splits = np.array([names.index(section.split) for section in sections])[owners]
-    order = np.lexsort((contents.places, splits, contents.low, contents.high))
+    order = np.lexsort((contents.positions, splits, contents.low, contents.high))
     contents, splits, owners = contents.take(order), splits[order], owners[order]
     same = (contents.high[1:] == contents.high[:-1]) & (contents.low[1:] == contents.low[:-1])
     groups = np.concatenate(([0], np.cumsum(~same))) if len(contents) else np.empty(0, np.int64)
@@ -192,29 +198,31 @@ def count_duplicates(contents: Contents, owners: NDArray[np.int64], sections: Se
     found = DuplicateCounts()
     for index, name in enumerate(names):
         mine = counts[:, index]
-        _set_positive(found.within, name, int(mine[mine > 1].sum()))
-        _set_positive(found.contents, name, int(np.count_nonzero(mine > 1)))
-        _set_positive(found.elsewhere, name, int(mine[shared].sum()))
+        _set_positive(found.within_splits, name, int(mine[mine > 1].sum()))
+        _set_positive(found.repeated_contents, name, int(np.count_nonzero(mine > 1)))
+        _set_positive(found.in_other_splits, name, int(mine[shared].sum()))
         for other, their in enumerate(names):
             if other != index:
-                _set_positive(found.across, (name, their), int(across[index, other]))
+                _set_positive(found.across_splits, (name, their), int(across[index, other]))
     repeated = np.flatnonzero(counts.sum(axis=1) > 1)
     chosen = [*repeated[shared[repeated]][:MAX_PAIRS], *repeated[~shared[repeated]][:MAX_PAIRS]][:MAX_PAIRS]
     starts = np.searchsorted(groups, chosen)
     for group, start in zip(chosen, starts.tolist(), strict=True):
-        # Sorted by split, then place: the first of all, and the first of the next split, or the second where there is
-        # none
+        # Sorted by split, then place: the first of all, and the first of the next split, or the second without
+        # one
         first = int(np.argmax(present[group]))
         other = start + int(counts[group, first]) if shared[group] else start + 1
         pair = [
-            ExamplePosition(names[splits[row]], int(contents.places[row]), sections[owners[row]])
+            ExamplePosition(names[splits[row]], int(contents.positions[row]), sections[owners[row]])
             for row in (start, other)
         ]
-        found.twins.append(EqualPair(not shared[group], int(contents.high[start]), int(contents.low[start]), *pair))
+        found.equal_pairs.append(
+            EqualPair(not shared[group], int(contents.high[start]), int(contents.low[start]), *pair)
+        )
     if contents.labels is not None and len(contents):
 
         def place(row: int) -> ExamplePosition:
-            return ExamplePosition(names[splits[row]], int(contents.places[row]), sections[owners[row]])
+            return ExamplePosition(names[splits[row]], int(contents.positions[row]), sections[owners[row]])
 
         _count_conflicts(found, contents, contents.labels, groups, counts, names, place)
     return found
@@ -236,10 +244,10 @@ def _count_conflicts(
     disputed = np.flatnonzero((greatest > 0) & (least < greatest))
     if not len(disputed):
         return
-    found.disputes = len(disputed)
+    found.conflicting_contents = len(disputed)
     labelled = labels > 0
     for index, name in enumerate(names):
-        _set_positive(found.disputed, name, int(counts[disputed, index].sum()))
+        _set_positive(found.conflicting_examples, name, int(counts[disputed, index].sum()))
     ends = np.append(starts[1:], len(labels))
     for group in disputed[:MAX_PAIRS].tolist():
         rows = np.arange(starts[group], ends[group])
@@ -247,7 +255,7 @@ def _count_conflicts(
         one, other = int(rows[0]), int(rows[np.argmax(labels[rows] != labels[rows[0]])])
         ids = int(labels[one]) - 1, int(labels[other]) - 1
         key = int(contents.high[one]), int(contents.low[one])
-        found.quarrels.append(ConflictingPair(*key, place(one), place(other), ids))
+        found.conflicting_pairs.append(ConflictingPair(*key, place(one), place(other), ids))
 
 
 def _set_positive(counter: Counter[Any], key: Any, number: int) -> None:
@@ -267,7 +275,7 @@ def find_duplicates(
     """Find contents that occur more than once.
 
     Args:
-        content: what was compared, in words.
+        content: what was compared, as text.
         sections: files of all contents.
         class_names: class names, in order of ids.
         at_once: approximate number of contents examined at once.
@@ -287,19 +295,22 @@ def describe_duplicates(
     class_names: Sequence[str] = (),
 ) -> Duplicates:
     """Return the counts as Duplicates, with the file names of the listed examples."""
-    members = _find_members([*counted.twins, *counted.quarrels], map_)
+    members = _find_members([*counted.equal_pairs, *counted.conflicting_pairs], map_)
     pairs = [
-        (twins.within, Pair(*sorted((members[twins.one], members[twins.other]), key=_member_order)))
-        for twins in counted.twins
+        (twins.is_within_split, Pair(*sorted((members[twins.one], members[twins.other]), key=_member_order)))
+        for twins in counted.equal_pairs
     ]
     across: dict[str, dict[str, int]] = defaultdict(dict)
-    for (split, other), examples in sorted(counted.across.items()):
+    for (split, other), examples in sorted(counted.across_splits.items()):
         across[split][other] = examples
     return Duplicates(
         content,
-        {split: RepeatedContents(counted.within[split], counted.contents[split]) for split in sorted(counted.within)},
+        {
+            split: RepeatedContents(counted.within_splits[split], counted.repeated_contents[split])
+            for split in sorted(counted.within_splits)
+        },
         dict(across),
-        dict(sorted(counted.elsewhere.items())),
+        dict(sorted(counted.in_other_splits.items())),
         tuple(pair for _, pair in sorted(pairs, key=_pair_order)),
         _conflicts(counted, members, class_names),
     )
@@ -308,10 +319,10 @@ def describe_duplicates(
 def _conflicts(
     counted: DuplicateCounts, members: Mapping[ExamplePosition, ExampleSource], class_names: Sequence[str]
 ) -> Conflicts | None:
-    if not counted.disputes:
+    if not counted.conflicting_contents:
         return None
     pairs = []
-    for quarrel in counted.quarrels:
+    for quarrel in counted.conflicting_pairs:
         sides = zip((members[quarrel.one], members[quarrel.other]), quarrel.labels, strict=True)
         one, other = sorted(
             ((member, _class_name(label, class_names)) for member, label in sides),
@@ -319,7 +330,7 @@ def _conflicts(
         )
         pairs.append(Conflict(one[0], other[0], (one[1], other[1])))
     pairs.sort(key=lambda pair: (_member_order(pair.one), _member_order(pair.other)))
-    return Conflicts(counted.disputes, dict(sorted(counted.disputed.items())), tuple(pairs))
+    return Conflicts(counted.conflicting_contents, dict(sorted(counted.conflicting_examples.items())), tuple(pairs))
 
 
 def _class_name(label: int, class_names: Sequence[str]) -> str:
@@ -336,11 +347,17 @@ def _member_order(member: ExampleSource) -> tuple[str, str, int]:
 
 
 def _find_members(
-    twins: Iterable[EqualPair | ConflictingPair], map_: Callable[..., Iterable[Any]]
+    pairs: Iterable[EqualPair | ConflictingPair], map_: Callable[..., Iterable[Any]]
 ) -> dict[ExamplePosition, ExampleSource]:
-    wanted: dict[Section, set[int]] = defaultdict(set)
-    places = [place for two in twins for place in (two.one, two.other)]
-    for place in places:
-        wanted[place.section].add(place.place)
-    found = dict(zip(wanted, map_(lambda item: item[0].find(item[1]), wanted.items()), strict=True))
-    return {place: ExampleSource(place.split, *found[place.section][place.place]) for place in places}
+    positions_by_section: dict[Section, set[int]] = defaultdict(set)
+    members = [member for pair in pairs for member in (pair.one, pair.other)]
+    for member in members:
+        positions_by_section[member.section].add(member.position)
+    found = dict(
+        zip(
+            positions_by_section,
+            map_(lambda item: item[0].find_sources(item[1]), positions_by_section.items()),
+            strict=True,
+        )
+    )
+    return {member: ExampleSource(member.split, *found[member.section][member.position]) for member in members}

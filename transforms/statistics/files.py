@@ -31,7 +31,7 @@ class SplitStats(Protocol):
 class LocatedStats(Protocol):
     """Interface of statistics that hold the positions of some records."""
 
-    def lie_in(self, shard: str, start: int) -> None:
+    def move_to_shard(self, shard: str, start: int) -> None:
         """Make record positions, which are relative to a chunk, relative to the shard; the chunk begins at byte
         `start`.
         """
@@ -72,24 +72,24 @@ class CompanionStats:
 
     sizes: NumberStats = field(default_factory=NumberStats)
     formats: Counter[str] = field(default_factory=Counter)
-    turned: int = 0
-    deep: int = 0
-    made_of: Counter[str] = field(default_factory=Counter)
+    rotated: int = 0
+    high_bit_depth: int = 0
+    source_formats: Counter[str] = field(default_factory=Counter)
 
     def merge(self, other: "CompanionStats") -> None:
         """Add the counts of `other`."""
         self.sizes.merge(other.sizes)
         self.formats.update(other.formats)
-        self.turned += other.turned
-        self.deep += other.deep
-        self.made_of.update(other.made_of)
+        self.rotated += other.rotated
+        self.high_bit_depth += other.high_bit_depth
+        self.source_formats.update(other.source_formats)
 
     def summary(self) -> FeatureSummary:
         """Return the statistics of the feature, for stats.json."""
         return FeatureSummary(
             formats=dict(sorted(self.formats.items())),
             size_bytes=self.sizes.summary(),
-            turned_by_exif=self.turned,
+            turned_by_exif=self.rotated,
         )
 
 
@@ -98,7 +98,7 @@ class ImageStats:
     """Statistics of images: sizes in bytes, dimensions in pixels, formats, labels by id, extremes, images to turn by
     EXIF, and images with more than 8 bits a channel.
 
-    Annotated images also have statistics of their objects and counts of changed boxes. `beside` holds statistics of
+    Annotated images also have statistics of their objects and counts of changed boxes. `companions` holds statistics of
     further files of the same examples, by feature.
     """
 
@@ -107,12 +107,12 @@ class ImageStats:
     widths: NumberStats = field(default_factory=NumberStats)
     formats: Counter[str] = field(default_factory=Counter)
     labels: Counter[int] = field(default_factory=Counter)
-    turned: int = 0
-    deep: int = 0
+    rotated: int = 0
+    high_bit_depth: int = 0
     extremes: Extremes = field(default_factory=Extremes)
     objects: BatchedStats | None = None
     boxes: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("clipped", "dropped", "cropped"), 0))
-    beside: dict[str, CompanionStats] = field(default_factory=dict)
+    companions: dict[str, CompanionStats] = field(default_factory=dict)
 
     def merge(self, other: "ImageStats") -> None:
         self.sizes.merge(other.sizes)
@@ -120,32 +120,32 @@ class ImageStats:
         self.widths.merge(other.widths)
         self.formats.update(other.formats)
         self.labels.update(other.labels)
-        self.turned += other.turned
-        self.deep += other.deep
+        self.rotated += other.rotated
+        self.high_bit_depth += other.high_bit_depth
         self.extremes.merge(other.extremes)
         if self.objects is not None and other.objects is not None:
             self.objects.merge(other.objects)
         else:
             self.objects = copy.deepcopy(self.objects or other.objects)
-        self.boxes = {what: number + other.boxes[what] for what, number in self.boxes.items()}
-        for feature, stats in other.beside.items():
-            if feature in self.beside:
-                self.beside[feature].merge(stats)
+        self.boxes = {kind: number + other.boxes[kind] for kind, number in self.boxes.items()}
+        for feature, stats in other.companions.items():
+            if feature in self.companions:
+                self.companions[feature].merge(stats)
             else:
-                self.beside[feature] = copy.deepcopy(stats)
+                self.companions[feature] = copy.deepcopy(stats)
 
-    def lie_in(self, shard: str, start: int) -> None:
-        self.extremes.lie_in(shard, start)
+    def move_to_shard(self, shard: str, start: int) -> None:
+        self.extremes.move_to_shard(shard, start)
 
     def label_counts(self, feature: str) -> Counter[int]:
-        """Return the number of images by class id for `label`, else of objects."""
+        """Return the number of images by class id if `feature` is `label`; otherwise the number of objects."""
         return self.labels if feature == "label" or self.objects is None else self.objects.label_counts(feature)
 
     def summary(self, class_names: ClassNames) -> dict[str, FeatureSummary]:
         image = FeatureSummary(
             formats=dict(sorted(self.formats.items())),
             size_bytes=self.sizes.summary(),
-            turned_by_exif=self.turned,
+            turned_by_exif=self.rotated,
             extremes=self.extremes.summary(),
         )
         of_objects = {name: names for name, names in class_names.items() if name != "label"}
@@ -154,8 +154,8 @@ class ImageStats:
         if self.objects is not None:
             features |= self.objects.summary(of_objects)
         if self.heights.count:
-            features["height"], features["width"] = self.heights.feature(), self.widths.feature()
-        features |= {feature: stats.summary() for feature, stats in self.beside.items()}
+            features["height"], features["width"] = self.heights.feature_summary(), self.widths.feature_summary()
+        features |= {feature: stats.summary() for feature, stats in self.companions.items()}
         return features
 
 
@@ -181,9 +181,9 @@ class ManifestStats:
         self.files.merge(other.files)
         self.columns.merge(other.columns)
 
-    def lie_in(self, shard: str, start: int) -> None:
+    def move_to_shard(self, shard: str, start: int) -> None:
         if isinstance(self.files, LocatedStats):
-            self.files.lie_in(shard, start)
+            self.files.move_to_shard(shard, start)
 
     def label_counts(self, feature: str) -> Counter[int]:
         return self.files.label_counts(feature)
@@ -209,15 +209,17 @@ class RenamedStats:
         self.stats.merge(other.stats)
 
     def label_counts(self, feature: str) -> Counter[int]:
-        return self.stats.label_counts(self.renames.original(feature))
+        return self.stats.label_counts(self.renames.original_name(feature))
 
     def summary(self, class_names: ClassNames) -> dict[str, FeatureSummary]:
-        original = {self.renames.original(feature): names for feature, names in class_names.items()}
+        original = {self.renames.original_name(feature): names for feature, names in class_names.items()}
         return {self.renames(feature): values for feature, values in self.stats.summary(original).items()}
 
 
 def rename_stats(stats: Mapping[str, SplitStats], renames: Renames) -> dict[str, SplitStats]:
     """Return the statistics of each split by the features' names in examples."""
     return (
-        {split: RenamedStats(of_split, renames) for split, of_split in stats.items()} if renames.pairs else dict(stats)
+        {split: RenamedStats(stats_of_split, renames) for split, stats_of_split in stats.items()}
+        if renames.pairs
+        else dict(stats)
     )

@@ -68,7 +68,7 @@ class NumberStats:
             histogram=tuple(Bucket.of_bits(bits, self.bit_lengths[bits]) for bits in sorted(self.bit_lengths)),
         )
 
-    def feature(self) -> FeatureSummary:
+    def feature_summary(self) -> FeatureSummary:
         """Return the numbers for stats.json, as a feature of their own."""
         return FeatureSummary(count=self.count, numbers=replace(self.summary(), count=None))
 
@@ -107,7 +107,7 @@ class ImageColumnStats:
     widths: NumberStats = field(default_factory=NumberStats)
     heights: NumberStats = field(default_factory=NumberStats)
     formats: Counter[str] = field(default_factory=Counter)
-    turned: int = 0
+    rotated: int = 0
 
     @property
     def kind(self) -> str:
@@ -120,7 +120,7 @@ class ImageColumnStats:
         self.widths.add(widths)
         self.heights.add(heights)
         self.formats.update(formats)
-        self.turned += sum(orientation != _UPRIGHT for orientation in orientations)
+        self.rotated += sum(orientation != _UPRIGHT for orientation in orientations)
         return None
 
     def merge(self, other: "ImageColumnStats") -> None:
@@ -128,7 +128,7 @@ class ImageColumnStats:
         self.widths.merge(other.widths)
         self.heights.merge(other.heights)
         self.formats.update(other.formats)
-        self.turned += other.turned
+        self.rotated += other.rotated
 
     def summary(self, class_names: Sequence[str] | None) -> FeatureSummary:
         return FeatureSummary(
@@ -136,7 +136,7 @@ class ImageColumnStats:
             size_bytes=self.sizes.summary(),
             width=self.widths.summary(),
             height=self.heights.summary(),
-            turned_by_exif=self.turned,
+            turned_by_exif=self.rotated,
         )
 
 
@@ -159,10 +159,10 @@ class MeasuredImages(NamedTuple):
     shard: str = ""
     start: int = 0
 
-    def image(self, place: int) -> Extreme:
-        """Return the image at index `place`."""
-        sides, offset = (self.widths[place], self.heights[place]), self.start + self.offsets[place]
-        return Extreme(self.files[place], *sides, self.shard, offset, self.lengths[place])
+    def extreme(self, index: int) -> Extreme:
+        """Return the image at index `index` as an Extreme."""
+        sides, offset = (self.widths[index], self.heights[index]), self.start + self.offsets[index]
+        return Extreme(self.files[index], *sides, self.shard, offset, self.lengths[index])
 
 
 @dataclass(slots=True)
@@ -170,45 +170,45 @@ class Extremes:
     """The extreme images among some images."""
 
     # extreme images of those examined, by kind of extreme, most extreme first
-    known: _ExtremesByKind = field(default_factory=dict)
-    waiting: list[MeasuredImages] = field(default_factory=list)  # images not yet examined
-    rows: int = 0  # number of waiting images
+    examined: _ExtremesByKind = field(default_factory=dict)
+    pending: list[MeasuredImages] = field(default_factory=list)  # images not yet examined
+    num_pending: int = 0  # number of pending images
 
     @classmethod
-    def of(cls, images: MeasuredImages) -> "Extremes":
+    def from_images(cls, images: MeasuredImages) -> "Extremes":
         """Return the extremes of some images."""
-        return cls(waiting=[images], rows=len(images.files)) if images.files else cls()
+        return cls(pending=[images], num_pending=len(images.files)) if images.files else cls()
 
     def merge(self, other: "Extremes") -> None:
         """Add the images of `other`, which is not changed."""
-        self.known = _merge_extremes(self.known, other.known)
-        self.waiting += other.waiting
-        self.rows += other.rows
-        if self.rows >= _IMAGES_AT_ONCE:
-            self._look()
+        self.examined = _merge_extremes(self.examined, other.examined)
+        self.pending += other.pending
+        self.num_pending += other.num_pending
+        if self.num_pending >= _IMAGES_AT_ONCE:
+            self._examine_pending()
 
-    def lie_in(self, shard: str, start: int) -> None:
+    def move_to_shard(self, shard: str, start: int) -> None:
         """Set the shard of a chunk's images and the chunk's start in it; no image may have been examined yet."""
-        self.waiting = [images._replace(shard=shard, start=start) for images in self.waiting]
+        self.pending = [images._replace(shard=shard, start=start) for images in self.pending]
 
-    def found(self) -> _ExtremesByKind:
+    def by_kind(self) -> _ExtremesByKind:
         """Return the extreme images by kind of extreme, most extreme first."""
-        return self._look().known
+        return self._examine_pending().examined
 
     def summary(self) -> dict[str, tuple[Extreme, ...]] | None:
         """Return the extremes for stats.json, or None if there are no images."""
-        return {what: tuple(images) for what, images in self.found().items()} or None
+        return {what: tuple(images) for what, images in self.by_kind().items()} or None
 
     def __getstate__(self) -> _ExtremesByKind:
-        return self.found()
+        return self.by_kind()
 
     def __setstate__(self, state: _ExtremesByKind) -> None:
-        self.known, self.waiting, self.rows = state, [], 0
+        self.examined, self.pending, self.num_pending = state, [], 0
 
-    def _look(self) -> "Extremes":
-        if self.waiting:
-            self.known = _merge_extremes(self.known, _find_extremes(self.waiting))
-            self.waiting, self.rows = [], 0
+    def _examine_pending(self) -> "Extremes":
+        if self.pending:
+            self.examined = _merge_extremes(self.examined, _find_extremes(self.pending))
+            self.pending, self.num_pending = [], 0
         return self
 
 
@@ -223,7 +223,7 @@ def _find_extremes(parts: Sequence[MeasuredImages]) -> _ExtremesByKind:
 
     def image(place: int) -> Extreme:
         part = bisect_right(firsts, place) - 1
-        return parts[part].image(place - firsts[part])
+        return parts[part].extreme(place - firsts[part])
 
     return {
         what: _most_extreme(what, list(map(image, _choose_candidates(ranks, files, what != SMALLEST))))
@@ -231,16 +231,19 @@ def _find_extremes(parts: Sequence[MeasuredImages]) -> _ExtremesByKind:
     }
 
 
-def _choose_candidates(ranks: NDArray[np.int64] | NDArray[np.float64], files: Sequence[str], most: bool) -> list[int]:
-    """Return the indices of at least KEPT images, or all: those with the lowest ranks, or the highest if `most`. Ties
-    are broken by file name: first names, or last if `most`.
+def _choose_candidates(
+    ranks: NDArray[np.int64] | NDArray[np.float64], files: Sequence[str], descending: bool
+) -> list[int]:
+    """Return the indices of at least KEPT images, or all: those with the lowest ranks, or the highest if `descending`.
+
+    Ties are broken by file name: first names, or last if `descending`.
     """
     if len(files) <= EXTREMES_KEPT:
         return list(range(len(files)))
-    values = -ranks if most else ranks
+    values = -ranks if descending else ranks
     last = np.partition(values, EXTREMES_KEPT - 1)[EXTREMES_KEPT - 1]
     tied = np.flatnonzero(values == last).tolist()
-    choose = nlargest if most else nsmallest
+    choose = nlargest if descending else nsmallest
     return [
         *np.flatnonzero(values < last).tolist(),
         *choose(EXTREMES_KEPT, tied, key=lambda place: (files[place], place)),
@@ -253,10 +256,10 @@ def _merge_extremes(one: _ExtremesByKind, other: _ExtremesByKind) -> _ExtremesBy
     return {what: _most_extreme(what, [*one[what], *images]) for what, images in other.items()}
 
 
-def _most_extreme(what: str, images: Sequence[Extreme]) -> list[Extreme]:
+def _most_extreme(kind: str, images: Sequence[Extreme]) -> list[Extreme]:
     """Return the KEPT most extreme images; ties are broken by file name and position."""
-    choose = nsmallest if what == SMALLEST else nlargest
-    return choose(EXTREMES_KEPT, images, key=_elongation_rank if what == ELONGATED else _area_rank)
+    choose = nsmallest if kind == SMALLEST else nlargest
+    return choose(EXTREMES_KEPT, images, key=_elongation_rank if kind == ELONGATED else _area_rank)
 
 
 def _area_rank(image: Extreme) -> tuple[int, str, str, int]:

@@ -21,14 +21,14 @@ from shardmill.transforms.statistics.contents import (
 )
 from shardmill.transforms.stores import storage
 
-FLAT, UNDECODABLE = "flat", "undecodable"  # in place of a hash; what else a look may be is 16 hexadecimal digits
+FLAT, UNDECODABLE = "flat", "undecodable"  # in place of a hash of 16 hexadecimal digits
 _ITEM = 8  # bytes of a uint64
 _COLUMNS = 5  # see above
 
 
 @dataclass(frozen=True, slots=True)
 class ImageHashSection:
-    """The file with the looks of some images.
+    """The file with the perceptual hashes of some images.
 
     Attributes:
         split, shard: of all images; the shard by file name
@@ -38,36 +38,36 @@ class ImageHashSection:
     split: str
     shard: str
     path: str  # path of the file
-    compared: int  # images with a hash
+    num_hashed: int  # images with a hash
     flat: int
     undecodable: int
     names_bytes: int  # bytes of the file names
 
-    def looks(self) -> tuple[Hashes, Hashes, Hashes]:
-        """Read hashes, hashes of contents, and positions: uint64, shape (compared,) each."""
-        if not self.compared:
+    def read_hashes(self) -> tuple[Hashes, Hashes, Hashes]:
+        """Read hashes, hashes of contents, and positions: uint64, shape (num_hashed,) each."""
+        if not self.num_hashed:
             return (np.empty(0, np.uint64),) * 3
-        data = np.frombuffer(storage.read_range(self.path, 0, 3 * self.compared * _ITEM), "<u8")
-        high, content, place = data.reshape(3, self.compared)
+        data = np.frombuffer(storage.read_range(self.path, 0, 3 * self.num_hashed * _ITEM), "<u8")
+        high, content, place = data.reshape(3, self.num_hashed)
         return high, content, place
 
-    def find(self, places: Iterable[int]) -> dict[int, tuple[str, int | None, int, int]]:
+    def find_sources(self, positions: Iterable[int]) -> dict[int, tuple[str, int | None, int, int]]:
         """Return, for each position, file and line, and offset and length of the record; the line is None if the image
         is a whole file.
         """
-        start = 2 * self.compared * _ITEM
-        data = storage.read_range(self.path, start, (_COLUMNS - 2) * self.compared * _ITEM + self.names_bytes)
-        columns = np.frombuffer(data[: (_COLUMNS - 2) * self.compared * _ITEM], "<u8").reshape(3, self.compared)
+        start = 2 * self.num_hashed * _ITEM
+        data = storage.read_range(self.path, start, (_COLUMNS - 2) * self.num_hashed * _ITEM + self.names_bytes)
+        columns = np.frombuffer(data[: (_COLUMNS - 2) * self.num_hashed * _ITEM], "<u8").reshape(3, self.num_hashed)
         found = {}
-        for place, (name, line) in invert_positions(places, data[columns.nbytes :]).items():
-            row = int(np.flatnonzero(columns[0] == np.uint64(place))[0])
-            found[place] = (name, line - 1 if line else None, int(columns[1, row]), int(columns[2, row]))
+        for position, (name, line) in invert_positions(positions, data[columns.nbytes :]).items():
+            row = int(np.flatnonzero(columns[0] == np.uint64(position))[0])
+            found[position] = (name, line - 1 if line else None, int(columns[1, row]), int(columns[2, row]))
         return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ImageHashes:
-    """The looks of some images.
+    """The perceptual hashes of some images.
 
     Attributes:
         flat, undecodable: images without a hash
@@ -80,51 +80,51 @@ class ImageHashes:
     undecodable: int = 0
 
     @classmethod
-    def of(
+    def from_hashes(
         cls,
-        looks: Sequence[str],
+        hashes: Sequence[str],
         digests: Sequence[bytes],
         names: Sequence[str],
         lines: Sequence[int | None],
-        laid: Sequence[Sequence[int]],
+        spans: Sequence[Sequence[int]],
     ) -> "ImageHashes":
-        """Return the looks of some images.
+        """Return the perceptual hashes of some images.
 
         Args:
-            looks: hash of each in hexadecimal digits, or FLAT or UNDECODABLE.
+            hashes: hash of each in hexadecimal digits, or FLAT or UNDECODABLE.
             digests: made by transforms.statistics.contents.digest_content.
             names, lines: file of each, and the line of a manifest that names it.
-            laid: offset and length of each record.
+            spans: offset and length of each record.
         """
-        unseen = cls(flat=looks.count(FLAT), undecodable=looks.count(UNDECODABLE))
-        rows = [row for row, look in enumerate(looks) if look not in (FLAT, UNDECODABLE)]
+        unhashed = cls(flat=hashes.count(FLAT), undecodable=hashes.count(UNDECODABLE))
+        rows = [row for row, hash_text in enumerate(hashes) if hash_text not in (FLAT, UNDECODABLE)]
         if not rows:
-            return unseen
+            return unhashed
         chosen = [names[row] for row in rows]
         of_rows = (lines[row] for row in rows)
         numbers = np.array([0 if line is None else line + 1 for line in of_rows], np.int64)
         columns = np.empty((_COLUMNS, len(rows)), np.uint64)
-        columns[0] = [int(looks[row], 16) for row in rows]
+        columns[0] = [int(hashes[row], 16) for row in rows]
         columns[1] = np.frombuffer(b"".join(digests[row][:_ITEM] for row in rows), ">u8")
         columns[2] = combine_with_lines(hash_file_names(chosen), numbers)
-        columns[3:] = np.array([laid[row] for row in rows], np.uint64).T
-        return replace(unseen, columns=columns, names=encode_names(chosen))
+        columns[3:] = np.array([spans[row] for row in rows], np.uint64).T
+        return replace(unhashed, columns=columns, names=encode_names(chosen))
 
 
 class ImageHashWriter:
-    """Writer of the looks of one shard."""
+    """Writer of the perceptual hashes of one shard."""
 
     def __init__(self) -> None:
         self._parts: list[ImageHashes] = []
 
     def add(self, part: ImageHashes | None, start: int) -> None:
-        """Add the looks of more images, unless None; their records begin at byte `start` of the shard."""
+        """Add the hashes of more images, unless None; their records begin at byte `start` of the shard."""
         if part is not None:
             part.columns[3] += np.uint64(start)
             self._parts.append(part)
 
     def write(self, path: str, split: str, shard: str) -> ImageHashSection | None:
-        """Write the looks to `path`, a new file, if any image has a hash; return None if no looks were added."""
+        """Write the hashes to `path`, a new file, if any image has one; return None if nothing was added."""
         if not self._parts:
             return None
         columns = np.concatenate([part.columns for part in self._parts], axis=1)
@@ -139,7 +139,7 @@ Rows = NDArray[np.int64]
 MAX_DISTANCE = 4  # bits, at most, in which hashes of pictures that look alike differ
 _BITS = 64
 _MIN_BANDS = 6  # at least: of two, 22 bits
-_ROW_BITS = 40  # of a row's number, beside the 22 of its key
+_ROW_BITS = 40  # of a row's number, in addition to the 22 of its key
 
 
 def bit_distances(one: Hashes, other: Hashes) -> NDArray[np.uint8]:
@@ -166,7 +166,7 @@ def find_near_pairs(hashes: Hashes, distance: int = MAX_DISTANCE) -> Iterator[tu
     bands = list(pairwise(edges))
     for first, second in combinations(range(len(bands)), 2):
         low, high = bands[second]
-        keys = (_band_of(hashes, bands[first]) << np.uint64(high - low)) | _band_of(hashes, bands[second])
+        keys = (_extract_band(hashes, bands[first]) << np.uint64(high - low)) | _extract_band(hashes, bands[second])
         # Key and row in one number: sorted as they are, in a third of the time that an order of keys takes
         keys = (keys << np.uint64(_ROW_BITS)) | np.arange(len(hashes), dtype=np.uint64)
         keys.sort()
@@ -177,7 +177,7 @@ def find_near_pairs(hashes: Hashes, distance: int = MAX_DISTANCE) -> Iterator[tu
             one, other = ordered[rows], ordered[rows + step]
             apart = bit_distances(one, other)
             near = np.flatnonzero(apart <= distance)
-            near = near[_is_first_meeting(one[near] ^ other[near], bands, first, second)]
+            near = near[_is_first_match(one[near] ^ other[near], bands, first, second)]
             if len(near):
                 yield order[rows[near]], order[rows[near] + step], apart[near]
             step += 1
@@ -185,17 +185,17 @@ def find_near_pairs(hashes: Hashes, distance: int = MAX_DISTANCE) -> Iterator[tu
             rows = rows[keys[rows] == keys[rows + step]]
 
 
-def _band_of(hashes: Hashes, band: tuple[int, int]) -> Hashes:
+def _extract_band(hashes: Hashes, band: tuple[int, int]) -> Hashes:
     start, stop = band
     return (hashes >> np.uint64(start)) & np.uint64((1 << (stop - start)) - 1)
 
 
-def _is_first_meeting(apart: Hashes, bands: list[tuple[int, int]], first: int, second: int) -> NDArray[np.bool_]:
+def _is_first_match(differing_bits: Hashes, bands: list[tuple[int, int]], first: int, second: int) -> NDArray[np.bool_]:
     """Return True for pairs whose first two equal bands are `first` and `second`. Later orders skip the pair."""
-    found = np.ones(len(apart), bool)
+    found = np.ones(len(differing_bits), bool)
     for number, band in enumerate(bands[:second]):
         if number != first:
-            found &= _band_of(apart, band) != 0
+            found &= _extract_band(differing_bits, band) != 0
     return found
 
 
@@ -212,17 +212,17 @@ class ComparedImages(NamedTuple):
 
     hashes: Hashes
     contents: Hashes
-    places: Hashes
+    positions: Hashes
     splits: Numbers
 
 
 class SimilarPair(NamedTuple):
     """A pair of images by their rows, from two splits if possible. Such pairs sort first, then nearer ones."""
 
-    within: bool
+    is_within_split: bool
     distance: int
-    hash_of_one: int
-    hash_of_other: int
+    one_hash: int
+    other_hash: int
     one: int
     other: int
 
@@ -232,9 +232,9 @@ class SimilarCounts:
     """Counts by split number, see shardmill.quality.duplicates.NearDuplicates."""
 
     number_of_pairs: int = 0
-    within: Counter[int] = field(default_factory=Counter)
-    across: Counter[tuple[int, int]] = field(default_factory=Counter)
-    elsewhere: Counter[int] = field(default_factory=Counter)
+    within_splits: Counter[int] = field(default_factory=Counter)
+    across_splits: Counter[tuple[int, int]] = field(default_factory=Counter)
+    in_other_splits: Counter[int] = field(default_factory=Counter)
     pairs: list[SimilarPair] = field(default_factory=list)
 
 
@@ -244,42 +244,42 @@ class _GroupedImages:
     Attributes:
         order: row of each image
         first_of_content, first_of_hash: first image of each content, first content of each hash
-        present: number of images, shape (contents, splits)
+        counts: number of images, shape (contents, splits)
     """
 
-    def __init__(self, pictures: ComparedImages, splits: int) -> None:
-        self.order = np.lexsort((pictures.places, pictures.splits, pictures.contents, pictures.hashes))
-        hashes, contents = pictures.hashes[self.order], pictures.contents[self.order]
-        self.splits = pictures.splits[self.order]
+    def __init__(self, images: ComparedImages, splits: int) -> None:
+        self.order = np.lexsort((images.positions, images.splits, images.contents, images.hashes))
+        hashes, contents = images.hashes[self.order], images.contents[self.order]
+        self.splits = images.splits[self.order]
         new_hash = np.concatenate(([True], hashes[1:] != hashes[:-1]))
         new_content = new_hash | np.concatenate(([True], contents[1:] != contents[:-1]))
         self.first_of_content = np.flatnonzero(new_content)
         self.first_of_hash = np.flatnonzero(new_hash[self.first_of_content])
         self.hashes = hashes[new_hash]
-        self.present = np.zeros((len(self.first_of_content), splits), np.int32)
-        np.add.at(self.present, (np.cumsum(new_content) - 1, self.splits), 1)
+        self.counts = np.zeros((len(self.first_of_content), splits), np.int32)
+        np.add.at(self.counts, (np.cumsum(new_content) - 1, self.splits), 1)
 
     def contents_of(self, group: int) -> range:
         """Return the contents of one hash."""
         stop = self.first_of_hash[group + 1] if group + 1 < len(self.first_of_hash) else len(self.first_of_content)
         return range(int(self.first_of_hash[group]), int(stop))
 
-    def picture(self, content: int, split: int) -> int:
+    def first_image(self, content: int, split: int) -> int:
         """Return the row of the first image of a content in a split that has it."""
-        before = int((self.present[content, :split]).sum())
+        before = int((self.counts[content, :split]).sum())
         return int(self.order[self.first_of_content[content] + before])
 
 
-def count_similar(pictures: ComparedImages, splits: int, distance: int) -> SimilarCounts:
+def count_similar(images: ComparedImages, splits: int, distance: int) -> SimilarCounts:
     """Count images that look alike: those whose hashes differ in `distance` bits or fewer.
 
     Args:
         splits: number of splits.
     """
-    if not len(pictures.hashes):
+    if not len(images.hashes):
         return SimilarCounts()
-    grouped = _GroupedImages(pictures, splits)
-    here = np.add.reduceat((grouped.present > 0).astype(np.int32), grouped.first_of_hash)  # contents, by hash and split
+    grouped = _GroupedImages(images, splits)
+    here = np.add.reduceat((grouped.counts > 0).astype(np.int32), grouped.first_of_hash)  # contents, by hash and split
     sizes = np.diff(np.append(grouped.first_of_hash, len(grouped.first_of_content)))
     near = np.zeros(here.shape, bool)  # by hash and split: whether it has pictures of another hash that is near
     found = SimilarCounts(number_of_pairs=int((sizes * (sizes - 1) // 2).sum()))
@@ -294,16 +294,16 @@ def count_similar(pictures: ComparedImages, splits: int, distance: int) -> Simil
     found.pairs = chosen.pairs()
     group_of = np.repeat(np.arange(len(sizes)), sizes)
     # Of each content, by split: whether another content that looks like it is there
-    others = near[group_of] | (here[group_of] - (grouped.present > 0) > 0)
+    others = near[group_of] | (here[group_of] - (grouped.counts > 0) > 0)
     for split in range(splits):
-        mine = grouped.present[:, split]
-        _add_count(found.within, split, mine[others[:, split]])
+        mine = grouped.counts[:, split]
+        _add_count(found.within_splits, split, mine[others[:, split]])
         elsewhere = np.zeros(len(mine), bool)
         for there in range(splits):
             if there != split:
-                _add_count(found.across, (split, there), mine[others[:, there]])
+                _add_count(found.across_splits, (split, there), mine[others[:, there]])
                 elsewhere |= others[:, there]
-        _add_count(found.elsewhere, split, mine[elsewhere])
+        _add_count(found.in_other_splits, split, mine[elsewhere])
     return found
 
 
@@ -321,31 +321,31 @@ class _ListedPairs:
         self._first = here.argmax(axis=1)
         self._kept: list[tuple[bool, int, int, int, int, int]] = []
 
-    def add(self, one: Numbers, other: Numbers | None = None, apart: NDArray[np.uint8] | None = None) -> None:
+    def add(self, one: Numbers, other: Numbers | None = None, distances: NDArray[np.uint8] | None = None) -> None:
         """Add pairs of hashes; without `other`, pairs of two contents with the same hash."""
         if not len(one):
             return
         other = one if other is None else other
-        apart = np.zeros(len(one), np.uint8) if apart is None else apart
+        distances = np.zeros(len(one), np.uint8) if distances is None else distances
         swap = self._grouped.hashes[one] > self._grouped.hashes[other]
         one, other = np.where(swap, other, one), np.where(swap, one, other)
         within = self._alone[one] & self._alone[other] & (self._first[one] == self._first[other])
         low, high = self._grouped.hashes[one], self._grouped.hashes[other]
-        best = np.lexsort((high, low, apart, within))[:MAX_PAIRS]
-        columns = (column[best].tolist() for column in (within, apart, low, high, one, other))
+        best = np.lexsort((high, low, distances, within))[:MAX_PAIRS]
+        columns = (column[best].tolist() for column in (within, distances, low, high, one, other))
         self._kept = sorted([*self._kept, *zip(*columns, strict=True)])[:MAX_PAIRS]
 
     def pairs(self) -> list[SimilarPair]:
         """Return the chosen pairs, each with two images that represent it."""
         return [
-            SimilarPair(within, apart, low, high, *self._two(one, other))
+            SimilarPair(within, apart, low, high, *self._choose_images(one, other))
             for within, apart, low, high, one, other in self._kept
         ]
 
-    def _two(self, one: int, other: int) -> tuple[int, int]:
+    def _choose_images(self, one: int, other: int) -> tuple[int, int]:
         """Return the rows of two images of different contents, from two splits if possible."""
-        mine = self._contents(one)
-        theirs = self._contents(other)
+        mine = self._representative_contents(one)
+        theirs = self._representative_contents(other)
         ranked = (
             (split == split_of_other, split, split_of_other, content, content_of_other)
             for split, content in mine
@@ -353,14 +353,14 @@ class _ListedPairs:
             if content != content_of_other
         )
         _, split, split_of_other, content, content_of_other = min(ranked)
-        return self._grouped.picture(content, split), self._grouped.picture(content_of_other, split_of_other)
+        return self._grouped.first_image(content, split), self._grouped.first_image(content_of_other, split_of_other)
 
-    def _contents(self, group: int) -> list[tuple[int, int]]:
+    def _representative_contents(self, group: int) -> list[tuple[int, int]]:
         """Return (split, content) of the first two contents of a hash in each split; at least one of two differs from
         any given content.
         """
         contents = self._grouped.contents_of(group)
-        present = self._grouped.present[contents.start : contents.stop] > 0
+        present = self._grouped.counts[contents.start : contents.stop] > 0
         return [
             (split, contents.start + int(row))
             for split in range(present.shape[1])
@@ -377,8 +377,8 @@ def find_near_duplicates(
     """Find images that look alike.
 
     Args:
-        method: how an image is hashed, in words.
-        sections: files of all looks.
+        method: how an image is hashed, as text.
+        sections: files of all hashes.
         distance: maximum number of differing bits of near hashes.
     """
     known = list(sections)
@@ -387,29 +387,29 @@ def find_near_duplicates(
     known = sorted(known, key=lambda section: (section.split, section.shard))
     splits = sorted({section.split for section in known})
     with ThreadPoolExecutor(_MAX_READERS, "shardmill-looks") as pool:
-        looks = list(pool.map(ImageHashSection.looks, known))
-        hashes, contents, places = (np.concatenate(parts) for parts in zip(*looks, strict=True))
-        owners = np.repeat(np.arange(len(known)), [section.compared for section in known])
+        columns = list(pool.map(ImageHashSection.read_hashes, known))
+        hashes, contents, positions = (np.concatenate(parts) for parts in zip(*columns, strict=True))
+        owners = np.repeat(np.arange(len(known)), [section.num_hashed for section in known])
         of_split = np.array([splits.index(section.split) for section in known], np.int64)
-        found = count_similar(ComparedImages(hashes, contents, places, of_split[owners]), len(splits), distance)
-        seen = _find_images(found, owners, places, known, pool.map) if found.pairs else {}
+        found = count_similar(ComparedImages(hashes, contents, positions, of_split[owners]), len(splits), distance)
+        seen = _find_images(found, owners, positions, known, pool.map) if found.pairs else {}
     pairs = []
     for two in found.pairs:
         one, other = sorted((seen[two.one], seen[two.other]), key=_image_order)
-        pairs.append((two.within, NearPair(one, other, two.distance)))
+        pairs.append((two.is_within_split, NearPair(one, other, two.distance)))
     across: dict[str, dict[str, int]] = defaultdict(dict)
-    for (split, there), number in sorted(found.across.items()):
+    for (split, there), number in sorted(found.across_splits.items()):
         across[splits[split]][splits[there]] = number
     return NearDuplicates(
         method,
         distance,
-        compared=sum(section.compared for section in known),
+        compared=sum(section.num_hashed for section in known),
         flat=sum(section.flat for section in known),
         undecodable=sum(section.undecodable for section in known),
         number_of_pairs=found.number_of_pairs,
-        within={splits[split]: number for split, number in sorted(found.within.items())},
+        within={splits[split]: number for split, number in sorted(found.within_splits.items())},
         across=dict(across),
-        elsewhere={splits[split]: number for split, number in sorted(found.elsewhere.items())},
+        elsewhere={splits[split]: number for split, number in sorted(found.in_other_splits.items())},
         pairs=tuple(pair for _, pair in sorted(pairs, key=_pair_order)),
     )
 
@@ -417,25 +417,25 @@ def find_near_duplicates(
 def _find_images(
     found: SimilarCounts,
     owners: Any,
-    places: Any,
+    positions: Any,
     sections: Sequence[ImageHashSection],
     map_: Callable[..., Iterable[Any]],
 ) -> dict[int, LocatedImage]:
     """Return the images of all pairs, by row."""
     wanted: dict[int, set[int]] = defaultdict(set)
-    for two in found.pairs:
-        for row in (two.one, two.other):
+    for pair in found.pairs:
+        for row in (pair.one, pair.other):
             wanted[int(owners[row])].add(row)
-    asked = list(wanted.items())
-    answers = map_(lambda item: sections[item[0]].find([int(places[row]) for row in item[1]]), asked)
-    seen = {}
-    for (owner, rows), places_found in zip(asked, answers, strict=True):
+    rows_by_owner = list(wanted.items())
+    answers = map_(lambda item: sections[item[0]].find_sources([int(positions[row]) for row in item[1]]), rows_by_owner)
+    images = {}
+    for (owner, rows), sources in zip(rows_by_owner, answers, strict=True):
         for row in rows:
-            name, line, offset, length = places_found[int(places[row])]
-            seen[row] = LocatedImage(
+            name, line, offset, length = sources[int(positions[row])]
+            images[row] = LocatedImage(
                 ExampleSource(sections[owner].split, name, line), sections[owner].shard, offset, length
             )
-    return seen
+    return images
 
 
 def _pair_order(found: tuple[bool, NearPair]) -> tuple[Any, ...]:
@@ -443,5 +443,5 @@ def _pair_order(found: tuple[bool, NearPair]) -> tuple[Any, ...]:
     return within, pair.distance, _image_order(pair.one), _image_order(pair.other)
 
 
-def _image_order(seen: LocatedImage) -> tuple[str, str, int]:
-    return seen.member.split, seen.member.name, seen.member.line or 0
+def _image_order(image: LocatedImage) -> tuple[str, str, int]:
+    return image.member.split, image.member.name, image.member.line or 0

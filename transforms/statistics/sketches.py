@@ -90,14 +90,14 @@ class Sample:
 
     def add(self, ties: Hashes, hashes: Hashes) -> None:
         """Add values, with a tie and a hash each, in any order."""
-        near = self.near(ties)
+        near = self.select_candidates(ties)
         ties, hashes = np.concatenate([self.ties, ties[near]]), np.concatenate([self.hashes, hashes[near]])
         order = np.lexsort((hashes, ties))[
             :SAMPLE_SIZE
         ]  # by hash where ties are equal: still no matter which came first
         self.ties, self.hashes = ties[order], hashes[order]
 
-    def near(self, ties: Hashes) -> Counts:
+    def select_candidates(self, ties: Hashes) -> Counts:
         """Return the indices of values that may be sampled: all that `add` would keep, and few more."""
         if len(self.ties) == SAMPLE_SIZE:
             return np.flatnonzero(ties <= self.ties[-1])
@@ -144,7 +144,7 @@ def mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def unmix(mixed: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Invert `mix`."""
+    """Return the integers that `mix` maps to `mixed`."""
     for shift, multiplier in zip(reversed(_SHIFTS), reversed(_MULTIPLIERS)):
         mixed = mixed * np.uint64(pow(multiplier, -1, 1 << 64))
         # Undoes x ^ x >> shift: 3 * shift is above 64
@@ -332,7 +332,7 @@ class ValueBins:
         )
         return _keys_to_numbers(low), _keys_to_numbers(high)
 
-    def ranked(self, percents: list[int]) -> list[int]:
+    def percentile_bins(self, percents: list[int]) -> list[int]:
         """Return, for each percent, the index of the bin that holds this percentile."""
         reached = np.cumsum(self.counts)
         ranks = [max(1, -(-int(reached[-1]) * percent // 100)) for percent in percents]

@@ -42,20 +42,23 @@ class RowLabels(NamedTuple):
     ids: "Numbers | Hashes"
 
     @classmethod
-    def of(cls, labels: pa.Array, most: int | None = None) -> "RowLabels | None":
-        """Return the labels in an int64 or large_binary array with nulls; None if there are more than `most` distinct
+    def from_array(cls, labels: pa.Array, max_ids: int | None = None) -> "RowLabels | None":
+        """Return the labels in an int64 or large_binary array with nulls; None if there are more than `max_ids`
+        distinct
         ones.
         """
-        if most is not None and len(labels[: 2 * most].dictionary_encode().dictionary) > most:  # soon said of most
+        if (
+            max_ids is not None and len(labels[: 2 * max_ids].dictionary_encode().dictionary) > max_ids
+        ):  # soon said of most
             return None
         encoded = labels.dictionary_encode()  # a quarter of the time that sorting them takes
-        if most is not None and len(encoded.dictionary) > most:
+        if max_ids is not None and len(encoded.dictionary) > max_ids:
             return None
         named = encoded.dictionary
         ids = named.to_numpy() if pa.types.is_int64(named.type) else hash_values(named)
         return cls(encoded.indices.fill_null(-1).to_numpy().astype(np.int64), ids)
 
-    def of_rows(self, rows: "slice | NDArray[np.bool_]") -> "RowLabels":
+    def select(self, rows: "slice | NDArray[np.bool_]") -> "RowLabels":
         """Return the labels of the selected rows."""
         return RowLabels(self.codes[rows], self.ids)
 
@@ -82,7 +85,7 @@ class LabelPairs:
             return
         width, known = len(labels.ids), labels.codes >= 0
         if not known.all():
-            codes, labels = codes[known], labels.of_rows(known)
+            codes, labels = codes[known], labels.select(known)
         if not len(codes):
             return
         pairs, numbers = _count_pairs(codes * width + labels.codes, len(hashes) * width)
@@ -92,7 +95,7 @@ class LabelPairs:
         values, ids = hashes[pairs // width].tolist(), labels.ids[pairs % width].tolist()
         self._take(dict(zip(zip(values, ids, strict=True), numbers.tolist(), strict=True)))
 
-    def give_up(self) -> None:
+    def stop_counting(self) -> None:
         """Stop counting, because there are too many pairs or values are not one to an example."""
         self.counts = None
 
@@ -172,15 +175,15 @@ class _ColumnStats:
             self.lengths.add(lengths)
             if column.null_count:
                 valid = _is_valid(column)
-                ties, labels = ties[valid], labels and labels.of_rows(valid)
+                ties, labels = ties[valid], labels and labels.select(valid)
             if self.pairs is not None and (lengths != 1).any():  # then a value is not an example's
-                self.pairs.give_up()
+                self.pairs.stop_counting()
                 labels = None
             ties = _value_ties(ties, lengths) if isinstance(self.values, StringStats) else _no_ties(lengths)
             column = column.flatten()
         if column.null_count:
             valid = _is_valid(column)
-            ties, labels = ties[valid], labels and labels.of_rows(valid)
+            ties, labels = ties[valid], labels and labels.select(valid)
             column = column.drop_null()
         for start in range(0, len(column), _VALUES_AT_ONCE):
             rows = slice(start, start + _VALUES_AT_ONCE)
@@ -188,13 +191,13 @@ class _ColumnStats:
             part = part.cast(pa.large_binary()) if isinstance(self.values, StringStats) else part
             codes = self.values.add(part, ties[rows])
             if labels is not None:
-                self._pair(part, codes, labels.of_rows(rows))
+                self._pair(part, codes, labels.select(rows))
 
     def _pair(self, values: pa.Array, codes: DistinctCodes | None, labels: RowLabels) -> None:
         """Count values without nulls together with their labels; `codes` are their codes, if already computed."""
         assert self.pairs is not None
         if isinstance(self.values, NumericStats | StringStats) and self.values.distinct.counts is None:
-            self.pairs.give_up()  # more than 1,024 values
+            self.pairs.stop_counting()  # more than 1,024 values
         if self.pairs.counts is not None:
             if codes is None:
                 encoded = values.dictionary_encode()
@@ -203,7 +206,7 @@ class _ColumnStats:
 
     @property
     def kind(self) -> str:
-        """The type of the values, in words."""
+        """The type of the values, as text."""
         return ("lists of " if self.lengths is not None else "") + self.values.kind
 
     def merge(self, other: "_ColumnStats") -> None:
@@ -239,7 +242,7 @@ class TableStats:
     label: str | None = None  # feature to predict, or None
 
     @classmethod
-    def of(
+    def from_batch(
         cls, batch: pa.RecordBatch, ties: Ties, labels: Collection[str] = (), label: str | None = None
     ) -> "TableStats":
         """Return the statistics of a batch; see `add`."""
@@ -275,7 +278,7 @@ class TableStats:
                 column.add(array, ties)
                 known.merge(column)
             if untold and known.pairs is not None:
-                known.pairs.give_up()
+                known.pairs.stop_counting()
         for name in self.columns.keys() - set(batch.schema.names):
             self.columns[name].missing += batch.num_rows
         self.examples += batch.num_rows
@@ -308,22 +311,22 @@ class TableStats:
         labels = _label_counts(self.columns[self.label].values) if self.label in self.columns else None
         return {name: column.summary(class_names.get(name), labels) for name, column in self.columns.items()}
 
-    def values_of(self, feature: str) -> int:
+    def count_values(self, feature: str) -> int:
         """Return the number of values of a list feature in all examples; 0 if there is no such feature."""
         column = self.columns.get(feature)
         return 0 if column is None or column.lengths is None else column.lengths.sums.total
 
-    def lacks(self, feature: str) -> bool:
+    def is_empty(self, feature: str) -> bool:
         """Return True if no example has a value of the feature: it is missing or an empty list in all of them."""
         column = self.columns.get(feature)
         return column is None or not column.present or (column.lengths is not None and column.lengths.high <= 0)
 
-    def turned(self, feature: str) -> int:
+    def count_rotated(self, feature: str) -> int:
         """Return the number of a feature's images to turn by EXIF; 0 if it was not counted as images."""
         column = self.columns.get(feature)
-        return column.values.turned if column is not None and isinstance(column.values, ImageColumnStats) else 0
+        return column.values.rotated if column is not None and isinstance(column.values, ImageColumnStats) else 0
 
-    def numbers_of(self, feature: str) -> RangeStats | None:
+    def numeric_range(self, feature: str) -> RangeStats | None:
         """Return range and exact sums of a feature's finite values; None if it was not counted as numbers."""
         column = self.columns.get(feature)
         return column.values.range if column is not None and isinstance(column.values, NumericStats) else None
@@ -349,7 +352,7 @@ def _make_column_stats(name: str, dtype: pa.DataType, is_label: bool) -> _Column
     elif pa.types.is_int64(value):
         values = NumericStats()
     elif pa.types.is_float32(value):
-        values = NumericStats.of_floats()
+        values = NumericStats.for_floats()
     elif value in _STRINGS:
         values = StringStats()
     elif value == IMAGE_METADATA:
@@ -374,8 +377,8 @@ def _row_labels(column: pa.Array, is_class: bool) -> RowLabels | None:
         valid = _is_valid(column)
         column = column.flatten().take(pa.array(np.cumsum(valid) - 1, mask=~valid))
     if pa.types.is_int64(column.type):
-        return RowLabels.of(column, most=None if is_class else MAX_PAIRS)
-    return RowLabels.of(column.cast(pa.large_binary()), MAX_PAIRS) if column.type in _STRINGS else None
+        return RowLabels.from_array(column, max_ids=None if is_class else MAX_PAIRS)
+    return RowLabels.from_array(column.cast(pa.large_binary()), MAX_PAIRS) if column.type in _STRINGS else None
 
 
 def _label_counts(values: ValueStats) -> dict[int, int] | None:
@@ -417,48 +420,49 @@ class BatchedStats:
     """A TableStats of batches of one schema that counts them once there are enough.
 
     Attributes:
-        rows, size_bytes: approximate size of waiting batches; kept, because computing it takes as long as counting
+        pending_rows, pending_bytes: approximate size of pending batches; stored, because computing it takes as long
+            as counting
             a batch
     """
 
     labels: tuple[str, ...] = ()  # features that hold class ids
-    counted: TableStats = field(default_factory=TableStats)  # statistics of the batches counted so far
-    waiting: list[tuple[pa.RecordBatch, Ties]] = field(default_factory=list)  # other batches, with their ties
-    rows: int = 0
-    size_bytes: int = 0
+    table_stats: TableStats = field(default_factory=TableStats)  # statistics of the batches counted so far
+    pending: list[tuple[pa.RecordBatch, Ties]] = field(default_factory=list)  # other batches, with their ties
+    pending_rows: int = 0
+    pending_bytes: int = 0
 
     @classmethod
-    def of(cls, batch: pa.RecordBatch, ties: Ties, labels: Sequence[str] = ()) -> "BatchedStats":
+    def from_batch(cls, batch: pa.RecordBatch, ties: Ties, labels: Sequence[str] = ()) -> "BatchedStats":
         """Return the statistics of a batch; see TableStats.add."""
-        return cls(tuple(labels), waiting=[(batch, ties)], rows=len(batch), size_bytes=int(batch.nbytes))
+        return cls(tuple(labels), pending=[(batch, ties)], pending_rows=len(batch), pending_bytes=int(batch.nbytes))
 
     def merge(self, other: "BatchedStats") -> None:
-        """Add counted and waiting batches of `other`, which is not changed."""
+        """Add counted and pending batches of `other`, which is not changed."""
         self.labels = self.labels or other.labels
-        self.counted.merge(other.counted)
-        self.waiting += other.waiting
-        self.rows += other.rows
-        self.size_bytes += other.size_bytes
-        if self.rows >= _ROWS_AT_ONCE or self.size_bytes >= _BYTES_AT_ONCE:
-            self._count()
+        self.table_stats.merge(other.table_stats)
+        self.pending += other.pending
+        self.pending_rows += other.pending_rows
+        self.pending_bytes += other.pending_bytes
+        if self.pending_rows >= _ROWS_AT_ONCE or self.pending_bytes >= _BYTES_AT_ONCE:
+            self._count_pending()
 
     def label_counts(self, feature: str) -> Counter[int]:
         """Return the number of values by class id; see TableStats.label_counts."""
-        return self._count().label_counts(feature)
+        return self._count_pending().label_counts(feature)
 
     def summary(self, class_names: Mapping[str, Sequence[str]] = {}) -> dict[str, FeatureSummary]:
         """Return the statistics by feature; see TableStats.summary."""
-        return self._count().summary(class_names)
+        return self._count_pending().summary(class_names)
 
     def __getstate__(self) -> tuple[tuple[str, ...], TableStats]:
-        return self.labels, self._count()
+        return self.labels, self._count_pending()
 
     def __setstate__(self, state: tuple[tuple[str, ...], TableStats]) -> None:
-        (self.labels, self.counted), self.waiting, self.rows, self.size_bytes = state, [], 0, 0
+        (self.labels, self.table_stats), self.pending, self.pending_rows, self.pending_bytes = state, [], 0, 0
 
-    def _count(self) -> TableStats:
-        if self.waiting:
-            batches, ties = zip(*self.waiting, strict=True)
-            self.counted.add(pa.concat_batches(batches), np.concatenate(ties), self.labels)
-            self.waiting, self.rows, self.size_bytes = [], 0, 0
-        return self.counted
+    def _count_pending(self) -> TableStats:
+        if self.pending:
+            batches, ties = zip(*self.pending, strict=True)
+            self.table_stats.add(pa.concat_batches(batches), np.concatenate(ties), self.labels)
+            self.pending, self.pending_rows, self.pending_bytes = [], 0, 0
+        return self.table_stats

@@ -99,7 +99,7 @@ class NumericStats:
     bins: ValueBins = field(default_factory=ValueBins)
 
     @classmethod
-    def of_floats(cls) -> "NumericStats":
+    def for_floats(cls) -> "NumericStats":
         """Return empty statistics for float32."""
         return cls(RangeStats(sums=ExactSums(FLOAT32_FRACTION_BITS)))
 
@@ -156,7 +156,7 @@ class NumericStats:
             infinity=self.infinity,
             quantiles={
                 str(percent / 100): _midpoint(*bounds[index])
-                for percent, index in zip(_PERCENTS, self.bins.ranked(_PERCENTS))
+                for percent, index in zip(_PERCENTS, self.bins.percentile_bins(_PERCENTS))
             },
             relative_error=self.bins.relative_error(),
             histogram=tuple(Bucket(*self._bounds(each.low, each.high), each.count) for each in self.bins.buckets()),
@@ -304,7 +304,7 @@ class StringStats:
         encoded = None if many else values.dictionary_encode()
         named = values if encoded is None else encoded.dictionary
         hashes = hash_bytes(named)
-        near = self.sample.near(ties)
+        near = self.sample.select_candidates(ties)
         if encoded is None:
             self.distinct.add(hashes, None)
             rows = near

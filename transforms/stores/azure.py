@@ -92,15 +92,15 @@ def _make_service(account: str, pipeline_options: "PipelineOptions") -> BlobServ
         "max_single_get_size": _SINGLE_BYTES,
         "max_single_put_size": _SINGLE_BYTES,
     }
-    told = options.azure_connection_string or environ.get("AZURE_STORAGE_CONNECTION_STRING")
-    if not told:
+    connection_string = options.azure_connection_string or environ.get("AZURE_STORAGE_CONNECTION_STRING")
+    if not connection_string:
         from azure.identity import DefaultAzureCredential
 
         address = options.blob_service_endpoint or f"https://{account}.blob.core.windows.net"
         of_whom = {"managed_identity_client_id": options.azure_managed_identity_client_id}
         return BlobServiceClient(address, DefaultAzureCredential(**of_whom), **more)
     try:
-        made = BlobServiceClient.from_connection_string(told, **more)
+        made = BlobServiceClient.from_connection_string(connection_string, **more)
     except ValueError as error:
         raise UserError(f"az://{account}: the connection string of Azure is no good: {error}") from None
     if made.account_name != account:
@@ -140,7 +140,7 @@ class AzureBlobs:
             except ResourceExistsError:
                 check_created(url, data, self.read)
 
-    def look(self, url: str) -> StoredFile:
+    def read_with_revision(self, url: str) -> StoredFile:
         """Read a small object with its ETag."""
         with translated_errors(url):
             found = self._blob(url).download_blob(decompress=False)

@@ -46,12 +46,12 @@ class BeamStore:
         """Return None: Beam's file system writes the object."""
 
     def create(self, url: str, data: bytes) -> None:
-        """Write a file if there is none; FileSystems cannot detect that another process creates it at the same time."""
+        """Write a file if `url` does not exist. FileSystems cannot detect that another process creates it meanwhile."""
         if FileSystems.exists(url):
             raise FileExistsError(f"{url} is there already")
         self.write(url, data)
 
-    def look(self, url: str) -> StoredFile:
+    def read_with_revision(self, url: str) -> StoredFile:
         """Read a small file; its revision is a hash of its content, since FileSystems has no other."""
         data = self.read(url)
         return StoredFile(data, hashlib.sha256(data).hexdigest(), self.stat(url).modified)
@@ -68,7 +68,7 @@ class BeamStore:
 
     def _check_unchanged(self, url: str, revision: str) -> None:
         try:
-            unchanged = self.look(url).revision == revision
+            unchanged = self.read_with_revision(url).revision == revision
         except FileNotFoundError:
             unchanged = False
         if not unchanged:

@@ -93,7 +93,7 @@ def using_options(options: "PipelineOptions") -> Iterator[None]:
     """Within this context, reach object stores with `options`; restore the earlier options afterwards."""
     from shardmill.transforms.stores.patience import VARIABLES
 
-    """Reach object stores as `options` say within this block, and afterwards as those do who are still in theirs."""
+    """Reach object stores as `options` say within this block, and afterwards as the enclosing blocks say."""
 
     global _before
     with _lock:

@@ -40,7 +40,7 @@ from shardmill.transforms.stores.protocol import (
 # A client each thread: cheap to make, keeps one connection open, and is not promised to be safe to share.
 _thread = threading.local()
 _TYPE = "application/octet-stream"
-_CLIENT_SECONDS = 120  # for which the client itself repeats a request at most, as it does unless it is told
+_CLIENT_SECONDS = 120  # for which the client itself repeats a request at most, unless another limit is set
 _READ_ATTEMPTS = 10  # at an object that is written anew meanwhile, before that is an error
 # Reasons of a 403 that are not about the object: https://cloud.google.com/storage/docs/json_api/v1/status-codes
 _CALLER_REASONS = (
@@ -93,15 +93,15 @@ class GoogleStorage:
             except PreconditionFailed:
                 check_created(url, data, self.read)
 
-    def look(self, url: str) -> StoredFile:
+    def read_with_revision(self, url: str) -> StoredFile:
         """Read a small object with its generation."""
         with _translated_errors(url):
             for _ in range(_READ_ATTEMPTS - 1):
                 with suppress(PreconditionFailed):  # written anew between the two requests
-                    return self._look(url)
-            return self._look(url)
+                    return self._read_with_revision(url)
+            return self._read_with_revision(url)
 
-    def _look(self, url: str) -> StoredFile:
+    def _read_with_revision(self, url: str) -> StoredFile:
         blob = self._blob(url)
         blob.reload(retry=self._retry)
         # Reading forgets them where an answer has no such headers

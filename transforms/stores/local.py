@@ -27,9 +27,9 @@ _SMALL_BYTES = (
 _SYNCERS = 8  # threads: a disk orders what it is asked to write at once
 _DELETERS = 4  # threads: to give back the blocks of a large file, a file system waits for its disk
 _REST_BYTES = 1 << 20  # read at once of a file that is longer than the system says, such as those of /proc
-# Written at once. For what is given in one call the kernel takes pages in blocks as large, up to 2 MiB, and blocks of
-# that size are what a virtual machine hands back to its host while they are free (virtio-balloon's page reporting), who
-# then has to find each anew: 2.5 GB took 0.6 to 1.1 s by pieces up to 512 KiB and 0.7 to 7.5 s by 2 MiB and more.
+# Written at once. The kernel allocates pages in blocks as large as one write, up to 2 MiB. A virtual machine returns
+# free blocks of 2 MiB to its host (virtio-balloon's page reporting), and each must then be found again. 2.5 GB took
+# 0.6 to 1.1 s in pieces up to 512 KiB, and 0.7 to 7.5 s in pieces of 2 MiB and more.
 PIECE_BYTES = 1 << 18
 
 
@@ -137,10 +137,10 @@ def path_in_errors(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        told = writing_error(error, path)
-        if told is error:
+        detailed_error = writing_error(error, path)
+        if detailed_error is error:
             raise
-        raise told from error
+        raise detailed_error from error
 
 
 class _File(io.FileIO):

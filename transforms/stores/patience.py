@@ -31,7 +31,7 @@ _SECONDS = 600
 _FIRST_SECONDS, _LONGEST_SECONDS = 0.5, 30.0  # waited before operations are repeated; half of that in the worst of luck
 
 Result = TypeVar("Result")
-_withdrawn = threading.Event()  # in this process: nobody waits, and whoever waits stops
+_withdrawn = threading.Event()  # in this process: if set, no thread waits for a store, and waiting threads stop
 _withdrawn.set()
 
 
@@ -44,7 +44,7 @@ class PatienceOptions(PipelineOptions):
             "--store_patience",
             type=_seconds,
             default=_SECONDS,
-            help="seconds for which steps repeat what an object store refuses because it is overloaded or out of reach",
+            help="Seconds for which steps repeat requests to an object store that is overloaded or unreachable",
         )
 
 
@@ -63,8 +63,8 @@ def set_patience(granted: bool = True) -> None:
 
 
 @contextmanager
-def withdrawn_at_end() -> Iterator[None]:
-    """Withdraw on leaving what steps were granted within."""
+def withdraw_at_exit() -> Iterator[None]:
+    """On exit, turn off the patience that was turned on within this context."""
     try:
         yield
     finally:
@@ -130,8 +130,8 @@ class RetryingStore:
         """Create an object; after a lost response, the store recognizes its own bytes."""
         _call_store(self._store.create, url, data)
 
-    def look(self, url: str) -> StoredFile:
-        return _call_store(self._store.look, url)
+    def read_with_revision(self, url: str) -> StoredFile:
+        return _call_store(self._store.read_with_revision, url)
 
     def replace(self, url: str, data: bytes, revision: str) -> None:
         """Replace an object; after a lost response, the store recognizes its own bytes."""
@@ -139,15 +139,15 @@ class RetryingStore:
 
     def delete_unchanged(self, url: str, revision: str) -> None:
         """Delete an unchanged object; if it is gone at a repetition, the first attempt deleted it."""
-        asked = 0
+        attempts = 0
 
         def delete() -> None:
-            nonlocal asked
-            asked += 1
+            nonlocal attempts
+            attempts += 1
             try:
                 self._store.delete_unchanged(url, revision)
             except ChangedError:
-                if asked == 1 or self._is_there(url):
+                if attempts == 1 or self._is_there(url):
                     raise
 
         _call_store(delete)
@@ -173,16 +173,18 @@ class RetryingStore:
 
     def rename(self, moves: Sequence[Rename]) -> None:
         """Rename objects; a source that is gone at a repetition was renamed by an earlier attempt."""
-        left = list(moves)
+        remaining = list(moves)
 
         def rename() -> None:
-            nonlocal left
-            if len(asked) > 0:
-                left = [move for move in left if self._is_there(move.source) or not self._is_there(move.destination)]
-            asked.append(True)
-            self._store.rename(left)
+            nonlocal remaining
+            if len(attempts) > 0:
+                remaining = [
+                    move for move in remaining if self._is_there(move.source) or not self._is_there(move.destination)
+                ]
+            attempts.append(True)
+            self._store.rename(remaining)
 
-        asked: list[bool] = []
+        attempts: list[bool] = []
         _call_store(rename)
 
     def abort_uploads(self, prefix: str) -> None:
@@ -218,10 +220,10 @@ def _resume_listing(begin: Callable[[], Iterator[Item]], name_of: Callable[[Item
         yield item
 
 
-# In this mode botocore waits up to 0.05, 0.1, 0.2, … and at last 20 seconds before each further attempt (from 1 second
-# on where the answer is SlowDown), half of that in the mean: two minutes and a half in all, and less than one once in a
-# hundred thousand requests. It takes each repetition off a quota of the client's, so that no two threads may share one
-# (transforms/stores/s3_clients.py; Beam makes one for each file); 24 attempts are two thirds of that.
+# In this mode botocore waits up to 0.05, 0.1, 0.2, … and at last 20 seconds before each further attempt; after SlowDown
+# it starts at 1 second. The mean wait is half of that: two and a half minutes in all, and less than one minute once in
+# a hundred thousand requests. Each repetition counts against the client's quota, so threads must not share a client
+# (transforms/stores/s3_clients.py; Beam makes one for each file). 24 attempts use two thirds of the quota.
 _ATTEMPTS = 24
 _MODE = "standard"
 VARIABLES = ("AWS_RETRY_MODE", "AWS_MAX_ATTEMPTS")  # what botocore reads them from
@@ -236,7 +238,7 @@ class S3RetryOptions(PipelineOptions):
             "--s3_attempts",
             type=_attempts,
             default=_ATTEMPTS,
-            help="at each request to S3; 24 are two minutes and a half",
+            help="Number of attempts at each request to S3; 24 take about two and a half minutes",
         )
 
 

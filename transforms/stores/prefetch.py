@@ -32,7 +32,7 @@ def _next(iterator: Iterator[Item]) -> tuple[Item] | None:
     return None
 
 
-# What is held ahead of whoever asks: so many pages of each of so many ranges, some ten megabytes
+# Read ahead and held: at most this many ranges with this many pages each, some ten megabytes
 _RANGES, _PAGES = 8, 4
 
 Page = Sequence[FileStat]
@@ -73,8 +73,8 @@ def find_range_bounds(prefix: str, last: str, folders: Callable[[str], Sequence[
     path = last[len(prefix) :].split("/")[:-1]
     above = [prefix + "".join(f"{name}/" for name in path[:depth]) for depth in range(max(1, len(path)))]
     found = sorted(f"{folder}{name}/" for folder in above for name in folders(folder))
-    seen = sum(folder <= last for folder in found)
-    return found[seen :: max(1, seen * _PAGES // 2)]
+    listed = sum(folder <= last for folder in found)
+    return found[listed :: max(1, listed * _PAGES // 2)]
 
 
 def _ranges(cuts: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -93,16 +93,16 @@ def _fetch_in_order(ranges: Sequence[Callable[[], Iterator[Page]]]) -> Iterator[
     """Yield the pages of all `ranges` in order, requesting several ranges at once."""
     with ThreadPoolExecutor(_RANGES, "shardmill-list") as pool:
         waiting = iter(ranges)
-        begun: deque[Future[tuple[list[Page], Iterator[Page]]]] = deque()
+        running: deque[Future[tuple[list[Page], Iterator[Page]]]] = deque()
         try:
-            begun.extend(pool.submit(_fetch_first_pages, some) for some in itertools.islice(waiting, _RANGES))
-            while begun:
-                pages, rest = begun.popleft().result()
-                begun.extend(pool.submit(_fetch_first_pages, some) for some in itertools.islice(waiting, 1))
+            running.extend(pool.submit(_fetch_first_pages, some) for some in itertools.islice(waiting, _RANGES))
+            while running:
+                pages, rest = running.popleft().result()
+                running.extend(pool.submit(_fetch_first_pages, some) for some in itertools.islice(waiting, 1))
                 yield from pages
                 yield from prefetch_one(rest) if len(pages) == _PAGES else ()
         finally:
-            for future in begun:
+            for future in running:
                 future.cancel()
 
 
@@ -181,7 +181,7 @@ class ReadAhead:
         """Return between one and `length` bytes at `offset`; raises as `read_range` does."""
         follows = offset == self._end
         if not follows:
-            self._forget()
+            self._drop_requests()
         if self._rest:
             data = self._rest
         elif self._next:
@@ -191,17 +191,17 @@ class ReadAhead:
         self._rest, data = data[length:], data[:length]
         self._end = offset + len(data)
         if follows:
-            self._ask_ahead()
+            self._prefetch()
         return data
 
     def close(self) -> None:
         """Wait for running requests, and start no more."""
-        self._forget()
+        self._drop_requests()
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
             self._pool = None
 
-    def _ask_ahead(self) -> None:
+    def _prefetch(self) -> None:
         assert self._end is not None
         while len(self._next) < _AHEAD:
             start = self._next[-1][0] + self._range_bytes if self._next else self._end + len(self._rest)
@@ -211,7 +211,7 @@ class ReadAhead:
                 self._pool = ThreadPoolExecutor(_AHEAD, "shardmill-read-ahead")
             self._next.append((start, self._pool.submit(self._ask, start, min(self._range_bytes, self._size - start))))
 
-    def _forget(self) -> None:
+    def _drop_requests(self) -> None:
         while self._next:
             self._next.popleft()[1].cancel()
         self._rest = b""

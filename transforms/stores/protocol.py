@@ -118,7 +118,7 @@ class ObjectStore(Protocol):
     def create(self, url: str, data: bytes) -> None:
         """Write an object, but raise FileExistsError if one exists, as far as the store can detect it."""
 
-    def look(self, url: str) -> StoredFile:
+    def read_with_revision(self, url: str) -> StoredFile:
         """Read a small object with the revision that distinguishes it from later writes."""
 
     def replace(self, url: str, data: bytes, revision: str) -> None:
@@ -200,14 +200,14 @@ def is_out_of_space(error: OSError) -> bool:
     return error.errno in (*_DISK_FULL_ERRNOS, errno.EFBIG)
 
 
-def output_error(words: str, error: OSError) -> UserError | JobError:
+def output_error(action: str, error: OSError) -> UserError | JobError:
     """Return the error of a command that cannot write its output: a JobError if there is no space, else a UserError.
 
     Args:
-        words: the output and its location.
+        action: the output and its location.
         error: the reason.
     """
-    return (JobError if is_out_of_space(error) else UserError)(f"{words}: {error.strerror or error}")
+    return (JobError if is_out_of_space(error) else UserError)(f"{action}: {error.strerror or error}")
 
 
 def writing_error(error: OSError, path: str) -> OSError:
@@ -217,12 +217,12 @@ def writing_error(error: OSError, path: str) -> OSError:
     """
     if error.errno is None:
         return error
-    said = os.strerror(error.errno)
+    message = os.strerror(error.errno)
     if error.errno in _DISK_FULL_ERRNOS and (room := _free_space_text(path)):
-        said = f"{said}; {room}"
+        message = f"{message}; {room}"
     elif error.filename:
         return error
-    return OSError(error.errno, said, error.filename or path)
+    return OSError(error.errno, message, error.filename or path)
 
 
 def _free_space_text(path: str) -> str:

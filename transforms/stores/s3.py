@@ -162,7 +162,7 @@ def _is_plain(key: str) -> bool:
 
 
 def _make_store(bucket: str, key: str, sent: SentRequest, credentials: Credentials) -> S3Store | None:
-    """Return a store that sends requests like `sent`; None if that is impossible."""
+    """Return a store with the endpoint and signing settings of the request `sent`; None if it cannot copy them."""
     signed = _SIGNED.match(sent.authorization)
     if signed is None or bucket.endswith(_DIRECTORY_BUCKET_SUFFIX) or signed[1] != credentials()[0]:
         return None
@@ -209,18 +209,18 @@ class _Client:
     def __init__(self, client: Any) -> None:
         self.client, self.is_spent = client, False
         self.sent = SentRequest("", "")  # the last read
-        client.meta.events.register("after-call.s3", self._answered)
-        client.meta.events.register("after-call-error.s3", self._failed)
-        client.meta.events.register("before-send.s3.GetObject", self._sends)
+        client.meta.events.register("after-call.s3", self._on_response)
+        client.meta.events.register("after-call-error.s3", self._on_error)
+        client.meta.events.register("before-send.s3.GetObject", self._on_send)
         client.meta.events.register("before-send.s3", _send_in_one_call)
 
-    def _answered(self, parsed: Mapping[str, Any], **_: Any) -> None:
+    def _on_response(self, parsed: Mapping[str, Any], **_: Any) -> None:
         self.is_spent |= parsed["ResponseMetadata"].get("RetryAttempts", 0) > 0
 
-    def _failed(self, **_: Any) -> None:
+    def _on_error(self, **_: Any) -> None:
         self.is_spent = True
 
-    def _sends(self, request: Any, **_: Any) -> None:
+    def _on_send(self, request: Any, **_: Any) -> None:
         signed = request.headers.get("Authorization", b"")
         self.sent = SentRequest(request.url, signed.decode() if isinstance(signed, bytes) else signed)
 
@@ -254,24 +254,24 @@ class S3Clients:
         core.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=parse_time)
         self._session = boto3.session.Session(botocore_session=core)
         self._lock = threading.Lock()  # the session's: threads may share clients, but not that
-        self._idle = [self._make()]  # the first here: what is wrong with the options is said at once
-        # obstore trusts whom the system trusts, and others beside, never instead
+        self._idle = [self._make_client()]  # the first one here, so that wrong options fail at once
+        # obstore trusts the system's certificates, and can add others but not replace them
         own_trust = options.s3_verify is not None or core.get_config_variable("ca_bundle")
         trusts_system = not own_trust and "REQUESTS_CA_BUNDLE" not in os.environ
         self._reads = ObstoreReader(self._credentials, trusts_system)
 
     @contextmanager
-    def one(self) -> Iterator[Any]:
+    def exclusive_client(self) -> Iterator[Any]:
         """Yield a client that no other thread uses meanwhile."""
-        with self._own() as own:
-            yield own.client
+        with self._exclusive() as client:
+            yield client.client
 
     def read(self, bucket: str, key: str, offset: int = 0, length: int | None = None) -> bytes:
         """Read an object or a range of it; raises what boto3 raises."""
         if (found := self._reads.read(bucket, key, offset, length)) is not None:
             return found
         more = {} if length is None else {"Range": f"bytes={offset}-{offset + length - 1}"}
-        with self._own() as own:
+        with self._exclusive() as own:
             data = bytes(own.client.get_object(Bucket=bucket, Key=key, **more)["Body"].read())
             self._reads.learn(bucket, key, own.sent)
             return data
@@ -287,18 +287,18 @@ class S3Clients:
         return frozen.access_key, frozen.secret_key, frozen.token
 
     @contextmanager
-    def _own(self) -> Iterator[_Client]:
+    def _exclusive(self) -> Iterator[_Client]:
         try:
-            own = self._idle.pop()
+            client = self._idle.pop()
         except IndexError:
-            own = self._make()
+            client = self._make_client()
         try:
-            yield own
+            yield client
         finally:
-            if not own.is_spent:
-                self._idle.append(own)
+            if not client.is_spent:
+                self._idle.append(client)
 
-    def _make(self) -> _Client:
+    def _make_client(self) -> _Client:
         options = self._options
         with self._lock:
             client = self._session.client(
@@ -354,7 +354,7 @@ def translated_errors(url: str) -> Iterator[None]:
 # S3 takes parts of 5 MiB to 5 GiB, the last may be smaller, and 10,000 of them: here, objects of up to 78 GiB.
 # https://docs.aws.amazon.com/AmazonS3/latest/userguide/qfacts.html
 PART_BYTES = 8 << 20
-_AT_ONCE = 3  # parts of an object: so many are held beside the one that is gathered
+_AT_ONCE = 3  # parts of an object: as many are held in addition to the part that is gathered
 
 
 class S3Upload:
@@ -368,7 +368,7 @@ class S3Upload:
         self._pending_bytes = self._size_bytes = 0
         self._upload: dict[str, str] = {}
         self._etags: list[str] = []
-        self._under_way: deque[Future[str]] = deque()
+        self._uploading: deque[Future[str]] = deque()
         self._pool = ThreadPoolExecutor(_AT_ONCE, "shardmill-upload")
 
     def write(self, data: bytes) -> None:
@@ -386,23 +386,26 @@ class S3Upload:
         """Wait until the object exists; raises as `write`."""
         with self._pool, translated_errors(self._url):
             if not self._upload:
-                with self._clients.one() as client:
-                    client.put_object(**self._object, Body=self._taken())
+                with self._clients.exclusive_client() as client:
+                    client.put_object(**self._object, Body=self._take_pending())
                 return
             if self._pending:
                 self._send()
-            while self._under_way:
-                self._etags.append(self._under_way.popleft().result())
+            while self._uploading:
+                self._etags.append(self._uploading.popleft().result())
             self._complete()
 
     def abandon(self) -> None:
         """Discard the object, and its uploaded parts if the store responds."""
         self._pool.shutdown(cancel_futures=True)
         if self._upload:
-            with suppress(Exception), self._clients.one() as client:  # the error that led here is the one to tell
+            with (
+                suppress(Exception),
+                self._clients.exclusive_client() as client,
+            ):  # the error that led here is the one to tell
                 client.abort_multipart_upload(**self._object, **self._upload)
 
-    def _taken(self) -> bytes:
+    def _take_pending(self) -> bytes:
         data = self._pending[0] if len(self._pending) == 1 else b"".join(self._pending)
         self._size_bytes += len(data)
         self._pending, self._pending_bytes = [], 0
@@ -411,21 +414,21 @@ class S3Upload:
     def _send(self) -> None:
         with translated_errors(self._url):
             if not self._upload:
-                with self._clients.one() as client:
+                with self._clients.exclusive_client() as client:
                     self._upload = {"UploadId": client.create_multipart_upload(**self._object)["UploadId"]}
-            number = len(self._etags) + len(self._under_way) + 1
-            self._under_way.append(self._pool.submit(self._send_part, number, self._taken()))
-            if len(self._under_way) >= _AT_ONCE:
-                self._etags.append(self._under_way.popleft().result())
+            number = len(self._etags) + len(self._uploading) + 1
+            self._uploading.append(self._pool.submit(self._send_part, number, self._take_pending()))
+            if len(self._uploading) >= _AT_ONCE:
+                self._etags.append(self._uploading.popleft().result())
 
     def _send_part(self, number: int, data: bytes) -> str:
-        with self._clients.one() as client:
+        with self._clients.exclusive_client() as client:
             answer: Any = client.upload_part(**self._object, **self._upload, PartNumber=number, Body=data)
         return str(answer["ETag"])
 
     def _complete(self) -> None:
         parts = [{"PartNumber": number, "ETag": etag} for number, etag in enumerate(self._etags, 1)]
-        with self._clients.one() as client:
+        with self._clients.exclusive_client() as client:
             try:
                 client.complete_multipart_upload(**self._object, **self._upload, MultipartUpload={"Parts": parts})
             except ClientError as error:
@@ -473,7 +476,7 @@ class S3:
     def write(self, url: str, data: bytes) -> None:
         """Write an object, which may be empty, unlike in the multipart uploads of Beam's file system."""
         bucket, key = split_url(url)
-        with translated_errors(url), self._clients.one() as client:
+        with translated_errors(url), self._clients.exclusive_client() as client:
             client.put_object(Bucket=bucket, Key=key, Body=data)
 
     def upload(self, url: str) -> S3Upload:
@@ -484,21 +487,21 @@ class S3:
         bucket, key = split_url(url)
         with translated_errors(url):
             try:
-                with self._clients.one() as client:
+                with self._clients.exclusive_client() as client:
                     client.put_object(Bucket=bucket, Key=key, Body=data, IfNoneMatch="*")
             except ClientError as error:
                 if error_code(error) not in _CONFLICT_CODES:
                     raise
                 check_created(url, data, self.read)
 
-    def look(self, url: str) -> StoredFile:
+    def read_with_revision(self, url: str) -> StoredFile:
         """Read a small object with its ETag, retrying as `read` does."""
         bucket, key = split_url(url)
         with translated_errors(url):
-            return _retry_read(lambda: self._look(bucket, key))
+            return _retry_read(lambda: self._read_with_revision(bucket, key))
 
-    def _look(self, bucket: str, key: str) -> StoredFile:
-        with self._clients.one() as client:
+    def _read_with_revision(self, bucket: str, key: str) -> StoredFile:
+        with self._clients.exclusive_client() as client:
             answer = client.get_object(Bucket=bucket, Key=key)
             return StoredFile(bytes(answer["Body"].read()), answer["ETag"], answer["LastModified"].timestamp())
 
@@ -507,7 +510,7 @@ class S3:
         bucket, key = split_url(url)
         with translated_errors(url):
             try:
-                with self._clients.one() as client:
+                with self._clients.exclusive_client() as client:
                     client.put_object(Bucket=bucket, Key=key, Body=data, IfMatch=revision)
             except ClientError as error:
                 if error_code(error) not in (*_CONFLICT_CODES, *MISSING):
@@ -519,7 +522,7 @@ class S3:
         bucket, key = split_url(url)
         with translated_errors(url):
             try:
-                with self._clients.one() as client:
+                with self._clients.exclusive_client() as client:
                     client.delete_object(Bucket=bucket, Key=key, IfMatch=revision)
             except ClientError as error:
                 if error_code(error) not in (*_CONFLICT_CODES, *MISSING):
@@ -528,12 +531,12 @@ class S3:
 
     def size(self, url: str) -> int:
         bucket, key = split_url(url)
-        with translated_errors(url), self._clients.one() as client:
+        with translated_errors(url), self._clients.exclusive_client() as client:
             return int(client.head_object(Bucket=bucket, Key=key)["ContentLength"])
 
     def stat(self, url: str) -> FileStat:
         bucket, key = split_url(url)
-        with translated_errors(url), self._clients.one() as client:
+        with translated_errors(url), self._clients.exclusive_client() as client:
             return _stat(url, client.head_object(Bucket=bucket, Key=key), "ContentLength")
 
     def stats(self, prefix: str) -> Iterator[FileStat]:
@@ -545,7 +548,7 @@ class S3:
         bucket, start = split_url(prefix)
         # What comes after the name of the folder without its slash, comes before the folder too: `a.jpg` before `a/`
         more = {"StartAfter": split_url(first)[1].removesuffix("/")} if first else {}
-        with self._clients.one() as client:
+        with self._clients.exclusive_client() as client:
             pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=start, **more)
             for page in pages:
                 found = [_stat(f"s3://{bucket}/{item['Key']}", item, "Size") for item in page.get("Contents", ())]
@@ -555,13 +558,13 @@ class S3:
 
     def _some_folders(self, prefix: str) -> list[str]:
         bucket, start = split_url(prefix)
-        with self._clients.one() as client:
+        with self._clients.exclusive_client() as client:
             page = client.list_objects_v2(Bucket=bucket, Prefix=start, Delimiter="/")
         return sorted(item["Prefix"][len(start) : -1] for item in page.get("CommonPrefixes", ()))
 
     def list(self, prefix: str) -> Iterator[tuple[str, int]]:
         bucket, start = split_url(prefix)
-        with translated_errors(f"s3://{bucket}"), self._clients.one() as client:
+        with translated_errors(f"s3://{bucket}"), self._clients.exclusive_client() as client:
             for page in client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=start):
                 for item in page.get("Contents", ()):
                     yield f"s3://{bucket}/{item['Key']}", int(item["Size"])
@@ -569,7 +572,7 @@ class S3:
     def folders(self, prefix: str) -> Sequence[str]:
         """List the folders below `prefix`, grouped by the store itself."""
         bucket, start = split_url(prefix)
-        with translated_errors(f"s3://{bucket}"), self._clients.one() as client:
+        with translated_errors(f"s3://{bucket}"), self._clients.exclusive_client() as client:
             pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=start, Delimiter="/")
             names = {item["Prefix"][len(start) : -1] for page in pages for item in page.get("CommonPrefixes", ())}
         return sorted(filter(None, names))
@@ -582,11 +585,11 @@ class S3:
         for bucket, keys in buckets.items():
             for start in range(0, len(keys), _DELETIONS):
                 some = keys[start : start + _DELETIONS]
-                with translated_errors(f"s3://{bucket}/{some[0]['Key']}"), self._clients.one() as client:
+                with translated_errors(f"s3://{bucket}/{some[0]['Key']}"), self._clients.exclusive_client() as client:
                     answer = client.delete_objects(Bucket=bucket, Delete={"Objects": some, "Quiet": True})
                 for error in answer.get("Errors", ()):
-                    said = f"s3://{bucket}/{error['Key']}: {error['Code']}: {error['Message']}"
-                    raise StatusError(said, error["Code"])
+                    message = f"s3://{bucket}/{error['Key']}: {error['Code']}: {error['Message']}"
+                    raise StatusError(message, error["Code"])
 
     def rename(self, moves: Sequence[Rename]) -> None:
         """Copy objects within the store, several at once, then delete the sources."""
@@ -598,7 +601,7 @@ class S3:
     def _copy(self, move: Rename) -> None:
         (bucket, key), (to_bucket, to_key) = split_url(move.source), split_url(move.destination)
         source = {"Bucket": bucket, "Key": key}
-        with translated_errors(move.source), self._clients.one() as client:
+        with translated_errors(move.source), self._clients.exclusive_client() as client:
             if move.size_bytes < _SINGLE_COPY_BYTES:
                 client.copy_object(CopySource=source, Bucket=to_bucket, Key=to_key)
             else:
@@ -610,7 +613,7 @@ class S3:
         This needs extra permissions; without them, it does nothing.
         """
         bucket, start = split_url(prefix)
-        with translated_errors(prefix), suppress(ClientError), self._clients.one() as client:
+        with translated_errors(prefix), suppress(ClientError), self._clients.exclusive_client() as client:
             for page in client.get_paginator("list_multipart_uploads").paginate(Bucket=bucket, Prefix=start):
                 for upload in page.get("Uploads", ()):
                     client.abort_multipart_upload(Bucket=bucket, Key=upload["Key"], UploadId=upload["UploadId"])

@@ -90,9 +90,9 @@ def read_small(paths: list[str]) -> list[bytes | None]:
     read; `read_bytes` reports the reason.
     """
     found: list[bytes | None] = [None] * len(paths)
-    places = [place for place, path in enumerate(paths) if is_local(path)]
-    for place, data in zip(places, local.read_small([paths[place] for place in places]), strict=True):
-        found[place] = data
+    indices = [index for index, path in enumerate(paths) if is_local(path)]
+    for index, data in zip(indices, local.read_small([paths[index] for index in indices]), strict=True):
+        found[index] = data
     return found
 
 
@@ -424,14 +424,14 @@ def hold_lock(path: str) -> int | None:
 def create_locked(path: str, text: str) -> int | None:
     """Create a file in an existing folder, and lock it like `hold` before its text is written."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-    kept = False
+    descriptor_to_keep = False
     try:
-        kept = _try_lock(descriptor, wait=False)
+        descriptor_to_keep = _try_lock(descriptor, wait=False)
         os.write(descriptor, text.encode())
     finally:
-        if not kept:
+        if not descriptor_to_keep:
             os.close(descriptor)
-    return descriptor if kept else None
+    return descriptor if descriptor_to_keep else None
 
 
 def is_locked(path: str) -> bool:
@@ -490,13 +490,13 @@ def _try_lock(descriptor: int, wait: bool) -> bool:
 
 
 def read(path: str) -> StoredFile | None:
-    """Read the file at `path`; return None if there is none.
+    """Read the file at `path`; return None if it does not exist.
 
     Raises:
         OSError: if it cannot be read.
     """
     try:
-        return _read_local(path) if is_local(path) else object_store(path).look(path)
+        return _read_local(path) if is_local(path) else object_store(path).read_with_revision(path)
     except FileNotFoundError:
         return None
 
@@ -516,38 +516,38 @@ def create(path: str, text: str, temporary: str | None = None) -> None:
         create_text(path, text, temporary)
 
 
-def replace(path: str, text: str, found: StoredFile, temporary: str | None = None) -> None:
-    """Replace a file that is unchanged since it was read as `found`; `temporary` as in `create`.
+def replace(path: str, text: str, previous: StoredFile, temporary: str | None = None) -> None:
+    """Replace a file that is unchanged since it was read as `previous`; `temporary` as in `create`.
 
     Raises:
         ChangedError: if it has changed.
     """
     if not is_local(path):
-        object_store(path).replace(path, text.encode(), found.revision)
+        object_store(path).replace(path, text.encode(), previous.revision)
         return
     temporary = temporary or _temporary_name(path)
-    with cleaning_up(partial(_delete_temporary, path, temporary)), _locked_unchanged(path, found):
+    with cleaning_up(partial(_delete_temporary, path, temporary)), _locked_unchanged(path, previous):
         write_text(path, text, temporary)
 
 
-def delete_if_unchanged(path: str, found: StoredFile) -> None:
-    """Delete a file that is unchanged since it was read as `found`.
+def delete_if_unchanged(path: str, previous: StoredFile) -> None:
+    """Delete a file that is unchanged since it was read as `previous`.
 
     Raises:
         ChangedError: if it has changed or no longer exists.
     """
     if not is_local(path):
-        object_store(path).delete_unchanged(path, found.revision)
+        object_store(path).delete_unchanged(path, previous.revision)
         return
-    with _locked_unchanged(path, found):
+    with _locked_unchanged(path, previous):
         delete([path])
 
 
 @contextmanager
-def _locked_unchanged(path: str, found: StoredFile) -> Iterator[None]:
+def _locked_unchanged(path: str, previous: StoredFile) -> Iterator[None]:
     try:
         with locked(path):
-            if _read_local(path) != found:
+            if _read_local(path) != previous:
                 raise ChangedError(f"{path} was changed by another process")
             yield
     except FileNotFoundError as error:

@@ -48,8 +48,10 @@ def write_stream(path: str, chunks: Iterable[bytes], size_bytes: int) -> None:
         raise
 
 
-_INPUT = 16 << 10  # bytes given to a decompressor at once: zstd makes up to 128 KiB of four, and cannot be told to stop
-_OUTPUT = 1 << 20  # bytes asked of one at once, where it can be told
+_INPUT = (
+    16 << 10
+)  # bytes given to a decompressor at once: zstd makes up to 128 KiB of four, and has no limit for its output
+_OUTPUT = 1 << 20  # bytes asked of one at once, if it takes a limit
 
 
 class TruncatedError(OSError):
@@ -57,17 +59,22 @@ class TruncatedError(OSError):
 
     Attributes:
         good_bytes: compressed bytes before the damage
-        made_bytes: decompressed bytes
+        decompressed_bytes: decompressed bytes
         promised_bytes: decompressed size that the header gives; 0 if none
         is_cut: True if the file ends too early, False if it is damaged
     """
 
     def __init__(
-        self, message: str, good_bytes: int = 0, made_bytes: int = 0, promised_bytes: int = 0, is_cut: bool = False
+        self,
+        message: str,
+        good_bytes: int = 0,
+        decompressed_bytes: int = 0,
+        promised_bytes: int = 0,
+        is_cut: bool = False,
     ) -> None:
         super().__init__(message)
         self.good_bytes = good_bytes
-        self.made_bytes = made_bytes
+        self.decompressed_bytes = decompressed_bytes
         self.promised_bytes = promised_bytes
         self.is_cut = is_cut
 
@@ -99,9 +106,9 @@ class _Zlib:
         self._full = False
 
     def decompress(self, data: bytes) -> bytes:
-        made = self._zlib.decompress(self._zlib.unconsumed_tail + data, _OUTPUT)
-        self._full = len(made) == _OUTPUT
-        return made
+        output = self._zlib.decompress(self._zlib.unconsumed_tail + data, _OUTPUT)
+        self._full = len(output) == _OUTPUT
+        return output
 
     @property
     def eof(self) -> bool:
@@ -245,7 +252,7 @@ class Decompressed(io.BufferedIOBase):
         return self._good_bytes
 
     @property
-    def made_bytes(self) -> int:
+    def decompressed_bytes(self) -> int:
         """Number of decompressed bytes produced so far."""
         return self._made_bytes
 
@@ -292,13 +299,13 @@ class Decompressed(io.BufferedIOBase):
             raise self._error
         while self._member or self._start():
             member = cast(_Member, self._member)
-            made = self._decompress(member)
+            output = self._decompress(member)
             if member.eof:
                 self._input = member.unused_data
                 self._member = None
-            if made:
-                self._made_bytes += len(made)
-                return made
+            if output:
+                self._made_bytes += len(output)
+                return output
         return b""
 
     def _decompress(self, member: _Member) -> bytes:
@@ -309,9 +316,9 @@ class Decompressed(io.BufferedIOBase):
         data = self._input if member.needs_input else b""
         self._input = self._input[len(data) :]
         try:
-            made = member.decompress(data)
+            output = member.decompress(data)
             self._good_bytes += len(data) - len(member.unused_data)
-            return made
+            return output
         except _DAMAGE as error:
             raise self._fail(f"the {self._kind} data is damaged ({error_text(error)})") from error
 
@@ -336,9 +343,9 @@ class Decompressed(io.BufferedIOBase):
         self._read_bytes += len(self._input)
         return bool(self._input)
 
-    def _fail(self, what: str, promised_bytes: int = 0, is_cut: bool = False) -> TruncatedError:
+    def _fail(self, problem: str, promised_bytes: int = 0, is_cut: bool = False) -> TruncatedError:
         at = f"at byte {self._read_bytes:,} of the compressed file, after {self._made_bytes:,} bytes of contents"
-        self._error = TruncatedError(f"{what}, {at}", self._good_bytes, self._made_bytes, promised_bytes, is_cut)
+        self._error = TruncatedError(f"{problem}, {at}", self._good_bytes, self._made_bytes, promised_bytes, is_cut)
         return self._error
 
 
@@ -351,26 +358,26 @@ except ImportError:  # not compiled
         return 0
 
 
-def read_ranges(paths: list[str], offsets: Positions, target: Any, places: Positions) -> None:
-    """Fill `target[places[n]:places[n + 1]]` from `paths[n]` at `offsets[n]`, for each n.
+def read_ranges(paths: list[str], offsets: Positions, target: Any, target_offsets: Positions) -> None:
+    """Fill `target[target_offsets[n]:target_offsets[n + 1]]` from `paths[n]` at `offsets[n]`, for each n.
 
     Args:
         paths: n paths, which may repeat.
         offsets: int64, shape (n,).
         target: writable uint8, shape (m,).
-        places: int64, shape (n + 1,), ascending, at most m.
+        target_offsets: int64, shape (n + 1,), ascending, at most m.
 
     Raises:
         OSError: if a file cannot be read; EOFError if it ends too early.
     """
-    done = _read_some(paths, offsets, target, places) if all(map(storage.is_local, paths)) else 0
+    done = _read_some(paths, offsets, target, target_offsets) if all(map(storage.is_local, paths)) else 0
     for n in range(done, len(paths)):
-        storage.read_into(paths[n], int(offsets[n]), memoryview(target)[places[n] : places[n + 1]])
+        storage.read_into(paths[n], int(offsets[n]), memoryview(target)[target_offsets[n] : target_offsets[n + 1]])
 
 
 _THREADS, _REMOTE_THREADS = 8, 32  # that read files: a disk has a queue, a store answers late
 _BLOCK_BYTES = 8 << 20  # read at once
-UNREADABLE = "reject:"  # what stands before the reason, for a file that cannot be read
+UNREADABLE = "reject:"  # the text before the reason, for a file that cannot be read
 
 
 def checksums(paths: Iterable[str]) -> list[str]:
@@ -416,14 +423,14 @@ def file_identity(size: int, stamp: str, modified: float, now: float | None = No
     return xxhash.xxh3_64_intdigest(f"{size}\0{stamp}".encode())
 
 
-def combined_identity(identity: int | None, others: Iterable[tuple[str, int | None]]) -> int | None:
+def combined_identity(identity: int | None, parallel_files: Iterable[tuple[str, int | None]]) -> int | None:
     """Return a hash that changes whenever one of several files does; None if a change might go unnoticed.
 
     Args:
-        identity: of the first file; it is the result if there are no `others`.
-        others: (path, identity) of each other file.
+        identity: of the first file; it is the result if there are no `parallel_files`.
+        parallel_files: (path, identity) of each other file.
     """
-    told = list(others)
-    if not told or identity is None or any(of_other is None for _, of_other in told):
-        return None if any(of_other is None for _, of_other in told) else identity
-    return xxhash.xxh3_64_intdigest("\0".join([str(identity), *(f"{path}\0{other}" for path, other in told)]).encode())
+    files = list(parallel_files)
+    if not files or identity is None or any(of_other is None for _, of_other in files):
+        return None if any(of_other is None for _, of_other in files) else identity
+    return xxhash.xxh3_64_intdigest("\0".join([str(identity), *(f"{path}\0{other}" for path, other in files)]).encode())

@@ -41,19 +41,19 @@ _RANGE_BYTES = 8 << 20  # of the directory, asked for at once
 _EXTRA = 256  # bytes behind a name that are read with it; more are another read
 _WINDOWS = 0  # or DOS: the system that an archive says it comes from
 _ENCRYPTED = 1  # bit of a member's flags
-_JUNK = ("__MACOSX/",)  # what archivers put beside
+_JUNK = ("__MACOSX/",)  # files that archivers add
 
 
 class MemberError(NotAFileError):
     """A member that can never be read."""
 
-    def __init__(self, why: str, url: str) -> None:
-        super().__init__(errno.EIO, why, url)
+    def __init__(self, reason: str, url: str) -> None:
+        super().__init__(errno.EIO, reason, url)
 
 
 class _Member(NamedTuple):
     offset: int
-    packed: int
+    compressed_size: int
     size: int
     crc: int
     method: int
@@ -147,7 +147,7 @@ class _Archive:
         expand = _METHODS.get(member.method)
         if expand is None:
             raise MemberError(f"it is compressed by method {member.method}, which is not read", url)
-        packed = self._packed(name, member, url)
+        packed = self._read_compressed(name, member, url)
         try:
             data = expand(packed, member.size)
         except (zlib.error, OSError, EOFError, ValueError) as error:  # OSError is what bz2 raises
@@ -164,9 +164,9 @@ class _Archive:
         except EOFError:  # it is smaller than it was
             return b""
 
-    def _packed(self, name: str, member: _Member, url: str) -> bytes:
+    def _read_compressed(self, name: str, member: _Member, url: str) -> bytes:
         """Read the compressed bytes of a member."""
-        likely = _HEADER.size + len(name.encode()) + _EXTRA + member.packed
+        likely = _HEADER.size + len(name.encode()) + _EXTRA + member.compressed_size
         found = self._range(member.offset, max(min(likely, self._end - member.offset), 0))
         if len(found) < _HEADER.size:
             raise MemberError("it is damaged", url)
@@ -174,9 +174,9 @@ class _Archive:
         if signature != _SIGNATURE:
             raise MemberError("it is damaged, or the archive has changed", url)
         start = _HEADER.size + of_name + of_extra
-        if start + member.packed > len(found):
-            return self._range(member.offset + start, member.packed)
-        return found[start : start + member.packed]
+        if start + member.compressed_size > len(found):
+            return self._range(member.offset + start, member.compressed_size)
+        return found[start : start + member.compressed_size]
 
 
 def _name(info: zipfile.ZipInfo) -> str:
@@ -197,7 +197,7 @@ def _copy_stored(data: bytes, size: int) -> bytes:
     return data
 
 
-# By the number of the method; never more than a byte beyond the size that is told
+# By the number of the method; never more than a byte beyond the declared size
 _METHODS: dict[int, Callable[[bytes, int], bytes]] = {
     zipfile.ZIP_STORED: _copy_stored,
     zipfile.ZIP_DEFLATED: _inflate,
@@ -260,17 +260,17 @@ class ZipArchives:
 
     def stats(self, prefix: str) -> Iterator[FileStat]:
         archive, _ = self._archive(prefix, fresh=True)
-        return (self._stat(archive, name) for name in self._below(archive, prefix))
+        return (self._stat(archive, name) for name in self._names_below(archive, prefix))
 
     def list(self, prefix: str) -> Iterator[tuple[str, int]]:
         return ((stat.path, stat.size_bytes) for stat in self.stats(prefix))
 
     def folders(self, prefix: str) -> Sequence[str]:
         archive, begin = self._archive(prefix, fresh=True)
-        inner = (name[len(begin) :].partition("/") for name in self._below(archive, prefix))
+        inner = (name[len(begin) :].partition("/") for name in self._names_below(archive, prefix))
         return sorted({folder for folder, slash, _ in inner if slash})
 
-    def _below(self, archive: _Archive, prefix: str) -> Iterator[str]:
+    def _names_below(self, archive: _Archive, prefix: str) -> Iterator[str]:
         _, begin = _parts(prefix, self._stores)
         for name in archive.names[bisect.bisect_left(archive.names, begin) :]:
             if not name.startswith(begin):
@@ -292,7 +292,7 @@ class ZipArchives:
     def create(self, url: str, data: bytes) -> None:
         _refuse(url)
 
-    def look(self, url: str) -> StoredFile:
+    def read_with_revision(self, url: str) -> StoredFile:
         _refuse(url)
 
     def replace(self, url: str, data: bytes, revision: str) -> None:

@@ -155,12 +155,12 @@ def quantile_boundaries(number: int, read: Callable[[], Iterable[QuantileKeys]])
         return ()
     ends = np.cumsum(high)
     ranks = [total * index // number for index in range(1, number)]
-    places = [int(np.searchsorted(ends, rank, "right")) for rank in ranks]
-    low = _count_low_halves(sorted(set(places)), read)
-    within = {place: np.cumsum(counts) for place, counts in low.items()}
+    halves = [int(np.searchsorted(ends, rank, "right")) for rank in ranks]
+    low = _count_low_halves(sorted(set(halves)), read)
+    within = {half: np.cumsum(counts) for half, counts in low.items()}
     found = [
-        place << _HALF_BITS | int(np.searchsorted(within[place], rank - int(ends[place] - high[place]), "right"))
-        for rank, place in zip(ranks, places, strict=True)
+        half << _HALF_BITS | int(np.searchsorted(within[half], rank - int(ends[half] - high[half]), "right"))
+        for rank, half in zip(ranks, halves, strict=True)
     ]
     return tuple(keys_to_numbers(np.array(found, np.uint32)).tolist())
 
@@ -168,7 +168,7 @@ def quantile_boundaries(number: int, read: Callable[[], Iterable[QuantileKeys]])
 def _count_low_halves(
     places: Sequence[int], read: Callable[[], Iterable[QuantileKeys]]
 ) -> dict[int, NDArray[np.int64]]:
-    """Count the keys by lower half, for each of the upper halves in `places`."""
+    """Count the 32-bit keys by their lower 16 bits, for each value of the upper 16 bits in `places`."""
     counts = {place: np.zeros(1 << _HALF_BITS, np.int64) for place in places}
     wanted = np.zeros(1 << _HALF_BITS, bool)
     wanted[places] = True
@@ -203,23 +203,23 @@ class SpilledSection:
         """Bytes of the section."""
         return self.starts[-1] - self.starts[0]
 
-    def keys(self) -> Iterator[QuantileKeys]:
+    def read_keys(self) -> Iterator[QuantileKeys]:
         """Read the keys of numbers, in pieces."""
         for start in range(self.starts[0], self.starts[-1], _KEY_BYTES_AT_ONCE):
             size = min(_KEY_BYTES_AT_ONCE, self.starts[-1] - start)
             yield np.frombuffer(storage.read_range(self.path, start, size), "<u4")
 
-    def counts(self, first: int, last: int) -> list[pa.Table]:
+    def read_counts(self, first: int, last: int) -> list[pa.Table]:
         """Read the counts of the parts from `first` to before `last`."""
         start, end = self.starts[first], self.starts[last]
         source = pa.BufferReader(storage.read_range(self.path, start, end - start))
         return [pa.ipc.open_stream(source).read_all() for _ in range(first, last)]
 
 
-def part_ranges(sections: Sequence[SpilledSection], at_once: int) -> list[tuple[int, int]]:
-    """Return ranges of parts such that about `at_once` bytes of all sections are read for each range."""
+def part_ranges(sections: Sequence[SpilledSection], bytes_at_once: int) -> list[tuple[int, int]]:
+    """Return ranges of parts such that about `bytes_at_once` bytes of all sections are read for each range."""
     number = 1
-    while number < PARTS and sum(section.size_bytes for section in sections) > number * at_once:
+    while number < PARTS and sum(section.size_bytes for section in sections) > number * bytes_at_once:
         number *= 2
     step = PARTS // number
     return [(first, first + step) for first in range(0, PARTS, step)]
@@ -227,7 +227,7 @@ def part_ranges(sections: Sequence[SpilledSection], at_once: int) -> list[tuple[
 
 def read_merged_counts(sections: Sequence[SpilledSection], first: int, last: int) -> pa.Table:
     """Return the counts of a range of parts, added up over all sections."""
-    return merge_counts([table for section in sections for table in section.counts(first, last)])
+    return merge_counts([table for section in sections for table in section.read_counts(first, last)])
 
 
 class SpillFile:
@@ -270,14 +270,14 @@ def _to_ipc_stream(table: pa.Table) -> bytes:
     return sink.getvalue().to_pybytes()
 
 
-_TOKEN_SEPARATOR = "\0"  # tokens, once what a pattern matches is replaced; the graph does it likewise
+_TOKEN_SEPARATOR = "\0"  # tokens, once what a pattern matches is replaced; the graph does the same
 
 
 def values_before_analyzer(column: pa.Array, chain: Chain) -> pa.Array:
     """Return the values of `column` after the steps before the analyzer of `chain`, flat and without nulls."""
     if is_list(column.type):
         column = column.flatten()
-    for step in chain.before:
+    for step in chain.steps_before_analyzer:
         column = _apply_step(column, step)
     return column.drop_null() if column.null_count else column
 
@@ -290,7 +290,7 @@ def finite_floats(values: pa.Array) -> NDArray[np.float32]:
 
 def _apply_step(column: pa.Array, step: Step) -> pa.Array:
     if isinstance(step, Fill):
-        return pc.fill_null(column, pa.scalar(step.typed(_dtype(column.type)), column.type))
+        return pc.fill_null(column, pa.scalar(step.parse_value(_dtype(column.type)), column.type))
     if isinstance(step, Lower):
         return pc.ascii_lower(_view_as_texts(column)).view(pa.large_binary())
     if isinstance(step, Tokenize):
@@ -329,12 +329,12 @@ class Analysis:
     """The input of an analysis.
 
     Attributes:
-        former: FormerGraph whose constants are reused, or None
+        previous_graph: PreviousGraph whose constants are reused, or None
     """
 
     declaration: Declaration  # declared chains
     splits: tuple[str, ...] = (TRAINING,)  # splits whose examples give the constants, as the user ordered them
-    former: Any = None  # a FormerGraph, which knows what is made of what is gathered
+    previous_graph: Any = None  # a PreviousGraph; its constants are reused
 
 
 @dataclass(slots=True)
@@ -354,9 +354,9 @@ class Gathered:
             self.add_numbers(output, numbers)
         self.spilled += other.spilled
 
-    def add_numbers(self, output: str, found: RangeStats) -> None:
-        """Add range and sums of an output's values; `found` is not changed."""
-        self.numbers.setdefault(output, replace(found, sums=ExactSums(found.sums.fraction_bits))).merge(found)
+    def add_numbers(self, output: str, stats: RangeStats) -> None:
+        """Add range and sums of an output's values; `stats` is not changed."""
+        self.numbers.setdefault(output, replace(stats, sums=ExactSums(stats.sums.fraction_bits))).merge(stats)
 
 
 class Gatherer:
@@ -382,15 +382,15 @@ class Gatherer:
         else:
             self._gathered.examples[split] += examples
 
-    def add(self, features: pa.RecordBatch, split: str, counted_before: TableStats | None = None) -> None:
-        """Add examples of one split; `counted_before` are their statistics, if already computed."""
+    def add(self, features: pa.RecordBatch, split: str, table_stats: TableStats | None = None) -> None:
+        """Add examples of one split; `table_stats` are their statistics, if already computed."""
         self._gathered.examples[split] += features.num_rows
         is_analyzed = split in self._analysis.splits
-        for chain in self._analysis.declaration.analyzed:
+        for chain in self._analysis.declaration.analyzed_chains:
             if not is_analyzed and chain.needs != "vocabulary":
                 continue
-            numbers = counted_before.numbers_of(chain.feature) if counted_before is not None else None
-            if numbers is not None and not chain.before and chain.needs in ("moments", "range"):
+            numbers = table_stats.numeric_range(chain.feature) if table_stats is not None else None
+            if numbers is not None and not chain.steps_before_analyzer and chain.needs in ("moments", "range"):
                 self._gathered.add_numbers(chain.name, numbers)
                 continue
             values = values_before_analyzer(features[chain.feature], chain)
@@ -406,13 +406,13 @@ class Gatherer:
         features: pa.RecordBatch,
         groups: NDArray[np.int64],
         splits: tuple[str, ...],
-        counted_before: Mapping[str, TableStats] = {},
+        table_stats: Mapping[str, TableStats] = {},
     ) -> None:
-        """Add examples of several splits; `groups` are indices into `splits`, `counted_before` statistics by split."""
+        """Add examples of several splits; `groups` are indices into `splits`, `table_stats` statistics by split."""
         present = np.unique(groups).tolist()
         for code in present:
-            mine = features if len(present) == 1 else features.filter(pa.array(groups == code))
-            self.add(mine, splits[code], counted_before.get(splits[code]))
+            group_features = features if len(present) == 1 else features.filter(pa.array(groups == code))
+            self.add(group_features, splits[code], table_stats.get(splits[code]))
 
     def close(self) -> Gathered:
         """Write the values still held, and return all that was gathered."""
@@ -420,11 +420,11 @@ class Gatherer:
         return self._gathered
 
     def _count(self, chain: Chain, split: str, table: pa.Table) -> None:
-        held = self._counts[chain.name, split]
-        held.append(table)
-        if sum(map(len, held)) > _MAX_COUNTS_HELD:
-            held[:] = [merge_counts(held)]
-            if len(held[0]) > _MAX_COUNTS_HELD // 2:
+        table_list = self._counts[chain.name, split]
+        table_list.append(table)
+        if sum(map(len, table_list)) > _MAX_COUNTS_HELD:
+            table_list[:] = [merge_counts(table_list)]
+            if len(table_list[0]) > _MAX_COUNTS_HELD // 2:
                 self._write()
 
     def _add_keys(self, chain: Chain, split: str, keys: QuantileKeys) -> None:
@@ -468,7 +468,7 @@ class Constants:
     numbers: Mapping[str, Any] = field(default_factory=dict)  # by name, as in transform.json
     entries: pa.Table | None = None  # vocabulary entries with counts, most frequent first
     # of a vocabulary: (values, values that are no entry) by split
-    unknown: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    unknown_counts: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
 
 def find_constants(analysis: Analysis, gathered: Gathered) -> dict[str, Constants]:
@@ -477,9 +477,9 @@ def find_constants(analysis: Analysis, gathered: Gathered) -> dict[str, Constant
     Raises:
         JobError: if there are no examples or no values to analyze, or if all values to scale are equal.
     """
-    chains = analysis.declaration.analyzed
+    chains = analysis.declaration.analyzed_chains
     release_freed_memory()  # of what was staged: a vocabulary may need as much
-    if analysis.former is not None:
+    if analysis.previous_graph is not None:
         return dict(_find_possible_constants(chains, analysis, gathered))
     if chains and not any(gathered.examples[split] for split in analysis.splits):
         having = ", ".join(split for split, examples in gathered.examples.items() if examples) or "none"
@@ -504,11 +504,11 @@ def _find_possible_constants(
 
 def _find_constants_of(chain: Chain, analysis: Analysis, gathered: Gathered) -> Constants:
     sections = [section for section in gathered.spilled if section.output == chain.name]
-    mine = [section for section in sections if section.split in analysis.splits]
+    analyzed_sections = [section for section in sections if section.split in analysis.splits]
     if isinstance(chain.analyzer, Vocabulary):
-        return _find_vocabulary(chain, chain.analyzer, mine, sections)
+        return _find_vocabulary(chain, chain.analyzer, analyzed_sections, sections)
     if isinstance(chain.analyzer, Bucketize):
-        found = quantile_boundaries(chain.analyzer.num_buckets, lambda: _read_keys(mine))
+        found = quantile_boundaries(chain.analyzer.num_buckets, lambda: _read_keys(analyzed_sections))
         if not found:
             raise _no_values_error(chain)
         return Constants({"boundaries": found})
@@ -526,16 +526,16 @@ def _find_constants_of(chain: Chain, analysis: Analysis, gathered: Gathered) -> 
 
 def _read_keys(sections: Sequence[SpilledSection]) -> Iterator[QuantileKeys]:
     for section in sections:
-        yield from section.keys()
+        yield from section.read_keys()
 
 
 def _find_vocabulary(
-    chain: Chain, step: Vocabulary, mine: Sequence[SpilledSection], sections: Sequence[SpilledSection]
+    chain: Chain, step: Vocabulary, analyzed_sections: Sequence[SpilledSection], sections: Sequence[SpilledSection]
 ) -> Constants:
     found: list[pa.Table] = []
     distinct = 0
-    for first, last in part_ranges(mine, _COUNT_BYTES_AT_ONCE):
-        table = read_merged_counts(mine, first, last)
+    for first, last in part_ranges(analyzed_sections, _COUNT_BYTES_AT_ONCE):
+        table = read_merged_counts(analyzed_sections, first, last)
         distinct += len(table)
         table = filter_valid_entries(table)
         if step.top_k is not None or step.frequency_threshold is not None:
@@ -561,9 +561,9 @@ def _count_unknown(entries: pa.Table, sections: Sequence[SpilledSection]) -> dic
     found = {}
     for split in sorted({section.split for section in sections}):
         values = out = 0
-        mine = [section for section in sections if section.split == split]
-        for first, last in part_ranges(mine, _COUNT_BYTES_AT_ONCE):
-            table = read_merged_counts(mine, first, last)
+        split_sections = [section for section in sections if section.split == split]
+        for first, last in part_ranges(split_sections, _COUNT_BYTES_AT_ONCE):
+            table = read_merged_counts(split_sections, first, last)
             known = entries["value"].filter(pa.array((parts >= first) & (parts < last))).combine_chunks()
             is_out = pc.invert(pc.is_in(table["value"], value_set=known))
             values += pc.sum(table["count"]).as_py() or 0
@@ -578,4 +578,4 @@ def _no_values_error(chain: Chain) -> JobError:
 
 def _analyzer_error(chain: Chain, sentence: str) -> JobError:
     assert chain.analyzer is not None
-    return JobError(f"{chain.where}: feature {chain.feature!r}: {chain.analyzer.name}: {sentence}")
+    return JobError(f"{chain.location}: feature {chain.feature!r}: {chain.analyzer.name}: {sentence}")

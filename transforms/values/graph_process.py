@@ -13,7 +13,7 @@ from shardmill.errors import JobError
 from shardmill.transforms.stores.storage import hold_shared
 
 MODULE = "shardmill.transforms.values.tensorflow_graph"
-# TFT is of the older Keras, and TensorFlow would import the newer one beside, which takes as long as all else.
+# TFT is of the older Keras, and TensorFlow would import the newer one as well, which takes as long as all else.
 _ENVIRONMENT = {
     "TF_CPP_MIN_LOG_LEVEL": "2",
     "TF_USE_LEGACY_KERAS": "1",
@@ -54,15 +54,15 @@ class GraphProcess:
     def __init__(self) -> None:
         self._temporary = tempfile.TemporaryDirectory(prefix="shardmill-transform-", ignore_cleanup_errors=True)
         self.folder = Path(self._temporary.name)
-        self._said: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # closed in close()
+        self._stderr_file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # closed in close()
         path = os.pathsep.join(map(os.path.abspath, filter(None, sys.path)))
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-c", _PROGRAM],  # -P: a vocabulary may be called numpy.py
             cwd=self.folder,
             env={**os.environ, **_ENVIRONMENT, "PYTHONPATH": path},
             stdin=subprocess.PIPE,
-            stdout=self._said,
-            stderr=self._said,
+            stdout=self._stderr_file,
+            stderr=self._stderr_file,
         )
 
     @property
@@ -78,13 +78,13 @@ class GraphProcess:
         """
         try:
             self._process.communicate(b"\n")
-        except BrokenPipeError:  # it ended as it imported; why is said below
+        except BrokenPipeError:  # it ended as it imported; the error below names the cause
             self._process.wait()
         if status := self._process.returncode:
-            self._said.seek(0)
-            said = self._said.read().decode(errors="replace").strip().rpartition("\n")[2][-_MAX_MESSAGE:]
+            self._stderr_file.seek(0)
+            message = self._stderr_file.read().decode(errors="replace").strip().rpartition("\n")[2][-_MAX_MESSAGE:]
             raise JobError(
-                f"--transform: TensorFlow Transform could not write the graph (exit status {status}): {said}"
+                f"--transform: TensorFlow Transform could not write the graph (exit status {status}): {message}"
             )
 
     def close(self) -> None:
@@ -93,7 +93,7 @@ class GraphProcess:
         self._process.wait()
         if self._process.stdin is not None:
             self._process.stdin.close()
-        self._said.close()
+        self._stderr_file.close()
         self._temporary.cleanup()
 
 

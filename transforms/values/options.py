@@ -31,9 +31,13 @@ class SequenceOptions(Options):
     title: ClassVar[str] = "features"
 
     sequence_by: str | None = flag(
-        None, "the column whose rows of one value become one example: each other column a list", told=False
+        None,
+        "Column that groups rows: all rows with the same value become one example, with a list for each other column",
+        is_always_recorded=False,
     )
-    order_by: str | None = flag(None, "the column that orders the rows of a sequence, for --sequence_by", told=False)
+    order_by: str | None = flag(
+        None, "Column by which the rows of a sequence are sorted, for --sequence_by", is_always_recorded=False
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -67,7 +71,7 @@ def read_tokenizer(value: Any) -> Any:
     """
     if isinstance(value, TokenizerFile):
         return value
-    return TokenizerFile.of(str(value).rpartition("/")[2], read_option_file("tokenizer", str(value)))
+    return TokenizerFile.from_bytes(str(value).rpartition("/")[2], read_option_file("tokenizer", str(value)))
 
 
 def _at_least(least: int) -> Any:
@@ -82,25 +86,37 @@ class TokenOptions(Options):
 
     tokenizer: Any = flag(
         None,
-        "a tokenizer.json of Hugging Face's tokenizers: texts become input_ids",
+        "Hugging Face tokenizer.json that turns texts into the feature input_ids",
         parse=read_tokenizer,
-        told=False,
+        is_always_recorded=False,
         to_json=lambda file: file.to_json(),
     )
     tokenize: str | None = flag(
-        None, "the column that holds the texts", told=False, default_words="text, the lines of text files"
+        None,
+        "Column with the texts to tokenize",
+        is_always_recorded=False,
+        default_words="text, the lines of text files",
     )
-    max_length: int | None = flag(None, "tokens of an example; what follows is cut", check=_at_least(1), told=False)
+    max_length: int | None = flag(
+        None,
+        "Maximum number of tokens of an example; longer texts are cut",
+        check=_at_least(1),
+        is_always_recorded=False,
+    )
     pack_to: int | None = flag(
         None,
-        "tokens of a block: texts, each with an end-of-text token, one after the other, cut into such blocks",
+        "Number of tokens of a block: texts are joined, each with an end-of-text token, and cut into"
+        " blocks of this size",
         check=_at_least(2),
-        told=False,
+        is_always_recorded=False,
     )
     end_of_text: str | None = flag(
-        None, "the token behind each text, for --pack_to", told=False, default_words="the tokenizer's, if it is known"
+        None,
+        "Token that ends each text, for --pack_to",
+        is_always_recorded=False,
+        default_words="the tokenizer's, if it is known",
     )
-    keep_text: bool = flag(False, "the text, too, beside its input_ids", told=False)
+    keep_text: bool = flag(False, "Store the text in addition to its input_ids", is_always_recorded=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -112,7 +128,7 @@ class TokenOptions(Options):
         if self.keep_text and self.pack_to is not None:
             raise UserError("--keep_text and --pack_to: a block has parts of several texts; leave one of them out")
         if self.tokenizer is not None and self.pack_to is not None:
-            _ = self.end  # sought to be checked
+            _ = self.end_token  # sought to be checked
         if self.max_length is not None and self.pack_to is None:
             around = self.tokenizer.load().num_special_tokens_to_add(False)
             if self.max_length <= around:
@@ -122,7 +138,7 @@ class TokenOptions(Options):
                 )
 
     @property
-    def end(self) -> tuple[str, int]:
+    def end_token(self) -> tuple[str, int]:
         """The token after each packed text, and its id.
 
         Raises:
@@ -144,10 +160,10 @@ class TokenOptions(Options):
         number = file.id_of(token)
         if number is None:
             raise UserError(f"--end_of_text {token}: {file.name} has no such token")
-        if number >= file.size:
+        if number >= file.vocabulary_size:
             raise UserError(
                 f"--end_of_text {token}: its id, {number:,}, is above the vocabulary of {file.name}, whose"
-                f" {file.size:,} tokens have the ids from 0"
+                f" {file.vocabulary_size:,} tokens have the ids from 0"
             )
         return token, number
 
@@ -158,11 +174,11 @@ class TokenOptions(Options):
             return None
         from shardmill.transforms.values.tokens_encoding import Tokenization
 
-        end = self.end[1] if self.pack_to is not None else None
-        return Tokenization(self.tokenizer, self.tokenized, self.max_length, self.pack_to, end, self.keep_text)
+        end = self.end_token[1] if self.pack_to is not None else None
+        return Tokenization(self.tokenizer, self.text_columns, self.max_length, self.pack_to, end, self.keep_text)
 
     @property
-    def tokenized(self) -> tuple[str, ...]:
+    def text_columns(self) -> tuple[str, ...]:
         """The columns that hold texts."""
         return (self.tokenize or "text",)
 
@@ -191,14 +207,14 @@ def read_module(value: Any) -> Any:
 
     if isinstance(value, PreprocessingModule):
         return value
-    return PreprocessingModule.of(str(value).rpartition("/")[2], read_option_file("module_file", str(value)))
+    return PreprocessingModule.from_bytes(str(value).rpartition("/")[2], read_option_file("module_file", str(value)))
 
 
 def read_previous_graph(value: Any) -> Any:
-    """Return the FormerGraph of the version at a path; raise UserError if it has none."""
+    """Return the PreviousGraph of the version at a path; raise UserError if it has none."""
     from shardmill.transforms.values.preprocessing_sources import PreviousGraph
 
-    return value if isinstance(value, PreviousGraph) else PreviousGraph.of(str(value))
+    return value if isinstance(value, PreviousGraph) else PreviousGraph.read(str(value))
 
 
 def is_making_graph(given: Mapping[str, Any]) -> bool:
@@ -215,49 +231,50 @@ class DeclaredOptions(Options):
     """Options of declared preprocessing, which training and serving share."""
 
     title: ClassVar[str] = "features"
-    analyzing: ClassVar[tuple[str, ...]] = ("transform",)  # the flags that take constants
+    analyzing_flags: ClassVar[tuple[str, ...]] = ("transform",)  # the flags that take constants
 
     transform: Any = flag(
         None,
-        "a transform.yaml: what becomes of features, saved as TensorFlow Transform's graph beside raw examples",
+        "File transform.yaml of feature transforms; saves a TensorFlow Transform graph with the raw examples",
         parse=read_transform,
-        told=False,
+        is_always_recorded=False,
         to_json=lambda declaration: declaration.to_json(),
     )
     analyze_splits: tuple[str, ...] = flag(
         (),
-        "split,… whose examples constants are taken of",
+        "Comma-separated splits over which the transform's constants are computed",
         parse=parse_names,
-        told=False,
+        is_always_recorded=False,
         to_json=list,
         default_words=TRAINING,
     )
 
     transform_graph: Any = flag(
         None,
-        "a version, or the folder above: the constants and ids of its transform graph stay",
+        "Version, or its data set folder, whose transform graph's constants and ids are kept",
         parse=read_previous_graph,
-        told=False,
+        is_always_recorded=False,
         to_json=lambda former: former.name,
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.analyze_splits and all(getattr(self, name) is None for name in self.analyzing):
-            raise UserError(f"--analyze_splits needs {' or '.join(f'--{name}' for name in self.analyzing)}")
-        former = self.transform_graph
-        if former is not None and self.transform is None:
-            object.__setattr__(self, "transform", former.declaration)
+        if self.analyze_splits and all(getattr(self, name) is None for name in self.analyzing_flags):
+            raise UserError(f"--analyze_splits needs {' or '.join(f'--{name}' for name in self.analyzing_flags)}")
+        previous = self.transform_graph
+        if previous is not None and self.transform is None:
+            object.__setattr__(self, "transform", previous.declaration)
         if (
-            former is not None
+            previous is not None
             and self.transform is not None
-            and self.transform.to_json() != former.declaration.to_json()
+            and self.transform.to_json() != previous.declaration.to_json()
         ):
             raise UserError(
-                f"--transform_graph {former.directory}: its graph was made by another transform than --transform says;"
+                f"--transform_graph {previous.directory}: its graph was made by another transform than --transform"
+                " says;"
                 " leave one of them out"
             )
-        for given in self.analyzing:
+        for given in self.analyzing_flags:
             if getattr(self, given) is not None and not _is_tft_installed():
                 raise UserError(f"--{given} needs TensorFlow Transform; {install_hint('transform')}")
 
@@ -281,20 +298,20 @@ class TransformOptions(DeclaredOptions):
     """Options of preprocessing for records: declared or programmed, and optionally applied to the written examples."""
 
     title: ClassVar[str] = "features"
-    analyzing: ClassVar[tuple[str, ...]] = ("transform", "module_file")
+    analyzing_flags: ClassVar[tuple[str, ...]] = ("transform", "module_file")
 
     module_file: Any = flag(
         None,
-        "a preprocessing.py: its preprocessing_fn(inputs) makes TensorFlow Transform's graph by any of its analyzers",
+        "Python file with preprocessing_fn(inputs), which makes a TensorFlow Transform graph with any of its analyzers",
         parse=read_module,
-        told=False,
+        is_always_recorded=False,
         to_json=lambda module: module.to_json(),
     )
 
     materialize: bool = flag(
         False,
-        "write the examples that --transform makes, instead of raw ones",
-        told=False,
+        "Write the examples that --transform makes instead of the raw ones",
+        is_always_recorded=False,
     )
 
     def __post_init__(self) -> None:

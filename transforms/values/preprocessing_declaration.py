@@ -17,14 +17,14 @@ class ValueType:
     """The type of a feature's values between two steps."""
 
     dtype: DType  # of each value
-    many: bool = False  # True if an example has a list of values
-    missing: bool = False  # True if an example may have no value
-    ids: int | None = 0  # number of ids from 0; None if unknown, 0 if values are no ids
+    is_list: bool = False  # True if an example has a list of values
+    is_optional: bool = False  # True if an example may have no value
+    num_ids: int | None = 0  # number of ids from 0; None if unknown, 0 if values are no ids
 
     @property
-    def words(self) -> str:
-        """The type in words, for messages."""
-        return f"lists of {self.dtype}" if self.many else self.dtype
+    def description(self) -> str:
+        """The type as text, for messages."""
+        return f"lists of {self.dtype}" if self.is_list else self.dtype
 
 
 class Step(Protocol):
@@ -33,7 +33,7 @@ class Step(Protocol):
     name: ClassVar[str]
     needs: ClassVar[Needs]
 
-    def after(self, values: ValueType) -> ValueType:
+    def output_type(self, values: ValueType) -> ValueType:
         """Return the type that the step makes of `values`; raise ValueMistake if it does not accept them."""
 
 
@@ -51,18 +51,18 @@ def step_from_json(entry: Mapping[str, Any]) -> Step:
 
 def _check_numbers(name: str, values: ValueType) -> None:
     if values.dtype == "bytes":
-        raise OptionValueError(f"{name} is of numbers, and the values are {values.words}")
+        raise OptionValueError(f"{name} is of numbers, and the values are {values.description}")
 
 
 def _to_float32(name: str, values: ValueType) -> ValueType:
     """Return the type after a conversion of numbers to float32."""
     _check_numbers(name, values)
-    return replace(values, dtype="float32", ids=0)
+    return replace(values, dtype="float32", num_ids=0)
 
 
 def _check_texts(name: str, values: ValueType) -> None:
     if values.dtype != "bytes":
-        raise OptionValueError(f"{name} is of texts, and the values are {values.words}")
+        raise OptionValueError(f"{name} is of texts, and the values are {values.description}")
 
 
 def _check_at_least(name: str, number: int | None, least: int) -> None:
@@ -78,13 +78,13 @@ class Fill:
     needs: ClassVar[Needs] = ""
     value: str
 
-    def after(self, values: ValueType) -> ValueType:
-        if values.many:
+    def output_type(self, values: ValueType) -> ValueType:
+        if values.is_list:
             raise OptionValueError("fill is of features with one value, and lists are empty where they are missing")
-        self.typed(values.dtype)
-        return replace(values, missing=False)
+        self.parse_value(values.dtype)
+        return replace(values, is_optional=False)
 
-    def typed(self, dtype: DType) -> int | float | bytes:
+    def parse_value(self, dtype: DType) -> int | float | bytes:
         """Return the fill value as `dtype`; raise ValueMistake if it is none."""
         if dtype == "bytes":
             return self.value.encode()
@@ -104,7 +104,7 @@ class Lower:
     name: ClassVar[str] = "lower"
     needs: ClassVar[Needs] = ""
 
-    def after(self, values: ValueType) -> ValueType:
+    def output_type(self, values: ValueType) -> ValueType:
         _check_texts(self.name, values)
         return values
 
@@ -117,11 +117,11 @@ class Tokenize:
     needs: ClassVar[Needs] = ""
     pattern: str = ""  # RE2 expression of separators; "" for ASCII white space
 
-    def after(self, values: ValueType) -> ValueType:
+    def output_type(self, values: ValueType) -> ValueType:
         _check_texts(self.name, values)
-        if values.many:
-            raise OptionValueError(f"tokenize is of single texts, and the values are {values.words}")
-        return replace(values, many=True)
+        if values.is_list:
+            raise OptionValueError(f"tokenize is of single texts, and the values are {values.description}")
+        return replace(values, is_list=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ class Log1p:
     name: ClassVar[str] = "log1p"
     needs: ClassVar[Needs] = ""
 
-    def after(self, values: ValueType) -> ValueType:
+    def output_type(self, values: ValueType) -> ValueType:
         return _to_float32(self.name, values)
 
 
@@ -142,7 +142,7 @@ class ZScore:
     name: ClassVar[str] = "z_score"
     needs: ClassVar[Needs] = "moments"
 
-    def after(self, values: ValueType) -> ValueType:
+    def output_type(self, values: ValueType) -> ValueType:
         return _to_float32(self.name, values)
 
 
@@ -159,7 +159,7 @@ class MinMax:
         if not self.low < self.high:
             raise OptionValueError(f"min_max: [{self.low:g}, {self.high:g}]; expected the smaller number first")
 
-    def after(self, values: ValueType) -> ValueType:
+    def output_type(self, values: ValueType) -> ValueType:
         return _to_float32(self.name, values)
 
 
@@ -175,9 +175,9 @@ class Buckets:
         if not self.boundaries or any(low >= high for low, high in zip(self.boundaries, self.boundaries[1:])):
             raise OptionValueError("bucketize: expected boundaries that ascend, such as [18, 30, 65]")
 
-    def after(self, values: ValueType) -> ValueType:
+    def output_type(self, values: ValueType) -> ValueType:
         _check_numbers(self.name, values)
-        return replace(values, dtype="int64", ids=len(self.boundaries) + 1)
+        return replace(values, dtype="int64", num_ids=len(self.boundaries) + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,9 +191,9 @@ class Bucketize:
     def __post_init__(self) -> None:
         _check_at_least("num_buckets", self.num_buckets, 2)
 
-    def after(self, values: ValueType) -> ValueType:
+    def output_type(self, values: ValueType) -> ValueType:
         _check_numbers(self.name, values)
-        return replace(values, dtype="int64", ids=None)
+        return replace(values, dtype="int64", num_ids=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,14 +212,14 @@ class Vocabulary:
         _check_at_least("frequency_threshold", self.frequency_threshold, 1)
         _check_at_least("num_oov_buckets", self.num_oov_buckets, 0)
         if self.num_oov_buckets and self.default_value != -1:
-            raise OptionValueError("default_value has no effect beside num_oov_buckets; give one of them")
+            raise OptionValueError("default_value has no effect with num_oov_buckets; give one of them")
 
-    def after(self, values: ValueType) -> ValueType:
+    def output_type(self, values: ValueType) -> ValueType:
         if values.dtype == "float32":
             raise OptionValueError(
-                f"a vocabulary is of texts or int64, and the values are {values.words}; bucketize them"
+                f"a vocabulary is of texts or int64, and the values are {values.description}; bucketize them"
             )
-        return replace(values, dtype="int64", ids=None)
+        return replace(values, dtype="int64", num_ids=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,9 +233,9 @@ class Hash:
     def __post_init__(self) -> None:
         _check_at_least("hash_buckets", self.hash_buckets, 1)
 
-    def after(self, values: ValueType) -> ValueType:
+    def output_type(self, values: ValueType) -> ValueType:
         _check_texts(self.name, values)
-        return replace(values, dtype="int64", ids=self.hash_buckets)
+        return replace(values, dtype="int64", num_ids=self.hash_buckets)
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,14 +245,14 @@ class OneHot:
     name: ClassVar[str] = "one_hot"
     needs: ClassVar[Needs] = ""
 
-    def after(self, values: ValueType) -> ValueType:
-        if values.ids == 0:
+    def output_type(self, values: ValueType) -> ValueType:
+        if values.num_ids == 0:
             raise OptionValueError(
-                f"one_hot is of ids, which vocabulary, bucketize and hash give, and the values are {values.words}"
+                f"one_hot is of ids, which vocabulary, bucketize and hash give, and the values are {values.description}"
             )
-        if values.many:
-            raise OptionValueError(f"one_hot is of features with one value, and the values are {values.words}")
-        return ValueType("float32", many=True)
+        if values.is_list:
+            raise OptionValueError(f"one_hot is of features with one value, and the values are {values.description}")
+        return ValueType("float32", is_list=True)
 
 
 STEPS: Mapping[str, type[Any]] = {
@@ -268,19 +268,19 @@ class Chain:
     feature: str  # input name of the feature
     steps: tuple[Step, ...]  # in order; empty if the feature is unchanged
     output: str = ""  # name in transformed examples; "" for the feature's own name
-    where: str = ""  # file and line, for error messages
+    location: str = ""  # file and line, for error messages
 
     @property
     def name(self) -> str:
         """Name of the output in the declaration."""
         return self.output or self.feature
 
-    def renamed(self, renames: Renames) -> str:
+    def output_name(self, renames: Renames) -> str:
         """Return the output's name in transformed examples."""
         return self.output or renames(self.feature)
 
     @property
-    def taken(self) -> tuple[Step, ...]:
+    def effective_steps(self) -> tuple[Step, ...]:
         """The steps without any logarithm before quantiles: buckets are the same without it."""
         return tuple(
             step
@@ -289,9 +289,9 @@ class Chain:
         )
 
     @property
-    def before(self) -> tuple[Step, ...]:
-        """The steps before the analyzer, or all steps if there is none."""
-        taken = self.taken
+    def steps_before_analyzer(self) -> tuple[Step, ...]:
+        """The steps before the analyzer, or all steps without an analyzer."""
+        taken = self.effective_steps
         return taken[: next((index for index, step in enumerate(taken) if step.needs), len(taken))]
 
     @property
@@ -304,11 +304,11 @@ class Chain:
         """The kind of constants that the analyzer needs; "" without an analyzer."""
         return self.analyzer.needs if self.analyzer is not None else ""
 
-    def wrong(self, sentence: str) -> UserError:
+    def error(self, sentence: str) -> UserError:
         """Return a UserError about this chain's feature."""
-        return UserError(f"{self.where}: feature {self.feature!r}: {sentence}")
+        return UserError(f"{self.location}: feature {self.feature!r}: {sentence}")
 
-    def values(self, feature: Feature) -> ValueType:
+    def output_type(self, feature: Feature) -> ValueType:
         """Return the type of the values that the steps make of `feature`.
 
         Raises:
@@ -317,9 +317,9 @@ class Chain:
         values = value_type_of(feature)
         for step in self.steps:
             try:
-                values = step.after(values)
+                values = step.output_type(values)
             except OptionValueError as mistake:
-                raise self.wrong(str(mistake)) from None
+                raise self.error(str(mistake)) from None
         return values
 
     def to_json(self) -> dict[str, Any]:
@@ -335,7 +335,7 @@ class Declaration:
     dropped: tuple[tuple[str, str], ...] = ()  # features missing in transformed examples, each with file and line
 
     @property
-    def analyzed(self) -> tuple[Chain, ...]:
+    def analyzed_chains(self) -> tuple[Chain, ...]:
         """The chains that have an analyzer."""
         return tuple(chain for chain in self.chains if chain.needs)
 
@@ -355,15 +355,15 @@ class Declaration:
         )
         return cls(tuple(chains), tuple((feature, where) for feature in content["dropped"]))
 
-    def whole(self, features: Sequence[Feature]) -> "Declaration":
+    def with_all_features(self, features: Sequence[Feature]) -> "Declaration":
         """Return this declaration with an empty chain for each feature that it does not name, in the order of
         `features`.
         """
         named = {chain.feature for chain in self.chains} | {feature for feature, _ in self.dropped}
         chains: list[Chain] = []
         for feature in features:
-            mine = [chain for chain in self.chains if chain.feature == feature.name]
-            chains += mine if feature.name in named else [Chain(feature.name, ())]
+            chains_of_feature = [chain for chain in self.chains if chain.feature == feature.name]
+            chains += chains_of_feature if feature.name in named else [Chain(feature.name, ())]
         return Declaration(tuple(chains), self.dropped)
 
     def check(self, features: Sequence[Feature], renames: Renames = NO_RENAMES) -> None:
@@ -374,36 +374,36 @@ class Declaration:
                 same name.
         """
         known = {feature.name: feature for feature in features}
-        for name, where in [*((chain.feature, chain.where) for chain in self.chains), *self.dropped]:
+        for name, where in [*((chain.feature, chain.location) for chain in self.chains), *self.dropped]:
             if name not in known:
                 raise UserError(f"{where}: feature {name!r} is not there; {did_you_mean(name, known)}")
         for chain in self.chains:
-            chain.values(known[chain.feature])
-        whole = self.whole(features)
-        if not whole.chains:
+            chain.output_type(known[chain.feature])
+        complete = self.with_all_features(features)
+        if not complete.chains:
             raise UserError(f"{self.dropped[0][1]}: all features are dropped; expected one at least that stays")
-        taken: dict[str, Chain] = {}
+        chain_by_output: dict[str, Chain] = {}
         for chain in sorted(
-            whole.chains, key=lambda chain: bool(chain.where)
+            complete.chains, key=lambda chain: bool(chain.location)
         ):  # those of the file last: they have lines
-            other = taken.setdefault(chain.renamed(renames), chain)
+            other = chain_by_output.setdefault(chain.output_name(renames), chain)
             if other is not chain:
                 of_other = f"feature {other.feature!r}" + (
-                    f" ({other.where})" if other.where else ", which stays as it is,"
+                    f" ({other.location})" if other.location else ", which stays as it is,"
                 )
-                raise chain.wrong(f"output {chain.renamed(renames)!r} is that of {of_other} too; give another name")
+                raise chain.error(f"output {chain.output_name(renames)!r} is that of {of_other} too; give another name")
 
-    def sentences(self, features: Sequence[Feature]) -> list[str]:
+    def describe_outputs(self, features: Sequence[Feature]) -> list[str]:
         """Describe the outputs, one line each. The features must have been checked."""
         known = {feature.name: feature for feature in features}
         lines = []
-        for chain in self.whole(features).chains:
+        for chain in self.with_all_features(features).chains:
             if chain.steps:
                 shown = " | ".join(map(_format_step, chain.steps))
-                values = chain.values(known[chain.feature])
-                missing = ", may be missing" if values.missing and not values.many else ""
-                lines.append(f"{chain.name}: {chain.feature} | {shown} -> {values.words}{missing}")
-        kept = [chain.name for chain in self.whole(features).chains if not chain.steps]
+                values = chain.output_type(known[chain.feature])
+                missing = ", may be missing" if values.is_optional and not values.is_list else ""
+                lines.append(f"{chain.name}: {chain.feature} | {shown} -> {values.description}{missing}")
+        kept = [chain.name for chain in self.with_all_features(features).chains if not chain.steps]
         if kept:
             lines.append(f"as they are: {', '.join(kept)}")
         if self.dropped:
@@ -418,8 +418,8 @@ def value_type_of(feature: Feature) -> ValueType:
 
 def _format_step(step: Step) -> str:
     ((name, parameters),) = step_to_json(step).items()
-    given = ", ".join(f"{key}={value}" for key, value in parameters.items() if value is not None)
-    return f"{name}({given})" if given else name
+    non_default = ", ".join(f"{key}={value}" for key, value in parameters.items() if value is not None)
+    return f"{name}({non_default})" if non_default else name
 
 
 def check_transform(
@@ -434,7 +434,7 @@ def check_transform(
     Raises:
         UserError: if either does not hold.
     """
-    if declaration.analyzed:
+    if declaration.analyzed_chains:
         check_analyzed_splits("--transform", analyzed, splits)
     declaration.check(features, renames)
 

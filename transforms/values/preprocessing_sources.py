@@ -25,7 +25,7 @@ from shardmill.transforms.values import preprocessing_declaration
 from shardmill.transforms.values.analyzers import COUNT_SCHEMA, Constants
 from shardmill.transforms.values.preprocessing_declaration import Chain, Declaration, Step
 
-_TRANSFORM_DOCUMENT = Document("a transform", "features and what becomes of each, such as `age: z_score`")
+_TRANSFORM_DOCUMENT = Document("a transform", "features and their transforms, such as `age: z_score`")
 _OUTPUT, _DROP = "output", "drop"
 
 
@@ -37,16 +37,16 @@ def parse_transform(data: bytes, file: str) -> Declaration:
     """
     documents = read_documents(data, file, _TRANSFORM_DOCUMENT)
     if len(documents) > 1:
-        raise documents[1].wrong("another document begins; expected one")
+        raise documents[1].error("another document begins; expected one")
     chains: list[Chain] = []
     dropped: list[tuple[str, str]] = []
     for feature, node in documents[0].mapping().items():
         if node.value == _DROP:
-            dropped.append((feature, node.where))
+            dropped.append((feature, node.location))
         else:
             chains += _parse_chains(feature, node)
     if not chains and not dropped:
-        raise documents[0].wrong("names no feature; expected features and what becomes of each")
+        raise documents[0].error("names no feature; expected features and their transforms")
     return Declaration(tuple(chains), tuple(dropped))
 
 
@@ -58,7 +58,7 @@ def _parse_chains(feature: str, node: Node) -> Iterator[Chain]:
         if key == _OUTPUT:
             name = _output_name(feature, value)
             if not found:
-                raise _feature_error(feature, value, f"output {name}: no step stands before it")
+                raise _feature_error(feature, value, f"output {name}: no step is before it")
             yield _make_chain(feature, found, name, start)
             found = []
             continue
@@ -70,14 +70,14 @@ def _parse_chains(feature: str, node: Node) -> Iterator[Chain]:
 
 
 def _make_chain(feature: str, found: list[Step], output: str, start: Node) -> Chain:
-    made = Chain(feature, tuple(found), output, start.where)
+    chain = Chain(feature, tuple(found), output, start.location)
     analyzers = [step.name for step in found if step.needs]
     if len(analyzers) > 1:
-        raise made.wrong(
+        raise chain.error(
             f"{analyzers[0]} and {analyzers[1]} in one chain: both take constants of the raw values; give the first an"
             " output, and the second begins anew"
         )
-    return made
+    return chain
 
 
 def _named_steps(node: Node) -> Iterator[tuple[str, Node]]:
@@ -90,13 +90,13 @@ def _named_steps(node: Node) -> Iterator[tuple[str, Node]]:
         elif isinstance(item.value, Mapping):
             yield from item.value.items()
         else:
-            raise item.wrong(f"{node.key}: a list in a list; expected steps, one an item")
+            raise item.error(f"{node.key}: a list in a list; expected steps, one an item")
 
 
 def _parse_step(feature: str, key: str, node: Node) -> Step:
     if key not in _STEP_PARSERS:
         if key == _DROP:
-            raise _feature_error(feature, node, "drop stands among other steps; expected it alone")
+            raise _feature_error(feature, node, "drop is among other steps; expected it alone")
         raise _feature_error(feature, node, f"unknown step {key!r}; {did_you_mean(key, _STEP_PARSERS)}")
     bare = node.value in (key, "true")
     try:
@@ -181,16 +181,16 @@ def _output_name(feature: str, node: Node) -> str:
     return node.value
 
 
-def _parse_fill(given: _Parameters) -> Step:
-    if given.bare and given.node.value == "fill":
+def _parse_fill(parameters: _Parameters) -> Step:
+    if parameters.bare and parameters.node.value == "fill":
         raise OptionValueError("fill takes a value, such as `fill: 0`")
-    return preprocessing_declaration.Fill(given.text())
+    return preprocessing_declaration.Fill(parameters.text())
 
 
-def _parse_tokenize(given: _Parameters) -> Step:
-    if given.bare or not isinstance(given.node.value, str):
-        return _check_pattern(preprocessing_declaration.Tokenize(**given.mapping(pattern=_single_text)))
-    return _check_pattern(preprocessing_declaration.Tokenize(given.text()))
+def _parse_tokenize(parameters: _Parameters) -> Step:
+    if parameters.bare or not isinstance(parameters.node.value, str):
+        return _check_pattern(preprocessing_declaration.Tokenize(**parameters.mapping(pattern=_single_text)))
+    return _check_pattern(preprocessing_declaration.Tokenize(parameters.text()))
 
 
 def _check_pattern(step: preprocessing_declaration.Tokenize) -> Step:
@@ -216,15 +216,15 @@ def _without_parameters(cls: type[Any]) -> Callable[[_Parameters], Step]:
     return make
 
 
-def _parse_min_max(given: _Parameters) -> Step:
-    bounds = () if given.bare else given.list()
+def _parse_min_max(parameters: _Parameters) -> Step:
+    bounds = () if parameters.bare else parameters.list()
     if len(bounds) != 2:
         raise OptionValueError("min_max takes what the least and the greatest value become, such as `min_max: [-1, 1]`")
     return preprocessing_declaration.MinMax(*bounds)
 
 
-def _parse_bucketize(given: _Parameters) -> Step:
-    found = given.mapping(num_buckets=_parse_integer, boundaries=_parse_floats)
+def _parse_bucketize(parameters: _Parameters) -> Step:
+    found = parameters.mapping(num_buckets=_parse_integer, boundaries=_parse_floats)
     if len(found) != 1:
         raise OptionValueError("bucketize takes num_buckets or boundaries, one of them, such as `{num_buckets: 10}`")
     return (
@@ -234,13 +234,13 @@ def _parse_bucketize(given: _Parameters) -> Step:
     )
 
 
-def _parse_vocabulary(given: _Parameters) -> Step:
+def _parse_vocabulary(parameters: _Parameters) -> Step:
     names = ("top_k", "frequency_threshold", "num_oov_buckets", "default_value")
-    return preprocessing_declaration.Vocabulary(**given.mapping(**dict.fromkeys(names, _parse_integer)))
+    return preprocessing_declaration.Vocabulary(**parameters.mapping(**dict.fromkeys(names, _parse_integer)))
 
 
-def _parse_hash(given: _Parameters) -> Step:
-    found = given.mapping(hash_buckets=_parse_integer)
+def _parse_hash(parameters: _Parameters) -> Step:
+    found = parameters.mapping(hash_buckets=_parse_integer)
     if not found:
         raise OptionValueError("hash takes hash_buckets, such as `hash: {hash_buckets: 1000}`")
     return preprocessing_declaration.Hash(**found)
@@ -262,7 +262,7 @@ _STEP_PARSERS: Mapping[str, Callable[[_Parameters], Step]] = {
 
 
 def _feature_error(feature: str, node: Node, sentence: str) -> UserError:
-    return node.wrong(f"feature {feature!r}: {sentence}")
+    return node.error(f"feature {feature!r}: {sentence}")
 
 
 FUNCTION_NAME = "preprocessing_fn"  # as TFX calls it
@@ -278,7 +278,7 @@ class PreprocessingModule:
     text: str  # source text
 
     @classmethod
-    def of(cls, name: str, data: bytes) -> "PreprocessingModule":
+    def from_bytes(cls, name: str, data: bytes) -> "PreprocessingModule":
         """Return the module with these bytes.
 
         Raises:
@@ -315,7 +315,7 @@ class PreprocessingModule:
         try:
             found = function(inputs)
         except Exception as error:
-            raise self._wrong(error, names) from error
+            raise self._function_error(error, names) from error
         if not isinstance(found, dict):
             raise UserError(
                 f"{self._where}: {FUNCTION_NAME} returns {_type_in_words(found)}; expected a dictionary of tensors"
@@ -360,20 +360,20 @@ class PreprocessingModule:
         lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == self.name]
         return f" line {lines[-1]}" if lines else ""
 
-    def _wrong(self, error: Exception, features: Iterable[str]) -> UserError:
+    def _function_error(self, error: Exception, features: Iterable[str]) -> UserError:
         if isinstance(error, UserError):
             return error
         at = f"{self._where}{self._line(error)}"
-        asked = error.args[0] if isinstance(error, KeyError) and error.args else None
+        missing_key = error.args[0] if isinstance(error, KeyError) and error.args else None
         known = list(features)
-        if isinstance(asked, str) and asked not in known:
-            return UserError(f"{at}: feature {asked!r} is not there; {did_you_mean(asked, known)}")
+        if isinstance(missing_key, str) and missing_key not in known:
+            return UserError(f"{at}: feature {missing_key!r} is not there; {did_you_mean(missing_key, known)}")
         return UserError(f"{at}: {FUNCTION_NAME} raises {_format_error(error)}")
 
 
 def _format_error(error: BaseException) -> str:
-    said = " ".join(str(error).split())
-    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+    message = " ".join(str(error).split())
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
 def _type_in_words(value: Any) -> str:
@@ -387,10 +387,10 @@ class PreviousGraph:
     name: str  # name and version of its data set
     directory: str  # version directory
     declaration: Declaration  # declaration of the graph
-    found: TransformFile  # content of its transform.json
+    content: TransformFile  # content of its transform.json
 
     @classmethod
-    def of(cls, path: str) -> "PreviousGraph":
+    def read(cls, path: str) -> "PreviousGraph":
         """Read the graph of the version in `path`, or of the version that LATEST in `path` names.
 
         Raises:
@@ -419,33 +419,33 @@ class PreviousGraph:
         """Return the constants of an output, by its name in transformed examples. Unknown values are those counted in
         the `new` examples.
         """
-        former = self._output(output)
-        if former.vocabulary is None:
-            return Constants(former.constants)
-        lines = storage.read_bytes(storage.join(self.directory, former.vocabulary.file)).split(b"\n")[:-1]
+        previous = self._output(output)
+        if previous.vocabulary is None:
+            return Constants(previous.constants)
+        lines = storage.read_bytes(storage.join(self.directory, previous.vocabulary.file)).split(b"\n")[:-1]
         entries = pa.table(
             [pa.array(lines, pa.large_binary()), pa.array([0] * len(lines), pa.int64())], schema=COUNT_SCHEMA
         )
-        counts = {"entries": former.vocabulary.entries, "distinct": former.vocabulary.distinct}
-        return Constants(counts, entries, new.unknown if new is not None else {})
+        counts = {"entries": previous.vocabulary.entries, "distinct": previous.vocabulary.distinct}
+        return Constants(counts, entries, new.unknown_counts if new is not None else {})
 
-    def head(self, output: str) -> tuple[tuple[str, int], ...]:
+    def most_frequent_entries(self, output: str) -> tuple[tuple[str, int], ...]:
         """Return the most frequent entries of a vocabulary with the counts of the earlier version."""
         vocabulary = self._output(output).vocabulary
         return vocabulary.head if vocabulary is not None else ()
 
     def _output(self, name: str) -> TransformedOutput:
-        return next(output for output in self.found.outputs if output.name == name)
+        return next(output for output in self.content.outputs if output.name == name)
 
 
-def measure_drift(former: Constants, new: Constants) -> dict[str, Any]:
-    """Return the constants that the new examples would give an output, and their distance from the former ones."""
-    if former.entries is not None and new.entries is not None:
-        kept = pc.sum(pc.is_in(new.entries["value"], value_set=former.entries["value"].combine_chunks())).as_py() or 0
+def measure_drift(previous: Constants, new: Constants) -> dict[str, Any]:
+    """Return the constants that the new examples would give an output, and their distance from the previous ones."""
+    if previous.entries is not None and new.entries is not None:
+        kept = pc.sum(pc.is_in(new.entries["value"], value_set=previous.entries["value"].combine_chunks())).as_py() or 0
         return {"entries": len(new.entries), "kept": kept}
     found = dict(new.numbers)
     if "mean" in found:
-        found["shift"] = (found["mean"] - former.numbers["mean"]) / former.numbers["std_dev"]
+        found["shift"] = (found["mean"] - previous.numbers["mean"]) / previous.numbers["std_dev"]
     return found
 
 
@@ -458,19 +458,19 @@ def drift_notices(file: TransformFile) -> Iterator[str]:
         yield from _drift_notices_of_output(output, output.drift or {}, file.former)
 
 
-def _drift_notices_of_output(output: TransformedOutput, found: Mapping[str, Any], former: str) -> Iterator[str]:
+def _drift_notices_of_output(output: TransformedOutput, found: Mapping[str, Any], previous: str) -> Iterator[str]:
     if "shift" in found:
         yield (
             f"{output.name}: the mean is {found['mean']:.6g}, {abs(found['shift']):.2g} standard deviations"
-            f" {'above' if found['shift'] >= 0 else 'below'} that of {former}"
+            f" {'above' if found['shift'] >= 0 else 'below'} that of {previous}"
         )
     elif "kept" in found:
-        yield f"{output.name}: {found['kept']:,} of {found['entries']:,} entries would be those of {former}"
+        yield f"{output.name}: {found['kept']:,} of {found['entries']:,} entries would be those of {previous}"
     elif "minimum" in found:
         old = output.constants
         if found["minimum"] < old["minimum"] or found["maximum"] > old["maximum"]:
             yield (
-                f"{output.name}: values are from {found['minimum']:.6g} to {found['maximum']:.6g}; in {former} they"
+                f"{output.name}: values are from {found['minimum']:.6g} to {found['maximum']:.6g}; in {previous} they"
                 f" were from {old['minimum']:.6g} to {old['maximum']:.6g}"
             )
     elif "boundaries" in found and list(found["boundaries"]) != list(output.constants["boundaries"]):

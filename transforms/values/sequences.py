@@ -41,7 +41,7 @@ def row_records(
         widths: from `row_widths`.
     """
     rows = len(files)
-    pieces = [_piece(column, width) for column, width in zip((files, lines, ids, *columns), (*_FIRST, *widths))]
+    pieces = [_row_bytes(column, width) for column, width in zip((files, lines, ids, *columns), (*_FIRST, *widths))]
     varying = [sizes for (_, _, sizes), width in zip(pieces, (*_FIRST, *widths)) if not width]
     header = np.ascontiguousarray(np.stack(varying, axis=1).astype(_SIZE))
     heads = header.view(np.uint8).reshape(-1)
@@ -57,7 +57,7 @@ def row_records(
     return pa.Array.from_buffers(pa.large_binary(), rows, [None, pa.py_buffer(offsets), pa.py_buffer(out)])
 
 
-def _piece(column: pa.Array, width: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _row_bytes(column: pa.Array, width: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return a column's bytes, and the start and size of each row in them."""
     rows = len(column)
     if not width:
@@ -90,17 +90,17 @@ class DecodedRows:
     _sizes: list[np.ndarray]
 
     @classmethod
-    def of(cls, data: np.ndarray, starts: np.ndarray, widths: Sequence[int]) -> "DecodedRows":
+    def decode(cls, data: np.ndarray, starts: np.ndarray, widths: Sequence[int]) -> "DecodedRows":
         """Decode the rows whose records begin at `starts`, int64 of shape (rows,), in the bytes `data`."""
         every = (*_FIRST, *widths)
         varying = every.count(0)
         head = _SIZE.itemsize * varying
         heads, _ = spans.gather(data, starts, np.full(len(starts), head, np.int64))
-        told = heads.view(_SIZE).reshape(len(starts), varying).astype(np.int64)
+        sizes_in_head = heads.view(_SIZE).reshape(len(starts), varying).astype(np.int64)
         at, place = starts + head, 0
         begins, sizes = [], []
         for width in every:
-            size = np.full(len(starts), width, np.int64) if width else told[:, place]
+            size = np.full(len(starts), width, np.int64) if width else sizes_in_head[:, place]
             place += not width
             begins.append(at)
             sizes.append(size)

@@ -24,13 +24,13 @@ from shardmill.transforms.values.preprocessing_declaration import Chain
 
 JOB = "job.json"
 OUTPUT = "transform_graph"
-_NUL = "\0"  # stands between tokens, as in shardmill.transforms.values.analyzers
+_NUL = "\0"  # separates tokens, as in shardmill.transforms.values.analyzers
 
 
 def main() -> None:
     """Wait for a line on standard input, read job.json in the working directory, and write the graph next to it."""
     limit_threads()
-    if not sys.stdin.readline():  # whoever began this process needs it no more
+    if not sys.stdin.readline():  # the parent process needs it no more
         return
     _make_names_deterministic(Path())
     job = json.loads(Path(JOB).read_text())
@@ -103,7 +103,7 @@ def _sort_saved_model(folder: Path) -> None:
 
 def _apply_chain(value: Any, chain: Chain, constants: Mapping[str, Any]) -> Any:
     ids = constants.get("classes", 0)
-    for step in chain.taken:
+    for step in chain.effective_steps:
         value, ids = _apply_step(value, step, constants, ids)
     return value if chain.steps else _map_values(value, tf.identity)
 
@@ -113,7 +113,7 @@ def _apply_step(
 ) -> tuple[Any, int]:
     """Return `value` after a step, and the number of ids that it can be, 0 if it is no id."""
     if isinstance(step, preprocessing_declaration.Fill):
-        return _to_dense(value, step.typed(_dtype(value))), ids
+        return _to_dense(value, step.parse_value(_dtype(value))), ids
     if isinstance(step, preprocessing_declaration.Lower):
         return _map_values(value, tf.strings.lower), 0
     if isinstance(step, preprocessing_declaration.Tokenize):

@@ -28,7 +28,7 @@ limit_threads()
 
 
 def trace_outputs(module: PreprocessingModule, schema: str) -> dict[str, str]:
-    """Trace the function and return its outputs' types in words, by name; nothing is analyzed.
+    """Trace the function and return its outputs' types as text, by name; nothing is analyzed.
 
     Args:
         module: holds the function.
@@ -88,8 +88,8 @@ def analyze(batches: Any, module: PreprocessingModule, schema: str, temporary: s
             raise
         except Exception as error:  # as an analyzer of the user's own may raise; all that does not is traced before
             cause = error.__cause__ or error
-            said = " ".join(f"{type(cause).__name__}: {cause}".split())
-            raise UserError(f"--module_file {module.name}: its analyzers cannot be run: {said}") from error
+            message = " ".join(f"{type(cause).__name__}: {cause}".split())
+            raise UserError(f"--module_file {module.name}: its analyzers cannot be run: {message}") from error
     return analyzed | "WriteTransformFn" >> tft_beam.WriteTransformFn(folder)
 
 

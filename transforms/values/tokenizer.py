@@ -29,7 +29,7 @@ class TokenizerFile:
     text: str
 
     @classmethod
-    def of(cls, name: str, data: bytes) -> "TokenizerFile":
+    def from_bytes(cls, name: str, data: bytes) -> "TokenizerFile":
         """Return the tokenizer in a file of these bytes.
 
         Raises:
@@ -53,12 +53,12 @@ class TokenizerFile:
         return _sha256(self.text)
 
     @property
-    def size(self) -> int:
+    def vocabulary_size(self) -> int:
         """The size of the vocabulary, including added tokens."""
         return self.load().get_vocab_size(with_added_tokens=True)
 
     @property
-    def unheeded(self) -> list[str]:
+    def ignored_settings(self) -> list[str]:
         """The names of the file's settings that are ignored.
 
         Truncation and padding are set by flags instead. Dropout leaves out merges at random, but equal texts must give
@@ -76,7 +76,7 @@ class TokenizerFile:
         """Return the id of a token; None if it is not in the vocabulary."""
         return self.load().token_to_id(token)
 
-    def token(self, number: int) -> str:
+    def format_token(self, number: int) -> str:
         """Return the token of an id, quoted, for messages; only the id if it has no token."""
         found = self.load().id_to_token(number)
         return f"id {number}" if found is None else f"{found!r}, id {number},"
@@ -86,34 +86,34 @@ class TokenizerFile:
         added = self.load().get_added_tokens_decoder()
         return [token.content for _, token in sorted(added.items()) if token.special]
 
-    def load(self, most: int | None = None) -> "Tokenizer":
+    def load(self, max_length: int | None = None) -> "Tokenizer":
         """Return the tokenizer, built once in each process.
 
         Args:
-            most: maximum length of token lists, including the special tokens around texts; None for no limit.
+            max_length: maximum length of token lists, including the special tokens around texts; None for no limit.
 
         Raises:
             UserError: if the text is not a tokenizer.json.
         """
         from tokenizers import Tokenizer
 
-        key = self.sha256, most
+        key = self.sha256, max_length
         with _lock:
             if key not in _loaded:
                 try:
-                    made = Tokenizer.from_str(self.text)
+                    tokenizer = Tokenizer.from_str(self.text)
                 except Exception as error:  # tokenizers raises nothing narrower
-                    said = " ".join(str(error).split())
+                    message = " ".join(str(error).split())
                     raise UserError(
-                        f"--tokenizer {self.name} is no tokenizer.json of Hugging Face's tokenizers: {said}"
+                        f"--tokenizer {self.name} is no tokenizer.json of Hugging Face's tokenizers: {message}"
                     ) from None
-                made.no_truncation()
-                made.no_padding()
-                if getattr(made.model, "dropout", None):
-                    made.model.dropout = None
-                if most is not None:
-                    made.enable_truncation(most)
-                _loaded[key] = made
+                tokenizer.no_truncation()
+                tokenizer.no_padding()
+                if getattr(tokenizer.model, "dropout", None):
+                    tokenizer.model.dropout = None
+                if max_length is not None:
+                    tokenizer.enable_truncation(max_length)
+                _loaded[key] = tokenizer
             return _loaded[key]
 
 

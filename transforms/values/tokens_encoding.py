@@ -31,7 +31,7 @@ _EXPRESSIONS = tuple(
 )
 _SPACE = ord(" ")
 # White space beyond ASCII is of these first bytes in UTF-8 alone (Unicode's property White_Space: U+0085 and U+00A0,
-# U+1680, U+2000 to U+205F, U+3000); no text is cut beside any character of theirs
+# U+1680, U+2000 to U+205F, U+3000); no text is cut next to any of these characters
 _TWO, _THREE = 0xC2, (0xE1, 0xE2, 0xE3)
 _BYTES = np.arange(256)
 _OF_THREE = np.isin(_BYTES, _THREE)
@@ -43,9 +43,9 @@ _BEGINS = _SEEN | ((_BYTES > _TWO) & ~_OF_THREE)  # and begin with behind it
 class Words(NamedTuple):
     """Texts split into words."""
 
-    different: pa.LargeStringArray  # distinct words, large strings
+    distinct: pa.LargeStringArray  # distinct words, large strings
     codes: pa.Int32Array  # int32, index in different of each word of all texts
-    firsts: np.ndarray  # int64 (texts + 1,), start of each text in codes
+    text_starts: np.ndarray  # int64 (texts + 1,), start of each text in codes
 
 
 def has_separate_words(tokenizer: str) -> bool:
@@ -154,17 +154,17 @@ def cached_tokens(words: pa.LargeStringArray, key: str, encode: Encode) -> pa.La
         encode: returns the tokens of words that are not cached.
     """
     known = _known.get(key, _EMPTY)
-    places = pc.index_in(words, value_set=known.words)
-    new = places.is_null()
+    indices = pc.index_in(words, value_set=known.words)
+    new = indices.is_null()
     different = words.filter(new)
-    learned = _Known(pa.concat_arrays([known.words, different]), pa.concat_arrays([known.tokens, encode(different)]))
-    at = places.fill_null(0).to_numpy().astype(np.int64)
+    new_tokens = _Known(pa.concat_arrays([known.words, different]), pa.concat_arrays([known.tokens, encode(different)]))
+    at = indices.fill_null(0).to_numpy().astype(np.int64)
     at[new.to_numpy(zero_copy_only=False)] = len(known.words) + np.arange(len(different))
-    found = learned.tokens.take(pa.array(at))
-    if learned.size_bytes > MOST_BYTES:
-        learned = _Known(words, found)
-    if learned.size_bytes <= MOST_BYTES:
-        _known[key] = learned
+    found = new_tokens.tokens.take(pa.array(at))
+    if new_tokens.size_bytes > MOST_BYTES:
+        new_tokens = _Known(words, found)
+    if new_tokens.size_bytes <= MOST_BYTES:
+        _known[key] = new_tokens
     return found
 
 
@@ -176,54 +176,60 @@ class Tokens(NamedTuple):
     """The tokens of some texts."""
 
     ids: pa.LargeListArray  # int64 lists, one a text
-    lost: np.ndarray  # int64 (texts,), tokens cut off each text
-    highest: np.ndarray  # int64 (texts,), highest id of each text; -1 without tokens
-    refused: Mapping[int, str] = {}  # the tokenizer's error, by index of the text
+    cut_tokens: np.ndarray  # int64 (texts,), tokens cut off each text
+    max_ids: np.ndarray  # int64 (texts,), highest id of each text; -1 without tokens
+    errors: Mapping[int, str] = {}  # the tokenizer's error, by index of the text
 
 
 class _RefusedError(Exception):
     """The tokenizer's error for one of many texts."""
 
 
-def encode(file: TokenizerFile, texts: pa.LargeStringArray, special: bool, most: int | None = None) -> Tokens:
+def encode(
+    file: TokenizerFile, texts: pa.LargeStringArray, add_special_tokens: bool, max_tokens: int | None = None
+) -> Tokens:
     """Encode `texts`, none of them null.
 
     Args:
-        special: add the special tokens that the tokenizer puts around each text.
-        most: maximum tokens of a text.
+        add_special_tokens: add the special tokens that the tokenizer puts around each text.
+        max_tokens: maximum tokens of a text.
     """
     os.environ.setdefault(_PARALLELISM, "false")
     try:
-        return _encode(file, texts, special, most)
+        return _encode(file, texts, add_special_tokens, max_tokens)
     except _RefusedError:
-        refused = _refused(file, texts, special)
+        errors = _find_errors(file, texts, add_special_tokens)
     are_refused = np.zeros(len(texts), bool)
-    are_refused[list(refused)] = True
-    others = pc.if_else(pa.array(are_refused), "", texts)
-    return _encode(file, others, special, most)._replace(refused=refused)
+    are_refused[list(errors)] = True
+    accepted = pc.if_else(pa.array(are_refused), "", texts)
+    return _encode(file, accepted, add_special_tokens, max_tokens)._replace(errors=errors)
 
 
-def _refused(file: TokenizerFile, texts: pa.LargeStringArray, special: bool) -> dict[int, str]:
+def _find_errors(file: TokenizerFile, texts: pa.LargeStringArray, add_special_tokens: bool) -> dict[int, str]:
     """Return the texts for which the tokenizer fails, with its errors; for example a word outside a vocabulary without
     an unknown token.
     """
-    refused = {}
-    for place, text in enumerate(texts):
+    errors = {}
+    for index, text in enumerate(texts):
         try:
-            _ids(file.load(), pa.array([text.as_py()], pa.large_string()), special)
+            _encode_whole_texts(file.load(), pa.array([text.as_py()], pa.large_string()), add_special_tokens)
         except _RefusedError as error:
-            refused[place] = str(error)
-    return refused
+            errors[index] = str(error)
+    return errors
 
 
-def _encode(file: TokenizerFile, texts: pa.LargeStringArray, special: bool, most: int | None) -> Tokens:
-    found = _lists(file, texts, special)
+def _encode(
+    file: TokenizerFile, texts: pa.LargeStringArray, add_special_tokens: bool, max_tokens: int | None
+) -> Tokens:
+    found = _encode_lists(file, texts, add_special_tokens)
     sizes = np.diff(found.offsets)
-    lost = np.zeros(len(sizes), np.int64) if most is None else np.maximum(sizes - most, 0)
+    lost = np.zeros(len(sizes), np.int64) if max_tokens is None else np.maximum(sizes - max_tokens, 0)
     long = np.flatnonzero(lost)
     if len(long):
-        found = _replaced(found, long, _ids(file.load(most), texts.take(pa.array(long)), special))
-    highest = _highest(found.flat, found.offsets)
+        found = _replace_lists(
+            found, long, _encode_whole_texts(file.load(max_tokens), texts.take(pa.array(long)), add_special_tokens)
+        )
+    highest = _max_per_list(found.flat, found.offsets)
     return Tokens(_array(found), lost, highest)
 
 
@@ -234,28 +240,30 @@ class _Lists(NamedTuple):
     offsets: np.ndarray
 
 
-def _lists(file: TokenizerFile, texts: pa.LargeStringArray, special: bool) -> _Lists:
+def _encode_lists(file: TokenizerFile, texts: pa.LargeStringArray, add_special_tokens: bool) -> _Lists:
     """Return the tokens of whole texts.
 
     If tokens never span two words, each distinct word is tokenized once, and words known to this process not at all.
     """
     tokenizer = file.load()
-    around = special and tokenizer.num_special_tokens_to_add(False)
+    around = add_special_tokens and tokenizer.num_special_tokens_to_add(False)
     words = cut_words(texts) if _has_separate_words(file.text) and not around else None
     if words is None:
-        return _ids(tokenizer, texts, special)
-    key = f"{file.sha256} {special}"
-    known = cached_tokens(words.different, key, lambda new: _array(_ids(tokenizer, new, special)))
+        return _encode_whole_texts(tokenizer, texts, add_special_tokens)
+    key = f"{file.sha256} {add_special_tokens}"
+    known = cached_tokens(
+        words.distinct, key, lambda new: _array(_encode_whole_texts(tokenizer, new, add_special_tokens))
+    )
     lists = known.take(words.codes)
-    return _Lists(lists.values.to_numpy(), offsets_of(lists)[words.firsts])
+    return _Lists(lists.values.to_numpy(), offsets_of(lists)[words.text_starts])
 
 
 _has_separate_words = lru_cache(maxsize=8)(has_separate_words)  # asked for each batch
 
 
-def _ids(tokenizer: "Tokenizer", texts: pa.LargeStringArray, special: bool) -> _Lists:
+def _encode_whole_texts(tokenizer: "Tokenizer", texts: pa.LargeStringArray, add_special_tokens: bool) -> _Lists:
     try:
-        encodings: list[Any] = tokenizer.encode_batch_fast(texts.to_pylist(), add_special_tokens=special)
+        encodings: list[Any] = tokenizer.encode_batch_fast(texts.to_pylist(), add_special_tokens=add_special_tokens)
     except Exception as error:  # tokenizers raises nothing narrower
         raise _RefusedError(" ".join(str(error).split())) from error
     lists = [encoding.ids for encoding in encodings]
@@ -268,16 +276,16 @@ def _array(lists: _Lists) -> pa.LargeListArray:
     return pa.LargeListArray.from_arrays(pa.array(lists.offsets), pa.array(lists.flat))
 
 
-def _replaced(lists: _Lists, places: np.ndarray, by: _Lists) -> _Lists:
-    """Replace the lists at the ascending `places`."""
+def _replace_lists(lists: _Lists, indices: np.ndarray, replacement: _Lists) -> _Lists:
+    """Replace the lists at the ascending `indices`."""
     chosen = np.arange(len(lists.offsets) - 1)
-    chosen[places] = len(chosen) + np.arange(len(places))
-    offsets = np.concatenate((lists.offsets[:-1], lists.offsets[-1] + by.offsets))
-    taken = _array(_Lists(np.concatenate((lists.flat, by.flat)), offsets)).take(pa.array(chosen))
+    chosen[indices] = len(chosen) + np.arange(len(indices))
+    offsets = np.concatenate((lists.offsets[:-1], lists.offsets[-1] + replacement.offsets))
+    taken = _array(_Lists(np.concatenate((lists.flat, replacement.flat)), offsets)).take(pa.array(chosen))
     return _Lists(taken.values.to_numpy(), offsets_of(taken))
 
 
-def _highest(flat: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+def _max_per_list(flat: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     """Return the maximum of each list; -1 for an empty one."""
     found = np.full(len(offsets) - 1, -1, np.int64)
     full = np.flatnonzero(np.diff(offsets))
@@ -299,7 +307,7 @@ class Tokenization:
     columns: tuple[str, ...]  # columns of texts: one, or one for each parallel text
     max_length: int | None = None  # maximum tokens of an example
     pack_to: int | None = None  # tokens of a block of packed documents; None for no packing
-    end: int | None = None  # id of the token after each document, if packed
+    end_id: int | None = None  # id of the token after each document, if packed
     keep_text: bool = False  # keep the text columns
 
     @property
@@ -308,7 +316,7 @@ class Tokenization:
         return self.pack_to is not None
 
     @property
-    def ids(self) -> dict[str, str]:
+    def token_columns(self) -> dict[str, str]:
         """The name of the token column for each text column."""
         if len(self.columns) == 1:
             return {self.columns[0]: INPUT_IDS}
@@ -320,18 +328,18 @@ class Tokenized:
     """The rows of a batch with their tokens."""
 
     batch: pa.RecordBatch  # the rows with added token columns
-    lost: dict[str, np.ndarray]  # int64 (rows,), tokens cut off each text, by token column
+    cut_tokens: dict[str, np.ndarray]  # int64 (rows,), tokens cut off each text, by token column
 
-    def counts(self, good: np.ndarray) -> Counter[str]:
-        """Count tokens, cut texts and lost tokens in the rows flagged by `good`, bool of shape (rows,)."""
+    def count(self, is_kept: np.ndarray) -> Counter[str]:
+        """Count tokens, cut texts and lost tokens in the rows flagged by `is_kept`, bool of shape (rows,)."""
         counts: Counter[str] = Counter()
-        for name, every in self.lost.items():
-            lost, sizes = every[good], pc.list_value_length(self.batch[name]).to_numpy()
-            counts.update({TOKENS: int(sizes[good].sum()), CUT: int((lost > 0).sum()), LOST: int(lost.sum())})
+        for name, every in self.cut_tokens.items():
+            lost, sizes = every[is_kept], pc.list_value_length(self.batch[name]).to_numpy()
+            counts.update({TOKENS: int(sizes[is_kept].sum()), CUT: int((lost > 0).sum()), LOST: int(lost.sum())})
         return counts
 
 
-def tokenize(batch: pa.RecordBatch, how: Tokenization, reject: RejectRows) -> Tokenized:
+def tokenize(batch: pa.RecordBatch, settings: Tokenization, reject: RejectRows) -> Tokenized:
     """Add the tokens of each row; `reject` is called with the rows that have none, and the reasons.
 
     These rows are rejected:
@@ -341,34 +349,35 @@ def tokenize(batch: pa.RecordBatch, how: Tokenization, reject: RejectRows) -> To
     * rows for which the tokenizer fails or makes no token;
     * rows with a token id beyond the vocabulary, for which a model has no embedding.
     """
-    lost = {}
-    for column, name in how.ids.items():
-        made = _tokens(batch[column], column, how, reject)
-        batch = batch.append_column(name, made.ids)
-        lost[name] = made.lost
-    return Tokenized(batch, lost)
+    cut_tokens = {}
+    for column, name in settings.token_columns.items():
+        tokens = _tokens(batch[column], column, settings, reject)
+        batch = batch.append_column(name, tokens.ids)
+        cut_tokens[name] = tokens.cut_tokens
+    return Tokenized(batch, cut_tokens)
 
 
-def _tokens(column: pa.Array, name: str, how: Tokenization, reject: RejectRows) -> Tokens:
+def _tokens(column: pa.Array, name: str, settings: Tokenization, reject: RejectRows) -> Tokens:
     missing = column.is_null().to_numpy(zero_copy_only=False)
     reject(missing, lambda _: f"no text: column {name!r} has no value")
     texts, invalid = _texts(column)
     reject(invalid, lambda _: f"the text in column {name!r} is not UTF-8, which a tokenizer reads")
-    made = encode(how.file, texts, special=not how.is_packed, most=how.max_length)
-    vocabulary = how.file.size
-    said = f"{name!r}: " if len(how.columns) > 1 else ""
+    tokens = encode(settings.file, texts, add_special_tokens=not settings.is_packed, max_tokens=settings.max_length)
+    vocabulary = settings.file.vocabulary_size
+    prefix = f"{name!r}: " if len(settings.columns) > 1 else ""
     refused = np.zeros(len(texts), bool)
-    refused[list(made.refused)] = True
-    reject(refused, lambda row: f"{said}{how.file.name} makes no tokens of the text: {made.refused[row]}")
-    reject(made.highest < 0, lambda _: f"{said}an empty text: {how.file.name} makes no token of it")
+    refused[list(tokens.errors)] = True
+    reject(refused, lambda row: f"{prefix}{settings.file.name} makes no tokens of the text: {tokens.errors[row]}")
+    reject(tokens.max_ids < 0, lambda _: f"{prefix}an empty text: {settings.file.name} makes no token of it")
     reject(
-        made.highest >= vocabulary,
+        tokens.max_ids >= vocabulary,
         lambda row: (
-            f"{said}{how.file.token(int(made.highest[row]))} is above the vocabulary of {how.file.name}, whose"
+            f"{prefix}{settings.file.format_token(int(tokens.max_ids[row]))} is above the vocabulary of"
+            f" {settings.file.name}, whose"
             f" {vocabulary:,} tokens have the ids from 0"
         ),
     )
-    return made
+    return tokens
 
 
 def _texts(column: pa.Array) -> tuple[pa.LargeStringArray, np.ndarray]:

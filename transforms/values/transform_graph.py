@@ -39,9 +39,9 @@ def vocabulary_files(declaration: Declaration, renames: Renames) -> dict[str, st
     allow.
     """
     found: dict[str, str] = {}
-    for chain in declaration.analyzed:
+    for chain in declaration.analyzed_chains:
         if chain.needs == "vocabulary":
-            name = base = re.sub(r"[^\w.\-]", "_", chain.renamed(renames), flags=re.ASCII)
+            name = base = re.sub(r"[^\w.\-]", "_", chain.output_name(renames), flags=re.ASCII)
             number = 1
             while name in found.values():
                 number += 1
@@ -66,25 +66,25 @@ def graph_files(
     """
     files = vocabulary_files(declaration, renames)
     known = {feature.name: feature for feature in features}
-    told: dict[str, dict[str, Any]] = {}
+    messages: dict[str, dict[str, Any]] = {}
     for chain in declaration.chains:
-        name = chain.renamed(renames)
-        told[name] = dict(constants[chain.name].numbers) if chain.name in constants else {}
+        name = chain.output_name(renames)
+        messages[name] = dict(constants[chain.name].numbers) if chain.name in constants else {}
         if chain.name in files:
-            told[name]["file"] = files[chain.name]
+            messages[name]["file"] = files[chain.name]
         if known[chain.feature].class_names:
-            told[name]["classes"] = len(known[chain.feature].class_names)
+            messages[name]["classes"] = len(known[chain.feature].class_names)
     job = {
-        "schema": schema.to_pbtxt(renames.features(features)),
+        "schema": schema.to_pbtxt(renames.rename_features(features)),
         "outputs": [
             {
                 "input": renames(chain.feature),
-                "output": chain.renamed(renames),
+                "output": chain.output_name(renames),
                 "steps": [step_to_json(step) for step in chain.steps],
             }
             for chain in declaration.chains
         ],
-        "constants": told,
+        "constants": messages,
     }
     with graph_process() as process:
         for output, file in files.items():
@@ -105,7 +105,7 @@ _TRANSFORMED_METADATA_SCHEMA = f"{file_names.TRANSFORM_GRAPH}/transformed_metada
 
 
 def module_files(
-    module: PreprocessingModule, graph: Mapping[str, bytes], schema: str, found: str, analyzed: Mapping[str, int]
+    module: PreprocessingModule, graph: Mapping[str, bytes], schema: str, description: str, analyzed: Mapping[str, int]
 ) -> dict[str, bytes]:
     """Return these files by their names in the version directory.
 
@@ -113,7 +113,7 @@ def module_files(
         module: the module that was analyzed.
         graph: TFT's files in `transform_fn/` and `transformed_metadata/`, by name relative to its folder.
         schema: of raw examples, text of a schema.pbtxt.
-        found: digest of TFT's findings.
+        description: digest of TFT's findings.
         analyzed: number of examples by split.
     """
     files = {f"{file_names.TRANSFORM_GRAPH}/{name}": data for name, data in graph.items()} | {
@@ -122,12 +122,12 @@ def module_files(
     outputs = tuple(
         TransformedOutput(feature.name, "") for feature in from_pbtxt(files[_TRANSFORMED_METADATA_SCHEMA].decode())
     )
-    assets = tuple(_asset(name, files[name]) for name in sorted(files) if name.startswith(_ASSETS_PREFIX))
-    told = TransformFile(analyzed, outputs, module=ModuleSummary(module.name, module.sha256, found, assets))
-    return {**files, file_names.TRANSFORM: told.to_json().encode()}
+    assets = tuple(_make_asset(name, files[name]) for name in sorted(files) if name.startswith(_ASSETS_PREFIX))
+    content = TransformFile(analyzed, outputs, module=ModuleSummary(module.name, module.sha256, description, assets))
+    return {**files, file_names.TRANSFORM: content.to_json().encode()}
 
 
-def _asset(name: str, data: bytes) -> Asset:
+def _make_asset(name: str, data: bytes) -> Asset:
     lines = data.split(b"\n")[:HEAD_ENTRIES]
     head = tuple(line.decode(errors="backslashreplace") for line in lines if line)
     return Asset(name, data.count(b"\n"), head)
@@ -157,48 +157,48 @@ def transform_files(analysis: Analysis, gathered: Gathered, features: Features, 
     Raises:
         JobError: if constants cannot be computed from the examples, or TensorFlow fails.
     """
-    declaration = analysis.declaration.whole(features)
+    declaration = analysis.declaration.with_all_features(features)
     new = constants = find_constants(analysis, gathered)
-    if analysis.former is not None:
+    if analysis.previous_graph is not None:
         constants = {
-            chain.name: analysis.former.constants(chain.renamed(renames), new.get(chain.name))
-            for chain in analysis.declaration.analyzed
+            chain.name: analysis.previous_graph.constants(chain.output_name(renames), new.get(chain.name))
+            for chain in analysis.declaration.analyzed_chains
         }
     graph = graph_files(declaration, constants, features, renames)
-    told = describe_transform(declaration, constants, gathered, analysis.splits, renames)
-    if analysis.former is not None:
-        told = add_drift(told, constants, new, declaration, analysis.former, renames)
+    content = describe_transform(declaration, constants, gathered, analysis.splits, renames)
+    if analysis.previous_graph is not None:
+        content = add_drift(content, constants, new, declaration, analysis.previous_graph, renames)
     files = {f"{file_names.TRANSFORM_GRAPH}/{name}": data for name, data in graph.items()}
-    return {**files, file_names.TRANSFORM: told.to_json().encode()}
+    return {**files, file_names.TRANSFORM: content.to_json().encode()}
 
 
 def add_drift(
-    told: TransformFile,
+    content: TransformFile,
     constants: Mapping[str, Constants],
     new: Mapping[str, Constants],
     declaration: Declaration,
-    former: PreviousGraph,
+    previous: PreviousGraph,
     renames: Renames,
 ) -> TransformFile:
     """Return transform.json with the constants of a previous version, and their drift in the new examples."""
     drifts = {
-        chain.renamed(renames): measure_drift(constants[chain.name], new[chain.name])
-        for chain in declaration.analyzed
+        chain.output_name(renames): measure_drift(constants[chain.name], new[chain.name])
+        for chain in declaration.analyzed_chains
         if chain.name in new
     }
     outputs = []
-    for output in told.outputs:
+    for output in content.outputs:
         vocabulary = output.vocabulary
         if vocabulary is not None:
-            vocabulary = replace(vocabulary, head=former.head(output.name))
+            vocabulary = replace(vocabulary, head=previous.most_frequent_entries(output.name))
         outputs.append(replace(output, vocabulary=vocabulary, drift=drifts.get(output.name, {})))
-    return TransformFile(told.analyzed, tuple(outputs), former.name)
+    return TransformFile(content.analyzed, tuple(outputs), previous.name)
 
 
 def transform_notices(files: Mapping[str, bytes]) -> list[str]:
     """Return the notices about the files of a transform."""
-    told = TransformFile.from_json(files[file_names.TRANSFORM], file_names.TRANSFORM)
-    return [*drift_notices(told), *(module_notices(told.module) if told.module is not None else ())]
+    content = TransformFile.from_json(files[file_names.TRANSFORM], file_names.TRANSFORM)
+    return [*drift_notices(content), *(module_notices(content.module) if content.module is not None else ())]
 
 
 def describe_transform(
@@ -212,7 +212,7 @@ def describe_transform(
     files = vocabulary_files(declaration, renames)
     outputs = [
         TransformedOutput(
-            name=chain.renamed(renames),
+            name=chain.output_name(renames),
             feature=renames(chain.feature),
             steps=tuple(map(step_to_json, chain.steps)),
             constants=found.numbers if found.entries is None else {},
@@ -224,15 +224,15 @@ def describe_transform(
     return TransformFile({split: gathered.examples[split] for split in splits}, tuple(outputs))
 
 
-def _summarize_vocabulary(found: Constants, file: str) -> VocabularySummary:
-    assert found.entries is not None
-    head = found.entries.slice(0, HEAD_ENTRIES).to_pydict()
+def _summarize_vocabulary(constants: Constants, file: str) -> VocabularySummary:
+    assert constants.entries is not None
+    head = constants.entries.slice(0, HEAD_ENTRIES).to_pydict()
     return VocabularySummary(
         f"{_ASSETS_FOLDER}/{file}",
-        found.numbers["entries"],
-        found.numbers["distinct"],
+        constants.numbers["entries"],
+        constants.numbers["distinct"],
         tuple((value.decode(errors="backslashreplace"), count) for value, count in zip(head["value"], head["count"])),
-        found.unknown,
+        constants.unknown_counts,
     )
 
 
@@ -253,13 +253,13 @@ class StagedGraph:
     features: Features = ()  # features of transformed examples
 
     @classmethod
-    def write(cls, temporary: str, files: Mapping[str, bytes], raw: Features) -> "StagedGraph":
+    def write(cls, temporary: str, files: Mapping[str, bytes], raw_features: Features) -> "StagedGraph":
         """Write the files of a graph below the job's temporary directory.
 
         Args:
             temporary: that directory.
             files: by name, see transforms.values.transform_graph.
-            raw: features of raw examples, by their names there.
+            raw_features: features of raw examples, by their names there.
 
         Raises:
             OSError: if they cannot be written.
@@ -267,21 +267,21 @@ class StagedGraph:
         # A random name keeps attempts apart
         folder = storage.join(storage.join(temporary, "transformed"), uuid.uuid4().hex)
         storage.write_all({storage.join(folder, name): data for name, data in files.items()})
-        return cls(folder, tuple(files), transformed_features(raw, files))
+        return cls(folder, tuple(files), transformed_features(raw_features, files))
 
     def read(self) -> dict[str, bytes]:
         """Read the files by name; raise FileNotFoundError if another attempt has published and deleted them."""
         return {name: storage.read_bytes(storage.join(self.folder, name)) for name in self.names}
 
 
-def transformed_features(raw: Features, files: Mapping[str, bytes]) -> Features:
+def transformed_features(raw_features: Features, files: Mapping[str, bytes]) -> Features:
     """Return the features of transformed examples, in the order of the outputs. Unchanged features keep their kind,
     classes and role.
 
     TFT's schema does not tell a single value that may be missing from a list of any length, so shapes are taken from
     the steps.
     """
-    of_raw = {feature.name: feature for feature in raw}
+    of_raw = {feature.name: feature for feature in raw_features}
     by_name = {feature.name: feature for feature in from_pbtxt(files[_TRANSFORMED_SCHEMA].decode())}
     found = []
     for output in TransformFile.from_json(files[file_names.TRANSFORM], file_names.TRANSFORM).outputs:
@@ -300,12 +300,12 @@ def transformed_features(raw: Features, files: Mapping[str, bytes]) -> Features:
     return tuple(found)
 
 
-def _feature_of_module(feature: Feature, raw: Feature | None) -> Feature:
+def _feature_of_module(feature: Feature, raw_features: Feature | None) -> Feature:
     """Return an output of a module as a feature. An output that is not dense is a list, because its steps are
     unknown.
     """
     shape = feature.shape if feature.is_dense else (None,)
-    role = raw.role if raw is not None else "input"
+    role = raw_features.role if raw_features is not None else "input"
     return replace(feature, shape=shape, kind="tensor", class_names=(), role=role)
 
 

@@ -21,7 +21,7 @@ class RecordBatchCoder(beam.coders.Coder):
 
     _CODEC = pa.Codec("zstd", compression_level=3)  # level 1 makes a quarter more of sorted names
     _QUICK = pa.Codec("zstd", compression_level=1)  # half the time, a tenth more of numbers, such as lists of objects'
-    _SIZE = struct.Struct("<Q")  # of the stream, which Arrow's codecs want to be told
+    _SIZE = struct.Struct("<Q")  # of the stream, which Arrow's codecs require
 
     def encode(self, value: pa.RecordBatch) -> bytes:
         sink = pa.BufferOutputStream()
@@ -68,17 +68,17 @@ class GatherFn(beam.DoFn):
         self,
         make: Callable[..., Iterable[Any]],
         size_of: Callable[[Any], float] = lambda _: 1,
-        most: float | Callable[..., float] = math.inf,
+        max_size: float | Callable[..., float] = math.inf,
     ) -> None:
         """Create the DoFn.
 
         Args:
             make: (list of elements, side inputs…) -> outputs.
             size_of: size of an element.
-            most: largest total size of gathered elements, or a function of the side inputs that returns it; a larger
-                element is processed alone.
+            max_size: largest total size of gathered elements, or a function of the side inputs that returns it. A
+                larger element is processed alone.
         """
-        self._make, self._size_of, self._most = make, size_of, most
+        self._make, self._size_of, self._most = make, size_of, max_size
 
     def start_bundle(self) -> None:
         self._held: list[Any] = []
@@ -88,7 +88,7 @@ class GatherFn(beam.DoFn):
     def process(self, element: Any, *side: Any) -> Iterator[Any]:
         """Gather one element; if it does not fit, emit the earlier ones first."""
         size = self._size_of(element)
-        self._side = side  # the same for all of a bundle, whose end is told none
+        self._side = side  # the same for all of a bundle, because finish_bundle gets no side inputs
         most = self._most(*side) if callable(self._most) else self._most
         if self._held and self._size + size > most:
             yield from self._flush()

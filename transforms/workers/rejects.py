@@ -30,11 +30,11 @@ def record_density(records: int, size_bytes: int, lost_records: int, lost_bytes:
     return good / good_bytes if good > 0 and good_bytes > 0 else 0.0
 
 
-def with_estimate(reject: Reject, records_a_byte: float) -> Reject:
+def with_estimate(reject: Reject, records_per_byte: float) -> Reject:
     """Return `reject` with an estimated number of records, if its file could not be read at all."""
     if reject.records is not None:
         return reject
-    return replace(reject, records=max(round(reject.size_bytes * records_a_byte), 1))
+    return replace(reject, records=max(round(reject.size_bytes * records_per_byte), 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Losses:
 
 
 class LossCounter:
-    """Sums up settled rejects that stand for unreadable input rather than for a record that was read and refused.
+    """Sums up settled rejects of unreadable input rather than for a record that was read and refused.
 
     Rejects must be added in the order of their sources, so that no names need to be remembered.
     """
@@ -78,8 +78,8 @@ class LossCounter:
         self._files = self._records = self._size_bytes = self._uncounted = 0
         self._estimated = False
         self._source: str | None = None  # of the last loss
-        self._unknown: str | None = None  # and of the last of which nobody knows how much it is
-        self.unsure: Reject | None = None  # the largest whose number of records is not known for certain
+        self._unknown: str | None = None  # and of the last loss of unknown size
+        self.largest_uncertain: Reject | None = None  # the largest whose number of records is not known for certain
 
     def add(self, reject: Reject) -> None:
         """Add the next reject."""
@@ -87,14 +87,16 @@ class LossCounter:
             return
         self._files += reject.source != self._source
         self._source = reject.source
-        self._records += reject.counted
+        self._records += reject.counted_records
         self._size_bytes += reject.size_bytes
         self._estimated |= reject.count == "estimated"
         if reject.count == "at least":
             self._uncounted += reject.source != self._unknown
             self._unknown = reject.source
-        if reject.count != "exact" and (self.unsure is None or _loss_size(reject) > _loss_size(self.unsure)):
-            self.unsure = reject
+        if reject.count != "exact" and (
+            self.largest_uncertain is None or _loss_size(reject) > _loss_size(self.largest_uncertain)
+        ):
+            self.largest_uncertain = reject
 
     def losses(self) -> Losses:
         """Return the sum."""
@@ -106,27 +108,28 @@ def sum_losses(rejects: Iterable[Reject]) -> tuple[Losses, Reject | None]:
     counter = LossCounter()
     for reject in sorted(rejects, key=lambda reject: reject.source):
         counter.add(reject)
-    return counter.losses(), counter.unsure
+    return counter.losses(), counter.largest_uncertain
 
 
-def loss_failure(losses: Losses, unsure: Reject | None, on_damaged_file: str) -> str | None:
+def loss_failure(losses: Losses, largest_uncertain: Reject | None, on_damaged_file: str) -> str | None:
     """Return the message of a job that fails because the number of lost records is uncertain; None if it does not
     fail.
     """
-    if on_damaged_file == "reject" or unsure is None:
+    if on_damaged_file == "reject" or largest_uncertain is None:
         return None
     return (
-        f"{losses}; such as {unsure.source!r}: {unsure.reason}; mend the files or leave them out, or give "
+        f"{losses}; such as {largest_uncertain.source!r}: {largest_uncertain.reason}; mend the files or leave them"
+        " out, or give "
         "--on_damaged_file reject to go without what cannot be read"
     )
 
 
 def _loss_size(reject: Reject) -> tuple[int, int]:
-    return reject.counted, reject.size_bytes
+    return reject.counted_records, reject.size_bytes
 
 
-def _plural(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
+def _plural(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 FOLDER = "rejects"  # in the job's temporary directory
@@ -145,7 +148,7 @@ class RejectsPart:
     """
 
     rejects: int  # number of rejects
-    records: int  # records they stand for; unknown numbers count as one
+    records: int  # records that they count; unknown numbers count as one
     lost_records: int
     lost_bytes: int
     text: bytes = b""  # all lines with line ends if they are few, or the first ones
@@ -172,9 +175,9 @@ class RejectsWriter:
         """Add rejects; raises OSError, for example if the disk is full."""
         for reject in rejects:
             self._rejects += 1
-            self._records += reject.counted
+            self._records += reject.counted_records
             if reject.is_loss:
-                self._lost_records += reject.counted
+                self._lost_records += reject.counted_records
                 self._lost_bytes += reject.size_bytes
             if self._temporary is None and self._held >= _INLINE_BYTES:
                 continue
@@ -251,9 +254,9 @@ MOST_REASONS = 10_000  # that are remembered; twice as many for a moment
 class Reason:
     """Counts of one reason."""
 
-    times: int  # number of rejects
-    records: int  # records they stand for
-    first: str  # source of the first reject
+    rejects: int  # number of rejects
+    records: int  # records that they count
+    first_source: str  # source of the first reject
 
 
 class ReasonCounter:
@@ -266,7 +269,7 @@ class ReasonCounter:
     def __init__(self, most: int = MOST_REASONS) -> None:
         """Create the counter; it remembers `most` different reasons."""
         self._most, self._found = most, dict[str, Reason]()
-        self.forgot = False
+        self.has_dropped = False
 
     def add(self, reason: str, records: int, source: str) -> None:
         """Count a reject."""
@@ -274,28 +277,29 @@ class ReasonCounter:
         if found is None:
             self._found[reason] = Reason(1, records, source)
             if len(self._found) > 2 * self._most:
-                self._forget()
+                self._drop_rarest()
             return
-        found.times += 1
+        found.rejects += 1
         found.records += records
 
-    def knows(self, reason: str) -> bool:
+    def is_counted(self, reason: str) -> bool:
         """Return True if a reason is remembered."""
         return reason in self._found
 
-    def _forget(self) -> None:
-        kept = sorted(self._found.items(), key=lambda item: -item[1].times)[: self._most]
-        self._found, self.forgot = dict(kept), True
+    def _drop_rarest(self) -> None:
+        kept = sorted(self._found.items(), key=lambda item: -item[1].rejects)[: self._most]
+        self._found, self.has_dropped = dict(kept), True
 
     def most_frequent(self) -> tuple[str, Reason] | None:
-        """Return the reason with the most rejects, the first of equals; None if there is none."""
-        return max(self._found.items(), key=lambda item: item[1].times, default=None)
+        """Return the reason with the most rejects, the first of equals; None without rejects."""
+        return max(self._found.items(), key=lambda item: item[1].rejects, default=None)
 
-    def by_records(self, most: int) -> dict[str, int]:
-        """Return the records of the `most` reasons with the most records, sorted by reason; of equals, the first by
-        name are chosen.
+    def by_records(self, max_reasons: int) -> dict[str, int]:
+        """Return the records of the `max_reasons` reasons with the most records, sorted by reason.
+
+        Of equals, the first by name are chosen.
         """
-        ordered = sorted(self._found.items(), key=lambda item: (-item[1].records, item[0]))[:most]
+        ordered = sorted(self._found.items(), key=lambda item: (-item[1].records, item[0]))[:max_reasons]
         return {reason: found.records for reason, found in sorted(ordered)}
 
 
@@ -361,12 +365,12 @@ PlaceOf = Callable[[int], tuple[str, int]]
 class FrequentReason:
     """The most frequent reason of rejects, its number of rejects, and the first source with it.
 
-    `at_least` is True if the number is a lower bound, because there were too many different reasons to count all.
+    `is_lower_bound` is True if the number is a lower bound, because there were too many different reasons to count all.
     """
 
     reason: str
-    times: int
-    at_least: bool
+    count: int
+    is_lower_bound: bool
     example: str
 
 
@@ -381,8 +385,8 @@ class Rejects:
     records: int = 0  # number of rejected records
     reasons: Mapping[str, int] = field(default_factory=dict)  # records of the most frequent reasons, sorted by reason
     losses: Losses = field(default_factory=Losses)  # unreadable input
-    unsure: Reject | None = None  # largest loss whose number of records is uncertain
-    most: FrequentReason | None = None  # most frequent reason, if any
+    largest_uncertain: Reject | None = None  # largest loss whose number of records is uncertain
+    most_frequent: FrequentReason | None = None  # most frequent reason, if any
     size_bytes: int = 0
     crc32c: int = 0
     _spool: Spool | None = None
@@ -397,7 +401,7 @@ class Rejects:
 
 
 def gather_rejects(
-    parts: Iterable[RejectsPart], records: int, size_bytes: int, place_of: PlaceOf | None = None
+    parts: Iterable[RejectsPart], records: int, size_bytes: int, locate_record: PlaceOf | None = None
 ) -> tuple[Rejects, int]:
     """Return the rejects of a job and its number of input records, both with estimates for completely unreadable files.
 
@@ -405,19 +409,19 @@ def gather_rejects(
         parts: from all workers.
         records: input records, with one for each completely unreadable file.
         size_bytes: of the input.
-        place_of: maps a line number to (manifest, line in it), if there are several manifests.
+        locate_record: maps a line number to (manifest, line in it), if there are several manifests.
 
     Raises:
         OSError: if a part cannot be read, or the disk is full.
     """
     known = list(parts)
-    records_a_byte = record_density(
+    records_per_byte = record_density(
         records, size_bytes, sum(p.lost_records for p in known), sum(p.lost_bytes for p in known)
     )
     found = SortedLines(_sort_key)
     for line in _all_lines(known):
         found.add(line)
-    rejects = _collect_rejects(found, records_a_byte, place_of)
+    rejects = _collect_rejects(found, records_per_byte, locate_record)
     return rejects, records + rejects.records - sum(part.records for part in known)
 
 
@@ -434,7 +438,7 @@ def _all_lines(parts: Sequence[RejectsPart]) -> Iterator[bytes]:
             yield from split_lines(iter(partial(file.read, _CHUNK_BYTES), b""))
 
 
-def _collect_rejects(ordered: Iterable[bytes], records_a_byte: float, place_of: PlaceOf | None) -> Rejects:
+def _collect_rejects(ordered: Iterable[bytes], records_per_byte: float, locate_record: PlaceOf | None) -> Rejects:
     spool, reasons, losses = Spool(), ReasonCounter(), LossCounter()
     records = size_bytes = crc32c = 0
     pending: list[bytes] = []
@@ -452,13 +456,13 @@ def _collect_rejects(ordered: Iterable[bytes], records_a_byte: float, place_of: 
     for line in ordered:
         reject = Reject(**orjson.loads(line))
         if reject.records is None:
-            reject = with_estimate(reject, records_a_byte)
+            reject = with_estimate(reject, records_per_byte)
             line = encode_reject(reject)
-        if place_of is not None and reject.line is not None:
-            manifest, of_manifest = place_of(reject.line)
+        if locate_record is not None and reject.line is not None:
+            manifest, of_manifest = locate_record(reject.line)
             line = encode_reject(replace(reject, manifest=manifest, line=of_manifest))
-        records += reject.counted
-        reasons.add(reject.reason, reject.counted, reject.source)
+        records += reject.counted_records
+        reasons.add(reject.reason, reject.counted_records, reject.source)
         losses.add(reject)
         pending += (line, b"\n")
         pending_bytes += len(line) + 1
@@ -471,7 +475,7 @@ def _collect_rejects(ordered: Iterable[bytes], records_a_byte: float, place_of: 
         records,
         reasons.by_records(_REASONS),
         losses.losses(),
-        losses.unsure,
+        losses.largest_uncertain,
         _most_frequent(reasons),
         size_bytes,
         crc32c,
@@ -484,7 +488,7 @@ def _most_frequent(reasons: ReasonCounter) -> FrequentReason | None:
     if found is None:
         return None
     reason, counts = found
-    return FrequentReason(reason, counts.times, reasons.forgot, counts.first)
+    return FrequentReason(reason, counts.rejects, reasons.has_dropped, counts.first_source)
 
 
 def _sort_key(line: bytes) -> tuple[Any, ...]:

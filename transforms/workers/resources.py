@@ -63,7 +63,7 @@ CGROUPS, PROCESS_CGROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 
 
 def cgroup_settings(
-    controller: str, unified: str, single: Sequence[str], cgroups: Path, own: Path
+    controller: str, unified: str, single: Sequence[str], cgroups: Path, process_cgroups: Path
 ) -> Iterator[list[str]]:
     """Yield the words of one setting, for the process's control group and each of its ancestors.
 
@@ -72,9 +72,9 @@ def cgroup_settings(
         unified: file name in version 2 (docs.kernel.org/admin-guide/cgroup-v2.html).
         single: file names in version 1, whose words are joined.
         cgroups: mount point of the control groups.
-        own: file that lists this process's control groups.
+        process_cgroups: file that lists this process's control groups.
     """
-    for line in _lines(own):
+    for line in _lines(process_cgroups):
         _, controllers, name = line.split(":", 2)
         path = PurePosixPath(name.lstrip("/"))
         # In a container the group's own folder may be mounted in place of all, under which its name is not there.
@@ -99,7 +99,7 @@ def _lines(path: Path) -> list[str]:
 
 
 @cache
-def core_count(cgroups: Path = CGROUPS, own: Path = PROCESS_CGROUPS) -> int:
+def core_count(cgroups: Path = CGROUPS, process_cgroups: Path = PROCESS_CGROUPS) -> int:
     """Return the number of cores that this process may use, at least one.
 
     It is the least of the CPU affinity and the quotas of the process's control group and its ancestors, as Docker and
@@ -109,10 +109,10 @@ def core_count(cgroups: Path = CGROUPS, own: Path = PROCESS_CGROUPS) -> int:
 
     Args:
         cgroups: mount point of the control groups.
-        own: file that lists this process's control groups.
+        process_cgroups: file that lists this process's control groups.
     """
     bound = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    found = cgroup_settings("cpu", "cpu.max", ("cpu.cfs_quota_us", "cpu.cfs_period_us"), cgroups, own)
+    found = cgroup_settings("cpu", "cpu.max", ("cpu.cfs_quota_us", "cpu.cfs_period_us"), cgroups, process_cgroups)
     quotas = [math.ceil(quota) for words in found for quota in _quota(words)]
     return max(1, min([bound, *quotas]))
 
@@ -152,7 +152,7 @@ def _budget(process_bytes: int) -> Budget:
 
 
 @cache
-def container_bytes(cgroups: Path = CGROUPS, own: Path = PROCESS_CGROUPS) -> int:
+def container_bytes(cgroups: Path = CGROUPS, process_cgroups: Path = PROCESS_CGROUPS) -> int:
     """Return the memory in bytes available to all processes of this container.
 
     It is the least of the machine's memory and the limits of the process's control group and its ancestors:
@@ -160,10 +160,10 @@ def container_bytes(cgroups: Path = CGROUPS, own: Path = PROCESS_CGROUPS) -> int
 
     Args:
         cgroups: mount point of the control groups.
-        own: file that lists this process's control groups.
+        process_cgroups: file that lists this process's control groups.
     """
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    found = cgroup_settings("memory", "memory.max", ("memory.limit_in_bytes",), cgroups, own)
+    found = cgroup_settings("memory", "memory.max", ("memory.limit_in_bytes",), cgroups, process_cgroups)
     return min([machine, *(int(words[0]) for words in found if len(words) == 1 and words[0].isdigit())])
 
 
@@ -193,9 +193,9 @@ class Spool:
                 raise EOFError(f"{len(target)} bytes fewer at {offset} than were written")
             target, offset = target[count:], offset + count
 
-    def chunks(self, offset: int, length: int, most: int) -> Iterator[bytes]:
-        """Yield the `length` bytes from `offset` in chunks of at most `most` bytes."""
-        for start in range(offset, offset + length, most):
-            chunk = bytearray(min(most, offset + length - start))
+    def chunks(self, offset: int, length: int, chunk_bytes: int) -> Iterator[bytes]:
+        """Yield the `length` bytes from `offset` in chunks of at most `chunk_bytes` bytes."""
+        for start in range(offset, offset + length, chunk_bytes):
+            chunk = bytearray(min(chunk_bytes, offset + length - start))
             self.read_into(start, memoryview(chunk))
             yield bytes(chunk)

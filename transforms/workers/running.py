@@ -191,7 +191,7 @@ class Failure:
     sentence: str  # message; of other errors, with their type
 
     @classmethod
-    def of(cls, step: str, error: Exception) -> "Failure":
+    def from_error(cls, step: str, error: Exception) -> "Failure":
         """Describe `error`, which `step` raised."""
         if isinstance(error, (UserError, JobError)):
             return cls(step, type(error).__name__, str(error))
@@ -253,7 +253,7 @@ class ReportingFn(beam.DoFn):
             raise
         except Exception as error:
             with suppress(Exception):  # the error itself is what counts, and goes on to the runner
-                write_failure(self._path, Failure.of(self._step, error))
+                write_failure(self._path, Failure.from_error(self._step, error))
             raise
 
 
@@ -270,7 +270,7 @@ def write_failure(path: str, failure: Failure) -> None:
 
 
 def read_failure(path: str) -> Failure | None:
-    """Return the failure reported at `path`; None if there is none, or it cannot be read."""
+    """Return the failure reported at `path`; None if it does not exist or cannot be read."""
     try:
         content = parse_json(storage.read_bytes(path))
         return Failure(content["step"].text(), content["kind"].text(), content["sentence"].text())
@@ -278,12 +278,14 @@ def read_failure(path: str) -> Failure | None:
         return None
 
 
-def report_failures(pipeline: beam.Pipeline, path: str, says_begun: bool = False) -> None:
+def report_failures(pipeline: beam.Pipeline, path: str, reports_start: bool = False) -> None:
     """Make every step of a built but not yet running pipeline report its errors to `path`.
 
-    With `says_begun`, the first step also reports that it has begun.
+    With `reports_start`, the first step also reports that it has begun.
     """
-    pipeline.visit(_DoFnWrapper(lambda inner, step, is_first: ReportingFn(inner, step, path, is_first and says_begun)))
+    pipeline.visit(
+        _DoFnWrapper(lambda inner, step, is_first: ReportingFn(inner, step, path, is_first and reports_start))
+    )
 
 
 class _DoFnWrapper(beam.pipeline.PipelineVisitor):

@@ -44,7 +44,7 @@ class Codec(ABC):
         """
 
     @abstractmethod
-    def records(self, file: BinaryIO, name: str) -> Iterator[bytes]:
+    def read_records(self, file: BinaryIO, name: str) -> Iterator[bytes]:
         """Yield the serialized examples of an open shard and verify every checksum.
 
         Raises:
@@ -53,8 +53,8 @@ class Codec(ABC):
         """
 
     @abstractmethod
-    def blocks(self, file: BinaryIO, name: str) -> Iterator[list[bytes]]:
-        """Yield what `records` yields, some records at a time and several times as fast; raise the same errors."""
+    def read_blocks(self, file: BinaryIO, name: str) -> Iterator[list[bytes]]:
+        """Yield what `read_records` yields, some records at a time and several times as fast; raise the same errors."""
 
     @abstractmethod
     def tensors(self, paths: Any, buffer_bytes: int) -> Any:
@@ -63,7 +63,7 @@ class Codec(ABC):
         """
 
     @abstractmethod
-    def reading_lines(self, pattern: str) -> list[str]:
+    def reading_code_lines(self, pattern: str) -> list[str]:
         """Return lines of Python that read the shards matching `pattern` without shardmill or TFDS."""
 
 
@@ -90,12 +90,12 @@ class TFRecords(Codec):
     def encoder(self) -> ShardEncoder:
         return _PassThroughEncoder()
 
-    def records(self, file: BinaryIO, name: str) -> Iterator[bytes]:
+    def read_records(self, file: BinaryIO, name: str) -> Iterator[bytes]:
         from shardmill.data.tfrecord import read_records
 
         return read_records(file, name)
 
-    def blocks(self, file: BinaryIO, name: str) -> Iterator[list[bytes]]:
+    def read_blocks(self, file: BinaryIO, name: str) -> Iterator[list[bytes]]:
         from shardmill.data.spans import read_blocks
 
         return read_blocks(file, name)
@@ -105,7 +105,7 @@ class TFRecords(Codec):
 
         return tf.data.TFRecordDataset(paths, self.compression_type, buffer_bytes)
 
-    def reading_lines(self, pattern: str) -> list[str]:
+    def reading_code_lines(self, pattern: str) -> list[str]:
         how = f", compression_type={self.compression_type!r}" if self.compression_type else ""
         return [
             "import tensorflow as tf",
@@ -146,11 +146,11 @@ class GzippedTFRecords(TFRecords):
     def encoder(self) -> ShardEncoder:
         return _GzipEncoder()
 
-    def records(self, file: BinaryIO, name: str) -> Iterator[bytes]:
-        return _read_compressed(super().records, file, name, lambda _: 1)
+    def read_records(self, file: BinaryIO, name: str) -> Iterator[bytes]:
+        return _read_compressed(super().read_records, file, name, lambda _: 1)
 
-    def blocks(self, file: BinaryIO, name: str) -> Iterator[list[bytes]]:
-        return _read_compressed(super().blocks, file, name, len)
+    def read_blocks(self, file: BinaryIO, name: str) -> Iterator[list[bytes]]:
+        return _read_compressed(super().read_blocks, file, name, len)
 
 
 def _read_compressed(

@@ -60,7 +60,7 @@ def bytes_entry_header(name: str, size: int, field: int = _BYTES) -> bytes:
     `bytes_entry_header(name, len(value)) + value == entry(name, bytes_feature([value]))`, without copying `value`.
     """
     value = encode_varint(size)
-    size += 1 + len(value)  # from here on of what was told and all behind it
+    size += 1 + len(value)  # from here on, the size of an enclosing message
     values = encode_varint(size)
     size += 1 + len(values)
     feature = encode_varint(size)
@@ -120,14 +120,14 @@ def _encode_feature(name: str, values: Sequence[bytes] | Sequence[int] | Sequenc
     raise TypeError(f"feature {name!r} holds {array.dtype}; expected bytes, integers or floats")
 
 
-def decode_example(record: bytes | memoryview, wanted: Collection[str] | None = None) -> dict[str, FeatureValue]:
+def decode_example(record: bytes | memoryview, feature_names: Collection[str] | None = None) -> dict[str, FeatureValue]:
     """Parse a serialized Example to lists of bytes, int64 arrays and float32 arrays by feature name.
 
     As in protobuf, a later entry of a name replaces an earlier one, and unknown fields are skipped. A feature without a
     kind is absent, because TensorFlow's parsers treat it as missing.
 
     Args:
-        wanted: the only features to parse; None for all.
+        feature_names: the only features to parse; None for all.
 
     Raises:
         ValueError: if `record` is not a serialized Example.
@@ -139,7 +139,7 @@ def decode_example(record: bytes | memoryview, wanted: Collection[str] | None = 
             continue
         for inner_field, item in _delimited_fields(payload):
             if inner_field == 1:
-                name, value = _decode_entry(item, wanted)
+                name, value = _decode_entry(item, feature_names)
                 if value is None:
                     features.pop(name, None)
                 else:
@@ -156,7 +156,7 @@ def is_sequence_example(record: bytes | memoryview) -> bool:
     return any(field == 2 for field, _ in _delimited_fields(memoryview(record)))
 
 
-def _decode_entry(item: memoryview, wanted: Collection[str] | None) -> tuple[str, FeatureValue | None]:
+def _decode_entry(item: memoryview, feature_names: Collection[str] | None) -> tuple[str, FeatureValue | None]:
     name, value = "", memoryview(b"")
     for field, payload in _delimited_fields(item):
         if field == 1:
@@ -164,7 +164,7 @@ def _decode_entry(item: memoryview, wanted: Collection[str] | None) -> tuple[str
         elif field == 2:
             value = payload
     result: FeatureValue | None = None
-    if wanted is not None and name not in wanted:
+    if feature_names is not None and name not in feature_names:
         return name, None
     for kind, payload in _delimited_fields(value):
         if kind in (_BYTES, _FLOAT, _INT64):

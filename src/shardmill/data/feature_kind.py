@@ -90,13 +90,13 @@ class FeatureKind:
     has_classes: bool = False  # True if the values are ids of named classes
     bytes_are_strings: bool = True  # True if bytes are readable values, not a file or numbers
 
-    def tfds(self, feature: Feature) -> Entry:
+    def tfds_entry(self, feature: Feature) -> Entry:
         """Return the feature's entry in TFDS's features.json."""
         return plain_entry(feature)
 
-    def tfds_member(self, feature: Feature) -> Entry:
+    def tfds_member_entry(self, feature: Feature) -> Entry:
         """Return the entry in TFDS's features.json of the feature's value for one object of a sequence."""
-        return self.tfds(replace(feature, shape=feature.shape[1:], required=True))
+        return self.tfds_entry(replace(feature, shape=feature.shape[1:], required=True))
 
     def annotate(self, proto: Any, feature: Feature) -> None:
         """Mark the kind in a feature of schema.pbtxt that is otherwise complete."""
@@ -111,7 +111,7 @@ class FeatureKind:
         """
         return plain
 
-    def faults(self, feature: Feature, values: FeatureValue | None) -> list[str]:
+    def find_faults(self, feature: Feature, values: FeatureValue | None) -> list[str]:
         """Return the faults of a feature's values in one example; `values` is None if it has none."""
         if values is None:
             return [f"has no feature {feature.name!r}"] if feature.required else []
@@ -120,43 +120,43 @@ class FeatureKind:
             return [f"feature {feature.name!r} holds {held}; expected {feature.dtype}"]
         if message := _count_fault(feature, len(values)):
             return [f"feature {feature.name!r} holds {message}"]
-        return self.value_faults(feature, values)
+        return self.find_value_faults(feature, values)
 
-    def value_faults(self, feature: Feature, values: FeatureValue) -> list[str]:
+    def find_value_faults(self, feature: Feature, values: FeatureValue) -> list[str]:
         """Return the faults of values that have the right type and number."""
         return []
 
     @property
-    def own_name(self) -> str:
+    def display_name(self) -> str:
         """Return the kind's name, to show next to the dtype; "" for plain values, which the dtype describes fully."""
         return "" if self.name == FeatureKind.name else self.name
 
-    def words(self, feature: Feature) -> str:
-        """Return the kind in words, for the table of features."""
+    def describe(self, feature: Feature) -> str:
+        """Return the kind as text, for the table of features."""
         return f"time in {feature.time}" if feature.time else self.name
 
     def column_type(self, feature: Feature) -> DType | Literal["bool"]:
         """Return the type of a table's column that holds such values."""
         return feature.dtype
 
-    def unpacker(self, feature: Feature) -> Callable[[bytes], Any] | None:
+    def value_decoder(self, feature: Feature) -> Callable[[bytes], Any] | None:
         """Return a function that decodes the single bytes value to a NumPy value; None if the list holds plain
         values.
         """
         return None
 
-    def shown(self, feature: Feature, value: Any) -> str | None:
-        """Return a value in words, to which `inspect` adds the size in bytes; None to show it unchanged, for example if
+    def format_value(self, feature: Feature, value: Any) -> str | None:
+        """Return a value as text, to which `inspect` adds the size in bytes; None to show it unchanged, for example if
         its type is wrong.
         """
         return None
 
-    def amount(self, feature: Feature, number: int) -> str:
-        """Return the meaning of `number` values in words, such as a duration; "" if only their number is known."""
+    def describe_amount(self, feature: Feature, number: int) -> str:
+        """Return the meaning of `number` values as text, such as a duration; "" if only their number is known."""
         return ""
 
     @property
-    def padding(self) -> Any:
+    def padding_value(self) -> Any:
         """Return the value with which `load` pads lists by default; None for TensorFlow's own, 0 or ""."""
         return None
 
@@ -164,7 +164,7 @@ class FeatureKind:
         """Return True if the feature's tensors differ in shape between examples."""
         return None in feature.shape
 
-    def single(self, feature: Feature) -> Callable[[Any], Any] | None:
+    def example_decoder(self, feature: Feature) -> Callable[[Any], Any] | None:
         """Return a function with which `load` decodes one example's bytes to a tensor; None if whole batches are
         parsed.
 
@@ -172,7 +172,7 @@ class FeatureKind:
         """
         return None
 
-    def opened(self, feature: Feature, configuration: Mapping[str, Any]) -> Callable[[bytes], Any] | None:
+    def file_decoder(self, feature: Feature, configuration: Mapping[str, Any]) -> Callable[[bytes], Any] | None:
         """Return a function that decodes the file in the bytes value to a NumPy value; None if the bytes are no file.
 
         The returned function raises ValueError for files that it cannot decode.
@@ -182,7 +182,7 @@ class FeatureKind:
         """
         return None
 
-    def stored(self, feature: Feature, default: Any) -> Any:
+    def to_value_list(self, feature: Feature, default: Any) -> Any:
         """Return `default` (validated by check_defaults) as a feature's value list."""
         return default
 
@@ -201,7 +201,7 @@ def _dtype(values: FeatureValue) -> DType | None:
 
 
 def _count_fault(feature: Feature, number: int) -> str:
-    """Return the fault in the number of a feature's values; "" if there is none."""
+    """Return the fault in the number of a feature's values; "" if the number is right."""
     size = math.prod(filter(None, feature.list_shape))
     if None not in feature.list_shape:
         return "" if number == size else f"{number} values; expected {size}"
@@ -256,7 +256,7 @@ def has_array_length(feature: Feature, length: int) -> bool:
 
 
 def describe_array_size(feature: Feature) -> str:
-    """Return the expected number of bytes of an array, in words."""
+    """Return the expected number of bytes of an array, as text."""
     return f"{'a multiple of ' if None in feature.shape else ''}{array_size_bytes(feature)}"
 
 

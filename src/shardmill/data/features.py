@@ -36,7 +36,7 @@ class Feature:
     def __post_init__(self) -> None:
         if None in self.shape[1:]:
             raise ValueError(f"feature {self.name!r} has shape {self.shape}; expected no size but the first to be None")
-        # What holds of a kind is in shardmill.kinds; these two hold of any feature, and kinds are told with features
+        # What holds of a kind is in shardmill.kinds; these two hold of any feature, and each feature has a kind
         told = bool(self.element)
         if (told and self.kind not in ("array", "mask")) or (self.is_packed and not (told and self.dtype == "bytes")):
             raise ValueError(
@@ -92,9 +92,7 @@ Features = tuple[Feature, ...]
 
 
 def find_feature(features: Iterable[Feature], name: str) -> Feature | None:
-    """Return the feature that has `name` in the input or in shardmill, regardless of `--rename`; None if there is
-    none.
-    """
+    """Return the feature that has `name` in the input or in shardmill, regardless of `--rename`; None if not found."""
     found = [feature for feature in features if name in (feature.original, feature.name)]
     return next((feature for feature in found if feature.original == name), found[0] if found else None)
 
@@ -139,7 +137,7 @@ class Renames:
         """Return the name in examples of the input's feature `name`."""
         return dict(self.pairs).get(name, name) if self.pairs else name
 
-    def original(self, name: str) -> str:
+    def original_name(self, name: str) -> str:
         """Return the input's name of the feature that is `name` in examples."""
         return next((old for old, new in self.pairs if new == name), name)
 
@@ -156,7 +154,7 @@ class Renames:
             if new in known and new not in dict(self.pairs):
                 raise UserError(f"--rename {old}={new}: there is a feature {new!r} already; rename that one too")
 
-    def features(self, features: Features) -> Features:
+    def rename_features(self, features: Features) -> Features:
         """Return the features with their new names, in the same order."""
         return tuple(
             replace(feature, name=self(feature.name), original=feature.name)
@@ -165,9 +163,9 @@ class Renames:
             for feature in features
         )
 
-    def undone(self, features: Features) -> Features:
-        """Return renamed features with the names of the input."""
-        return tuple(replace(feature, name=self.original(feature.name), original="") for feature in features)
+    def restore_features(self, features: Features) -> Features:
+        """Return renamed features with their names in the input."""
+        return tuple(replace(feature, name=self.original_name(feature.name), original="") for feature in features)
 
 
 NO_RENAMES = Renames()
@@ -197,7 +195,7 @@ def infer_roles(features: Features, configuration: Mapping[str, Any]) -> Feature
     renames, written = Renames.of(configuration), configuration.get("format")
     known = written is not None or bool(features_of_kind(features, "image"))
     sources = tuple(map(renames, _SOURCES.get(written, ()))) if known else ()
-    named = renames.features(renames.undone(features))
+    named = renames.rename_features(renames.restore_features(features))
     marked = tuple(replace(feature, role="source") if feature.name in sources else feature for feature in named)
     return mark_labels(marked, configuration)
 

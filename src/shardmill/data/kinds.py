@@ -38,11 +38,11 @@ class ArrayKind(FeatureKind):
     in_columns = False
     bytes_are_strings = False
 
-    def tfds(self, feature: Feature) -> Entry:
+    def tfds_entry(self, feature: Feature) -> Entry:
         """Return a Tensor encoded as bytes if TFDS can read the element type, else an entry for plain bytes."""
         if feature.is_dense and feature.element not in _UNREADABLE_ELEMENTS:
             return feature_kind.tensor_entry(feature.shape, feature.element, "bytes")
-        return super().tfds(feature)
+        return super().tfds_entry(feature)
 
     def annotate(self, proto: Any, feature: Feature) -> None:
         proto.annotation.tag.append(f"element:{feature.element}")
@@ -52,26 +52,26 @@ class ArrayKind(FeatureKind):
             return None
         return replace(plain, kind=self.name, shape=parse_shape_note(notes["shape"]), element=notes["element"])
 
-    def value_faults(self, feature: Feature, values: FeatureValue) -> list[str]:
+    def find_value_faults(self, feature: Feature, values: FeatureValue) -> list[str]:
         return [
             f"feature {feature.name!r} holds {len(value)} bytes; expected {describe_array_size(feature)}"
             for value in cast(Sequence[bytes], values)
             if not has_array_length(feature, len(value))
         ]
 
-    def shown(self, feature: Feature, value: Any) -> str | None:
+    def format_value(self, feature: Feature, value: Any) -> str | None:
         if not isinstance(value, bytes):
             return None
         first = (len(value) // array_size_bytes(feature),) if None in feature.shape else ()
         return f"{feature.element} of {' x '.join(map(str, (*first, *fixed_sizes(feature)) or (1,)))}"
 
-    def words(self, feature: Feature) -> str:
+    def describe(self, feature: Feature) -> str:
         return f"array of {feature.element}"
 
-    def unpacker(self, feature: Feature) -> Callable[[bytes], Any] | None:
+    def value_decoder(self, feature: Feature) -> Callable[[bytes], Any] | None:
         return partial(array_from_bytes, feature)
 
-    def stored(self, feature: Feature, default: Any) -> Any:
+    def to_value_list(self, feature: Feature, default: Any) -> Any:
         return array_to_bytes(feature, default)
 
     def to_tensor(self, feature: Feature, parsed: Any) -> Any:
@@ -94,7 +94,7 @@ def _decode_raw(feature: Feature, data: Any) -> Any:
 
 
 def _cast_to_element_type(feature: Feature, array: Any) -> Any:
-    """Cast an array that decode_raw read as a stand-in type to its own type."""
+    """Cast an array that decode_raw read as a substitute type to its own type."""
     if feature.element not in _READ_AS:
         return array
     return tf.cast(array, tf.bool) if feature.element == "bool" else tf.bitcast(array, feature.element)
@@ -126,13 +126,13 @@ class AudioKind(FeatureKind):
     in_columns = False
     bytes_are_strings = False
 
-    def tfds(self, feature: Feature) -> Entry:
+    def tfds_entry(self, feature: Feature) -> Entry:
         """Return an Audio entry; WAV files of mixed channels or encodings get an entry for plain bytes."""
         shape: tuple[int | None, ...] = feature.shape
         audio: dict[str, Any] = {"dtype": "float32"}
         if feature.is_wav:
             if not feature.channels or feature.encoding not in _INTEGERS:
-                return super().tfds(feature)
+                return super().tfds_entry(feature)
             shape = (None,) if feature.channels == 1 else (None, feature.channels)
             audio = {"dtype": _INTEGERS[feature.encoding], "fileFormat": "wav", "lazyDecode": True}
         if feature.sample_rate:
@@ -145,7 +145,7 @@ class AudioKind(FeatureKind):
         """Return None: a schema cannot express audio."""
         return None
 
-    def value_faults(self, feature: Feature, values: FeatureValue) -> list[str]:
+    def find_value_faults(self, feature: Feature, values: FeatureValue) -> list[str]:
         faults = []
         for data in cast(Sequence[bytes], values) if feature.is_wav else ():
             try:
@@ -154,7 +154,7 @@ class AudioKind(FeatureKind):
                 faults.append(f"feature {feature.name!r}: {error}")
         return faults
 
-    def shown(self, feature: Feature, value: Any) -> str | None:
+    def format_value(self, feature: Feature, value: Any) -> str | None:
         if not feature.is_wav or not isinstance(value, bytes):
             return None
         try:
@@ -164,7 +164,7 @@ class AudioKind(FeatureKind):
         channels = f"{wav.channels} channel{'' if wav.channels == 1 else 's'}"
         return f"{wav.seconds:.2f} s at {wav.sample_rate:,} Hz, {channels}, {wav.encoding}"
 
-    def amount(self, feature: Feature, number: int) -> str:
+    def describe_amount(self, feature: Feature, number: int) -> str:
         if feature.is_wav or not feature.sample_rate or not feature.channels:
             return ""
         return f"{number / feature.channels / feature.sample_rate:.2f} s at {feature.sample_rate:,} Hz"
@@ -172,13 +172,13 @@ class AudioKind(FeatureKind):
     def is_variable(self, feature: Feature) -> bool:
         return feature.is_wav or super().is_variable(feature)
 
-    def single(self, feature: Feature) -> Callable[[Any], Any] | None:
+    def example_decoder(self, feature: Feature) -> Callable[[Any], Any] | None:
         return partial(decode_wav_tensor, feature) if feature.is_wav else None
 
-    def opened(self, feature: Feature, configuration: Mapping[str, Any]) -> Callable[[bytes], Any] | None:
+    def file_decoder(self, feature: Feature, configuration: Mapping[str, Any]) -> Callable[[bytes], Any] | None:
         return partial(decode_to_array, channels=feature.channels) if feature.is_wav else None
 
-    def words(self, feature: Feature) -> str:
+    def describe(self, feature: Feature) -> str:
         rate = f"{feature.sample_rate:,} Hz" if feature.sample_rate else "of several rates"
         return f"audio, {rate}" + (f", {feature.encoding or 'of several encodings'}" if feature.is_wav else "")
 
@@ -193,7 +193,7 @@ class BBoxKind(FeatureKind):
 
     name = "bbox"
 
-    def tfds(self, feature: Feature) -> Entry:
+    def tfds_entry(self, feature: Feature) -> Entry:
         return feature_kind.boxes_entry(feature)
 
     def annotate(self, proto: Any, feature: Feature) -> None:
@@ -203,7 +203,7 @@ class BBoxKind(FeatureKind):
         is_box = plain.dtype == "float32" and notes.get("format") == _FORMAT and plain.shape[-1:] == (4,)
         return replace(plain, kind=self.name) if is_box else None
 
-    def value_faults(self, feature: Feature, values: FeatureValue) -> list[str]:
+    def find_value_faults(self, feature: Feature, values: FeatureValue) -> list[str]:
         boxes = np.asarray(cast(np.ndarray, values)).reshape(-1, 4)
         good = (boxes >= 0).all(1) & (boxes <= 1).all(1) & (boxes[:, :2] <= boxes[:, 2:]).all(1)
         return [
@@ -211,7 +211,7 @@ class BBoxKind(FeatureKind):
             for box in boxes[~good]
         ]
 
-    def words(self, feature: Feature) -> str:
+    def describe(self, feature: Feature) -> str:
         return "bbox, [ymin, xmin, ymax, xmax] from 0 to 1"
 
 
@@ -220,9 +220,9 @@ class BoolKind(FeatureKind):
 
     name = "bool"
 
-    def tfds_member(self, feature: Feature) -> Entry:
+    def tfds_member_entry(self, feature: Feature) -> Entry:
         """Return a scalar bool, as TFDS's own object datasets do."""
-        entry = super().tfds_member(feature)
+        entry = super().tfds_member_entry(feature)
         entry["tensor"]["dtype"] = "bool"
         return entry
 
@@ -242,14 +242,14 @@ class ClassLabelKind(FeatureKind):
     name = "class_label"
     has_classes = True
 
-    def tfds(self, feature: Feature) -> Entry:
+    def tfds_entry(self, feature: Feature) -> Entry:
         """Return a ClassLabel, whose names are in a file of their own, or a list of them; plain ids if they may be
         missing.
         """
         if not feature.required or len(feature.shape) > 1:
-            return super().tfds(feature)
+            return super().tfds_entry(feature)
         if feature.shape:
-            return feature_kind.sequence_entry(self.tfds(replace(feature, shape=())), feature.shape[0])
+            return feature_kind.sequence_entry(self.tfds_entry(replace(feature, shape=())), feature.shape[0])
         label = {"numClasses": str(len(feature.class_names))}
         return {"pythonClassName": f"{feature_kind.TFDS_PACKAGE}.class_label_feature.ClassLabel", "classLabel": label}
 
@@ -264,7 +264,7 @@ class ClassLabelKind(FeatureKind):
             return None
         return replace(plain, kind=self.name, class_names=("",) * (proto.int_domain.max + 1))
 
-    def value_faults(self, feature: Feature, values: FeatureValue) -> list[str]:
+    def find_value_faults(self, feature: Feature, values: FeatureValue) -> list[str]:
         classes = len(feature.class_names)
         return [
             f"feature {feature.name!r} is {value}; expected 0 to {classes - 1}"
@@ -272,18 +272,18 @@ class ClassLabelKind(FeatureKind):
             if not 0 <= value < classes
         ]
 
-    def shown(self, feature: Feature, value: Any) -> str | None:
+    def format_value(self, feature: Feature, value: Any) -> str | None:
         if isinstance(value, bytes):
             return None
         is_known = 0 <= value < len(feature.class_names)
         return f"{value} ({feature.class_names[value] if is_known else 'no such class'})"
 
     @property
-    def padding(self) -> int:
+    def padding_value(self) -> int:
         """Return -1, which is no class id; 0 is one."""
         return -1
 
-    def words(self, feature: Feature) -> str:
+    def describe(self, feature: Feature) -> str:
         number = len(feature.class_names)
         return f"class_label, {number:,} class{'' if number == 1 else 'es'}"
 
@@ -298,7 +298,7 @@ class ImageKind(FeatureKind):
     input_rank = 0
     bytes_are_strings = False
 
-    def tfds(self, feature: Feature) -> Entry:
+    def tfds_entry(self, feature: Feature) -> Entry:
         image: dict[str, Any] = {"shape": {"dimensions": ["-1", "-1", "3"]}, "dtype": "uint8"}
         if feature.encoding in _TFDS_ENCODINGS:
             image["encodingFormat"] = feature.encoding
@@ -310,14 +310,14 @@ class ImageKind(FeatureKind):
     def from_schema(self, proto: Any, plain: Feature, notes: Mapping[str, str]) -> Feature | None:
         return replace(plain, dtype="bytes", kind=self.name) if proto.HasField("image_domain") else None
 
-    def opened(self, feature: Feature, configuration: Mapping[str, Any]) -> Callable[[bytes], Any] | None:
+    def file_decoder(self, feature: Feature, configuration: Mapping[str, Any]) -> Callable[[bytes], Any] | None:
         """Return a decoder to RGB pixels."""
         from shardmill.data.media import rgb_array
 
         configured = configuration.get("max_pixels")
         return partial(rgb_array, max_pixels=configured if isinstance(configured, int) else MAX_PIXELS)
 
-    def words(self, feature: Feature) -> str:
+    def describe(self, feature: Feature) -> str:
         return f"image, {feature.encoding or 'of several formats'}"
 
 
@@ -330,7 +330,7 @@ class MaskKind(FeatureKind):
     name = "mask"
     bytes_are_strings = False
 
-    def tfds(self, feature: Feature) -> Entry:
+    def tfds_entry(self, feature: Feature) -> Entry:
         """Return an Image of one channel, as in TFDS's own segmentation datasets."""
         dtype = feature.element or "uint8"
         image = {"shape": {"dimensions": ["-1", "-1", "1"]}, "dtype": dtype, "encodingFormat": "png"}
@@ -348,13 +348,13 @@ class MaskKind(FeatureKind):
             return None
         return replace(plain, dtype="bytes", kind=self.name, element=notes.get("element", ""))
 
-    def opened(self, feature: Feature, configuration: Mapping[str, Any]) -> Callable[[bytes], Any] | None:
+    def file_decoder(self, feature: Feature, configuration: Mapping[str, Any]) -> Callable[[bytes], Any] | None:
         from shardmill.data.media import mask_array
 
         configured = configuration.get("max_pixels")
         return partial(mask_array, max_pixels=configured if isinstance(configured, int) else MAX_PIXELS)
 
-    def words(self, feature: Feature) -> str:
+    def describe(self, feature: Feature) -> str:
         return f"mask, a value from 0 to {65535 if feature.element else 255} a pixel, png"
 
 
@@ -363,11 +363,11 @@ class TextKind(FeatureKind):
 
     name = "text"
 
-    def tfds(self, feature: Feature) -> Entry:
+    def tfds_entry(self, feature: Feature) -> Entry:
         """Return a Text if every example has exactly one; TFDS has no lists of Text."""
         if feature.is_dense and not feature.shape:
             return {"pythonClassName": f"{feature_kind.TFDS_PACKAGE}.text_feature.Text", "text": {}}
-        return super().tfds(feature)
+        return super().tfds_entry(feature)
 
     def from_schema(self, proto: Any, plain: Feature, notes: Mapping[str, str]) -> Feature | None:
         return replace(plain, kind=self.name) if plain.dtype == "bytes" and not plain.shape else None

@@ -96,7 +96,7 @@ def _read_fully(file: BinaryIO, size: int) -> bytes:
 
 _TILE_BYTES = 1 << 17  # cut at a time, so that they stay in the processor's cache
 _SHORT_BYTES = 2048  # up to here, copying a span is faster than pointing at it
-_COPY_BYTES = 1 << 18  # gathered at a time, likewise
+_COPY_BYTES = 1 << 18  # gathered at a time, for the same reason
 _INVALID_SPAN = "a span lies outside its buffer, or a buffer is not as long as it has to be"
 _PYTHON_SPANS_HEADER, _FOOTER = np.dtype([("length", "<u8"), ("crc", "<u4")]), np.dtype("<u4")  # of a TFRecord
 _LARGE_BYTES = 2048  # from which a copy is worth a Python call of its own

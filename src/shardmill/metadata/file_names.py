@@ -10,7 +10,7 @@ from shardmill.data.codecs import CODECS, PLAIN_CODEC, Codec
 
 DEFAULT_TEMPLATE = "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}"
 _NUMBER = r"\d{5,}"
-# What stands for each word in a name that is parsed
+# Pattern of each word in a name that is parsed
 _WORD_PATTERNS = {
     "DATASET": r"(?P<name>[A-Za-z]\w*)",
     "SPLIT": r"(?P<split>\w+)",
@@ -20,13 +20,13 @@ _WORD_PATTERNS = {
     "SHARD_X_OF_Y": rf"(?P<shard>{_NUMBER})-of-(?P<count>{_NUMBER})",
 }
 _LITERALS = re.compile(r"[\w.\-=+]*", re.ASCII)  # between words: what is safe in names on every store
-_RESERVED_SUFFIXES = (".tmp", ".labels.txt", ".json", ".pbtxt", ".pb")  # of other files beside shards
+_RESERVED_SUFFIXES = (".tmp", ".labels.txt", ".json", ".pbtxt", ".pb")  # of other files in the folder of shards
 
 
 def template_problem(template: str) -> str | None:
     """Return why a template is invalid, as words that follow it in a sentence; None if it is valid."""
     if "/" in template:
-        return "names a folder; shards lie beside each other in the folder of their version"
+        return "names a folder; all shards of a version are in the version's folder"
     try:
         parts = list(string.Formatter().parse(template))
     except ValueError as error:
@@ -48,7 +48,7 @@ def template_problem(template: str) -> str | None:
     if not all(_LITERALS.fullmatch(literal) for literal, _, _, _ in parts):
         return "has other characters between words than letters, digits and any of _-.=+"
     if template.startswith((".", "_", "beam-temp-")) or template.endswith(_RESERVED_SUFFIXES):
-        return "begins or ends as files of another kind do, which readers pass over"
+        return "begins or ends as files of another kind do, which readers skip"
     return None
 
 
@@ -83,9 +83,11 @@ SUCCESS = "_SUCCESS"
 PUBLISHING = "_PUBLISHING"  # the journal of a publication under way; see shardmill.transforms.publishing.publication
 LOCK = "LOCK"  # who builds a version, in its directory while it is built; see shardmill.transforms.publishing.lease
 LATEST = "LATEST"
-TAGS = "TAGS"  # a folder beside the versions, of files that hold one each; see shardmill.metadata.versions
-FAILED = "failed"  # a folder beside the versions, of those that failed their checks; see transforms.publishing.publish
-BUILDS = "builds"  # a folder beside the versions; see shardmill.metadata.versions
+TAGS = "TAGS"  # a folder next to the versions, with one file for each tag; see shardmill.metadata.versions
+FAILED = (
+    "failed"  # a folder next to the versions, of versions that failed their checks; see transforms.publishing.publish
+)
+BUILDS = "builds"  # a folder next to the versions; see shardmill.metadata.versions
 MANIFEST = "manifest.json"
 STATS = "stats.json"
 FEATURE_STATS = "FeatureStats.pb"  # as TFX calls it; see shardmill.quality.feature_stats

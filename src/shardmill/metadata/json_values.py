@@ -26,39 +26,39 @@ class Value:
         """Return an object's member `key`, which must exist."""
         content = self.mapping()
         if key not in content:
-            raise ValueError(f"{self._below(key)} is missing")
-        return Value(content[key], self._below(key))
+            raise ValueError(f"{self._child(key)} is missing")
+        return Value(content[key], self._child(key))
 
     def get(self, key: str, default: Any) -> "Value":
         """Return an object's member `key`, or `default`."""
-        return Value(self.mapping().get(key, default), self._below(key))
+        return Value(self.mapping().get(key, default), self._child(key))
 
     def mapping(self) -> dict[str, Any]:
         """Return the value as an object."""
-        return self._of(dict, "an object")
+        return self._checked(dict, "an object")
 
     def items(self) -> list["Value"]:
         """Return the values of a list."""
-        return [Value(item, f"{self.where}[{index}]") for index, item in enumerate(self._of(list, "a list"))]
+        return [Value(item, f"{self.where}[{index}]") for index, item in enumerate(self._checked(list, "a list"))]
 
     def entries(self) -> dict[str, "Value"]:
         """Return the values of an object by key."""
-        return {key: Value(value, self._below(key)) for key, value in self.mapping().items()}
+        return {key: Value(value, self._child(key)) for key, value in self.mapping().items()}
 
     def text(self) -> str:
         """Return the value as a string that UTF-8 can encode; JSON's escapes allow lone surrogates, which it cannot."""
-        text: str = self._of(str, "a string")
+        text: str = self._checked(str, "a string")
         try:
             text.encode()
         except UnicodeEncodeError:
             raise self.wrong("a string of whole characters") from None
         return text
 
-    def matching(self, pattern: re.Pattern[str], what: str) -> str:
-        """Return the value as a string that `pattern` matches; `what` describes the expected string."""
+    def matching(self, pattern: re.Pattern[str], description: str) -> str:
+        """Return the value as a string that `pattern` matches; `description` describes the expected string."""
         text = self.text()
         if pattern.fullmatch(text) is None:
-            raise self.wrong(what)
+            raise self.wrong(description)
         return text
 
     def one_of(self, *allowed: str) -> Any:
@@ -85,22 +85,22 @@ class Value:
 
     def flag(self) -> bool:
         """Return the value as a boolean."""
-        found: bool = self._of(bool, "true or false")
+        found: bool = self._checked(bool, "true or false")
         return found
 
     def wrong(self, expected: str) -> ValueError:
         """Return the error for a value that differs from what was `expected`."""
-        return ValueError(f"{self.where or 'the file'} is {self._shown()}; expected {expected}")
+        return ValueError(f"{self.where or 'the file'} is {self._preview()}; expected {expected}")
 
-    def _of(self, kind: type, what: str) -> Any:
+    def _checked(self, kind: type, description: str) -> Any:
         if not isinstance(self.value, kind):
-            raise self.wrong(what)
+            raise self.wrong(description)
         return self.value
 
-    def _below(self, key: str) -> str:
+    def _child(self, key: str) -> str:
         return f"{self.where}.{key}" if self.where else key
 
-    def _shown(self) -> str:
+    def _preview(self) -> str:
         if isinstance(self.value, (dict, list)):
             return "an object" if isinstance(self.value, dict) else "a list"
         text = json.dumps(self.value)
@@ -119,15 +119,15 @@ def parse_json(text: str | bytes) -> Value:
         raise ValueError("its brackets are nested too deep") from None
 
 
-def parse_file(text: str | bytes, name: str, newest: int, what: str, of: Callable[[Value], Content]) -> Content:
+def parse_file(text: str | bytes, name: str, newest: int, problem: str, parse: Callable[[Value], Content]) -> Content:
     """Parse a JSON file of shardmill, which holds the number of its format.
 
     Args:
         text: the file's content.
         name: the file's name in errors.
         newest: the newest supported format.
-        what: the words after the name in an error, such as "is not a shardmill manifest".
-        of: parses the content; raises ValueError.
+        problem: the words after the name in an error, such as "is not a shardmill manifest".
+        parse: parses the content; raises ValueError.
 
     Raises:
         CorruptDataError: if the file is invalid or of a newer format.
@@ -135,9 +135,9 @@ def parse_file(text: str | bytes, name: str, newest: int, what: str, of: Callabl
     try:
         content = parse_json(text)
         if content["format"].integer(1) <= newest:
-            return of(content)
+            return parse(content)
     except ValueError as error:
-        raise CorruptDataError(f"{name} {what}: {error}") from error
+        raise CorruptDataError(f"{name} {problem}: {error}") from error
     raise CorruptDataError(f"{name} is of a newer format than this shardmill reads; upgrade shardmill")
 
 

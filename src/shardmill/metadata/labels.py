@@ -25,11 +25,11 @@ class ClassNames:
         ids = {name: index for index, name in enumerate(self.names)}
         if len(ids) != len(self.names):
             twice = next(name for index, name in enumerate(self.names) if ids[name] != index)
-            raise UserError(f"class name {twice!r} stands twice in {self.source}; it has one id: remove one of the two")
+            raise UserError(f"class name {twice!r} is twice in {self.source}; it has one id: remove one of the two")
         for name in self.names:
             if not name or name != name.strip() or "\n" in name or "\r" in name:
                 raise UserError(
-                    f"class name {name!r} cannot stand in a labels file, which holds one name a line; "
+                    f"class name {name!r} cannot be in a labels file, which holds one name a line; "
                     "rename the class so that it has no line break and no space at its ends"
                 )
         object.__setattr__(self, "_ids", ids)
@@ -57,8 +57,8 @@ def check_label_name(label: str) -> None:
     if not (file_names.is_inside(label) and file_names.is_file_name(file_names.labels_file(label))):
         shown = label if len(label) <= _MAX_SHOWN else f"{label[:_MAX_SHOWN]}…"
         raise UserError(
-            f"--label {shown!r}: the names of its classes stand in a file that is called after it, and that is no name"
-            " for one; rename the column: no '\\', no control characters, between '/' neither nothing nor '.' nor '..',"
+            f"--label {shown!r}: its class names are stored in a file named after it, and this is no valid file name;"
+            " rename the column: no '\\', no control characters, between '/' neither nothing nor '.' nor '..',"
             f" and {file_names.MAX_LABEL_BYTES} bytes at most"
         )
 

@@ -166,7 +166,7 @@ def _check_once(values: Value, names: Iterable[str]) -> None:
         seen.add(name)
 
 
-MANIFEST_FORMAT = 1  # raised when a reader of the former format would misread the file
+MANIFEST_FORMAT = 1  # raised when a reader of the previous format would misread the file
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +228,7 @@ class Manifest:
         return _template_of(self.configuration)
 
     @property
-    def rejected_of_no_split(self) -> int:
+    def rejected_without_split(self) -> int:
         """Return the number of rejected records that belong to no split, or were rejected before their split was
         known.
         """
@@ -238,7 +238,7 @@ class Manifest:
         """Return the split `name`.
 
         Raises:
-            KeyError: if there is none; the message lists the splits.
+            KeyError: if the manifest has no such split; the message lists the splits.
         """
         for split in self.splits:
             if split.name == name:
@@ -260,16 +260,16 @@ class Manifest:
             CorruptDataError: if it is not a manifest, or of a newer format; the message names the file and the faulty
                 value.
         """
-        return parse_file(text, name, MANIFEST_FORMAT, "is not a shardmill manifest", cls._of)
+        return parse_file(text, name, MANIFEST_FORMAT, "is not a shardmill manifest", cls._from_value)
 
     @classmethod
-    def _of(cls, content: Value) -> "Manifest":
+    def _from_value(cls, content: Value) -> "Manifest":
         name, codec = parse_dataset_name(content["name"]), CODECS[content["compression"].one_of(*CODECS)]
         configuration = parse_configuration(content.get("configuration", {}))
         called = (name, codec, _template_of(configuration))
         splits = tuple(_parse_split(split, *called) for split in content["splits"].items())
         check_splits(content["splits"], (split.name for split in splits))
-        made = cls(
+        manifest = cls(
             name=name,
             version=parse_version(content["version"]),
             compression=codec.name,
@@ -283,7 +283,7 @@ class Manifest:
             files=parse_files(content.get("files", {})),
         )
         check_total(content.get("input", {}), content.get("rejects", {}), sum(split.examples for split in splits))
-        return made
+        return manifest
 
 
 def _without_empty_fields(feature: dict[str, Any]) -> dict[str, Any]:
@@ -346,7 +346,7 @@ class Reject:
     manifest: str = ""  # with the line, if there are several manifests
 
     @property
-    def counted(self) -> int:
+    def counted_records(self) -> int:
         """Return the number of records that it adds to the input's total."""
         return 1 if self.records is None else self.records
 

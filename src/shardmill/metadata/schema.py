@@ -42,33 +42,33 @@ def unsupported_time_unit_of(proto: schema_pb2.Feature) -> str:
 _FIELDS_NAMING_FEATURES = ("sparse_feature", "weighted_feature", "tensor_representation_group")  # which name features
 
 
-def schema_requests(text: str, renamed: Callable[[str], str] = str) -> str:
+def schema_requests(text: str, rename: Callable[[str], str] = str) -> str:
     """Return the parts of a schema.pbtxt that go beyond each feature's description, which is written anyway; "" if
     there are none.
 
     Args:
         text: a schema, written by shardmill or by others.
-        renamed: maps a feature's name in the schema to its new name.
+        rename: maps a feature's name in the schema to its new name.
 
     Raises:
         google.protobuf.text_format.ParseError: if `text` is not a schema.
     """
-    found = text_format.Parse(text, schema_pb2.Schema())
-    asked = schema_pb2.Schema()
-    asked.CopyFrom(found)
-    del asked.feature[:]
-    for feature in found.feature:
+    schema = text_format.Parse(text, schema_pb2.Schema())
+    requests = schema_pb2.Schema()
+    requests.CopyFrom(schema)
+    del requests.feature[:]
+    for feature in schema.feature:
         _strip_description(feature)
         if len(feature.ListFields()) > 1:  # more than its name
-            feature.name = renamed(feature.name)
-            asked.feature.append(feature)
-    return text_format.MessageToString(asked, as_utf8=True)
+            feature.name = rename(feature.name)
+            requests.feature.append(feature)
+    return text_format.MessageToString(requests, as_utf8=True)
 
 
-def unsupported_time_units(asked: str) -> dict[str, str]:
+def unsupported_time_units(requests: str) -> dict[str, str]:
     """Return, by feature, the requested time units that shardmill does not support, such as UNIX_DAYS."""
-    found = text_format.Parse(asked, schema_pb2.Schema())
-    return {feature.name: unit for feature in found.feature if (unit := unsupported_time_unit_of(feature))}
+    schema = text_format.Parse(requests, schema_pb2.Schema())
+    return {feature.name: unit for feature in schema.feature if (unit := unsupported_time_unit_of(feature))}
 
 
 def _strip_description(feature: schema_pb2.Feature) -> None:
@@ -92,33 +92,34 @@ def _strip_description(feature: schema_pb2.Feature) -> None:
         feature.ClearField("annotation")
 
 
-def merge_requests(made: schema_pb2.Schema, asked: str) -> schema_pb2.Schema:
-    """Return a dataset's schema merged with requests, see `asked_of`; requests for features that are left out are
-    dropped.
+def merge_requests(schema: schema_pb2.Schema, requests: str) -> schema_pb2.Schema:
+    """Return a dataset's schema merged with `requests` of `schema_requests`.
+
+    Requests for features that the dataset lacks are dropped.
     """
-    whole = text_format.Parse(asked, schema_pb2.Schema())
-    of_feature = {feature.name: feature for feature in whole.feature}
-    if of_feature.keys() - {feature.name for feature in made.feature}:
+    merged = text_format.Parse(requests, schema_pb2.Schema())
+    feature_requests = {feature.name: feature for feature in merged.feature}
+    if feature_requests.keys() - {feature.name for feature in schema.feature}:
         for field in _FIELDS_NAMING_FEATURES:
-            whole.ClearField(field)
-    del whole.feature[:]
-    for feature in made.feature:
-        whole.feature.append(_merge_feature_requests(feature, of_feature.get(feature.name)))
-    return whole
+            merged.ClearField(field)
+    del merged.feature[:]
+    for feature in schema.feature:
+        merged.feature.append(_merge_feature_requests(feature, feature_requests.get(feature.name)))
+    return merged
 
 
-def _merge_feature_requests(made: schema_pb2.Feature, asked: schema_pb2.Feature | None) -> schema_pb2.Feature:
-    if asked is None:
-        return made
-    whole = schema_pb2.Feature()
-    whole.CopyFrom(asked)
-    domain = asked.WhichOneof("domain_info")
-    if domain is not None and made.WhichOneof("domain_info") is not None:
-        whole.ClearField(domain)
-    whole.MergeFrom(made)
-    if asked.presence.min_count > made.presence.min_count:
-        whole.presence.min_count = asked.presence.min_count
-    return whole
+def _merge_feature_requests(feature: schema_pb2.Feature, requests: schema_pb2.Feature | None) -> schema_pb2.Feature:
+    if requests is None:
+        return feature
+    merged = schema_pb2.Feature()
+    merged.CopyFrom(requests)
+    domain = requests.WhichOneof("domain_info")
+    if domain is not None and feature.WhichOneof("domain_info") is not None:
+        merged.ClearField(domain)
+    merged.MergeFrom(feature)
+    if requests.presence.min_count > feature.presence.min_count:
+        merged.presence.min_count = requests.presence.min_count
+    return merged
 
 
 _TYPES: dict[DType, int] = {"int64": schema_pb2.INT, "float32": schema_pb2.FLOAT, "bytes": schema_pb2.BYTES}
@@ -132,9 +133,9 @@ def to_schema(features: Features) -> schema_pb2.Schema:
     return schema
 
 
-def to_pbtxt(features: Features, asked: str = "") -> str:
-    """Return the text of `schema.pbtxt`, merged with the requests in `asked`, see shardmill.metadata.schema."""
-    return text_format.MessageToString(merge_requests(to_schema(features), asked), as_utf8=True)
+def to_pbtxt(features: Features, requests: str = "") -> str:
+    """Return the text of `schema.pbtxt`, merged with the requests in `requests`, see shardmill.metadata.schema."""
+    return text_format.MessageToString(merge_requests(to_schema(features), requests), as_utf8=True)
 
 
 def from_pbtxt(text: str) -> Features:

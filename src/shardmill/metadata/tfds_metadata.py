@@ -33,14 +33,14 @@ def to_features_json(features: Features, languages: Sequence[str] = ()) -> str:
     members: dict[str, dict[str, dict[str, Any]]] = {}
     for feature in features:
         if not feature.member:
-            entries[feature.name] = kind_of(feature).tfds(feature)
+            entries[feature.name] = kind_of(feature).tfds_entry(feature)
             continue
         if feature.sequence not in members:
             members[feature.sequence] = {}
             entries[feature.sequence] = feature_kind.sequence_entry(
                 feature_kind.features_dict_entry(members[feature.sequence])
             )
-        members[feature.sequence][feature.member] = kind_of(feature).tfds_member(feature)
+        members[feature.sequence][feature.member] = kind_of(feature).tfds_member_entry(feature)
     return dump_json(feature_kind.features_dict_entry(entries))
 
 
@@ -99,7 +99,7 @@ def dump_json(content: Mapping[str, Any]) -> str:
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
 
-FORMAT = 1  # raised when a reader of the former format would misread the file
+FORMAT = 1  # raised when a reader of the previous format would misread the file
 HEAD_ENTRIES = 10  # entries of a vocabulary that are listed
 
 
@@ -175,8 +175,8 @@ class ModuleSummary:
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON object."""
-        told = {"name": self.name, "sha256": self.sha256, "found": self.found}
-        return {**told, "assets": [asset.to_json() for asset in self.assets]}
+        content = {"name": self.name, "sha256": self.sha256, "found": self.found}
+        return {**content, "assets": [asset.to_json() for asset in self.assets]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,15 +206,15 @@ class TransformedOutput:
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON object."""
-        told = {
+        content = {
             "name": self.name,
             "feature": self.feature,
             "steps": [dict(step) for step in self.steps],
             "constants": dict(self.constants),
         }
         if self.vocabulary is not None:
-            told["vocabulary"] = self.vocabulary.to_json()
-        return told | ({"drift": dict(self.drift)} if self.drift else {})
+            content["vocabulary"] = self.vocabulary.to_json()
+        return content | ({"drift": dict(self.drift)} if self.drift else {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,10 +244,10 @@ class TransformFile:
         Raises:
             CorruptDataError: if it is not a transform.json, or of a newer format.
         """
-        return parse_file(text, name, FORMAT, "does not say what was found for a transform", cls._of)
+        return parse_file(text, name, FORMAT, "does not say what was found for a transform", cls._from_value)
 
     @classmethod
-    def _of(cls, content: Value) -> "TransformFile":
+    def _from_value(cls, content: Value) -> "TransformFile":
         analyzed = {split: count.integer() for split, count in content["analyzed"].entries().items()}
         outputs = tuple(map(TransformedOutput.from_json, content["outputs"].items()))
         module = ModuleSummary.from_json(content["module"]) if "module" in content.mapping() else None

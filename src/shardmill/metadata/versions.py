@@ -13,7 +13,7 @@ from shardmill.filesystem import Files, FolderLister, read_if_exists
 from shardmill.metadata import file_names
 from shardmill.metadata.json_values import Value, parse_file
 
-FORMAT = 1  # raised when a reader of the former format would misread the file
+FORMAT = 1  # raised when a reader of the previous format would misread the file
 
 Status = Literal["published", "unchanged", "failed", "checks_failed", "locked", "outrun", "interrupted", "launched"]
 
@@ -42,17 +42,17 @@ class BuildRecord:
     # checks with default thresholds if none were requested; only shown on the page
     page_checks: tuple[Mapping[str, Any], ...] = ()
     notices: tuple[str, ...] = ()  # shown to the user
-    since: str = ""  # changes since the version in LATEST, in words; "" if none
+    since: str = ""  # changes since the version in LATEST, as text; "" if none
     shardmill: str = ""  # version of shardmill
     reused: int | None = None  # files reused from an older version; None if not counted
     read: int | None = None  # files that were read; None if not counted
 
-    def is_of(self, other: "BuildRecord") -> bool:
+    def is_same_build(self, other: "BuildRecord") -> bool:
         """Return True if both are records of the same build, at different times."""
         return (self.started, self.version, self.data_version) == (other.started, other.version, other.data_version)
 
     @property
-    def said(self) -> "BuildRecord":
+    def without_page_checks(self) -> "BuildRecord":
         """Return the record as printed and sent, without the checks that only its page shows.
 
         Those grow with the number of columns, and schedulers accept 48 kB.
@@ -71,10 +71,10 @@ class BuildRecord:
             CorruptDataError: if it is not a build record, or of a newer format; the message names the file and the
                 faulty value.
         """
-        return parse_file(text, name, FORMAT, "is not the record of a build", cls._of)
+        return parse_file(text, name, FORMAT, "is not the record of a build", cls._from_value)
 
     @classmethod
-    def _of(cls, content: Value) -> "BuildRecord":
+    def _from_value(cls, content: Value) -> "BuildRecord":
         return cls(
             name=content["name"].text(),
             version=content["version"].text(),
@@ -182,7 +182,7 @@ def version_numbers(version: str) -> list[int]:
 
 
 def describe_comparison(version: str, baseline: str) -> str:
-    """Return in words the baseline of a version; "" if there is none.
+    """Describe the baseline of a version; "" without one.
 
     A baseline newer than the version is pointed out: users who rebuild an older version may want another.
     """
@@ -207,22 +207,28 @@ def tag_path(directory: str, tag: str) -> str:
     return posixpath.join(directory, file_names.TAGS, tag)
 
 
-def resolve_version(files: Files, directory: str, wanted: str) -> tuple[str, str]:
-    """Resolve `wanted`, a version, a tag or LATEST, in the dataset in `directory`.
+def resolve_version(files: Files, directory: str, requested: str) -> tuple[str, str]:
+    """Resolve `requested`, a version, a tag or LATEST, in the dataset in `directory`.
 
     Returns:
-        The version, and the path of the file that names it; "" if `wanted` is a version itself.
+        The version, and the path of the file that names it; "" if `requested` is a version itself.
 
     Raises:
         UserError: if there is no such tag, or it is invalid.
         CorruptDataError: if the file of the tag, or LATEST, does not hold a version.
     """
-    if file_names.is_version(wanted):
-        return wanted, ""
-    path = posixpath.join(directory, file_names.LATEST) if wanted == file_names.LATEST else tag_path(directory, wanted)
-    found = _read_version(files, directory, path) if wanted == file_names.LATEST or is_tag(wanted) else None
+    if file_names.is_version(requested):
+        return requested, ""
+    path = (
+        posixpath.join(directory, file_names.LATEST)
+        if requested == file_names.LATEST
+        else tag_path(directory, requested)
+    )
+    found = _read_version(files, directory, path) if requested == file_names.LATEST or is_tag(requested) else None
     if found is None:
-        raise UserError(f"{directory} has no version or tag {wanted!r}{describe_published_versions(files, directory)}")
+        raise UserError(
+            f"{directory} has no version or tag {requested!r}{describe_published_versions(files, directory)}"
+        )
     return found, path
 
 

@@ -11,13 +11,13 @@ from shardmill.metadata.manifest import SplitEntry
 from shardmill.quality import profile
 from shardmill.quality.distances import ratio_ceiling, ratio_floor, share_floor
 from shardmill.quality.limits import (
-    NO_OWN_LIMITS,
+    NO_OVERRIDES,
     ByFeature,
     CheckResult,
     Constraints,
     Limits,
     LimitsByCheck,
-    limits_of,
+    feature_limits,
 )
 from shardmill.quality.profile import Profile
 
@@ -40,16 +40,16 @@ def check_columns(new: Profile, old: Profile, limits: LimitsByCheck) -> Iterator
 
 
 def check_count(
-    check: str, what: str, names: list[str], word: str, limit: Limits, feature: str = ""
+    check: str, noun: str, names: list[str], state: str, limit: Limits, feature: str = ""
 ) -> Iterator[CheckResult]:
     """Check the number of items in `names`, and list them in the result."""
     if limit.is_off:
         return
     severity, threshold = limit.over(len(names))
-    plural = what if len(names) == 1 else f"{what}es" if what.endswith("s") else f"{what}s"
-    said = f"{len(names)} {plural} {word}: {list_some(names)}" if names else f"no {what} is {word}"
-    of = feature or (names[0].partition(" (")[0] if len(names) == 1 else "")
-    yield CheckResult(check, severity, said, of, value=len(names), threshold=threshold)
+    plural = noun if len(names) == 1 else f"{noun}es" if noun.endswith("s") else f"{noun}s"
+    message = f"{len(names)} {plural} {state}: {list_some(names)}" if names else f"no {noun} is {state}"
+    feature_name = feature or (names[0].partition(" (")[0] if len(names) == 1 else "")
+    yield CheckResult(check, severity, message, feature_name, value=len(names), threshold=threshold)
 
 
 def list_some(names: Iterable[str]) -> str:
@@ -62,23 +62,23 @@ def list_some(names: Iterable[str]) -> str:
 
 def describe_type(feature: Feature) -> str:
     """Return the type, kind, shape and unit of a feature: what readers need to parse it."""
-    kind = f" {name}" if (name := kind_of(feature).own_name) else ""
+    kind = f" {name}" if (name := kind_of(feature).display_name) else ""
     shape = "" if feature.shape == () else f"{[-1 if size is None else size for size in feature.shape]}"
     unit = f" in {feature.time}" if feature.time else ""
     return f"{feature.element or feature.dtype}{kind}{shape}{unit}"
 
 
 def check_presence(
-    new: Profile, old: Profile, limits: LimitsByCheck, own: ByFeature = NO_OWN_LIMITS
+    new: Profile, old: Profile, limits: LimitsByCheck, overrides: ByFeature = NO_OVERRIDES
 ) -> Iterator[CheckResult]:
-    """Check the decrease of each feature's share of examples, in each split of both versions; `own` are limits of
+    """Check the decrease of each feature's share of examples, in each split of both versions; `overrides` are limits of
     single features.
     """
     for split in new.splits:
         if not new.splits[split] or not old.splits.get(split):
             continue
         for name in new.features:
-            limit = limits_of(name, limits, own)["presence_drop"]
+            limit = feature_limits(name, limits, overrides)["presence_drop"]
             if name in old.features and not limit.is_off:
                 yield _check_presence_drop(name, split, new, old, limit)
 
@@ -86,13 +86,13 @@ def check_presence(
 def _check_presence_drop(name: str, split: str, new: Profile, old: Profile, limit: Limits) -> CheckResult:
     now, before = new.presence(split, name), old.presence(split, name)
     if now is None or before is None:
-        said = f"how many examples of {split!r} have {name!r} is not on record"
-        return CheckResult("presence_drop", "unknown", said, name, split)
+        message = f"how many examples of {split!r} have {name!r} is not on record"
+        return CheckResult("presence_drop", "unknown", message, name, split)
     sizes = new.splits[split], old.splits[split]
     floor = share_floor((now * sizes[0] + before * sizes[1]) / sum(sizes), *sizes)
     severity, threshold = limit.over(before - now, floor)
-    said = f"{100 * now:.3g} % of the examples of {split!r} have {name!r}, {100 * before:.3g} % in {old.version}"
-    return CheckResult("presence_drop", severity, said, name, split, max(before - now, 0.0), threshold, floor)
+    message = f"{100 * now:.3g} % of the examples of {split!r} have {name!r}, {100 * before:.3g} % in {old.version}"
+    return CheckResult("presence_drop", severity, message, name, split, max(before - now, 0.0), threshold, floor)
 
 
 # That all examples of a class fall into one of two samples: a class is there or it is not, so more is taken for a loss
@@ -101,16 +101,17 @@ _PROBABILITY = 0.01
 
 
 def check_classes(
-    new: Profile, old: Profile, limits: LimitsByCheck, own: ByFeature = NO_OWN_LIMITS
+    new: Profile, old: Profile, limits: LimitsByCheck, overrides: ByFeature = NO_OVERRIDES
 ) -> Iterator[CheckResult]:
-    """Check the classes of each label that both versions have, by name, over all splits; `own` are limits of single
+    """Check the classes of each label that both versions have, by name, over all splits; `overrides` are limits of
+    single
     features.
     """
     for label in new.labels:
         before = old.features.get(label.name)
         if before is None or not kind_of(before).has_classes:
             continue
-        limit = limits_of(label.name, limits, own)
+        limit = feature_limits(label.name, limits, overrides)
         moved = changed_ids(before, label)
         yield from check_count(
             "classes_moved", "class", moved, f"of another id than in {old.version}", limit["classes_moved"], label.name
@@ -118,8 +119,8 @@ def check_classes(
         counts, counts_before = new.class_counts(label), old.class_counts(before)
         if counts is None or counts_before is None:
             for check in ("classes_gone", "classes_new"):
-                said = f"how many {label.unit}s each class of {label.name!r} has is not on record"
-                yield CheckResult(check, "unknown", said, label.name)
+                message = f"how many {label.unit}s each class of {label.name!r} has is not on record"
+                yield CheckResult(check, "unknown", message, label.name)
             continue
         gone, fresh = f"gone since {old.version}", f"new since {old.version}"
         yield from _check_missing("classes_gone", gone, counts_before, counts, limit["classes_gone"], label)
@@ -127,31 +128,32 @@ def check_classes(
 
 
 def _check_missing(
-    check: str, word: str, there: Counter[str], not_there: Counter[str], limit: Limits, label: Feature
+    check: str, state: str, present_counts: Counter[str], other_counts: Counter[str], limit: Limits, label: Feature
 ) -> Iterator[CheckResult]:
     if limit.is_off:
         return
-    names = [name for name, count in there.items() if count and not not_there[name]]
-    floor = max_examples_by_chance(there.total(), not_there.total())
-    certain = [name for name in names if there[name] > floor]
+    names = [name for name, count in present_counts.items() if count and not other_counts[name]]
+    floor = max_examples_by_chance(present_counts.total(), other_counts.total())
+    certain = [name for name in names if present_counts[name] > floor]
     severity, threshold = limit.over(len(certain))
-    said = f"no class of {label.name!r} is {word}"
+    message = f"no class of {label.name!r} is {state}"
     if names:
-        told = list_some(f"{name!r} ({there[name]:,} {label.unit}s)" for name in certain or names)
+        listed = list_some(f"{name!r} ({present_counts[name]:,} {label.unit}s)" for name in certain or names)
         plural = "class is" if len(certain or names) == 1 else "classes are"
-        said = f"{len(certain or names)} {plural} {word}: {told}"
+        message = f"{len(certain or names)} {plural} {state}: {listed}"
     if names and not certain:
-        said += "; so few that chance may do it"
-    yield CheckResult(check, severity, said, label.name, value=len(names), threshold=threshold, noise_floor=floor)
+        message += "; so few that chance may do it"
+    yield CheckResult(check, severity, message, label.name, value=len(names), threshold=threshold, noise_floor=floor)
 
 
-def max_examples_by_chance(there: int, not_there: int) -> float:
-    """Return how many examples a class may have among `there`, but none among `not_there`, by chance once in a hundred
+def max_examples_by_chance(examples: int, other_examples: int) -> float:
+    """Return how many examples a class may have among `examples`, but none among `other_examples`, by chance once
+    in a hundred
     times.
     """
-    if not there or not not_there:
+    if not examples or not other_examples:
         return 0.0  # one of the two has no examples at all, which no chance explains
-    return math.log(_PROBABILITY) / math.log(there / (there + not_there))
+    return math.log(_PROBABILITY) / math.log(examples / (examples + other_examples))
 
 
 def changed_ids(before: Feature, now: Feature) -> list[str]:
@@ -164,23 +166,25 @@ def changed_ids(before: Feature, now: Feature) -> list[str]:
     ]
 
 
-def check_smallest_class(new: Profile, limits: LimitsByCheck, own: ByFeature = NO_OWN_LIMITS) -> Iterator[CheckResult]:
-    """Check the class with the fewest examples of each label; `own` are limits of single features."""
+def check_smallest_class(
+    new: Profile, limits: LimitsByCheck, overrides: ByFeature = NO_OVERRIDES
+) -> Iterator[CheckResult]:
+    """Check the class with the fewest examples of each label; `overrides` are limits of single features."""
     for label in new.labels:
-        limit = limits_of(label.name, limits, own)["min_examples_per_class"]
+        limit = feature_limits(label.name, limits, overrides)["min_examples_per_class"]
         if limit.is_off:
             continue
         counts = new.class_counts(label)
         if not counts:
-            said = f"how many {label.unit}s each class of {label.name!r} has is not on record"
-            yield CheckResult("min_examples_per_class", "unknown", said, label.name)
+            message = f"how many {label.unit}s each class of {label.name!r} has is not on record"
+            yield CheckResult("min_examples_per_class", "unknown", message, label.name)
             continue
         name, fewest = min(counts.items(), key=lambda item: item[1])
         severity, threshold = limit.under(fewest)
         under = sum(count < threshold for count in counts.values()) if threshold is not None else 0
-        said = f"class {name!r} of {label.name!r} has {fewest:,} {label.unit}s"
-        said += f"; {under} classes have fewer than {threshold:g}" if under > 1 else ""
-        yield CheckResult("min_examples_per_class", severity, said, label.name, value=fewest, threshold=threshold)
+        message = f"class {name!r} of {label.name!r} has {fewest:,} {label.unit}s"
+        message += f"; {under} classes have fewer than {threshold:g}" if under > 1 else ""
+        yield CheckResult("min_examples_per_class", severity, message, label.name, value=fewest, threshold=threshold)
 
 
 def check_examples(new: Profile, old: Profile, limits: LimitsByCheck) -> Iterator[CheckResult]:
@@ -199,21 +203,21 @@ def _check_ratio(
     split: str, now: int, before: int, old: Profile, limits: LimitsByCheck, floored: bool
 ) -> Iterator[CheckResult]:
     under, over = limits["examples_under"], limits["examples_over"]
-    what = f"split {split!r} has" if split else "there are"
-    said = f"{what} {now:,} examples, {before:,} in {old.version}"
+    subject = f"split {split!r} has" if split else "there are"
+    message = f"{subject} {now:,} examples, {before:,} in {old.version}"
     if not before:
-        yield CheckResult("examples_under", "ok", said, split=split)
+        yield CheckResult("examples_under", "ok", message, split=split)
         return
     ratio = now / before
-    said = f"{said}: {ratio:.3g} times as many"
+    message = f"{message}: {ratio:.3g} times as many"
     if not under.is_off:
         floor = ratio_floor(before) if floored else None
         severity, threshold = under.under(ratio, floor)
-        yield CheckResult("examples_under", severity, said, "", split, ratio, threshold, floor)
+        yield CheckResult("examples_under", severity, message, "", split, ratio, threshold, floor)
     if not over.is_off:
         ceiling = ratio_ceiling(before) if floored else None
         severity, threshold = over.over(ratio, ceiling or 0.0)
-        yield CheckResult("examples_over", severity, said, "", split, ratio, threshold, ceiling)
+        yield CheckResult("examples_over", severity, message, "", split, ratio, threshold, ceiling)
 
 
 def check_rejects(new: Profile, limits: LimitsByCheck) -> Iterator[CheckResult]:
@@ -228,8 +232,8 @@ def check_rejects(new: Profile, limits: LimitsByCheck) -> Iterator[CheckResult]:
     lost = new.manifest.rejects.get("lost", {})
     about = "about " if lost.get("estimated") else "at least " if lost.get("uncounted_files") else ""
     severity, threshold = limit.over(rejected / records)
-    said = f"{about}{rejected:,} of {records:,} records were rejected"
-    yield CheckResult("rejects_over", severity, said, value=rejected / records, threshold=threshold)
+    message = f"{about}{rejected:,} of {records:,} records were rejected"
+    yield CheckResult("rejects_over", severity, message, value=rejected / records, threshold=threshold)
 
 
 def check_shards(new: Profile, limits: LimitsByCheck) -> Iterator[CheckResult]:
@@ -249,11 +253,13 @@ def _check_smallest_shard(new: Profile, split: SplitEntry, limits: LimitsByCheck
     share = min(sizes) / mean if mean else 1.0
     severity, threshold = limits["shards_under"].under(share)
     unit = "bytes" if in_bytes else "examples"
-    said = f"the smallest of {len(sizes):,} shards of {split.name!r} has {min(sizes):,} {unit}, the mean is {mean:,.1f}"
+    message = (
+        f"the smallest of {len(sizes):,} shards of {split.name!r} has {min(sizes):,} {unit}, the mean is {mean:,.1f}"
+    )
     if in_bytes and severity != "ok":
         # Shards of equal bytes may differ by the largest record, and how large that is, is not on record.
-        severity, said = "unknown", f"{said}; a record that is larger than the difference would explain it"
-    return CheckResult("shards_under", severity, said, "", split.name, share, threshold)
+        severity, message = "unknown", f"{message}; a record that is larger than the difference would explain it"
+    return CheckResult("shards_under", severity, message, "", split.name, share, threshold)
 
 
 _TRAIN = "train"  # whose examples are to be seen: what is measured on is the others
@@ -270,17 +276,24 @@ def measured_label_association(profile: Profile, feature: str) -> float | None:
     return None if summary is None or summary.label_association is None else float(summary.label_association)
 
 
-def check_label_leakage(new: Profile, limits: LimitsByCheck, own: ByFeature = NO_OWN_LIMITS) -> Iterator[CheckResult]:
-    """Check how well each feature predicts the label; `own` are limits of single features."""
-    for feature, known in new.features.items():
-        limit, found = limits_of(feature, limits, own)["label_leakage"], measured_label_association(new, feature)
-        if limit.is_off or found is None or known.role != "input":  # such as `filename`, in the label's folder
+def check_label_leakage(
+    new: Profile, limits: LimitsByCheck, overrides: ByFeature = NO_OVERRIDES
+) -> Iterator[CheckResult]:
+    """Check how well each feature predicts the label; `overrides` are limits of single features."""
+    for feature, description in new.features.items():
+        limit, association = (
+            feature_limits(feature, limits, overrides)["label_leakage"],
+            measured_label_association(new, feature),
+        )
+        if (
+            limit.is_off or association is None or description.role != "input"
+        ):  # such as `filename`, in the label's folder
             continue
-        severity, threshold = limit.over(found)
-        said = f"who knows {feature!r} guesses the label wrongly {found:.1%} less often than who knows nothing"
+        severity, threshold = limit.over(association)
+        message = f"who knows {feature!r} guesses the label wrongly {association:.1%} less often than who knows nothing"
         if severity != "ok":
-            said = f"{said}: it looks like the label"
-        yield CheckResult("label_leakage", severity, said, feature, "", found, threshold)
+            message = f"{message}: it looks like the label"
+        yield CheckResult("label_leakage", severity, message, feature, "", association, threshold)
 
 
 def check_similar_contents(new: Profile, limits: LimitsByCheck) -> Iterator[CheckResult]:
@@ -296,8 +309,8 @@ def check_similar_contents(new: Profile, limits: LimitsByCheck) -> Iterator[Chec
             continue
         shared = near.elsewhere.get(split, 0)
         severity, threshold = limit.over(shared / examples)
-        said = f"{shared:,} of {examples:,} pictures of {split!r} look like one of another split"
-        yield CheckResult("similar_contents", severity, said, "", split, shared / examples, threshold)
+        message = f"{shared:,} of {examples:,} pictures of {split!r} look like one of another split"
+        yield CheckResult("similar_contents", severity, message, "", split, shared / examples, threshold)
 
 
 def check_conflicting_labels(new: Profile, limits: LimitsByCheck) -> Iterator[CheckResult]:
@@ -305,9 +318,9 @@ def check_conflicting_labels(new: Profile, limits: LimitsByCheck) -> Iterator[Ch
     limit, duplicates = limits["conflicting_labels"], new.stats.duplicates
     if limit.is_off or duplicates is None or duplicates.conflicts is None or not new.examples:
         return
-    found = sum(duplicates.conflicts.examples.values()) / new.examples
-    severity, threshold = limit.over(found)
-    yield CheckResult("conflicting_labels", severity, duplicates.conflicts.sentence(), "", "", found, threshold)
+    share = sum(duplicates.conflicts.examples.values()) / new.examples
+    severity, threshold = limit.over(share)
+    yield CheckResult("conflicting_labels", severity, duplicates.conflicts.describe(), "", "", share, threshold)
 
 
 def check_shared_contents(new: Profile, limits: LimitsByCheck) -> Iterator[CheckResult]:
@@ -322,77 +335,82 @@ def check_shared_contents(new: Profile, limits: LimitsByCheck) -> Iterator[Check
     if duplicates is None:
         yield CheckResult("shared_contents", "unknown", "which examples have equal content is not on record")
         return
-    what = duplicates.compared
+    noun = duplicates.compared
     for split, number in splits.items():
         if split == _TRAIN:
             continue
         shared = duplicates.elsewhere.get(split, 0)
         severity, threshold = limit.over(shared / number)
-        one = f"{'an' if what[0] in 'aeiou' else 'a'} {what}"
-        said = f"{shared:,} of {number:,} {what}s of {split!r} have the content of {one} of another split"
-        yield CheckResult("shared_contents", severity, said, "", split, shared / number, threshold)
+        one = f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
+        message = f"{shared:,} of {number:,} {noun}s of {split!r} have the content of {one} of another split"
+        yield CheckResult("shared_contents", severity, message, "", split, shared / number, threshold)
 
 
 def run_checks(
     new: Profile,
     old: Profile | None,
     limits: LimitsByCheck,
-    asked: Constraints | None = None,
+    constraints: Constraints | None = None,
     by_feature: ByFeature | None = None,
 ) -> list[CheckResult]:
     """Return the results of all checks, in an order that depends only on the two versions.
 
     Args:
         new: the version to be published.
-        old: the version to compare with; None if there is none, which a result reports.
+        old: the version to compare with; None without one, which a result reports.
         limits: the thresholds of every check, by name.
-        asked: the constraints of a schema.
+        constraints: the constraints of a schema.
         by_feature: the thresholds of single features; they override those of a schema and of all features.
     """
-    told, by_schema = by_feature or {}, {} if asked is None else asked.limits()
-    own = {name: {**by_schema.get(name, {}), **told.get(name, {})} for name in (*by_schema, *told)}
+    feature_overrides, schema_limits = by_feature or {}, {} if constraints is None else constraints.limits()
+    overrides = {
+        name: {**schema_limits.get(name, {}), **feature_overrides.get(name, {})}
+        for name in (*schema_limits, *feature_overrides)
+    }
     results = [
         *check_rejects(new, limits),
         *check_shards(new, limits),
-        *_check_unknown_features(new, told),
-        *check_smallest_class(new, limits, own),
-        *profile.check_skew(new, limits, own),
+        *_check_unknown_features(new, feature_overrides),
+        *check_smallest_class(new, limits, overrides),
+        *profile.check_skew(new, limits, overrides),
         *check_shared_contents(new, limits),
         *check_similar_contents(new, limits),
         *check_conflicting_labels(new, limits),
-        *check_label_leakage(new, limits, own),
-        *_check_schema_constraints(new, old, asked),
+        *check_label_leakage(new, limits, overrides),
+        *_check_schema_constraints(new, old, constraints),
     ]
     if old is None:
-        said = "no version to compare with: what changed is not checked"
-        return [CheckResult("baseline", "unknown", said), *results]
+        message = "no version to compare with: what changed is not checked"
+        return [CheckResult("baseline", "unknown", message), *results]
     return [
         *check_examples(new, old, limits),
         *check_columns(new, old, limits),
-        *check_presence(new, old, limits, own),
-        *check_classes(new, old, limits, own),
-        *profile.check_drift(new, old, limits, own),
+        *check_presence(new, old, limits, overrides),
+        *check_classes(new, old, limits, overrides),
+        *profile.check_drift(new, old, limits, overrides),
         *results,
     ]
 
 
-def _check_schema_constraints(new: Profile, old: Profile | None, asked: Constraints | None) -> Iterable[CheckResult]:
+def _check_schema_constraints(
+    new: Profile, old: Profile | None, constraints: Constraints | None
+) -> Iterable[CheckResult]:
     """Check the schema's constraints except distances; protos are imported only if there is a schema."""
-    if asked is None:
+    if constraints is None:
         return ()
     from shardmill.quality.constraints import check_constraints
 
-    return check_constraints(new, old, asked)
+    return check_constraints(new, old, constraints)
 
 
-def _check_unknown_features(new: Profile, told: ByFeature) -> Iterator[CheckResult]:
+def _check_unknown_features(new: Profile, overrides: ByFeature) -> Iterator[CheckResult]:
     """Report features with thresholds of their own that the version lacks."""
-    for name in told:
+    for name in overrides:
         if name not in new.features:
             near = difflib.get_close_matches(name, new.features, 1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
-            said = f"there is no feature {name!r}, which has thresholds of its own{hint}"
-            yield CheckResult("columns", "warn", said, name)
+            message = f"there is no feature {name!r}, which has thresholds of its own{hint}"
+            yield CheckResult("columns", "warn", message, name)
 
 
 def find_failures(results: Iterable[CheckResult]) -> list[CheckResult]:

@@ -16,69 +16,73 @@ _FLOAT32_ERROR = 1e-7  # by which a share is off that a proto holds as a float32
 _UNCHECKED = ("unique_constraints", "value_counts")
 
 
-def check_constraints(new: Profile, old: Profile | None, asked: Constraints) -> Iterator[CheckResult]:
+def check_constraints(new: Profile, old: Profile | None, constraints: Constraints) -> Iterator[CheckResult]:
     """Check all constraints of a schema except comparators' distances, and report those that are violated or cannot be
     checked.
     """
-    schema = asked.schema()
-    yield from _examples(new, old, schema.dataset_constraints)
+    schema = constraints.schema()
+    yield from _check_examples(new, old, schema.dataset_constraints)
     domains = {domain.name: set(domain.value) for domain in schema.string_domain}
     for feature in schema.feature:
         if feature.lifecycle_stage in (schema_pb2.DEPRECATED, schema_pb2.DISABLED):
             continue
         if feature.name not in new.features:
             if feature.presence.min_fraction or feature.presence.min_count:
-                said = f"the schema asks for feature {feature.name!r}, which is not there"
-                yield CheckResult("columns_gone", "error", said, feature.name)
+                message = f"the schema asks for feature {feature.name!r}, which is not there"
+                yield CheckResult("columns_gone", "error", message, feature.name)
             continue
         yield from _report_unmeasured(new, feature)
         yield from _report_unchecked(feature)
         for split, examples in new.splits.items():
             if examples:
-                yield from _presence(new, split, feature)
-                yield from _lengths(new, split, feature)
-                yield from _range(new, split, feature)
-                yield from _values(new, split, feature, domains)
+                yield from _check_presence(new, split, feature)
+                yield from _check_lengths(new, split, feature)
+                yield from _check_range(new, split, feature)
+                yield from _check_values(new, split, feature, domains)
 
 
-def _examples(new: Profile, old: Profile | None, asked: schema_pb2.DatasetConstraints) -> Iterator[CheckResult]:
+def _check_examples(
+    new: Profile, old: Profile | None, constraints: schema_pb2.DatasetConstraints
+) -> Iterator[CheckResult]:
     total = new.examples
-    said = f"there are {total:,} examples"
-    if asked.HasField("min_examples_count"):
+    message = f"there are {total:,} examples"
+    if constraints.HasField("min_examples_count"):
         yield _bound_result(
-            "min_examples_count", said, total, asked.min_examples_count, total < asked.min_examples_count
+            "min_examples_count", message, total, constraints.min_examples_count, total < constraints.min_examples_count
         )
-    if asked.HasField("max_examples_count"):
+    if constraints.HasField("max_examples_count"):
         yield _bound_result(
-            "max_examples_count", said, total, asked.max_examples_count, total > asked.max_examples_count
+            "max_examples_count", message, total, constraints.max_examples_count, total > constraints.max_examples_count
         )
     for name in ("num_examples_drift_comparator", "num_examples_version_comparator"):
-        if asked.HasField(name):
-            yield from _ratio(name, new, old, getattr(asked, name))
+        if constraints.HasField(name):
+            yield from _check_ratio(name, new, old, getattr(constraints, name))
 
 
-def _ratio(
-    name: str, new: Profile, old: Profile | None, asked: schema_pb2.NumericValueComparator
+def _check_ratio(
+    name: str, new: Profile, old: Profile | None, constraints: schema_pb2.NumericValueComparator
 ) -> Iterator[CheckResult]:
     if old is None:
-        said = f"the schema's {name} has nothing to compare with"
-        yield CheckResult("examples_under", "unknown", said)
+        message = f"the schema's {name} has nothing to compare with"
+        yield CheckResult("examples_under", "unknown", message)
         return
     ratio = new.examples / old.examples if old.examples else float("inf")
-    said = f"there are {new.examples:,} examples, {old.examples:,} in {old.version}: {ratio:.3g} times as many; {name}"
+    message = (
+        f"there are {new.examples:,} examples, {old.examples:,} in {old.version}: {ratio:.3g} times as many; {name}"
+    )
     for check, key, wrong in (
-        ("examples_under", "min_fraction_threshold", ratio < asked.min_fraction_threshold),
-        ("examples_over", "max_fraction_threshold", ratio > asked.max_fraction_threshold),
+        ("examples_under", "min_fraction_threshold", ratio < constraints.min_fraction_threshold),
+        ("examples_over", "max_fraction_threshold", ratio > constraints.max_fraction_threshold),
     ):
-        if asked.HasField(key):
-            yield _bound_result(check, said, ratio, getattr(asked, key), wrong)
+        if constraints.HasField(key):
+            yield _bound_result(check, message, ratio, getattr(constraints, key), wrong)
 
 
 def _bound_result(
-    check: str, said: str, value: float, bound: float, wrong: bool, feature: str = "", split: str = ""
+    check: str, message: str, value: float, bound: float, wrong: bool, feature: str = "", split: str = ""
 ) -> CheckResult:
-    told = f"{said}; the schema's bound is {bound:g}"
-    return CheckResult(check, "error" if wrong else "ok", told, feature, split, float(value), float(bound))
+    sentence = f"{message}; the schema's bound is {bound:g}"
+    return CheckResult(check, "error" if wrong else "ok", sentence, feature, split, float(value), float(bound))
 
 
 def _report_unmeasured(new: Profile, feature: schema_pb2.Feature) -> Iterator[CheckResult]:
@@ -87,26 +91,28 @@ def _report_unmeasured(new: Profile, feature: schema_pb2.Feature) -> Iterator[Ch
     is_numeric = kind.dtype != "bytes" and not kind_of(kind).has_classes
     for check in COMPARISONS:
         comparator = getattr(feature, f"{check}_comparator")
-        wanted: Mapping[str, bool] = {
+        requested: Mapping[str, bool] = {
             "infinity_norm": comparator.infinity_norm.HasField("threshold") and is_numeric,
             "jensen_shannon_divergence": comparator.jensen_shannon_divergence.HasField("threshold") and not is_numeric,
             "normalized_abs_difference": comparator.normalized_abs_difference.HasField("threshold"),
         }
-        for name in (name for name, is_wanted in wanted.items() if is_wanted):
-            said = f"the schema's {check}_comparator of {feature.name!r} asks for {name}, which is not measured of it"
-            yield CheckResult(f"{'numeric' if is_numeric else 'string'}_{check}", "unknown", said, feature.name)
+        for name in (name for name, is_wanted in requested.items() if is_wanted):
+            message = (
+                f"the schema's {check}_comparator of {feature.name!r} asks for {name}, which is not measured of it"
+            )
+            yield CheckResult(f"{'numeric' if is_numeric else 'string'}_{check}", "unknown", message, feature.name)
 
 
 def _report_unchecked(feature: schema_pb2.Feature) -> Iterator[CheckResult]:
     """Report constraints of a feature that no check covers."""
     for name in (name for name in _UNCHECKED if feature.HasField(name)):
-        said = f"the schema asks for {name} of {feature.name!r}, which is not looked at"
-        yield CheckResult(name, "unknown", said, feature.name)
+        message = f"the schema asks for {name} of {feature.name!r}, which is not looked at"
+        yield CheckResult(name, "unknown", message, feature.name)
 
 
-def _lengths(new: Profile, split: str, feature: schema_pb2.Feature) -> Iterator[CheckResult]:
+def _check_lengths(new: Profile, split: str, feature: schema_pb2.Feature) -> Iterator[CheckResult]:
     """Check the number of values in examples that have the feature."""
-    asked, shape, name = feature.value_count, new.features[feature.name].shape, feature.name
+    bounds, shape, name = feature.value_count, new.features[feature.name].shape, feature.name
     if not feature.HasField("value_count"):
         return
     summary = new.summary(split, name)
@@ -115,35 +121,37 @@ def _lengths(new: Profile, split: str, feature: schema_pb2.Feature) -> Iterator[
     if None not in shape:
         fewest = most = math.prod(size for size in shape if size is not None)
     if fewest is None or most is None:
-        said = f"how many values of {name!r} an example of {split!r} has is not on record"
-        yield CheckResult("value_count", "unknown", said, name, split)
+        message = f"how many values of {name!r} an example of {split!r} has is not on record"
+        yield CheckResult("value_count", "unknown", message, name, split)
         return
-    said = f"examples of {split!r} have {fewest:g} to {most:g} values of {name!r}"
-    if asked.HasField("min"):
-        yield _bound_result("value_count", said, fewest, asked.min, fewest < asked.min, name, split)
-    if asked.HasField("max"):
-        yield _bound_result("value_count", said, most, asked.max, most > asked.max, name, split)
+    message = f"examples of {split!r} have {fewest:g} to {most:g} values of {name!r}"
+    if bounds.HasField("min"):
+        yield _bound_result("value_count", message, fewest, bounds.min, fewest < bounds.min, name, split)
+    if bounds.HasField("max"):
+        yield _bound_result("value_count", message, most, bounds.max, most > bounds.max, name, split)
 
 
-def _presence(new: Profile, split: str, feature: schema_pb2.Feature) -> Iterator[CheckResult]:
-    asked, name = feature.presence, feature.name
-    if not asked.min_fraction and not asked.min_count:
+def _check_presence(new: Profile, split: str, feature: schema_pb2.Feature) -> Iterator[CheckResult]:
+    presence, name = feature.presence, feature.name
+    if not presence.min_fraction and not presence.min_count:
         return
     share = new.presence(split, name)
     if share is None:
-        said = f"how many examples of {split!r} have {name!r} is not on record"
-        yield CheckResult("min_fraction", "unknown", said, name, split)
+        message = f"how many examples of {split!r} have {name!r} is not on record"
+        yield CheckResult("min_fraction", "unknown", message, name, split)
         return
     count = round(share * new.splits[split])
-    said = f"{count:,} of {new.splits[split]:,} examples of {split!r} have {name!r}"
-    if asked.min_fraction:
-        wrong = share < asked.min_fraction - _FLOAT32_ERROR or (asked.min_fraction == 1.0 and count < new.splits[split])
-        yield _bound_result("min_fraction", said, share, asked.min_fraction, wrong, name, split)
-    if asked.min_count:
-        yield _bound_result("min_count", said, count, asked.min_count, count < asked.min_count, name, split)
+    message = f"{count:,} of {new.splits[split]:,} examples of {split!r} have {name!r}"
+    if presence.min_fraction:
+        wrong = share < presence.min_fraction - _FLOAT32_ERROR or (
+            presence.min_fraction == 1.0 and count < new.splits[split]
+        )
+        yield _bound_result("min_fraction", message, share, presence.min_fraction, wrong, name, split)
+    if presence.min_count:
+        yield _bound_result("min_count", message, count, presence.min_count, count < presence.min_count, name, split)
 
 
-def _range(new: Profile, split: str, feature: schema_pb2.Feature) -> Iterator[CheckResult]:
+def _check_range(new: Profile, split: str, feature: schema_pb2.Feature) -> Iterator[CheckResult]:
     kind = feature.WhichOneof("domain_info")
     if kind not in ("int_domain", "float_domain"):
         return
@@ -152,22 +160,22 @@ def _range(new: Profile, split: str, feature: schema_pb2.Feature) -> Iterator[Ch
     if summary is not None and (summary.count == 0 or summary.classes is not None):
         return
     if numbers is None or numbers.minimum is None or numbers.maximum is None:
-        said = f"the range of {feature.name!r} in {split!r} is not on record"
-        yield CheckResult("domain", "unknown", said, feature.name, split)
+        message = f"the range of {feature.name!r} in {split!r} is not on record"
+        yield CheckResult("domain", "unknown", message, feature.name, split)
         return
     domain = getattr(feature, kind)
-    said = f"{feature.name!r} in {split!r} is from {numbers.minimum:g} to {numbers.maximum:g}"
+    message = f"{feature.name!r} in {split!r} is from {numbers.minimum:g} to {numbers.maximum:g}"
     if domain.HasField("min"):
         yield _bound_result(
-            "domain", said, numbers.minimum, domain.min, numbers.minimum < domain.min, feature.name, split
+            "domain", message, numbers.minimum, domain.min, numbers.minimum < domain.min, feature.name, split
         )
     if domain.HasField("max"):
         yield _bound_result(
-            "domain", said, numbers.maximum, domain.max, numbers.maximum > domain.max, feature.name, split
+            "domain", message, numbers.maximum, domain.max, numbers.maximum > domain.max, feature.name, split
         )
 
 
-def _values(
+def _check_values(
     new: Profile, split: str, feature: schema_pb2.Feature, domains: Mapping[str, set[str]]
 ) -> Iterator[CheckResult]:
     kind, name = feature.WhichOneof("domain_info"), feature.name
@@ -181,18 +189,18 @@ def _values(
     constrained = feature.distribution_constraints
     most = 1 - constrained.min_domain_mass if constrained.HasField("min_domain_mass") else 0.0
     if counted is None:
-        said = f"what values {name!r} has in {split!r} is not on record"
-        yield CheckResult("string_domain", "unknown", said, name, split)
+        message = f"what values {name!r} has in {split!r} is not on record"
+        yield CheckResult("string_domain", "unknown", message, name, split)
         return
     odd = {value: count for value, count in counted.counts.items() if value not in allowed}
     share, unseen = sum(odd.values()) / counted.total, 1 - sum(counted.counts.values()) / counted.total
-    said = f"{share:.3g} of the values of {name!r} in {split!r} are not in its domain"
-    said += f", such as {next(iter(odd))!r}" if odd else ""
+    message = f"{share:.3g} of the values of {name!r} in {split!r} are not in its domain"
+    message += f", such as {next(iter(odd))!r}" if odd else ""
     if share <= most < share + unseen and counted.unseen:
-        said += f"; {unseen:.3g} of them are not on record"
-        yield CheckResult("string_domain", "unknown", said, name, split, share, most)
+        message += f"; {unseen:.3g} of them are not on record"
+        yield CheckResult("string_domain", "unknown", message, name, split, share, most)
         return
-    yield _bound_result("string_domain", said, share, most, share > most + _FLOAT32_ERROR, name, split)
+    yield _bound_result("string_domain", message, share, most, share > most + _FLOAT32_ERROR, name, split)
 
 
 _Type = anomalies_pb2.AnomalyInfo
@@ -231,21 +239,21 @@ def to_anomalies(results: Sequence[CheckResult], baseline: Features | None = Non
 
     Args:
         results: of all checks.
-        baseline: the features of the version compared with; None if there is none.
+        baseline: the features of the version compared with; None without one.
     """
-    made = anomalies_pb2.Anomalies()
+    anomalies = anomalies_pb2.Anomalies()
     if baseline is not None:
-        made.baseline.CopyFrom(to_schema(baseline))
+        anomalies.baseline.CopyFrom(to_schema(baseline))
     found = [result for result in results if result.severity in ("warn", "error")]
     for feature in dict.fromkeys(result.feature for result in found):
-        of_feature = [result for result in found if result.feature == feature]
+        feature_results = [result for result in found if result.feature == feature]
         if feature:
-            _describe(made.anomaly_info[feature], of_feature)
-            made.anomaly_info[feature].path.step.append(feature)
+            _describe(anomalies.anomaly_info[feature], feature_results)
+            anomalies.anomaly_info[feature].path.step.append(feature)
         else:
-            _describe(made.dataset_anomaly_info, of_feature)
-    _add_distances(made, [result for result in results if result.check in _MEASURES and result.value is not None])
-    return made
+            _describe(anomalies.dataset_anomaly_info, feature_results)
+    _add_distances(anomalies, [result for result in results if result.check in _MEASURES and result.value is not None])
+    return anomalies
 
 
 def anomalies_pbtxt(results: Sequence[CheckResult], baseline: Features | None = None) -> str:
@@ -262,11 +270,11 @@ def _describe(info: anomalies_pb2.AnomalyInfo, results: Sequence[CheckResult]) -
         info.reason.add(type=type_, short_description=result.check, description=result.sentence)
 
 
-def _add_distances(made: anomalies_pb2.Anomalies, results: Iterable[CheckResult]) -> None:
+def _add_distances(anomalies: anomalies_pb2.Anomalies, results: Iterable[CheckResult]) -> None:
     by_feature: dict[str, anomalies_pb2.DriftSkewInfo] = {}
     for result in results:
         if result.feature not in by_feature:
-            by_feature[result.feature] = made.drift_skew_info.add()
+            by_feature[result.feature] = anomalies.drift_skew_info.add()
             by_feature[result.feature].path.step.append(result.feature)
         info = by_feature[result.feature]
         measurements = info.drift_measurements if result.check.endswith("drift") else info.skew_measurements

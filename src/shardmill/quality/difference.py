@@ -12,10 +12,10 @@ from shardmill.quality.limits import LEAKAGE_THRESHOLD
 from shardmill.quality.profile import Profile, frequencies, sample_size
 
 _ROWS = ("csv", "jsonl", "parquet", "avro")  # formats in a manifest's configuration whose examples are rows
-_SHOWN = 4  # features of which values are told
-_FEWEST = 0.1  # by how much of the old standard deviation a mean has to move, or a share, to be told
+_SHOWN = 4  # features whose values are listed
+_FEWEST = 0.1  # by how much of the old standard deviation a mean has to move, or a share, to be reported
 _STANDARD_ERRORS = 4  # of a mean, less than which is taken for chance
-_PRESENCE = 0.05  # of all examples: a change of the share that has a feature, to be told
+_PRESENCE = 0.05  # of all examples: a change of the share that has a feature, to be reported
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,28 +32,30 @@ class Difference:
 
 def describe_changes(new: Profile, old: Profile) -> str:
     """Return one line about the differences of `new` from `old`."""
-    found = find_differences(new, old)
+    differences = find_differences(new, old)
     if new.examples == old.examples:
         unit = _unit(new)
         # Statistics are of single columns: labels may have been shuffled among the records, which nobody sees here.
-        same = "nothing else changed in its statistics" if not found else ""
-        parts = [f"{new.examples:,} {unit}, as before", *(difference.words for difference in found), same]
+        same = "nothing else changed in its statistics" if not differences else ""
+        parts = [f"{new.examples:,} {unit}, as before", *(difference.words for difference in differences), same]
     else:
-        parts = [difference.words for difference in found]
+        parts = [difference.words for difference in differences]
     return f"since {old.version}: {'; '.join(filter(None, parts))}"
 
 
 def find_differences(new: Profile, old: Profile) -> list[Difference]:
     """Return all differences beyond chance, the most important first. Removed and added items are always included."""
     return [
-        *_counts(new, old),
-        *_splits(new, old),
-        *_classes(new, old),
-        *_features(new, old),
-        *_presence(new, old),
-        *_leaks(new, old),
-        *sorted(_means(new, old), key=lambda found: -_relative_change(found))[:_SHOWN],
-        *sorted(_values(new, old), key=lambda found: -abs(_number(found.after) - _number(found.before)))[:_SHOWN],
+        *_compare_counts(new, old),
+        *_compare_splits(new, old),
+        *_compare_classes(new, old),
+        *_compare_features(new, old),
+        *_compare_presence(new, old),
+        *_compare_leakage(new, old),
+        *sorted(_compare_means(new, old), key=lambda found: -_relative_change(found))[:_SHOWN],
+        *sorted(_compare_values(new, old), key=lambda found: -abs(_number(found.after) - _number(found.before)))[
+            :_SHOWN
+        ],
     ]
 
 
@@ -61,7 +63,7 @@ def _unit(profile: Profile) -> str:
     return "rows" if profile.manifest.configuration.get("format") in _ROWS else "examples"
 
 
-def _counts(new: Profile, old: Profile) -> Iterator[Difference]:
+def _compare_counts(new: Profile, old: Profile) -> Iterator[Difference]:
     if new.examples != old.examples:
         words = f"{old.examples:,} -> {new.examples:,} {_unit(new)}"
         yield Difference("examples", words, "", old.examples, new.examples)
@@ -70,7 +72,7 @@ def _counts(new: Profile, old: Profile) -> Iterator[Difference]:
         yield Difference("rejected", f"{before:,} -> {after:,} rejected", "", before, after)
 
 
-def _splits(new: Profile, old: Profile) -> Iterator[Difference]:
+def _compare_splits(new: Profile, old: Profile) -> Iterator[Difference]:
     for split, examples in old.splits.items():
         if examples and not new.splits.get(split):
             yield Difference("split", f"split {split} gone", "", examples, new.splits.get(split))
@@ -79,20 +81,22 @@ def _splits(new: Profile, old: Profile) -> Iterator[Difference]:
             yield Difference("split", f"split {split} new", "", old.splits.get(split), examples)
 
 
-def _classes(new: Profile, old: Profile) -> Iterator[Difference]:
+def _compare_classes(new: Profile, old: Profile) -> Iterator[Difference]:
     for label in new.labels:
         before = old.features.get(label.name)
         if before is None or not kind_of(before).has_classes:
             continue
         of = f" of {label.name}" if len(new.labels) > 1 else ""
-        yield from _gone_or_new(new, old, label, before, of)
+        yield from _compare_class_names(new, old, label, before, of)
         if moved := changed_ids(before, label):
             yield Difference("id", f"ids{of} moved: {list_some(moved)}", label.name, None, len(moved))
 
 
-def _gone_or_new(new: Profile, old: Profile, label: Feature, before: Feature, of: str) -> Iterator[Difference]:
+def _compare_class_names(
+    new: Profile, old: Profile, label: Feature, before: Feature, suffix: str
+) -> Iterator[Difference]:
     now, then = new.class_counts(label), old.class_counts(before)
-    if now is None or then is None:  # what there are examples of is not on record; the names are
+    if now is None or then is None:  # the classes that have examples are not on record; the names are
         now_there, then_there = set(label.class_names), set(before.class_names)
     else:
         now_there, then_there = set(+now), set(+then)
@@ -100,14 +104,14 @@ def _gone_or_new(new: Profile, old: Profile, label: Feature, before: Feature, of
         ("gone", then_there - now_there, before.class_names),
         ("new", now_there - then_there, label.class_names),
     ):
-        told = [name for name in order if name in names]
-        if told:
-            words = f"class{'' if len(told) == 1 else 'es'} {list_some(told)}{of} {word}"
-            counts = (len(told), None) if word == "gone" else (None, len(told))
+        shown = [name for name in order if name in names]
+        if shown:
+            words = f"class{'' if len(shown) == 1 else 'es'} {list_some(shown)}{suffix} {word}"
+            counts = (len(shown), None) if word == "gone" else (None, len(shown))
             yield Difference("class", words, label.name, *counts)
 
 
-def _features(new: Profile, old: Profile) -> Iterator[Difference]:
+def _compare_features(new: Profile, old: Profile) -> Iterator[Difference]:
     before, now = old.features, new.features
     for name in before:
         if name not in now:
@@ -120,7 +124,7 @@ def _features(new: Profile, old: Profile) -> Iterator[Difference]:
             yield Difference("type", f"column {name} {types[0]} -> {types[1]}", name, *types)
 
 
-def _presence(new: Profile, old: Profile) -> Iterator[Difference]:
+def _compare_presence(new: Profile, old: Profile) -> Iterator[Difference]:
     for name in new.features:
         if name in old.features:
             before, after = _share(old, name), _share(new, name)
@@ -128,7 +132,7 @@ def _presence(new: Profile, old: Profile) -> Iterator[Difference]:
                 yield Difference("presence", f"{name} in {before:.2%} -> {after:.2%} of them", name, before, after)
 
 
-def _leaks(new: Profile, old: Profile) -> Iterator[Difference]:
+def _compare_leakage(new: Profile, old: Profile) -> Iterator[Difference]:
     """Yield the features that began or ceased to look like the label."""
     features = old.features
     for name, feature in new.features.items():
@@ -149,7 +153,7 @@ def _share(profile: Profile, feature: str) -> float | None:
     return math.fsum((share or 0.0) * examples for share, examples in shares) / profile.examples
 
 
-def _means(new: Profile, old: Profile) -> Iterator[Difference]:
+def _compare_means(new: Profile, old: Profile) -> Iterator[Difference]:
     for name in new.features:
         if name not in old.features:
             continue
@@ -183,9 +187,9 @@ def _standard_error(profile: Profile, feature: str) -> float:
     return _largest_deviation(profile, feature) / math.sqrt(size) if size else 0.0
 
 
-def _relative_change(found: Difference) -> float:
+def _relative_change(difference: Difference) -> float:
     """Return the relative change of a mean."""
-    before, after = _number(found.before), _number(found.after)
+    before, after = _number(difference.before), _number(difference.after)
     return abs(after - before) / max(abs(before), abs(after))
 
 
@@ -193,7 +197,7 @@ def _number(value: float | str | None) -> float:
     return float(value or 0.0)
 
 
-def _values(new: Profile, old: Profile) -> Iterator[Difference]:
+def _compare_values(new: Profile, old: Profile) -> Iterator[Difference]:
     """Yield strings whose frequency changed, for the split with the largest change."""
     for name in new.features:
         found = [difference for split in new.splits if (difference := _most_moved(new, old, split, name)) is not None]

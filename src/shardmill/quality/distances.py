@@ -79,12 +79,12 @@ class Histogram:
     buckets: tuple[Interval, ...]  # ascending, disjoint
     # (low, high, share): that share of finite numbers is at most some number from low to high
     quantiles: tuple[tuple[float, float, float], ...] = ()
-    apart: float = 0.0  # number of NaNs
+    nan_count: float = 0.0  # number of NaNs
 
     @property
     def total(self) -> float:
         """Return the number of values."""
-        return math.fsum(bucket.numbers for bucket in self.buckets) + self.apart
+        return math.fsum(bucket.numbers for bucket in self.buckets) + self.nan_count
 
 
 def jensen_shannon(one: Histogram, other: Histogram, nan_is_a_bin: bool = False) -> float:
@@ -108,7 +108,7 @@ def jensen_shannon(one: Histogram, other: Histogram, nan_is_a_bin: bool = False)
             at_points[bucket.low] += bucket.numbers
         rows.append([*_spread(histogram.buckets, bounds), *at_points.values()])
     if nan_is_a_bin:
-        rows = [[*row, histogram.apart] for row, histogram in zip(rows, (one, other), strict=True)]
+        rows = [[*row, histogram.nan_count] for row, histogram in zip(rows, (one, other), strict=True)]
     unlike = [histogram.total - math.fsum(row) for histogram, row in zip((one, other), rows, strict=True)]
     return jensen_shannon_of_counts([*rows[0], unlike[0], 0.0], [*rows[1], 0.0, unlike[1]])
 
@@ -217,12 +217,12 @@ class _Cumulative:
         included.
         """
         is_border = np.isin(bounds, list(self.borders)) if self.borders else np.zeros(len(bounds), bool)
-        whole = _search_sorted(self._highs, bounds, ~is_border & strictly)
-        begun = _search_sorted(self._lows, bounds, is_border | strictly)
+        complete = _search_sorted(self._highs, bounds, ~is_border & strictly)
+        started = _search_sorted(self._lows, bounds, is_border | strictly)
         reached = np.array(self._at_least)[_search_sorted(self._reached, bounds, strictly)]
         ahead = np.array(self._at_most)[np.searchsorted(np.array(self._ahead, float), bounds, "right")]
         sums = np.array(self._sums)
-        least, most = np.maximum(sums[whole], reached), np.minimum(sums[np.maximum(whole, begun)], ahead)
+        least, most = np.maximum(sums[complete], reached), np.minimum(sums[np.maximum(complete, started)], ahead)
         return np.minimum(least, most), most  # what is rounded may cross
 
 

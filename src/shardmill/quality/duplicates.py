@@ -111,8 +111,8 @@ class Conflicts:
         pairs = tuple(map(Conflict.from_json, value["pairs"].items()))
         return cls(value["contents"].integer(), parse_counts(value["examples"]), pairs)
 
-    def sentence(self) -> str:
-        """Return a sentence with their number and one pair."""
+    def describe(self) -> str:
+        """Return a sentence with the number of conflicts and one pair."""
         pair, contents = self.pairs[0], f"{self.contents:,} content{'' if self.contents == 1 else 's'}"
         such = f"{str(pair.one)!r} ({pair.labels[0]}) and {str(pair.other)!r} ({pair.labels[1]})"
         return (
@@ -125,7 +125,7 @@ class Conflicts:
 class Duplicates:
     """Examples of equal content; every count is exact."""
 
-    content: str  # compared content, in words
+    content: str  # compared content, as text
     within: Mapping[str, RepeatedContents] = field(default_factory=dict)  # by split; only splits that have any
     # by split and other split: examples of the first with a duplicate in the other
     across: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
@@ -165,7 +165,7 @@ class Duplicates:
             value["content"].text(), within, across, parse_counts(value["elsewhere"]), pairs, conflicts, documents
         )
 
-    def sentences(self) -> list[str]:
+    def describe(self) -> list[str]:
         """Return a sentence for each two splits with duplicates, those with most first."""
         found = split_overlaps(self.across, [(two.one, two.other) for two in self.pairs])
         return [_duplicates_sentence(crossing, self.compared) for crossing in found]
@@ -210,7 +210,7 @@ def _duplicates_sentence(crossing: SplitOverlap, compared: str) -> str:
     return f"{crossing.examples:,} {have} equal content in {crossing.other!r}{such}"
 
 
-# What every report says beside the counts: they are exact, what they count is a guess
+# Every report adds this to the counts: they are exact, what they count is a guess
 NEAR_DUPLICATES_CAVEAT = "hashes that are near are no proof: some of these are different pictures"
 
 
@@ -258,7 +258,7 @@ class NearPair:
 class NearDuplicates:
     """Images that look alike but are not equal; every count is exact."""
 
-    method: str  # of hashing, in words
+    method: str  # of hashing, as text
     distance: int  # most bits in which near hashes differ
     compared: int = 0  # images whose hashes were compared
     flat: int = 0  # images of nearly one colour; they all hash alike and were not compared
@@ -304,19 +304,19 @@ class NearDuplicates:
             pairs=tuple(map(NearPair.from_json, value["pairs"].items())),
         )
 
-    def sentences(self) -> list[str]:
+    def describe(self) -> list[str]:
         """Return a sentence for each two splits with images that look alike, those with most first."""
         pairs = [(pair.one.member, pair.other.member) for pair in self.pairs]
         return [_near_duplicates_sentence(crossing) for crossing in split_overlaps(self.across, pairs)]
 
-    def left_out(self) -> str:
-        """Return in words which images were not compared, and why; "" if all were."""
-        told = []
+    def describe_skipped_images(self) -> str:
+        """Describe which images were not compared, and why; "" if all were."""
+        sentences = []
         if self.flat:
-            told.append(f"{self.flat:,} of nearly one colour, which all hash alike")
+            sentences.append(f"{self.flat:,} of nearly one colour, which all hash alike")
         if self.undecodable:
-            told.append(f"{self.undecodable:,} that do not decode")
-        return f"not compared: {' and '.join(told)}" if told else ""
+            sentences.append(f"{self.undecodable:,} that do not decode")
+        return f"not compared: {' and '.join(sentences)}" if sentences else ""
 
 
 def _near_duplicates_sentence(crossing: SplitOverlap) -> str:

@@ -20,11 +20,11 @@ def to_bytes(stats: StatsFile, features: Features) -> bytes:
 
 def to_proto(stats: StatsFile, features: Features) -> pb.DatasetFeatureStatisticsList:
     """Return the proto, with splits and features in order."""
-    made = pb.DatasetFeatureStatisticsList()
+    statistics = pb.DatasetFeatureStatisticsList()
     for name, split in stats.splits.items():
-        dataset = made.datasets.add(name=name, num_examples=split.examples)
+        dataset = statistics.datasets.add(name=name, num_examples=split.examples)
         dataset.features.extend(_features(split, features) if split.examples else ())
-    return made
+    return statistics
 
 
 def _features(split: SplitSummary, features: Features) -> Iterator[pb.FeatureNameStatistics]:
@@ -36,23 +36,23 @@ def _features(split: SplitSummary, features: Features) -> Iterator[pb.FeatureNam
 
 
 def _feature(feature: Feature, summary: FeatureSummary, common: pb.CommonStatistics) -> pb.FeatureNameStatistics:
-    made = pb.FeatureNameStatistics(type=_type(feature))
-    made.path.step.append(feature.name)
+    statistics = pb.FeatureNameStatistics(type=_type(feature))
+    statistics.path.step.append(feature.name)
     if kind_of(feature).has_classes:
-        _add_classes(made.string_stats, feature, summary, common)
-    elif made.type == pb.FeatureNameStatistics.STRING:
-        _add_strings(made.string_stats, summary, common)
-    elif made.type == pb.FeatureNameStatistics.BYTES:
-        _add_files(made.bytes_stats, summary, common)
+        _add_classes(statistics.string_stats, feature, summary, common)
+    elif statistics.type == pb.FeatureNameStatistics.STRING:
+        _add_strings(statistics.string_stats, summary, common)
+    elif statistics.type == pb.FeatureNameStatistics.BYTES:
+        _add_files(statistics.bytes_stats, summary, common)
     else:
-        _add_numbers(made.num_stats, summary, common)
+        _add_numbers(statistics.num_stats, summary, common)
     classes = {name: count for name, count in (summary.classes or {}).items() if count}
     for name, counts in (("classes", classes), ("formats", summary.formats), ("encodings", summary.encodings)):
         if counts:
-            _rank(made.custom_stats.add(name=name).rank_histogram, counts.items())
+            _rank(statistics.custom_stats.add(name=name).rank_histogram, counts.items())
     if summary.values is not None:
-        made.custom_stats.add(name="values").histogram.CopyFrom(_histogram(summary.values))
-    return made
+        statistics.custom_stats.add(name="values").histogram.CopyFrom(_histogram(summary.values))
+    return statistics
 
 
 def _type(feature: Feature) -> int:
@@ -85,48 +85,48 @@ def _common(feature: Feature, summary: FeatureSummary, examples: int) -> pb.Comm
 
 
 def _add_classes(
-    made: pb.StringStatistics, feature: Feature, summary: FeatureSummary, common: pb.CommonStatistics
+    statistics: pb.StringStatistics, feature: Feature, summary: FeatureSummary, common: pb.CommonStatistics
 ) -> None:
     """Add classes as categorical integers: values are ids, which TFDV compares with the schema. `_feature` adds the
     names.
     """
-    made.common_stats.CopyFrom(common)
+    statistics.common_stats.CopyFrom(common)
     ids = {name: index for index, name in enumerate(feature.class_names)}
     counts = sorted(
         ((name, count) for name, count in (summary.classes or {}).items() if count and name in ids),
         key=lambda item: (-item[1], ids[item[0]]),
     )
-    made.unique = len(counts)
+    statistics.unique = len(counts)
     for name, count in counts:
-        made.top_values.add(value=str(ids[name]), frequency=count)
-    _rank(made.rank_histogram, ((str(ids[name]), count) for name, count in counts))
+        statistics.top_values.add(value=str(ids[name]), frequency=count)
+    _rank(statistics.rank_histogram, ((str(ids[name]), count) for name, count in counts))
 
 
-def _add_strings(made: pb.StringStatistics, summary: FeatureSummary, common: pb.CommonStatistics) -> None:
-    made.common_stats.CopyFrom(common)
+def _add_strings(statistics: pb.StringStatistics, summary: FeatureSummary, common: pb.CommonStatistics) -> None:
+    statistics.common_stats.CopyFrom(common)
     if summary.distinct is not None:
-        made.unique = summary.distinct.count
+        statistics.unique = summary.distinct.count
     if summary.length_bytes is not None and summary.length_bytes.mean is not None:
-        made.avg_length = summary.length_bytes.mean
+        statistics.avg_length = summary.length_bytes.mean
     if summary.top_values and not summary.top_values_from:
         for entry in summary.top_values:
-            made.top_values.add(value=str(entry.value), frequency=entry.count)
-        _rank(made.rank_histogram, ((str(entry.value), entry.count) for entry in summary.top_values))
+            statistics.top_values.add(value=str(entry.value), frequency=entry.count)
+        _rank(statistics.rank_histogram, ((str(entry.value), entry.count) for entry in summary.top_values))
 
 
-def _add_files(made: pb.BytesStatistics, summary: FeatureSummary, common: pb.CommonStatistics) -> None:
-    made.common_stats.CopyFrom(common)
+def _add_files(statistics: pb.BytesStatistics, summary: FeatureSummary, common: pb.CommonStatistics) -> None:
+    statistics.common_stats.CopyFrom(common)
     if summary.distinct is not None:
-        made.unique = summary.distinct.count
+        statistics.unique = summary.distinct.count
     sizes = summary.size_bytes or summary.length_bytes
     if sizes is not None and sizes.maximum is not None:
-        made.min_num_bytes, made.max_num_bytes = sizes.minimum or 0, sizes.maximum
-        made.max_num_bytes_int = int(sizes.maximum)
-        made.avg_num_bytes = sizes.mean or 0.0
+        statistics.min_num_bytes, statistics.max_num_bytes = sizes.minimum or 0, sizes.maximum
+        statistics.max_num_bytes_int = int(sizes.maximum)
+        statistics.avg_num_bytes = sizes.mean or 0.0
 
 
-def _add_numbers(made: pb.NumericStatistics, summary: FeatureSummary, common: pb.CommonStatistics) -> None:
-    made.common_stats.CopyFrom(common)
+def _add_numbers(statistics: pb.NumericStatistics, summary: FeatureSummary, common: pb.CommonStatistics) -> None:
+    statistics.common_stats.CopyFrom(common)
     numbers = summary.numbers
     if numbers is None:
         return
@@ -139,38 +139,38 @@ def _add_numbers(made: pb.NumericStatistics, summary: FeatureSummary, common: pb
     }
     for name, value in values.items():
         if value is not None:
-            setattr(made, name, value)
-    made.num_zeros = numbers.zeros or 0
+            setattr(statistics, name, value)
+    statistics.num_zeros = numbers.zeros or 0
     if numbers.histogram is not None or numbers.nan:
-        made.histograms.append(_histogram(numbers))
+        statistics.histograms.append(_histogram(numbers))
     if numbers.quantiles and numbers.minimum is not None and numbers.maximum is not None:
-        made.histograms.append(_quantiles(numbers, int(common.tot_num_values) - numbers.nan - numbers.infinity))
+        statistics.histograms.append(_quantiles(numbers, int(common.tot_num_values) - numbers.nan - numbers.infinity))
 
 
 def _histogram(numbers: Numbers) -> pb.Histogram:
     """Return a histogram of adjacent buckets, as readers expect: empty ones fill the gaps in that of stats.json."""
-    made = pb.Histogram(type=pb.Histogram.STANDARD, num_nan=numbers.nan)
+    histogram = pb.Histogram(type=pb.Histogram.STANDARD, num_nan=numbers.nan)
     before: Bucket | None = None
     for bucket in numbers.histogram or ():
         if before is not None and before.high < bucket.low:
-            made.buckets.add(low_value=before.high, high_value=bucket.low)
-        made.buckets.add(low_value=bucket.low, high_value=bucket.high, sample_count=bucket.count)
+            histogram.buckets.add(low_value=before.high, high_value=bucket.low)
+        histogram.buckets.add(low_value=bucket.low, high_value=bucket.high, sample_count=bucket.count)
         before = bucket
-    return made
+    return histogram
 
 
 def _quantiles(numbers: Numbers, count: int) -> pb.Histogram:
     """Return buckets between neighbouring quantiles, each with its share of all numbers."""
     assert numbers.quantiles is not None
-    made = pb.Histogram(type=pb.Histogram.QUANTILES, num_nan=numbers.nan)
+    histogram = pb.Histogram(type=pb.Histogram.QUANTILES, num_nan=numbers.nan)
     edges = sorted((float(fraction), value) for fraction, value in numbers.quantiles.items())
     low, below = numbers.minimum, 0.0
     for fraction, high in [*edges, (1.0, numbers.maximum)]:
-        made.buckets.add(low_value=low, high_value=high, sample_count=count * (fraction - below))
+        histogram.buckets.add(low_value=low, high_value=high, sample_count=count * (fraction - below))
         low, below = high, fraction
-    return made
+    return histogram
 
 
-def _rank(made: pb.RankHistogram, counts: _Counts) -> None:
+def _rank(rank_histogram: pb.RankHistogram, counts: _Counts) -> None:
     for rank, (label, count) in enumerate(counts):
-        made.buckets.add(low_rank=rank, high_rank=rank, label=label, sample_count=count)
+        rank_histogram.buckets.add(low_rank=rank, high_rank=rank, label=label, sample_count=count)

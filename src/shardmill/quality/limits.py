@@ -87,7 +87,7 @@ class Limits:
         """Return the severity of a value that should be large, and the threshold that decided it.
 
         Args:
-            floor: the least value by chance; thresholds above it have no effect.
+            floor: the lowest value that chance can explain; higher thresholds are lowered to it.
         """
         severity, threshold = Limits(_negative(self.warn), _negative(self.error)).over(
             -value, float("-inf") if floor is None else -floor
@@ -98,12 +98,12 @@ class Limits:
 LimitsByCheck = Mapping[str, Limits]
 ByFeature = Mapping[str, LimitsByCheck]  # of single features, in place of those that hold for all
 NO_LIMITS = Limits()
-NO_OWN_LIMITS: ByFeature = MappingProxyType({})  # no feature has limits of its own
+NO_OVERRIDES: ByFeature = MappingProxyType({})  # no feature has limits of its own
 
 
-def limits_of(feature: str, limits: LimitsByCheck, own: ByFeature) -> LimitsByCheck:
+def feature_limits(feature: str, limits: LimitsByCheck, overrides: ByFeature) -> LimitsByCheck:
     """Return the limits of a feature: its own, and for other checks those of all features."""
-    return {**limits, **own.get(feature, {})}
+    return {**limits, **overrides.get(feature, {})}
 
 
 def _negative(value: float | None) -> float | None:
@@ -126,9 +126,9 @@ class Constraints:
         Raises:
             google.protobuf.text_format.ParseError: if `text` is not a schema.
         """
-        made = cls(text)
-        made.schema()
-        return made
+        constraints = cls(text)
+        constraints.schema()
+        return constraints
 
     def schema(self) -> "schema_pb2.Schema":
         """Return the Schema proto."""

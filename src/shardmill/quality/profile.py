@@ -19,7 +19,15 @@ from shardmill.quality.distances import (
     l_infinity_upper_bound,
     share_floor,
 )
-from shardmill.quality.limits import NO_LIMITS, NO_OWN_LIMITS, ByFeature, CheckResult, Limits, LimitsByCheck, limits_of
+from shardmill.quality.limits import (
+    NO_LIMITS,
+    NO_OVERRIDES,
+    ByFeature,
+    CheckResult,
+    Limits,
+    LimitsByCheck,
+    feature_limits,
+)
 from shardmill.quality.stats_file import FeatureSummary, SplitSummary, StatsFile
 from shardmill.quality.stats_values import MAX_TOP_VALUES, MIN_SAMPLED, SAMPLE_SIZE, Numbers
 
@@ -231,11 +239,12 @@ class Side:
 
 
 def check_drift(
-    new: Profile, old: Profile, limits: LimitsByCheck, own: ByFeature = NO_OWN_LIMITS
+    new: Profile, old: Profile, limits: LimitsByCheck, overrides: ByFeature = NO_OVERRIDES
 ) -> Iterator[CheckResult]:
     """Check the values of each feature in each split that has examples in both versions.
 
-    Identifiers differ in every version, so their drift is an error only if `own`, the limits of single features, sets
+    Identifiers differ in every version, so their drift is an error only if `overrides`, the limits of single
+    features, sets
     one.
     """
     for split in new.splits:
@@ -250,14 +259,17 @@ def check_drift(
                 continue  # shardmill added it and counts nothing of it
             then = _side(old, split, name, old.version)
             found = compare_sides(
-                "drift", name, split, kind_of(feature).has_classes, now, then, limits_of(name, limits, own)
+                "drift", name, split, kind_of(feature).has_classes, now, then, feature_limits(name, limits, overrides)
             )
-            yield from found if "numeric_drift" in own.get(name, {}) else _without_identifier_drift(found, now, then)
+            yield from (
+                found if "numeric_drift" in overrides.get(name, {}) else _without_identifier_drift(found, now, then)
+            )
 
 
-def check_skew(new: Profile, limits: LimitsByCheck, own: ByFeature = NO_OWN_LIMITS) -> Iterator[CheckResult]:
-    """Check the values of each feature in train, or the first split, against each other split; `own` are limits of
-    single features.
+def check_skew(new: Profile, limits: LimitsByCheck, overrides: ByFeature = NO_OVERRIDES) -> Iterator[CheckResult]:
+    """Check the values of each feature in train, or the first split, against each other split.
+
+    `overrides` are limits of single features.
     """
     filled = [split for split, examples in new.splits.items() if examples]
     if len(filled) < 2:
@@ -269,7 +281,7 @@ def check_skew(new: Profile, limits: LimitsByCheck, own: ByFeature = NO_OWN_LIMI
             if now is None and feature.role == "source":
                 continue
             yield from compare_sides(
-                "skew", name, split, kind_of(feature).has_classes, now, then, limits_of(name, limits, own)
+                "skew", name, split, kind_of(feature).has_classes, now, then, feature_limits(name, limits, overrides)
             )
 
 
@@ -284,19 +296,21 @@ def _without_judgement(result: CheckResult) -> CheckResult:
     """Return a result without judgement, for a feature that grows like an identifier."""
     if result.check != "numeric_drift" or result.severity == "ok":
         return result
-    said = f"{result.sentence}; its integers are nearly all distinct and grow, as identifiers and times do: not judged"
-    how = (
+    message = (
+        f"{result.sentence}; its integers are nearly all distinct and grow, as identifiers and times do: not judged"
+    )
+    remedy = (
         f"in a recipe, `checks: {{columns: {{{result.feature}: {{numeric_drift: 0.3}}}}}}` has it judged, off is silent"
     )
-    return replace(result, severity="unknown", sentence=f"{said}; {how}")
+    return replace(result, severity="unknown", sentence=f"{message}; {remedy}")
 
 
 def _with_remedy(result: CheckResult) -> CheckResult:
     """Append to an error how to accept it in a recipe."""
     if result.severity != "error":
         return result
-    how = f"checks: {{columns: {{{result.feature}: {{{result.check}: off}}}}}}"
-    return replace(result, sentence=f"{result.sentence}; if that is as it should be, a recipe says so: `{how}`")
+    remedy = f"checks: {{columns: {{{result.feature}: {{{result.check}: off}}}}}}"
+    return replace(result, sentence=f"{result.sentence}; if that is intended, accept it in the recipe: `{remedy}`")
 
 
 def _side(profile: Profile, split: str, feature: str, name: str) -> Side | None:
@@ -330,16 +344,16 @@ def compare_sides(
         values, buckets = counted[0].keys() & counted[1].keys(), spread[0].keys() & spread[1].keys()
         for word in sorted(values) if not strings.is_off else ():
             pair = counted[0][word], counted[1][word]
-            yield _with_remedy(_values(of_values, feature, split, word, (now, then), pair, strings))
+            yield _with_remedy(_compare_values(of_values, feature, split, word, (now, then), pair, strings))
         for word in sorted(buckets) if not numbers.is_off else ():
             both = spread[0][word], spread[1][word]
-            yield _with_remedy(_numbers(f"numeric_{check}", feature, split, word, (now, then), both, numbers))
+            yield _with_remedy(_compare_numbers(f"numeric_{check}", feature, split, word, (now, then), both, numbers))
     if not values and not buckets:
-        said = f"what values {feature!r} has in {split!r} is not on record, so nothing is compared"
-        yield CheckResult(of_values, "unknown", said, feature, split)
+        message = f"what values {feature!r} has in {split!r} is not on record, so nothing is compared"
+        yield CheckResult(of_values, "unknown", message, feature, split)
 
 
-def _values(
+def _compare_values(
     check: str,
     feature: str,
     split: str,
@@ -357,20 +371,20 @@ def _values(
     floor = share_floor(pooled, *sizes, len(kinds))
     severity, threshold = limit.over(least, floor)
     what = f"{word} of {feature!r}" if word else f"{feature!r}"
-    said = f"{what} in {sides[0].name}: L-infinity {least:.3g} from {sides[1].name}"
+    message = f"{what} in {sides[0].name}: L-infinity {least:.3g} from {sides[1].name}"
     if least:
-        said += f"; {value!r} is {shares[0]:.3g} of the values, {shares[1]:.3g} in {sides[1].name}"
+        message += f"; {value!r} is {shares[0]:.3g} of the values, {shares[1]:.3g} in {sides[1].name}"
     most = l_infinity_upper_bound(now, then)
     if severity == "ok" and limit.over(most, floor)[0] != "ok":
-        severity, said = "unknown", f"{said}; it may be {most:.3g}, for not all values are on record"
-    return CheckResult(check, severity, said, feature, split, least, threshold, floor)
+        severity, message = "unknown", f"{message}; it may be {most:.3g}, for not all values are on record"
+    return CheckResult(check, severity, message, feature, split, least, threshold, floor)
 
 
 def _pooled(value: str, now: Frequencies, then: Frequencies, sizes: tuple[float, float]) -> float:
     return (now.share(value)[0] * sizes[0] + then.share(value)[0] * sizes[1]) / sum(sizes)
 
 
-def _numbers(
+def _compare_numbers(
     check: str,
     feature: str,
     split: str,
@@ -384,10 +398,10 @@ def _numbers(
     floor = divergence_floor(least.bins, *sizes, least.tried)
     severity, threshold = limit.over(least.value, floor)
     what = f"{word} of {feature!r}" if word else f"{feature!r}"
-    said = f"{what} in {sides[0].name}: Jensen-Shannon divergence {least.value:.3g} from {sides[1].name}"
+    message = f"{what} in {sides[0].name}: Jensen-Shannon divergence {least.value:.3g} from {sides[1].name}"
     means = [mean for mean in map(_mean, (side.summary for side in reversed(sides))) if mean is not None]
     if not word and len(means) == 2:
-        said += f"; mean {means[0]:.4g} -> {means[1]:.4g}"
+        message += f"; mean {means[0]:.4g} -> {means[1]:.4g}"
     now, then = map(_as_adjacent_ranges, spread)
     evenly = jensen_shannon(now, then, nan_is_a_bin=True)
     if (
@@ -395,8 +409,8 @@ def _numbers(
         and evenly > least.value + _ROUNDED
         and limit.over(evenly, _all_bins_floor(spread, sizes))[0] != "ok"
     ):
-        severity, said = "unknown", f"{said}; {evenly:.3g} if numbers are spread evenly over each bucket"
-    return CheckResult(check, severity, said, feature, split, least.value, threshold, floor)
+        severity, message = "unknown", f"{message}; {evenly:.3g} if numbers are spread evenly over each bucket"
+    return CheckResult(check, severity, message, feature, split, least.value, threshold, floor)
 
 
 def _mean(summary: FeatureSummary) -> float | None:
@@ -414,5 +428,5 @@ def _as_adjacent_ranges(histogram: Histogram) -> Histogram:
         return histogram
     met = (Interval(bucket.low, bucket.high + 1, bucket.numbers) for bucket in wide)
     return Histogram(
-        (*met, *(bucket for bucket in histogram.buckets if not math.isfinite(bucket.low))), (), histogram.apart
+        (*met, *(bucket for bucket in histogram.buckets if not math.isfinite(bucket.low))), (), histogram.nan_count
     )

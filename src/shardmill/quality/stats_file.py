@@ -121,7 +121,7 @@ _MEMBERS: Mapping[str, JsonMember] = {
     "missing": JsonMember("missing", *_COUNT_PARSERS),
     "values_per_example": JsonMember("per_example", Numbers.from_json),
     "kind": JsonMember("is_mixed", _is_mixed),
-    "distinct": JsonMember("distinct", Distinct.from_json, plain=Distinct.of_plain),
+    "distinct": JsonMember("distinct", Distinct.from_json, plain=Distinct.from_plain),
     "formats": JsonMember("formats", parse_counts),
     "encodings": JsonMember("encodings", parse_counts),
     "seconds": JsonMember("seconds", Value.number),

@@ -54,19 +54,19 @@ def parse_attributes(value: Value, members: Mapping[str, JsonMember]) -> dict[st
     return found
 
 
-def is_plain_integer(found: Any) -> bool:
+def is_plain_integer(value: Any) -> bool:
     """Return True for a 64-bit integer."""
-    return type(found) is int and -MAX_INTEGER <= found <= MAX_INTEGER
+    return type(value) is int and -MAX_INTEGER <= value <= MAX_INTEGER
 
 
-def is_plain_number(found: Any) -> bool:
+def is_plain_number(value: Any) -> bool:
     """Return True for a finite number."""
-    return type(found) in (int, float) and -math.inf < found < math.inf
+    return type(value) in (int, float) and -math.inf < value < math.inf
 
 
-def is_plain_count(found: Any) -> bool:
+def is_plain_count(value: Any) -> bool:
     """Return True for a 64-bit integer that is not negative."""
-    return is_plain_integer(found) and found >= 0
+    return is_plain_integer(value) and value >= 0
 
 
 def parse_counts(value: Value) -> dict[str, int]:
@@ -218,16 +218,16 @@ def _buckets_from_json(value: Value) -> Sequence[Bucket]:
     return tuple(map(Bucket.from_json, value.items()))
 
 
-def _plain_buckets(found: Any) -> BucketColumns | None:
+def _plain_buckets(value: Any) -> BucketColumns | None:
     """Return the buckets of a list of plain objects with exactly three valid members, checked column by column; None
     otherwise.
     """
-    if type(found) is not list or not found:
+    if type(value) is not list or not value:
         return None
-    if set(map(type, found)) != {dict} or set(map(len, found)) != {3}:
+    if set(map(type, value)) != {dict} or set(map(len, value)) != {3}:
         return None
     try:
-        lows, highs, numbers = zip(*map(itemgetter("low", "high", "count"), found), strict=True)
+        lows, highs, numbers = zip(*map(itemgetter("low", "high", "count"), value), strict=True)
         bounds = (*lows, *highs)
         are_bounds = {int, float}.issuperset(map(type, bounds)) and all(map(math.isfinite, bounds))
     except (KeyError, OverflowError):  # a member is missing, or has more digits than any number
@@ -241,12 +241,12 @@ def _numbers_by_name(value: Value) -> dict[str, Number]:
     return {name: number.number() for name, number in value.entries().items()}
 
 
-def _plain_numbers(found: Any) -> dict[str, Number] | None:
-    """Return the numbers by name if `found` is plain, else None."""
-    return found if type(found) is dict and all(map(is_plain_number, found.values())) else None
+def _plain_numbers(value: Any) -> dict[str, Number] | None:
+    """Return the numbers by name if `value` is plain, else None."""
+    return value if type(value) is dict and all(map(is_plain_number, value.values())) else None
 
 
-# How a feature's own numbers stand in the file, beside what else is said of it; of other numbers, `count` too.
+# Members of a feature's own numbers in stats.json; other numbers also have `count`.
 NUMBERS_MEMBERS: Mapping[str, JsonMember] = {
     "min": JsonMember("minimum", Value.number, is_plain_number),
     "max": JsonMember("maximum", Value.number, is_plain_number),
@@ -263,8 +263,8 @@ _MEMBERS: Mapping[str, JsonMember] = {"count": JsonMember("count", Value.integer
 
 
 MAX_TOP_VALUES = 20  # the most frequent ones, that stats.json has of a feature
-SAMPLE_SIZE = 1024  # values drawn, by which the most frequent of many are told
-MIN_SAMPLED = 8  # of these, for a value to be told: none that is as rare as 1,024 others gets there by chance
+SAMPLE_SIZE = 1024  # values drawn, from which the most frequent of many are determined
+MIN_SAMPLED = 8  # of these, for a value to be listed: none that is as rare as 1,024 others gets there by chance
 _LEAST_INTEGER = -1 << 63  # of an int64
 
 
@@ -290,12 +290,12 @@ class Distinct:
         return cls(value["count"].integer(), None if value["exact"].flag() else value["relative_error"].number())
 
     @classmethod
-    def of_plain(cls, found: Any) -> "Distinct | None":
+    def from_plain(cls, value: Any) -> "Distinct | None":
         """Return the parsed object if it is plain, else None."""
-        if type(found) is not dict or not is_plain_count(found.get("count")):
+        if type(value) is not dict or not is_plain_count(value.get("count")):
             return None
-        count: int = found["count"]
-        exact, error = found.get("exact"), found.get("relative_error")
+        count: int = value["count"]
+        exact, error = value.get("exact"), value.get("relative_error")
         if exact is True:
             return cls(count)
         return cls(count, error) if exact is False and is_plain_number(error) else None

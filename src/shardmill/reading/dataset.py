@@ -100,7 +100,7 @@ class Dataset:
             raise CorruptDataError(f"{shard.file} is missing") from error
         count = 0
         with raw:
-            for record in self.manifest.codec.records(raw, shard.file):
+            for record in self.manifest.codec.read_records(raw, shard.file):
                 count += 1
                 yield record
         if count != shard.examples:
@@ -215,7 +215,7 @@ class Columns:
     labels: Features = ()
 
     @property
-    def all(self) -> Features:
+    def all_features(self) -> Features:
         """Return inputs and labels, each once."""
         return (*self.inputs, *(label for label in self.labels if label not in self.inputs))
 
@@ -224,7 +224,7 @@ def find_split(manifest: Manifest, name: str) -> SplitEntry:
     """Return the split `name`.
 
     Raises:
-        UserError: if there is none; the message lists the splits.
+        UserError: if the data set has no such split; the message lists the splits.
     """
     try:
         return manifest.split(name)
@@ -316,7 +316,7 @@ def choose_columns(
         inputs = tuple(feature for feature in manifest.features if feature not in found and feature.role != "source")
     if not inputs:
         raise UserError(
-            f"{manifest.name} has no input beside the label {', '.join(repr(label.name) for label in found) or None};"
+            f"{manifest.name} has no input except the label {', '.join(repr(label.name) for label in found) or None};"
             " give features=[…]"
         )
     return Columns(inputs, found)
@@ -382,7 +382,7 @@ def info(directory: str | os.PathLike[str], *, version: str | None = None, files
 def _describe(feature: Feature) -> str:
     sizes = "".join(f"[{'any number' if size is None else size}]" for size in feature.shape)
     element = feature.element or feature.dtype
-    kind = f", {name.replace('_', ' ')}" if (name := kind_of(feature).own_name) else ""
+    kind = f", {name.replace('_', ' ')}" if (name := kind_of(feature).display_name) else ""
     kind = f", {feature.time} since 1970 in UTC" if feature.time else kind
     classes = f" of {len(feature.class_names)}" if feature.class_names else ""
     return f"{element}{sizes}{kind}{classes}{'' if feature.required else ', may be missing'}"
@@ -463,7 +463,7 @@ def _check_concurrently(check: Callable[[ShardEntry], None], shards: Sequence[Sh
 
 
 def read_shard(dataset: Dataset, shard: ShardEntry) -> Iterator[list[bytes]]:
-    """Yield the serialized examples of a shard, some at a time; verify every checksum, and that of the file at the end.
+    """Yield the serialized examples of a shard in batches; verify each record's checksum, and the file's at the end.
 
     Raises:
         CorruptDataError: if the shard is missing or differs from what was written; the message names it and the record.
@@ -474,7 +474,7 @@ def read_shard(dataset: Dataset, shard: ShardEntry) -> Iterator[list[bytes]]:
         raise CorruptDataError(f"{shard.file} is missing") from error
     count = 0
     with raw.file:
-        for records in dataset.manifest.codec.blocks(cast(BinaryIO, raw), shard.file):
+        for records in dataset.manifest.codec.read_blocks(cast(BinaryIO, raw), shard.file):
             count += len(records)
             yield records
     if count != shard.examples:

@@ -63,10 +63,10 @@ class ExampleDecoder:
     becomes an array of its element type. Missing features are absent.
     """
 
-    def __init__(self, features: Features, wanted: Sequence[str] | None = None) -> None:
-        """Set up a decoder of the features named in `wanted`, in the order of `features`; None for all."""
+    def __init__(self, features: Features, names: Sequence[str] | None = None) -> None:
+        """Set up a decoder of the features named in `names`, in the order of `features`; None for all."""
         self._features = {item.name: item for item in features}
-        self._wanted = set(self._features if wanted is None else wanted)
+        self._wanted = set(self._features if names is None else names)
         self._required = frozenset(item.name for item in features if item.required) & self._wanted
         self._plans = {item.name: _plan(item, item.name in self._wanted) for item in features}
         self._order = list(self._plans.values())
@@ -133,7 +133,7 @@ def _checked(feature: Feature, values: Any) -> Any:
     if len(values) % max(count, 1):
         raise ValueError(f"feature {feature.name!r} has {len(values)} values; expected a multiple of {count}")
     if _is_single(feature):
-        unpack = kind_of(feature).unpacker(feature)
+        unpack = kind_of(feature).value_decoder(feature)
         return values[0] if unpack is None else unpack(values[0])
     if len(feature.shape) == 1:
         return values if feature.dtype == "bytes" or len(values) else np.empty(0, feature.dtype)
@@ -150,8 +150,8 @@ def _reshape(feature: Feature, values: Any) -> np.ndarray:
     return array.reshape([-1 if size is None else size for size in feature.shape])
 
 
-def _plan(feature: Feature, wanted: bool) -> _Plan:
-    return feature.name, feature.required, _reader(feature) if wanted else None, _Prefixes(feature)
+def _plan(feature: Feature, names: bool) -> _Plan:
+    return feature.name, feature.required, _reader(feature) if names else None, _Prefixes(feature)
 
 
 def _prefix(feature: Feature, size: int) -> bytes:
@@ -173,7 +173,7 @@ def _prefix(feature: Feature, size: int) -> bytes:
 
 
 def _read_length(record: bytes, position: int, end: int) -> tuple[int, int]:
-    """Return the varint at `position` and its end; (-1, end) if there is none."""
+    """Return the varint at `position` and its end; (-1, end) without a varint."""
     value = shift = 0
     while position < end and shift < 35:
         byte = record[position]
@@ -186,7 +186,7 @@ def _read_length(record: bytes, position: int, end: int) -> tuple[int, int]:
 
 
 def _reader(feature: Feature) -> Read:
-    unpack = kind_of(feature).unpacker(feature)
+    unpack = kind_of(feature).value_decoder(feature)
     if unpack is not None:
         return lambda record, start, end: unpack(record[start:end])
     if not feature.shape:
@@ -275,19 +275,19 @@ def unpack_varints(packed: bytes) -> np.ndarray:
     return np.add.reduceat((data & 0x7F).astype(np.uint64) << shifts, starts).view(np.int64)
 
 
-def check_defaults(features: Features, defaults: Mapping[str, Any], known: Features) -> dict[str, Any]:
+def check_defaults(features: Features, defaults: Mapping[str, Any], all_features: Features) -> dict[str, Any]:
     """Return the defaults of `features` in their shape and type: bytes for text, one value for lists of any length, and
     arrays for kind `array`.
 
     Args:
         features: the features that are read.
         defaults: by name; one value may fill a whole list or array.
-        known: all features, for which defaults are allowed.
+        all_features: all features, for which defaults are allowed.
 
     Raises:
         UserError: if a default is for an unknown feature, or does not fit its feature.
     """
-    names = [feature.name for feature in known]
+    names = [feature.name for feature in all_features]
     for name in defaults:
         if name not in names:
             raise UserError(f"defaults names {name!r}, which is no feature; there are {', '.join(names)}")
@@ -313,7 +313,7 @@ def check_complete(features: Features, defaults: Mapping[str, Any]) -> None:
         wanted = ", ".join(f"{feature.name!r}: {_example_default(feature)}" for feature in lacking)
         what = "is a feature that some examples lack" if len(lacking) == 1 else "are features that some examples lack"
         raise UserError(
-            f"{', '.join(feature.name for feature in lacking)} {what}; say what stands for a missing value, "
+            f"{', '.join(feature.name for feature in lacking)} {what}; give a value for missing ones, "
             f"defaults={{{wanted}}} for instance, or choose others with features=[…]"
         )
 
@@ -449,7 +449,7 @@ def examples(
     openers = {
         feature.name: opener
         for feature in chosen
-        if feature.kind in wanted and (opener := kind_of(feature).opened(feature, manifest.configuration))
+        if feature.kind in wanted and (opener := kind_of(feature).file_decoder(feature, manifest.configuration))
     }
     if decode_audio and not features_of_kind(chosen, "audio"):
         raise UserError(f"decode_audio is for audio; those of {manifest.name} that are read are {_names(chosen)}")
@@ -468,11 +468,11 @@ def examples(
 def _read(
     dataset: Dataset,
     part: Part,
-    chosen: Features,
-    fills: Mapping[str, Any],
-    openers: Mapping[str, Callable[[bytes], Any]],
+    features: Features,
+    defaults: Mapping[str, Any],
+    decoders: Mapping[str, Callable[[bytes], Any]],
 ) -> Iterator[Example]:
-    decode = ExampleDecoder(dataset.manifest.features, [feature.name for feature in chosen])
+    decode = ExampleDecoder(dataset.manifest.features, [feature.name for feature in features])
     number = 0
     for shard in part.shards:
         index = 0
@@ -481,12 +481,12 @@ def _read(
             for record in records[skipped :: part.step] if part.step > 1 else records:
                 try:
                     example = decode(record)
-                    for name, opener in openers.items():
+                    for name, opener in decoders.items():
                         if name in example:
                             example[name] = opener(example[name])
                 except ValueError as error:
                     raise CorruptDataError(f"{shard.file}: record {_index(records, record, index)}: {error}") from error
-                for name, value in fills.items():
+                for name, value in defaults.items():
                     example.setdefault(name, value)
                 yield example
             number += len(records)

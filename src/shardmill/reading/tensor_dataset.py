@@ -98,19 +98,19 @@ class EpochOptions:
             examples = examples.repeat(None if self.repeat is True else self.repeat)
         return examples
 
-    def total(self, count: int) -> int:
+    def cardinality(self, count: int) -> int:
         """Return the cardinality of all epochs of `count` examples each."""
         return tf.data.INFINITE_CARDINALITY if self.repeat is True else count * (self.repeat or 1)
 
 
-def read_part(dataset: Dataset, part: Part, shuffle: bool, seed: int | None, guarded: bool) -> Any:
+def read_part(dataset: Dataset, part: Part, shuffle: bool, seed: int | None, is_verified: bool) -> Any:
     """Return the serialized examples of one epoch as scalar strings. A number that differs from the manifest's is an
     error at the end.
 
     Args:
         shuffle: read shards in a new order each time, several interleaved.
         seed: seed of the order; None for the fastest order when shuffling.
-        guarded: check each shard against the manifest when it is first opened.
+        is_verified: check each shard against the manifest when it is first opened.
     """
     codec = dataset.manifest.codec
     paths = tf.data.Dataset.from_tensor_slices(
@@ -118,13 +118,13 @@ def read_part(dataset: Dataset, part: Part, shuffle: bool, seed: int | None, gua
     )
     exactly = tf.data.experimental.assert_cardinality
     if part.step > 1 or not shuffle or len(part.shards) < 2:
-        whole = sum(shard.examples for shard in part.shards)
-        paths = with_shard_checks(dataset, part.shards, paths) if guarded else paths
-        records = codec.tensors(paths, _READ_BYTES).apply(exactly(whole))
+        total = sum(shard.examples for shard in part.shards)
+        paths = with_shard_checks(dataset, part.shards, paths) if is_verified else paths
+        records = codec.tensors(paths, _READ_BYTES).apply(exactly(total))
         return records.shard(part.step, part.first) if part.step > 1 else records
     paths = paths.shuffle(len(part.shards), seed)
     cycle = min(len(part.shards), _SHARDS_AT_ONCE)
-    records = (with_shard_checks(dataset, part.shards, paths) if guarded else paths).interleave(
+    records = (with_shard_checks(dataset, part.shards, paths) if is_verified else paths).interleave(
         lambda path: codec.tensors(path, _READ_BYTES),
         cycle_length=cycle,
         block_length=_BLOCK_RECORDS,
@@ -211,15 +211,15 @@ def load(
             tf.image.resize and Keras, which will scale the images of the trained model's users.
         features: names of the inputs; None for all except the label and those that shardmill added to describe the
             source: `filename`, `height`, `width`, `line_number`.
-        label: name of the label; None for that of `--label` or else the feature `label`. Several labels are a
-            dictionary by name, which Keras accepts for a model with as many outputs.
+        label: name of the label; None for the one that `--label` declared, or else the feature `label`. Several labels
+            are a dictionary by name, which Keras accepts for a model with as many outputs.
         supervised: yield pairs. If False, the label is one of the features.
         defaults: values that replace missing ones, by feature name. Every feature that some examples lack needs one,
             except lists of any length, which are then empty; for these it is the padding of `pad`.
         pad: pad lists of any length to the longest in their batch, with 0 or "", instead of yielding ragged tensors.
-        multi_hot: encode a label or another feature that is a list of classes as float32 (number of classes,), with 1
-            for each class of the example and 0 for all others, instead of ragged ids. Pass the number of classes for
-            lists of integers without class names.
+        multi_hot: encode a list of classes as float32 (number of classes,) instead of ragged ids. The value is 1 for
+            each class of the example and 0 for all others. Pass the number of classes for lists of integers without
+            class names.
         augment: a function from one example's features to its features, called before batching as `augment(features)`
             or `augment(features, seed)`. The seed, int64 (2,), differs for each example and epoch and is for
             tf.image.stateless_*. Masks, even if they are labels, are among the features that it receives and returns,
@@ -232,7 +232,7 @@ def load(
         repeat: True for endless, or the number of epochs. Keras needs neither.
         drop_remainder: drop a last, smaller batch.
         cache: True to cache in memory, or the path of a cache file, from the first epoch on. Decoded and scaled images
-            are cached before `augment`, other examples as stored. The order of shards is then that of the first epoch.
+            are cached before `augment`, other examples as stored. All epochs then have the shard order of the first.
         num_workers: number of trainers that share the split; each example is read by exactly one of them.
         worker_index: index of this trainer, from 0. Its part may be an example or a shard larger than another's.
         num_parallel_calls: threads that parse and decode; None for the number of cores.
@@ -250,8 +250,8 @@ def load(
             outputs.
 
     Raises:
-        UserError: if the dataset, split, feature or worker does not exist, a feature that some examples lack has no
-            default, images of one batch differ in size, or an option has no effect.
+        UserError: if the dataset, split, feature or worker does not exist; if a feature that some examples lack has no
+            default; if images of one batch differ in size; or if an option has no effect.
         CorruptDataError: if the manifest is unreadable or of a newer format, a shard is missing or has another size,
             or, with verify=True, differs from what was written.
     """
@@ -260,11 +260,11 @@ def load(
     manifest = dataset.manifest if graph is None else graph.manifest
     part = select_part(find_split(manifest, split), num_workers, worker_index)
     columns = choose_columns(manifest, features, label, supervised)
-    fills = check_defaults(columns.all, defaults or {}, manifest.features)
+    fills = check_defaults(columns.all_features, defaults or {}, manifest.features)
     decoders = _decoders(
         dataset, columns, split, batch_size, ImageDecoder(image_dtype, channels, image_size, None, antialias)
     )
-    check_complete(columns.all, fills)
+    check_complete(columns.all_features, fills)
     assembler = Assembler(
         columns,
         fills,
@@ -274,7 +274,7 @@ def load(
         },
         pad,
         graph,
-        multi_hot_classes(columns.all, multi_hot),
+        multi_hot_classes(columns.all_features, multi_hot),
     )
     shuffle = split == "train" if shuffle is None else shuffle
     epochs = EpochOptions(shuffle, shuffle_buffer_size, seed, repeat, cache)
@@ -284,36 +284,40 @@ def load(
         check_contents(dataset, part.shards)
 
     calls = tf.data.AUTOTUNE if num_parallel_calls is None else num_parallel_calls
-    records = read_part(dataset, part, shuffle, seed, guarded=verify is None and isinstance(dataset.files, LocalFiles))
+    records = read_part(
+        dataset, part, shuffle, seed, is_verified=verify is None and isinstance(dataset.files, LocalFiles)
+    )
     # Cached after decoding, which it then saves; anything but images is smaller as it is stored, and parsed fast.
-    late = bool(cache) and bool(decoders)
-    if not late:
+    decodes_after_cache = bool(cache) and bool(decoders)
+    if not decodes_after_cache:
         records = epochs.apply(records, part.examples, mean_example_bytes(part))
     if batch_size is not None and not assembler.is_single and augment is None:
         examples = records.batch(batch_size, drop_remainder).map(assembler.batch, calls)
     else:
         parsed = records.batch(_PARSED_AT_ONCE).map(assembler.parse, calls).unbatch()
-        total = part.examples if late else epochs.total(part.examples)
+        total = part.examples if decodes_after_cache else epochs.cardinality(part.examples)
         examples = parsed.apply(tf.data.experimental.assert_cardinality(total)).map(assembler.example, calls)
-        if late:
+        if decodes_after_cache:
             examples = epochs.apply(examples, part.examples, sum(decoder.size_bytes for _, decoder in decoders))
         if augment is not None:
             examples = assembler.augment(examples, augment, seed, calls)
         if batch_size is not None:
             examples = assembler.rebatch(examples, batch_size, drop_remainder)
     examples = examples.prefetch(tf.data.AUTOTUNE if prefetch_buffer_size is None else prefetch_buffer_size)
-    return examples.with_options(_options(deterministic=not shuffle or seed is not None, alone=num_workers == 1))
+    return examples.with_options(
+        _options(deterministic=not shuffle or seed is not None, is_single_worker=num_workers == 1)
+    )
 
 
 def _decoders(
     dataset: Dataset, columns: Columns, split: str, batch_size: int | None, wanted: ImageDecoder
 ) -> list[tuple[Feature, ImageDecoder]]:
     """Return each image and mask to read with its decoder: `wanted`, with the size of the images if known."""
-    pictures = [feature for feature in columns.all if feature.kind in ("image", "mask")]
+    pictures = [feature for feature in columns.all_features if feature.kind in ("image", "mask")]
     if not pictures:
         if wanted != ImageDecoder():
-            names = ", ".join(feature.name for feature in columns.all)
-            arrays = [feature.name for feature in features_of_kind(columns.all, "array")]
+            names = ", ".join(feature.name for feature in columns.all_features)
+            arrays = [feature.name for feature in features_of_kind(columns.all_features, "array")]
             raise UserError(
                 f"image_size, image_dtype, channels and antialias are for images, and {dataset.manifest.name} is read"
                 f" without any; its features here are {names}"
@@ -332,7 +336,7 @@ def _decoders(
             of_feature, what = other_image_size(dataset, feature)
         if batch_size is not None and of_feature is None and wanted.resize is None:
             raise UserError(f"the images of split {split!r} cannot be batched: {what}; give image_size=(height, width)")
-        decoders.append((feature, replace(wanted, known=of_feature)))
+        decoders.append((feature, replace(wanted, known_size=of_feature)))
     return decoders
 
 
@@ -359,15 +363,15 @@ def _check_options(assembler: Assembler, epochs: EpochOptions, batch_size: int |
         )
 
 
-def _options(deterministic: bool, alone: bool) -> Any:
+def _options(deterministic: bool, is_single_worker: bool) -> Any:
     """Return tf.data's options; workers that already have their own parts must not be sharded again."""
     options = tf.data.Options()
     options.deterministic = deterministic
-    # Left on, tf.data's tuner delays the end of an epoch now and then: whoever closes the iterator waits for the
+    # Left on, tf.data's tuner delays the end of an epoch now and then: closing the iterator waits for the
     # tuner's thread, which sleeps for 10 ms, 20 ms and so on up to a minute and may miss that; seen at 10.2, 20.5 and
-    # 81.9 seconds with TensorFlow 2.21. Without it, AUTOTUNE stands for the number of cores, which measured as fast.
+    # 81.9 seconds with TensorFlow 2.21. Without it, AUTOTUNE means the number of cores, which measured as fast.
     options.autotune.enabled = False
     policy = tf.data.experimental.AutoShardPolicy
     # By file would leave fewer examples than are counted on.
-    options.experimental_distribute.auto_shard_policy = policy.DATA if alone else policy.OFF
+    options.experimental_distribute.auto_shard_policy = policy.DATA if is_single_worker else policy.OFF
     return options

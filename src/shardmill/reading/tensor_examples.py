@@ -33,18 +33,20 @@ def multi_hot(ids: Any, classes: int) -> Any:
     return tf.ensure_shape(found, (None, classes))
 
 
-def multi_hot_classes(features: Features, asked: bool | int) -> dict[str, int]:
+def multi_hot_classes(features: Features, option: bool | int) -> dict[str, int]:
     """Return the number of classes of each feature that multi_hot applies to, by name.
 
-    These are lists of ids with class names, and lists of integers if `asked` is a number of classes.
+    These are lists of ids with class names, and lists of integers if `option` is a number of classes.
 
     Raises:
         UserError: if there are none, or the number is invalid.
     """
-    if asked is False:
+    if option is False:
         return {}
     lists = [item for item in features if item.shape == (None,) and item.dtype == "int64" and not item.sequence]
-    found = {item.name: _class_count(item, asked) for item in lists if item.kind == "class_label" or _is_number(asked)}
+    found = {
+        item.name: _class_count(item, option) for item in lists if item.kind == "class_label" or _is_number(option)
+    }
     if found:
         return found
     if lists:
@@ -56,16 +58,16 @@ def multi_hot_classes(features: Features, asked: bool | int) -> dict[str, int]:
     raise UserError(f"multi_hot is for lists of classes, and none of what is read is one: {names}")
 
 
-def _is_number(asked: bool | int) -> bool:
-    return not isinstance(asked, bool)
+def _is_number(option: bool | int) -> bool:
+    return not isinstance(option, bool)
 
 
-def _class_count(feature: Feature, asked: bool | int) -> int:
+def _class_count(feature: Feature, option: bool | int) -> int:
     if feature.kind == "class_label":
         return len(feature.class_names)
-    if asked < 1:
-        raise UserError(f"multi_hot is {asked}; expected True, or a number of classes")
-    return int(asked)
+    if option < 1:
+        raise UserError(f"multi_hot is {option}; expected True, or a number of classes")
+    return int(option)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,35 +90,37 @@ class Assembler:
     @property
     def variable(self) -> list[str]:
         """Return the names of columns that are lists of any length."""
-        names = (feature.name for feature in self.columns.all if kind_of(feature).is_variable(feature))
+        names = (feature.name for feature in self.columns.all_features if kind_of(feature).is_variable(feature))
         return [name for name in names if name not in self.multi_hot]
 
     @property
     def is_single(self) -> bool:
         """Return True if there are images or other files, which are decoded one by one."""
-        return bool(self.decoders) or any(kind_of(feature).single(feature) for feature in self.columns.all)
+        return bool(self.decoders) or any(
+            kind_of(feature).example_decoder(feature) for feature in self.columns.all_features
+        )
 
     def parse(self, records: Any) -> Tensors:
         """Parse a batch of serialized examples; arrays are decoded, and lists of any length are ragged."""
         if self.graph is not None:
-            values = self.graph(records, self.columns.all, self.defaults)
+            values = self.graph(records, self.columns.all_features, self.defaults)
         else:
-            parsed = tf.io.parse_example(records, to_spec(self.columns.all, self.defaults, ragged=True))
-            values = shape_values(self.columns.all, parsed)
+            parsed = tf.io.parse_example(records, to_spec(self.columns.all_features, self.defaults, ragged=True))
+            values = shape_values(self.columns.all_features, parsed)
         hot = {name: multi_hot(values[name], classes) for name, classes in self.multi_hot.items()}
         return {**values, **hot}
 
     def batch(self, records: Any) -> Any:
         """Return a batch of serialized examples without images as model input."""
-        return self._padded(self._structure(self.parse(records)))
+        return self._pad_lists(self._structure(self.parse(records)))
 
     def example(self, values: Tensors) -> Any:
         """Return one parsed example as model input, with images decoded."""
         decoded = dict(values)
-        for feature in self.columns.all:
+        for feature in self.columns.all_features:
             if feature.name in self.decoders:  # which the reader's options make
                 decoded[feature.name] = self.decoders[feature.name](values[feature.name])
-            elif decode := kind_of(feature).single(feature):
+            elif decode := kind_of(feature).example_decoder(feature):
                 decoded[feature.name] = decode(values[feature.name])
             elif None in feature.shape:
                 # A ragged tensor of no ragged dimension
@@ -128,7 +132,7 @@ class Assembler:
         if not self.is_variable:
             return examples.batch(batch_size, drop_remainder)
         batches = examples.ragged_batch(batch_size, drop_remainder)
-        return batches.map(lambda *parts: self._padded(_as_element(parts))) if self.pad else batches
+        return batches.map(lambda *parts: self._pad_lists(_as_element(parts))) if self.pad else batches
 
     def augment(self, examples: Any, function: Callable[..., Any], seed: int | None, calls: int) -> Any:
         """Return a dataset with `function` applied to the features of `examples`; a function of two parameters also
@@ -137,7 +141,7 @@ class Assembler:
         Masks that are labels are included in these features, so that they are cropped with their image.
         """
         masks = [label.name for label in self.columns.labels if label.kind == "mask"]
-        alone = len(self.columns.labels) == 1
+        has_one_label = len(self.columns.labels) == 1
 
         def change(example: Any, *seeds: Any) -> Any:
             if not self.columns.labels:
@@ -146,13 +150,13 @@ class Assembler:
             if not masks:
                 return function(features, *seeds), label
             several = features if isinstance(features, Mapping) else {self.columns.inputs[0].name: features}
-            given = {masks[0]: label} if alone else {name: label[name] for name in masks}
-            made = dict(function({**several, **given}, *seeds))
-            if missing := [name for name in masks if name not in made]:
-                raise UserError(f"augment returned no {missing[0]!r}, the mask that it was given beside the image")
-            changed = {name: made.pop(name) for name in masks}
-            inputs = made if isinstance(features, Mapping) else made[self.columns.inputs[0].name]
-            return inputs, changed[masks[0]] if alone else {**label, **changed}
+            given = {masks[0]: label} if has_one_label else {name: label[name] for name in masks}
+            augmented = dict(function({**several, **given}, *seeds))
+            if missing := [name for name in masks if name not in augmented]:
+                raise UserError(f"augment returned no {missing[0]!r}, the mask that it was given with the image")
+            changed = {name: augmented.pop(name) for name in masks}
+            inputs = augmented if isinstance(features, Mapping) else augmented[self.columns.inputs[0].name]
+            return inputs, changed[masks[0]] if has_one_label else {**label, **changed}
 
         if not _takes_seed(function):
             return examples.map(lambda *parts: change(_as_element(parts)), calls)
@@ -167,15 +171,15 @@ class Assembler:
             return features
         return features, labels if len(labels) > 1 else next(iter(labels.values()))
 
-    def _padded(self, structure: Any) -> Any:
+    def _pad_lists(self, structure: Any) -> Any:
         if not self.pad:
             return structure
         if not self.columns.labels:
-            return self._filled(structure, self.columns.inputs)
+            return self._fill_missing(structure, self.columns.inputs)
         features, label = structure
-        return self._filled(features, self.columns.inputs), self._filled(label, self.columns.labels)
+        return self._fill_missing(features, self.columns.inputs), self._fill_missing(label, self.columns.labels)
 
-    def _filled(self, values: Any, features: Features) -> Any:
+    def _fill_missing(self, values: Any, features: Features) -> Any:
         if isinstance(values, Mapping):
             return {name: self._fill(name, value) for name, value in values.items()}
         return self._fill(features[0].name, values)
@@ -185,7 +189,9 @@ class Assembler:
             return value
         default = self.defaults.get(name)
         if default is None:
-            default = next(kind_of(feature).padding for feature in self.columns.all if feature.name == name)
+            default = next(
+                kind_of(feature).padding_value for feature in self.columns.all_features if feature.name == name
+            )
         return value.to_tensor(default)
 
 
@@ -224,7 +230,7 @@ class ImageDecoder:
     dtype: ImageDType = "float32"  # `float32` for values in [0, 1], `uint8` for 0 to 255
     channels: int = 3  # 3 for RGB, 1 for grey
     resize: Size | None = None  # height and width, ignoring the aspect ratio; None to keep the size
-    known: Size | None = None  # height and width of all images, if known to be equal
+    known_size: Size | None = None  # height and width of all images, if known to be equal
     antialias: bool = False  # average over all pixels when scaling down
 
     def __post_init__(self) -> None:
@@ -239,15 +245,15 @@ class ImageDecoder:
     @property
     def size_bytes(self) -> int:
         """Return the size of a decoded image, or of a typical one if unknown."""
-        height, width = self.resize or self.known or _TYPICAL_SIZE
+        height, width = self.resize or self.known_size or _TYPICAL_SIZE
         return height * width * self.channels * (4 if self.dtype == "float32" else 1)
 
     def __call__(self, data: Any) -> Any:
         """Decode a scalar string tensor to an image (height, width, channels) of `dtype`."""
         image = tf.io.decode_image(data, channels=self.channels, expand_animations=False)
-        image.set_shape((*(self.known or (None, None)), self.channels))
-        if self.resize is not None and self.resize != self.known:
-            image = self._scaled(image)
+        image.set_shape((*(self.known_size or (None, None)), self.channels))
+        if self.resize is not None and self.resize != self.known_size:
+            image = self._scale(image)
             return image / 255.0 if self.dtype == "float32" else tf.cast(tf.round(image), tf.uint8)
         return tf.image.convert_image_dtype(image, tf.float32) if self.dtype == "float32" else image
 
@@ -256,12 +262,12 @@ class ImageDecoder:
         pixel.
         """
         mask = tf.io.decode_png(data, channels=1, dtype=dtype)
-        mask.set_shape((*(self.known or (None, None)), 1))
-        if self.resize is not None and self.resize != self.known:
+        mask.set_shape((*(self.known_size or (None, None)), 1))
+        if self.resize is not None and self.resize != self.known_size:
             mask = tf.image.resize(mask, self.resize, tf.image.ResizeMethod.NEAREST_NEIGHBOR)
         return mask
 
-    def _scaled(self, image: Any) -> Any:
+    def _scale(self, image: Any) -> Any:
         """Scale a uint8 image to float32 from 0 to 255.
 
         TensorFlow scales floats a third faster than bytes, to the same values. For a large image this would convert all
@@ -278,8 +284,8 @@ class ImageDecoder:
 
         if self.antialias:
             return as_bytes()
-        if self.known is not None:
-            return as_floats() if self.known[0] * self.known[1] <= few else as_bytes()
+        if self.known_size is not None:
+            return as_floats() if self.known_size[0] * self.known_size[1] <= few else as_bytes()
         return tf.cond(tf.size(image) <= few * self.channels, as_floats, as_bytes)
 
 
@@ -301,10 +307,10 @@ def common_image_size(dataset: Dataset, split: str) -> tuple[Size | None, str]:
         return None, "their sizes are not known, for there is no stats.json"
     found = [stats.features.get(side, FeatureSummary()).numbers for side in names] if stats is not None else []
     sides = [end for numbers in found if numbers is not None for end in (numbers.minimum, numbers.maximum)]
-    whole = [side for side in sides if isinstance(side, int)]
-    if len(whole) != 4:  # of records made elsewhere, or of a split without examples
+    integral_sides = [side for side in sides if isinstance(side, int)]
+    if len(integral_sides) != 4:  # of records made elsewhere, or of a split without examples
         return None, "their sizes are not known"
-    lowest, highest, narrowest, widest = whole
+    lowest, highest, narrowest, widest = integral_sides
     if (lowest, narrowest) == (highest, widest):
         return (lowest, narrowest), ""
     return None, f"their heights are {lowest} to {highest}, their widths {narrowest} to {widest}"

@@ -63,7 +63,7 @@ def to_spec(features: Features, defaults: Mapping[str, Any], ragged: bool = Fals
 def _spec(feature: Feature, default: Any, ragged: bool) -> Any:
     dtype = tf.string if feature.dtype == "bytes" else tf.dtypes.as_dtype(feature.dtype)
     if feature.is_dense or (default is not None and None not in feature.shape):
-        stored = None if default is None else kind_of(feature).stored(feature, default)
+        stored = None if default is None else kind_of(feature).to_value_list(feature, default)
         return tf.io.FixedLenFeature(feature.list_shape, dtype, stored)
     return tf.io.RaggedFeature(dtype, row_splits_dtype=tf.int64) if ragged else tf.io.VarLenFeature(dtype)
 

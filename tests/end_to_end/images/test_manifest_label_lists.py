@@ -102,7 +102,7 @@ def test_a_new_build_reuses_pictures_with_other_labels(run: Run, tmp_path: Path)
             "--stratify_by label: a file",
         ),
         ("--input . --label_separator ;", "--label_separator ';' is about the labels of a --manifest"),
-        ("--manifest meta.csv --label_separator  ", "--label_separator ' ': expected what stands between classes"),
+        ("--manifest meta.csv --label_separator  ", "--label_separator ' ': expected a separator of classes"),
         (
             "--manifest meta.csv --label_separator ; --labels_file few.txt",
             "class 'b' is in the input but not in --labels",

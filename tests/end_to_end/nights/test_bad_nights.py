@@ -117,7 +117,7 @@ NIGHTS = {
     "amounts times 100": Night(
         lambda: write([[*line[:2], str(float(line[2]) * 100), line[3]] for line in rows()]),
         3,
-        "if that is as it should be, a recipe says so: `checks: {columns: {amount: {numeric_drift: off}}}`",
+        "if that is intended, accept it in the recipe: `checks: {columns: {amount: {numeric_drift: off}}}`",
     ),
     "amounts times 100, as the recipe expects": Night(expected_amounts, 0, "events 1.0.1 is published", "1.0.1"),
     "ids of another day": Night(

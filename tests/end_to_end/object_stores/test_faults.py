@@ -66,7 +66,7 @@ def replaced(url: str) -> bytes:
 
 
 def deleted_unchanged(url: str) -> bool:
-    object_store(url).delete_unchanged(url, object_store(url).look(url).revision)
+    object_store(url).delete_unchanged(url, object_store(url).read_with_revision(url).revision)
     return storage.exists(url)
 
 

@@ -48,7 +48,7 @@ def test_what_is_left_is_said_and_the_next_run_clears_it(
     told = result.err.splitlines()
     assert told[0].startswith(f"shardmill: warning: {directory}/beam-temp-n-")
     assert told[0].endswith(
-        " could not be deleted, nor perhaps LOCK beside it, and the next run does that: the store no longer answers"
+        " could not be deleted, nor perhaps LOCK next to it; the next run deletes them: the store no longer answers"
     )
     said = f"interrupted; whether {directory} is published nobody can tell now; if that had begun, the next run, or"
     assert said in told[-1]

@@ -65,7 +65,7 @@ def test_a_look_up_takes_as_many_calls_among_many_masks_as_among_few(tmp_path: P
         sys.setprofile(count)
         try:
             masks = MaskFolder(str(folder), annotated=annotated)
-            assert not any(isinstance(masks.of(f"images/{name}" if annotated else name), str) for name in names)
+            assert not any(isinstance(masks.find_mask(f"images/{name}" if annotated else name), str) for name in names)
         finally:
             sys.setprofile(None)
         found.append(calls / number)

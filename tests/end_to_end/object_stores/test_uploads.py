@@ -50,7 +50,7 @@ class OneClient(S3Clients):
         self._client = client
 
     @contextmanager
-    def one(self) -> Iterator[Any]:
+    def exclusive_client(self) -> Iterator[Any]:
         yield self._client
 
 
@@ -132,7 +132,7 @@ def test_what_breaks_off_leaves_nothing(s3: S3Bucket) -> None:
 def test_an_upload_that_was_completed_is_done(s3: S3Bucket, whole: bool) -> None:
     """The store completed it, its answer was lost, the client asks again, and the store knows of no such upload."""
     found = S3Clients(PipelineOptions(s3.flags).view_as(S3Options))
-    with found.one() as client:
+    with found.exclusive_client() as client:
         uploading = S3Upload(OneClient(client), f"{s3.url}/out/a")
 
         def complete(request: Any, **_: Any) -> AWSResponse:

@@ -85,7 +85,9 @@ def test_a_replaced_version_is_compared_with(built: Path, tmp_path: Path, run: R
     assert "Since 1.0.1" in page
     assert "30 -&gt; 40 rows" in page
     found = json.loads(run("report", parent, "--json").out)
-    assert found["changes"]["why"].startswith("It replaced the version of the same number. What was told then: since 1")
+    assert found["changes"]["why"].startswith(
+        "It replaced the version of the same number. Its changes at that time: since 1"
+    )
 
 
 def test_the_same_input_gives_the_same_page_but_for_its_time(tmp_path: Path, run: Run) -> None:

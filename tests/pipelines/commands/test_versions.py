@@ -196,9 +196,9 @@ def test_a_tag_that_another_moved_meanwhile_stands(parent: Path, monkeypatch: py
         return found
 
     monkeypatch.setattr("shardmill.transforms.stores.storage.read", read)
-    with pytest.raises(JobError, match=r"the tag good of .* was written by another meanwhile, and stands"):
+    with pytest.raises(JobError, match=r"the tag good of .* was changed by another job meanwhile, and is kept"):
         set_tag(str(parent), "1.0.1", "good", move=True)
     (parent / "TAGS/good").write_text("1.0.1\n")
-    with pytest.raises(JobError, match="was written by another meanwhile"):
+    with pytest.raises(JobError, match="was changed by another job meanwhile"):
         delete_tag(str(parent), "good")
     assert (parent / "TAGS/good").read_text() == "1.0.2\n"

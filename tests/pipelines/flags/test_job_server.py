@@ -54,7 +54,7 @@ def test_an_option_of_the_job_server_reaches_it(portable: list[str]) -> None:
     [
         (["--num_shard", "8"], "^unknown flag --num_shard; did you mean --num_shards\\?$"),
         (["--max_bundle_sise=8"], "^unknown flag --max_bundle_sise=8; did you mean --max_bundle_size\\?$"),
-        (["--max_bundle_size", "8", "9"], "^unexpected '9': no flag stands before it"),
+        (["--max_bundle_size", "8", "9"], "^unexpected '9': no flag is before it"),
         (["--qwertyuiop"], "^unknown flag --qwertyuiop$"),
     ],
 )

@@ -182,7 +182,7 @@ def test_each_flag_reaches_its_field(flags: list[str], field: str, value: object
 def test_every_field_has_a_flag() -> None:
     flags = {action.dest for action in images_parser()._actions} - {"help", *OF_THE_COMMAND}
 
-    assert {*flags, "imagefolder", "labels", "kept_of", "split_shards", "checks", "record", "job"} == {
+    assert {*flags, "imagefolder", "labels", "source_version", "split_shards", "checks", "record", "job"} == {
         field.name for field in dataclasses.fields(ImagesConfig)
     }
 
@@ -251,7 +251,7 @@ def test_flags_of_beam_are_passed_through() -> None:
         (["--num_shard=8"], "^unknown flag --num_shard=8; did you mean --num_shards\\?$"),
         (["--runer", "x"], "^unknown flag --runer; did you mean --runner\\?$"),
         (["--qwertyuiop"], "^unknown flag --qwertyuiop$"),
-        (["photos"], "^unexpected 'photos': no flag stands before it"),
+        (["photos"], "^unexpected 'photos': no flag is before it"),
         (["--label_file", "x"], "^unknown flag --label_file; did you mean --labels_file\\?$"),
         (["--regoin", "x"], "^unknown flag --regoin; did you mean --region\\?$"),
         (

@@ -38,7 +38,7 @@ def publish(config: ImagesConfig, version: str = "1.0.0", text: str | None = Non
 def found(config: ImagesConfig, encoding: dict[str, str] = ENCODING) -> Reuse:
     reuse = find_reuse(config, encoding)
     assert reuse is not None
-    assert (reuse.former is None) == (reuse.remember.former == "") == (reuse.remember.why != "")
+    assert (reuse.previous is None) == (reuse.index_options.former == "") == (reuse.index_options.why != "")
     return reuse
 
 
@@ -46,7 +46,7 @@ def found(config: ImagesConfig, encoding: dict[str, str] = ENCODING) -> Reuse:
 def test_a_version_of_the_same_encoding_is_taken_from(config: ImagesConfig, reuse: str) -> None:
     publish(config)
 
-    former = found(replace(config, reuse=reuse)).former
+    former = found(replace(config, reuse=reuse)).previous
 
     assert former is not None
     assert (former.version, former.index.seed) == ("1.0.0", 3)
@@ -60,14 +60,14 @@ def test_without_the_flag_nothing_is_taken_or_remembered(config: ImagesConfig) -
 
 
 def test_the_next_build_is_told_what_this_one_reads_and_how(config: ImagesConfig) -> None:
-    remember = found(config).remember
+    remember = found(config).index_options
 
     assert (remember.root, remember.seed, remember.encoding, remember.codec) == (config.root, 5, ENCODING, "")
-    assert found(replace(config, compression="gzip")).remember.codec != ""
+    assert found(replace(config, compression="gzip")).index_options.codec != ""
 
 
 def test_why_nothing_is_taken(config: ImagesConfig) -> None:
-    assert found(config).remember.why == "no older version is published"
+    assert found(config).index_options.why == "no older version is published"
     publish(config)
     for changed, encoding, why in (
         (replace(config, reuse="record"), ENCODING, "--reuse record takes nothing"),
@@ -75,7 +75,7 @@ def test_why_nothing_is_taken(config: ImagesConfig) -> None:
         (config, {"verify": "none", "pillow": "1"}, "1.0.0 was encoded with another verify"),
         (config, {"resize": "9x9", "pillow": "2"}, "another pillow, another resize, another verify"),
     ):
-        assert why in found(changed, encoding).remember.why
+        assert why in found(changed, encoding).index_options.why
 
 
 @pytest.mark.parametrize(
@@ -89,20 +89,20 @@ def test_why_nothing_is_taken(config: ImagesConfig) -> None:
 def test_an_index_from_which_nothing_can_be_taken(config: ImagesConfig, changes: dict[str, Any], why: str) -> None:
     publish(config, **changes)
 
-    assert why in found(config).remember.why
+    assert why in found(config).index_options.why
 
 
 def test_a_version_that_remembers_nothing(config: ImagesConfig) -> None:
     publish(config)
     (Path(config.output) / "n/1.0.0/manifest.json").write_bytes(b'{"other": 1}')
 
-    assert "1.0.0 remembers nothing of its files" in found(config).remember.why
+    assert "1.0.0 remembers nothing of its files" in found(config).index_options.why
 
 
 def test_a_version_that_is_not_published(config: ImagesConfig) -> None:
     publish(config)
     (Path(config.output) / "n/1.0.0/_SUCCESS").unlink()
 
-    assert "LATEST names 1.0.0, which is not published" in found(config).remember.why
+    assert "LATEST names 1.0.0, which is not published" in found(config).index_options.why
     with pytest.raises(UserError, match=r"--reuse 1\.0\.0: .* is not published"):
         find_reuse(replace(config, reuse="1.0.0"), ENCODING)

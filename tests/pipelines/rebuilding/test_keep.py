@@ -9,7 +9,7 @@ import pytest
 from shardmill.errors import UserError
 from shardmill.metadata.manifest import Manifest, success_text
 from shardmill.pipelines.jobs.api import convert
-from shardmill.pipelines.nightly.planning import KeptSettings, find_kept, kept_digest_entries
+from shardmill.pipelines.nightly.planning import KeptSettings, find_kept_settings, kept_digest_entries
 from shardmill.pipelines.nightly.recipe import Recipe, load_recipes
 from shardmill.reading.dataset import open_dataset
 from tests.support.command import Run, write_files
@@ -32,9 +32,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("keep")
     write_files(folder, {"in/a.csv": FIRST.encode(), "out/n/TAGS/good": b"1.0.0\n"})
     recipe = recipe_of(folder, "labels: keep", flags="label: label, on_new_label: append")
-    kept = find_kept(recipe, str(folder / "out/n"))
+    kept = find_kept_settings(recipe, str(folder / "out/n"))
     assert kept == KeptSettings(
-        said=("there is no version yet whose labels or schema could be kept: those of the input are taken",)
+        messages=("there is no version yet whose labels or schema could be kept: those of the input are taken",)
     )
     convert(kept.config(recipe, "1.0.0"))
     write_files(folder, {"in/a.csv": SECOND.encode()})
@@ -43,10 +43,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def build(folder: Path, version: str, *lines: str, flags: str) -> tuple[tuple[str, ...], Manifest]:
     recipe = recipe_of(folder, *lines, flags=flags)
-    kept = find_kept(recipe, str(folder / "out/n"))
+    kept = find_kept_settings(recipe, str(folder / "out/n"))
     published = convert(kept.config(recipe, version))
     (folder / "out/n/LATEST").write_text("1.0.0\n")
-    return kept.said, open_dataset(published.directory).manifest
+    return kept.messages, open_dataset(published.directory).manifest
 
 
 def shapes(manifest: Manifest) -> dict[str, str]:
@@ -122,15 +122,15 @@ def test_what_a_kept_schema_wants_is_told_as_its_own(folder: Path) -> None:
 @pytest.mark.parametrize("named", ["LATEST", "1.0.0", "good"])
 def test_like_a_version_keeps_both(folder: Path, named: str) -> None:
     recipe = recipe_of(folder, f"like: {named}", flags="label: label, on_new_label: append")
-    kept = find_kept(recipe, str(folder / "out/n"))
+    kept = find_kept_settings(recipe, str(folder / "out/n"))
 
-    assert kept.changes["labels"] == ("b", "d")
-    assert [(feature.name, feature.dtype) for feature in kept.changes["schema"].features] == [
+    assert kept.config_changes["labels"] == ("b", "d")
+    assert [(feature.name, feature.dtype) for feature in kept.config_changes["schema"].features] == [
         ("label", "int64"),
         ("x", "int64"),
         ("note", "bytes"),
     ]
-    assert len(kept.said) == 2
+    assert len(kept.messages) == 2
 
 
 def test_a_tag_that_is_moved_is_another_thing_to_be_like(folder: Path) -> None:
@@ -165,7 +165,7 @@ def test_a_tag_that_is_moved_is_another_thing_to_be_like(folder: Path) -> None:
 def test_mistakes(folder: Path, lines: tuple[str, ...], flags: str, said: str) -> None:
     write_files(folder, {"names": b"a\n"})
     with pytest.raises(UserError, match=said):
-        find_kept(recipe_of(folder, *lines, flags=flags.format(folder)), str(folder / "out/n"))
+        find_kept_settings(recipe_of(folder, *lines, flags=flags.format(folder)), str(folder / "out/n"))
 
 
 def test_images_have_no_schema(folder: Path) -> None:
@@ -176,7 +176,7 @@ def test_images_have_no_schema(folder: Path) -> None:
     with pytest.raises(
         UserError, match=r"i.yaml line 4.*schema: keep has no meaning for images, which has no --schema"
     ):
-        find_kept(recipe, str(folder / "out/i"))
+        find_kept_settings(recipe, str(folder / "out/i"))
 
 
 def test_without_latest_the_newest_version_is_kept(folder: Path) -> None:
@@ -184,11 +184,11 @@ def test_without_latest_the_newest_version_is_kept(folder: Path) -> None:
     latest = folder / "out/n/LATEST"
     named = latest.read_text()
     latest.unlink()
-    kept = find_kept(recipe_of(folder, "labels: keep"), str(folder / "out/n"))
+    kept = find_kept_settings(recipe_of(folder, "labels: keep"), str(folder / "out/n"))
     latest.write_text(named)
 
-    assert kept.said[0].startswith("there is no LATEST: 1.0.")
-    assert kept.changes["labels"]
+    assert kept.messages[0].startswith("there is no LATEST: 1.0.")
+    assert kept.config_changes["labels"]
 
 
 SCHEMA = """
@@ -214,7 +214,7 @@ def test_what_a_schema_asks_for_is_kept_too(run: Run, tmp_path: Path) -> None:
     assert run("verify", parent).status == 0
 
     recipe = recipe_of(tmp_path, "schema: keep", "labels: keep", flags=f"label: label, {rename}")
-    kept = find_kept(recipe, str(parent))
+    kept = find_kept_settings(recipe, str(parent))
     assert kept.constraints is not None
     assert kept.constraints.limits()["y"]["numeric_drift"].error == 0.25
     assert kept.checks(recipe).schema == kept.constraints
@@ -232,10 +232,10 @@ def test_the_schema_of_transformed_examples_is_none_of_the_input(folder: Path) -
     (path.parent / "_SUCCESS").write_text(success_text(path.read_bytes()))
 
     with pytest.raises(UserError, match=r"schema: keep: the schema of 1\.0\.30 is that of transformed examples"):
-        find_kept(recipe_of(folder, "schema: keep\nlike: 1.0.30", flags="label: label"), str(folder / "out/n"))
-    kept = find_kept(recipe_of(folder, "like: 1.0.30", flags="label: label"), str(folder / "out/n"))
-    assert "schema" not in kept.changes
-    assert any("1.0.30 has transformed examples" in said for said in kept.said)
+        find_kept_settings(recipe_of(folder, "schema: keep\nlike: 1.0.30", flags="label: label"), str(folder / "out/n"))
+    kept = find_kept_settings(recipe_of(folder, "like: 1.0.30", flags="label: label"), str(folder / "out/n"))
+    assert "schema" not in kept.config_changes
+    assert any("1.0.30 has transformed examples" in said for said in kept.messages)
     (folder / "out/n/LATEST").write_text("1.0.0\n")
 
 
@@ -245,7 +245,7 @@ def test_each_of_several_labels_keeps_its_ids(tmp_path: Path, kept: list[str]) -
     flags = 'label: [kind, tags, score], label_separator: {tags: ";"}, on_new_label: append'
     write_files(tmp_path, {"in/a.csv": b"kind,tags,score\nb,y;z,1\nd,,2\n"})
     convert(
-        find_kept(recipe_of(tmp_path, *kept, flags=flags), str(tmp_path / "out/n")).config(
+        find_kept_settings(recipe_of(tmp_path, *kept, flags=flags), str(tmp_path / "out/n")).config(
             recipe_of(tmp_path, *kept, flags=flags), "1.0.0"
         )
     )

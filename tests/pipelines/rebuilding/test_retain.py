@@ -13,7 +13,7 @@ import pytest
 
 from shardmill.errors import JobError, UserError
 from shardmill.pipelines.nightly.recipe import RetainOptions
-from shardmill.pipelines.nightly.versions import deletable, retain, rollback, set_tag
+from shardmill.pipelines.nightly.versions import find_deletable_versions, retain, rollback, set_tag
 from shardmill.reading.dataset import open_dataset
 from shardmill.transforms.publishing import lease
 from shardmill.transforms.publishing.catalog import VersionState, find_damage
@@ -52,7 +52,7 @@ def test_both_must_allow_it(
     states: list[VersionState], min_versions: int, max_age: float, named: list[str], gone: list[int]
 ) -> None:
     for order in (states, states[::-1]):
-        found = deletable(order, named, min_versions, max_age * DAY)
+        found = find_deletable_versions(order, named, min_versions, max_age * DAY)
         assert [state.version for state in found] == [f"1.0.{index}" for index in gone]
 
 
@@ -60,14 +60,14 @@ def test_versions_are_ordered_by_their_numbers() -> None:
     states = [VersionState(version, True, 0.0) for version in ("1.0.9", "1.0.10", "1.10.0", "1.9.0")]
     states.append(VersionState("2.0.0", True, 9 * DAY))
 
-    assert [state.version for state in deletable(states, [], 2, DAY)] == ["1.0.9", "1.0.10", "1.9.0"]
+    assert [state.version for state in find_deletable_versions(states, [], 2, DAY)] == ["1.0.9", "1.0.10", "1.9.0"]
 
 
 def test_what_a_deletion_left_is_none_of_those_that_stay() -> None:
     left = VersionState("1.0.5", False, 0.0)
 
-    assert deletable([*days(90, 60, 0), left], [], 2, 30 * DAY) == [days(90)[0], left]
-    assert deletable([*days(90, 60, 0), left], ["1.0.5"], 3, 30 * DAY) == []
+    assert find_deletable_versions([*days(90, 60, 0), left], [], 2, 30 * DAY) == [days(90)[0], left]
+    assert find_deletable_versions([*days(90, 60, 0), left], ["1.0.5"], 3, 30 * DAY) == []
 
 
 @pytest.fixture

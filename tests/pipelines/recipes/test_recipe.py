@@ -138,7 +138,7 @@ MISTAKES: dict[str, tuple[str | bytes, str]] = {
         f"{IMAGES}resize: 10x10\n",
         "line 5: resize is a flag of images: put it below images, in line 3",
     ),
-    "a place in the wrong place": (f"{IMAGES}  version: 1.0.0\n", "line 5: version stands at the top of a recipe"),
+    "a place in the wrong place": (f"{IMAGES}  version: 1.0.0\n", "line 5: version belongs at the top of a recipe"),
     "an unknown command": (f"{TOP}imags:\n  input: photos\n", "line 3: unknown key 'imags'; did you mean images?"),
     "no command": (TOP, "line 1: there is no command; expected one of images, arrays"),
     "two commands": (f"{IMAGES}csv:\n  input: a\n", "line 5: csv, but images is there too; expected one command"),
@@ -207,7 +207,7 @@ MISTAKES: dict[str, tuple[str | bytes, str]] = {
     "a flag twice": (f"{IMAGES}  input: b\n", "line 5: 'input' is there twice; the first is in line 4"),
     "an anchor": (f"{TOP}images: &a\n  input: a\n", "line 3: &a: anchors and aliases are not taken; write out"),
     "an alias": (f"{TOP}images: *a\n", "line 3: *a: anchors and aliases are not taken"),
-    "merging": (f"{TOP}images:\n  <<: b\n", "line 4: <<: merging is not taken; write out what it stands for"),
+    "merging": (f"{TOP}images:\n  <<: b\n", "line 4: <<: merging is not taken; write out what it refers to"),
     "an object of Python": (
         f"{TOP}images: !!python/object/apply:os.system ['echo']\n",
         "line 3: tag !!python/object/apply:os.system: tags are not taken",

@@ -18,7 +18,7 @@ DAY = date(2026, 11, 20)
 
 def back(text: str) -> Recipe:
     (node,) = read_recipes(text.encode(), "a.yaml")
-    return parse_recipe(Variables({}).filled(node), DAY)
+    return parse_recipe(Variables({}).fill(node), DAY)
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ def test_fewer_shards_than_keep_all_slots_at_work_are_said() -> None:
     said = list(JobWork(8, 8, 8, size_bytes=1).sentences(3))
     assert said[-1] == (
         "NOTE: 8 shards for 3 workers at once: expected 12 at least (--num_shards, or a smaller --shard_size), or some"
-        " stand idle while the last shards are written"
+        " are idle while the last shards are written"
     )
     assert list(JobWork(8, 8, 8, size_bytes=1).sentences(2)) == said[:-1]
 

@@ -79,7 +79,7 @@ def test_a_mistake_is_not_tried_again_and_a_fault_is(tmp_path: Path) -> None:
         ),
         ("RuntimeError: ModuleNotFoundError: No module named 'transforms'", "its workers have no shardmill"),
         ("ModuleNotFoundError: No module named 'apache_beam'", "its workers have no Beam; let their image"),
-        ("java.net.ConnectException: finishConnect(..) failed: Connection refused", "a pool of workers be at --env"),
+        ("java.net.ConnectException: finishConnect(..) failed: Connection refused", "start a pool of workers at --env"),
         ("org.apache.flink.NoResourceAvailableException: Could not acquire", "taskmanager.numberOfTaskSlots"),
     ],
 )

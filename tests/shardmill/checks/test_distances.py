@@ -18,7 +18,7 @@ from shardmill.quality.distances import (
 
 
 def histogram(*buckets: tuple[float, float, float], apart: float = 0.0) -> Histogram:
-    return Histogram(tuple(Interval(*bucket) for bucket in buckets), apart=apart)
+    return Histogram(tuple(Interval(*bucket) for bucket in buckets), nan_count=apart)
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def test_what_else_has_moved_is_an_error_that_names_the_remedy(before: Any, now:
     found = drift(before, now)
 
     assert found.severity == "error"
-    assert "a recipe says so: `checks: {columns: {x: {numeric_drift: off}}}`" in found.sentence
+    assert "accept it in the recipe: `checks: {columns: {x: {numeric_drift: off}}}`" in found.sentence
     assert drift(before, now, x={"numeric_drift": 5}).severity == "ok"
 
 

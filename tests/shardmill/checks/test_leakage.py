@@ -46,7 +46,7 @@ def test_the_page_says_it_but_not_of_what_shardmill_added() -> None:
     assert summary is not None
 
     assert alerts({"train": (600, summary)}) == [
-        "looks like the label: tells 100.0% of what there is to guess in train"
+        "looks like the label: reduces errors in predicting it by 100.0% in train"
     ]
     assert alerts({"train": (600, summary)}, "source") == []
 

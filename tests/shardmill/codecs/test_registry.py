@@ -31,8 +31,8 @@ def test_what_is_written_is_read(codec: Codec, records: list[bytes], cut: int) -
     data = written(codec, b"".join(framed[:cut]), b"".join(framed[cut:]))
 
     assert data == written(codec, *framed)  # however records come, the bytes are the same
-    assert list(codec.records(io.BytesIO(data), "s")) == records
-    assert [record for block in codec.blocks(io.BytesIO(data), "s") for record in block] == records
+    assert list(codec.read_records(io.BytesIO(data), "s")) == records
+    assert [record for block in codec.read_blocks(io.BytesIO(data), "s") for record in block] == records
 
 
 @every
@@ -41,9 +41,9 @@ def test_a_file_cut_short_is_told_after_all_that_came_before(codec: Codec) -> No
     found: list[bytes] = []
 
     with pytest.raises(CorruptDataError, match=r"^s: ") as one:
-        found.extend(codec.records(io.BytesIO(data), "s"))
+        found.extend(codec.read_records(io.BytesIO(data), "s"))
     with pytest.raises(CorruptDataError) as some:
-        list(codec.blocks(io.BytesIO(data), "s"))
+        list(codec.read_blocks(io.BytesIO(data), "s"))
 
     assert found[:1] == [b"one"]
     assert str(one.value).startswith("s: ")
@@ -68,7 +68,7 @@ def test_the_lines_for_others_read_the_shards(codec: Codec, tmp_path: Path) -> N
     (tmp_path / "d-train-0").write_bytes(written(codec, frame_record(b"one")))
     names: dict[str, object] = {}
 
-    exec("\n".join(codec.reading_lines(f"{tmp_path}/d-*")), names)
+    exec("\n".join(codec.reading_code_lines(f"{tmp_path}/d-*")), names)
 
     assert [record.numpy() for record in names["examples"]] == [b"one"]  # type: ignore[attr-defined]
     assert [record.numpy() for record in codec.tensors([str(tmp_path / "d-train-0")], 1 << 10)] == [b"one"]

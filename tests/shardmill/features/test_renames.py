@@ -173,8 +173,8 @@ def test_names_may_be_exchanged() -> None:
     features = (Feature("a", "int64"), Feature("b", "bytes"))
 
     renames.check(["a", "b"])
-    assert [feature.name for feature in renames.features(features)] == ["b", "a"]
-    assert renames.undone(renames.features(features)) == features
+    assert [feature.name for feature in renames.rename_features(features)] == ["b", "a"]
+    assert renames.restore_features(renames.rename_features(features)) == features
     with pytest.raises(UserError, match="there is no feature 'c'"):
         Renames((("c", "d"),)).check(["a"])
 

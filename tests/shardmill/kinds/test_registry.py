@@ -72,7 +72,7 @@ def test_each_kind_finds_itself_in_the_schema(feature: Feature, required: bool) 
     ],
 )
 def test_each_kind_says_what_is_wrong(feature: Feature, values: FeatureValue | None, faults: list[str]) -> None:
-    assert kind_of(feature).faults(feature, values) == faults
+    assert kind_of(feature).find_faults(feature, values) == faults
 
 
 class RomanKind(FeatureKind):
@@ -81,7 +81,7 @@ class RomanKind(FeatureKind):
     name = cast(Kind, "roman")
     input_rank = 0
 
-    def tfds(self, feature: Feature) -> Entry:
+    def tfds_entry(self, feature: Feature) -> Entry:
         return {"pythonClassName": "Roman"}
 
     def annotate(self, proto: Any, feature: Feature) -> None:
@@ -90,10 +90,10 @@ class RomanKind(FeatureKind):
     def from_schema(self, proto: Any, plain: Feature, notes: Mapping[str, str]) -> Feature | None:
         return Feature(plain.name, "bytes", self.name) if "roman" in proto.annotation.comment else None
 
-    def value_faults(self, feature: Feature, values: FeatureValue) -> list[str]:
+    def find_value_faults(self, feature: Feature, values: FeatureValue) -> list[str]:
         return [f"feature {feature.name!r} is not Roman" for value in values if value.strip(b"IVX")]
 
-    def unpacker(self, feature: Feature) -> Callable[[bytes], Any] | None:
+    def value_decoder(self, feature: Feature) -> Callable[[bytes], Any] | None:
         return len
 
 

@@ -64,10 +64,10 @@ def test_labels_files(text: str, names: tuple[str, ...]) -> None:
     ("text", "sentence"),
     [
         ("", "--labels_file labels.txt is empty"),
-        ("rose\nrose\n", "class name 'rose' stands twice"),
-        ("rose\n\ndaisy\n", "class name '' cannot stand in a labels file"),
-        ("rose \n", "class name 'rose ' cannot stand"),
-        (" \n", "class name ' ' cannot stand"),
+        ("rose\nrose\n", "class name 'rose' is twice"),
+        ("rose\n\ndaisy\n", "class name '' cannot be in a labels file"),
+        ("rose \n", "class name 'rose ' cannot be in"),
+        (" \n", "class name ' ' cannot be in"),
     ],
 )
 def test_bad_labels_files(text: str, sentence: str) -> None:

@@ -104,7 +104,7 @@ def test_labels_of() -> None:
         ({"label": "c"}, "d has no feature 'c'"),
         ({"label": "b", "supervised": False}, "label='b' makes no sense with supervised=False"),
         ({"names": "a"}, r"features='a' is one string; expected a list of names: \['a'\]"),
-        ({"names": []}, "d has no input beside the label 'label'"),
+        ({"names": []}, "d has no input except the label 'label'"),
     ],
 )
 def test_columns_that_cannot_be(options: dict[str, object], message: str) -> None:

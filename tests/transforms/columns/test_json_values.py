@@ -36,7 +36,7 @@ def test_the_type_of_a_column_is_that_of_its_values(values: list[Any]) -> None:
         return  # then they are looked at one by one
     expected: dict[str, ColumnType] = {}
     for value in values:
-        one = value_type(value, textual=False)
+        one = value_type(value, is_text=False)
         expected = merge_types(expected, {"x": one} if one is not None else {})
     assert found == expected.get("x")
 

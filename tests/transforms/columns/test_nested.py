@@ -63,7 +63,7 @@ def test_words() -> None:
 
 
 def type_of(values: list[Any]) -> ColumnType:
-    found = [one for one in (value_type(value, textual=False) for value in values) if one is not None]
+    found = [one for one in (value_type(value, is_text=False) for value in values) if one is not None]
     return reduce(ColumnType.merge, found)
 
 
@@ -104,16 +104,16 @@ def test_any_partition_in_any_order_merges_to_the_type_of_all(values: list[Any],
     nothing = ColumnType("int64", None, 0)
     parts = [
         reduce(
-            ColumnType.merge, filter(None, (value_type(value, textual=False) for value in shuffled[begin:end])), nothing
+            ColumnType.merge, filter(None, (value_type(value, is_text=False) for value in shuffled[begin:end])), nothing
         )
         for begin, end in zip([0, *cuts], [*cuts, len(values)])
     ]
     merged = reduce(ColumnType.merge, parts)
-    expected = reduce(ColumnType.merge, filter(None, (value_type(value, textual=False) for value in values)), nothing)
+    expected = reduce(ColumnType.merge, filter(None, (value_type(value, is_text=False) for value in values)), nothing)
 
     assert merged == reduce(ColumnType.merge, parts[::-1]) == expected
     present = [value for value in values if value is not None]
-    assert merged.present + sum(other.present for other in merged.others) == len(present)
+    assert merged.present + sum(other.present for other in merged.minority_types) == len(present)
     if present:
         assert sum(_fits(value, merged) for value in present) == merged.present
 

@@ -41,9 +41,9 @@ def test_every_time_of_python(moment: datetime, zone: int | None, form: str, bet
 
     microseconds = (aware - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
     assert found.values.to_pylist() == [microseconds // (1_000_000 // TIME_UNITS[unit]), None]
-    assert found.naive.tolist() == [zone is None, False]
-    assert found.cut.tolist() == [microseconds % (1_000_000 // TIME_UNITS[unit]) != 0, False]
-    assert not found.bad.any()
+    assert found.is_naive.tolist() == [zone is None, False]
+    assert found.is_rounded.tolist() == [microseconds % (1_000_000 // TIME_UNITS[unit]) != 0, False]
+    assert not found.is_invalid.any()
 
 
 @pytest.mark.parametrize("unit", TIME_UNITS)
@@ -53,16 +53,16 @@ def test_what_arrow_writes_of_its_own(unit: str, zone: str | None) -> None:
     numbers = rng.integers(-(2**31), 2**32, 20_000) * TIME_UNITS[unit] + rng.integers(0, TIME_UNITS[unit], 20_000)
     array = pa.array(numbers, pa.timestamp(unit, zone))
     found = read_times(array.cast(pa.string()).cast(pa.large_binary()), unit)
-    assert not found.bad.any()
+    assert not found.is_invalid.any()
     assert found.values.to_pylist() == numbers.tolist()
-    assert found.naive.all() == (zone is None)
+    assert found.is_naive.all() == (zone is None)
 
 
 def test_dates_are_midnight() -> None:
     days = np.arange("0001-01-01", "9999-12-31", 997, dtype="datetime64[D]")
     found = times(*map(str, days), unit="s")
     assert found.values.to_pylist() == days.astype("datetime64[s]").astype(np.int64).tolist()
-    assert found.naive.all()
+    assert found.is_naive.all()
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_dates_are_midnight() -> None:
 )
 def test_exact_ones(text: str, unit: str, value: int, is_cut: bool) -> None:
     found = times(text, unit=unit)
-    assert (found.values.to_pylist(), found.cut.tolist()) == ([value], [is_cut])
+    assert (found.values.to_pylist(), found.is_rounded.tolist()) == ([value], [is_cut])
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_exact_ones(text: str, unit: str, value: int, is_cut: bool) -> None:
 )
 def test_no_times(text: str) -> None:
     found = times("2024-01-31", text, None, "2024-01-31")
-    assert found.bad.tolist() == [False, True, False, False]
+    assert found.is_invalid.tolist() == [False, True, False, False]
     assert found.values.is_valid().to_pylist() == [True, False, False, True]
     assert found.reason(1).endswith("is no date and no time as ISO 8601 has them, such as 2024-01-31T09:00:00Z")
 
@@ -103,9 +103,9 @@ def test_no_times(text: str) -> None:
 @pytest.mark.parametrize("text", ["2262-04-11T23:47:16.854775808Z", "1677-09-21T00:12:43.145224191Z", "0001-01-01"])
 def test_beyond_nanoseconds(text: str) -> None:
     found = times(text, unit="ns")
-    assert found.bad.tolist() == [True]
+    assert found.is_invalid.tolist() == [True]
     assert found.reason(0) == f"{text} is beyond what 64 bits of ns reach, the years 1678 to 2262"
-    assert not times(text, unit="us").bad.any()
+    assert not times(text, unit="us").is_invalid.any()
 
 
 def test_more_than_are_read_at_once_and_a_slice_of_a_column() -> None:

@@ -87,16 +87,16 @@ def test_the_counts_are_those_of_looking_at_all_two_by_two(rows: list[tuple[int,
         (one, other) for one, other in permutations(known, 2) if one[1] != other[1] and _bits(one[0], other[0]) <= 4
     ]
     assert found.number_of_pairs == len({frozenset((one[1], other[1])) for one, other in near})
-    assert found.within == Counter(one[3] for one in {one for one, other in near if one[3] == other[3]})
+    assert found.within_splits == Counter(one[3] for one in {one for one, other in near if one[3] == other[3]})
     expected = {(one, other[3]) for one, other in near if one[3] != other[3]}
-    assert found.across == Counter((one[3], split) for one, split in expected)
-    assert found.elsewhere == Counter(one[3] for one in {one for one, _ in expected})
+    assert found.across_splits == Counter((one[3], split) for one, split in expected)
+    assert found.in_other_splits == Counter(one[3] for one in {one for one, _ in expected})
     by_place = {picture[2]: picture for picture in known}
     for two in found.pairs:
         one, other = by_place[two.one], by_place[two.other]
         assert one[1] != other[1]
         assert _bits(one[0], other[0]) == two.distance
-        assert two.within == (one[3] == other[3])
+        assert two.is_within_split == (one[3] == other[3])
     shuffled = random.sample(known, len(known))
     places = [picture[2] for picture in shuffled]
     again = _counted(shuffled)
@@ -125,6 +125,6 @@ def test_of_many_pairs_the_nearest_are_listed(splits: int) -> None:
     found = _counted(rows)
 
     assert len(found.pairs) == MAX_PAIRS
-    ranks = [(two.within, two.distance) for two in found.pairs]
+    ranks = [(two.is_within_split, two.distance) for two in found.pairs]
     assert ranks == sorted(ranks)
-    assert sum(not two.within for two in found.pairs) == (67 if splits == 2 else 0)
+    assert sum(not two.is_within_split for two in found.pairs) == (67 if splits == 2 else 0)

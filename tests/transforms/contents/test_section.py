@@ -20,11 +20,11 @@ def test_contents_by_split_and_part(rows: list[tuple[int, int]], labelled: bool)
             ((value >> 64 - PART_BITS, place) for place, (other, value) in enumerate(rows) if other == split)
         )
         assert [
-            (value >> 64 - PART_BITS, place) for value, place in zip(mine.high.tolist(), mine.places.tolist())
+            (value >> 64 - PART_BITS, place) for value, place in zip(mine.high.tolist(), mine.positions.tolist())
         ] == expected
         assert mine.low.tolist() == (~mine.high).tolist()
         assert (mine.labels is None) is not labelled
-        assert mine.labels is None or (mine.labels - 1).tolist() == mine.places.tolist()
+        assert mine.labels is None or (mine.labels - 1).tolist() == mine.positions.tolist()
         if expected:
             section, parts = make_section(mine, "train", "path", 0, b"")
             begin = np.frombuffer(memoryview(parts[0]), "<u4").tolist()  # type: ignore[arg-type]

@@ -33,13 +33,13 @@ class Filled(FeatureEntries):
 
     def payload(self, rows: slice) -> Payload:
         lengths = self.lengths[rows]
-        return Payload.of(lengths if self.present is None else np.where(self.present[rows], lengths, 0))
+        return Payload.from_sizes(lengths if self.present is None else np.where(self.present[rows], lengths, 0))
 
     def write_payload(self, writer: PieceWriter, rows: slice, payload: Payload) -> None:
-        data = np.full(payload.high, ord("v"), np.uint8)
-        writer.ragged(data, np.zeros(len(self.lengths[rows]), np.int64), payload.sizes)
+        data = np.full(payload.max_size, ord("v"), np.uint8)
+        writer.write_ragged(data, np.zeros(len(self.lengths[rows]), np.int64), payload.sizes)
 
-    def is_headed(self, sizes: Sizes) -> bool | np.ndarray:
+    def has_header(self, sizes: Sizes) -> bool | np.ndarray:
         return {"always": True, "never": False, "unless empty": sizes > 0}[self.headed]
 
 
@@ -80,7 +80,7 @@ def test_entries_are_those_of_the_plain_encoder(
     [(7, 7, 7), (np.array([7, 7]), 7, 7), (np.array([9, 0, 3]), 0, 9), (np.zeros(0, np.int64), 0, 0)],
 )
 def test_payload_of_sizes(sizes: Sizes, low: int, high: int) -> None:
-    payload = Payload.of(sizes)
+    payload = Payload.from_sizes(sizes)
 
-    assert (payload.low, payload.high) == (low, high)
+    assert (payload.min_size, payload.max_size) == (low, high)
     assert payload.sizes is sizes if low != high else payload.sizes == low

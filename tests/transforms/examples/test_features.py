@@ -84,9 +84,9 @@ def test_how_many_items_there_are(kind: str, nest: Any) -> None:
     _, values, leaf = FEATURES[kind]
     array = pa.array([values, [], values[:1], values[:3]], nest(leaf))
 
-    assert [column.items for column in feature_columns(one_column(array))] == [8]
-    assert [column.items for column in feature_columns(one_column(array.slice(1, 2)))] == [1]
-    assert [column.items for column in feature_columns(one_column(pa.array(values, leaf)))] == [0]
+    assert [column.num_items for column in feature_columns(one_column(array))] == [8]
+    assert [column.num_items for column in feature_columns(one_column(array.slice(1, 2)))] == [1]
+    assert [column.num_items for column in feature_columns(one_column(pa.array(values, leaf)))] == [0]
 
 
 def test_what_is_no_feature_is_refused() -> None:

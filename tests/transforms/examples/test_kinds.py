@@ -57,7 +57,7 @@ def test_the_kinds_are_those_of_every_record(
         for name, (kind, _) in features.items():
             if kind:
                 known = expected.setdefault(name, {}).get(kind, KindCount(0, place))
-                expected[name][kind] = KindCount(known.records + 1, min(known.first, place))
+                expected[name][kind] = KindCount(known.records + 1, min(known.first_record, place))
     whole = counted(records, places)
     assert whole == expected
     assert merge_kinds(counted(records[:cut], places[:cut]), counted(records[cut:], places[cut:])) == whole

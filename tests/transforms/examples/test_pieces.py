@@ -31,34 +31,35 @@ def pieces(draw: st.DrawFn, rows: int) -> Piece:
     kind = draw(st.sampled_from(["literal", "field", "part", "varint", "same varint", "ragged", "block"]))
     if kind == "literal":
         piece = bytes(range(draw(st.sampled_from([0, 1, 5, 30]))))
-        return Piece(lambda writer: writer.literal(piece), [piece] * rows)
+        return Piece(lambda writer: writer.write_literal(piece), [piece] * rows)
     if kind == "same varint":
         number = draw(NUMBERS)
-        return Piece(lambda writer: writer.varint(number), [encode_varint(number)] * rows)
+        return Piece(lambda writer: writer.write_varint(number), [encode_varint(number)] * rows)
     if kind == "varint":
         numbers = draw(st.lists(NUMBERS, min_size=rows, max_size=rows))
-        return Piece(lambda writer: writer.varint(np.array(numbers, np.int64)), list(map(encode_varint, numbers)))
+        return Piece(lambda writer: writer.write_varint(np.array(numbers, np.int64)), list(map(encode_varint, numbers)))
     rng = np.random.default_rng(draw(st.integers(0, 99)))
     if kind in ("field", "part"):
         items = rng.integers(0, 200, rows).astype(draw(st.sampled_from([np.uint8, np.float32, np.uint64])))
         width = draw(st.integers(1, items.itemsize))
         if kind == "field":
-            return Piece(lambda writer: writer.field(items, width), [item.tobytes()[:width] for item in items])
+            return Piece(lambda writer: writer.write_field(items, width), [item.tobytes()[:width] for item in items])
         sizes = rng.integers(0, width, rows, endpoint=True)
         return Piece(
-            lambda writer: writer.field(items, width, sizes),
+            lambda writer: writer.write_field(items, width, sizes),
             [item.tobytes()[:size] for item, size in zip(items, sizes)],
         )
     if kind == "block":
         size = draw(LENGTHS)
         data, starts = rng.integers(0, 256, size + 3 * rows).astype(np.uint8), 3 * np.arange(rows)
         return Piece(
-            lambda writer: writer.ragged(data, starts, size), [data[start : start + size].tobytes() for start in starts]
+            lambda writer: writer.write_ragged(data, starts, size),
+            [data[start : start + size].tobytes() for start in starts],
         )
     sizes = np.array(draw(st.lists(draw(st.sampled_from([LENGTHS, st.integers(0, 20)])), min_size=rows, max_size=rows)))
     data, starts = rng.integers(0, 256, int(sizes.sum())).astype(np.uint8), np.cumsum(sizes) - sizes
     expected = [data[start : start + size].tobytes() for start, size in zip(starts, sizes)]
-    return Piece(lambda writer: writer.ragged(data, starts, sizes), expected)
+    return Piece(lambda writer: writer.write_ragged(data, starts, sizes), expected)
 
 
 @st.composite
@@ -68,10 +69,10 @@ def masked(draw: st.DrawFn, rows: int) -> Piece:
     parts = draw(st.lists(pieces(rows), max_size=3))
 
     def write(writer: PieceWriter) -> None:
-        writer.only(mask)
+        writer.select_rows(mask)
         for part in parts:
             part.write(writer)
-        writer.only(None)
+        writer.select_rows(None)
 
     return Piece(write, [b"".join(part.rows[row] for part in parts) if mask[row] else b"" for row in range(rows)])
 
@@ -101,7 +102,7 @@ def test_more_pieces_than_a_matrix_holds() -> None:
     starts = 4 * 700 * np.arange(rows)
     writer = PieceWriter(out, starts, starts + 4 * 700)
     for number in range(700):
-        writer.field(np.arange(number, number + rows, dtype="<u4"), 4)
+        writer.write_field(np.arange(number, number + rows, dtype="<u4"), 4)
     writer.flush()
 
     assert (out.view("<u4").reshape(rows, 700) == np.arange(rows)[:, None] + np.arange(700)).all()

@@ -94,20 +94,20 @@ def test_a_manifest_says_the_split() -> None:
 
     assert [row["split"] for row in found] == ["validation", "train"]
     assert [(reject.source, reject.line, reject.reason) for reject in rejects] == [
-        ("c", 4, "no split: the file lies in no split folder, or the column 'split' is empty")
+        ("c", 4, "no split: the file is in no split folder, or the column 'split' is empty")
     ]
 
 
 @pytest.mark.parametrize(
     ("item", "layout", "reason"),
     [
-        (file("1.jpg"), TREE, "no label: the file lies in no class folder, or the column 'label' is empty"),
-        (row("1.jpg", 2, None), TREE, "no label: the file lies in no class folder, or the column 'label' is empty"),
+        (file("1.jpg"), TREE, "no label: the file is in no class folder, or the column 'label' is empty"),
+        (row("1.jpg", 2, None), TREE, "no label: the file is in no class folder, or the column 'label' is empty"),
         (file("cow/1.jpg"), TREE, "class 'cow' is not in --labels_file"),
         (
             file("1.jpg"),
             replace(FOLDERS, class_names=None),
-            "no split: the file lies in no split folder, or the column 'split' is empty",
+            "no split: the file is in no split folder, or the column 'split' is empty",
         ),
     ],
 )

@@ -136,7 +136,7 @@ def merged(version: Version) -> Any:
 
 def shards_of(tree: Tree, seed: int, former: PreviousVersion | None = None, **changes: Any) -> ReusingShards:
     return replace(
-        ReusingShards(TextFileEncoder(str(tree.root)), 3, seed, {"shardmill": "1"}, former=former), **changes
+        ReusingShards(TextFileEncoder(str(tree.root)), 3, seed, {"shardmill": "1"}, previous=former), **changes
     )
 
 
@@ -274,7 +274,7 @@ def test_what_is_not_to_be_remembered_is_not(
     folder = tmp_path / "newer"
     folder.mkdir()
 
-    version = build(tree, 0, 2, shards_of(tree, 0, former, remembers=False), folder)
+    version = build(tree, 0, 2, shards_of(tree, 0, former, writes_index=False), folder)
 
     assert (version.reused, version.shards, version.pieces) == (40, made.shards, ())
 

@@ -45,18 +45,18 @@ def test_only_what_is_more_than_a_record_is_a_loss() -> None:
 @pytest.mark.parametrize(
     ("error", "size", "read", "expected"),
     [
-        (TruncatedError("x", good_bytes=1000, made_bytes=9000), 4000, 50, (150, 3000, "estimated")),
-        (TruncatedError("x", good_bytes=3999, made_bytes=9000), 4000, 50, (1, 1, "estimated")),
-        (TruncatedError("x", good_bytes=4000, made_bytes=8000, is_cut=True), 4000, 50, (1, 0, "at least")),
+        (TruncatedError("x", good_bytes=1000, decompressed_bytes=9000), 4000, 50, (150, 3000, "estimated")),
+        (TruncatedError("x", good_bytes=3999, decompressed_bytes=9000), 4000, 50, (1, 1, "estimated")),
+        (TruncatedError("x", good_bytes=4000, decompressed_bytes=8000, is_cut=True), 4000, 50, (1, 0, "at least")),
         (TruncatedError("x", 4000, 8000, promised_bytes=20_000, is_cut=True), 4000, 50, (75, 0, "estimated")),
-        (TruncatedError("x", good_bytes=0, made_bytes=0), 4000, 0, (None, 4000, "estimated")),
+        (TruncatedError("x", good_bytes=0, decompressed_bytes=0), 4000, 0, (None, 4000, "estimated")),
         (TruncatedError("x", is_cut=True), 4000, 0, (None, 4000, "at least")),
     ],
 )
 def test_the_rest_of_a_compressed_file(
     error: TruncatedError, size: int, read: int, expected: tuple[object, ...]
 ) -> None:
-    reject = compressed_damage(error, size).reject("a", 1, "read", "x", read, size)
+    reject = compressed_damage(error, size).make_reject("a", 1, "read", "x", read, size)
     assert (reject.records, reject.size_bytes, reject.count) == expected
 
 
@@ -75,7 +75,7 @@ def test_how_far_compressed_data_could_be_read(tmp_path: Path, suffix: str, comp
         assert error.is_cut == is_cut
         # Bytes that are not compressed break no stream
         assert abs(error.good_bytes - len(data) // 2) < 1 << 20 or not is_cut
-        assert error.made_bytes <= len(contents)
+        assert error.decompressed_bytes <= len(contents)
         assert error.promised_bytes == (len(contents) if is_cut and suffix == "zst" else 0)
 
 

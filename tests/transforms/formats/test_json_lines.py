@@ -53,7 +53,7 @@ def read(format_: JsonLinesFormat, file: FileRef, types: Types) -> tuple[list[tu
         assert part.batch.schema == pa.schema([(name, arrow_type(column)) for name, column in types.items()])
         assert part.lines.dtype == np.int64
     found = [pair for part in rows for pair in zip(part.lines.tolist(), part.batch.to_pylist(), strict=True)]
-    return found, [reject for part in rows for reject in part.rejects], sum(part.blank for part in rows)
+    return found, [reject for part in rows for reject in part.rejects], sum(part.blank_lines for part in rows)
 
 
 def table(
@@ -298,7 +298,7 @@ def test_any_block_size_gives_the_rows(
     good = 0
     for row in objects:
         try:
-            found = {name: value_type(value, textual=False) for name, value in row.items()}
+            found = {name: value_type(value, is_text=False) for name, value in row.items()}
         except ColumnError:
             continue
         good += 1

@@ -46,7 +46,7 @@ def read(format_: LinesFormat, file: FileRef) -> Found:
         else:
             assert part.batch["line_number"].null_count == len(part.lines)
     texts = [pair for part in rows for pair in zip(part.lines.tolist(), part.batch["text"].to_pylist(), strict=True)]
-    return texts, [reject for part in rows for reject in part.rejects], sum(part.blank for part in rows)
+    return texts, [reject for part in rows for reject in part.rejects], sum(part.blank_lines for part in rows)
 
 
 def infer(

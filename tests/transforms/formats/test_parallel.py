@@ -45,7 +45,7 @@ def read(file: FileRef, size: int, encoding: str = "utf-8") -> tuple[list[Row], 
             assert columns["line_number"] == found.lines.tolist()
             rows += zip(columns["line_number"], columns["de"], columns["en"], strict=True)
             rejects += found.rejects
-            blank += found.blank
+            blank += found.blank_lines
     return rows, rejects, blank
 
 

@@ -47,7 +47,7 @@ def read(file: FileRef, size: int = 1 << 20) -> Found:
     for part in rows:
         part.batch.validate(full=True)
         assert part.batch.schema == pa.schema([("record", pa.large_binary())])
-        assert part.blank == 0
+        assert part.blank_lines == 0
     records = [
         pair for part in rows for pair in zip(part.lines.tolist(), part.batch["record"].to_pylist(), strict=True)
     ]

@@ -94,7 +94,9 @@ def test_list_files(tmp_path: Path) -> None:
         sources = indexed.rejects | "Sources" >> beam.FlatMap(
             lambda part: [reject.source for reject in rejects_in([part])]
         )
-        counts = indexed.summary | "Counts" >> beam.Map(lambda s: (s.records, s.rejected, s.size_bytes, s.matched))
+        counts = indexed.summary | "Counts" >> beam.Map(
+            lambda s: (s.records, s.rejected, s.size_bytes, s.total_records)
+        )
         assert_that(names, equal_to(["cat/a.jpg", "dog/b.jpg"]), label="CheckNames")
         assert_that(sources, equal_to(["dog/gone.jpg"]), label="CheckSources")
         assert_that(counts, equal_to([(2, 1, 6, 3)]), label="CheckCounts")

@@ -16,7 +16,7 @@ def masks(folder: Path, *names: str) -> MaskFolder:
 def test_a_mask_has_the_path_of_its_image_but_for_the_suffix(tmp_path: Path) -> None:
     found = masks(tmp_path, "a/1.png", "a/1.x.png", "b/1.bmp", "1.png")
 
-    assert [found.of(name)[:2] for name in ("a/1.jpg", "a/1.x.jpeg", "b/1.JPG")] == [
+    assert [found.find_mask(name)[:2] for name in ("a/1.jpg", "a/1.x.jpeg", "b/1.JPG")] == [
         (f"{tmp_path}/a/1.png", 4),
         (f"{tmp_path}/a/1.x.png", 4),
         (f"{tmp_path}/b/1.bmp", 4),
@@ -27,7 +27,9 @@ def test_a_mask_has_the_path_of_its_image_but_for_the_suffix(tmp_path: Path) -> 
 def test_what_is_not_there_or_there_twice_is_told(tmp_path: Path) -> None:
     found = masks(tmp_path, "1.png", "1.gif", "2.txt")
 
-    assert found.of("1.jpg") == "two masks, 1.gif and 1.png: which is it?"
-    assert found.of("2.jpg") == f"no mask: {tmp_path} has none that is called as the image is, but for the suffix"
+    assert found.find_mask("1.jpg") == "two masks, 1.gif and 1.png: which is it?"
+    assert (
+        found.find_mask("2.jpg") == f"no mask: {tmp_path} has none that is called as the image is, but for the suffix"
+    )
     with pytest.raises(UserError, match=r"that of '2.jpg' is to be called '2'.*first there is '1.gif'"):
         found.check_used("2.jpg")

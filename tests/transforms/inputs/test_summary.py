@@ -33,7 +33,7 @@ def summary_of(rows: list[Row]) -> InputSummary:
 def test_a_tree() -> None:
     found = summary_of([file("a.jpg"), file("cats/b.jpg", 5), file("train/cats/c.jpg"), file("train/cats/deep/d.jpg")])
 
-    assert (found.records, found.size_bytes, found.matched) == (4, 305, 4)
+    assert (found.records, found.size_bytes, found.total_records) == (4, 305, 4)
     assert found.folders == Counter({"": 1, "cats": 1, "train/cats": 1, "train/cats/deep": 1})
     assert not found.labels
     assert not found.splits
@@ -48,7 +48,7 @@ def test_a_manifest() -> None:
 
 
 def test_matched_counts_the_rejected() -> None:
-    assert summary_of([file("a.jpg")]).merge(InputSummary(rejected=3)).matched == 4
+    assert summary_of([file("a.jpg")]).merge(InputSummary(rejected=3)).total_records == 4
 
 
 PARTS = st.one_of(
@@ -139,4 +139,4 @@ def test_skipped_things_are_counted_with_the_first_name() -> None:
     merged = summarize_skipped("hidden file", "b").merge(summarize_skipped("hidden file", "a"))
 
     assert merged.skipped == {"hidden file": (2, "a")}
-    assert merged.matched == 0
+    assert merged.total_records == 0

@@ -80,7 +80,7 @@ def test_locate(name: str, folders: FolderRoles, found: tuple[str | None, str | 
 
 def test_a_split_folder_beside_a_class_is_said() -> None:
     assert layout(tree("train", "dog")).notices == (
-        "folder 'train' was taken for a class, not a split, because of 'dog' beside it",
+        "folder 'train' was taken for a class, not a split, because of 'dog' next to it",
     )
     assert layout(tree("train/cat", "test/dog")).notices == ()
 
@@ -180,7 +180,7 @@ def test_labels() -> None:
             {"split_shards": ("val",)},
             "^--num_shards val=…: no such split; the splits are train, test$",
         ),
-        (tree(" cat"), {}, "^class name ' cat' cannot stand in a labels file"),
+        (tree(" cat"), {}, "^class name ' cat' cannot be in a labels file"),
     ],
 )
 def test_mistakes(summary: InputSummary, options: dict[str, object], sentence: str) -> None:

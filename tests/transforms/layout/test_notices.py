@@ -1,4 +1,4 @@
-"""shardmill.transforms.layout.options: what is said of what was passed over."""
+"""shardmill.transforms.layout.options: what is said of what was skipped."""
 
 import pytest
 

@@ -174,7 +174,7 @@ def test_a_column_that_a_schema_wants() -> None:
 def test_headers_that_differ_are_named() -> None:
     other = merge(TABLE, summarize_header(("id", "age", "city", "ok", "vide"), "b.csv"))
     with pytest.raises(
-        UserError, match=r"headers differ: 'b.csv' lacks 'empty' and has 'vide' beside what 'a.csv' has$"
+        UserError, match=r"headers differ: 'b.csv' lacks 'empty' and has 'vide' in addition to what 'a.csv' has$"
     ):
         layout(summary=other)
     assert layout(summary=merge(TABLE, summarize_header(HEADER[::-1], "b.csv"))).features == layout().features
@@ -220,7 +220,7 @@ def test_lines(names: list[str], numbers: bool, features: list[str], classes: tu
 
 
 def test_lines_without_folders_have_no_labels_file() -> None:
-    with pytest.raises(UserError, match="not every file of --input x lies in a class folder"):
+    with pytest.raises(UserError, match="not every file of --input x is in a class folder"):
         make_line_layout(FILES, Inferred(), TableOptions("--input x", classes=LabelOptions(labels=("a",))), False)
 
 

@@ -31,7 +31,7 @@ class Shape(Options):
 class Drawing(Shape):
     title: ClassVar[str] = "drawing"
 
-    where: str = flag(help="a path", shapes=False)
+    where: str = flag(help="a path", affects_output=False)
     scale: float = flag(1.0, "of it", group="size")
     pair: tuple[str, str] | None = flag(None, "two", parse=parse_pair, name="two", to_json=list)
 
@@ -76,7 +76,7 @@ def test_mistakes_name_the_flag_wherever_the_value_comes_from(values: dict[str, 
 
 
 def test_a_part_is_handed_on_whole() -> None:
-    assert Drawing(where="x", corners=5, colour="red").part(Shape) == Shape(corners=5, colour="red")
+    assert Drawing(where="x", corners=5, colour="red").subset(Shape) == Shape(corners=5, colour="red")
 
 
 def test_what_shapes_the_output_is_told() -> None:

@@ -65,7 +65,7 @@ def found(what: Analysis, folder: Path, batch: pa.RecordBatch, step: int = 600) 
 
 def told(constants: dict[str, Constants]) -> Any:
     return {
-        output: (dict(found.numbers), found.entries and found.entries.to_pydict(), dict(found.unknown))
+        output: (dict(found.numbers), found.entries and found.entries.to_pydict(), dict(found.unknown_counts))
         for output, found in constants.items()
     }
 
@@ -168,7 +168,7 @@ def test_what_cannot_be_a_line_is_no_entry(tmp_path: Path) -> None:
 
     assert vocabulary.entries is not None
     assert vocabulary.entries["value"].to_pylist() == [b"a", b"\xff\x00"]
-    assert vocabulary.unknown == {"train": (6, 3)}
+    assert vocabulary.unknown_counts == {"train": (6, 3)}
     assert b"".join(map(bytes, analyzers.vocabulary_lines(vocabulary.entries))) == b"a\n\xff\x00\n"
 
 

@@ -26,7 +26,7 @@ def preprocessing_fn(inputs):
 
 
 def made(text: str = TEXT) -> PreprocessingModule:
-    return PreprocessingModule.of("preprocessing.py", text.encode())
+    return PreprocessingModule.from_bytes("preprocessing.py", text.encode())
 
 
 def test_it_does_what_its_function_does() -> None:
@@ -68,7 +68,7 @@ def test_two_modules_of_one_name_are_two() -> None:
 )
 def test_what_is_no_python_is_said_at_once(data: bytes, sentence: str) -> None:
     with pytest.raises(UserError) as caught:
-        PreprocessingModule.of("m.py", data)
+        PreprocessingModule.from_bytes("m.py", data)
 
     assert sentence in str(caught.value)
 

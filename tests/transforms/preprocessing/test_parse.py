@@ -67,7 +67,7 @@ def test_every_step_has_its_parameters() -> None:
 
 
 def test_features_that_are_not_named_stay_and_those_that_are_dropped_go() -> None:
-    whole = parsed(WHOLE).whole(FEATURES)
+    whole = parsed(WHOLE).with_all_features(FEATURES)
 
     assert [chain.name for chain in whole.chains if not chain.steps] == ["sizes", "label"]
     assert "id" not in [chain.feature for chain in whole.chains]
@@ -85,7 +85,7 @@ def test_it_is_read_back_from_the_manifest() -> None:
 def test_a_dry_run_says_what_was_understood() -> None:
     parsed(WHOLE).check(FEATURES)
 
-    assert parsed(WHOLE).sentences(FEATURES) == [
+    assert parsed(WHOLE).describe_outputs(FEATURES) == [
         "age: age | z_score -> float32, may be missing",
         "fare: fare | log1p | min_max(low=0.0, high=1.0) -> float32",
         "city: city | vocabulary(top_k=1000, num_oov_buckets=1, default_value=-1) -> int64",
@@ -132,8 +132,8 @@ def test_a_dry_run_says_what_was_understood() -> None:
         ("city: {tokenize: 'x(?=y)'}", "'x(?=y)' is no regular expression of RE2"),
         ("city: {tokenize: 'x*'}", "'x*' matches nothing at all"),
         ("city: {tokenize: ' *'}", "matches nothing at all"),
-        ("age: [z_score, drop]", "feature 'age': drop stands among other steps"),
-        ("age: {output: x}", "output x: no step stands before it"),
+        ("age: [z_score, drop]", "feature 'age': drop is among other steps"),
+        ("age: {output: x}", "output x: no step is before it"),
         (
             "age:\n  - z_score\n  - bucketize: {num_buckets: 3}",
             "line 2: feature 'age': z_score and bucketize in one chain",

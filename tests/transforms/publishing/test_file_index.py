@@ -37,12 +37,14 @@ def test_an_index_that_is_none_is_refused(text: str, words: str) -> None:
 
 
 def test_what_is_said() -> None:
-    assert INDEX.said() == "98,990 of 100,000 files taken from 1.0.0, the others read"
-    assert replace(INDEX, damaged=1).said() == INDEX.said()
-    assert replace(INDEX, reused=INDEX.files).said() == "100,000 of 100,000 files taken from 1.0.0, none read"
+    assert INDEX.describe_reuse() == "98,990 of 100,000 files taken from 1.0.0, the others read"
+    assert replace(INDEX, damaged=1).describe_reuse() == INDEX.describe_reuse()
+    assert replace(INDEX, reused=INDEX.files).describe_reuse() == "100,000 of 100,000 files taken from 1.0.0, none read"
     assert INDEX.notices == ()
     assert "2 records are damaged in the shards of 1.0.0: what" in "".join(replace(INDEX, damaged=2).notices)
-    assert replace(INDEX, former="", why="no such thing").said() == "all 100,000 files were read: no such thing"
+    assert (
+        replace(INDEX, former="", why="no such thing").describe_reuse() == "all 100,000 files were read: no such thing"
+    )
 
 
 def shards(folder: Path, names: list[str]) -> list[ShardInfo]:

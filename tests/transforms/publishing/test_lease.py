@@ -182,7 +182,7 @@ def test_what_is_no_owner(text: bytes) -> None:
 def test_a_process_is_known_by_more_than_its_number() -> None:
     mine = Owner.this_process("job", 1)
     assert Owner.from_json(mine.to_json().encode()) == mine
-    assert mine.lives()
+    assert mine.is_alive()
     ended = os.fork()
     if ended == 0:
         os._exit(0)
@@ -193,7 +193,7 @@ def test_a_process_is_known_by_more_than_its_number() -> None:
     for name, value in changed.items():
         owner = Owner.from_json(json.dumps({**content, name: value}).encode())
         assert owner is not None
-        lives[name] = owner.lives()
+        lives[name] = owner.is_alive()
     os.waitpid(ended, 0)
     assert lives == {"started": False, "pid": False, "processes": None, "boot": None, "beat": True}
 

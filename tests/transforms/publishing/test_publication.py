@@ -163,5 +163,5 @@ def test_the_older_version_stands_where_files_of_the_newer_are_gone(
     assert (
         "files are gone, such as flowers-test.tfrecord-00000-of-00001, which was beam-temp-flowers-new/test-0;" in said
     )
-    assert said.endswith("the version published before stands")
+    assert said.endswith("the version published before is unchanged")
     assert contents(tmp_path) == before

@@ -151,7 +151,7 @@ def test_published_meanwhile_by_another_job(tmp_path: Path, directory: Path) -> 
     publish(build(directory, "quick"), FEATURES, options(tmp_path, job="quick"))
     before = contents(directory)
 
-    with pytest.raises(JobError, match=r"was published by another job while this one ran, and stands: .* --overwrite"):
+    with pytest.raises(JobError, match=r"was published by another job while this one ran, and is kept: .* --overwrite"):
         publish(made, FEATURES, options(tmp_path, job="slow", overwrite=False))
     assert contents(directory) == before
     own(directory, "slow")

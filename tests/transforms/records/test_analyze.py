@@ -45,7 +45,7 @@ def test_records_are_those_of_the_splits(
 
 
 def test_there_must_be_examples_that_are_analyzed() -> None:
-    staged = StagedFindings(read=7, stats={"train": TableStats(examples=0), "test": TableStats(examples=5)})
+    staged = StagedFindings(record_count=7, stats={"train": TableStats(examples=0), "test": TableStats(examples=5)})
 
     assert check_examples(staged, ("train", "test")) == {"train": 0, "test": 5}
     with pytest.raises(JobError) as caught:

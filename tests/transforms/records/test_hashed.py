@@ -20,7 +20,7 @@ def halves(options: KeyOptions) -> tuple[list[int], list[int], list[int]]:
     rows = PreparedRows(ROWS, hash_positions(FILE, lines), np.full(4, -1), ((FILE, lines),))
     keys = {"k": pa.array([b"1", b"2", b"3", b"4"], pa.large_binary())}
     order, held = order_and_contents(rows, EncodedRows(encode_framed(ROWS), ROWS, keys), options)
-    assert held.places.tolist() == rows.ties.tolist()
+    assert held.positions.tolist() == rows.ties.tolist()
     return order.tolist(), held.high.tolist(), held.low.tolist()
 
 
@@ -44,14 +44,14 @@ def test_contents_have_128_bits_whatever_the_seed_is(seed: int) -> None:
     [
         KeyOptions(SplitOptions(seed=5), "k"),
         KeyOptions(SplitOptions(no_shuffle=True)),
-        KeyOptions(SplitOptions(seed=5), apart=("id",)),
+        KeyOptions(SplitOptions(seed=5), non_content=("id",)),
     ],
     ids=["key", "no_shuffle", "apart"],
 )
 def test_what_they_hold_is_none_of_their_order_elsewhere(options: KeyOptions) -> None:
     order, high, low = halves(options)
-    assert len(set(order)) == (3 if options.apart else 4)
-    assert len(set(high)) == len(set(low)) == (2 if options.apart else 3)
+    assert len(set(order)) == (3 if options.non_content else 4)
+    assert len(set(high)) == len(set(low)) == (2 if options.non_content else 3)
 
 
 def test_rows_in_the_order_of_the_input_are_so_across_files() -> None:

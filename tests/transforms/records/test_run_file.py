@@ -122,7 +122,7 @@ def test_boundaries_are_where_part_of_changes(keys: list[Key], cuts: list[Key]) 
     arrays = [np.array([key[i] for key in ordered], np.uint64) for i in (0, 1)]
     bounds = cut.bounds(*arrays)
 
-    parts = cut.part_of(*arrays)
+    parts = cut.find_parts(*arrays)
     assert np.diff(bounds).tolist() == [int((parts == part).sum()) for part in range(len(cuts) + 1)]
 
 
@@ -157,7 +157,7 @@ def test_slices_of_any_runs_merge_to_the_same_shards(
         chunks = [source.encode(task) for task in tasks]
         found = keys_of(b"".join(bytes(chunk.framed) for chunk in chunks))
         assert planned == len(found) == sum(chunk.examples for chunk in chunks)
-        parts = divisions[shard[0]].cuts.part_of(*(np.array([key[i] for key in found], np.uint64) for i in (0, 1)))
+        parts = divisions[shard[0]].cuts.find_parts(*(np.array([key[i] for key in found], np.uint64) for i in (0, 1)))
         assert set(parts.tolist()) == {shard[1]}
         written[shard[0]] += found
     for group, split in enumerate(("train", "test")):

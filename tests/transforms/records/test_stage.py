@@ -24,7 +24,7 @@ from tests.support.table_results import contents, convert
 
 def staged(value: int) -> StagedFindings:
     batch = pa.RecordBatch.from_pydict({"x": pa.array([value], pa.int64())})
-    stats = {"train": TableStats.of(batch, np.array([value], np.uint64))}
+    stats = {"train": TableStats.from_batch(batch, np.array([value], np.uint64))}
     inferred = Inferred({"x": ColumnType("int64", None, 1)}, 1)
     return StagedFindings(1, 0, stats, inferred, {"x": {"int64": KindCount(1, ("a", value))}})
 
@@ -52,9 +52,9 @@ def test_what_nobody_else_holds_is_taken_as_it_is() -> None:
     for element in elements:
         merged.merge(element)
     for element in elements:
-        taken.take(element)
+        taken.absorb(element)
     assert taken.stats["train"].summary() == merged.stats["train"].summary()
-    assert (taken.read, taken.kinds) == (merged.read, merged.kinds)
+    assert (taken.record_count, taken.kinds) == (merged.record_count, merged.kinds)
     assert taken.stats["train"] is first
     assert merged.stats["train"] is not first
 
@@ -68,7 +68,7 @@ def test_rows_are_split_into_runs_of_so_many(most: int) -> None:
     assert [value for part in parts for value in part.batch["x"].to_pylist()] == list(range(7))
     assert np.concatenate([part.lines for part in parts]).tolist() == list(range(1, 8))
     assert [reject for part in parts for reject in part.rejects] == rejects
-    assert sum(part.blank for part in parts) == 2
+    assert sum(part.blank_lines for part in parts) == 2
     empty = split_rows(Rows(rows.batch[:0], rows.lines[:0], rejects, 2), most)
     assert [part.rejects for part in empty] == [rejects]
 

@@ -8,11 +8,11 @@ def test_few_reasons_are_counted() -> None:
     for source, reason, records in (("a", "x", 1), ("b", "y", 5), ("c", "x", 1), ("d", "z", 5)):
         counter.add(reason, records, source)
     reason, found = counter.most_frequent() or ("", None)
-    assert (reason, found and (found.times, found.records, found.first)) == ("x", (2, 2, "a"))
+    assert (reason, found and (found.rejects, found.records, found.first_source)) == ("x", (2, 2, "a"))
     assert list(counter.by_records(9).items()) == [("x", 2), ("y", 5), ("z", 5)]
     assert counter.by_records(2) == {"y": 5, "z": 5}
     assert counter.by_records(1) == {"y": 5}
-    assert not counter.forgot
+    assert not counter.has_dropped
 
 
 def test_of_very_many_reasons_the_frequent_ones_stay() -> None:
@@ -21,11 +21,11 @@ def test_of_very_many_reasons_the_frequent_ones_stay() -> None:
         counter.add("often" if row % 3 == 0 else f"once {row}", 1, str(row))
     reason, found = counter.most_frequent() or ("", None)
     assert found is not None
-    assert (reason, found.times, found.first) == ("often", 3334, "0")
-    assert counter.forgot
+    assert (reason, found.rejects, found.first_source) == ("often", 3334, "0")
+    assert counter.has_dropped
     assert len(counter.by_records(1000)) <= 20
-    assert counter.knows("often")
-    assert not counter.knows("once 5000")
+    assert counter.is_counted("often")
+    assert not counter.is_counted("once 5000")
 
 
 def test_none() -> None:

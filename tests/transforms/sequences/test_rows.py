@@ -43,7 +43,7 @@ def test_there_and_back(
     widths = row_widths(FEATURES)
     assert widths == [8, 4, 0, 8, 8]
     records = row_records(pa.array(files, binary), pa.array(lines), pa.array(ids, binary), columns, widths)
-    found = DecodedRows.of(data_of(records), offsets_of(records)[:-1], widths)
+    found = DecodedRows.decode(data_of(records), offsets_of(records)[:-1], widths)
 
     order = np.arange(len(rows))[::-1]
     assert (found.files.to_pylist(), found.lines.tolist(), found.ids.to_pylist()) == (files, lines, ids)

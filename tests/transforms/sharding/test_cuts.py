@@ -124,8 +124,8 @@ def test_bins_of_few_keys_are_gathered_together() -> None:
     ]
     histograms = find_cuts._merge_by_group([find_cuts._histograms(dict, run)[0] for run in runs])
     located = divisions.locate(histograms, lambda *_: example_cuts(200_000, 4_000), 1 << 18)
-    assert sum(map(len, located.few)) > 3_000
-    assert len(located.few) == 1
+    assert sum(map(len, located.small_bins)) > 3_000
+    assert len(located.small_bins) == 1
     found = [divisions.keys_in_bins(dict, run, located) for run in runs]
     assert [len(parts) for parts in found] == [1] * len(runs)
     cuts = divisions.pick_cuts([keys for parts in found for _, keys in parts])
@@ -156,7 +156,7 @@ def test_cuts_at_the_ends_and_equal_ones() -> None:
     keys, ties = np.arange(3, dtype=np.uint64), np.zeros(3, np.uint64)
 
     def check(divisions: Divisions) -> None:
-        parts = {name: division.cuts.part_of(keys, ties).tolist() for name, division in divisions.items()}
+        parts = {name: division.cuts.find_parts(keys, ties).tolist() for name, division in divisions.items()}
         assert parts == {"none": [0, 0, 0], "first": [1, 1, 1], "twice": [0, 0, 2], "end": [0, 0, 0], "all": [0, 2, 2]}
 
     run(FindExampleCuts(group, uneven), batches(rows, 4), check)
@@ -173,7 +173,7 @@ def test_byte_cuts_balance_bytes(rows: Rows, size: int) -> None:
         for name, (keys, ties, sizes) in group(rows).items():
             division = divisions[name]
             assert pairs(division.cuts) == pairs(divide_by_bytes(keys, ties, sizes, 3).cuts)
-            weights = np.bincount(division.cuts.part_of(keys, ties), sizes)
+            weights = np.bincount(division.cuts.find_parts(keys, ties), sizes)
             assert len(weights) == division.parts == 3
             assert weights.max() - weights.min() <= sizes.max()
 

@@ -12,7 +12,7 @@ from shardmill.transforms.shards.divisions import (
     FoundKeys,
     Grouped,
     Histogram,
-    bin_of,
+    compute_bins,
     keys_in_bins,
     locate,
     make_histogram,
@@ -72,7 +72,7 @@ def test_cuts_are_those_of_a_sort_for_any_batches_and_order(data: st.DataObject)
     cuts = cuts_in_batches(batches, order, shards)
 
     assert as_pairs(cuts) == [sorted(pairs)[rank] for rank in example_cuts(len(pairs), shards)]
-    shares = np.bincount(cuts.part_of(*arrays(pairs)), minlength=shards)
+    shares = np.bincount(cuts.find_parts(*arrays(pairs)), minlength=shards)
     assert len(shares) == shards
     assert shares.max() - shares.min() <= 1
 
@@ -84,7 +84,7 @@ def test_equal_keys_are_cut_by_their_ties(key: int) -> None:
     cuts = cuts_in_batches([pairs[:400], pairs[400:]], [1, 0], 7)
 
     assert set(cuts.keys.tolist()) == {key}
-    assert sorted(np.bincount(cuts.part_of(*arrays(pairs)))) == [142, 143, 143, 143, 143, 143, 143]
+    assert sorted(np.bincount(cuts.find_parts(*arrays(pairs)))) == [142, 143, 143, 143, 143, 143, 143]
 
 
 def test_a_million_keys() -> None:
@@ -97,7 +97,7 @@ def test_a_million_keys() -> None:
     assert {number for number, _ in found} == {0}
     pairs = [pair for _, pair in pick_cuts([part for _, part in found])]
 
-    shares = np.bincount(to_cuts(pairs).part_of(keys, ties))
+    shares = np.bincount(to_cuts(pairs).find_parts(keys, ties))
 
     assert np.array_equal(np.unique(shares, return_counts=True), ([1251, 1252], [881, 143]))
 
@@ -105,8 +105,8 @@ def test_a_million_keys() -> None:
 def test_bins_are_the_leading_bits() -> None:
     keys = np.array([0, BIN - 1, BIN, TOP - BIN, TOP - BIN + 1, TOP], np.uint64)
 
-    assert bin_of(keys).tolist() == [0, 0, 1, (1 << BIN_BITS) - 2, (1 << BIN_BITS) - 1, (1 << BIN_BITS) - 1]
-    assert bin_of(keys).dtype == np.uint32
+    assert compute_bins(keys).tolist() == [0, 0, 1, (1 << BIN_BITS) - 2, (1 << BIN_BITS) - 1, (1 << BIN_BITS) - 1]
+    assert compute_bins(keys).dtype == np.uint32
 
 
 @given(st.lists(st.lists(st.tuples(KEYS, st.integers(0, 10**12)), max_size=20), max_size=5), st.randoms())
@@ -136,18 +136,18 @@ def test_merge_of_nothing_is_empty() -> None:
 
 
 def test_no_cuts_put_all_in_one_part() -> None:
-    assert to_cuts([]).part_of(*arrays([(0, 0), (5, 5), (TOP, TOP)])).tolist() == [0, 0, 0]
+    assert to_cuts([]).find_parts(*arrays([(0, 0), (5, 5), (TOP, TOP)])).tolist() == [0, 0, 0]
 
 
 def test_a_cut_starts_the_next_part() -> None:
     cuts = to_cuts([(10, 5), (10, 7), (20, 0)])
     pairs = [(9, TOP), (10, 0), (10, 4), (10, 5), (10, 6), (10, 7), (10, TOP), (11, 0), (19, 9), (20, 0), (TOP, 0)]
 
-    assert cuts.part_of(*arrays(pairs)).tolist() == [0, 0, 0, 1, 1, 2, 2, 2, 2, 3, 3]
+    assert cuts.find_parts(*arrays(pairs)).tolist() == [0, 0, 0, 1, 1, 2, 2, 2, 2, 3, 3]
 
 
 def test_equal_cuts_leave_the_part_between_them_empty() -> None:
-    assert to_cuts([(10, 5), (10, 5)]).part_of(*arrays([(10, 4), (10, 5), (10, 6)])).tolist() == [0, 2, 2]
+    assert to_cuts([(10, 5), (10, 5)]).find_parts(*arrays([(10, 4), (10, 5), (10, 6)])).tolist() == [0, 2, 2]
 
 
 @pytest.mark.parametrize("number", [100, 100_000])

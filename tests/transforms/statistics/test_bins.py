@@ -89,7 +89,7 @@ def test_edges_hold_the_numbers(name: str) -> None:
 def test_quantiles(name: str) -> None:
     bins, numbers = bins_of(SAMPLES[name]), SAMPLES[name].astype(np.float64)
     low, high = bins.edges()
-    found = [(low[index] + high[index]) / 2 for index in bins.ranked(PERCENTS)]
+    found = [(low[index] + high[index]) / 2 for index in bins.percentile_bins(PERCENTS)]
     expected = np.percentile(numbers, PERCENTS, method="inverted_cdf")
 
     assert found == pytest.approx(expected, rel=2 * bins.relative_error(), abs=0)
@@ -138,4 +138,4 @@ def test_a_histogram_is_even_unless_one_bucket_would_hold_over_half() -> None:
 
 @pytest.mark.parametrize(("percent", "index"), [(1, 0), (25, 0), (26, 1), (50, 1), (75, 2), (76, 3), (99, 3)])
 def test_ranks(percent: int, index: int) -> None:
-    assert bins_of(np.array([1, 2, 3, 4])).ranked([percent]) == [index]
+    assert bins_of(np.array([1, 2, 3, 4])).percentile_bins([percent]) == [index]

@@ -14,7 +14,7 @@ def extremes(images: Sequence[Extreme]) -> Extremes:
     """Those of a chunk, whose records lie as the images say."""
     sides = [image.width for image in images], [image.height for image in images]
     offsets, lengths = [image.offset for image in images], [image.length for image in images]
-    return Extremes.of(MeasuredImages([image.file for image in images], *sides, offsets, lengths))
+    return Extremes.from_images(MeasuredImages([image.file for image in images], *sides, offsets, lengths))
 
 
 def in_turn(images: Sequence[Extreme], what: str) -> list[Extreme]:
@@ -33,7 +33,7 @@ IMAGES = [Extreme(f"{n}.png", 10 + 7 * n % 50, 10 + 13 * n % 40, "", 100 * n, 10
 
 def test_which_they_are() -> None:
     images = [Extreme("a", 10, 10), Extreme("b", 1, 50), Extreme("c", 30, 30), Extreme("d", 80, 2), Extreme("e", 9, 9)]
-    found = extremes(images).found()
+    found = extremes(images).by_kind()
 
     assert [image.file for image in found[SMALLEST]] == ["b", "e", "a", "d"]
     assert [image.file for image in found[LARGEST]] == ["c", "d", "a", "e"]
@@ -41,23 +41,23 @@ def test_which_they_are() -> None:
 
 
 def test_any_order_of_merging_gives_the_same() -> None:
-    whole = extremes(IMAGES).found()
+    whole = extremes(IMAGES).by_kind()
     for seed in range(5):
         shuffled = random.Random(seed).sample(IMAGES, len(IMAGES))
         merged = Extremes()
         for start in range(0, len(shuffled), 7):
             merged.merge(extremes(shuffled[start : start + 7]))
-        assert merged.found() == whole
+        assert merged.by_kind() == whole
     assert {len(images) for images in whole.values()} == {EXTREMES_KEPT}
 
 
 def test_where_they_lie() -> None:
     one, other = extremes(IMAGES[:1]), extremes(IMAGES[1:2])
-    one.lie_in("shard", 1_000)
-    other.lie_in("shard", 1_100)
+    one.move_to_shard("shard", 1_000)
+    other.move_to_shard("shard", 1_100)
     one.merge(other)
 
-    assert {(image.file, image.shard, image.offset) for image in one.found()[SMALLEST]} == {
+    assert {(image.file, image.shard, image.offset) for image in one.by_kind()[SMALLEST]} == {
         ("0.png", "shard", 1_000),
         ("1.png", "shard", 1_200),
     }

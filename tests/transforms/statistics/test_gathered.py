@@ -26,14 +26,14 @@ def batch_of(rows: int) -> pa.RecordBatch:
 def test_gathered_batches_are_counted_as_one(rows: int, part: int) -> None:
     batch, ties = batch_of(rows), mix(np.arange(rows, dtype=np.uint64))
     parts = [
-        BatchedStats.of(batch.slice(start, part), ties[start : start + part], ["label"])
+        BatchedStats.from_batch(batch.slice(start, part), ties[start : start + part], ["label"])
         for start in range(0, rows, part)
     ]
     whole = BatchedStats()
     for each in reversed(parts):
         whole.merge(pickle.loads(pickle.dumps(each)) if len(parts) % 2 else copy.deepcopy(each))
 
-    expected = TableStats.of(batch, ties, ["label"])
+    expected = TableStats.from_batch(batch, ties, ["label"])
     assert as_json(whole.summary(NAMES)) == as_json(expected.summary(NAMES))
     assert whole.label_counts("label") == expected.label_counts("label")
 
@@ -41,6 +41,8 @@ def test_gathered_batches_are_counted_as_one(rows: int, part: int) -> None:
 def test_many_rows_do_not_wait() -> None:
     whole = BatchedStats()
     for start in range(200):
-        whole.merge(BatchedStats.of(batch_of(100), mix(np.arange(start, start + 100, dtype=np.uint64)), ["label"]))
-        assert sum(len(batch) for batch, _ in whole.waiting) < 5000
-    assert whole.counted.examples > 15_000
+        whole.merge(
+            BatchedStats.from_batch(batch_of(100), mix(np.arange(start, start + 100, dtype=np.uint64)), ["label"])
+        )
+        assert sum(len(batch) for batch, _ in whole.pending) < 5000
+    assert whole.table_stats.examples > 15_000

@@ -30,7 +30,7 @@ def association(
     batch = pa.record_batch({"value": column, "label": of_rows})
     ties = np.arange(len(batch), dtype=np.uint64)
     edges = np.linspace(0, len(batch), parts + 1).astype(int)
-    counted = [TableStats.of(batch.slice(a, b - a), ties[a:b], classes, "label") for a, b in pairwise(edges)]
+    counted = [TableStats.from_batch(batch.slice(a, b - a), ties[a:b], classes, "label") for a, b in pairwise(edges)]
     merged = TableStats()
     for part in order or range(parts):
         merged.merge(counted[part])
@@ -117,7 +117,7 @@ def test_a_feature_that_some_batches_lack_is_missing_there() -> None:
     label = pa.array(LABELS > 1).cast(pa.int64())
     value = pa.array([None if n > 1 else 5 for n in LABELS], pa.int64())
     ties = np.arange(ROWS, dtype=np.uint64)
-    whole = TableStats.of(pa.record_batch({"label": label, "value": value}), ties, ("label",))
+    whole = TableStats.from_batch(pa.record_batch({"label": label, "value": value}), ties, ("label",))
     apart = TableStats()
     for there in (True, False):
         rows = pa.array((LABELS <= 1) == there)

@@ -60,7 +60,7 @@ def text_of(stats: TableStats) -> str:
 
 
 TABLES = {size: table_of(size) for size in (0, 1, 50, 1100, 7000)}
-TEXTS = {size: text_of(TableStats.of(table, ties_of(size), labels=["label"])) for size, table in TABLES.items()}
+TEXTS = {size: text_of(TableStats.from_batch(table, ties_of(size), labels=["label"])) for size, table in TABLES.items()}
 
 
 @settings(deadline=None, max_examples=40)
@@ -75,7 +75,7 @@ def test_any_batches_in_any_order_give_the_same(size: int, cuts: list[int], orde
     pieces = list(itertools.pairwise(bounds))
     order.shuffle(pieces)
     table, ties = TABLES[size], ties_of(size)
-    parts = [TableStats.of(table[start:end], ties[start:end], labels=["label"]) for start, end in pieces]
+    parts = [TableStats.from_batch(table[start:end], ties[start:end], labels=["label"]) for start, end in pieces]
     added = TableStats()
     for start, end in pieces:
         added.add(table[start:end], ties[start:end], labels=["label"])
@@ -94,7 +94,7 @@ def test_any_order_of_rows_gives_the_same(seed: int) -> None:
     order = np.random.default_rng(seed).permutation(1100)
 
     assert (
-        text_of(TableStats.of(TABLES[1100].take(pa.array(order)), ties_of(1100)[order], labels=["label"]))
+        text_of(TableStats.from_batch(TABLES[1100].take(pa.array(order)), ties_of(1100)[order], labels=["label"]))
         == TEXTS[1100]
     )
 
@@ -107,15 +107,15 @@ def test_more_values_than_are_counted_at_once() -> None:
     )
     ties, parts = ties_of(rows), TableStats()
     for row in range(rows):
-        parts.merge(TableStats.of(batch[row : row + 1], ties[row : row + 1]))
-    whole = TableStats.of(batch, ties)
+        parts.merge(TableStats.from_batch(batch[row : row + 1], ties[row : row + 1]))
+    whole = TableStats.from_batch(batch, ties)
 
     assert whole.summary() == parts.summary()
     assert whole.summary()["v"].to_json()["mean"] == sum(int(v.sum()) for v in lists) / (rows * 20_000)
 
 
 def test_merging_leaves_the_other_as_it_is() -> None:
-    one = TableStats.of(TABLES[1100], ties_of(1100), labels=["label"])
+    one = TableStats.from_batch(TABLES[1100], ties_of(1100), labels=["label"])
     merged = TableStats()
     merged.merge(one)
     merged.merge(one)
@@ -127,7 +127,7 @@ def test_merging_leaves_the_other_as_it_is() -> None:
 
 
 def test_a_pickled_copy_says_the_same() -> None:
-    stats = TableStats.of(TABLES[7000], ties_of(7000), labels=["label"])
+    stats = TableStats.from_batch(TABLES[7000], ties_of(7000), labels=["label"])
 
     assert text_of(pickle.loads(pickle.dumps(stats))) == TEXTS[7000]
 
@@ -140,7 +140,7 @@ def test_the_size_of_a_column_is_bounded() -> None:
         "text": pa.array([b"%0200d" % number for number in range(200_000)], pa.large_binary()),
     }
     for name, column in columns.items():
-        stats = TableStats.of(pa.RecordBatch.from_pydict({name: column}), ties_of(200_000))
+        stats = TableStats.from_batch(pa.RecordBatch.from_pydict({name: column}), ties_of(200_000))
 
         assert len(pickle.dumps(stats)) < 100_000, name
 
@@ -155,7 +155,7 @@ def test_counts_and_lengths() -> None:
             "word": pa.array([None, "a", "a", "b"], pa.string()),
         }
     )
-    stats = as_json(TableStats.of(batch, ties_of(4), labels=("label",)).summary(NAMES))
+    stats = as_json(TableStats.from_batch(batch, ties_of(4), labels=("label",)).summary(NAMES))
 
     assert stats["label"] == {"count": 3, "missing": 1, "classes": {"cat": 1, "dog": 0, "bird": 2}}
     assert stats["none"] == {"count": 0, "missing": 4}
@@ -176,7 +176,7 @@ def test_counts_and_lengths() -> None:
 def test_no_rows(dtype: pa.DataType) -> None:
     batch = pa.RecordBatch.from_pydict({"c": pa.array([], dtype)})
 
-    assert as_json(TableStats.of(batch, ties_of(0)).summary()) == {"c": {"count": 0, "missing": 0}}
+    assert as_json(TableStats.from_batch(batch, ties_of(0)).summary()) == {"c": {"count": 0, "missing": 0}}
     assert TableStats().summary() == {}
 
 
@@ -186,7 +186,12 @@ def test_slices_of_lists_have_their_own_values() -> None:
 
     for start in range(5):
         for end in range(start, 6):
-            top = TableStats.of(batch[start:end], ties_of(end - start)).summary()["c"].to_json().get("top_values", [])
+            top = (
+                TableStats.from_batch(batch[start:end], ties_of(end - start))
+                .summary()["c"]
+                .to_json()
+                .get("top_values", [])
+            )
             assert "".join(entry["value"] for entry in top) == "".join(
                 "".join(each or []) for each in values[start:end].to_pylist()
             )
@@ -195,7 +200,7 @@ def test_slices_of_lists_have_their_own_values() -> None:
 def test_what_lies_under_a_missing_list_does_not_count() -> None:
     offsets, values = pa.array([0, 2, 5, 6], pa.int64()), pa.array(["a", "b", "x", "y", "z", "c"], pa.large_binary())
     lists = pa.LargeListArray.from_arrays(offsets, values, mask=pa.array([False, True, False]))
-    stats = TableStats.of(pa.RecordBatch.from_pydict({"c": lists}), ties_of(3)).summary()["c"].to_json()
+    stats = TableStats.from_batch(pa.RecordBatch.from_pydict({"c": lists}), ties_of(3)).summary()["c"].to_json()
 
     assert (stats["count"], stats["missing"], stats["values_per_example"]["max"]) == (2, 1, 2)
     assert [entry["value"] for entry in stats["top_values"]] == ["a", "b", "c"]
@@ -204,7 +209,7 @@ def test_what_lies_under_a_missing_list_does_not_count() -> None:
 def test_a_sample_of_lists_takes_values_not_rows() -> None:
     lists = [["long"] * 99 + [f"rare {row}"] if row % 10 == 0 else [f"word {row}"] for row in range(5000)]
     batch = pa.RecordBatch.from_pydict({"c": pa.array(lists, pa.list_(pa.string()))})
-    top = TableStats.of(batch, ties_of(5000)).summary()["c"].to_json()["top_values"]
+    top = TableStats.from_batch(batch, ties_of(5000)).summary()["c"].to_json()["top_values"]
 
     assert [entry["value"] for entry in top] == ["long"]
     assert top[0]["count"] == pytest.approx(99 * 500, rel=0.1)
@@ -215,19 +220,19 @@ def test_what_tells_a_label_is_about_the_first_that_a_row_has_one_of() -> None:
     lists = pa.array([[0, 1], [], [1]] * 40, pa.large_list(pa.int64()))
     batch = pa.record_batch({"tags": lists, "kind": pa.array([0, 1, 1] * 40), "x": pa.array([5, 6, 6] * 40)})
 
-    found = TableStats.of(batch, np.arange(120, dtype=np.uint64), ("tags", "kind")).summary(
+    found = TableStats.from_batch(batch, np.arange(120, dtype=np.uint64), ("tags", "kind")).summary(
         {"tags": ("a", "b"), "kind": ("c", "d")}
     )
 
     assert found["x"].label_association == 1.0
     assert found["tags"].classes == {"a": 40, "b": 80}
-    alone = TableStats.of(batch, np.arange(120, dtype=np.uint64), ("tags",)).summary({"tags": ("a", "b")})
+    alone = TableStats.from_batch(batch, np.arange(120, dtype=np.uint64), ("tags",)).summary({"tags": ("a", "b")})
     assert alone["x"].label_association is None
 
 
 def test_labels_of_lists() -> None:
     batch = pa.RecordBatch.from_pydict({"tags": pa.array([[0, 2], [2], None], pa.list_(pa.int64()))})
-    stats = TableStats.of(batch, ties_of(3), labels=("tags",))
+    stats = TableStats.from_batch(batch, ties_of(3), labels=("tags",))
 
     assert stats.label_counts("tags") == {0: 1, 2: 2}
     assert stats.summary({"tags": NAMES["label"]})["tags"].classes == {"cat": 1, "dog": 0, "bird": 2}
@@ -243,15 +248,15 @@ def test_labels_of_lists() -> None:
 )
 def test_types_that_no_feature_has(dtype: pa.DataType, labels: list[str], message: str) -> None:
     with pytest.raises(TypeError, match=message):
-        TableStats.of(pa.RecordBatch.from_pydict({"c": pa.array([], dtype)}), ties_of(0), labels)
+        TableStats.from_batch(pa.RecordBatch.from_pydict({"c": pa.array([], dtype)}), ties_of(0), labels)
 
 
 def test_columns_that_some_examples_lack() -> None:
     one = pa.RecordBatch.from_pydict({"a": pa.array([1, 2]), "b": pa.array(["x", None])})
     other = pa.RecordBatch.from_pydict({"c": pa.array([0.5], pa.float32()), "a": pa.array([3])})
-    merged = TableStats.of(one, ties_of(2))
-    merged.merge(TableStats.of(other, ties_of(1)))
-    added = TableStats.of(other, ties_of(1))
+    merged = TableStats.from_batch(one, ties_of(2))
+    merged.merge(TableStats.from_batch(other, ties_of(1)))
+    added = TableStats.from_batch(other, ties_of(1))
     added.add(one, ties_of(2))
 
     found = {name: (stats.count, stats.missing) for name, stats in merged.summary().items()}
@@ -266,14 +271,14 @@ def test_a_column_of_several_kinds_is_only_counted() -> None:
     ]
     merged, added = TableStats(), TableStats()
     for batch in batches:
-        merged.merge(TableStats.of(batch, ties_of(len(batch))))
+        merged.merge(TableStats.from_batch(batch, ties_of(len(batch))))
         added.add(batch, ties_of(len(batch)))
 
     assert merged.summary() == added.summary() == {"c": FeatureSummary(count=4, missing=1, is_mixed=True)}
 
 
 def test_names_of_classes_that_were_not_counted() -> None:
-    stats = TableStats.of(pa.RecordBatch.from_pydict({"c": pa.array([1])}), ties_of(1))
+    stats = TableStats.from_batch(pa.RecordBatch.from_pydict({"c": pa.array([1])}), ties_of(1))
 
     for name in ("c", "d"):
         with pytest.raises(ValueError, match=f'feature "{name}" was not counted as a label: name it in `labels`'):

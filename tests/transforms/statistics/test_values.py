@@ -32,7 +32,7 @@ def integers(values: list[int] | np.ndarray) -> dict[str, Any]:
 
 
 def floats(values: list[float] | np.ndarray) -> dict[str, Any]:
-    return json_of(NumericStats.of_floats(), values, pa.float32())
+    return json_of(NumericStats.for_floats(), values, pa.float32())
 
 
 @settings(deadline=None)
@@ -160,6 +160,6 @@ def test_classes_without_names() -> None:
     }
 
 
-@pytest.mark.parametrize("stats", [NumericStats(), NumericStats.of_floats()])
+@pytest.mark.parametrize("stats", [NumericStats(), NumericStats.for_floats()])
 def test_no_values_have_no_statistics(stats: ValueStats) -> None:
     assert stats.summary(None).to_json() == {}

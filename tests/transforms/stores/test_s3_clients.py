@@ -26,7 +26,7 @@ def clients(tmp_path: Path) -> Iterator[S3Clients]:
 
 def test_bytes_are_sent_at_once(clients: S3Clients) -> None:
     sent: list[Any] = []
-    with clients.one() as client:
+    with clients.exclusive_client() as client:
         client.meta.events.register_last("before-send.s3", lambda request, **_: sent.append(request.body))
         client.put_object(Bucket="bucket", Key="whole", Body=CONTENT)
         upload = {"Bucket": "bucket", "Key": "parts"}
@@ -41,7 +41,7 @@ def test_bytes_with_a_checksum_behind_them_are_sent_at_once_and_again(clients: S
     """As they go to a store by https."""
     whole = AwsChunkedWrapper(io.BytesIO(CONTENT), Crc32Checksum, "x-amz-checksum-crc32").read()
     body = AwsChunkedWrapper(io.BytesIO(CONTENT), Crc32Checksum, "x-amz-checksum-crc32")
-    with clients.one() as client:
+    with clients.exclusive_client() as client:
         for _ in range(2):
             request = SimpleNamespace(body=body, headers={})
             client.meta.events.emit("before-send.s3.PutObject", request=request)

@@ -108,10 +108,10 @@ def test_clients_that_had_nothing_to_repeat_are_used_again(flags: list[str]) -> 
     set_options(PipelineOptions(flags))
     store = S3(process_options())
     be_busy(0)
-    with store._clients.one() as first:
+    with store._clients.exclusive_client() as first:
         pass
     assert storage.read_bytes("s3://bucket/a") == b"abc"
-    with store._clients.one() as again, store._clients.one() as other:
+    with store._clients.exclusive_client() as again, store._clients.exclusive_client() as other:
         assert again is first
         assert other is not first
 

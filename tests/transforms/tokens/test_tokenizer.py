@@ -18,7 +18,7 @@ AROUND = tokenizer_json(("[CLS]", "[SEP]"), ("[CLS]", "[SEP]"))
 @pytest.mark.parametrize("special", [True, False])
 @pytest.mark.parametrize("most", [None, 5, 1000])
 def test_tokens_are_those_of_the_library(special: bool, most: int | None) -> None:
-    file = TokenizerFile.of("t.json", AROUND)
+    file = TokenizerFile.from_bytes("t.json", AROUND)
     alone = Tokenizer.from_str(AROUND.decode())
     if most is not None:
         alone.enable_truncation(most)
@@ -27,17 +27,17 @@ def test_tokens_are_those_of_the_library(special: bool, most: int | None) -> Non
 
     assert found.ids.to_pylist() == [alone.encode(text, add_special_tokens=special).ids for text in documents]
     whole = [len(Tokenizer.from_str(AROUND.decode()).encode(text, add_special_tokens=special)) for text in documents]
-    assert found.lost.tolist() == [max(0, size - (most or size)) for size in whole]
-    assert found.highest.tolist() == [max(ids, default=-1) for ids in found.ids.to_pylist()]
+    assert found.cut_tokens.tolist() == [max(0, size - (most or size)) for size in whole]
+    assert found.max_ids.tolist() == [max(ids, default=-1) for ids in found.ids.to_pylist()]
 
 
 def test_its_text_travels_and_not_its_path(tmp_path: Path) -> None:
-    file = pickle.loads(pickle.dumps(TokenizerFile.of("t.json", tokenizer_json())))
+    file = pickle.loads(pickle.dumps(TokenizerFile.from_bytes("t.json", tokenizer_json())))
 
-    assert encode(file, pa.array(["w3 w4"], pa.large_string()), special=False).ids.to_pylist() == [[4, 5]]
+    assert encode(file, pa.array(["w3 w4"], pa.large_string()), add_special_tokens=False).ids.to_pylist() == [[4, 5]]
     assert file.special_tokens() == [END]
     assert (file.id_of(END), file.id_of("no")) == (201, None)
-    assert file.size == 202
+    assert file.vocabulary_size == 202
 
 
 @pytest.mark.parametrize(
@@ -51,4 +51,4 @@ def test_its_text_travels_and_not_its_path(tmp_path: Path) -> None:
 )
 def test_a_file_that_is_none(data: bytes, words: str) -> None:
     with pytest.raises(UserError, match=rf"--tokenizer t\.json {words}"):
-        TokenizerFile.of("t.json", data)
+        TokenizerFile.from_bytes("t.json", data)

@@ -74,10 +74,10 @@ def test_the_tokens_of_words_are_those_of_texts(name: str, composes: bool, text:
     alone = file.load()
     expected = [alone.encode(each, add_special_tokens=False).ids for each in texts.to_pylist()]
 
-    assert encode(file, texts, special=False).ids.to_pylist() == expected
-    assert encode(file, texts, special=False, most=3).ids.to_pylist() == [ids[:3] for ids in expected]
+    assert encode(file, texts, add_special_tokens=False).ids.to_pylist() == expected
+    assert encode(file, texts, add_special_tokens=False, max_tokens=3).ids.to_pylist() == [ids[:3] for ids in expected]
     apart = pa.array([word for each in texts.to_pylist() for word in _words(each)], pa.large_string())
-    pieces = encode(file, apart, special=False).ids.to_pylist()
+    pieces = encode(file, apart, add_special_tokens=False).ids.to_pylist()
     assert list(chain.from_iterable(pieces)) == list(chain.from_iterable(expected))
 
 
@@ -101,16 +101,16 @@ def test_each_word_is_there_once() -> None:
     found = cut_words(texts)
 
     assert found is not None
-    assert sorted(found.different.to_pylist()) == [" a", " b", "a", "b"]
-    lists = found.different.take(found.codes).to_pylist()
-    assert ["".join(lists[first:end]) for first, end in pairwise(found.firsts)] == (texts.to_pylist())
-    assert found.firsts.dtype == np.int64
+    assert sorted(found.distinct.to_pylist()) == [" a", " b", "a", "b"]
+    lists = found.distinct.take(found.codes).to_pylist()
+    assert ["".join(lists[first:end]) for first, end in pairwise(found.text_starts)] == (texts.to_pylist())
+    assert found.text_starts.dtype == np.int64
 
 
 def test_no_texts_have_no_tokens() -> None:
     file = _tokenizer("gpt-2", composes=False)
-    found = encode(file, pa.array([], pa.large_string()), special=False)
-    assert (found.ids.to_pylist(), found.lost.tolist(), found.highest.tolist()) == ([], [], [])
+    found = encode(file, pa.array([], pa.large_string()), add_special_tokens=False)
+    assert (found.ids.to_pylist(), found.cut_tokens.tolist(), found.max_ids.tolist()) == ([], [], [])
 
 
 @pytest.mark.parametrize("texts", [["a b c d"], ["日本語日本語", "他の言葉"]])

@@ -76,7 +76,7 @@ def test_a_piece_says_where_records_lie_and_the_next_build_takes_them(tmp_path: 
     )
     for name in ("a.txt", "b.txt", "empty.txt"):
         (folder / name).unlink()
-    again, reused = write(ReusingShards(TextFileEncoder(str(folder)), 64, 0, {}, former=former), tmp_path / "second")
+    again, reused = write(ReusingShards(TextFileEncoder(str(folder)), 64, 0, {}, previous=former), tmp_path / "second")
 
     assert reused == 3
     assert (again.crc32c, again.size_bytes, again.rejected) == (info.crc32c, info.size_bytes, 1)

@@ -90,7 +90,7 @@ def save(info: ShardInfo, output: str) -> None:
 
 
 def names(codec: Codec, data: bytes) -> list[str]:
-    found = [decode_example(record)["filename"] for record in codec.records(io.BytesIO(data), "shard")]
+    found = [decode_example(record)["filename"] for record in codec.read_records(io.BytesIO(data), "shard")]
     return [bytes(name[0]).decode() for name in found]
 
 

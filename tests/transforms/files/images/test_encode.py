@@ -160,7 +160,7 @@ def test_how_far_images_are_checked(root: Path, verify: str, accepted: set[str])
 
     assert {example["filename"][0].decode() for example in found} == accepted
     assert len(chunk.rejects) == len(names) - len(accepted)
-    assert all(("height" in example) is encoder.measures is (verify != "none") for example in found)
+    assert all(("height" in example) is encoder.has_sizes is (verify != "none") for example in found)
 
 
 @pytest.mark.parametrize("reencode", [None, Reencode("png")])
@@ -177,7 +177,7 @@ def test_reencoded_images(root: Path) -> None:
     encoder = ImageEncoder(str(root), "none", Reencode("jpeg", (4, 5)))
     found = examples(encoder(planned(["a.tiff", "a.webp"])))
 
-    assert encoder.measures
+    assert encoder.has_sizes
     for example in found:
         with Image.open(io.BytesIO(example["image"][0])) as image:
             assert (image.format, image.size, image.mode) == ("JPEG", (4, 5), "RGB")

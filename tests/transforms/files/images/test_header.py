@@ -96,14 +96,14 @@ def check(data: bytes) -> ImageHeader:
 def test_format_and_size(name: str) -> None:
     data, format_ = IMAGES[name]
 
-    assert read_header(data) == ImageHeader(format_, WIDTH, HEIGHT, deep=name in DEEP)
+    assert read_header(data) == ImageHeader(format_, WIDTH, HEIGHT, is_deep=name in DEEP)
 
 
 @pytest.mark.parametrize("name", GOOD)
 def test_a_good_image_is_accepted(name: str) -> None:
     data, format_ = IMAGES[name]
 
-    assert check(data) == ImageHeader(format_, WIDTH, HEIGHT, deep=name in DEEP)
+    assert check(data) == ImageHeader(format_, WIDTH, HEIGHT, is_deep=name in DEEP)
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -133,7 +133,7 @@ def test_cut_at_every_byte(name: str) -> None:
 def test_what_follows_the_end_is_accepted(name: str, padding: bytes) -> None:
     data, format_ = IMAGES[name]
 
-    assert check(data + padding) == ImageHeader(format_, WIDTH, HEIGHT, deep=name in DEEP)
+    assert check(data + padding) == ImageHeader(format_, WIDTH, HEIGHT, is_deep=name in DEEP)
 
 
 def test_the_end_of_a_thumbnail_is_not_the_end() -> None:

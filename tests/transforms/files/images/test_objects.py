@@ -45,7 +45,7 @@ def test_prepared_objects_are_those_of_the_images_as_they_are(how: Reencode | No
     expected = encoder.place(read_planned_objects(batch), pictures, how)
     prepared = encoder.prepare(batch, how).slice(start)
     seen: list[Picture | None] = [None if place == 5 else picture for place, picture in enumerate(pictures)]
-    rows, places, errors = encoder.note(prepared, seen[start:], how)
+    rows, places, errors = encoder.annotate(prepared, seen[start:], how)
 
     assert batch.schema.equals(PLANNED_OBJECTS)
     assert {place + start for place in errors} == set(expected.errors) == {4}
@@ -59,7 +59,7 @@ def test_prepared_objects_are_those_of_the_images_as_they_are(how: Reencode | No
 def test_what_is_prepared_is_taken() -> None:
     encoder = ObjectEncoder(MEMBERS)
     prepared = encoder.prepare(planned([SIZE, SIZE]), None)
-    rows, places, _ = encoder.note(prepared, [Picture(*SIZE)] * 2, None)
+    rows, places, _ = encoder.annotate(prepared, [Picture(*SIZE)] * 2, None)
 
     assert places == [0, 1]
     assert len(rows) == 2

@@ -92,7 +92,7 @@ DECIMAL = {"precision": 9, "scale": 7}
         (logical("fixed", "decimal", name="d", size=3, **DECIMAL), b"abc", pa.array([b"abc"])),
         (logical("string", "uuid"), "0b1e", pa.array(["0b1e"])),
         (logical("int", "unheard-of"), 7, pa.array([7])),
-        (logical("bytes", "decimal", precision=2, scale=5), b"ab", pa.array([b"ab"])),  # invalid, and so passed over
+        (logical("bytes", "decimal", precision=2, scale=5), b"ab", pa.array([b"ab"])),  # invalid, and so skipped
     ],
 )
 def test_logical_types_are_what_parquet_makes_of_them(

@@ -30,9 +30,9 @@ def test_names_of_columns(columns: list[str], problem: str | None) -> None:
 @pytest.mark.parametrize(
     ("columns", "delimiter", "words"),
     [
-        (["a;b"], ",", "--delimiter ';' if that stands between columns, or --delimiter ',' if it is one column"),
+        (["a;b"], ",", "--delimiter ';' if that separates columns, or --delimiter ',' if it is one column"),
         (["a\tb"], ",", "--delimiter tab if that"),
-        (["a|b"], "\t", "--delimiter '|' if that stands between columns, or --delimiter tab if it is one column"),
+        (["a|b"], "\t", "--delimiter '|' if that separates columns, or --delimiter tab if it is one column"),
         (["a,b"], "\t", "--delimiter ',' if that"),
     ],
 )

@@ -12,7 +12,7 @@ def test_columns_in_the_order_wanted() -> None:
     found = parse_piece(CsvPiece(b'1,x\n\n2,"NA"\n', 5), TABLE, ["b", "a"], True)
 
     assert [column.to_pylist() for column in found.columns] == [[b"x", None], [b"1", b"2"]]
-    assert (found.rows, found.lines.tolist(), found.rejects, found.blank) == (2, [5, 7], [], 1)
+    assert (found.rows, found.lines.tolist(), found.rejects, found.blank_lines) == (2, [5, 7], [], 1)
 
 
 @pytest.mark.parametrize("text", [b"1,x\n2,y\n", b'1,"x"\n\n2,y', b'1,x\n3\n"4"5,6\n\xff,7\n2,y\n'])
@@ -21,7 +21,7 @@ def test_without_lines_it_is_the_same_but_for_the_lines(text: bytes) -> None:
 
     assert one.columns == other.columns
     assert (one.rows, other.rows) == (2, 2)
-    assert (len(other.lines), other.rejects, other.blank) == (0, [], 0)
+    assert (len(other.lines), other.rejects, other.blank_lines) == (0, [], 0)
 
 
 @pytest.mark.parametrize("with_lines", [True, False])

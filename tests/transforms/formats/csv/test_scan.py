@@ -102,7 +102,7 @@ def test_records(data: bytes, starts: list[int], lines: list[int]) -> None:
 
 
 def test_blank_records() -> None:
-    assert find_records(b'\na\n\r\n\rb\n""\n \n"\n"', CSV).blank.tolist() == [
+    assert find_records(b'\na\n\r\n\rb\n""\n \n"\n"', CSV).is_blank.tolist() == [
         True,
         False,
         True,
@@ -132,8 +132,8 @@ def test_blank_records() -> None:
     ],
 )
 def test_malformed_records(record: bytes, malformed: bool) -> None:
-    assert find_records(b"x\n" + record + b",y\nz\n", CSV).malformed.tolist() == [False, malformed, False]
-    assert find_records(record, CSV).malformed.tolist() == [malformed]
+    assert find_records(b"x\n" + record + b",y\nz\n", CSV).is_malformed.tolist() == [False, malformed, False]
+    assert find_records(record, CSV).is_malformed.tolist() == [malformed]
 
 
 def test_without_quotes_every_line_is_a_record() -> None:
@@ -141,7 +141,7 @@ def test_without_quotes_every_line_is_a_record() -> None:
 
     assert find_records(b'"a\n"b\n', dialect).starts.tolist() == [0, 3]
     assert find_delimiters(b'"a,b"', dialect).tolist() == [2]
-    assert scan_range(b'"a\n"b\n', dialect).sides[0].last == 6
+    assert scan_range(b'"a\n"b\n', dialect).scans[0].last_end == 6
 
 
 def test_another_dialect() -> None:
@@ -152,7 +152,7 @@ def test_another_dialect() -> None:
 
 
 def test_of() -> None:
-    assert find_records(b"ab\nc\n", CSV).of(np.array([0, 2, 3, 4])).tolist() == [0, 0, 1, 1]
+    assert find_records(b"ab\nc\n", CSV).record_numbers(np.array([0, 2, 3, 4])).tolist() == [0, 0, 1, 1]
 
 
 @given(NASTY)
@@ -168,13 +168,13 @@ def test_line_ends(data: bytes) -> None:
 def test_records_are_the_rows_that_arrow_reads(data: bytes, width: int) -> None:
     found = find_records(data, CSV)
     fields = np.diff(np.searchsorted(find_delimiters(data, CSV), np.append(found.starts, len(data)))) + 1
-    keep = ~found.blank & (fields == width)
+    keep = ~found.is_blank & (fields == width)
     kept = [data[start:stop] for start, stop in zip(found.starts[keep], found.stops[keep])]
 
     if kept:
         assert arrow_rows(b"".join(kept), width) == [row for record in kept for row in arrow_rows(record, width)]
         assert len(arrow_rows(b"".join(kept), width)) == len(kept)
-    if (fields[~found.blank] == width).all() and len(data):
+    if (fields[~found.is_blank] == width).all() and len(data):
         assert len(arrow_rows(b"\n" + data, width)) == len(kept)
 
 
@@ -183,7 +183,7 @@ def test_a_width_that_is_not_that_of_every_record_is_an_error_in_arrow_too(data:
     found = find_records(data, CSV)
     fields = np.diff(np.searchsorted(find_delimiters(data, CSV), np.append(found.starts, len(data)))) + 1
 
-    if (fields[~found.blank] != width).any():
+    if (fields[~found.is_blank] != width).any():
         with pytest.raises(pa.ArrowInvalid):
             arrow_rows(data, width)
 

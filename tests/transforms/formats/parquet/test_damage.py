@@ -112,7 +112,7 @@ def test_nulls_among_lists_of_a_fixed_size(
     file = write(tmp_path, pa.table({"x": array, "took": took}), rows=2)
     found = infer(file, ParquetFormat())
     assert (found.types, found.rows) == ({"x": expected_type, "took": ColumnType("bytes", None, 4)}, 4)
-    assert found.told["took"].said.startswith("column 'took' holds durations, stored as texts of numbers of s")
+    assert found.declared["took"].message.startswith("column 'took' holds durations, stored as texts of numbers of s")
     rows, rejects = read(file, dict(found.types), ParquetFormat())
     assert rejects == []
     assert [row["x"] for _, row in rows] == expected

@@ -73,11 +73,11 @@ def test_what_columns_are(tmp_path: Path) -> None:
         **{"filename": "bytes", "caption": "bytes", "seg": "int64", "json.left": "int64", "x": "int64"},
         **{"left": "bytes", "right": "bytes"},
     }
-    assert {name: (told.kind, told.classes) for name, told in found.told.items()} == {
+    assert {name: (told.kind, told.num_classes) for name, told in found.declared.items()} == {
         **{"left": ("image", 0), "right": ("image", 0), "seg": ("class_label", 8), "json.left": ("text", 0)},
     }
     passed = {
-        item.kind: (item.number, item.name) for item in TarFormat(9).index(file) if isinstance(item, SkippedItems)
+        item.kind: (item.count, item.first_item) for item in TarFormat(9).index(file) if isinstance(item, SkippedItems)
     }
     assert passed == {
         ".npy member": (1, "file.tar: 0.npy"),
@@ -112,7 +112,7 @@ def test_a_bad_sample_is_a_reject(tmp_path: Path, members: list[Member | tarfile
     assert [row["number"] for row in rows] == [2]
     (reject,) = rejects
     assert reject.reason.startswith(reason)
-    assert (reject.source, reject.line, reject.counted) == ("file.tar", 1, 1)
+    assert (reject.source, reject.line, reject.counted_records) == ("file.tar", 1, 1)
 
 
 @pytest.mark.parametrize("packed", [False, True])
@@ -182,7 +182,7 @@ def test_damage_in_the_midst_loses_what_follows(tmp_path: Path) -> None:
     assert [row["number"] for row in rows] == list(range(1, 40))  # whether the 40th would have gone on, nobody knows
     assert f"no header of a member at byte {start:,}" in reject.reason
     assert reject.count == "estimated"
-    assert 5 <= reject.counted <= 15
+    assert 5 <= reject.counted_records <= 15
 
 
 def test_a_cut_gzip_says_so(tmp_path: Path) -> None:

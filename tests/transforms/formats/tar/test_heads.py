@@ -45,10 +45,10 @@ def seen(stream: BinaryIO, length: int | None, piece_size: int, *unread: str | N
                     else (holds, data, bytes(piece.data[data - piece.base : data - piece.base + size]))
                     for column, (holds, data, size) in sample.parts.items()
                 }
-                found.append((sample.key, sample.number, sample.start, parts, sample.wrong))
+                found.append((sample.key, sample.number, sample.start, parts, sample.problem))
     except UnreadableError as error:
         found.append(str(error))
-    return [*found, reader.members, sorted(reader.others.items())]
+    return [*found, reader.members, sorted(reader.skipped_members.items())]
 
 
 @pytest.mark.parametrize("unread", [ALL_MEMBERS, IMAGE_MEMBERS])

@@ -32,7 +32,7 @@ def by_tarfile(data: bytes) -> list[tuple[str, int, int, bool]]:
 
 
 def as_tarfile(members: list[Member]) -> list[tuple[str, int, int, bool]]:
-    return [(member.name.rstrip("/"), member.size, member.data, not member.what) for member in members]
+    return [(member.name.rstrip("/"), member.size, member.data, not member.non_file) for member in members]
 
 
 def scanned(data: bytes) -> list[Member]:
@@ -57,7 +57,7 @@ def test_every_member_is_where_tarfile_has_it(members: list[tuple[str, bytes]], 
     assert as_tarfile(found) == by_tarfile(data)
     at_once = scanned(data)
     assert at_once == found[: len(at_once)]
-    assert [member.group[0] for member in at_once] == [
+    assert [member.split_name[0] for member in at_once] == [
         group for group, members in scan_members(data, 0, 0) for _ in members
     ]
 
@@ -86,7 +86,7 @@ def test_what_is_no_file() -> None:
     folder = tarfile.TarInfo("d")
     folder.type = tarfile.DIRTYPE
     data = tar([("a.jpg", b"1"), folder, link("b.jpg"), link("c.jpg", tarfile.LNKTYPE), link("d", tarfile.FIFOTYPE)])
-    assert [member.what for member in one_by_one(data)] == ["", "a directory", "a link", "a link", "a pipe"]
+    assert [member.non_file for member in one_by_one(data)] == ["", "a directory", "a link", "a link", "a pipe"]
     assert len(scanned(data)) == 1
 
 
@@ -94,11 +94,11 @@ def test_sparse_files_of_gnu_and_pax() -> None:
     pax = tarfile.TarInfo("made_up.jpg")
     pax.pax_headers = {"GNU.sparse.major": "1", "GNU.sparse.name": "a.jpg"}
     (found,) = one_by_one(tar([pax], tarfile.PAX_FORMAT))
-    assert (found.name, found.what) == ("a.jpg", "a sparse file")
+    assert (found.name, found.non_file) == ("a.jpg", "a sparse file")
     old = bytearray(tar([("a.jpg", b"1")], tarfile.GNU_FORMAT))
     old[156:157] = b"S"
     old[148:156] = b"%06o\0 " % (sum(old[:148]) + sum(old[156:512]) + 8 * 32)
-    assert one_by_one(bytes(old))[0].what == "a sparse file"
+    assert one_by_one(bytes(old))[0].non_file == "a sparse file"
 
 
 def test_more_than_8_gib_has_its_size_in_binary() -> None:

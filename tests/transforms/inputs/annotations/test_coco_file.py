@@ -57,7 +57,12 @@ def kept(items: Any) -> tuple[Any, ...]:
     """All that is kept of annotations; bytes, for -0.0 is no 0.0."""
     found = CocoFile("x")
     found.add_annotations(items)
-    return *(column.tobytes() for column in found._kept), found.left_out, found.problems, found.strays
+    return (
+        *(column.tobytes() for column in found._number_columns),
+        found.ignored_keys,
+        found.problems,
+        found.faults_without_image,
+    )
 
 
 @given(annotations(odd=False), st.sampled_from([None, 1]), st.booleans())
@@ -130,7 +135,7 @@ def test_true_is_no_number(member: str) -> None:
     found = CocoFile("x")
     found.add_annotations([{"id": 7, "image_id": 2, "category_id": 3, "bbox": [1, 2, 3, 4]}, item])
 
-    said = [*found.problems.values(), *found.strays]
+    said = [*found.problems.values(), *found.faults_without_image]
     assert found.ids.tolist() == [7]
     assert len(said) == 1
     assert f"for {member}; expected" in said[0]

@@ -214,7 +214,7 @@ def test_the_order_of_json_keys_makes_no_other_row(tmp_path: Path) -> None:
         (
             "file_name;x\na;b\n",
             "meta.csv",
-            "its columns are file_name;x; between the columns of a manifest stand commas",
+            "its columns are file_name;x; the columns of a manifest are separated by commas",
         ),
         ("file_name,a,a\n", "meta.csv", "has the column 'a' twice"),
         ("file_name,\n", "meta.csv", "has a column without a name"),

@@ -1,0 +1,125 @@
+"""Check the language of docstrings, comments and messages. `python -m tests.support.prose` lists the findings.
+
+The rules are in prose.toml: words and constructions that have to be read twice, and the longest sentence.
+"""
+
+import ast
+import io
+import re
+import sys
+import tokenize
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = ("src/shardmill", "transforms", "pipelines")
+RULES: dict[str, Any] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
+_BANNED = [(re.compile(pattern, re.IGNORECASE), remedy) for pattern, remedy in RULES["banned"].items()]
+_FIRST = re.compile(rf"(?:{'|'.join(RULES['first_words'])})\b")
+_DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+class Text(NamedTuple):
+    """A docstring, comment or message, and where it is."""
+
+    kind: str
+    path: str
+    line: int
+    text: str
+
+
+def texts(path: Path) -> Iterator[Text]:
+    """Yield all docstrings, comments and messages of a module."""
+    source, name = path.read_text(), str(path.relative_to(ROOT))
+    tree = ast.parse(source)
+    documented = set()
+    for node in ast.walk(tree):
+        if isinstance(node, _DOCUMENTED) and (docstring := ast.get_docstring(node)):
+            documented.add(node.body[0].value)  # type: ignore[attr-defined]
+            yield Text("docstring", name, node.body[0].lineno, docstring)
+    for node, message in _messages(tree, documented):
+        if message.count(" ") > 2:
+            yield Text("message", name, node.lineno, message)
+    for line, comment in _comments(source):
+        yield Text("comment", name, line, comment)
+
+
+def _messages(node: ast.AST, documented: set[ast.AST]) -> Iterator[tuple[ast.expr, str]]:
+    """Yield the strings of a tree but docstrings; joined ones, as of f-strings or of `+`, as one text."""
+    if node in documented:
+        return
+    if isinstance(node, ast.expr) and (text := _joined(node)) is not None:
+        yield node, text
+        if isinstance(node, ast.Constant):
+            return
+    for child in ast.iter_child_nodes(node):
+        if isinstance(node, ast.JoinedStr | ast.BinOp) and _joined(node) is not None and _joined(child) is not None:
+            for inner in ast.iter_child_nodes(child):  # text of `node`; look only for strings in its expressions
+                yield from _messages(inner, documented)
+        else:
+            yield from _messages(child, documented)
+
+
+def _joined(node: ast.AST) -> str | None:
+    """Return the text of a string expression with `x` for each value in it; None for other expressions."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    if isinstance(node, ast.JoinedStr):
+        return "".join(_joined(part) or "x" for part in node.values)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        left, right = _joined(node.left), _joined(node.right)
+        return None if left is None and right is None else (left or "x") + (right or "x")
+    return None
+
+
+def _comments(source: str) -> Iterator[tuple[int, str]]:
+    """Yield the first line and the text of all comments; comments on successive lines of their own are one."""
+    first, last, lines = 0, 0, list[str]()
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type != tokenize.COMMENT:
+            continue
+        line, alone = token.start[0], not token.line[: token.start[1]].strip()
+        if lines and not (alone and line == last + 1):
+            yield first, "\n".join(lines)
+            lines = []
+        first = first if lines else line
+        last = line if alone else -1
+        lines.append(token.string.lstrip("#: "))
+    if lines:
+        yield first, "\n".join(lines)
+
+
+def findings(text: Text) -> Iterator[str]:
+    """Yield what is wrong with a text."""
+    spelled = re.sub(r"^ +\*{0,2}\w+:(?= )", "-", text.text, flags=re.MULTILINE)  # without names of arguments
+    plain = re.sub(r"`[^`]*`|\"[^\"]*\"|'[^'\s]*'|https?://\S+", "x", spelled)
+    if text.kind == "docstring" and (first := _FIRST.match(text.text)):
+        yield f"begins with {first[0]!r}; say what it does (a verb) or is (a noun)"
+    line = " ".join(plain.split())
+    for pattern, remedy in _BANNED:
+        if found := pattern.search(line):
+            yield f"{found[0]!r}: {remedy}"
+    if text.kind != "message":
+        for paragraph in re.split(r"\n\s*\n|\n\s*(?:[-*|]|\w[\w*`, ]*:\s)", plain):
+            for sentence in re.split(r"(?<=[.!?;:])\s+", paragraph):
+                if (words := len(sentence.split())) > RULES["longest_sentence"]:
+                    yield f"a sentence of {words} words: {' '.join(sentence.split()[:6])} …"
+
+
+def main() -> int:
+    """Print all findings; return 1 if there are any."""
+    paths = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
+    count = 0
+    for path in paths:
+        for text in texts(path):
+            for finding in findings(text):
+                print(f"{text.path}:{text.line}: {text.kind} {finding}")
+                count += 1
+    print(f"{count} findings in {len(paths)} modules")
+    return int(count > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
