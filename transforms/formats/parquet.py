@@ -591,7 +591,7 @@ class ParquetFormat:
                     )
                     nulls[name] -= len(batch) - batch[name].null_count
                 values = merge_values(values, distinct_values(batch, values_of, fills))
-            if OBJECTS in wanted and (of_objects := opened.declared.get(OBJECTS)) and not of_objects.names:
+            if OBJECTS in wanted and (of_objects := opened.declared.get(OBJECTS)) and not of_objects.class_names:
                 values = {**values, OBJECTS: opened.object_classes(block)}
         except UnreadableError:  # the columns must be asked for nevertheless, so that `read` rejects the rows
             for name in unknown:

@@ -115,7 +115,7 @@ def test_a_job_that_has_lost_its_lease_publishes_nothing(tmp_path: Path, directo
     assert contents(directory) == before
 
 
-@pytest.mark.parametrize("step", ["begin", "_place", "_check_placed"])
+@pytest.mark.parametrize("step", ["begin_publication", "_move_into_place", "_check_placed"])
 def test_a_job_that_loses_its_lease_while_it_publishes_leaves_the_rest_to_the_other(
     tmp_path: Path, directory: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
@@ -133,7 +133,7 @@ def test_a_job_that_loses_its_lease_while_it_publishes_leaves_the_rest_to_the_ot
     with pytest.raises(LockedError):
         publish(made, FEATURES, options(tmp_path, job="2"))
     monkeypatch.undo()
-    if step == "begin":
+    if step == "begin_publication":
         assert not (directory / file_names.PUBLISHING).exists()
         shutil.rmtree(directory / file_names.temporary_folder("flowers", "2"))
         assert contents(directory) == before

@@ -49,5 +49,5 @@ def test_beam_writes_to_it_and_asks_for_nothing_else() -> None:
     system = FileSystems.get_filesystem("az://a/c/x")
     assert FileSystems.join("az://a/c", "x", "y") == "az://a/c/x/y"
     assert FileSystems.split("az://a/c/x") == ("az://a/c", "x")
-    with pytest.raises(OSError, match=r"az:// is read and listed by transforms\.stores\.azure"):
+    with pytest.raises(OSError, match=r"az:// is read and listed by shardmill\.transforms\.stores\.azure"):
         system.open("az://a/c/x")
