@@ -168,7 +168,7 @@ class RecordsConfig(RecordOptions):
         return labels if len(labels) == 1 and not self.spec.is_passed_through else ()
 
     @property
-    def first_given_flag(self) -> str:
+    def schema_requests(self) -> str:
         if self.schema is None or not self.schema.constraints:
             return ""
         from shardmill.metadata.schema import schema_requests
