@@ -95,12 +95,7 @@ def plan_objects(batch: pa.RecordBatch, ids: Mapping[str, int]) -> pa.RecordBatc
 
 
 def find_unknown_classes(batch: pa.RecordBatch, planned: pa.RecordBatch, source: str) -> dict[int, str]:
-    """Return the reject reason of each row of an ANNOTATED batch that has an object of an unknown class.
-
-    Args:
-        planned: the result of plan_objects for this batch.
-        source: where the known class names come from, for the message.
-    """
+    """Return the reject reason, by row, of ANNOTATED rows with an object whose class `source` does not have."""
     ids = planned["objects"].flatten().flatten()[0].to_numpy()
     rows, labels = planned["objects"].value_parent_indices(), object_labels(batch)
     return {
@@ -142,12 +137,7 @@ def build_object_lists(objects: Sequence[Sequence[Object]]) -> pa.ListArray:
 
 
 def build_lists_of_columns(columns: Iterable[Any], lengths: Sequence[int] | NDArray[np.int64]) -> pa.ListArray:
-    """Build the `objects` column of an ANNOTATED batch from columns.
-
-    Args:
-        columns: the values of all objects, one column for each field of Object, in that order.
-        lengths: the number of objects in each image.
-    """
+    """Build the `objects` column of an ANNOTATED batch from a column for each field of Object, in that order."""
     arrays = [
         column.cast(dtype) if isinstance(column, pa.Array) else pa.array(column, dtype)
         for column, dtype in zip(columns, _TYPES.values(), strict=True)
@@ -157,11 +147,7 @@ def build_lists_of_columns(columns: Iterable[Any], lengths: Sequence[int] | NDAr
 
 
 def list_files_below(root: str, masks: str | None) -> list[str]:
-    """Return the sorted names of all files below a folder, except those in the folder `masks`.
-
-    Raises:
-        OSError: if a store failed.
-    """
+    """Return the sorted names of all files below a folder, except those in the folder `masks`."""
     names = sorted(name for name, _ in storage.list_files(root))
     if masks is None:
         return names

@@ -46,15 +46,12 @@ _SPACE = re.compile(r"[ \t\n\r]*")
 def read_arrays(
     text: TextIO, wanted: Collection[str], parsers: Mapping[str, Callable[[str], Any]] = {}
 ) -> Iterator[tuple[str, Any]]:
-    """Yield (name, items) for the arrays that are members of a JSON object, some items at a time, in document order.
+    """Yield (name, items) for the `wanted` arrays that are members of a JSON object, some items at a time, in order.
 
     An empty array is yielded once, as []. orjson parses the text between two cuts, many items at once, many times as
     fast as a parser with an event for every bracket. If a cut was not between two items, the standard library's parser
-    continues item by item.
-
-    Args:
-        wanted: the names of the arrays.
-        parsers: by name, a parser of comma-separated objects. It returns None for text that is to be parsed as JSON.
+    continues item by item. `parsers` have a parser of comma-separated objects by name; it returns None for text that is
+    to be parsed as JSON.
 
     Raises:
         ValueError: if the text is not exactly one JSON object, or a wanted member is not an array or occurs twice.
@@ -318,12 +315,7 @@ class CocoFile:
 
 
 def read_coco(path: str) -> CocoFile:
-    """Read the COCO file at `path`.
-
-    Raises:
-        UserError: if there is no such file, or it is not a COCO file.
-        OSError: if a store failed.
-    """
+    """Read the COCO file at `path`; raise a UserError if there is no such file or it is not a COCO file."""
     coco_file = CocoFile(path)
     take = dict(zip(_LISTS, (coco_file.add_images, coco_file.add_annotations, coco_file.add_categories), strict=True))
     try:
@@ -471,9 +463,7 @@ class CocoSource:
             image_offset += len(coco_file.images)
 
     def _folder(self, coco_file: CocoFile, split: str, path: str) -> str:
-        """Return the folder of a file's images relative to the root: the first candidate that holds one of the first
-        images.
-        """
+        """Return the folder of a file's images, relative to the root: the first that holds one of the first images."""
         folders = self._folders(split, path)
         names = [image.name for image in coco_file.images if image.name][:_MAX_PROBED_IMAGES]
         if len(folders) == 1 or not names:
@@ -484,8 +474,7 @@ class CocoSource:
         searched = ", ".join(storage.join(self.root, folder) if folder else self.root for folder in folders)
         raise UserError(
             f"--coco {path}: its images, such as {names[0]!r}, were looked for in {searched}; say where they are:"
-            f" --input"
-            " FOLDER, or --file_root, their folder as seen from the file's own"
+            " --input FOLDER, or --file_root, their folder as seen from the file's own"
         )
 
     def _folders(self, split: str, path: str) -> list[str]:
@@ -512,12 +501,9 @@ class CocoSource:
 def join_annotations(
     coco_file: CocoFile, folder: str, split: str | None, image_offset: int
 ) -> Iterator[AnnotatedImages | Reject]:
-    """Yield the images of a file with their objects in the file's order, then Rejects for annotations of missing
-    images.
+    """Yield a file's images with their objects, in file order, then Rejects for annotations of missing images.
 
-    Args:
-        folder: the images' folder, relative to the root.
-        image_offset: number of images in the files before this one.
+    `folder` is the images' folder, relative to the root; `image_offset` the number of images in earlier files.
     """
     image_ids = np.frombuffer(coco_file.image_ids, np.int64)
     order = np.argsort(image_ids, kind="stable")
@@ -602,11 +588,7 @@ def _unmatched_annotations(coco_file: CocoFile, owners: np.ndarray, order: np.nd
 
 
 def coco_root(paths: Sequence[str]) -> str:
-    """Return the folder that holds the images of COCO files, judged by where the files are.
-
-    Raises:
-        UserError: if the files have no folder in common.
-    """
+    """Return the folder that holds the images of COCO files; raise a UserError if they have no folder in common."""
     file_folders = [posixpath.dirname(path) or "." for path in paths]
     starts = [
         (posixpath.dirname(folder) or ".") if _is_annotation_folder(folder) else folder for folder in file_folders
@@ -622,9 +604,7 @@ def coco_root(paths: Sequence[str]) -> str:
 
 
 def _is_annotation_folder(folder: str) -> bool:
-    """Return True if a folder's name is that of folders with annotations alone, whose images are in a sibling
-    folder.
-    """
+    """Return True if a folder is named as folders of annotations alone, whose images are in a folder next to it."""
     return posixpath.basename(folder.rstrip("/")).lower() in ("annotations", "annotation")
 
 

@@ -71,11 +71,7 @@ SPLITS_OF_CLASSES = FolderRoles(0, 1)
 
 
 def parse_roles(text: str) -> FolderRoles:
-    """Parse the value of --folders, such as split/label: one of split, label and any for each level.
-
-    Raises:
-        ValueError: for another word, or for split or label given twice.
-    """
+    """Parse --folders, such as split/label: split, label or any for each level; raise a ValueError otherwise."""
     words = text.split("/")
     for word in words:
         if word not in ("split", "label", "any"):
@@ -90,17 +86,12 @@ def parse_roles(text: str) -> FolderRoles:
 
 
 def normalize_split(text: str) -> str:
-    """Return the split that a folder or a manifest's value names, with usual spellings such as "val" made
-    "validation".
-    """
+    """Return the split that a folder or a manifest's value names, with usual spellings such as "val" unified."""
     return SPLIT_FOLDERS.get(text.lower(), text)
 
 
 def split_of_file(name: str) -> str | None:
-    """Return the split in the name of a record file, or None; for example train-00000-of-00002.parquet or test.csv.
-
-    The rules are those of Hugging Face's datasets and of TFDS shard names.
-    """
+    """Return the split in a record file's name, by the rules of Hugging Face's datasets and of TFDS, or None."""
     base = name.rpartition("/")[2]
     if (shard := ShardName.parse(base)) is not None:
         return shard.split
@@ -124,11 +115,7 @@ def are_all_splits(folders: Iterable[str]) -> bool:
 
 
 def guess_roles(folders: Collection[str]) -> FolderRoles:
-    """Guess the roles of the levels of `folders`, as folder_key returns them.
-
-    Raises:
-        FolderError: if they look like neither classes nor splits of classes.
-    """
+    """Guess the roles of the levels of `folders` from folder_key; raise a FolderError if they are ambiguous."""
     check_splits(folders)
     if are_all_splits(folders):
         _check_classes([folder.split("/")[1:] for folder in folders if "/" in folder], "in the split folders, ")
@@ -138,10 +125,7 @@ def guess_roles(folders: Collection[str]) -> FolderRoles:
 
 
 def check_splits(folders: Collection[str]) -> None:
-    """Raise a FolderError if some top folders are named after splits and others are not.
-
-    A single folder named after a split, without folders in it, may be a class like the others.
-    """
+    """Raise a FolderError if only some top folders are named after splits; one without inner folders may be a class."""
     tops = _top_folders(folders)
     splits = sorted(top for top in tops if top.lower() in SPLIT_FOLDERS)
     non_splits = sorted(tops - set(splits))
@@ -167,9 +151,8 @@ def _check_classes(paths: Sequence[Sequence[str]], prefix: str) -> None:
     shared = sorted(set.intersection(*inner.values())) if inner else []
     if len(classes) > 1 and shared:
         raise FolderError(
-            f"{prefix}the same sub-folders repeat: {quote_names(shared)} in every one of {quote_names(classes)};"
-            f" either may be the"
-            " classes"
+            f"{prefix}the same sub-folders repeat: {quote_names(shared)} in every one of {quote_names(classes)}; either"
+            " may be the classes"
         )
     if len(classes) == 1 and len(inner[classes[0]]) > 1 and [classes[0]] not in [list(parts) for parts in paths]:
         raise FolderError(

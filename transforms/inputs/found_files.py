@@ -53,9 +53,7 @@ MASK_IN_FOLDER = Companion(FOLDER_FEATURE, is_mask=True)  # a mask in a folder o
 
 
 def companion_feature(column: str) -> str:
-    """Return the feature name for a column of file names, as Hugging Face's imagefolder: `right` for
-    `right_file_name`.
-    """
+    """Return the feature of a column of file names, as Hugging Face's imagefolder: `right` for `right_file_name`."""
     return column.removesuffix(_SUFFIX) or column
 
 
@@ -68,9 +66,7 @@ def companions_of_columns(files: Sequence[str], masks: Sequence[str]) -> tuple[C
 
 
 def file_name_columns(columns: Sequence[str]) -> tuple[str, ...]:
-    """Return the columns of a metadata file that end in _file_name; they name further files in Hugging Face's
-    imagefolder.
-    """
+    """Return the columns that end in _file_name, which name further files in Hugging Face's imagefolder."""
     return tuple(column for column in columns if column.endswith(_SUFFIX) and column != _SUFFIX)
 
 
@@ -103,19 +99,12 @@ _ROWS = pa.schema(
 
 
 class MaskFolder:
-    """The masks below a folder, held in memory at some dozen bytes each; counts which of them no image uses.
-
-    Raises:
-        UserError: if there is no such folder, or no image in it.
-    """
+    """The masks below a folder, held in memory at some dozen bytes each; counts which of them no image uses."""
 
     def __init__(self, folder: str, identities: bool = True, annotated: bool = False) -> None:
-        """List the masks.
+        """List the masks; raise a UserError if there is no such folder, or no image in it.
 
-        Args:
-            folder: the folder of masks.
-            identities: True to also record the identity of each mask, for the detection of changed files.
-            annotated: True if annotations name the images; masks then need not repeat outer folders such as JPEGImages.
+        If annotations name the images (`annotated`), masks need not repeat outer folders such as JPEGImages.
         """
         if storage.is_local(folder) and not os.path.isdir(folder):
             raise UserError(f"--masks {folder}: no such folder")
@@ -142,12 +131,7 @@ class MaskFolder:
                 self._unlisted.append(f"{item.source}: {item.reason}")
 
     def find_mask(self, name: str) -> Mask | str:
-        """Return (path, size, identity) of the mask of the image called `name`, or the reason why the image has no
-        mask.
-
-        Raises:
-            UserError: if two annotated images of different folders would share one mask.
-        """
+        """Return an image's mask, or why it has none; raise a UserError if images of two folders would share a mask."""
         stems = _inner_stems(name) if self._annotated else [_stem(name)]
         masks = next(filter(None, map(self._find_by_stem, stems)), [])
         if not masks:
@@ -238,14 +222,7 @@ _PLAIN_NAME = re.compile(
 def resolve_name(
     name: str, folder: str, allow_outside: bool, folder_description: str = "the manifest's folder"
 ) -> tuple[str, str | None]:
-    """Return (name, URI) of a file called `name` relative to `folder`; the URI is None if the file is in that folder.
-
-    Args:
-        folder_description: description of the folder in messages.
-
-    Raises:
-        ValueError: if the file is outside and `allow_outside` is False, or the name is invalid.
-    """
+    """Return (name, URI) of a file named relative to `folder`, the URI None if it is there; ValueError if invalid."""
     if _PLAIN_NAME.fullmatch(name):
         return name, None  # as all that follows would find
     if "\0" in name:
@@ -282,18 +259,15 @@ def measure_rows(
     identities: bool = False,
     companions: Sequence[Companion] = (),
 ) -> tuple[pa.RecordBatch, dict[str, ColumnType], list[Reject]]:
-    """Look up the files of a manifest's rows; return the rows with sizes, the column types, and a Reject for each bad
-    row.
+    """Look up the files of FOUND rows; return the rows with sizes, the column types, and a Reject for each bad row.
+
+    If companions come from a listed folder, the rows hold the companions' sizes and identities. A row's size is the sum
+    of all its files.
 
     Args:
-        batch: FOUND rows with sizes of 0 and no identities. If companions come from a listed folder, the rows hold the
-            companions' sizes and identities.
-        root: the folder of the manifest.
-        textual: True if the values of its columns are text.
-        allow_outside: True if symbolic links may lead out of that folder.
+        textual: True if the values of the columns are text.
+        allow_outside: True if symbolic links may lead out of `root`.
         map_: map function for look-ups that are requests to a store; local ones take microseconds.
-        identities: True to also set the files' identities.
-        companions: further files of each row; the row's size is the sum of all its files.
     """
     paths = [uri or storage.join(root, name) for name, uri in zip(*(batch[i].to_pylist() for i in (0, 2)), strict=True)]
     size_of = partial(
@@ -371,10 +345,7 @@ def count_missing(rejects: Sequence[Reject], companions: Sequence[Companion]) ->
 
 
 class _RowTypes:
-    """The merged types of the columns of rows.
-
-    Rows of small integers alone are frequent, so they are only counted, by their column names.
-    """
+    """The merged types of the columns of rows; rows of small integers alone are frequent, so they are only counted."""
 
     def __init__(self, textual: bool) -> None:
         self._textual = textual
@@ -414,11 +385,7 @@ def _row_types(columns: dict[str, Any], textual: bool) -> dict[str, ColumnType]:
 
 
 def _look_up(path: str, inside: LinksInside | None, identities: bool) -> tuple[int, int | None] | str:
-    """Return the size and, if requested, the identity of the file at `path`, or the reason why it cannot be read.
-
-    Raises:
-        OSError: if a store failed; the runner retries.
-    """
+    """Return the size and, if requested, the identity of a file, or the reason why it cannot be read."""
     if inside is not None and storage.is_local(path) and not inside(path):
         return "a symbolic link leads outside the manifest's folder; give --allow_outside if that is meant"
     try:

@@ -60,9 +60,6 @@ def input_root(pattern: str) -> str:
     """Return the folder that names are relative to.
 
     It is `pattern` itself if that is a folder, the folder of a file, or the part of a glob before its first wildcard.
-
-    Raises:
-        OSError: if a store cannot tell whether `pattern` is a file.
     """
     if not is_glob(pattern):
         if is_file(pattern):
@@ -131,9 +128,7 @@ def list_input(pattern: str, kind: FileKind = IMAGES) -> Iterator[ListingItem]:
 
 
 def _are_disjoint(several: Sequence[str]) -> bool:
-    """Return True if no file can match two of these patterns because their fixed beginnings differ, as those of days
-    do.
-    """
+    """Return True if no file can match two patterns because their fixed beginnings differ, as those of days do."""
     starts = sorted(pattern[: _first_wildcard(pattern)] for pattern in several)
     return not any(later.startswith(earlier) for earlier, later in itertools.pairwise(starts))
 
@@ -164,9 +159,7 @@ def _list_one(pattern: str, root: str, kind: FileKind) -> Iterator[ListingItem]:
 
 
 def _list_store(pattern: str, root: str, kind: FileKind, folder: str) -> Iterator[ListingItem]:
-    """List objects, named relative to `root`: the one called `pattern`, those that it matches, or all below
-    `folder`.
-    """
+    """List objects, named relative to `root`: that called `pattern`, those that it matches, or all below `folder`."""
     if not is_glob(pattern) and is_file(pattern):
         one = storage.stat_file(pattern)
         yield FoundFile(pattern[len(root) + 1 :], one.size_bytes, one.stamp, one.modified)

@@ -74,11 +74,7 @@ class LineResolver:
 
 
 def find_manifests(given: Sequence[tuple[str, str]]) -> tuple[ManifestFile, ...]:
-    """Return the manifests that (split, file or glob) pairs name.
-
-    Raises:
-        UserError: if a glob matches nothing, or a file is named twice.
-    """
+    """Return the manifests that (split, file or glob) pairs name; raise a UserError if one is missing or repeated."""
     found = [(split, path) for split, pattern in given for path in _matches(pattern)]
     paths = [path for _, path in found]
     for path in paths:
@@ -92,9 +88,7 @@ def find_manifests(given: Sequence[tuple[str, str]]) -> tuple[ManifestFile, ...]
 
 
 def common_folder(folders: Sequence[str]) -> str:
-    """Return the deepest folder that contains all `folders`; raise a UserError if they are in different stores or
-    buckets.
-    """
+    """Return the deepest folder that contains all `folders`; raise a UserError if their stores or buckets differ."""
     if len(set(folders)) == 1:
         return folders[0]
     schemes = {path.partition("://")[0] if not storage.is_local(path) else "" for path in folders}
@@ -198,11 +192,7 @@ def split_by_name(batch: pa.RecordBatch, parts: int) -> Iterator[tuple[int, pa.R
 def drop_duplicates(batch: pa.RecordBatch, path: str | Sequence[str]) -> tuple[pa.RecordBatch, list[Reject]]:
     """Convert PARSED rows to FOUND rows in line order, with a Reject for each row that equals an earlier one.
 
-    Rows of one name with other columns are not equal.
-
-    Args:
-        batch: all rows of their names, in any order.
-        path: the path of the manifest, or of each of several.
+    `batch` holds all rows of their names; rows of one name with other columns are not equal.
     """
     batch = batch.take(pa.array(np.argsort(batch["line"].to_numpy(), kind="stable")))
     first: dict[bytes, int] = {}
@@ -245,18 +235,14 @@ class ObjectsColumn:
 
     @classmethod
     def from_declaration(cls, declared: DeclaredObjects, names: tuple[str, ...], source: str) -> "ObjectsColumn":
-        """Build from column metadata; raise a UserError that names `source` if no key holds the class of each
-        object.
-        """
+        """Build from column metadata; raise a UserError that names `source` if no key holds the classes."""
         members: dict[ObjectField, str] = {}
         for key in (key for key in OBJECT_KEYS if key in declared.field_names):
             members.setdefault(OBJECT_KEYS[key], key)
         if "label" not in members:
             raise UserError(
-                f"{source}: {COLUMN!r} has {', '.join(map(repr, sorted(declared.field_names)))}, and nothing "
-                f"says what each"
-                f" object"
-                f" is; expected {LABELS[0]!r}, {LABELS[1]!r} or {LABELS[4]!r} in addition to {BOX!r}"
+                f"{source}: {COLUMN!r} has {', '.join(map(repr, sorted(declared.field_names)))}, and nothing says what"
+                f" each object is; expected {LABELS[0]!r}, {LABELS[1]!r} or {LABELS[4]!r} in addition to {BOX!r}"
             )
         return cls(tuple(members.items()), bool(declared.has_class_ids), names)
 
@@ -266,11 +252,7 @@ class ObjectsColumn:
         return tuple(member for member, _ in self.keys)
 
     def parse_objects(self, value: Any) -> list[Object]:
-        """Return the objects in a row's value.
-
-        Raises:
-            ValueError: if the value or one of its objects is invalid.
-        """
+        """Return the objects in a row's value; raise a ValueError if one is invalid."""
         columns = _columns(value, [key for _, key in self.keys])
         objects = []
         for number, values in enumerate(zip(*columns, strict=True), 1):
@@ -333,11 +315,7 @@ class ObjectsColumn:
 
 
 def extract_objects(batch: pa.RecordBatch, column: ObjectsColumn) -> tuple[pa.RecordBatch, list[Reject], Counter[str]]:
-    """Move the objects of FOUND rows from the JSON columns to OBJECTS columns.
-
-    Returns the new batch, a Reject for each row with invalid objects, and the number of objects by key that no example
-    holds.
-    """
+    """Move the objects of FOUND rows to OBJECTS columns; also return rejects and the objects by ignored key."""
     kept_rows, columns, objects, sizes, rejects = [], [], [], [], []
     ignored_keys: Counter[str] = Counter()
     for row, text in enumerate(batch["columns"].to_pylist()):
@@ -403,12 +381,7 @@ def _columns(value: Any, keys: Sequence[str]) -> list[list[Any]]:
 def find_image_names(batch: pa.RecordBatch, root: str) -> dict[str, tuple[int, str]]:
     """Return, for each column whose values all name image files, the number of such rows and the first name.
 
-    Examples would hold these names as mere text. A column is left out if its first name is not a file in the folder
-    `root`.
-
-    Args:
-        batch: FOUND rows.
-        root: the folder of the manifest.
+    Examples would hold these names as mere text. A column is left out if its first name is not a file in `root`.
     """
     found: dict[str, tuple[int, str]] = {}
     others: set[str] = set()

@@ -54,10 +54,7 @@ class ManifestNames:
         return suffixed if not self.root or name.startswith("/") or "://" in name else storage.join(self.root, suffixed)
 
     def reserved_names(self, feature_names: Collection[str]) -> tuple[str, ...]:
-        """Return the names that no further column may have: those of features that every example has.
-
-        Columns of an image's sides are allowed if they come with a column of objects.
-        """
+        """Return the names that no further column may have; image sides are allowed with a column of objects."""
         companion_features = (item.feature for item in self.companions if item.feature != item.column)
         names = (*feature_names, *(["label"] if self.label != "label" else []), *companion_features)
         return names if self.objects is None else tuple(name for name in names if name not in SIZE_COLUMNS)
@@ -158,9 +155,7 @@ def csv_rows(
 
 
 def next_row(reader: Any, path: str, line: int) -> list[str] | None:
-    """Return the cells of the next row, which starts at `line`, or None at the end; raise a UserError for broken
-    quotes.
-    """
+    """Return the next row, which starts at `line`, or None at the end; raise a UserError for broken quotes."""
     try:
         return next(reader, None)
     except csv.Error as error:
@@ -179,11 +174,7 @@ def is_parquet(path: str) -> bool:
 
 
 def is_textual(path: str) -> bool:
-    """Return True if the manifest is CSV, whose values are all text; False for JSON lines and Parquet.
-
-    Raises:
-        UserError: if the suffix is none of these.
-    """
+    """Return True for CSV, whose values are text, False for JSON lines and Parquet; raise a UserError otherwise."""
     suffix = posixpath.splitext(path)[1].lower()
     if suffix in (".jsonl", ".ndjson", _PARQUET):
         return False
@@ -198,11 +189,7 @@ def manifest_folder(path: str) -> str:
 
 
 def declared_columns(path: str) -> tuple[str, ...] | None:
-    """Return the columns that a manifest declares before its rows; None for JSON lines, or if it cannot be read.
-
-    Raises:
-        UserError: as `read_rows`.
-    """
+    """Return the columns that a manifest declares before its rows; None for JSON lines, or if it cannot be read."""
     if is_parquet(path):
         from pyarrow import ArrowException, parquet
 
@@ -296,12 +283,9 @@ _FoundColumn = tuple[
 
 
 def find_objects_column(path: str) -> ObjectsColumn | None:
-    """Return the column of objects of the manifest at `path`, or None if it has none.
+    """Return a manifest's column of objects, or None; raise a UserError if it has boxes but no classes.
 
     JSON lines are judged by the first row with an object, among the first 10,000.
-
-    Raises:
-        UserError: if the column has boxes but no classes.
     """
     if is_textual(path):
         return None
@@ -493,13 +477,7 @@ def _text(value: Any) -> str | None:
 def read_rows(
     path: str, allow_outside: bool, reserved: Collection[str] = RESERVED, names: ManifestNames = DEFAULT_NAMES
 ) -> Iterator[Row | Reject]:
-    """Yield the rows of the manifest at `path`, and a Reject for each invalid row.
-
-    Duplicates are not removed: no row is remembered.
-
-    Args:
-        allow_outside: True if files may be outside the manifest's folder.
-        reserved: names that no further column may have.
+    """Yield the rows of a manifest, including duplicates, and a Reject for each invalid row.
 
     Raises:
         UserError: if there is no such file, no column that names the file, or a quote that is never closed.
@@ -529,10 +507,7 @@ def read_all_rows(
     reserved: Collection[str] = RESERVED,
     names: ManifestNames = DEFAULT_NAMES,
 ) -> Iterator[Row | Reject]:
-    """Yield the rows of several manifests, one after another.
-
-    Names become relative to the common folder, splits are those of the manifests, and lines are numbered by
-    number_line.
+    """Yield the rows of several manifests, with names relative to the common folder and lines from number_line.
 
     Raises:
         UserError: as `read_rows`. Also if formats or columns differ, a row has a split although its manifest has one,

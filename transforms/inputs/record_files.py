@@ -21,12 +21,7 @@ class RecordFiles(ABC):
 
     @abstractmethod
     def list_files(self, kind: FileKind) -> Iterator[ListedRef]:
-        """List the input; the files come last, ordered by name, each with a share of the key space in proportion to its
-        bytes.
-
-        Raises:
-            UserError: if the files cannot be paired.
-        """
+        """List the input; the files come last, ordered by name, with shares of the key space by their bytes."""
 
 
 @dataclass(frozen=True)
@@ -54,12 +49,7 @@ class ParallelInput(RecordFiles):
     patterns: tuple[tuple[str, str], ...]
 
     def list_files(self, kind: FileKind) -> Iterator[ListedRef]:
-        """List files of the first pattern, each with its counterparts as parts.
-
-        Raises:
-            UserError: if numbers of files differ, a file is there twice, or paired files have different splits in their
-                names.
-        """
+        """List files of the first pattern with their counterparts as parts; raise a UserError if they do not match."""
         others: list[tuple[str, Skipped | Reject]] = []
         refs: list[list[FileRef]] = []
         for name, pattern in self.patterns:

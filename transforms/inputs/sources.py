@@ -190,12 +190,7 @@ def _parse(
 
 
 class MeasureFn(beam.DoFn):
-    """Look up the sizes of the files that rows name, in many threads if each is a request.
-
-    Args:
-        tells_names: True to look for columns that name image files.
-        objects: the column of objects, if there is one.
-    """
+    """Look up the sizes of the files that rows name, in many threads if each is a request."""
 
     def __init__(
         self,

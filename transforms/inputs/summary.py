@@ -182,12 +182,7 @@ def summarize_header(columns: tuple[str, ...], name: str) -> InputSummary:
 def summarize_batch(
     batch: pa.RecordBatch, columns: dict[str, ColumnType] | None = None, roles: FolderRoles | None = None
 ) -> InputSummary:
-    """Return the summary of a batch of FOUND files.
-
-    Args:
-        columns: types of their further columns.
-        roles: folder roles of --folders.
-    """
+    """Return the summary of a batch of FOUND files, given the types of their further columns."""
     names, sizes = batch["name"].to_pylist(), batch["size"].to_pylist()
     manifest = batch["line"].null_count < len(names)
     digest = xxhash.xxh3_128_intdigest

@@ -221,9 +221,7 @@ def _images_by_stem(files: list[str], folder: str | None) -> dict[str, list[str]
 
 
 def _candidate_images(annotation: str, images: list[str]) -> list[str]:
-    """Return the images that may belong to an annotation: those in its folder, else in the same inner folder, else
-    all.
-    """
+    """Return the images that may belong to an annotation: in its folder, else in the same inner folder, else all."""
     folder = posixpath.dirname(annotation)
     in_same_folder = [image for image in images if posixpath.dirname(image) == folder]
     alike = [image for image in images if _inner_folder(image) == _inner_folder(annotation)]

@@ -43,12 +43,7 @@ class DataYaml:
 
 
 def read_data_yaml(path: str) -> DataYaml:
-    """Read a data.yaml.
-
-    Raises:
-        UserError: if there is no such file, or it is not a valid data.yaml.
-        OSError: if a store failed.
-    """
+    """Read a data.yaml; raise a UserError if there is no such file, or it is invalid."""
     try:
         data = storage.read_bytes(path)
         content = yaml.safe_load(data)
@@ -213,9 +208,7 @@ class YoloSource:
                 yield from found
 
     def _found(self, folder: str, entry: str) -> str:
-        """Resolve an entry of data.yaml relative to the root; as in Ultralytics, `../train` is `train` if only that
-        exists.
-        """
+        """Resolve an entry relative to the root; as in Ultralytics, `../train` is `train` if only that exists."""
         name, inner = self._name(folder, entry), entry.removeprefix("../")
         if inner != entry and (_is_outside(name) or not self._is_there(name)):
             other = self._name(folder, inner)

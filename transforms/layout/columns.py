@@ -19,11 +19,7 @@ _MAX_LISTED_COLUMNS = 20  # columns that an error lists
 
 
 def common_header(summary: InputSummary, options: TableOptions) -> tuple[str, ...]:
-    """Return the columns in the order of the first file by name; () if files have no headers.
-
-    Raises:
-        UserError: if the headers of two files have different columns.
-    """
+    """Return the columns in the order of the first file by name, or (); raise a UserError if headers differ."""
     if not summary.headers:
         return ()
     ordered = sorted(summary.headers.items(), key=lambda item: item[1][1])
@@ -44,11 +40,7 @@ def common_header(summary: InputSummary, options: TableOptions) -> tuple[str, ..
 
 
 def check_columns(known: Sequence[str], options: TableOptions) -> None:
-    """Check that the columns that flags name are among those `known`.
-
-    Raises:
-        UserError: if one is not, or has two contradictory roles; the message names the flag and the nearest column.
-    """
+    """Raise a UserError if a column that a flag names is not among those `known`, or has two contradictory roles."""
     flags = {
         "--label": options.label_columns,
         options.key_flag: [options.key] if options.key else [],
@@ -116,8 +108,7 @@ def choose_columns(header: Sequence[str], inferred: Inferred, options: TableOpti
     """Choose the columns of a table whose files have `header`, or () without headers.
 
     Raises:
-        UserError: if a flag or --schema names an unknown column, no column is left, one has no name, or --fill does not
-            fit its type.
+        UserError: if a named column is unknown, no column is left, one has no name, or --fill does not fit its type.
     """
     known = list(header or sorted(inferred.types))
     notices = _check_known(known, bool(header), inferred, options)
@@ -138,10 +129,7 @@ def choose_columns(header: Sequence[str], inferred: Inferred, options: TableOpti
 
 
 def _check_known(known: Sequence[str], headed: bool, inferred: Inferred, options: TableOptions) -> list[str]:
-    """Check that the columns that flags name exist; return a notice of columns that --drop names in vain.
-
-    With --schema, no column but the label was inferred.
-    """
+    """Check the columns that flags name; return a notice of columns that --drop names in vain."""
     if not headed and not (inferred.rows and options.schema is None):
         return []
     # A key that no row has today may be there tomorrow: of files without headers that is no mistake.
@@ -263,9 +251,7 @@ class MarkedColumns:
 
 
 def mark_columns(columns: Columns, inferred: Inferred, options: TableOptions) -> MarkedColumns:
-    """Mark the columns that hold images or class ids, using flags, --schema and metadata found in the files.
-
-    Labels that hold class names are handled by resolve_labels.
+    """Mark the columns of images or class ids, using flags, --schema and metadata; resolve_labels handles class names.
 
     Raises:
         UserError: if a column declared as images cannot be one, or class names differ between files or are too few.
@@ -310,9 +296,8 @@ def _check_embedded(columns: Columns, inferred: Inferred, options: TableOptions)
         if declared.path and name not in present and name not in options.drop:
             raise UserError(
                 f"{options.source}: column {name!r} names files, such as {declared.path!r}, and holds none of them;"
-                f" embed"
-                " them, as datasets does where it can open them, give the files with `shardmill images --manifest`, or"
-                f" leave the column out with --drop {name}"
+                " embed them, as datasets does where it can open them, give the files with `shardmill images"
+                f" --manifest`, or leave the column out with --drop {name}"
             )
 
 
@@ -353,8 +338,7 @@ def _classes(feature: Feature, declared: DeclaredColumn, options: TableOptions) 
         names = tuple(map(str, range(declared.num_classes)))
         notices = [
             f"the classes of {name!r} are called by their ids, 0 to {declared.num_classes - 1}; --label {name}"
-            f" --labels_file"
-            " names.txt names them"
+            " --labels_file names.txt names them"
         ]
     return Feature(name, "int64", "class_label", feature.shape, feature.required, class_names=names), notices
 
@@ -382,9 +366,6 @@ def convert_times(columns: Columns, inferred: Inferred, options: TableOptions) -
 
     These are the columns of --timestamp and the times in a schema; a schema gives the unit but not the form of the
     rows' values. A column that orders sequences is read as text too if it has fractions.
-
-    Raises:
-        UserError: if a column holds something else, or has another role too.
     """
     types, features = dict(columns.types), []
     order = types.get(options.order_by)
@@ -426,18 +407,12 @@ def _check_time_column(feature: Feature, column: ColumnType, inferred: Inferred,
             raise UserError(f"{subject}: {options.schema_name} says that it holds {holds}; expected int64")
         raise UserError(
             f"{subject}: the column holds {holds}; expected one date or time in each row, as ISO 8601 has them or as"
-            f" times"
-            " of the file's own"
+            " times of the file's own"
         )
 
 
 def time_notices(counts: Counter[tuple[str, str]], times: Mapping[str, str]) -> list[str]:
-    """Return notices about times that were converted to numbers.
-
-    Args:
-        counts: by (column, kind), the number of values without a zone (NAIVE) or more exact than the unit (CUT).
-        times: the unit of each column.
-    """
+    """Return notices about times converted to numbers; `counts` are of values by (column, NAIVE or CUT)."""
     notices = []
     for name, unit in times.items():
         if naive := counts[name, NAIVE]:

@@ -62,26 +62,14 @@ def split_sort_key(split: str) -> tuple[int, str]:
 
 
 def order_splits(spelled: Iterable[str], where: str) -> tuple[str, ...]:
-    """Return the distinct splits that the input names, in order, with usual spellings unified.
-
-    Args:
-        spelled: names as spelled in the input.
-        where: description of their place, for messages.
-
-    Raises:
-        UserError: if a name is not valid for a split.
-    """
+    """Return the distinct splits that the input names, in order, with usual spellings unified; check the names."""
     splits = tuple(sorted(set(map(normalize_split, spelled)), key=split_sort_key))
     _check_names(splits, where)
     return splits
 
 
 def splits_by_fraction(fractions: Fractions | None) -> Splits:
-    """Return the splits of --splits, or the default split for None.
-
-    Raises:
-        UserError: if a name is not valid for a split.
-    """
+    """Return the splits of --splits, or the default split for None; raise a UserError if a name is invalid."""
     named_fractions = fractions or DEFAULT_SPLITS
     names = tuple(name for name, _ in named_fractions)
     _check_names(names, "of --splits")
@@ -89,11 +77,7 @@ def splits_by_fraction(fractions: Fractions | None) -> Splits:
 
 
 def splits_of_folders(folders: Iterable[str], roles: FolderRoles) -> Splits:
-    """Return the splits that `folders` name at the split's level.
-
-    Raises:
-        UserError: if a folder's name is not valid for a split.
-    """
+    """Return the splits that `folders` name at the split's level; raise a UserError if a name is invalid."""
     assert roles.split is not None
     spelled = sorted({folder.split("/")[roles.split] for folder in folders})
     shown = (name if normalize_split(name) == name else f"{name} ({normalize_split(name)})" for name in spelled)
@@ -131,17 +115,12 @@ def split_name_notices(summary: InputSummary) -> tuple[str, ...]:
     (only_split,) = splits_by_fraction(None).names
     return (
         f"files are called as splits are, and all examples are in {only_split}: {counts}; a file's split is its"
-        f" folder's: move"
-        f" them to {', '.join(f'{split}/' for split, _ in splits)}, or give --splits",
+        f" folder's: move them to {', '.join(f'{split}/' for split, _ in splits)}, or give --splits",
     )
 
 
 def check_split_shards(splits: Sequence[str], names: Iterable[str]) -> None:
-    """Check that the splits named in --num_shards exist.
-
-    Raises:
-        UserError: if one does not.
-    """
+    """Raise a UserError if a split named in --num_shards does not exist."""
     for split in names:
         if split not in splits:
             raise UserError(f"--num_shards {split}=…: no such split; the splits are {', '.join(splits)}")
@@ -235,8 +214,7 @@ def make_layout(summary: InputSummary, options: FileLayoutOptions) -> Layout:
 
 
 def object_classes(summary: InputSummary, options: FileLayoutOptions) -> ClassNames:
-    """Return the class table of objects in images: the one in the annotations, or the sorted names of the classes
-    found.
+    """Return the class table of objects: the one in the annotations, or the sorted names of the classes found.
 
     Raises:
         UserError: if annotation files have different tables, or there is no class.
@@ -280,12 +258,7 @@ def _check_not_empty(summary: InputSummary, options: FileLayoutOptions) -> None:
 
 
 def resolve_folders(summary: InputSummary, options: FileLayoutOptions) -> FolderRoles:
-    """Return the roles of the input's folders, from --folders or by a guess.
-
-    Raises:
-        UserError: if a guess is ambiguous, or --folders names levels that do not exist; the message names the flag that
-            helps.
-    """
+    """Return the roles of the input's folders, from --folders or by a guess; raise a UserError if they do not fit."""
     if options.folders is not None:
         _check_levels(summary, options, options.folders)
         return options.folders
@@ -331,9 +304,7 @@ def _check_not_too_many(summary: InputSummary, options: FileLayoutOptions) -> No
 
 
 def _check_classes(labels: Collection[str], options: FileLayoutOptions) -> None:
-    """Raise a UserError if the labels of a manifest are fractional numbers, which are values to predict, not
-    classes.
-    """
+    """Raise a UserError if labels are fractional numbers, which are values to predict, not classes."""
     if not all(map(_NUMBER.fullmatch, labels)):
         return
     odd = sorted(label for label in labels if not float(label).is_integer())

@@ -92,9 +92,7 @@ def _numeric_label(feature: Feature, options: TableOptions) -> Feature:
 
 
 def _dtype_of_parts(feature: Feature, inferred: Inferred, options: TableOptions) -> DType:
-    """Return the type of the parts between separators: a numeric type if all are numbers, else bytes for class
-    names.
-    """
+    """Return the type of the parts between separators: numeric if all are numbers, else bytes for class names."""
     if options.schema is not None:
         return "bytes" if kind_of(feature).has_classes else feature.dtype
     found = _distinct_values(feature, inferred)
@@ -156,9 +154,7 @@ def _replace_label(columns: Columns, label: Feature, is_text: bool) -> Columns:
 def check_labels_file(feature: Feature, options: TableOptions) -> None:
     """Check that the frozen names cover all classes of --schema; there may be more, added later.
 
-    Raises:
-        UserError: if there are fewer. The file is then not the one next to the schema, and ids would mean other
-            classes.
+    With fewer, the file is not the one next to the schema, and ids would mean other classes.
     """
     if feature.name not in options.label_columns or not kind_of(feature).has_classes:
         return
@@ -180,11 +176,7 @@ _MAX_NAMED_FEATURES = 5  # features, at most
 
 
 def ignored_schema_notices(summary: InputSummary, records: str) -> list[str]:
-    """Return a notice of a schema next to the records that is ignored, with the features that only the schema declares.
-
-    Raises:
-        OSError: if a store failed; the runner retries.
-    """
+    """Return a notice of an ignored schema next to the records, with the features that only the schema declares."""
     root = input_root(records)
     below = [name for _, name in summary.skipped.values() if posixpath.basename(name) == file_names.SCHEMA]
     for name in (file_names.SCHEMA, *below):

@@ -56,14 +56,8 @@ def find_objects(
 ) -> RowObjects | None:
     """Find the objects in the images of a table; None if the files declare none.
 
-    Args:
-        inferred: of the columns.
-        features: the features that are read.
-        images: the columns of images.
-
     Raises:
-        UserError: if the image column or the classes of the objects are ambiguous, or a flag gives the column another
-            role.
+        UserError: if their image column or classes are ambiguous, or a flag gives the column another role.
     """
     objects_feature = next((feature for feature in features if feature.name == COLUMN), None)
     declared = declared_objects(inferred) if objects_feature is not None else None
@@ -89,10 +83,8 @@ def find_objects(
     if len(classes) < schema_classes:
         raise UserError(
             f"{options.schema_name} says that {LABEL!r} holds ids of {schema_classes:,} classes, and {options.source}"
-            f" has"
-            f" {len(classes):,}; give their names with --labels_file, the "
-            f"{file_names.labels_file(LABEL.replace('/', '-'))}"
-            " that is next to the schema"
+            f" has {len(classes):,}; give their names with --labels_file, the"
+            f" {file_names.labels_file(LABEL.replace('/', '-'))} that is next to the schema"
         )
     notices = [] if not numbered else [unnamed_classes_notice(len(classes))]
     size_columns = SIZE_COLUMNS if _integer_columns(features).issuperset(SIZE_COLUMNS) else ()
@@ -147,9 +139,7 @@ def _integer_columns(features: Features) -> set[str]:
 
 
 def _limit_to_schema(column: ObjectsColumn, options: TableOptions) -> ObjectsColumn:
-    """Limit the fields of objects to those of --schema; raise a UserError if the schema has one that the input
-    lacks.
-    """
+    """Limit the fields of objects to those of --schema; raise a UserError if the input lacks one."""
     if not options.objects:
         return column
     members = [item.name.removeprefix(f"{COLUMN}/") for item in options.objects]
@@ -163,9 +153,7 @@ def _limit_to_schema(column: ObjectsColumn, options: TableOptions) -> ObjectsCol
 
 
 def _given_names(options: TableOptions) -> tuple[str, ...] | None:
-    """Return the class names that the user gave for objects: all names if there is no label, or those given for
-    LABEL.
-    """
+    """Return the given class names of objects: all names if there is no label, or those given for LABEL."""
     labels = options.classes.labels
     if isinstance(labels, Mapping):
         return labels.get(LABEL)
@@ -224,15 +212,11 @@ _NAMES = re.compile(
 
 
 def check_coordinates(columns: Mapping[str, ColumnType], declared: Mapping[str, str], mode: str) -> None:
-    """Check that changing images leaves the coordinates in a manifest's columns valid.
+    """Check that changing images leaves the coordinates in a manifest's columns valid; raise a UserError otherwise.
 
     Args:
-        columns: of the manifest.
         declared: by column, `none` (no coordinates), `relative` (fractions of width and height) or `pixels`.
         mode: the resize mode `exact`, `cover` or `contain`; "" if images are re-encoded in their own size.
-
-    Raises:
-        UserError: if a column may hold coordinates and is not declared, or its coordinates would become wrong.
     """
     for name in declared:
         if name not in columns:

@@ -115,9 +115,7 @@ class TableOptions:
 
 
 def split_object_features(features: Features) -> tuple[Features, Features]:
-    """Split the features of examples into those of rows, with one column for all objects in images, and those of
-    objects.
-    """
+    """Split the features of examples into those of rows, with one column for all objects, and those of objects."""
     prefix = f"{OBJECTS}/"
     if not any(feature.name == f"{prefix}bbox" and feature.kind == "bbox" for feature in features):
         return features, ()
@@ -183,13 +181,7 @@ def list_like_name_notices(label: str, names: Sequence[str]) -> list[str]:
 
 
 def folder_remedy(plural: str, manifest: bool = False, masks: str = "") -> str:
-    """Return the advice to state the roles of folders by a flag.
-
-    Args:
-        plural: name of the files in the folders.
-        manifest: True if a manifest could list them.
-        masks: the folder that may hold their masks, or "".
-    """
+    """Return the advice to give the roles of folders by a flag; `masks` is a folder that may hold masks, or ""."""
     manifest_hint = ", or --manifest a file that names each with its label" if manifest else ""
     masks_hint = f" and --masks the folder {masks!r}" if masks else ""
     return (
@@ -208,10 +200,7 @@ def _plural(kind: str) -> str:
 def label_notices(list_counts: Mapping[tuple[str, str], int], separators: Mapping[str, str]) -> list[str]:
     """Return notices about labels that are lists of classes.
 
-    Args:
-        list_counts: by (label, kind), the number of rows with an `empty` list or `several` classes, and of `repeated`
-            classes.
-        separators: separators at which label texts were split, by label.
+    `list_counts` are, by (label, kind), of rows with an `empty` list or `several` classes, and of `repeated` classes.
     """
     notices = []
     for (label, kind), number in sorted(list_counts.items()):

@@ -158,11 +158,7 @@ def make_line_layout(
 
 
 def _line_roles(summary: InputSummary, options: TableOptions) -> FolderRoles:
-    """Return the roles of the folders of text files.
-
-    Raises:
-        UserError: if they are ambiguous, splits are given twice, or --folders names levels that a file lacks.
-    """
+    """Return the roles of the folders of text files; raise a UserError if they are ambiguous or do not fit."""
     roles = options.folders
     if roles is None:
         try:
@@ -216,11 +212,6 @@ def make_record_layout(summary: InputSummary, inferred: Inferred, options: Table
 def sequence_layout(layout: TableLayout, sequencing: Sequencing, source: str) -> TableLayout:
     """Return the layout of sequences: each column becomes a list, except the id and labels, which have one value each.
 
-    Args:
-        layout: of a table; without features if no row could be read.
-        sequencing: how rows are gathered.
-        source: name of the input in messages.
-
     Raises:
         UserError: if a column does not exist, cannot order rows, or cannot be a list.
     """
@@ -235,9 +226,8 @@ def sequence_layout(layout: TableLayout, sequencing: Sequencing, source: str) ->
         raise UserError(f"--sequence_by {sequencing.id}: the column holds lists; expected one value in each row")
     if by_name[sequencing.time].shape or by_name[sequencing.time].kind in ("bool", "class_label"):
         raise UserError(
-            f"--order_by {sequencing.time}: the column orders nothing; expected numbers, or dates and times as ISO"
-            f" 8601 has"
-            " them"
+            f"--order_by {sequencing.time}: the column orders nothing; expected numbers, or dates and times as ISO 8601"
+            " has them"
         )
     constant = {sequencing.id, *layout.required_labels, *layout.class_names, *layout.label_separators}
     features = tuple(
@@ -247,9 +237,7 @@ def sequence_layout(layout: TableLayout, sequencing: Sequencing, source: str) ->
 
 
 def row_features(features: Features) -> Features:
-    """Return the features of the rows that these features of sequences are gathered from; features of rows are
-    unchanged.
-    """
+    """Return the features of the rows that sequences with these features are gathered from."""
     return tuple(replace(each, shape=each.shape[1:]) if each.shape[:1] == (None,) else each for each in features)
 
 
@@ -278,11 +266,7 @@ def _listed(feature: Feature, images: tuple[str, ...]) -> Feature:
 
 
 def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableOptions, _: bool = False) -> TableLayout:
-    """Decide the layout of the table that `summary` and `inferred` describe.
-
-    Args:
-        summary: of the files.
-        inferred: of their columns; empty if --schema makes inference unnecessary.
+    """Decide the layout of a table; `inferred` is empty if --schema makes inference unnecessary.
 
     Raises:
         UserError: if a column does not exist, headers differ, a class is new and not allowed, or there are no rows.
@@ -353,11 +337,6 @@ _IGNORED_SETTINGS = {
 def tokenized_layout(layout: TableLayout, tokenization: Tokenization, source: str) -> TableLayout:
     """Return the layout with `input_ids` in place of the text or after it; packed texts keep no other feature.
 
-    Args:
-        layout: of a table or lines of text; without features if no row could be read.
-        tokenization: how texts are tokenized.
-        source: name of the input in messages.
-
     Raises:
         UserError: if the column does not exist or holds no text, or there is already a column `input_ids`.
     """
@@ -400,11 +379,6 @@ def _text(layout: TableLayout, column: str, ids: str, source: str) -> Feature:
 
 def untokenized_features(features: Features, tokenization: Tokenization, schema_name: str) -> Features:
     """Return the features of rows before tokenization, with the text in place of `input_ids`.
-
-    Args:
-        features: of a schema of examples or of rows.
-        tokenization: how texts are tokenized.
-        schema_name: name of the schema in messages.
 
     Raises:
         UserError: if the schema has neither tokens nor the text, or its tokens have another type than these flags give.
