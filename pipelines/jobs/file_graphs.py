@@ -162,13 +162,8 @@ def find_files(
         )
     assert config.input is not None
     return partial(
-        _list_files, config.input, config.kind, config.folders, config.has_file_identities, masks=config.masks_folder
+        ListFiles, config.input, config.kind, config.folders, config.has_file_identities, config.masks_folder
     )
-
-
-def _list_files(*options: Any, masks: str | None) -> ListFiles:
-    *before, temporary = options
-    return ListFiles(*before, temporary, masks)
 
 
 def plan_files(

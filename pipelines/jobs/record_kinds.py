@@ -386,7 +386,7 @@ def _text_job(config: RecordsConfig | TextFilesConfig) -> "Job":
 
     assert config.input is not None
     route = FileRoute(
-        partial(ListFiles, config.input, config.kind, config.folders, config.has_file_identities),
+        partial(ListFiles, config.input, config.kind, config.folders, config.has_file_identities, None),
         TextFileEncoder(config.root, config.encoding, config.renames),
         _describe_texts,
     )

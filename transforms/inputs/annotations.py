@@ -156,8 +156,7 @@ def list_files_below(root: str, masks: str | None) -> list[str]:
     return [name for name in names if not storage.join(root, name).startswith(storage.join(masks, ""))]
 
 
-@dataclass(frozen=True, slots=True)
-class ListedImage:
+class ListedImage(NamedTuple):
     """An image whose annotation is a file of its own."""
 
     image: str  # name of the image file, relative to the root

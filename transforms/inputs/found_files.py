@@ -110,6 +110,7 @@ class MaskFolder:
             raise UserError(f"--masks {folder}: no such folder")
         self._folder, self._needs_identities, self._annotated = folder, identities, annotated
         self._unlisted: list[str] = []
+        self.first_image: str | None = None  # first image whose mask was looked for
         rows = list(zip(*self._list_masks(), strict=True))
         self._rows = pa.RecordBatch.from_arrays(
             [pa.array(rows[place] if rows else [], field.type) for place, field in enumerate(_ROWS)], schema=_ROWS
@@ -132,6 +133,7 @@ class MaskFolder:
 
     def find_mask(self, name: str) -> Mask | str:
         """Return an image's mask, or why it has none; raise a UserError if images of two folders would share a mask."""
+        self.first_image = self.first_image or name
         stems = _inner_stems(name) if self._annotated else [_stem(name)]
         masks = next(filter(None, map(self._find_by_stem, stems)), [])
         if not masks:

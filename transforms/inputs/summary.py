@@ -105,7 +105,7 @@ class InputSummary:
     peculiarities: dict[str, tuple[int, str]] = field(default_factory=dict)
 
     def merge(self, other: "InputSummary") -> "InputSummary":
-        """Return the summary of both parts."""
+        """Add another part to this summary, and return it."""
         self.records += other.records
         self.rejected += other.rejected
         self.size_bytes += other.size_bytes
@@ -153,11 +153,6 @@ def _add_named(target: dict[Key, tuple[int, str]], other: dict[Key, tuple[int, s
         target[kind] = (before + number, min(first, name))
 
 
-def summarize_skipped(kind: str, name: str) -> InputSummary:
-    """Return the summary of one skipped thing."""
-    return InputSummary(skipped={kind: (1, name)})
-
-
 def summarize_files(files: Iterable[tuple[str, int]], roles: FolderRoles | None = None) -> InputSummary:
     """Return the summary of record files, given as (name, size in bytes); `roles` are those of --folders."""
     entries = list(files)
@@ -172,11 +167,6 @@ def summarize_files(files: Iterable[tuple[str, int]], roles: FolderRoles | None 
         fingerprint=sum(digest(f"{name}\0{size}".encode()) for name, size in entries) % _MODULUS,
         named_splits=splits,
     )
-
-
-def summarize_header(columns: tuple[str, ...], name: str) -> InputSummary:
-    """Return the summary of one file's header."""
-    return InputSummary(headers={columns: (1, name)})
 
 
 def summarize_batch(

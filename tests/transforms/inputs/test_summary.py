@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from shardmill.transforms.columns.arrow import to_batches
 from shardmill.transforms.columns.types import ColumnType
 from shardmill.transforms.inputs.found_files import FOUND
-from shardmill.transforms.inputs.summary import InputSummary, summarize_batch, summarize_skipped
+from shardmill.transforms.inputs.summary import InputSummary, summarize_batch
 from shardmill.transforms.workers.elements import MergeFn
 
 Row = tuple[Any, ...]
@@ -64,7 +64,11 @@ PARTS = st.one_of(
             st.builds(row, st.sampled_from("ab"), st.integers(1, 9), st.sampled_from("xy")), min_size=1, max_size=4
         ),
     ),
-    st.builds(summarize_skipped, st.sampled_from([".txt file", "hidden file"]), st.sampled_from("abc")),
+    st.builds(
+        lambda kind, name: InputSummary(skipped={kind: (1, name)}),
+        st.sampled_from([".txt file", "hidden file"]),
+        st.sampled_from("abc"),
+    ),
     st.builds(lambda rejected: InputSummary(rejected=rejected), st.integers(0, 3)),
     st.builds(
         lambda name, dtype, length: InputSummary(columns={name: ColumnType(dtype, length, 1)}),
@@ -136,7 +140,7 @@ def test_the_fingerprint_tells_inputs_apart(files: list[Row]) -> None:
 
 
 def test_skipped_things_are_counted_with_the_first_name() -> None:
-    merged = summarize_skipped("hidden file", "b").merge(summarize_skipped("hidden file", "a"))
+    merged = InputSummary(skipped={"hidden file": (1, "b")}).merge(InputSummary(skipped={"hidden file": (1, "a")}))
 
     assert merged.skipped == {"hidden file": (2, "a")}
     assert merged.total_records == 0

@@ -11,7 +11,7 @@ from shardmill.data.features import Feature
 from shardmill.errors import UserError
 from shardmill.transforms.columns.types import ColumnType, Inferred
 from shardmill.transforms.formats.format import KeyColumn
-from shardmill.transforms.inputs.summary import InputSummary, summarize_files, summarize_header, summarize_skipped
+from shardmill.transforms.inputs.summary import InputSummary, summarize_files
 from shardmill.transforms.layout.columns import wanted_columns
 from shardmill.transforms.layout.labels import labels_file_names
 from shardmill.transforms.layout.options import TableOptions
@@ -26,6 +26,12 @@ TYPES = {
     "age": ColumnType("float32", None, 7),
     "ok": ColumnType("bool", None, 10),
 }
+
+
+def summarize_header(columns: tuple[str, ...], name: str) -> InputSummary:
+    return InputSummary(headers={columns: (1, name)})
+
+
 FILES = summarize_files([("a.csv", 10), ("b.csv", 20)])
 SCHEMA = (Feature("id", "int64"), Feature("city", "bytes", "text", required=False))
 
@@ -187,7 +193,7 @@ def test_no_rows() -> None:
 
 
 def test_things_passed_over_are_said() -> None:
-    made = layout(summary=merge(TABLE, summarize_skipped(".txt file", "read.me.txt")))
+    made = layout(summary=merge(TABLE, InputSummary(skipped={".txt file": (1, "read.me.txt")})))
     assert made.notices[0] == "passed over 1 .txt file, such as 'read.me.txt'"
 
 
