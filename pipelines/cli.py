@@ -13,6 +13,7 @@ from shardmill.errors import CorruptDataError, JobError, UserError
 from shardmill.pipelines.config.flags import parse_output_options
 from shardmill.pipelines.jobs.registry import KINDS
 from shardmill.pipelines.reports import log
+from shardmill.text import did_you_mean
 
 Command = Callable[[Sequence[str]], int]
 _GARBAGE_OBJECTS = 250_000  # new ones, at which garbage is looked for; 700 by default. A job makes as many in all
@@ -114,11 +115,8 @@ def _run(arguments: Sequence[str]) -> int:
         return 0
     command = _command(arguments[0])
     if command is None:
-        import difflib
-
         names = (*KINDS, *_COMMANDS)
-        near = difflib.get_close_matches(arguments[0], names, 1)
-        hint = f"did you mean {near[0]}? The commands are" if near else "expected"
+        hint = did_you_mean(arguments[0], names, "did you mean {}? The commands are") or "expected"
         return _complain(f"unknown command {arguments[0]!r}; {hint} {', '.join(names)}", 2)
     return command(arguments[1:])
 

@@ -28,11 +28,11 @@ from shardmill.pipelines.reports.inspection import (
     statistics_table,
     transform_lines,
 )
-from shardmill.pipelines.reports.summary import format_range, pixel_hints, plural, splits_table, table_text
+from shardmill.pipelines.reports.summary import format_range, pixel_hints, splits_table, table_text
 from shardmill.quality.duplicates import NEAR_DUPLICATES_CAVEAT
 from shardmill.quality.stats_file import FeatureSummary, StatsFile
 from shardmill.reading.dataset import Dataset, open_dataset
-from shardmill.text import to_printable
+from shardmill.text import plural, to_printable
 from shardmill.transforms.columns.types import format_shape
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import output_error, writing_error
@@ -278,7 +278,7 @@ def _near_duplicate_lines(stats: StatsFile | None) -> Iterator[str]:
     near = stats.near_duplicates if stats is not None else None
     if near is None:
         return
-    pairs = f"{near.number_of_pairs:,} pair{'' if near.number_of_pairs == 1 else 's'}"
+    pairs = plural(near.number_of_pairs, "pair")
     yield from (
         "",
         f"Pictures that look alike ({near.method}, at most {near.distance} bits apart): {pairs};"

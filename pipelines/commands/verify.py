@@ -17,8 +17,8 @@ from shardmill.pipelines.jobs import launch, runner
 from shardmill.pipelines.jobs.outcome import repair
 from shardmill.pipelines.jobs.runner import scratch_folder
 from shardmill.pipelines.reports import log
-from shardmill.pipelines.reports.summary import plural
 from shardmill.reading.dataset import Dataset, open_dataset
+from shardmill.text import plural
 from shardmill.transforms.publishing.verification import Fault, VerifyShards, find_dataset_faults
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.clients import set_options

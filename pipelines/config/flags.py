@@ -8,6 +8,7 @@ from dataclasses import MISSING, dataclass
 from typing import Any, ClassVar, NoReturn, TypeVar
 
 from shardmill.errors import UserError
+from shardmill.text import did_you_mean
 from shardmill.transforms.options.declare import Option, Options, flag, options_of
 
 # What else than a second time may be meant.
@@ -240,8 +241,7 @@ def make_config(cls: type[Config], options: Sequence[Option], values: Mapping[st
     named = {fields[name]: value for name, value in values.items() if name in fields}
     for name in values:
         if name not in fields:
-            near = difflib.get_close_matches(name, fields, 1)
-            raise UserError(f"unknown option {name!r}{f'; did you mean {near[0]}?' if near else ''}")
+            raise UserError(f"unknown option {name!r}{did_you_mean(name, fields, '; did you mean {}?')}")
     missing = [option.name for option in options if option.default is MISSING and option.field not in named]
     if missing:
         raise UserError(f"--{missing[0]} is required")

@@ -25,10 +25,9 @@ from shardmill.pipelines.reports.summary import (
     first_and_last,
     format_range,
     human_size,
-    plural,
     shortened,
 )
-from shardmill.text import to_printable
+from shardmill.text import plural, to_printable
 from shardmill.transforms.files.encoding import FileEncoder
 from shardmill.transforms.files.plan import AssignStrata, KeepOrder, PlanShards, numpy_column
 from shardmill.transforms.files.references import LABELS, PlanOptions, resolve_files

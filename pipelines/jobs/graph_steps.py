@@ -1,6 +1,5 @@
 """Parts of Beam graphs: reading records, tokens, transform graphs, feature choice, publishing."""
 
-import difflib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +17,7 @@ from shardmill.metadata.schema import to_pbtxt
 from shardmill.pipelines.config.job import JobConfig
 from shardmill.pipelines.config.records import RecordsConfig
 from shardmill.quality.duplicates import Duplicates
+from shardmill.text import did_you_mean
 from shardmill.transforms.columns.example_decoding import Kinds, describe_mixed_kinds, most_frequent_kinds
 from shardmill.transforms.columns.types import Inferred
 from shardmill.transforms.files.image_features import deep_notices, mark_images, set_encodings, turned_notices
@@ -220,8 +220,7 @@ def _published_or_found(layout: TableLayout, inferred: Inferred, kinds: Kinds, t
 
 
 def _feature_hint(column: str, features: Iterable[str]) -> str:
-    near = difflib.get_close_matches(column, list(features), 1)
-    return (f"did you mean {near[0]}? " if near else "") + f"they have {', '.join(sorted(features))}"
+    return f"{did_you_mean(column, features, 'did you mean {}? ')}they have {', '.join(sorted(features))}"
 
 
 def _check_schema(schema: Features, features: Mapping[str, Feature], origin: str) -> None:

@@ -32,8 +32,8 @@ from shardmill.pipelines.jobs.graph_steps import (
     transform_graph,
     transformed_shards,
 )
-from shardmill.pipelines.reports.summary import JobWork, dry_run_rejects, first_and_last, human_size, plural
-from shardmill.text import to_printable
+from shardmill.pipelines.reports.summary import JobWork, dry_run_rejects, first_and_last, human_size
+from shardmill.text import plural, to_printable
 from shardmill.transforms.columns.conversion import rounded_notices
 from shardmill.transforms.columns.types import Inferred, format_shape
 from shardmill.transforms.inputs.record_blocks import Task
@@ -218,7 +218,7 @@ def _publish_records(
         raise UserError(f"{table.source} has no rows")
     notices = list(layout.notices)
     if staged.blank_lines:
-        notices.append(f"passed over {staged.blank_lines:,} blank line{'' if staged.blank_lines == 1 else 's'}")
+        notices.append(f"passed over {plural(staged.blank_lines, 'blank line')}")
     notices += label_notices(
         staged.notice_counts, {name: how.separator for name, how in layout.label_separators.items()}
     )
@@ -280,17 +280,14 @@ def _sequence_notices(shards: Iterable[ShardInfo], divisions: Divisions, sequenc
     shared = sum(division.shared for division in divisions.values())
     same = sum(shard.notice_counts.get(SAME_TIME, 0) for shard in shards)
     if same:
-        rows = "row has" if same == 1 else "rows have"
         notices.append(
-            f"{same:,} {rows} the {sequencing.time} of another of the same {sequencing.id}: such rows are in"
-            " the order of their files"
-            " and lines"
+            f"{plural(same, 'row has', 'rows have')} the {sequencing.time} of another of the same {sequencing.id}:"
+            " such rows are in the order of their files and lines"
         )
     if shared:
-        have = "value of it has" if shared == 1 else "values of it have"
+        have = plural(shared, "value of it has", "values of it have")
         notices.append(
-            f"--sequence_by {sequencing.id}: {shared:,} {have} rows in the folders of several splits, and a"
-            " sequence in each;"
+            f"--sequence_by {sequencing.id}: {have} rows in the folders of several splits, and a sequence in each;"
             " --splits deals whole sequences out instead"
         )
     return notices

@@ -22,7 +22,7 @@ from shardmill.pipelines.nightly.inputs import FILES, Inputs, check_freshness, f
 from shardmill.pipelines.nightly.recipe import AUTO, Recipe
 from shardmill.quality.limits import Constraints
 from shardmill.reading.dataset import Dataset, labels_of, open_dataset
-from shardmill.text import shorten
+from shardmill.text import plural, shorten
 from shardmill.transforms.options.image_options import Labels
 from shardmill.transforms.options.job_options import CheckOptions
 from shardmill.transforms.publishing import catalog as latest_file
@@ -49,7 +49,7 @@ class Unchanged:
     requested: str = ""  # the requested version; "" for none
 
     def __str__(self) -> str:
-        message = f"unchanged since {self.version}: {self.files:,} file{'' if self.files == 1 else 's'}"
+        message = f"unchanged since {self.version}: {plural(self.files, 'file')}"
         if self.latest != self.version:
             message += f"; LATEST names {self.latest} and stays, --force builds all the same"
         if self.requested not in ("", self.version):
@@ -133,7 +133,7 @@ def _files_difference(before: pa.Table, now: pa.Table) -> str:
     counts = Counter("new" if name not in one else "changed" for name, of in other.items() if one.get(name) != of)
     gone = len(one.keys() - other.keys())
     new = counts["new"]
-    return f"{new:,} file{'' if new == 1 else 's'} new, {counts['changed']:,} changed, {gone:,} gone"
+    return f"{plural(new, 'file')} new, {counts['changed']:,} changed, {gone:,} gone"
 
 
 def _by_name(files: pa.Table) -> dict[str, tuple[int, str]]:
@@ -233,9 +233,7 @@ def find_kept_settings(recipe: Recipe, parent: str) -> KeptSettings:
         schema = _kept_schema(dataset, labels)
         changes["schema"] = schema
         number = len(schema.features)
-        messages.append(
-            f"the types of {number:,} column{'' if number == 1 else 's'} are those of {dataset.manifest.version}"
-        )
+        messages.append(f"the types of {plural(number, 'column')} are those of {dataset.manifest.version}")
     if labels:
         names = _class_names(dataset)
         messages.append(_labels_message(names, dataset.manifest.version, recipe.options.get("on_new_label", "fail")))
@@ -308,9 +306,7 @@ def _labels_message(labels: Labels, version: str, on_new_label: str) -> str:
         return f"{version} has no names of classes that could be kept"
     names = labels if isinstance(labels, tuple) else tuple(name for of_one in labels.values() for name in of_one)
     new = {"fail": "a new one fails", "append": "a new one gets the next id", "reject": "a new one is rejected"}
-    return (
-        f"the ids of {len(names):,} class{'' if len(names) == 1 else 'es'} are those of {version}; {new[on_new_label]}"
-    )
+    return f"the ids of {plural(len(names), 'class', 'classes')} are those of {version}; {new[on_new_label]}"
 
 
 def _kept_schema(dataset: Dataset, labels: bool) -> GivenSchema:

@@ -1,6 +1,5 @@
 """Recipes: read them from YAML files and write a command as one."""
 
-import difflib
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,7 +28,8 @@ from shardmill.pipelines.nightly.recipe_values import (
     parse_value,
     with_line,
 )
-from shardmill.transforms.options.declare import Option, Options, OptionValueError, did_you_mean, flag, options_of
+from shardmill.text import did_you_mean
+from shardmill.transforms.options.declare import Option, Options, OptionValueError, expected_words, flag, options_of
 from shardmill.transforms.options.job_options import CheckOptions, parse_constraints
 from shardmill.transforms.options.yaml_nodes import Document, Node, read_documents
 from shardmill.transforms.stores import storage
@@ -268,9 +268,9 @@ def _find_command(recipe: Node, entries: Mapping[str, Node]) -> Node:
     if found:
         return found[0]
     for key, node in entries.items():
-        near = difflib.get_close_matches(key, KINDS, 1)
-        if near and key not in (*_SECTIONS, "beam") and isinstance(node.value, Mapping):
-            raise node.error(f"unknown key {key!r}; did you mean {near[0]}?")
+        hint = did_you_mean(key, KINDS)
+        if hint and key not in (*_SECTIONS, "beam") and isinstance(node.value, Mapping):
+            raise node.error(f"unknown key {key!r}; {hint}")
     raise recipe.error(f"there is no command; expected one of {', '.join(KINDS)}, with its flags below it")
 
 
@@ -283,7 +283,7 @@ def _check_keys(recipe: Node, entries: Mapping[str, Node], command: Node) -> Non
             continue
         if key in _flags(KINDS[command.key]):
             raise node.error(f"{key} is a flag of {command.key}: put it below {command.key}, in line {command.line}")
-        raise node.error(f"unknown key {key!r}; {did_you_mean(key, known)}")
+        raise node.error(f"unknown key {key!r}; {expected_words(key, known)}")
     for key, what in _TOP_KEYS.items():
         if key not in entries:
             raise recipe.error(f"{key} is missing, {what}; write {key}: … at the top")
@@ -301,8 +301,7 @@ def _check_flags(kind: Kind, command_flags: Mapping[str, Node]) -> None:
         if bare in (*_TOP_KEYS, "version"):
             raise node.error(f"{name} belongs at the top of a recipe, not below {kind.command}")
         if name not in known:
-            near = difflib.get_close_matches(bare, known, 1)
-            hint = f"did you mean {near[0]}?" if near else f"`shardmill {kind.command} --help` lists them"
+            hint = did_you_mean(bare, known) or f"`shardmill {kind.command} --help` lists them"
             raise node.error(f"{kind.command} has no flag {name!r}; {hint}")
 
 

@@ -1,6 +1,5 @@
 """Values in a recipe: options, variables, durations, dates, and Beam options."""
 
-import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +8,8 @@ from fractions import Fraction
 from typing import Any, TypeVar
 
 from shardmill.errors import UserError
-from shardmill.transforms.options.declare import Option, Options, OptionValueError, did_you_mean, options_of
+from shardmill.text import did_you_mean
+from shardmill.transforms.options.declare import Option, Options, OptionValueError, expected_words, options_of
 from shardmill.transforms.options.yaml_nodes import Node
 
 Section = TypeVar("Section", bound=Options)
@@ -43,7 +43,7 @@ def parse_section(cls: type[Section], entries: Mapping[str, Node], place: Node) 
     values = {}
     for name, node in entries.items():
         if name not in known:
-            raise node.error(f"unknown key {name!r} in {cls.title}; {did_you_mean(name, known)}")
+            raise node.error(f"unknown key {name!r} in {cls.title}; {expected_words(name, known)}")
         try:
             values[known[name].field] = parse_value(known[name], node)
         except UserError as error:
@@ -119,8 +119,7 @@ class Variables:
                     f"${{{name}}}: there is no environment variable {name}; set it, or give --set {name}=…"
                 )
             return found
-        near = difflib.get_close_matches(name, [*self.set_values, *self.environment_names], 1)
-        meant = f"; did you mean ${{{near[0]}}}?" if near else ""
+        meant = did_you_mean(name, [*self.set_values, *self.environment_names], "; did you mean ${{{}}}?")
         raise node.error(f"${{{name}}} has no value: give --set {name}=…, or name it under environment{meant}")
 
 
@@ -150,8 +149,7 @@ def check_all_used(set_values: Mapping[str, str], used_names: set[str], files: s
     """Check that the recipes use each name of --set; raises UserError."""
     for name in set_values:
         if name not in used_names:
-            near = difflib.get_close_matches(name, sorted(used_names), 1)
-            meant = f"; did you mean {near[0]}?" if near else ""
+            meant = did_you_mean(name, sorted(used_names), "; did you mean {}?")
             raise UserError(f"--set {name}=…: there is no ${{{name}}} in {files}{meant}")
 
 

@@ -21,6 +21,7 @@ from shardmill.quality.limits import LEAKAGE_THRESHOLD, CheckResult, worst_sever
 from shardmill.quality.profile import Profile, number_of_values
 from shardmill.quality.stats_file import FeatureSummary, SplitSummary, StatsFile
 from shardmill.reading.dataset import Dataset, open_dataset
+from shardmill.text import listed
 from shardmill.transforms.options.job_options import CheckOptions
 from shardmill.transforms.publishing.build_records import read_record
 from shardmill.transforms.stores import storage
@@ -322,10 +323,8 @@ def damaged_shards(dataset: Dataset, unreadable: Mapping[str, str]) -> list[Chec
     ]
     if not sentences:
         return []
-    more = ", …" if len(sentences) > _NAMED else ""
-    sentence = (
-        f"{len(sentences):,} of {len(shards):,} shards are not what was written: {', '.join(sentences[:_NAMED])}{more}"
-    )
+    some = listed(sentences, _NAMED, ", …")
+    sentence = f"{len(sentences):,} of {len(shards):,} shards are not what was written: {some}"
     return [CheckResult(CHECK, "error", sentence, value=float(len(sentences)))]
 
 

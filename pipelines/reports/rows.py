@@ -19,6 +19,7 @@ from shardmill.pipelines.reports.summary import (
 from shardmill.quality.profile import number_of_values
 from shardmill.quality.stats_file import FeatureSummary
 from shardmill.quality.stats_values import Bucket, BucketColumns, Number, Numbers
+from shardmill.text import listed, plural
 
 WIDTH, HEIGHT = 96, 24  # of a chart, in units of its view box
 
@@ -286,11 +287,10 @@ def _check_row(check: Mapping[str, Any]) -> dict[str, str]:
 def _grouped_row(found: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     features = list(dict.fromkeys(check["feature"] for check in found if check["feature"]))
     splits = dict.fromkeys(check["split"] for check in found if check["split"])
-    more = ", …" if len(features) > _NAMED else ""
     return {
         "severity": "unknown",
         "check": found[0]["check"],
-        "feature": f"{len(features):,}: {', '.join(features[:_NAMED])}{more}" if features else "",
+        "feature": f"{len(features):,}: {listed(features, _NAMED, ', …')}" if features else "",
         "split": ", ".join(splits),
         "sentence": f"{len(found):,} times, such as: {found[0]['sentence']}",
     }
@@ -349,7 +349,7 @@ def picture_rows(pictures: Pictures) -> PictureRows:
 
 
 def _distance_title(bits: int) -> str:
-    return f"look alike, {bits} bit{'' if bits == 1 else 's'} apart"
+    return f"look alike, {plural(bits, 'bit')} apart"
 
 
 def _image_cells(shown: Sequence[Picture], left: int) -> tuple[list[dict[str, Any]], int]:

@@ -18,7 +18,7 @@ from shardmill.quality.profile import Profile
 from shardmill.quality.stats_file import FeatureSummary
 from shardmill.quality.stats_values import Distinct, Number, Numbers
 from shardmill.reading.dataset import Dataset, open_dataset, supervised_pair
-from shardmill.text import to_printable
+from shardmill.text import plural, to_printable
 from shardmill.transforms.files.encoding import TFDS_CANNOT
 from shardmill.transforms.options.job_options import NO, RECORD
 from shardmill.transforms.shards.sources import FileIndex, read_index
@@ -42,11 +42,6 @@ def format_number(value: Number | None, missing: str = "") -> str:
     if _ROUNDED_FROM <= abs(value) < _EXPONENT_FROM:
         return f"{value:,.0f}"
     return f"{value:,.4g}"
-
-
-def plural(number: int, one: str, several: str = "") -> str:
-    """Format a count with its noun; the plural is `several`, or `one` with an `s`."""
-    return f"{number:,} {one if number == 1 else several or f'{one}s'}"
 
 
 def format_share(part: float, total: float) -> str:
@@ -150,11 +145,9 @@ class JobWork:
     def sentences(self, slots: int) -> Iterator[str]:
         """Yield the lines of --dry_run, for workers that run `slots` steps at once; 0 if that is unknown."""
         about = "" if self.size_bytes is not None else "about "
-        between = f", {self.runs:,} run{'' if self.runs == 1 else 's'}, at most {self.slices:,} slices"
-        yield (
-            f"Work: {self.tasks:,} task{'' if self.tasks == 1 else 's'}{between if self.runs else ''},"
-            f" {about}{self.shards:,} shard{'' if self.shards == 1 else 's'}"
-        )
+        shards = f"{about}{plural(self.shards, 'shard')}"
+        between = f", {plural(self.runs, 'run')}, at most {self.slices:,} slices" if self.runs else ""
+        yield f"Work: {plural(self.tasks, 'task')}{between}, {shards}"
         if self.size_bytes is None:
             yield "Temporary space: as large as all shards, for runs"
         else:
@@ -163,7 +156,7 @@ class JobWork:
             yield f"Requests to stores: about {self.requests:,}"
         if slots > 1 and self.shards < slots * SHARDS_A_SLOT:  # one alone is never idle for lack of shards
             yield (
-                f"NOTE: {about}{self.shards:,} shard{'' if self.shards == 1 else 's'} for {slots:,} workers at once:"
+                f"NOTE: {shards} for {slots:,} workers at once:"
                 f" expected {slots * SHARDS_A_SLOT:,} at least (--num_shards, or a smaller --shard_size), or some are"
                 " idle while the last shards are written"
             )

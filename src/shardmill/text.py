@@ -1,6 +1,8 @@
 """Text for messages and terminals."""
 
+import difflib
 import unicodedata
+from collections.abc import Iterable, Sequence
 
 _MAX_QUOTED = 60  # characters of a value: enough to know it by, and a sentence stays one
 # Joiners, which are format characters but belong to words of Persian and Hindi, and to emoji.
@@ -21,6 +23,22 @@ def to_printable(text: str) -> str:
 def shorten(text: str) -> str:
     """Return the first 60 characters of a value, to quote in a message."""
     return text[:_MAX_QUOTED]
+
+
+def plural(number: int, one: str, several: str = "") -> str:
+    """Format a count with its noun; the plural is `several`, or `one` with an `s`."""
+    return f"{number:,} {one if number == 1 else several or f'{one}s'}"
+
+
+def listed(words: Sequence[str], most: int, rest: str = " and {:,} more") -> str:
+    """Join the first `most` words with commas; `rest` formats the number of the others, if there are any."""
+    return ", ".join(words[:most]) + (rest.format(len(words) - most) if len(words) > most else "")
+
+
+def did_you_mean(word: str, known_words: Iterable[str], hint: str = "did you mean {}?") -> str:
+    """Return a hint with the known word that is most similar to an unknown one; "" if none is similar."""
+    near = difflib.get_close_matches(word, list(known_words), 1)
+    return hint.format(near[0]) if near else ""
 
 
 def _is_shown(character: str) -> bool:

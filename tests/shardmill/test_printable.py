@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import shardmill
 from shardmill.errors import CorruptDataError, JobError, UserError
-from shardmill.text import to_printable
+from shardmill.text import did_you_mean, listed, to_printable
 from tests.support.command import Result, Run, image, write_files
 from tests.support.small_data_set import edit_manifest
 
@@ -39,6 +39,20 @@ def test_no_text_is_more_than_a_line_or_a_command(text: str) -> None:
     assert clean(to_printable(text))
     assert "\n" not in to_printable(text)
     to_printable(text).encode()
+
+
+def test_a_list_ends_with_the_number_of_those_left_out() -> None:
+    assert [listed(list("abc"), most) for most in (2, 3)] == ["a, b and 1 more", "a, b, c"]
+    assert listed(["a"] * 1002, 1, "; {:,} left") == "a; 1,001 left"
+    assert (listed(["a"], 0, ", …"), listed([], 2)) == (", …", "")
+
+
+@pytest.mark.parametrize(
+    ("word", "hint"), [("lable", "did you mean label?"), ("label", "did you mean label?"), ("x", "")]
+)
+def test_the_nearest_known_word_is_suggested(word: str, hint: str) -> None:
+    assert did_you_mean(word, {"labels": 1, "label": 2}) == hint
+    assert did_you_mean("lable", ("label",), "; did you mean {!r}?") == "; did you mean 'label'?"
 
 
 def clean(printed: str) -> bool:

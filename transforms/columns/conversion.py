@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from shardmill.text import shorten
+from shardmill.text import plural, shorten
 from shardmill.transforms.columns.arrow import (
     Flags,
     arrow_type,
@@ -277,9 +277,9 @@ def summarize_rounded(numbers: pa.Array) -> Rounded | None:
 def rounded_notices(rounded: RoundedColumns) -> list[str]:
     """Return the notices about integers that were rounded to float32."""
     return [
-        f"column {name!r} is stored as float32, which changes {found.count:,}"
-        f" integer{'' if found.count == 1 else 's'} above 16,777,216, such as {found.example}; a --schema with type"
-        f" INT leaves out the rows with fractions, with BYTES it keeps the digits, and --drop {name} leaves"
+        f"column {name!r} is stored as float32, which changes {plural(found.count, 'integer')}"
+        f" above 16,777,216, such as {found.example}; a --schema with type INT"
+        " leaves out the rows with fractions, with BYTES it keeps the digits, and --drop {name} leaves"
         " the column out"
         for name, found in sorted(rounded.items())
     ]

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from shardmill.data.example import is_sequence_example
 from shardmill.data.features import DType
+from shardmill.text import plural
 from shardmill.transforms.columns.arrow import as_text, data_of, distinct_texts, offsets_of, to_batch
 from shardmill.transforms.columns.text import key_texts
 from shardmill.transforms.columns.types import ColumnType, Inferred, ScalarType, ValuesOf, common_type
@@ -281,16 +282,14 @@ def describe_mixed_kinds(kinds: Kinds) -> str:
     """Describe the features that have several kinds; "" if there are none."""
     mixed = [_describe_kinds(name, held) for name, held in sorted(kinds.items()) if len(held) > 1]
     more = len(mixed) - _MIXED_SHOWN
-    left_out = [f"and {more:,} more feature{'' if more == 1 else 's'}"] if more > 0 else []
+    left_out = [f"and {plural(more, 'more feature')}"] if more > 0 else []
     return "; ".join([*mixed[:_MIXED_SHOWN], *left_out])
 
 
 def _describe_kinds(name: str, kinds: Mapping[DType, KindCount]) -> str:
     ordered = sorted(kinds.items(), key=lambda item: (-item[1].records, item[0]))
     parts = [
-        f"{kind} in {held.records:,} record{'' if held.records == 1 else 's'} (first: record"
-        f" {held.first_record[1]:,} of"
-        f" {held.first_record[0]})"
+        f"{kind} in {plural(held.records, 'record')} (first: record {held.first_record[1]:,} of {held.first_record[0]})"
         for kind, held in ordered
     ]
     return f"feature {name!r} is {', '.join(parts[:-1])} and {parts[-1]}"

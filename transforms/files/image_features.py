@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from shardmill.data.features import OBJECT_DETECTION_KEYS, Feature, Features
 from shardmill.data.kinds import kind_of
+from shardmill.text import plural
 from shardmill.transforms.files.encoding import TFDS_CANNOT, file_features
 from shardmill.transforms.files.image_masks import companion_features
 from shardmill.transforms.files.image_objects import TFDS_NAMES, ObjectNames, object_features
@@ -71,9 +72,9 @@ def turned_notices(rotated: int, remedy: str = "--image_format jpeg turns them u
     """Return a notice of images stored unchanged although EXIF rotates them."""
     if not rotated:
         return []
-    images = "1 image is" if rotated == 1 else f"{rotated:,} images are"
+    are = plural(rotated, "image is", "images are")
     return [
-        f"{images} stored sideways, upside down or mirrored, with an EXIF orientation that TensorFlow, TFDS,"
+        f"{are} stored sideways, upside down or mirrored, with an EXIF orientation that TensorFlow, TFDS,"
         f" shardmill.load and shardmill.examples ignore; {remedy}"
     ]
 
@@ -82,11 +83,10 @@ def deep_notices(deep: int, reencoded: bool = False) -> list[str]:
     """Return a notice of images found with more than 8 bits a channel."""
     if not deep:
         return []
-    one = deep == 1
     if reencoded:
-        have = "1 image has" if one else f"{deep:,} images have"
+        have = plural(deep, "image has", "images have")
         return [f"{have} more than 8 bits a channel, of which the upper 8 are stored"]
-    are = "1 image is a PNG" if one else f"{deep:,} images are PNGs"
+    are = plural(deep, "image is a PNG", "images are PNGs")
     return [
         f"{are} of 16 bits a channel, of which TFDS, tf.io.decode_image, shardmill.load and shardmill.examples give the"
         " upper 8; all 16 are stored: tf.io.decode_png(…, dtype=tf.uint16) gives them, and all readers those of --masks"
@@ -117,7 +117,7 @@ def box_notices(boxes: Mapping[str, int]) -> list[str]:
     for change, number in boxes.items():
         one, several = phrases[change].split("|")
         if number:
-            notices.append(f"1 box {one}" if number == 1 else f"{number:,} boxes {several}")
+            notices.append(plural(number, f"box {one}", f"boxes {several}"))
     return notices
 
 
@@ -142,7 +142,7 @@ def companion_notices(companion_stats: Mapping[str, CompanionStats], reencoded: 
     for feature, stats in companion_stats.items():
         for source_kind, number in sorted(stats.source_formats.items()):
             one, several = _CONVERSIONS[source_kind].split("|")
-            notices.append(f"{feature}: 1 mask {one}" if number == 1 else f"{feature}: {number:,} masks {several}")
+            notices.append(f"{feature}: {plural(number, f'mask {one}', f'masks {several}')}")
         image_notices = (*turned_notices(stats.rotated), *deep_notices(stats.high_bit_depth, reencoded))
         notices += [f"{feature}: {notice}" for notice in image_notices]
     return notices

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
+from shardmill.text import plural
 from shardmill.transforms.columns.arrow import distinct_texts, missing_values, slices, to_batch
 from shardmill.transforms.columns.types import ColumnType, Inferred, ValuesOf
 from shardmill.transforms.formats.format import BlockRef, FileRef, KeyColumn, Rows, empty_rows
@@ -406,7 +407,7 @@ def _last_common_line(block: BlockRef, found: Sequence["_Texts"]) -> int:
 
 def _uneven_error(file: FileRef, names: Sequence[str], lines: Sequence[int]) -> UserError:
     counts = [
-        f"{name}={part.name} has {number:,} line{'' if number == 1 else 's'}"
+        f"{name}={part.name} has {plural(number, 'line')}"
         for name, part, number in zip(names, file.parts, lines, strict=True)
     ]
     return UserError(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from shardmill.metadata.file_names import ShardName
+from shardmill.text import listed
 from shardmill.transforms.formats.conventions import IMAGE_SUFFIXES
 
 # Folders that are splits, in any case, and the split that each is: the words of Hugging Face's datasets, data_files.py.
@@ -196,8 +197,7 @@ def split_notices(spellings: Iterable[str], origin: str) -> list[str]:
 
 def quote_names(names: Sequence[str]) -> str:
     """Return the first few names, quoted, and the number of the others."""
-    shown = ", ".join(repr(name) for name in names[:_QUOTED])
-    return shown + (f" and {len(names) - _QUOTED:,} more" if len(names) > _QUOTED else "")
+    return listed(list(map(repr, names)), _QUOTED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ import xxhash
 
 from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
+from shardmill.text import listed, plural
 from shardmill.transforms.columns.types import ColumnError, ColumnType, merge_types, value_type
 from shardmill.transforms.inputs.folders import IMAGES
 from shardmill.transforms.inputs.listing import FoundFile, list_input
@@ -174,9 +175,8 @@ class MaskFolder:
         unused = sorted(self._names.filter(pa.array(self._owners == 0)).to_pylist())
         notices = [f"of --masks {self._folder}, {problem}" for problem in self._unlisted]
         if unused:
-            names = ", ".join(map(repr, unused[:_SHOWN])) + (", …" if len(unused) > _SHOWN else "")
-            subject = "1 mask has" if len(unused) == 1 else f"{len(unused):,} masks have"
-            notices.append(f"{subject} no image, and {'is' if len(unused) == 1 else 'are'} left out: {names}")
+            subject = plural(len(unused), "mask has no image, and is", "masks have no image, and are")
+            notices.append(f"{subject} left out: {listed(list(map(repr, unused)), _SHOWN, ', …')}")
         return notices
 
 

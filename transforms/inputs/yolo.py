@@ -10,7 +10,7 @@ import yaml
 
 from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
-from shardmill.text import shorten
+from shardmill.text import plural, shorten
 from shardmill.transforms.columns.types import preview_value
 from shardmill.transforms.inputs.annotations import (
     RELATIVE,
@@ -150,7 +150,7 @@ class YoloSource:
         if bare:
             yield AnnotatedImages(bare, build_object_lists([()] * len(bare)))
             yield Notice(
-                f"{len(bare):,} image{' has' if len(bare) == 1 else 's have'} no file of annotations, such as"
+                f"{plural(len(bare), 'image has', 'images have')} no file of annotations, such as"
                 f" {bare[0].name!r}, and so no objects, as YOLO takes it"
             )
         folders = {posixpath.dirname(name) for name in wanted}

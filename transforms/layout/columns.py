@@ -1,6 +1,5 @@
 """Choose the columns of a table and their types, timestamps and declared feature kinds."""
 
-import difflib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,6 +8,7 @@ from shardmill.data.features import Feature, Features, features_of_kind
 from shardmill.data.kinds import kind_of
 from shardmill.errors import UserError
 from shardmill.metadata.labels import check_label_name
+from shardmill.text import did_you_mean, listed, plural
 from shardmill.transforms.columns.types import MAX_VALUES, ColumnType, DeclaredColumn, Inferred
 from shardmill.transforms.inputs.folders import quote_names
 from shardmill.transforms.inputs.summary import InputSummary
@@ -85,11 +85,8 @@ def has_column(schema: Features | None, column: str) -> bool:
 
 def suggest_column(column: str, known: Sequence[str]) -> str:
     """Return the end of a message about an unknown column: the nearest name and the known columns."""
-    near = difflib.get_close_matches(column, known, 1)
-    listed = ", ".join(known[:_MAX_LISTED_COLUMNS]) + (
-        f" and {len(known) - _MAX_LISTED_COLUMNS} more" if len(known) > _MAX_LISTED_COLUMNS else ""
-    )
-    return (f"did you mean {near[0]}? " if near else "") + f"the columns are {listed}"
+    columns = listed(known, _MAX_LISTED_COLUMNS, " and {} more")
+    return f"{did_you_mean(column, known, 'did you mean {}? ')}the columns are {columns}"
 
 
 _INT64 = 1 << 63  # from minus this to below it reach 64 bits
@@ -416,9 +413,9 @@ def time_notices(counts: Counter[tuple[str, str]], times: Mapping[str, str]) -> 
     notices = []
     for name, unit in times.items():
         if naive := counts[name, NAIVE]:
-            were = "value without a zone was" if naive == 1 else "values without a zone were"
-            notices.append(f"column {name!r}: {naive:,} {were} taken for UTC")
+            were = plural(naive, "value without a zone was", "values without a zone were")
+            notices.append(f"column {name!r}: {were} taken for UTC")
         if cut := counts[name, CUT]:
-            have = "value is" if cut == 1 else "values are"
-            notices.append(f"column {name!r}: {cut:,} {have} more exact than {unit}; the whole {unit} before is stored")
+            have = plural(cut, "value is", "values are")
+            notices.append(f"column {name!r}: {have} more exact than {unit}; the whole {unit} before is stored")
     return notices

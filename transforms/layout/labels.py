@@ -10,6 +10,7 @@ from shardmill.data.kinds import kind_of
 from shardmill.errors import UserError
 from shardmill.metadata import file_names
 from shardmill.metadata.labels import ClassNames, check_label_name, resolve_class_names
+from shardmill.text import listed
 from shardmill.transforms.columns.arrow import Separated
 from shardmill.transforms.columns.types import MAX_VALUES, ColumnType, Inferred, common_type, text_scalar_type
 from shardmill.transforms.inputs.listing import input_root
@@ -211,9 +212,7 @@ def _ignored_schema_notice(path: str, text: str) -> str:
 
 
 def _format_features(features: Features) -> str:
-    shown = [f"{feature.name!r} ({_kind(feature)})" for feature in features[:_MAX_NAMED_FEATURES]]
-    more = len(features) - len(shown)
-    return ", ".join(shown) + (f" and {more:,} more" if more else "")
+    return listed([f"{feature.name!r} ({_kind(feature)})" for feature in features], _MAX_NAMED_FEATURES)
 
 
 def _kind(feature: Feature) -> str:

@@ -8,6 +8,7 @@ from shardmill.data.features import Feature, Features, TimeUnit
 from shardmill.data.kinds import kind_of
 from shardmill.errors import UserError
 from shardmill.metadata.labels import ClassNames
+from shardmill.text import plural
 from shardmill.transforms.columns.types import ValuesOf
 from shardmill.transforms.inputs.folders import IMAGES, FileKind, FolderRoles
 from shardmill.transforms.inputs.listing import NO_MATCH
@@ -143,7 +144,7 @@ def skipped_notices(summary: InputSummary) -> list[str]:
 def peculiarity_notices(summary: InputSummary) -> list[str]:
     """Return notices of records that were read despite a peculiarity."""
     return [
-        f"{number:,} record{'' if number == 1 else 's'}, such as {name!r}: {what}"
+        f"{plural(number, 'record')}, such as {name!r}: {what}"
         for what, (number, name) in sorted(summary.peculiarities.items())
     ]
 
@@ -172,9 +173,9 @@ def list_like_name_notices(label: str, names: Sequence[str]) -> list[str]:
     lists = [name for name in names if re.fullmatch(r"\[.*\]", name)]
     if not lists:
         return []
-    number = "1 class" if len(lists) == 1 else f"{len(lists):,} classes"
+    are = plural(len(lists), f"class of {label!r} is", f"classes of {label!r} are")
     return [
-        f"{number} of {label!r} {'is' if len(lists) == 1 else 'are'} called as a list is written, such as"
+        f"{are} called as a list is written, such as"
         f" {lists[0]!r}, and each is one class; rows of several classes are lists in JSON lines and Parquet, or"
         " texts that --label_separator splits"
     ]
@@ -205,8 +206,8 @@ def label_notices(list_counts: Mapping[tuple[str, str], int], separators: Mappin
     notices = []
     for (label, kind), number in sorted(list_counts.items()):
         if number and kind == "empty":
-            subject = "example has" if number == 1 else "examples have"
-            notices.append(f"{number:,} {subject} no class of {label!r}: an empty list, of an empty or a missing value")
+            subject = plural(number, "example has", "examples have")
+            notices.append(f"{subject} no class of {label!r}: an empty list, of an empty or a missing value")
         elif number and kind == "repeated":
             times = "once" if number == 1 else f"{number:,} times"
             notices.append(f"a class of {label!r} is named again in its row {times}, and counts once there")
@@ -228,9 +229,8 @@ def missing_notices(summary: InputSummary, options: FileLayoutOptions) -> list[s
                 f"{options.source}: none of its {number:,} files is there; {where}; --file_root is the folder of the"
                 " files, seen from the manifest's, --file_suffix what their names lack, such as .jpg"
             )
-        notices.append(
-            f"{number:,} file{'' if number == 1 else 's'} of {lister} {'is' if number == 1 else 'are'} missing: {where}"
-        )
+        missing = plural(number, f"file of {lister} is", f"files of {lister} are")
+        notices.append(f"{missing} missing: {where}")
     return notices
 
 

@@ -1,7 +1,6 @@
 """Declare options as dataclass fields, with their flags, help and checks."""
 
 import dataclasses
-import difflib
 import inspect
 import typing
 from collections.abc import Callable, Iterable, Iterator
@@ -10,6 +9,7 @@ from functools import cache
 from typing import Any, ClassVar, TypeVar
 
 from shardmill.errors import UserError
+from shardmill.text import did_you_mean
 
 Group = TypeVar("Group", bound="Options")
 
@@ -147,11 +147,10 @@ class Options:
                 yield option.field, value if value is None or to_json is None else to_json(value)
 
 
-def did_you_mean(word: str, known_words: Iterable[str]) -> str:
+def expected_words(word: str, known_words: Iterable[str]) -> str:
     """Return a hint for an unknown word: the most similar known word, or all known words."""
     names = list(known_words)
-    near = difflib.get_close_matches(word, names, 1)
-    return f"did you mean {near[0]}?" if near else f"expected {'one of ' if len(names) > 1 else ''}{', '.join(names)}"
+    return did_you_mean(word, names) or f"expected {'one of ' if len(names) > 1 else ''}{', '.join(names)}"
 
 
 def read_option_file(name: str, path: str) -> bytes:

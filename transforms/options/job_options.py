@@ -1,7 +1,6 @@
 """Options of every job: output, splits, shards, columns, reuse, manifests and checks."""
 
 import csv
-import difflib
 import os
 import re
 from collections.abc import Mapping
@@ -16,7 +15,7 @@ from shardmill.metadata import file_names
 from shardmill.metadata import file_names as templates
 from shardmill.metadata.file_names import is_version
 from shardmill.quality.limits import LEAKAGE_THRESHOLD, NO_LIMITS, ByFeature, Constraints, Limits
-from shardmill.transforms.options.declare import Options, OptionValueError, flag, options_of
+from shardmill.transforms.options.declare import Options, OptionValueError, expected_words, flag, options_of
 
 # The names of splits, and how much of the data is in each
 Fractions = tuple[tuple[str, Fraction], ...]
@@ -429,8 +428,7 @@ def _parse_column(name: str, checks: Any) -> dict[str, Limits]:
     found = {}
     for check, limits in checks.items():
         if check not in known:
-            near = difflib.get_close_matches(str(check), known, 1)
-            hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(known)}"
+            hint = expected_words(str(check), known)
             raise OptionValueError(f"{name}: {check!r} is no check of a single feature; {hint}")
         try:
             found[check] = known[check].parse(limits)

@@ -16,6 +16,7 @@ from shardmill.metadata import manifest as seal
 from shardmill.metadata.file_names import ShardName
 from shardmill.metadata.json_values import Value, parse_file
 from shardmill.metadata.manifest import Reject
+from shardmill.text import plural
 from shardmill.transforms.statistics.contents import FileContents, Section
 from shardmill.transforms.statistics.files import SplitStats
 from shardmill.transforms.statistics.near_duplicates import ImageHashes, ImageHashSection
@@ -257,9 +258,9 @@ class FileIndex:
         """
         if not self.damaged:
             return ()
-        records = "1 record is" if self.damaged == 1 else f"{self.damaged:,} records are"
+        are = plural(self.damaged, "record is", "records are")
         return (
-            f"{records} damaged in the shards of {self.former}: what should have been taken from there was read again;"
+            f"{are} damaged in the shards of {self.former}: what should have been taken from there was read again;"
             " `shardmill verify` says more",
         )
 

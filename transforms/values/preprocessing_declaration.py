@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal, Protocol
 
 from shardmill.data.features import NO_RENAMES, DType, Feature, Renames
 from shardmill.errors import UserError
-from shardmill.transforms.options.declare import OptionValueError, did_you_mean
+from shardmill.transforms.options.declare import OptionValueError, expected_words
 
 Needs = Literal["", "moments", "range", "quantiles", "vocabulary"]
 INVALID_IN_VOCABULARY = (b"", b"\n", b"\r")  # an entry is a line of a text file, as in TFT
@@ -376,7 +376,7 @@ class Declaration:
         known = {feature.name: feature for feature in features}
         for name, where in [*((chain.feature, chain.location) for chain in self.chains), *self.dropped]:
             if name not in known:
-                raise UserError(f"{where}: feature {name!r} is not there; {did_you_mean(name, known)}")
+                raise UserError(f"{where}: feature {name!r} is not there; {expected_words(name, known)}")
         for chain in self.chains:
             chain.output_type(known[chain.feature])
         complete = self.with_all_features(features)

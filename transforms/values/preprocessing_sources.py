@@ -18,7 +18,7 @@ from shardmill.errors import UserError
 from shardmill.metadata import file_names
 from shardmill.metadata.tfds_metadata import TransformedOutput, TransformFile
 from shardmill.reading.dataset import open_dataset
-from shardmill.transforms.options.declare import OptionValueError, did_you_mean
+from shardmill.transforms.options.declare import OptionValueError, expected_words
 from shardmill.transforms.options.yaml_nodes import Document, Node, read_documents
 from shardmill.transforms.stores import storage
 from shardmill.transforms.values import preprocessing_declaration
@@ -97,7 +97,7 @@ def _parse_step(feature: str, key: str, node: Node) -> Step:
     if key not in _STEP_PARSERS:
         if key == _DROP:
             raise _feature_error(feature, node, "drop is among other steps; expected it alone")
-        raise _feature_error(feature, node, f"unknown step {key!r}; {did_you_mean(key, _STEP_PARSERS)}")
+        raise _feature_error(feature, node, f"unknown step {key!r}; {expected_words(key, _STEP_PARSERS)}")
     bare = node.value in (key, "true")
     try:
         return _STEP_PARSERS[key](_Parameters(feature, key, node, bare))
@@ -126,7 +126,7 @@ class _Parameters:
             )
         for name, value in self.node.value.items():
             if name not in types:
-                raise _feature_error(self.feature, value, f"{self.step} has no {name!r}; {did_you_mean(name, types)}")
+                raise _feature_error(self.feature, value, f"{self.step} has no {name!r}; {expected_words(name, types)}")
         return {name: self._read(name, types[name], value) for name, value in self.node.value.items()}
 
     def _read(self, name: str, read: Callable[[Node], Any], value: Node) -> Any:
@@ -367,7 +367,7 @@ class PreprocessingModule:
         missing_key = error.args[0] if isinstance(error, KeyError) and error.args else None
         known = list(features)
         if isinstance(missing_key, str) and missing_key not in known:
-            return UserError(f"{at}: feature {missing_key!r} is not there; {did_you_mean(missing_key, known)}")
+            return UserError(f"{at}: feature {missing_key!r} is not there; {expected_words(missing_key, known)}")
         return UserError(f"{at}: {FUNCTION_NAME} raises {_format_error(error)}")
 
 

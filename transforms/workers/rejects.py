@@ -14,6 +14,7 @@ import google_crc32c
 import orjson
 
 from shardmill.metadata.manifest import Reject
+from shardmill.text import plural
 from shardmill.transforms.stores import storage
 from shardmill.transforms.workers.resources import Spool
 
@@ -49,12 +50,12 @@ class Losses:
 
     def __str__(self) -> str:
         number = (
-            f"{'about ' if self.estimated else 'at least ' if self.uncounted else ''}{_plural(self.records, 'record')}"
+            f"{'about ' if self.estimated else 'at least ' if self.uncounted else ''}{plural(self.records, 'record')}"
         )
-        files = _plural(self.files, "damaged file")
-        more = f", and how many more were in {_plural(self.uncounted, 'file')} cut short or unlisted nobody knows"
+        files = plural(self.files, "damaged file")
+        more = f", and how many more were in {plural(self.uncounted, 'file')} cut short or unlisted nobody knows"
         # Of a file cut short, none is there to be read
-        size = f", {_plural(self.size_bytes, 'byte')}" if self.size_bytes else ""
+        size = f", {plural(self.size_bytes, 'byte')}" if self.size_bytes else ""
         return f"{number} in {files} cannot be read{size}{more if self.uncounted else ''}"
 
     def to_json(self) -> dict[str, Any]:
@@ -126,10 +127,6 @@ def loss_failure(losses: Losses, largest_uncertain: Reject | None, on_damaged_fi
 
 def _loss_size(reject: Reject) -> tuple[int, int]:
     return reject.counted_records, reject.size_bytes
-
-
-def _plural(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 FOLDER = "rejects"  # in the job's temporary directory

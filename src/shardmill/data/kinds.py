@@ -23,6 +23,7 @@ from shardmill.data.feature_kind import (
 from shardmill.data.features import MAX_PIXELS, DType, Feature, Kind
 from shardmill.data.media import WavError, decode_to_array, decode_wav_tensor, read_header
 from shardmill.installed import tf
+from shardmill.text import plural
 
 # What TFDS cannot read out of bytes: it is tf.io.decode_raw's, but for uint64, which TFDS reads as int64 and casts.
 _UNREADABLE_ELEMENTS = ("uint32",)
@@ -161,8 +162,7 @@ class AudioKind(FeatureKind):
             wav = read_header(value)
         except WavError as error:
             return str(error)
-        channels = f"{wav.channels} channel{'' if wav.channels == 1 else 's'}"
-        return f"{wav.seconds:.2f} s at {wav.sample_rate:,} Hz, {channels}, {wav.encoding}"
+        return f"{wav.seconds:.2f} s at {wav.sample_rate:,} Hz, {plural(wav.channels, 'channel')}, {wav.encoding}"
 
     def describe_amount(self, feature: Feature, number: int) -> str:
         if feature.is_wav or not feature.sample_rate or not feature.channels:
@@ -284,8 +284,7 @@ class ClassLabelKind(FeatureKind):
         return -1
 
     def describe(self, feature: Feature) -> str:
-        number = len(feature.class_names)
-        return f"class_label, {number:,} class{'' if number == 1 else 'es'}"
+        return f"class_label, {plural(len(feature.class_names), 'class', 'classes')}"
 
 
 _TFDS_ENCODINGS = ("jpeg", "png")  # those that TFDS's Image may name: image_feature.py

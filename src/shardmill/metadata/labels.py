@@ -1,12 +1,12 @@
 """Class names and ids: sorted names from 0, or the fixed names of a labels file."""
 
-import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from shardmill.data.features import Feature, Features
 from shardmill.errors import UserError
 from shardmill.metadata import file_names
+from shardmill.text import did_you_mean
 
 _MAX_SHOWN = 60  # letters of a name that is too long
 LABELS_FILE = "--labels_file"
@@ -102,8 +102,7 @@ def resolve_class_names(
     known = set(frozen)
     new = [name for name in names if name not in known]
     if new and on_new_label == "fail":
-        near = difflib.get_close_matches(new[0], frozen, 1)
-        hint = f" (did you mean {near[0]!r}?)" if near else ""
+        hint = did_you_mean(new[0], frozen, " (did you mean {!r}?)")
         more = f" and {len(new) - 1} more are" if len(new) > 1 else " is"
         add = "add it there, or " if source == LABELS_FILE else ""
         raise UserError(

@@ -12,6 +12,7 @@ from shardmill.errors import CorruptDataError, UserError
 from shardmill.filesystem import Files, FolderLister, read_if_exists
 from shardmill.metadata import file_names
 from shardmill.metadata.json_values import Value, parse_file
+from shardmill.text import listed
 
 FORMAT = 1  # raised when a reader of the previous format would misread the file
 
@@ -152,7 +153,7 @@ def describe_published_versions(files: Files, directory: str) -> str:
         return ""
     if not found:
         return f"; no version is published in {above}" if is_version else ""
-    shown = ", ".join(found[:_MAX_SHOWN_VERSIONS]) + (", …" if len(found) > _MAX_SHOWN_VERSIONS else "")
+    shown = listed(found, _MAX_SHOWN_VERSIONS, ", …")
     return f"; published in {above}: {shown}; open {posixpath.join(above, found[0])}"
 
 

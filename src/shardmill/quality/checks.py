@@ -1,6 +1,5 @@
 """Check the columns, counts, classes, leakage and drift of a version."""
 
-import difflib
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -20,6 +19,7 @@ from shardmill.quality.limits import (
     feature_limits,
 )
 from shardmill.quality.profile import Profile
+from shardmill.text import did_you_mean, listed
 
 _MAX_SHOWN = 5  # names in a sentence
 
@@ -54,10 +54,7 @@ def check_count(
 
 def list_some(names: Iterable[str]) -> str:
     """Return the first five names, and the number of others."""
-    listed = list(names)
-    return ", ".join(listed[:_MAX_SHOWN]) + (
-        f" and {len(listed) - _MAX_SHOWN} more" if len(listed) > _MAX_SHOWN else ""
-    )
+    return listed(list(names), _MAX_SHOWN, " and {} more")
 
 
 def describe_type(feature: Feature) -> str:
@@ -407,8 +404,7 @@ def _check_unknown_features(new: Profile, overrides: ByFeature) -> Iterator[Chec
     """Report features with thresholds of their own that the version lacks."""
     for name in overrides:
         if name not in new.features:
-            near = difflib.get_close_matches(name, new.features, 1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
+            hint = did_you_mean(name, new.features, "; did you mean {!r}?")
             message = f"there is no feature {name!r}, which has thresholds of its own{hint}"
             yield CheckResult("columns", "warn", message, name)
 

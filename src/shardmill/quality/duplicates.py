@@ -6,6 +6,7 @@ from typing import Any
 
 from shardmill.metadata.json_values import Value
 from shardmill.quality.stats_values import Json, parse_counts
+from shardmill.text import plural
 
 MAX_PAIRS = 100  # pairs that stats.json lists
 
@@ -113,7 +114,7 @@ class Conflicts:
 
     def describe(self) -> str:
         """Return a sentence with the number of conflicts and one pair."""
-        pair, contents = self.pairs[0], f"{self.contents:,} content{'' if self.contents == 1 else 's'}"
+        pair, contents = self.pairs[0], plural(self.contents, "content")
         such = f"{str(pair.one)!r} ({pair.labels[0]}) and {str(pair.other)!r} ({pair.labels[1]})"
         return (
             f"{sum(self.examples.values()):,} examples, of {contents}, have equal content and different labels, such as"

@@ -11,10 +11,10 @@ from shardmill.pipelines.reports.summary import (
     format_share,
     human_size,
     main_numbers,
-    plural,
 )
 from shardmill.quality.stats_file import FeatureSummary
 from shardmill.quality.stats_values import Distinct, Numbers
+from shardmill.text import plural
 
 
 @pytest.mark.parametrize(
