@@ -343,7 +343,7 @@ def _image(item: Any, position: int) -> CocoImage:
     if not isinstance(item, dict) or not is_integer(item.get("id")):
         return CocoImage(-1, "", None, f"image {position} of the file has no whole number as its id")
     image_id, name = int(item["id"]), item.get("file_name")
-    if not isinstance(name, str) or not name.strip("/") or "\0" in name or not _is_text(name):
+    if not isinstance(name, str) or not name.strip("/") or "\0" in name or not is_text(name):
         return CocoImage(image_id, "", None, f"image id {image_id} has no file_name")
     width, height = item.get("width"), item.get("height")
     if not width and not height:
@@ -416,7 +416,8 @@ def is_finite_number(value: Any) -> bool:
     return is_number(value) and not math.isnan(value)
 
 
-def _is_text(text: str) -> bool:
+def is_text(text: str) -> bool:
+    """Return True if a text can be stored as UTF-8."""
     try:
         text.encode()
     except UnicodeEncodeError:

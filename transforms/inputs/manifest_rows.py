@@ -5,7 +5,7 @@ import io
 import json
 import math
 import posixpath
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -20,7 +20,7 @@ from shardmill.transforms.columns.types import ColumnError, DeclaredObjects
 from shardmill.transforms.formats.format import BOX, declared_objects, label_key
 from shardmill.transforms.formats.format import OBJECTS as COLUMN
 from shardmill.transforms.inputs import summary
-from shardmill.transforms.inputs.coco import is_integer
+from shardmill.transforms.inputs.coco import is_integer, is_text
 from shardmill.transforms.inputs.found_files import Companion, file_name_columns, resolve_name
 from shardmill.transforms.inputs.manifest_files import SIZE_COLUMNS, ManifestFile, ObjectsColumn, number_line
 from shardmill.transforms.stores import storage
@@ -59,25 +59,22 @@ class ManifestNames:
         names = (*feature_names, *(["label"] if self.label != "label" else []), *companion_features)
         return names if self.objects is None else tuple(name for name in names if name not in SIZE_COLUMNS)
 
-    def companion_path(self, item: Companion, name: str) -> str:
-        """Return the path of a companion: as `path` for an image, unchanged for a mask, whose suffix differs."""
-        return name if item.is_mask else self.path(name)
+    @property
+    def named_columns(self) -> list[tuple[str, str]]:
+        """(flag, column) of the columns that flags name, except for the file's."""
+        label = [("--label_column", self.label)] if self.label != "label" else []
+        flags = (("--mask_column" if item.is_mask else "--file_column", item.column) for item in self.companions)
+        return [*label, *flags]
 
 
 DEFAULT_NAMES = ManifestNames()
-
-
-def companion_flag(item: Companion) -> str:
-    """Return the flag that names the column of a companion."""
-    return "--mask_column" if item.is_mask else "--file_column"
-
 
 _SHOWN_COLUMNS = 200  # letters of the names of all
 
 
 def check_header(header: Sequence[str], path: str, reserved: Collection[str], names: ManifestNames) -> None:
     """Raise a UserError if the columns of a manifest are invalid or lack one that is needed."""
-    if encoding_problem(header):
+    if not is_text("".join(header)):
         raise UserError(f"--manifest {path}: the header is not UTF-8; save the file as UTF-8")
     columns = ", ".join(header)[:_SHOWN_COLUMNS]
     if not set(header) & set(names.file_columns):
@@ -89,15 +86,9 @@ def check_header(header: Sequence[str], path: str, reserved: Collection[str], na
         raise UserError(
             f"--manifest {path} has no column {' or '.join(names.file_columns)}; its columns are {columns}{hint}"
         )
-    if names.label != "label" and names.label not in header:
-        raise UserError(
-            f"--label_column {names.label}: --manifest {path} has no such column; its columns are {columns}"
-        )
-    for item in names.companions:
-        if item.column not in header:
-            raise UserError(
-                f"{companion_flag(item)} {item.column}: --manifest {path} has no such column; its columns are {columns}"
-            )
+    for flag, column in names.named_columns:
+        if column not in header:
+            raise UserError(f"{flag} {column}: --manifest {path} has no such column; its columns are {columns}")
     for name in header:
         if header.count(name) > 1:
             raise UserError(f"--manifest {path} has the column {name!r} twice")
@@ -114,16 +105,7 @@ def check_column(name: str, path: str, reserved: Collection[str]) -> None:
         )
 
 
-def encoding_problem(cells: Sequence[str]) -> str | None:
-    """Return the reason why texts read with surrogateescape cannot be stored; None if they can."""
-    try:
-        for cell in cells:
-            cell.encode()
-    except UnicodeEncodeError:
-        return "the row is not UTF-8"
-    return None
-
-
+_NOT_UTF8 = "the row is not UTF-8"
 _FIELD_LIMIT = 1 << 30  # bytes in one CSV cell; the csv module's default of 128 KiB is less than a caption may have
 
 
@@ -148,8 +130,8 @@ def csv_rows(
             continue
         if len(cells) != len(header):
             yield Reject(path, line, "index", f"the row has {len(cells)} fields; the header has {len(header)}")
-        elif problem := encoding_problem(cells):
-            yield Reject(path, line, "index", problem)
+        elif not is_text("".join(cells)):
+            yield Reject(path, line, "index", _NOT_UTF8)
         else:
             yield line, dict(zip(header, cells, strict=True))
 
@@ -191,13 +173,8 @@ def manifest_folder(path: str) -> str:
 def declared_columns(path: str) -> tuple[str, ...] | None:
     """Return the columns that a manifest declares before its rows; None for JSON lines, or if it cannot be read."""
     if is_parquet(path):
-        from pyarrow import ArrowException, parquet
-
-        try:
-            with storage.open_read(path) as raw:
-                return tuple(parquet.read_schema(raw).names)
-        except (ArrowException, OSError):  # which reading it tells
-            return None
+        schema = _parquet_schema(path)
+        return None if schema is None else tuple(schema.names)
     if not is_textual(path):
         return None
     try:
@@ -206,6 +183,17 @@ def declared_columns(path: str) -> tuple[str, ...] | None:
     except OSError:
         return None
     return None if header is None else tuple(header)
+
+
+def _parquet_schema(path: str) -> Any:
+    """Return the schema of a Parquet manifest; None if it cannot be read, which reading its rows reports."""
+    from pyarrow import ArrowException, parquet
+
+    try:
+        with storage.open_read(path) as raw:
+            return parquet.read_schema(raw)
+    except (ArrowException, OSError):
+        return None
 
 
 def peek_columns(path: str) -> tuple[str, ...]:
@@ -224,49 +212,46 @@ def json_rows(
 ) -> Iterator[tuple[int, dict[str, Any]] | Reject]:
     """Yield (line, columns) of each row; raise a UserError for an invalid column, or a needed one that no row has."""
     checked: set[str] = set()
-    has_lines = False
-    has_file_name, has_label = False, names.label == "label"
-    missing_companions = {item.column: item for item in names.companions}
+    has_lines = has_file_name = False
+    missing = names.named_columns
     for line, content in enumerate(text, 1):
         if not content.strip():
             continue
         has_lines = True
-        if problem := encoding_problem([content]):
-            yield Reject(path, line, "index", problem)
-            continue
         try:
-            value = json.loads(content, parse_float=_float)
-        except ColumnError as error:
+            value = _json_object(content)
+        except ValueError as error:
             yield Reject(path, line, "index", str(error))
-            continue
-        except (ValueError, RecursionError) as error:
-            yield Reject(path, line, "index", f"not JSON: {error_text(error)}")
-            continue
-        if not isinstance(value, dict):
-            yield Reject(path, line, "index", "not a JSON object")
-            continue
-        if problem := encoding_problem([json.dumps(value, ensure_ascii=False)]):
-            yield Reject(path, line, "index", problem)
             continue
         for name in value.keys() - checked:
             check_column(name, path, reserved)
             checked.add(name)
         has_file_name = has_file_name or any(value.get(column) not in (None, "") for column in names.file_columns)
-        has_label = has_label or names.label in value
-        missing_companions = (
-            {column: item for column, item in missing_companions.items() if column not in value}
-            if missing_companions
-            else missing_companions
-        )
+        missing = missing and [(flag, column) for flag, column in missing if column not in value]
         yield line, value
     if not has_lines:
         return
     if not has_file_name:
         raise UserError(f"--manifest {path}: no row has a {' or '.join(names.file_columns)}")
-    if not has_label:
-        raise UserError(f"--label_column {names.label}: no row of --manifest {path} has it")
-    for item in missing_companions.values():
-        raise UserError(f"{companion_flag(item)} {item.column}: no row of --manifest {path} has it")
+    for flag, column in missing:
+        raise UserError(f"{flag} {column}: no row of --manifest {path} has it")
+
+
+def _json_object(content: str) -> dict[str, Any]:
+    """Parse a line of JSON; raise a ValueError with the reject reason if it is invalid."""
+    if not is_text(content):
+        raise ValueError(_NOT_UTF8)
+    try:
+        value = json.loads(content, parse_float=_float)
+    except ColumnError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"not JSON: {error_text(error)}") from None
+    if not isinstance(value, dict):
+        raise ValueError("not a JSON object")
+    if not is_text(json.dumps(value, ensure_ascii=False)):
+        raise ValueError(_NOT_UTF8)
+    return value
 
 
 def _float(text: str) -> float:
@@ -277,9 +262,6 @@ def _float(text: str) -> float:
 
 
 _MAX_PROBED_ROWS = 10_000  # rows in which the first object is looked for
-_FoundColumn = tuple[
-    DeclaredObjects, tuple[str, ...]
-]  # with the names of classes by their ids, where somebody says them
 
 
 def find_objects_column(path: str) -> ObjectsColumn | None:
@@ -287,18 +269,20 @@ def find_objects_column(path: str) -> ObjectsColumn | None:
 
     JSON lines are judged by the first row with an object, among the first 10,000.
     """
-    if is_textual(path):
-        return None
-    found = None
-    with suppress(OSError):  # which reading it tells
-        found = _find_in_parquet(path) if is_parquet(path) else _find_in_json_lines(path)
-    if found is None:
-        return None
-    declared, names = found
-    return ObjectsColumn.from_declaration(declared, names, f"--manifest {path}")
+    declared: DeclaredObjects | None = None
+    names: tuple[str, ...] = ()
+    if is_parquet(path):
+        schema = _parquet_schema(path)
+        if schema is not None and (found := declared_objects(schema)) is not None:
+            (declared,) = found.objects
+            names = next(iter(found.class_names), ())
+    elif not is_textual(path):
+        with suppress(OSError):  # which reading it tells
+            declared = _find_in_json_lines(path)
+    return ObjectsColumn.from_declaration(declared, names, f"--manifest {path}") if declared is not None else None
 
 
-def _find_in_json_lines(path: str) -> _FoundColumn | None:
+def _find_in_json_lines(path: str) -> DeclaredObjects | None:
     keys: set[str] = set()
     with storage.open_read(path) as raw:
         for line in islice(raw, _MAX_PROBED_ROWS):
@@ -315,22 +299,8 @@ def _find_in_json_lines(path: str) -> _FoundColumn | None:
             label = item.get(label_key(keys))
             first = next(iter(label), None) if isinstance(label, list) else label
             if first is not None:
-                return DeclaredObjects(tuple(sorted(keys)), is_integer(first)), ()
-    return (DeclaredObjects(tuple(sorted(keys)), False), ()) if keys else None
-
-
-def _find_in_parquet(path: str) -> _FoundColumn | None:
-    from pyarrow import ArrowException, parquet
-
-    try:
-        with storage.open_read(path) as raw:
-            found = declared_objects(parquet.read_schema(raw))
-    except ArrowException:
-        return None
-    if found is None:
-        return None
-    (told,) = found.objects
-    return told, next(iter(found.class_names), ())
+                return DeclaredObjects(tuple(sorted(keys)), is_integer(first))
+    return DeclaredObjects(tuple(sorted(keys)), False) if keys else None
 
 
 _ROWS_PER_BATCH = 4096  # rows made Python values at once
@@ -369,9 +339,8 @@ def _is_plain(kind: Any) -> bool:
     """Return True if the values of an Arrow type can be JSON values other than objects."""
     from pyarrow import types
 
-    if types.is_dictionary(kind):
-        return _is_plain(kind.value_type)
-    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+    nested = (types.is_dictionary, types.is_list, types.is_large_list, types.is_fixed_size_list)
+    if any(check(kind) for check in nested):
         return _is_plain(kind.value_type)
     plain = (types.is_string, types.is_large_string, types.is_integer, types.is_floating, types.is_boolean)
     return any(check(kind) for check in (*plain, types.is_null))
@@ -399,58 +368,24 @@ def row_digest(row: Row) -> bytes:
     return xxhash.xxh3_128_digest(content.encode())
 
 
-def to_rows(
-    values: Iterable[tuple[int, dict[str, Any]] | Reject],
-    path: str,
-    folder: str,
-    allow_outside: bool,
-    names: ManifestNames,
-) -> Iterator[Row | Reject]:
-    """Convert (line, columns) pairs of the manifest at `path` in `folder` to Rows; pass Rejects on."""
-    for value in values:
-        if isinstance(value, Reject):
-            yield value
-            continue
-        line, columns = value
-        name = next(
-            (columns.pop(column) for column in names.file_columns if columns.get(column) not in (None, "")), None
-        )
-        for column in names.file_columns:
-            columns.pop(column, None)
-        if names.file and isinstance(name, int) and not isinstance(name, bool):
-            name = str(name)
-        if not isinstance(name, str):
-            yield Reject(path, line, "index", f"the row has no {' or '.join(names.file_columns)}")
-            continue
-        try:
-            identity, uri = resolve_name(names.path(name), folder, allow_outside)
-            companion_paths = tuple(
-                _take_companion(columns, item, names, folder, allow_outside) for item in names.companions
-            )
-            label = _label(columns.pop(names.label, None), names)
-            split = _text(columns.pop("split", None))
-        except ValueError as error:
-            yield Reject(name, line, "index", str(error))
-            continue
-        yield Row(line, identity, uri, label, split, columns, companion_paths)
-
-
 def _take_companion(
     columns: dict[str, Any], item: Companion, names: ManifestNames, folder: str, allow_outside: bool
 ) -> str:
     """Remove a companion's column from a row and return the companion's path; raise a ValueError if it is invalid."""
-    value = columns.pop(item.column, None)
-    if isinstance(value, int) and not isinstance(value, bool):
-        value = str(value)
+    value = _number_as_text(columns.pop(item.column, None))
     if not isinstance(value, str) or not value:
         raise ValueError(
             f"the row has no {item.column}" if value in (None, "") else f"{item.display_name} is no file name"
         )
-    try:
-        name, uri = resolve_name(names.companion_path(item, value), folder, allow_outside)
+    try:  # the suffix and root of the manifest's files are not those of masks
+        name, uri = resolve_name(value if item.is_mask else names.path(value), folder, allow_outside)
     except ValueError as error:
         raise ValueError(f"{item.display_name}: {error}") from None
     return uri or storage.join(folder, name)
+
+
+def _number_as_text(value: Any) -> Any:
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def _label(value: Any, names: ManifestNames) -> str | None:
@@ -483,10 +418,37 @@ def read_rows(
         UserError: if there is no such file, no column that names the file, or a quote that is never closed.
     """
     folder = manifest_folder(path)
+    for value in _read_values(path, names.reserved_names(reserved), names):
+        if isinstance(value, Reject):
+            yield value
+            continue
+        line, columns = value
+        cells = [columns.pop(column, None) for column in names.file_columns]
+        name = next((cell for cell in cells if cell not in (None, "")), None)
+        if names.file:
+            name = _number_as_text(name)
+        if not isinstance(name, str):
+            yield Reject(path, line, "index", f"the row has no {' or '.join(names.file_columns)}")
+            continue
+        try:
+            identity, uri = resolve_name(names.path(name), folder, allow_outside)
+            companions = tuple(
+                _take_companion(columns, item, names, folder, allow_outside) for item in names.companions
+            )
+            label = _label(columns.pop(names.label, None), names)
+            split = _text(columns.pop("split", None))
+        except ValueError as error:
+            yield Reject(name, line, "index", str(error))
+            continue
+        yield Row(line, identity, uri, label, split, columns, tuple(companions))
+
+
+def _read_values(
+    path: str, reserved: Collection[str], names: ManifestNames
+) -> Iterator[tuple[int, dict[str, Any]] | Reject]:
+    """Yield (line, columns) of each row of the manifest at `path`, or a Reject."""
     if is_parquet(path):
-        yield from to_rows(
-            parquet_rows(path, names.reserved_names(reserved), names), path, folder, allow_outside, names
-        )
+        yield from parquet_rows(path, reserved, names)
         return
     try:
         raw = storage.open_read(path)
@@ -496,9 +458,7 @@ def read_rows(
         raise_if_store_failed(error, path)
         raise UserError(f"--manifest {path} cannot be read: {error_text(error)}") from None
     with raw, io.TextIOWrapper(raw, "utf-8-sig", errors="surrogateescape", newline="") as text:
-        values_of = csv_rows if is_textual(path) else json_rows
-        values = values_of(text, path, names.reserved_names(reserved), names)
-        yield from to_rows(values, path, folder, allow_outside, names)
+        yield from (csv_rows if is_textual(path) else json_rows)(text, path, reserved, names)
 
 
 def read_all_rows(

@@ -121,7 +121,7 @@ class Findings:
 
 
 def combine_outputs(*steps: Any) -> tuple[Any, Any]:
-    """Return the rejects of all steps, and one summary of theirs."""
+    """Return the rejects of all steps, and one summary of all."""
     rejects, summaries = ([step[tag] for step in steps] for tag in (REJECTS, SUMMARIES))
     if len(steps) > 1:
         rejects, summaries = [rejects | "AllRejects" >> beam.Flatten()], [summaries | "AllSummaries" >> beam.Flatten()]
