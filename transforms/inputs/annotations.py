@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from shardmill.metadata.manifest import Reject
 from shardmill.transforms.inputs.found_files import FOUND
 from shardmill.transforms.inputs.listing import Skipped
+from shardmill.transforms.inputs.summary import InputSummary, object_labels
 from shardmill.transforms.stores import storage
 
 ObjectField = Literal["area", "bbox", "id", "is_crowd", "is_difficult", "is_truncated", "label", "pose"]
@@ -73,11 +74,6 @@ _SIZE = [pa.field("box_width", pa.int64()), pa.field("box_height", pa.int64())]
 OBJECTS = pa.schema([*_SIZE, pa.field("objects", pa.list_(_OBJECT))])
 PLANNED_OBJECTS = pa.schema([*_SIZE, pa.field("objects", pa.list_(_PLANNED_OBJECT))])
 ANNOTATED = pa.schema([*FOUND, *OBJECTS])
-
-
-def object_labels(batch: pa.RecordBatch) -> pa.Array:
-    """Return the class names of all objects in an ANNOTATED batch."""
-    return batch["objects"].flatten().flatten()[0]
 
 
 def plan_objects(batch: pa.RecordBatch, ids: Mapping[str, int]) -> pa.RecordBatch:
@@ -165,29 +161,6 @@ class ListedImage(NamedTuple):
     split: str | None = None  # None if unknown
 
 
-@dataclass(frozen=True, slots=True)
-class DeclaredClasses:
-    """The class names that the file at `path` declares, in the order of their ids there."""
-
-    names: tuple[str, ...]
-    path: str
-
-
-@dataclass(frozen=True, slots=True)
-class Notice:
-    """A notice for the end of the job."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class IgnoredValues:
-    """Annotated facts that no example holds."""
-
-    name: str  # their name in the format
-    count: int  # number of annotations that have them
-
-
 class AnnotationSource(Protocol):
     """An annotation format with the location of its files."""
 
@@ -201,10 +174,10 @@ class AnnotationSource(Protocol):
     def list_extra_files(self) -> Iterator[str]:
         """Yield the paths of the files read in addition to images and their own annotation files."""
 
-    def list_images(
-        self,
-    ) -> Iterator[AnnotatedImages | ListedImage | DeclaredClasses | IgnoredValues | Notice | Reject | Skipped]:
+    def list_images(self) -> Iterator[AnnotatedImages | ListedImage | InputSummary | Reject | Skipped | str]:
         """List the input on one worker: images with their objects, or with the names of their annotation files.
+
+        Also yield parts of the summary, such as declared classes, and notices for the end of the job.
 
         Raises:
             UserError: if the input is missing or not of this format.

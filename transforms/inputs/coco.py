@@ -23,16 +23,13 @@ from shardmill.transforms.inputs.annotations import (
     IMAGE_ID,
     AnnotatedImage,
     AnnotatedImages,
-    DeclaredClasses,
-    IgnoredValues,
-    Notice,
     Object,
     ObjectField,
     build_lists_of_columns,
 )
+from shardmill.transforms.inputs.listing import reading_flag_file
+from shardmill.transforms.inputs.summary import InputSummary
 from shardmill.transforms.stores import storage
-from shardmill.transforms.stores.protocol import error_text
-from shardmill.transforms.stores.storage import raise_if_store_failed
 
 # Characters read at once. The items of larger pieces leave the processor's cache, and Python's garbage collector scans
 # them again and again, which takes three times as long for megabytes.
@@ -79,9 +76,7 @@ def read_arrays(
                 yield name, items
         else:
             window.value()
-        if (after := window.next()) not in ("}", ","):
-            raise ValueError(f"it ends early {window.where}" if not after else f"it is not JSON {window.where}")
-        if after == "}":
+        if window.is_last("}"):
             window.end()
             return
         window.skip()
@@ -98,10 +93,9 @@ def _items(window: "_Window", parser: Callable[[str], Any] | None) -> Iterator[A
             yield items
             continue
         yield [window.value()]
-        if (after := window.next()) not in ("]", ","):
-            raise ValueError(f"it ends early {window.where}" if not after else f"it is not JSON {window.where}")
+        is_last = window.is_last("]")
         window.skip()
-        if after == "]":
+        if is_last:
             return
 
 
@@ -129,6 +123,13 @@ class _Window:
 
     def skip(self) -> None:
         self._at += 1
+
+    def is_last(self, end: str) -> bool:
+        """Return True if `end` is next, False for a comma; raise a ValueError otherwise."""
+        after = self.next()
+        if after not in (end, ","):
+            raise ValueError(f"it ends early {self.where}" if not after else f"it is not JSON {self.where}")
+        return after == end
 
     def end(self) -> None:
         """Skip the last character; raise a ValueError if another one follows."""
@@ -318,19 +319,15 @@ def read_coco(path: str) -> CocoFile:
     """Read the COCO file at `path`; raise a UserError if there is no such file or it is not a COCO file."""
     coco_file = CocoFile(path)
     take = dict(zip(_LISTS, (coco_file.add_images, coco_file.add_annotations, coco_file.add_categories), strict=True))
-    try:
-        with storage.open_read(path) as raw, io.TextIOWrapper(raw, "utf-8-sig") as text:
-            for name, items in read_arrays(text, _LISTS, {"annotations": plain_annotations}):
-                take[name](items)
-    except FileNotFoundError:
-        raise UserError(f"--coco {path}: no such file") from None
-    except OSError as error:
-        raise_if_store_failed(error, path)
-        raise UserError(f"--coco {path} cannot be read: {error_text(error)}") from None
-    except UnicodeDecodeError:
-        raise UserError(f"--coco {path} is not UTF-8") from None
-    except ValueError as error:
-        raise UserError(f"--coco {path} is no file of COCO's: {error}") from None
+    with reading_flag_file("--coco", path):
+        try:
+            with storage.open_read(path) as raw, io.TextIOWrapper(raw, "utf-8-sig") as text:
+                for name, items in read_arrays(text, _LISTS, {"annotations": plain_annotations}):
+                    take[name](items)
+        except UnicodeDecodeError:
+            raise UserError(f"--coco {path} is not UTF-8") from None
+        except ValueError as error:
+            raise UserError(f"--coco {path} is no file of COCO's: {error}") from None
     coco_file.is_unannotated = not (coco_file.ids or coco_file.problems or coco_file.faults_without_image)
     for name, there in (("images", coco_file.images), ("categories", coco_file.categories)):
         if not there:
@@ -425,9 +422,7 @@ def is_text(text: str) -> bool:
     return True
 
 
-_IMAGES_PER_BATCH = (
-    2_000  # images whose objects are looked for at once: with their objects, an element of some mebibyte
-)
+_IMAGES_PER_BATCH = 2_000  # whose objects are looked for at once: with their objects, an element of some mebibyte
 _MAX_PROBED_IMAGES = 20  # images that are looked for in every folder they may be in
 
 
@@ -446,19 +441,19 @@ class CocoSource:
     def list_extra_files(self) -> Iterator[str]:
         return (path for _, path in self.files)
 
-    def list_images(self) -> Iterator[AnnotatedImages | DeclaredClasses | IgnoredValues | Notice | Reject]:
+    def list_images(self) -> Iterator[AnnotatedImages | InputSummary | Reject | str]:
         image_offset = 0
         for split, path in self.files:
             coco_file = read_coco(path)
-            yield DeclaredClasses(tuple(coco_file.categories[count] for count in sorted(coco_file.categories)), path)
+            classes = tuple(coco_file.categories[number] for number in sorted(coco_file.categories))
+            yield InputSummary(class_lists={classes: (1, path)}, ignored_properties=coco_file.ignored_keys)
             if coco_file.is_unannotated:
-                yield Notice(f"{path} has no annotations: its {len(coco_file.images):,} images are without objects")
+                yield f"{path} has no annotations: its {len(coco_file.images):,} images are without objects"
             if coco_file.has_generated_ids:
-                yield Notice(
+                yield (
                     f"{path}: no annotation has an id, so each is numbered by its place there, from 1; pycocotools"
                     " needs ids"
                 )
-            yield from (IgnoredValues(key, count) for key, count in coco_file.ignored_keys.items())
             folder = self._folder(coco_file, split, path)
             yield from join_annotations(coco_file, folder, split or None, image_offset)
             image_offset += len(coco_file.images)
@@ -516,14 +511,10 @@ def join_annotations(
         firsts, lasts = (np.searchsorted(owners, batch_ids, side) for side in ("left", "right"))
         kept, images = [], []
         for index, image in enumerate(part):
-            name, place = (
-                join_folder(folder, image.name) if image.name else coco_file.path,
-                image_offset + start + index + 1,
-            )
-            problem = (
-                image.problem or _duplicate_problem(coco_file, image, first_of) or coco_file.problems.get(image.id, "")
-            )
-            if problem:
+            name = join_folder(folder, image.name) if image.name else coco_file.path
+            place = image_offset + start + index + 1
+            problem = image.problem or _duplicate_problem(coco_file, image, first_of)
+            if problem := problem or coco_file.problems.get(image.id, ""):
                 yield Reject(name, place, "index", problem)
                 continue
             kept.append(index)

@@ -8,6 +8,7 @@ import posixpath
 import re
 import stat
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from shardmill.errors import UserError
@@ -15,7 +16,8 @@ from shardmill.metadata.manifest import Reject
 from shardmill.transforms.inputs.folders import IMAGES, FileKind
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.clients import object_store
-from shardmill.transforms.stores.protocol import TIME_STAMP
+from shardmill.transforms.stores.protocol import TIME_STAMP, error_text
+from shardmill.transforms.stores.storage import raise_if_store_failed
 
 # The kind of what says of files in its folder what they are, by the name that Hugging Face gives it
 METADATA_KIND = "metadata file"
@@ -98,6 +100,18 @@ def expand_choices(pattern: str) -> list[str]:
         return [pattern]
     options = (f"{pattern[: match.start()]}{option}{pattern[match.end() :]}" for option in match[1].split(","))
     return list(dict.fromkeys(pattern for option in options for pattern in expand_choices(option)))
+
+
+@contextmanager
+def reading_flag_file(flag: str, path: str) -> Iterator[None]:
+    """Raise a UserError if the file that a flag names cannot be read; errors that a retry may mend remain."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise UserError(f"{flag} {path}: no such file") from None
+    except OSError as error:
+        raise_if_store_failed(error, path)
+        raise UserError(f"{flag} {path} cannot be read: {error_text(error)}") from None
 
 
 def list_input(pattern: str, kind: FileKind = IMAGES) -> Iterator[ListingItem]:

@@ -22,6 +22,7 @@ from shardmill.transforms.formats.format import OBJECTS as COLUMN
 from shardmill.transforms.inputs import summary
 from shardmill.transforms.inputs.coco import is_integer, is_text
 from shardmill.transforms.inputs.found_files import Companion, file_name_columns, resolve_name
+from shardmill.transforms.inputs.listing import reading_flag_file
 from shardmill.transforms.inputs.manifest_files import SIZE_COLUMNS, ManifestFile, ObjectsColumn, number_line
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import error_text
@@ -450,13 +451,8 @@ def _read_values(
     if is_parquet(path):
         yield from parquet_rows(path, reserved, names)
         return
-    try:
+    with reading_flag_file("--manifest", path):
         raw = storage.open_read(path)
-    except FileNotFoundError:
-        raise UserError(f"--manifest {path}: no such file") from None
-    except OSError as error:
-        raise_if_store_failed(error, path)
-        raise UserError(f"--manifest {path} cannot be read: {error_text(error)}") from None
     with raw, io.TextIOWrapper(raw, "utf-8-sig", errors="surrogateescape", newline="") as text:
         yield from (csv_rows if is_textual(path) else json_rows)(text, path, reserved, names)
 

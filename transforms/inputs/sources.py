@@ -23,10 +23,7 @@ from shardmill.transforms.inputs.annotations import (
     AnnotatedImages,
     AnnotationFileSource,
     AnnotationSource,
-    DeclaredClasses,
-    IgnoredValues,
     ListedImage,
-    Notice,
     build_object_lists,
 )
 from shardmill.transforms.inputs.folders import IMAGES, FileKind, FolderRoles
@@ -314,12 +311,10 @@ def _list_annotated(
             mask = () if masks is None else found.find_mask(masks, item.image, item.position)
             if mask is not None:
                 pending.append((*item, *mask))
-        elif isinstance(item, DeclaredClasses):
-            found.summary.merge(InputSummary(class_lists={item.names: (1, item.path)}))
-        elif isinstance(item, IgnoredValues):
-            found.summary.ignored_properties[item.name] += item.count
-        elif isinstance(item, Notice):
-            found.summary.notices |= {item.text}
+        elif isinstance(item, InputSummary):
+            found.summary.merge(item)
+        elif isinstance(item, str):
+            found.summary.notices |= {item}
         elif isinstance(item, Reject):
             found.reject(item)
         else:

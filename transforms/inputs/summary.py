@@ -10,7 +10,6 @@ import pyarrow as pa
 import xxhash
 
 from shardmill.transforms.columns.types import MAX_VALUES, ColumnType, merge_types
-from shardmill.transforms.inputs.annotations import object_labels
 from shardmill.transforms.inputs.folders import FolderRoles, folder_key, split_of_file
 
 _MARK = "\0"  # with which no label begins
@@ -167,6 +166,11 @@ def summarize_files(files: Iterable[tuple[str, int]], roles: FolderRoles | None 
         fingerprint=sum(digest(f"{name}\0{size}".encode()) for name, size in entries) % _MODULUS,
         named_splits=splits,
     )
+
+
+def object_labels(batch: pa.RecordBatch) -> pa.Array:
+    """Return the class names of all objects in an ANNOTATED batch."""
+    return batch["objects"].flatten().flatten()[0]
 
 
 def summarize_batch(

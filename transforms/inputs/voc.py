@@ -1,7 +1,7 @@
 """Read Pascal VOC annotations: an XML file for each image, and lists of names or folders as splits."""
 
 import posixpath
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Self
 from xml.etree import ElementTree
@@ -11,7 +11,6 @@ from shardmill.metadata.manifest import Reject
 from shardmill.transforms.inputs.annotations import (
     AnnotatedImage,
     ListedImage,
-    Notice,
     Object,
     ObjectField,
     list_files_below,
@@ -50,22 +49,26 @@ class VocSource:
     masks: str | None = None  # folder of masks; its lists in ImageSets/Segmentation then come first
 
     def list_extra_files(self) -> Iterator[str]:
-        return iter(self._split_lists(list_files_below(self.root, self.masks) if self.uses_image_sets else []).values())
+        files = list_files_below(self.root, self.masks) if self.uses_image_sets else []
+        return iter(self._split_lists(files)[1].values())
 
-    def list_images(self) -> Iterator[ListedImage | Notice | Reject | Skipped]:
+    def list_images(self) -> Iterator[ListedImage | Reject | Skipped | str]:
         files = list_files_below(self.root, self.masks)
         folder = _folder_of_annotations(files)
-        annotations = sorted(
-            (name for name in files if _is_annotation(name, folder)), key=lambda name: (_stem(name), name)
-        )
+        annotations = [name for name in files if name.lower().endswith(_XML) and _is_in_folder(name, folder)]
+        annotations.sort(key=lambda name: (_stem(name), name))
         if not annotations:
             raise UserError(f"--voc {self.path}: there is no .xml file in it, nor in a folder {_ANNOTATIONS} of it")
         images = _images_by_stem(files, folder)
-        sets, where = self._sets(files) if self.uses_image_sets else {}, self._folder_of_sets(files)
+        where, lists = self._split_lists(files)
+        known = {_stem(name) for name in files if name.lower().endswith(_XML)}
+        sets: dict[str, list[str]] = {}
+        if self.uses_image_sets:
+            sets = {name: _parse_list(storage.read_bytes(path), known) for name, path in lists.items()}
         by_folder, odd = _split_folders(annotations, folder) if self.uses_image_sets and not sets else ({}, "")
         if odd:
-            yield Notice(f"{odd}: all images are of one split")
-        yield from self._image_set_notices(files, sets, by_folder)
+            yield f"{odd}: all images are of one split"
+        yield from self._image_set_notices(_list_names(files, where), where, sets, bool(by_folder))
         named: dict[str, list[str]] = {}
         for name, listed in sets.items():
             for stem in dict.fromkeys(listed):
@@ -79,7 +82,10 @@ class VocSource:
             if sets and stem not in named:
                 yield Skipped(annotation, f"annotation without a place in {where}")
             elif len(meant) != 1:
-                yield Reject(annotation, None, "index", _no_image_reason(stem, meant))
+                reason = f"there is no image {stem}.jpg, or of another format, to it"
+                if meant:
+                    reason = f"which is its image cannot be known: {meant[0]} or {meant[1]}"
+                yield Reject(annotation, None, "index", reason)
             elif (other := taken.setdefault(meant[0], annotation)) != annotation:
                 yield Reject(annotation, None, "index", f"its image, {meant[0]}, is that of {other}, too")
             else:
@@ -112,44 +118,28 @@ class VocSource:
             listed_image.image, listed_image.position, size, objects, listed_image.split, ignored_properties=ignored
         )
 
-    def _sets(self, files: list[str]) -> Mapping[str, list[str]]:
-        """Read the names in each list that is a split."""
-        stems = {_stem(name) for name in files if name.lower().endswith(_XML)}
-        return {name: _parse_list(storage.read_bytes(path), stems) for name, path in self._split_lists(files).items()}
-
-    def _split_lists(self, files: list[str]) -> Mapping[str, str]:
-        """Return the paths of the lists that are splits, by split."""
-        where = self._folder_of_sets(files)
-        return {
-            name: storage.join(self.root, f"{where}/{name}.txt")
-            for name in _select_split_lists(_list_names(files, where))
-        }
-
-    def _folder_of_sets(self, files: list[str]) -> str:
-        return (
-            _SETS_OF_MASKS
-            if self.masks is not None and _select_split_lists(_list_names(files, _SETS_OF_MASKS))
-            else _SETS
-        )
+    def _split_lists(self, files: list[str]) -> tuple[str, dict[str, str]]:
+        """Return the folder of the lists of images, and the paths of its lists that are splits, by split."""
+        folder, names = _SETS, list[str]()
+        if self.masks is not None and (names := _select_split_lists(_list_names(files, _SETS_OF_MASKS))):
+            folder = _SETS_OF_MASKS
+        names = names or _select_split_lists(_list_names(files, _SETS))
+        return folder, {name: storage.join(self.root, f"{folder}/{name}.txt") for name in names}
 
     def _image_set_notices(
-        self, files: list[str], sets: Mapping[str, list[str]], by_folder: Mapping[str, str]
-    ) -> Iterator[Notice]:
+        self, lists: list[str], where: str, sets: Collection[str], has_split_folders: bool
+    ) -> Iterator[str]:
         """Yield notices about lists that are not used as splits, except lists of single classes such as cat_train."""
-        where = self._folder_of_sets(files)
-        lists = _list_names(files, where)
         if lists and not self.uses_image_sets:
-            yield Notice(f"the lists in {where} are left aside, for --splits says the splits")
+            yield f"the lists in {where} are left aside, for --splits says the splits"
             return
         unused = [
             name for name in lists if name not in sets and not _is_class_list(name) and not (name == _JOINT and sets)
         ]
         if unused:
             shown = f"{unused[0]!r}" + (f" and {len(unused) - 1} more" if len(unused) > 1 else "")
-            outcome = "they are left out" if sets or by_folder else "all images are of one split"
-            yield Notice(
-                f"lists in {where} are no splits by their names, such as train, val or test: {shown}; {outcome}"
-            )
+            outcome = "they are left out" if sets or has_split_folders else "all images are of one split"
+            yield f"lists in {where} are no splits by their names, such as train, val or test: {shown}; {outcome}"
 
 
 def voc_root(path: str) -> str:
@@ -204,10 +194,6 @@ def _is_in_folder(name: str, folder: str | None) -> bool:
     return folder is None or name.startswith(f"{folder}/")
 
 
-def _is_annotation(name: str, folder: str | None) -> bool:
-    return name.lower().endswith(_XML) and _is_in_folder(name, folder)
-
-
 def _images_by_stem(files: list[str], folder: str | None) -> dict[str, list[str]]:
     """Return all images by their name without folder and suffix."""
     images = [name for name in files if IMAGES.accepts(name)]
@@ -231,12 +217,6 @@ def _candidate_images(annotation: str, images: list[str]) -> list[str]:
 def _inner_folder(name: str) -> str:
     """Return the folder of a file relative to its top folder."""
     return posixpath.dirname(name).partition("/")[2]
-
-
-def _no_image_reason(stem: str, images: list[str]) -> str:
-    if not images:
-        return f"there is no image {stem}.jpg, or of another format, to it"
-    return f"which is its image cannot be known: {images[0]} or {images[1]}"
 
 
 def _stem(name: str) -> str:

@@ -16,18 +16,16 @@ from shardmill.transforms.inputs.annotations import (
     RELATIVE,
     AnnotatedImage,
     AnnotatedImages,
-    DeclaredClasses,
     ListedImage,
-    Notice,
     Object,
     ObjectField,
     build_object_lists,
     list_files_below,
 )
 from shardmill.transforms.inputs.folders import IMAGES
+from shardmill.transforms.inputs.listing import reading_flag_file
+from shardmill.transforms.inputs.summary import InputSummary
 from shardmill.transforms.stores import storage
-from shardmill.transforms.stores.protocol import error_text
-from shardmill.transforms.stores.storage import raise_if_store_failed
 
 _SPLITS = ("train", "val", "test")
 
@@ -44,14 +42,10 @@ class DataYaml:
 
 def read_data_yaml(path: str) -> DataYaml:
     """Read a data.yaml; raise a UserError if there is no such file, or it is invalid."""
-    try:
+    with reading_flag_file("--yolo", path):
         data = storage.read_bytes(path)
+    try:
         content = yaml.safe_load(data)
-    except FileNotFoundError:
-        raise UserError(f"--yolo {path}: no such file") from None
-    except OSError as error:
-        raise_if_store_failed(error, path)
-        raise UserError(f"--yolo {path} cannot be read: {error_text(error)}") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise UserError(f"--yolo {path} is not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(content, dict):
@@ -128,9 +122,9 @@ class YoloSource:
             if entry.endswith(_LIST):
                 yield self._path(self._found(folder, entry))
 
-    def list_images(self) -> Iterator[AnnotatedImages | ListedImage | DeclaredClasses | Notice | Reject]:
+    def list_images(self) -> Iterator[AnnotatedImages | ListedImage | InputSummary | Reject | str]:
         described = read_data_yaml(self.path)
-        yield DeclaredClasses(described.names, self.path)
+        yield InputSummary(class_lists={described.names: (1, self.path)})
         folder = self._folder(described)
         files = set(list_files_below(self.root, self.masks))
         place, bare = 0, list[AnnotatedImage]()
@@ -149,17 +143,14 @@ class YoloSource:
                     bare.append(AnnotatedImage(image, place, RELATIVE, (), split))
         if bare:
             yield AnnotatedImages(bare, build_object_lists([()] * len(bare)))
-            yield Notice(
+            yield (
                 f"{plural(len(bare), 'image has', 'images have')} no file of annotations, such as"
                 f" {bare[0].name!r}, and so no objects, as YOLO takes it"
             )
         folders = {posixpath.dirname(name) for name in wanted}
         for name in sorted(files - wanted):
-            if (
-                name.endswith(_LIST)
-                and posixpath.dirname(name) in folders
-                and posixpath.basename(name) not in _TOOL_FILES
-            ):
+            folder, _, base = name.rpartition("/")
+            if name.endswith(_LIST) and folder in folders and base not in _TOOL_FILES:
                 yield Reject(name, None, "index", "there is no image to these annotations")
 
     def prepare(self) -> Self:
