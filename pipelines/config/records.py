@@ -111,10 +111,10 @@ class RecordsConfig(RecordOptions):
     @property
     def files(self) -> "RecordFiles":
         """Return the files that hold the records."""
-        from shardmill.transforms.inputs.record_files import SingleInput
+        from shardmill.transforms.inputs.record_files import RecordFiles
 
         assert self.input is not None
-        return SingleInput(self.input)
+        return RecordFiles((("", self.input),))
 
     @property
     def format(self) -> "RecordFormat":
@@ -367,9 +367,9 @@ class ParallelConfig(RecordsConfig):
 
     @property
     def files(self) -> "RecordFiles":
-        from shardmill.transforms.inputs.record_files import ParallelInput
+        from shardmill.transforms.inputs.record_files import RecordFiles
 
-        return ParallelInput(self.texts)
+        return RecordFiles(self.texts)
 
     @property
     def source(self) -> str:

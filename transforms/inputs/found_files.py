@@ -17,6 +17,7 @@ import xxhash
 from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
 from shardmill.text import listed, plural
+from shardmill.transforms.columns.arrow import convert_batch
 from shardmill.transforms.columns.types import ColumnError, ColumnType, merge_types, value_type
 from shardmill.transforms.inputs.folders import IMAGES
 from shardmill.transforms.inputs.listing import FoundFile, list_input
@@ -71,11 +72,6 @@ def file_name_columns(columns: Sequence[str]) -> tuple[str, ...]:
     return tuple(column for column in columns if column.endswith(_SUFFIX) and column != _SUFFIX)
 
 
-def add_companions_field(schema: pa.Schema, companions: Sequence[Companion]) -> pa.Schema:
-    """Return the schema of batches with the companions column added, if there are companions."""
-    return schema.append(COMPANIONS) if companions else schema
-
-
 def companion_paths(batch: pa.RecordBatch) -> list[list[str]]:
     """Return the paths of each row's companions; empty lists if the batch has none."""
     if COMPANIONS.name not in batch.schema.names:
@@ -90,13 +86,7 @@ Mask = tuple[str, int, int | None]  # path, size in bytes, identity
 _SHOWN = 3  # names of masks without an image
 
 
-_ROWS = pa.schema(
-    [
-        pa.field("name", pa.string()),
-        pa.field("size", pa.int64()),
-        pa.field("identity", pa.uint64()),
-    ]
-)
+_ROWS = pa.schema({"name": pa.string(), "size": pa.int64(), "identity": pa.uint64()})
 
 
 class MaskFolder:
@@ -112,14 +102,11 @@ class MaskFolder:
         self._folder, self._needs_identities, self._annotated = folder, identities, annotated
         self._unlisted: list[str] = []
         self.first_image: str | None = None  # first image whose mask was looked for
-        rows = list(zip(*self._list_masks(), strict=True))
-        self._rows = pa.RecordBatch.from_arrays(
-            [pa.array(rows[place] if rows else [], field.type) for place, field in enumerate(_ROWS)], schema=_ROWS
-        )
-        self._names, self._sizes, self._identities = self._rows.columns
+        rows = list(self._list_masks())
         if not rows:
             raise UserError(f"--masks {folder}: there is no image in that folder")
-        keys = np.fromiter((_stem_hash(name) for name in self._names.to_pylist()), np.uint64, len(self._rows))
+        self._names, self._sizes, self._identities = convert_batch(list(zip(*rows, strict=True)), _ROWS).columns
+        keys = np.fromiter((_key_of(name) for name in self._names.to_pylist()), np.uint64, len(rows))
         self._order = np.argsort(keys, kind="stable")
         self._keys = keys[self._order]
         self._owners = np.zeros(len(keys), np.uint64)  # keys of the images that asked for each
@@ -142,7 +129,7 @@ class MaskFolder:
         if len(masks) > 1:
             return f"two masks, {masks[0][0]} and {masks[1][0]}: which is it?"
         ((mask, row),) = masks
-        key = np.uint64(_stem_hash(name))
+        key = np.uint64(_key_of(name))
         if self._owners[row] not in (0, key):
             raise UserError(
                 f"--masks {self._folder}: {mask!r} would be the mask of {name!r} and of an image in another folder;"
@@ -154,7 +141,7 @@ class MaskFolder:
 
     def _find_by_stem(self, stem: str) -> list[tuple[str, int]]:
         """Return the masks called `stem` apart from their suffix, with their row numbers."""
-        key = np.uint64(_hash(stem))
+        key = np.uint64(xxhash.xxh3_64_intdigest(stem.encode()))
         start, stop = (np.searchsorted(self._keys, key, side) for side in ("left", "right"))
         masks = ((self._names[row].as_py(), row) for row in self._order[start:stop].tolist())
         return [(mask, row) for mask, row in masks if _stem(mask) == stem]
@@ -190,35 +177,27 @@ def _inner_stems(name: str) -> list[str]:
     return ["/".join(parts[start:]) for start in range(len(parts))]
 
 
-def _stem_hash(name: str) -> int:
-    return _hash(_stem(name))
-
-
-def _hash(stem: str) -> int:
-    return xxhash.xxh3_64_intdigest(stem.encode())
+def _key_of(name: str) -> int:
+    return xxhash.xxh3_64_intdigest(_stem(name).encode())
 
 
 # A file as found: `name` relative to the input's root; `uri` only where the file is elsewhere; the rest from a
-# manifest's
-# row.
+# manifest's row.
 FOUND = pa.schema(
-    [
-        pa.field("name", pa.string()),
-        pa.field("size", pa.int64()),
-        pa.field("uri", pa.string()),
-        pa.field("label", pa.string()),
-        pa.field("split", pa.string()),
-        pa.field("line", pa.int64()),
-        pa.field("columns", pa.string()),  # JSON object of the manifest's further columns
+    {
+        "name": pa.string(),
+        "size": pa.int64(),
+        "uri": pa.string(),
+        "label": pa.string(),
+        "split": pa.string(),
+        "line": pa.int64(),
+        "columns": pa.string(),  # JSON object of the manifest's further columns
         # Changes with the file, see shardmill.transforms.stores.streams; null where nobody asked, or nobody knows
-        pa.field("identity", pa.uint64()),
-    ]
+        "identity": pa.uint64(),
+    }
 )
-
-
-_PLAIN_NAME = re.compile(
-    r"(?:[^/.:\0][^/:\0]*/)*[^/.:\0][^/:\0]*", re.DOTALL
-)  # below the folder, and in its normal form
+# below the folder, and in its normal form
+_PLAIN_NAME = re.compile(r"(?:[^/.:\0][^/:\0]*/)*[^/.:\0][^/:\0]*", re.DOTALL)
 
 
 def resolve_name(

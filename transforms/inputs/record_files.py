@@ -1,7 +1,6 @@
 """Choose the files that hold the records of an input: one folder, or several parallel inputs."""
 
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
@@ -13,54 +12,39 @@ from shardmill.transforms.inputs.folders import SPLIT_FOLDERS, FileKind, split_o
 from shardmill.transforms.inputs.listing import FoundFile, Skipped, input_root, list_input
 from shardmill.transforms.stores import storage
 
-ListedRef = FileRef | Skipped | Reject
-
-
-class RecordFiles(ABC):
-    """The record files of an input."""
-
-    @abstractmethod
-    def list_files(self, kind: FileKind) -> Iterator[ListedRef]:
-        """List the input; the files come last, ordered by name, with shares of the key space by their bytes."""
-
 
 @dataclass(frozen=True)
-class SingleInput(RecordFiles):
-    """The record files of a folder, file or glob."""
+class RecordFiles:
+    """The record files of an input: a folder, file or glob, or several whose files are paired in order of their names.
 
-    pattern: str
+    Paired files are, for example, translations.
+    """
 
-    def list_files(self, kind: FileKind) -> Iterator[ListedRef]:
-        root = input_root(self.pattern)
-        found: list[FoundFile] = []
-        for item in list_input(self.pattern, kind):
-            if isinstance(item, FoundFile):
-                found.append(item)
-            else:
-                yield item
-        yield from assign_key_shares(to_refs(found, root))
-
-
-@dataclass(frozen=True)
-class ParallelInput(RecordFiles):
-    """Folders, files or globs whose files are paired in the order of their names, such as translations."""
-
-    # two or more (feature, folder, file or glob); the first's folders give splits and classes
+    # (feature, folder, file or glob) of each; the first's folders give splits and classes; ("", pattern) if it is alone
     patterns: tuple[tuple[str, str], ...]
 
-    def list_files(self, kind: FileKind) -> Iterator[ListedRef]:
-        """List files of the first pattern with their counterparts as parts; raise a UserError if they do not match."""
+    def list_files(self, kind: FileKind) -> Iterator[FileRef | Skipped | Reject]:
+        """List the input; the files come last, ordered by name, with shares of the key space by their bytes.
+
+        Paired files are parts of the first pattern's; a UserError is raised if they do not match.
+        """
         others: list[tuple[str, Skipped | Reject]] = []
         refs: list[list[FileRef]] = []
         for name, pattern in self.patterns:
             root = input_root(pattern)
-            items = list(list_input(pattern, accept_language_suffix(kind, name)))
+            items = list(list_input(pattern, accept_language_suffix(kind, name) if name else kind))
             refs.append(to_refs((item for item in items if isinstance(item, FoundFile)), root))
             others += [(storage.join(root, _name(item)), item) for item in items if not isinstance(item, FoundFile)]
         taken = {file.path for files in refs for file in files}
         yield from (item for path, item in others if path not in taken)
+        if len(refs) == 1:
+            yield from assign_key_shares(refs[0])
+            return
         self._check(refs, [item for _, item in others if isinstance(item, Reject)])
-        yield from assign_key_shares(_pair_files(parts) for parts in zip(*refs, strict=True))
+        pairs = zip(*refs, strict=True)
+        yield from assign_key_shares(
+            replace(parts[0], size_bytes=sum(part.size_bytes for part in parts), parts=parts) for parts in pairs
+        )
 
     def _check(self, refs: Sequence[Sequence[FileRef]], rejects: Sequence[Reject]) -> None:
         inputs = [f"{name}={pattern}" for name, pattern in self.patterns]
@@ -109,10 +93,6 @@ def assign_key_shares(refs: Iterable[FileRef]) -> list[FileRef]:
         replace(file, key_start=start * unit, key_span=weight * unit)
         for file, weight, start in zip(files, weights, starts, strict=False)
     ]
-
-
-def _pair_files(parts: Sequence[FileRef]) -> FileRef:
-    return replace(parts[0], size_bytes=sum(part.size_bytes for part in parts), parts=tuple(parts))
 
 
 def _name(item: Skipped | Reject) -> str:

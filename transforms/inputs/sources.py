@@ -34,7 +34,6 @@ from shardmill.transforms.inputs.found_files import (
     Companion,
     Mask,
     MaskFolder,
-    add_companions_field,
     count_missing,
     measure_rows,
     resolve_name,
@@ -190,7 +189,8 @@ def _parse(
     parts = 1
     with suppress(OSError):  # which reading it tells
         parts = part_count(sum(storage.size(manifest.path) for manifest in manifests))
-    for batch in to_batches(rows(), add_companions_field(PARSED, names.companions), rows_at_once(parts)):
+    schema = PARSED.append(COMPANIONS) if names.companions else PARSED
+    for batch in to_batches(rows(), schema, rows_at_once(parts)):
         yield from split_by_name(batch, parts)
     if names.objects is not None and names.objects.names:
         found.summary.class_lists = {names.objects.names: (1, manifests[0].path)}

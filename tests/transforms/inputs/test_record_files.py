@@ -8,7 +8,7 @@ from shardmill.errors import UserError
 from shardmill.transforms.formats.format import FileRef
 from shardmill.transforms.inputs.folders import FileKind
 from shardmill.transforms.inputs.listing import Skipped
-from shardmill.transforms.inputs.record_files import ParallelInput, SingleInput
+from shardmill.transforms.inputs.record_files import RecordFiles
 from tests.support.command import write_files
 
 KIND = FileKind("text files", "txt")
@@ -16,14 +16,14 @@ KIND = FileKind("text files", "txt")
 
 def listed(*patterns: tuple[str, object]) -> list[tuple[str, ...]]:
     """The names of the files that belong together."""
-    found = ParallelInput(tuple((name, str(pattern)) for name, pattern in patterns)).list_files(KIND)
+    found = RecordFiles(tuple((name, str(pattern)) for name, pattern in patterns)).list_files(KIND)
     return [tuple(part.name for part in item.parts) for item in found if isinstance(item, FileRef)]
 
 
 def test_one_input_is_in_order_and_has_shares_of_the_keys(tmp_path: Path) -> None:
     write_files(tmp_path, {"b.txt": b"bb", "a.txt": b"a", "c.md": b""})
 
-    *others, a, b = SingleInput(str(tmp_path)).list_files(KIND)
+    *others, a, b = RecordFiles((("", str(tmp_path)),)).list_files(KIND)
 
     assert others == [Skipped("c.md", ".md file")]
     assert isinstance(a, FileRef)
@@ -43,7 +43,7 @@ def test_globs_are_paired_in_the_order_of_their_names(tmp_path: Path) -> None:
 def test_a_folder_has_files_that_end_in_the_language(tmp_path: Path) -> None:
     write_files(tmp_path, {f"{split}/x.{lang}": b"x" for split in ("train", "test") for lang in ("de", "en.gz")})
 
-    items = list(ParallelInput((("de", str(tmp_path)), ("en", str(tmp_path)))).list_files(KIND))
+    items = list(RecordFiles((("de", str(tmp_path)), ("en", str(tmp_path)))).list_files(KIND))
 
     files = [item for item in items if isinstance(item, FileRef)]
     assert files == items  # what another language has was not skipped
