@@ -156,7 +156,7 @@ def resolve_files(batch: pa.RecordBatch, layout: Layout, options: PlanOptions) -
     for row, name, size, uri, label, split, line, columns, identity in found:
         values = json.loads(columns) if columns else {}
         if line is None:
-            split, label = layout.locate(name)
+            split, label = layout.folders.locate(name)
         label_id, problem = _label_ids(label, layout) if layout.label_lists else _label_id(label, layout)
         problem = problem or unknown.get(row)
         if problem is None and layout.fractions is None and split is None:

@@ -102,11 +102,7 @@ class Columns:
 
 
 def choose_columns(header: Sequence[str], inferred: Inferred, options: TableOptions) -> Columns:
-    """Choose the columns of a table whose files have `header`, or () without headers.
-
-    Raises:
-        UserError: if a named column is unknown, no column is left, one has no name, or --fill does not fit its type.
-    """
+    """Choose the columns of a table whose files have `header`, or () without headers."""
     known = list(header or sorted(inferred.types))
     notices = _check_known(known, bool(header), inferred, options)
     columns = (
@@ -248,11 +244,7 @@ class MarkedColumns:
 
 
 def mark_columns(columns: Columns, inferred: Inferred, options: TableOptions) -> MarkedColumns:
-    """Mark the columns of images or class ids, using flags, --schema and metadata; resolve_labels handles class names.
-
-    Raises:
-        UserError: if a column declared as images cannot be one, or class names differ between files or are too few.
-    """
+    """Mark the columns of images or class ids, using flags, --schema and metadata."""
     declarations: Mapping[str, DeclaredColumn] = {
         **inferred.declared,
         **{feature.name: DeclaredColumn("image") for feature in features_of_kind(options.schema or (), "image")},
@@ -282,8 +274,9 @@ def mark_columns(columns: Columns, inferred: Inferred, options: TableOptions) ->
         raise UserError(
             f"{options.pictures.first_given_flag} is about columns of images, and none is one; --image says which are"
         )
-    marked = replace(columns, features=_mark_required(features, required))
-    return MarkedColumns(marked, tuple(images), tuple(classes), tuple(required), tuple(notices))
+    marked = tuple(replace(item, required=True) if item.name in required else item for item in features)
+    columns = replace(columns, features=marked)
+    return MarkedColumns(columns, tuple(images), tuple(classes), tuple(required), tuple(notices))
 
 
 def _check_embedded(columns: Columns, inferred: Inferred, options: TableOptions) -> None:
@@ -296,10 +289,6 @@ def _check_embedded(columns: Columns, inferred: Inferred, options: TableOptions)
                 " embed them, as datasets does where it can open them, give the files with `shardmill images"
                 f" --manifest`, or leave the column out with --drop {name}"
             )
-
-
-def _mark_required(features: list[Feature], complete: list[str]) -> Features:
-    return tuple(replace(item, required=True) if item.name in complete else item for item in features)
 
 
 def _image(feature: Feature, flag: str) -> Feature:
@@ -345,14 +334,13 @@ def check_same_classes(name: str, declared: DeclaredColumn, options: TableOption
     if len(declared.class_names) > 1:
         one, other, *_ = sorted(declared.class_names, key=lambda names: (len(names), names))
         raise UserError(
-            f"{options.source}: files name different classes of {name!r}: one has {len(one):,}, "
-            f"{_count_and_first(one)}, another"
-            f" {len(other):,}, {_count_and_first(other)}; give --input files that agree"
+            f"{options.source}: files name different classes of {name!r}: one has {_count_and_first(one)}, another"
+            f" {_count_and_first(other)}; give --input files that agree"
         )
 
 
 def _count_and_first(names: tuple[str, ...]) -> str:
-    return f"{names[0]!r} first" if names else "none"
+    return f"{len(names):,}, {names[0]!r} first" if names else "0, none"
 
 
 NAIVE, CUT = "naive", "cut"  # what is counted of times, by column

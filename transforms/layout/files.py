@@ -1,13 +1,13 @@
 """Labels, classes and splits of file inputs."""
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from shardmill.errors import UserError
 from shardmill.metadata import file_names
-from shardmill.metadata.labels import ClassNames, resolve_class_names
+from shardmill.metadata.labels import ClassNames
 from shardmill.transforms.columns.types import MAX_VALUES, ColumnType
 from shardmill.transforms.inputs.folders import (
     CLASSES,
@@ -34,10 +34,12 @@ from shardmill.transforms.layout.options import (
     list_like_name_notices,
     lister_name,
     missing_notices,
+    resolve_classes,
     skipped_notices,
-    unnamed_object_notices,
+    unnamed_classes_notice,
 )
-from shardmill.transforms.options.job_options import CONTENT, Fractions
+from shardmill.transforms.options.image_options import LabelOptions
+from shardmill.transforms.options.job_options import CONTENT, Fractions, SplitOptions
 from shardmill.transforms.stores import storage
 
 DEFAULT_SPLITS: Fractions = (("train", Fraction(1)),)
@@ -87,11 +89,7 @@ def splits_of_folders(folders: Iterable[str], roles: FolderRoles) -> Splits:
 
 
 def splits_of_tables(summary: InputSummary, source: str, fractions: Fractions | None) -> Splits:
-    """Return the splits of record files: those of --splits, or else of their folders if these are named after splits.
-
-    Raises:
-        UserError: if only some folders are named after splits, or files are next to them.
-    """
+    """Return the splits of record files: those of --splits, or else of folders if these are named after splits."""
     if fractions is not None:
         return splits_by_fraction(fractions)
     try:
@@ -126,6 +124,13 @@ def check_split_shards(splits: Sequence[str], names: Iterable[str]) -> None:
             raise UserError(f"--num_shards {split}=…: no such split; the splits are {', '.join(splits)}")
 
 
+def check_no_split_flags(options: SplitOptions, source: str) -> None:
+    """Raise a UserError if --splits is given although `source` gives the splits."""
+    if options.splits is not None:
+        say = "say" if source.endswith("s") else "says"
+        raise UserError(f"--splits was given, but {source} {say} the split; drop the one or the other")
+
+
 def _check_names(splits: Iterable[str], where: str) -> None:
     for split in splits:
         if not file_names.is_split_name(split):
@@ -148,18 +153,9 @@ class Layout:
     object_classes: ClassNames | None = None  # class table of objects in images; None without annotations
     label_lists: bool = False  # True if a file may have any number of labels
 
-    def locate(self, name: str) -> tuple[str | None, str | None]:
-        """Return (split, class name) of a file by its folders; None for each that they do not give."""
-        return self.folders.locate(name)
-
 
 def make_layout(summary: InputSummary, options: FileLayoutOptions) -> Layout:
-    """Decide the layout of the input that `summary` describes.
-
-    Raises:
-        UserError: if there is nothing to convert, a class or column is unknown, or options contradict each other; the
-            message names the flag.
-    """
+    """Decide the layout of the input that `summary` describes."""
     _check_not_empty(summary, options)
     _check_not_too_many(summary, options)
     missing = missing_notices(summary, options)
@@ -168,23 +164,22 @@ def make_layout(summary: InputSummary, options: FileLayoutOptions) -> Layout:
     has_input_splits = folders.split is not None or bool(summary.splits.keys() - {""})
     if has_input_splits:
         split_source = "the annotations" if options.is_annotated and not options.in_manifest else options.split_source
-        _check_no_split_flags(options, split_source if manifest else "the input's split folders")
+        check_no_split_flags(options.split, split_source if manifest else "the input's split folders")
     labels = _labels(summary, folders)
     if manifest and options.classes.labels is None:
         _check_classes(labels, options)
     columns = dict(sorted(summary.columns.items()))
     _check_columns(options, columns, labelled=bool(labels), manifest=manifest)
-    class_names = (
-        resolve_class_names(labels, options.classes.class_names(), options.classes.on_new_label, options.classes.source)
-        if labels
-        else None
-    )
+    class_names = resolve_classes(labels, options.classes) if labels else None
     if summary.label_lists["lists"] and options.split.stratify_by == "label":
         raise UserError(
             "--stratify_by label: a file has any number of labels, and so is of no one class whose share of each split"
             " could be kept; leave --stratify_by out, or give another column"
         )
-    objects = object_classes(summary, options) if options.is_annotated else None
+    objects = None
+    if options.is_annotated:
+        tables, has_class_ids = summary.class_lists, options.has_class_ids
+        objects = resolve_object_classes(summary.objects, tables, options.classes, options.source, has_class_ids)
     if class_names is None and objects is None and options.classes.labels is not None:
         raise UserError(
             f"{options.classes.error_prefix}, but {options.source} has no labels: no class folders and no column"
@@ -195,7 +190,7 @@ def make_layout(summary: InputSummary, options: FileLayoutOptions) -> Layout:
         *missing,
         *sorted(summary.notices),
         *(["there is no object in any image"] if options.is_annotated and not summary.objects else []),
-        *unnamed_object_notices(objects, options),
+        *([unnamed_classes_notice(len(objects))] if objects is not None and options.has_class_ids else []),
         *skipped_notices(summary),
         *ignored_value_notices(summary.ignored_properties),
         *folder_notices(summary.folders, folders),
@@ -204,44 +199,48 @@ def make_layout(summary: InputSummary, options: FileLayoutOptions) -> Layout:
         *label_list_notices(summary, options),
         *image_name_notices(summary, options),
     )
-    splits = (
-        _splits_of_input(summary, folders, options) if has_input_splits else splits_by_fraction(options.split.splits)
-    )
+    if has_input_splits:
+        spelled = _split_names(summary, folders)
+        where = lister_name(options) if options.is_annotated or summary.labels else "their folders"
+        names = order_splits(spelled, f"in {options.source}")
+        splits = Splits(names, None, tuple(split_notices(spelled, where)))
+    else:
+        splits = splits_by_fraction(options.split.splits)
     check_split_shards(splits.names, options.split_shards)
     notices = (*notices, *splits.notices)
     lists = bool(summary.label_lists["lists"]) and class_names is not None
     return Layout(splits.names, splits.fractions, folders, class_names, columns, notices, objects, lists)
 
 
-def object_classes(summary: InputSummary, options: FileLayoutOptions) -> ClassNames:
+def resolve_object_classes(
+    found: Collection[str],
+    tables: Mapping[tuple[str, ...], tuple[int, str]],
+    options: LabelOptions,
+    source: str,
+    has_class_ids: bool,
+) -> ClassNames:
     """Return the class table of objects: the one in the annotations, or the sorted names of the classes found.
 
     Raises:
         UserError: if annotation files have different tables, or there is no class.
     """
-    tables = sorted(summary.class_lists.items(), key=lambda item: item[1][1])
-    frozen, on_new = options.classes.class_names(), options.classes.on_new_label
-    if frozen is None and len(tables) > 1:
-        (one, (_, first)), (other, (_, second)) = tables[:2]
+    ordered = sorted(tables.items(), key=lambda item: item[1][1])
+    if options.class_names() is not None:
+        return resolve_classes({*found, *(name for names in tables for name in names)}, options)
+    if len(ordered) > 1:
+        (one, (_, first)), (other, (_, second)) = ordered[:2]
         differing = sorted(set(one) ^ set(other))
         difference = f"{differing[0]!r} is only in one of them" if differing else "their order is another"
         raise UserError(
             f"the classes of {first} and of {second} differ: {difference}; give --labels_file, which says their ids"
         )
-    if frozen is None and tables:
-        return ClassNames(tables[0][0], tables[0][1][1])
-    found = {*summary.objects, *(name for names, _ in tables for name in names)}
-    if not found and frozen is None:
-        raise UserError(f"{options.source}: there is no object in any image, and so no class; is it the right file?")
-    if frozen is None and options.has_class_ids:
-        return ClassNames(tuple(map(str, range(max(map(int, found)) + 1))), options.source)
-    return resolve_class_names(found, frozen, on_new, options.classes.source)
-
-
-def _splits_of_input(summary: InputSummary, folders: FolderRoles, options: FileLayoutOptions) -> Splits:
-    spelled = _split_names(summary, folders)
-    where = lister_name(options) if options.is_annotated or summary.labels else "their folders"
-    return Splits(order_splits(spelled, f"in {options.source}"), None, tuple(split_notices(spelled, where)))
+    if ordered:
+        return ClassNames(ordered[0][0], ordered[0][1][1])
+    if not found:
+        raise UserError(f"{source}: there is no object in any image, and so no class; is it the right file?")
+    if has_class_ids:
+        return ClassNames(tuple(map(str, range(max(map(int, found)) + 1))), source)
+    return resolve_classes(found, options)
 
 
 def _check_not_empty(summary: InputSummary, options: FileLayoutOptions) -> None:
@@ -259,15 +258,23 @@ def _check_not_empty(summary: InputSummary, options: FileLayoutOptions) -> None:
 
 def resolve_folders(summary: InputSummary, options: FileLayoutOptions) -> FolderRoles:
     """Return the roles of the input's folders, from --folders or by a guess; raise a UserError if they do not fit."""
-    if options.folders is not None:
-        _check_levels(summary, options, options.folders)
-        return options.folders
+    roles = options.folders
+    if roles is not None:
+        deepest = max((folder.count("/") + 1 for folder in summary.folders if folder), default=0)
+        if (deepest < roles.depth and roles.label is not None) or (roles.split is not None and deepest <= roles.split):
+            lie = f"lie in {deepest or 'no'} folder{'' if deepest == 1 else 's'}"
+            raise UserError(
+                f"--folders {roles} names {roles.depth} levels of folders, but below {options.source}"
+                f" {options.kind.plural} {lie}"
+            )
+        return roles
     if METADATA_KIND in summary.skipped and options.kind.is_listable:
         raise UserError(_metadata_sentence(*summary.skipped[METADATA_KIND], options))
     try:
         return guess_roles(summary.folders)
     except FolderError as error:
-        masks = _masks_folder(summary) if options.kind == IMAGES else ""
+        tops = sorted({parts[0] for parts in _parts(summary)}) if options.kind == IMAGES else []
+        masks = next((top for top in tops if top.lower() in ("mask", "masks", "segmentationclass")), "")
         raise UserError(
             f"{options.source}: {error}; {folder_remedy(options.kind.plural, options.kind.is_listable, masks)}"
         ) from None
@@ -282,19 +289,6 @@ def _metadata_sentence(number: int, name: str, options: FileLayoutOptions) -> st
         f"{options.source} holds {number:,} files such as {name!r}, which say {what}: give --manifest {path}, if one of"
         f" them says it all, or one for each split, as in --manifest train={path}; {by_folders} them out"
     )
-
-
-def _masks_folder(summary: InputSummary) -> str:
-    """Return the top folder that is named after masks; "" without one."""
-    tops = sorted({parts[0] for parts in _parts(summary)})
-    return next((top for top in tops if top.lower() in ("mask", "masks", "segmentationclass")), "")
-
-
-def _check_levels(summary: InputSummary, options: FileLayoutOptions, roles: FolderRoles) -> None:
-    deepest = max((folder.count("/") + 1 for folder in summary.folders if folder), default=0)
-    if (deepest < roles.depth and roles.label is not None) or (roles.split is not None and deepest <= roles.split):
-        has = f"{options.kind.plural} lie in {deepest or 'no'} folder{'' if deepest == 1 else 's'}"
-        raise UserError(f"--folders {roles} names {roles.depth} levels of folders, but below {options.source} {has}")
 
 
 def _check_not_too_many(summary: InputSummary, options: FileLayoutOptions) -> None:
@@ -333,14 +327,6 @@ def _split_names(summary: InputSummary, folders: FolderRoles) -> set[str]:
 
 def _parts(summary: InputSummary) -> list[list[str]]:
     return [folder.split("/") for folder in summary.folders if folder]
-
-
-def _check_no_split_flags(options: FileLayoutOptions, source: str) -> None:
-    if options.split.splits is not None:
-        raise UserError(
-            f"--splits was given, but {source} say{'' if source.endswith('s') else 's'} the split; drop the one or the"
-            " other"
-        )
 
 
 def _check_columns(options: FileLayoutOptions, columns: dict[str, ColumnType], labelled: bool, manifest: bool) -> None:

@@ -32,11 +32,7 @@ class Labels:
 
 
 def resolve_labels(columns: Columns, inferred: Inferred, options: TableOptions) -> Labels:
-    """Return the columns with labels as published: class ids for strings, lists for several classes, numbers unchanged.
-
-    Raises:
-        UserError: if a label column is unsuitable, or its class names are unknown.
-    """
+    """Return the columns with labels as published: ids for strings, lists for several classes, numbers unchanged."""
     if not options.label_columns and options.classes.labels is not None and declared_objects(inferred) is None:
         raise UserError(f"{options.classes.error_prefix}, but no --label; name the column")
     class_names: dict[str, ClassNames] = {}
@@ -61,12 +57,13 @@ def resolve_labels(columns: Columns, inferred: Inferred, options: TableOptions) 
             names = class_names[name].names
             feature = Feature(name, "int64", "class_label", (None,) if feature.shape else (), class_names=names)
         columns = _replace_label(columns, feature, is_text=name in separated)
-    for column in options.stratify_columns & {name for name in options.label_columns if name in columns.types}:
-        if any(feature.name == column and feature.shape for feature in columns.features):
-            raise UserError(
-                f"--stratify_by {column}: a row has any number of its values, and so is of no one class whose share of"
-                " each split could be kept; leave --stratify_by out, or give a column of one value in each row"
-            )
+    column = options.split.stratify_by
+    lists = [feature.name for feature in columns.features if feature.shape]
+    if column in columns.types and column in options.label_columns and column in lists:
+        raise UserError(
+            f"--stratify_by {column}: a row has any number of its values, and so is of no one class whose share of"
+            " each split could be kept; leave --stratify_by out, or give a column of one value in each row"
+        )
     return Labels(columns, class_names, separated)
 
 
@@ -125,8 +122,9 @@ def _class_names(feature: Feature, inferred: Inferred, options: TableOptions) ->
     """Return the class table of a label that holds class names, or ids by --schema."""
     frozen = options.classes.class_names(feature.name, options.label_columns)
     if kind_of(feature).has_classes and frozen is None:
+        count = f"{len(feature.class_names):,}" if feature.class_names else "some"
         raise UserError(
-            f"{options.schema_name} says that {feature.name!r} holds ids of {_class_count(feature)} classes; give their"
+            f"{options.schema_name} says that {feature.name!r} holds ids of {count} classes; give their"
             f" names with --labels_file {labels_file_names(feature)}, which is next to the schema"
         )
     check_label_name(feature.name)
@@ -166,10 +164,6 @@ def check_labels_file(feature: Feature, options: TableOptions) -> None:
             f" holds ids of {len(feature.class_names):,} classes; give the {labels_file_names(feature)} that"
             " is next to the schema"
         )
-
-
-def _class_count(feature: Feature) -> str:
-    return f"{len(feature.class_names):,}" if feature.class_names else "some"
 
 
 _SELF_DESCRIBING_KINDS = ("tensor", "text", "image")  # kinds that records show themselves
@@ -212,8 +206,6 @@ def _ignored_schema_notice(path: str, text: str) -> str:
 
 
 def _format_features(features: Features) -> str:
-    return listed([f"{feature.name!r} ({_kind(feature)})" for feature in features], _MAX_NAMED_FEATURES)
-
-
-def _kind(feature: Feature) -> str:
-    return f"times in {feature.time}" if feature.time else feature.kind
+    kinds = (f"times in {feature.time}" if feature.time else feature.kind for feature in features)
+    names = [f"{feature.name!r} ({kind})" for feature, kind in zip(features, kinds, strict=True)]
+    return listed(names, _MAX_NAMED_FEATURES)

@@ -1,8 +1,7 @@
 """Columns that hold the objects of images, and coordinates that follow resized images."""
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from shardmill.data.features import Feature, Features
@@ -19,15 +18,9 @@ from shardmill.transforms.columns.types import (
 )
 from shardmill.transforms.formats.format import OBJECTS as COLUMN
 from shardmill.transforms.inputs.manifest_files import SIZE_COLUMNS, ObjectsColumn
-from shardmill.transforms.inputs.summary import InputSummary
 from shardmill.transforms.layout.columns import check_same_classes
-from shardmill.transforms.layout.files import object_classes
-from shardmill.transforms.layout.options import (
-    FileLayoutOptions,
-    TableOptions,
-    is_objects_column,
-    unnamed_classes_notice,
-)
+from shardmill.transforms.layout.files import resolve_object_classes
+from shardmill.transforms.layout.options import TableOptions, is_objects_column, unnamed_classes_notice
 from shardmill.transforms.options.image_options import BoxOptions, LabelOptions
 
 LABEL = "objects/label"  # the feature of their classes, and their name in --labels_file with other labels
@@ -54,11 +47,7 @@ def declared_objects(inferred: Inferred) -> DeclaredColumn | None:
 def find_objects(
     inferred: Inferred, features: Features, images: tuple[str, ...], options: TableOptions
 ) -> RowObjects | None:
-    """Find the objects in the images of a table; None if the files declare none.
-
-    Raises:
-        UserError: if their image column or classes are ambiguous, or a flag gives the column another role.
-    """
+    """Find the objects in the images of a table; None if the files declare none."""
     objects_feature = next((feature for feature in features if feature.name == COLUMN), None)
     declared = declared_objects(inferred) if objects_feature is not None else None
     if declared is None:
@@ -78,7 +67,10 @@ def find_objects(
     )
     column = _limit_to_schema(column, options)
     numbered = column.has_class_ids and not column.names
-    classes = _classes(_found_classes(column, inferred, options), declared_names, given_names, numbered, options)
+    found = _found_classes(column, inferred, options)
+    tables = {declared_names: (1, f"the metadata of {options.source}")} if declared_names else {}
+    label_options = LabelOptions() if given_names is None else replace(options.classes, labels=given_names)
+    classes = resolve_object_classes(found, tables, label_options, options.source, numbered)
     schema_classes = next((len(item.class_names) for item in options.objects if item.name == LABEL), 0)
     if len(classes) < schema_classes:
         raise UserError(
@@ -87,7 +79,8 @@ def find_objects(
             f" {file_names.labels_file(LABEL.replace('/', '-'))} that is next to the schema"
         )
     notices = [] if not numbered else [unnamed_classes_notice(len(classes))]
-    size_columns = SIZE_COLUMNS if _integer_columns(features).issuperset(SIZE_COLUMNS) else ()
+    integers = {item.name for item in features if item.dtype == "int64" and item.kind == "tensor" and not item.shape}
+    size_columns = SIZE_COLUMNS if integers.issuperset(SIZE_COLUMNS) else ()
     return RowObjects(column, _image(images), size_columns, classes, options.boxes, tuple(notices))
 
 
@@ -98,27 +91,20 @@ def _keys(declared: DeclaredColumn, options: TableOptions) -> DeclaredObjects:
     kinds = {item.has_class_ids for item in declared.objects} - {None}
     by_rows = all(item.varies_by_row for item in declared.objects)
     uncommon = sorted(all_keys - common) if not by_rows else []
+    by_place = sorted(declared.objects, key=lambda item: item.location)
     if uncommon or len(kinds) > 1:
         if uncommon:
-            holder, lacking = (
-                _place(item for item in declared.objects if (uncommon[0] in item.field_names) == has)
-                for has in (True, False)
-            )
-            difference = f"{holder} has {uncommon[0]!r}, and {lacking} has not"
+            has = next(item.location for item in by_place if uncommon[0] in item.field_names)
+            lacks = next(item.location for item in by_place if uncommon[0] not in item.field_names)
+            difference = f"{has} has {uncommon[0]!r}, and {lacks} has not"
         else:
-            ids, names = (
-                _place(item for item in declared.objects if item.has_class_ids is kind) for kind in (True, False)
-            )
+            ids = next(item.location for item in by_place if item.has_class_ids is True)
+            names = next(item.location for item in by_place if item.has_class_ids is False)
             difference = f"classes are ids in {ids} and names in {names}"
         raise UserError(
             f"{options.source}: files say different things of {COLUMN!r}: {difference}; give --input files that agree"
         )
     return DeclaredObjects(tuple(sorted(all_keys)), next(iter(kinds), None), by_rows)
-
-
-def _place(items: Iterable[DeclaredObjects]) -> str:
-    """Return the place, for example a file, that declares objects and comes first by name."""
-    return min(item.location for item in items)
 
 
 def _check_declared(column: Feature | None, inferred: Inferred, options: TableOptions) -> None:
@@ -132,10 +118,6 @@ def _check_declared(column: Feature | None, inferred: Inferred, options: TableOp
         raise UserError(
             f"{options.boxes.first_given_flag} is about boxes in images, and there is no column {COLUMN!r} of such"
         )
-
-
-def _integer_columns(features: Features) -> set[str]:
-    return {item.name for item in features if item.dtype == "int64" and item.kind == "tensor" and not item.shape}
 
 
 def _limit_to_schema(column: ObjectsColumn, options: TableOptions) -> ObjectsColumn:
@@ -169,22 +151,6 @@ def _found_classes(column: ObjectsColumn, inferred: Inferred, options: TableOpti
         return found - {""}
     ids = [int(text) for text in found if not text.startswith("-") and int(text) < MAX_VALUES]  # no others are classes
     return frozenset(column.names[index] if index < len(column.names) else str(index) for index in ids)
-
-
-def _classes(
-    found: frozenset[str],
-    declared_names: tuple[str, ...],
-    given_names: tuple[str, ...] | None,
-    has_class_ids: bool,
-    options: TableOptions,
-) -> ClassNames:
-    """Return the class table of objects, by the rules for image files."""
-    label_options = LabelOptions() if given_names is None else replace(options.classes, labels=given_names)
-    categories = {declared_names: (1, f"the metadata of {options.source}")} if declared_names else {}
-    return object_classes(
-        InputSummary(objects=Counter(found), class_lists=categories),
-        FileLayoutOptions(options.source, classes=label_options, has_class_ids=has_class_ids),
-    )
 
 
 def _image(images: tuple[str, ...]) -> str:

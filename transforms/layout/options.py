@@ -1,13 +1,13 @@
 """Options of layouts, and the notices about ignored input."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from shardmill.data.features import Feature, Features, TimeUnit
 from shardmill.data.kinds import kind_of
 from shardmill.errors import UserError
-from shardmill.metadata.labels import ClassNames
+from shardmill.metadata.labels import ClassNames, resolve_class_names
 from shardmill.text import plural
 from shardmill.transforms.columns.types import ValuesOf
 from shardmill.transforms.inputs.folders import IMAGES, FileKind, FolderRoles
@@ -81,11 +81,6 @@ class TableOptions:
         return list(dict.fromkeys(name for name in columns if name is not None))
 
     @property
-    def stratify_columns(self) -> set[str]:
-        """The column of --stratify_by as a set; empty if not given."""
-        return set() if self.split.stratify_by is None else {self.split.stratify_by}
-
-    @property
     def needs_classes(self) -> list[str]:
         """Columns whose class names must be collected from the data although --schema gives their types.
 
@@ -113,6 +108,11 @@ class TableOptions:
     def needs_inference(self) -> bool:
         """True if the data must be read once before it is encoded."""
         return self.schema is None or bool(self.needs_classes)
+
+
+def resolve_classes(found: Iterable[str], options: LabelOptions) -> ClassNames:
+    """Return the class table of the only label, from the classes found and the names given."""
+    return resolve_class_names(found, options.class_names(), options.on_new_label, options.source)
 
 
 def split_object_features(features: Features) -> tuple[Features, Features]:
@@ -237,13 +237,6 @@ def missing_notices(summary: InputSummary, options: FileLayoutOptions) -> list[s
 def lister_name(options: FileLayoutOptions) -> str:
     """Return the name of what lists the files, for messages."""
     return "the annotations" if options.is_annotated and not options.in_manifest else "the manifest"
-
-
-def unnamed_object_notices(objects: ClassNames | None, options: FileLayoutOptions) -> list[str]:
-    """Return a notice if the classes of objects have ids but no names."""
-    if objects is None or not options.has_class_ids:
-        return []
-    return [unnamed_classes_notice(len(objects))]
 
 
 def image_name_notices(summary: InputSummary, options: FileLayoutOptions) -> list[str]:

@@ -1,4 +1,7 @@
-"""Layouts of tables, lines of text, records, sequences and tokens."""
+"""Layouts of tables, lines of text, records, sequences and tokens.
+
+Functions raise a UserError if columns, classes or splits are unknown, unsuitable or contradictory.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -7,7 +10,7 @@ from fractions import Fraction
 from shardmill.data.features import DType, Feature, Features
 from shardmill.data.kinds import kind_of
 from shardmill.errors import UserError
-from shardmill.metadata.labels import ClassNames, check_label_name, resolve_class_names
+from shardmill.metadata.labels import ClassNames, check_label_name
 from shardmill.transforms.columns.arrow import Separated
 from shardmill.transforms.columns.types import ColumnType, Inferred
 from shardmill.transforms.formats.format import KeyColumn
@@ -33,6 +36,7 @@ from shardmill.transforms.layout.columns import (
 )
 from shardmill.transforms.layout.files import (
     FILES_OUTSIDE_SPLITS,
+    check_no_split_flags,
     check_split_shards,
     split_name_notices,
     splits_by_fraction,
@@ -52,6 +56,7 @@ from shardmill.transforms.layout.options import (
     folder_remedy,
     list_like_name_notices,
     peculiarity_notices,
+    resolve_classes,
     skipped_notices,
 )
 from shardmill.transforms.options.image_options import PictureOptions
@@ -102,11 +107,7 @@ MakeLayout = Callable[[InputSummary, Inferred, TableOptions, bool], TableLayout]
 def make_line_layout(
     summary: InputSummary, inferred: Inferred, options: TableOptions, line_numbers: bool
 ) -> TableLayout:
-    """Decide the layout of lines of text; their label is the file's folder, if every file is in one.
-
-    Raises:
-        UserError: if a class is new and not allowed, or a split does not exist.
-    """
+    """Decide the layout of lines of text; their label is the file's folder, if every file is in one."""
     notices = skipped_notices(summary)
     roles = _line_roles(summary, options)
     splits = (
@@ -123,13 +124,7 @@ def make_line_layout(
         notices += split_name_notices(summary)
     if classes and not labelled:
         notices.append(f"no line has a label: some files lie in class folders, such as {min(classes)!r}, others do not")
-    class_names = (
-        resolve_class_names(
-            classes, options.classes.class_names(), options.classes.on_new_label, options.classes.source
-        )
-        if labelled
-        else None
-    )
+    class_names = resolve_classes(classes, options.classes) if labelled else None
     if class_names is None and options.classes.labels is not None:
         raise UserError(f"{options.classes.error_prefix}, but not every file of {options.source} is in a class folder")
     features = [Feature(name, "bytes", "text") for name in options.texts]
@@ -174,17 +169,13 @@ def _line_roles(summary: InputSummary, options: TableOptions) -> FolderRoles:
                 f"--folders {roles} names {roles.depth} levels of folders, but files below {options.source} lie in"
                 f" {min(levels)}"
             )
-    if roles.split is not None and options.split.splits is not None:
-        raise UserError("--splits was given, but the input's split folders say the split; drop the one or the other")
+    if roles.split is not None:
+        check_no_split_flags(options.split, "the input's split folders")
     return roles
 
 
 def make_record_layout(summary: InputSummary, inferred: Inferred, options: TableOptions, _: bool) -> TableLayout:
-    """Decide the layout of existing records; only their splits and labels are open.
-
-    Raises:
-        UserError: if class ids come without names, or a split does not exist.
-    """
+    """Decide the layout of existing records; only their splits and labels are open."""
     notices = [
         *skipped_notices(summary),
         *(ignored_schema_notices(summary, options.records) if options.schema is None else ()),
@@ -210,11 +201,7 @@ def make_record_layout(summary: InputSummary, inferred: Inferred, options: Table
 
 
 def sequence_layout(layout: TableLayout, sequencing: Sequencing, source: str) -> TableLayout:
-    """Return the layout of sequences: each column becomes a list, except the id and labels, which have one value each.
-
-    Raises:
-        UserError: if a column does not exist, cannot order rows, or cannot be a list.
-    """
+    """Return the layout of sequences: columns become lists, except the id and labels, which have one value each."""
     if not layout.features:
         return layout
     names = [feature.name for feature in layout.features]
@@ -266,11 +253,7 @@ def _listed(feature: Feature, images: tuple[str, ...]) -> Feature:
 
 
 def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableOptions, _: bool = False) -> TableLayout:
-    """Decide the layout of a table; `inferred` is empty if --schema makes inference unnecessary.
-
-    Raises:
-        UserError: if a column does not exist, headers differ, a class is new and not allowed, or there are no rows.
-    """
+    """Decide the layout of a table; `inferred` is empty if --schema makes inference unnecessary."""
     header = common_header(summary, options)
     # Where there are bytes but no rows, staging finds out why of each.
     if options.schema is None and not inferred.rows and not summary.rejected and not summary.size_bytes:
@@ -335,11 +318,7 @@ _IGNORED_SETTINGS = {
 
 
 def tokenized_layout(layout: TableLayout, tokenization: Tokenization, source: str) -> TableLayout:
-    """Return the layout with `input_ids` in place of the text or after it; packed texts keep no other feature.
-
-    Raises:
-        UserError: if the column does not exist or holds no text, or there is already a column `input_ids`.
-    """
+    """Return the layout with `input_ids` in place of the text or after it; packed texts keep no other feature."""
     if not layout.features:
         return layout
     texts = {column: _text(layout, column, ids, source) for column, ids in tokenization.token_columns.items()}
@@ -378,11 +357,7 @@ def _text(layout: TableLayout, column: str, ids: str, source: str) -> Feature:
 
 
 def untokenized_features(features: Features, tokenization: Tokenization, schema_name: str) -> Features:
-    """Return the features of rows before tokenization, with the text in place of `input_ids`.
-
-    Raises:
-        UserError: if the schema has neither tokens nor the text, or its tokens have another type than these flags give.
-    """
+    """Return the features of rows before tokenization, with the text in place of `input_ids`."""
     columns = {ids: column for column, ids in tokenization.token_columns.items()}
     known = {feature.name for feature in features}
     for ids, column in columns.items():

@@ -75,7 +75,7 @@ def test_trees(folders: list[str], splits: tuple[str, ...], classes: tuple[str, 
     ],
 )
 def test_locate(name: str, folders: FolderRoles, found: tuple[str | None, str | None]) -> None:
-    assert Layout(("train",), None, folders, None).locate(name) == found
+    assert Layout(("train",), None, folders, None).folders.locate(name) == found
 
 
 def test_a_split_folder_beside_a_class_is_said() -> None:
