@@ -53,11 +53,6 @@ def number_line(manifest: int, line: int) -> int:
     return manifest << _FILE_BITS | line
 
 
-def manifest_index(number: int) -> int:
-    """Return the index of the manifest whose line has this number."""
-    return number >> _FILE_BITS
-
-
 def line_in_manifest(number: int | None) -> int | None:
     """Return the line within its manifest, from its number among several manifests."""
     return None if number is None else number & _LINES
@@ -70,7 +65,7 @@ class LineResolver:
     paths: tuple[str, ...]
 
     def __call__(self, number: int) -> tuple[str, int]:
-        return self.paths[manifest_index(number)], number & _LINES
+        return self.paths[number >> _FILE_BITS], number & _LINES
 
 
 def find_manifests(given: Sequence[tuple[str, str]]) -> tuple[ManifestFile, ...]:
@@ -189,23 +184,22 @@ def split_by_name(batch: pa.RecordBatch, parts: int) -> Iterator[tuple[int, pa.R
             yield from ((part, piece) for piece in split_large_batch(batch.take(pa.array(rows))))
 
 
-def drop_duplicates(batch: pa.RecordBatch, path: str | Sequence[str]) -> tuple[pa.RecordBatch, list[Reject]]:
+def drop_duplicates(batch: pa.RecordBatch, paths: Sequence[str]) -> tuple[pa.RecordBatch, list[Reject]]:
     """Convert PARSED rows to FOUND rows in line order, with a Reject for each row that equals an earlier one.
 
     `batch` holds all rows of their names; rows of one name with other columns are not equal.
     """
     batch = batch.take(pa.array(np.argsort(batch["line"].to_numpy(), kind="stable")))
     first: dict[bytes, int] = {}
+    locate_line = LineResolver(tuple(paths))
     keep, rejects = [], []
     for row, (digest, line) in enumerate(zip(batch["digest"].to_pylist(), batch["line"].to_pylist(), strict=True)):
         first_line = first.setdefault(digest, line)
         keep.append(first_line == line)
         if first_line != line:
             name = batch["name"][row].as_py()
-            first_path = path if isinstance(path, str) else path[manifest_index(first_line)]
-            rejects.append(
-                Reject(name, line, "index", f"duplicate of line {line_in_manifest(first_line)} in {first_path}")
-            )
+            first_path, line_there = locate_line(first_line)
+            rejects.append(Reject(name, line, "index", f"duplicate of line {line_there} in {first_path}"))
     rows = batch.drop_columns(["digest"])
     return (rows if all(keep) else rows.filter(pa.array(keep, pa.bool_()))), rejects
 
@@ -254,20 +248,27 @@ class ObjectsColumn:
     def parse_objects(self, value: Any) -> list[Object]:
         """Return the objects in a row's value; raise a ValueError if one is invalid."""
         columns = _columns(value, [key for _, key in self.keys])
-        objects = []
-        for number, values in enumerate(zip(*columns, strict=True), 1):
-            fields = dict(zip(self.members, values, strict=True))
-            x, y, width, height = self._box(fields["bbox"], number)
-            objects.append(
-                Object(
-                    self._class(fields["label"], number),
-                    *(y, x, y + height, x + width),
-                    self._id(fields.get("id", number), number),
-                    self._area(fields.get("area", width * height), width * height, number),
-                    self._flag(fields.get("is_crowd", False), number),
-                )
-            )
-        return objects
+        rows = enumerate(zip(*columns, strict=True), 1)
+        return [self._object(dict(zip(self.members, values, strict=True)), number) for number, values in rows]
+
+    def _object(self, fields: dict[ObjectField, Any], number: int) -> Object:
+        box, label = fields["bbox"], fields["label"]
+        is_box = isinstance(box, list) and len(box) == 4 and all(map(is_number, box))
+        _check_value(is_box, number, box, BOX, "[x, y, width, height]")
+        x, y, width, height = box
+        if self.has_class_ids:
+            is_id = is_integer(label) and 0 <= label < MAX_VALUES
+            _check_value(is_id, number, label, "its class", "an id from 0, as others have")
+            label = self.names[int(label)] if label < len(self.names) else str(int(label))  # in no table of names
+        else:
+            _check_value(isinstance(label, str) and label != "", number, label, "its class", "a name, as others have")
+        id_, area = fields.get("id", number), fields.get("area", width * height)
+        is_crowd = fields.get("is_crowd", False)
+        _check_value(is_integer(id_), number, id_, "its id", "a whole number")
+        _check_value(area is None or is_finite_number(area), number, area, "its area", "a number")
+        _check_value(is_crowd in (0, 1, None), number, is_crowd, "iscrowd", "0 or 1")
+        area = width * height if area is None else float(area)
+        return Object(label, y, x, y + height, x + width, int(id_), area, bool(is_crowd))
 
     def find_ignored_keys(self, value: Any) -> Iterator[str]:
         """Yield the keys of a row's value that no example holds, once for each object that has one."""
@@ -277,41 +278,10 @@ class ObjectsColumn:
                 values = item[key] if isinstance(value, dict) and isinstance(item[key], list) else [item[key]]
                 yield from (key for entry in values if entry not in (None, [], "", 0))
 
-    def _box(self, value: Any, number: int) -> Sequence[float]:
-        if not (isinstance(value, list) and len(value) == 4 and all(map(is_number, value))):
-            raise ValueError(f"object {number} has {preview_value(value)} for {BOX}; expected [x, y, width, height]")
-        return value
 
-    def _class(self, value: Any, number: int) -> str:
-        if not self.has_class_ids:
-            if not isinstance(value, str) or not value:
-                raise ValueError(
-                    f"object {number} has {preview_value(value)} for its class; expected a name, as others have"
-                )
-            return value
-        if not is_integer(value) or not 0 <= value < MAX_VALUES:
-            raise ValueError(
-                f"object {number} has {preview_value(value)} for its class; expected an id from 0, as others have"
-            )
-        value = int(value)
-        return self.names[value] if value < len(self.names) else str(value)  # which is in no table of names
-
-    def _id(self, value: Any, number: int) -> int:
-        if not is_integer(value):
-            raise ValueError(f"object {number} has {preview_value(value)} for its id; expected a whole number")
-        return int(value)
-
-    def _area(self, value: Any, box_area: float, number: int) -> float:
-        if value is None:
-            return box_area
-        if not is_finite_number(value):
-            raise ValueError(f"object {number} has {preview_value(value)} for its area; expected a number")
-        return float(value)
-
-    def _flag(self, value: Any, number: int) -> bool:
-        if value not in (0, 1, None):
-            raise ValueError(f"object {number} has {preview_value(value)} for iscrowd; expected 0 or 1")
-        return bool(value)
+def _check_value(is_valid: bool, number: int, value: Any, name: str, expected: str) -> None:
+    if not is_valid:
+        raise ValueError(f"object {number} has {preview_value(value)} for {name}; expected {expected}")
 
 
 def extract_objects(batch: pa.RecordBatch, column: ObjectsColumn) -> tuple[pa.RecordBatch, list[Reject], Counter[str]]:

@@ -26,17 +26,12 @@ from shardmill.transforms.inputs.listing import METADATA_KIND
 from shardmill.transforms.inputs.summary import InputSummary
 from shardmill.transforms.layout.options import (
     FileLayoutOptions,
-    class_notices,
+    file_notices,
     folder_remedy,
-    ignored_value_notices,
-    image_name_notices,
-    label_list_notices,
-    list_like_name_notices,
     lister_name,
     missing_notices,
     resolve_classes,
     skipped_notices,
-    unnamed_classes_notice,
 )
 from shardmill.transforms.options.image_options import LabelOptions
 from shardmill.transforms.options.job_options import CONTENT, Fractions, SplitOptions
@@ -185,20 +180,7 @@ def make_layout(summary: InputSummary, options: FileLayoutOptions) -> Layout:
             f"{options.classes.error_prefix}, but {options.source} has no labels: no class folders and no column"
             " 'label'"
         )
-    notices = (
-        *options.input_notices,
-        *missing,
-        *sorted(summary.notices),
-        *(["there is no object in any image"] if options.is_annotated and not summary.objects else []),
-        *([unnamed_classes_notice(len(objects))] if objects is not None and options.has_class_ids else []),
-        *skipped_notices(summary),
-        *ignored_value_notices(summary.ignored_properties),
-        *folder_notices(summary.folders, folders),
-        *class_notices(class_names),
-        *(list_like_name_notices("label", class_names.names) if class_names is not None else ()),
-        *label_list_notices(summary, options),
-        *image_name_notices(summary, options),
-    )
+    notices = (*options.input_notices, *missing, *file_notices(summary, options, folders, class_names, objects))
     if has_input_splits:
         spelled = _split_names(summary, folders)
         where = lister_name(options) if options.is_annotated or summary.labels else "their folders"

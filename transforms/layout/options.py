@@ -10,7 +10,7 @@ from shardmill.errors import UserError
 from shardmill.metadata.labels import ClassNames, resolve_class_names
 from shardmill.text import plural
 from shardmill.transforms.columns.types import ValuesOf
-from shardmill.transforms.inputs.folders import IMAGES, FileKind, FolderRoles
+from shardmill.transforms.inputs.folders import IMAGES, FileKind, FolderRoles, folder_notices
 from shardmill.transforms.inputs.listing import NO_MATCH
 from shardmill.transforms.inputs.summary import InputSummary
 from shardmill.transforms.options.image_options import BoxOptions, LabelOptions, PictureOptions
@@ -217,6 +217,28 @@ def label_notices(list_counts: Mapping[tuple[str, str], int], separators: Mappin
     return notices
 
 
+def file_notices(
+    summary: InputSummary,
+    options: FileLayoutOptions,
+    folders: FolderRoles,
+    class_names: ClassNames | None,
+    objects: ClassNames | None,
+) -> list[str]:
+    """Return the notices about an input of files, its folders and its classes."""
+    return [
+        *sorted(summary.notices),
+        *(["there is no object in any image"] if options.is_annotated and not summary.objects else []),
+        *([unnamed_classes_notice(len(objects))] if objects is not None and options.has_class_ids else []),
+        *skipped_notices(summary),
+        *ignored_value_notices(summary.ignored_properties),
+        *folder_notices(summary.folders, folders),
+        *_class_notices(class_names),
+        *(list_like_name_notices("label", class_names.names) if class_names is not None else ()),
+        *_label_list_notices(summary, options),
+        *_image_name_notices(summary, options),
+    ]
+
+
 def missing_notices(summary: InputSummary, options: FileLayoutOptions) -> list[str]:
     """Return notices of files that the manifest names and that do not exist; raise a UserError if none exists."""
     notices = []
@@ -239,7 +261,7 @@ def lister_name(options: FileLayoutOptions) -> str:
     return "the annotations" if options.is_annotated and not options.in_manifest else "the manifest"
 
 
-def image_name_notices(summary: InputSummary, options: FileLayoutOptions) -> list[str]:
+def _image_name_notices(summary: InputSummary, options: FileLayoutOptions) -> list[str]:
     """Return a notice of each column whose values all name image files, and which is stored as text."""
     of_images = options.kind == IMAGES
     return [
@@ -255,7 +277,7 @@ def image_name_notices(summary: InputSummary, options: FileLayoutOptions) -> lis
     ]
 
 
-def label_list_notices(summary: InputSummary, options: FileLayoutOptions) -> list[str]:
+def _label_list_notices(summary: InputSummary, options: FileLayoutOptions) -> list[str]:
     """Return notices about labels with several classes."""
     lists, single = summary.label_lists["lists"], summary.label_lists["single"]
     if not lists:
@@ -267,7 +289,7 @@ def label_list_notices(summary: InputSummary, options: FileLayoutOptions) -> lis
     return notices
 
 
-def class_notices(class_names: ClassNames | None) -> list[str]:
+def _class_notices(class_names: ClassNames | None) -> list[str]:
     """Return a notice if class names are numbers that differ from the class ids."""
     names: Sequence[str] = class_names.names if class_names else ()
     if (

@@ -16,7 +16,7 @@ def test_duplicates_are_found_in_any_order() -> None:
             for part, rows in split_by_name(batch, 5):
                 dealt.setdefault(part, []).append(rows)
         assert len(dealt) == 5
-        kept, rejects = zip(*(drop_duplicates(concatenate(parts), "m.csv") for parts in dealt.values()), strict=True)
+        kept, rejects = zip(*(drop_duplicates(concatenate(parts), ["m.csv"]) for parts in dealt.values()), strict=True)
         assert kept[0].schema == FOUND
         lines = sorted(line for batch in kept for line in batch["line"].to_pylist())
         outcomes.append((lines, sorted((r.source, r.line or 0, r.reason) for some in rejects for r in some)))
