@@ -41,7 +41,6 @@ from shardmill.transforms.stores import storage as locks
 from shardmill.transforms.stores import storage as renames
 from shardmill.transforms.stores.storage import run_concurrently
 from shardmill.transforms.stores.streams import write_stream
-from shardmill.transforms.workers import rejects as losses
 from shardmill.transforms.workers.rejects import Rejects
 
 FAILED_MARK = "_FAILED"  # in the folder of a version that failed: which job's it is, and until when it is kept
@@ -435,7 +434,7 @@ def check_counts(build: Build) -> None:
 
 def _check_rejects(build: Build, options: PublishOptions) -> None:
     rejects = build.rejects
-    if damaged := losses.loss_failure(rejects.losses, rejects.largest_uncertain, options.on_damaged_file):
+    if damaged := rejects.losses.failure(options.on_damaged_file):
         _write_failed_rejects(rejects, options)
         raise JobError(f"{damaged}; all rejects are in {options.failed_rejects}; nothing was published")
     number, matched = rejects.records, build.records
@@ -447,10 +446,10 @@ def _check_rejects(build: Build, options: PublishOptions) -> None:
     )
     most = rejects.most_frequent
     assert most is not None
-    times = f"{'at least ' if most.is_lower_bound else ''}{most.count} time{'' if most.count == 1 else 's'}"
+    times = f"{'at least ' if rejects.is_lower_bound else ''}{most.rejects} time{'' if most.rejects == 1 else 's'}"
     raise JobError(
         f"{number} of {matched} records were rejected, {verdict}; "
-        f"most often ({times}): {most.reason}, such as {most.example!r}; "
+        f"most often ({times}): {most.text}, such as {most.source!r}; "
         f"all are in {options.failed_rejects}; nothing was published"
     )
 

@@ -37,9 +37,7 @@ class RecordBatchCoder(beam.coders.Coder):
         return pa.ipc.open_stream(stream).read_next_batch()
 
     def estimate_size(self, value: pa.RecordBatch) -> int:
-        """Return the approximate size for Beam's counters. By default Beam would encode the batch several times per
-        step for this.
-        """
+        """Return the approximate size; by default Beam would encode the batch several times per step for this."""
         return int(value.nbytes)
 
     def is_deterministic(self) -> bool:
@@ -60,9 +58,7 @@ def in_global_window(item: Any) -> Any:
 
 
 class GatherFn(beam.DoFn):
-    """Gathers elements and emits what `make` returns for them, before they exceed a size and at the end of the
-    bundle.
-    """
+    """Gathers elements, and emits what `make` returns for them before they get too large and when the bundle ends."""
 
     def __init__(
         self,
@@ -70,13 +66,9 @@ class GatherFn(beam.DoFn):
         size_of: Callable[[Any], float] = lambda _: 1,
         max_size: float | Callable[..., float] = math.inf,
     ) -> None:
-        """Create the DoFn.
+        """Gather elements for `make(elements, *side inputs)`.
 
-        Args:
-            make: (list of elements, side inputs…) -> outputs.
-            size_of: size of an element.
-            max_size: largest total size of gathered elements, or a function of the side inputs that returns it. A
-                larger element is processed alone.
+        `max_size`, or what it returns for the side inputs, limits their total `size_of`; a larger element is alone.
         """
         self._make, self._size_of, self._most = make, size_of, max_size
 
@@ -141,23 +133,23 @@ class MergeFn(beam.CombineFn):
 
 
 class Spread(beam.PTransform):
-    """Distribute elements among the workers, by a hash of their names, so that a repeated attempt sends them to the
-    same place.
+    """Distribute elements by a hash of their names, so that a repeated attempt sends them to the same workers.
+
+    Elements of one name stay together.
     """
 
     def __init__(self, name_of: Callable[[Any], str]) -> None:
-        """Create the transform; `name_of` returns an element's name, and elements of one name stay together."""
         super().__init__()
         self._name_of = name_of
 
     def expand(self, pcoll: beam.PCollection[Any]) -> beam.PCollection[Any]:
         keyed = pcoll | "ByName" >> beam.Map(_keyed, self._name_of).with_output_types(tuple[int, Any])
-        return keyed | "Spread" >> beam.GroupByKey() | "Elements" >> beam.FlatMap(_elements).with_output_types(Any)
+        return (
+            keyed
+            | "Spread" >> beam.GroupByKey()
+            | "Elements" >> beam.FlatMap(lambda group: group[1]).with_output_types(Any)
+        )
 
 
 def _keyed(element: Any, name_of: Callable[[Any], str]) -> tuple[int, Any]:
     return xxhash.xxh32_intdigest(name_of(element).encode(errors="surrogateescape")), element
-
-
-def _elements(group: tuple[int, Iterable[Any]]) -> Iterable[Any]:
-    return group[1]

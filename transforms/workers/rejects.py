@@ -18,44 +18,60 @@ from shardmill.text import plural
 from shardmill.transforms.stores import storage
 from shardmill.transforms.workers.resources import Spool
 
-
-def record_density(records: int, size_bytes: int, lost_records: int, lost_bytes: int) -> float:
-    """Return records per byte of the readable input; 0 if nothing was readable.
-
-    Args:
-        records: input records, with one for each completely unreadable file.
-        size_bytes: of the input.
-        lost_records, lost_bytes: of everything unreadable.
-    """
-    good, good_bytes = records - lost_records, size_bytes - lost_bytes
-    return good / good_bytes if good > 0 and good_bytes > 0 else 0.0
-
-
-def with_estimate(reject: Reject, records_per_byte: float) -> Reject:
-    """Return `reject` with an estimated number of records, if its file could not be read at all."""
-    if reject.records is not None:
-        return reject
-    return replace(reject, records=max(round(reject.size_bytes * records_per_byte), 1))
+FOLDER = "rejects"  # in the job's temporary directory
+MOST_REASONS = 10_000  # that are remembered; twice as many for a moment
+_REASONS = 100  # in a manifest
+_INLINE_BYTES = 2 << 10  # with the counts: to write a file for a line or two would cost more
+_BLOCK_BYTES = 1 << 20  # written at once; fewer in all are written in one request
+_CHUNK_BYTES = 1 << 20  # read at once
+_READERS = 16  # each may be a request to a store
+_SINGLE_READ_BYTES = 2 << 20  # a file of no more is read in one
+_HELD_BYTES = 8 << 20  # of lines that are sorted at once, which are ten times as much with their keys
+_READ_BYTES = 4 << 20  # of all that is merged, read ahead
+_LEAST_BYTES = 4 << 10  # of each
+_encode = json.JSONEncoder(ensure_ascii=False).encode
+PlaceOf = Callable[[int], tuple[str, int]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Losses:
-    """Unreadable input of all files: records, and bytes on disk."""
+    """Unreadable input of all files: records, and bytes on disk.
+
+    Rejects must be added in the order of their sources, so that no names need to be remembered.
+    """
 
     files: int = 0
     records: int = 0
     size_bytes: int = 0
     uncounted: int = 0  # files that lost an unknown number of further records
     estimated: bool = False  # True if `records` contains estimates
+    largest_uncertain: Reject | None = None  # the largest whose number of records is not known for certain
+    _source: str | None = None  # of the last loss
+    _uncounted_source: str | None = None  # and of the last loss of unknown size
+
+    def add(self, reject: Reject) -> None:
+        """Add the next settled reject, unless it stands for a record that was read and refused."""
+        if not reject.is_loss:
+            return
+        self.files += reject.source != self._source
+        self._source = reject.source
+        self.records += reject.counted_records
+        self.size_bytes += reject.size_bytes
+        self.estimated |= reject.count == "estimated"
+        if reject.count == "at least":
+            self.uncounted += reject.source != self._uncounted_source
+            self._uncounted_source = reject.source
+        largest = self.largest_uncertain
+        if reject.count != "exact" and (largest is None or _loss_size(reject) > _loss_size(largest)):
+            self.largest_uncertain = reject
 
     def __str__(self) -> str:
-        number = (
-            f"{'about ' if self.estimated else 'at least ' if self.uncounted else ''}{plural(self.records, 'record')}"
-        )
+        certainty = "about " if self.estimated else "at least " if self.uncounted else ""
         files = plural(self.files, "damaged file")
         more = f", and how many more were in {plural(self.uncounted, 'file')} cut short or unlisted nobody knows"
         # Of a file cut short, none is there to be read
         size = f", {plural(self.size_bytes, 'byte')}" if self.size_bytes else ""
+        number = f"{certainty}{plural(self.records, 'record')}"
         return f"{number} in {files} cannot be read{size}{more if self.uncounted else ''}"
 
     def to_json(self) -> dict[str, Any]:
@@ -68,98 +84,38 @@ class Losses:
             "estimated": self.estimated,
         }
 
-
-class LossCounter:
-    """Sums up settled rejects of unreadable input rather than for a record that was read and refused.
-
-    Rejects must be added in the order of their sources, so that no names need to be remembered.
-    """
-
-    def __init__(self) -> None:
-        self._files = self._records = self._size_bytes = self._uncounted = 0
-        self._estimated = False
-        self._source: str | None = None  # of the last loss
-        self._unknown: str | None = None  # and of the last loss of unknown size
-        self.largest_uncertain: Reject | None = None  # the largest whose number of records is not known for certain
-
-    def add(self, reject: Reject) -> None:
-        """Add the next reject."""
-        if not reject.is_loss:
-            return
-        self._files += reject.source != self._source
-        self._source = reject.source
-        self._records += reject.counted_records
-        self._size_bytes += reject.size_bytes
-        self._estimated |= reject.count == "estimated"
-        if reject.count == "at least":
-            self._uncounted += reject.source != self._unknown
-            self._unknown = reject.source
-        if reject.count != "exact" and (
-            self.largest_uncertain is None or _loss_size(reject) > _loss_size(self.largest_uncertain)
-        ):
-            self.largest_uncertain = reject
-
-    def losses(self) -> Losses:
-        """Return the sum."""
-        return Losses(self._files, self._records, self._size_bytes, self._uncounted, self._estimated)
-
-
-def sum_losses(rejects: Iterable[Reject]) -> tuple[Losses, Reject | None]:
-    """Return the sum of settled rejects in any order, and the largest whose number of records is uncertain."""
-    counter = LossCounter()
-    for reject in sorted(rejects, key=lambda reject: reject.source):
-        counter.add(reject)
-    return counter.losses(), counter.largest_uncertain
-
-
-def loss_failure(losses: Losses, largest_uncertain: Reject | None, on_damaged_file: str) -> str | None:
-    """Return the message of a job that fails because the number of lost records is uncertain; None if it does not
-    fail.
-    """
-    if on_damaged_file == "reject" or largest_uncertain is None:
-        return None
-    return (
-        f"{losses}; such as {largest_uncertain.source!r}: {largest_uncertain.reason}; mend the files or leave them"
-        " out, or give "
-        "--on_damaged_file reject to go without what cannot be read"
-    )
+    def failure(self, on_damaged_file: str) -> str | None:
+        """Return the message of a job that fails because the number of lost records is uncertain, else None."""
+        if on_damaged_file == "reject" or self.largest_uncertain is None:
+            return None
+        return (
+            f"{self}; such as {self.largest_uncertain.source!r}: {self.largest_uncertain.reason}; mend the files or"
+            " leave them out, or give --on_damaged_file reject to go without what cannot be read"
+        )
 
 
 def _loss_size(reject: Reject) -> tuple[int, int]:
     return reject.counted_records, reject.size_bytes
 
 
-FOLDER = "rejects"  # in the job's temporary directory
-_INLINE_BYTES = 2 << 10  # with the counts: to write a file for a line or two would cost more
-_BLOCK_BYTES = 1 << 20  # written at once; fewer in all are written in one request
-_encode = json.JSONEncoder(ensure_ascii=False).encode
-
-
 @dataclass(frozen=True, slots=True)
 class RejectsPart:
-    """A batch of rejects of one worker.
-
-    Attributes:
-        lost_records, lost_bytes: of unreadable input, see Reject.is_loss
-        path, size_bytes: file of all other lines; "" if none was written
-    """
+    """A batch of rejects of one worker."""
 
     rejects: int  # number of rejects
     records: int  # records that they count; unknown numbers count as one
-    lost_records: int
+    lost_records: int  # of unreadable input, see Reject.is_loss
     lost_bytes: int
     text: bytes = b""  # all lines with line ends if they are few, or the first ones
-    path: str = ""
-    size_bytes: int = 0
+    path: str = ""  # file of all other lines; "" if none was written
+    size_bytes: int = 0  # of that file
 
 
 class RejectsWriter:
     """Collects rejects as they are found, holding at most one MiB of them in memory."""
 
     def __init__(self, temporary: str | None) -> None:
-        """Create the writer; `temporary` is the job's temporary directory, or None to write no files, as in a dry
-        run.
-        """
+        """Write to the job's `temporary` directory; None writes no files, as in a dry run."""
         self._temporary = temporary
         self._lines: list[bytes] = []
         self._held = self._written = 0
@@ -200,8 +156,7 @@ class RejectsWriter:
         return [RejectsPart(*counts, path=self._path, size_bytes=self._written)]
 
     def _write(self) -> None:
-        if self._file is None:
-            self._file = self._opened.enter_context(storage.open_write(self._new_path()))
+        self._file = self._file or self._opened.enter_context(storage.open_write(self._new_path()))
         self._file.write(b"".join(self._lines))
         self._written += self._held
         self._lines, self._held = [], 0
@@ -235,25 +190,18 @@ def split_lines(data: Iterable[bytes]) -> Iterator[bytes]:
     """Yield each line of chunks of bytes, without its line end; the last line must have one too."""
     rest = b""
     for chunk in data:
-        first, *others = chunk.split(b"\n")
-        if not others:
-            rest += first
-            continue
-        yield rest + first
-        yield from others[:-1]
-        rest = others[-1]
-
-
-MOST_REASONS = 10_000  # that are remembered; twice as many for a moment
+        *lines, rest = (rest + chunk).split(b"\n")
+        yield from lines
 
 
 @dataclass(slots=True)
 class Reason:
     """Counts of one reason."""
 
-    rejects: int  # number of rejects
-    records: int  # records that they count
-    first_source: str  # source of the first reject
+    text: str
+    source: str  # of the first reject
+    rejects: int = 0  # number of rejects
+    records: int = 0  # records that they count
 
 
 class ReasonCounter:
@@ -270,26 +218,20 @@ class ReasonCounter:
 
     def add(self, reason: str, records: int, source: str) -> None:
         """Count a reject."""
-        found = self._found.get(reason)
-        if found is None:
-            self._found[reason] = Reason(1, records, source)
-            if len(self._found) > 2 * self._most:
-                self._drop_rarest()
-            return
+        found = self._found.setdefault(reason, Reason(reason, source))
         found.rejects += 1
         found.records += records
+        if len(self._found) > 2 * self._most:
+            kept = sorted(self._found.items(), key=lambda item: -item[1].rejects)[: self._most]
+            self._found, self.has_dropped = dict(kept), True
 
     def is_counted(self, reason: str) -> bool:
         """Return True if a reason is remembered."""
         return reason in self._found
 
-    def _drop_rarest(self) -> None:
-        kept = sorted(self._found.items(), key=lambda item: -item[1].rejects)[: self._most]
-        self._found, self.has_dropped = dict(kept), True
-
-    def most_frequent(self) -> tuple[str, Reason] | None:
+    def most_frequent(self) -> Reason | None:
         """Return the reason with the most rejects, the first of equals; None without rejects."""
-        return max(self._found.items(), key=lambda item: item[1].rejects, default=None)
+        return max(self._found.values(), key=lambda reason: reason.rejects, default=None)
 
     def by_records(self, max_reasons: int) -> dict[str, int]:
         """Return the records of the `max_reasons` reasons with the most records, sorted by reason.
@@ -300,22 +242,12 @@ class ReasonCounter:
         return {reason: found.records for reason, found in sorted(ordered)}
 
 
-_HELD_BYTES = 8 << 20  # of lines that are sorted at once, which are ten times as much with their keys
-_READ_BYTES = 4 << 20  # of all that is merged, read ahead
-_LEAST_BYTES = 4 << 10  # of each
-
-
 class SortedLines:
     """Takes lines without line ends, in any order, and iterates over them sorted."""
 
     def __init__(self, key: Callable[[bytes], Any], held_bytes: int = _HELD_BYTES) -> None:
-        """Create the sorter.
-
-        Args:
-            key: sort key of a line; equal keys are ordered by the lines' bytes.
-            held_bytes: bytes of lines held in memory before a part is spooled.
-        """
-        self._key, self._held_bytes = key, held_bytes
+        """Sort by `key`, then by the lines' bytes; at most `held_bytes` of lines are held in memory."""
+        self._order, self._held_bytes = lambda line: (key(line), line), held_bytes
         self._held: list[bytes] = []
         self._size = self._spooled = 0
         self._spool: Spool | None = None
@@ -329,15 +261,12 @@ class SortedLines:
             self._put_aside()
 
     def __iter__(self) -> Iterator[bytes]:
-        if not self._parts:
-            yield from sorted(self._held, key=self._order)
-            return
+        if self._spool is None:
+            return iter(sorted(self._held, key=self._order))
         if self._held:
             self._put_aside()
-        assert self._spool is not None
         most = max(_READ_BYTES // len(self._parts), _LEAST_BYTES)
-        parts = [split_lines(self._spool.chunks(offset, length, most)) for offset, length in self._parts]
-        yield from heapq.merge(*parts, key=self._order)
+        return heapq.merge(*(split_lines(self._spool.chunks(*part, most)) for part in self._parts), key=self._order)
 
     def _put_aside(self) -> None:
         self._spool = self._spool or Spool()
@@ -347,44 +276,17 @@ class SortedLines:
         self._spooled += len(data)
         self._held, self._size = [], 0
 
-    def _order(self, line: bytes) -> tuple[Any, bytes]:
-        return self._key(line), line
-
-
-_REASONS = 100  # in a manifest
-_READERS = 16  # each may be a request to a store
-_SINGLE_READ_BYTES = 2 << 20  # a file of no more is read in one
-_CHUNK_BYTES = 1 << 20
-PlaceOf = Callable[[int], tuple[str, int]]
-
-
-@dataclass(frozen=True, slots=True)
-class FrequentReason:
-    """The most frequent reason of rejects, its number of rejects, and the first source with it.
-
-    `is_lower_bound` is True if the number is a lower bound, because there were too many different reasons to count all.
-    """
-
-    reason: str
-    count: int
-    is_lower_bound: bool
-    example: str
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rejects:
-    """All rejects of a job, in a file that is deleted with the last reference to it.
-
-    Attributes:
-        size_bytes, crc32c: of the lines
-    """
+    """All rejects of a job, in a file that is deleted with the last reference to it."""
 
     records: int = 0  # number of rejected records
     reasons: Mapping[str, int] = field(default_factory=dict)  # records of the most frequent reasons, sorted by reason
     losses: Losses = field(default_factory=Losses)  # unreadable input
-    largest_uncertain: Reject | None = None  # largest loss whose number of records is uncertain
-    most_frequent: FrequentReason | None = None  # most frequent reason, if any
-    size_bytes: int = 0
+    most_frequent: Reason | None = None  # by number of rejects, if any
+    is_lower_bound: bool = False  # True if there were too many different reasons to count all
+    size_bytes: int = 0  # of the lines
     crc32c: int = 0
     _spool: Spool | None = None
 
@@ -412,13 +314,13 @@ def gather_rejects(
         OSError: if a part cannot be read, or the disk is full.
     """
     known = list(parts)
-    records_per_byte = record_density(
-        records, size_bytes, sum(p.lost_records for p in known), sum(p.lost_bytes for p in known)
-    )
-    found = SortedLines(_sort_key)
+    read_records = records - sum(part.lost_records for part in known)
+    read_bytes = size_bytes - sum(part.lost_bytes for part in known)
+    density = read_records / read_bytes if read_records > 0 and read_bytes > 0 else 0.0
+    ordered = SortedLines(_sort_key)
     for line in _all_lines(known):
-        found.add(line)
-    rejects = _collect_rejects(found, records_per_byte, locate_record)
+        ordered.add(line)
+    rejects = _collect_rejects(ordered, density, locate_record)
     return rejects, records + rejects.records - sum(part.records for part in known)
 
 
@@ -436,24 +338,21 @@ def _all_lines(parts: Sequence[RejectsPart]) -> Iterator[bytes]:
 
 
 def _collect_rejects(ordered: Iterable[bytes], records_per_byte: float, locate_record: PlaceOf | None) -> Rejects:
-    spool, reasons, losses = Spool(), ReasonCounter(), LossCounter()
+    spool, reasons, losses, block = Spool(), ReasonCounter(), Losses(), bytearray()
     records = size_bytes = crc32c = 0
-    pending: list[bytes] = []
-    pending_bytes = 0
 
     def flush() -> None:
-        nonlocal size_bytes, crc32c, pending_bytes
-        data = b"".join(pending)
+        nonlocal size_bytes, crc32c
+        data = bytes(block)
         spool.write(size_bytes, data)
         crc32c = google_crc32c.extend(crc32c, data)
         size_bytes += len(data)
-        pending.clear()
-        pending_bytes = 0
+        block.clear()
 
     for line in ordered:
         reject = Reject(**orjson.loads(line))
         if reject.records is None:
-            reject = with_estimate(reject, records_per_byte)
+            reject = replace(reject, records=max(round(reject.size_bytes * records_per_byte), 1))
             line = encode_reject(reject)
         if locate_record is not None and reject.line is not None:
             manifest, of_manifest = locate_record(reject.line)
@@ -461,34 +360,14 @@ def _collect_rejects(ordered: Iterable[bytes], records_per_byte: float, locate_r
         records += reject.counted_records
         reasons.add(reject.reason, reject.counted_records, reject.source)
         losses.add(reject)
-        pending += (line, b"\n")
-        pending_bytes += len(line) + 1
-        if pending_bytes >= _CHUNK_BYTES:
+        block += line + b"\n"
+        if len(block) >= _CHUNK_BYTES:
             flush()
     flush()
-    if not size_bytes:
-        return Rejects()
-    return Rejects(
-        records,
-        reasons.by_records(_REASONS),
-        losses.losses(),
-        losses.largest_uncertain,
-        _most_frequent(reasons),
-        size_bytes,
-        crc32c,
-        spool,
-    )
-
-
-def _most_frequent(reasons: ReasonCounter) -> FrequentReason | None:
-    found = reasons.most_frequent()
-    if found is None:
-        return None
-    reason, counts = found
-    return FrequentReason(reason, counts.rejects, reasons.has_dropped, counts.first_source)
+    most_frequent, by_records = reasons.most_frequent(), reasons.by_records(_REASONS)
+    return Rejects(records, by_records, losses, most_frequent, reasons.has_dropped, size_bytes, crc32c, spool)
 
 
 def _sort_key(line: bytes) -> tuple[Any, ...]:
-    """Return the sort key of a line."""
     reject = orjson.loads(line)
     return reject["source"], reject["line"] or 0, reject["stage"], reject["reason"]

@@ -27,14 +27,9 @@ class Budget:
         """Create the budget; raises ValueError unless `size_bytes` is positive."""
         if size_bytes <= 0:
             raise ValueError(f"a budget of {size_bytes} bytes; expected some")
-        self._size_bytes = self._left = size_bytes
+        self.size_bytes = self._left = size_bytes
         self._waiting: deque[object] = deque()
         self._changed = threading.Condition()
-
-    @property
-    def size_bytes(self) -> int:
-        """The number of bytes that may be held at once."""
-        return self._size_bytes
 
     @contextmanager
     def take(self, size_bytes: int) -> Iterator[None]:
@@ -42,7 +37,7 @@ class Budget:
 
         A request larger than the budget waits until nothing else is held.
         """
-        wanted, turn = min(max(size_bytes, 0), self._size_bytes), object()
+        wanted, turn = min(max(size_bytes, 0), self.size_bytes), object()
         with self._changed:
             self._waiting.append(turn)
             try:
@@ -106,10 +101,6 @@ def core_count(cgroups: Path = CGROUPS, process_cgroups: Path = PROCESS_CGROUPS)
     Kubernetes set them: `cpu.max` in version 2, `cpu.cfs_quota_us` and `cpu.cfs_period_us` in version 1
     (docs.kernel.org/admin-guide/cgroup-v2.html, docs.kernel.org/scheduler/sched-bwc.html). The result is cached,
     because it is read from kernel files and needed for each block.
-
-    Args:
-        cgroups: mount point of the control groups.
-        process_cgroups: file that lists this process's control groups.
     """
     bound = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     found = cgroup_settings("cpu", "cpu.max", ("cpu.cfs_quota_us", "cpu.cfs_period_us"), cgroups, process_cgroups)
@@ -128,19 +119,14 @@ _LEAST_BYTES = 64 << 20  # that are held at once, or nothing would go on
 
 
 def memory_budget() -> Budget:
-    """Return the budget from which readers, encoders and mergers of this process take bytes for the records they
-    hold.
-    """
-
+    """Return the budget from which readers, encoders and mergers of this process take bytes for their records."""
     from shardmill.transforms.workers.memory_options import worker_memory_bytes  # which imports Beam
 
     return _budget(worker_memory_bytes() or container_bytes() // core_count())
 
 
 def release_freed_memory() -> None:
-    """Return freed memory, which allocators retain, to the system. Call it before a phase that needs much memory in
-    blocks of other sizes.
-    """
+    """Return freed memory to the system, before a phase that needs much memory in blocks of other sizes."""
     pa.default_memory_pool().release_unused()
     if (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:  # glibc's
         trim(0)
@@ -157,10 +143,6 @@ def container_bytes(cgroups: Path = CGROUPS, process_cgroups: Path = PROCESS_CGR
 
     It is the least of the machine's memory and the limits of the process's control group and its ancestors:
     `memory.max` in version 2, `memory.limit_in_bytes` in version 1, where a huge number means no limit.
-
-    Args:
-        cgroups: mount point of the control groups.
-        process_cgroups: file that lists this process's control groups.
     """
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     found = cgroup_settings("memory", "memory.max", ("memory.limit_in_bytes",), cgroups, process_cgroups)

@@ -5,11 +5,11 @@ import os
 import threading
 import time
 import uuid
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import chain, islice
 from traceback import format_exception_only
 from typing import Any, TypeVar
@@ -34,12 +34,9 @@ class ThreadedFlatMap(beam.DoFn):
     """
 
     def __init__(self, function: Callable[..., Iterable[Any]], threads: int = 0) -> None:
-        """Create the DoFn.
+        """Call `function`, which must not be a generator: that would not run in a thread.
 
-        Args:
-            function: returns the outputs, TaggedOutput or not; it must not be a generator, which would not run in a
-                thread.
-            threads: 1 calls inline, 0 uses as many as the worker has cores, TWICE_THE_CORES twice as many.
+        Of `threads`, 1 calls inline, 0 uses as many as the worker has cores, TWICE_THE_CORES twice as many.
         """
         self._function, self._wanted_threads = function, threads
 
@@ -72,9 +69,7 @@ class ThreadedFlatMap(beam.DoFn):
                 yield in_global_window(item)
 
     def emit(self, items: Iterable[Any]) -> Iterable[Any]:
-        """Return what to emit of `items`, the result for one element. Called in the worker's own thread, in order;
-        subclasses override it.
-        """
+        """Return what to emit of one element's result; called in the worker's own thread, in order."""
         return items
 
 
@@ -122,15 +117,10 @@ class Progress:
 
 
 class ProgressReporter:
-    """Counts the work of some threads of this process, and periodically writes the counts to a file."""
+    """Counts the work of some threads, and periodically writes the counts to a file in the launcher's folder."""
 
     def __init__(self, folder: str, counter: str = "examples") -> None:
-        """Create the reporter.
-
-        Args:
-            folder: folder that the launcher reads.
-            counter: what is counted: written `examples`, or `staged` records.
-        """
+        """Count written `examples`, or `staged` records."""
         self._path = os.path.join(folder, f"{counter}-{os.getpid()}-{threading.get_ident()}.json")
         self._counter = counter
         self._examples = self._bytes = 0
@@ -163,12 +153,11 @@ def report_plan(folder: str, examples: int, size_bytes: int) -> None:
 
 def read_progress(folder: str) -> Progress:
     """Return the sum of what all workers have reported."""
-    totals = {"examples": 0, "size_bytes": 0, "planned_examples": 0, "planned_bytes": 0, "staged": 0}
+    totals: Counter[str] = Counter()
     for name in os.listdir(folder):
         if name.endswith(".json"):
             with open(os.path.join(folder, name)) as file:
-                for key, value in json.load(file).items():
-                    totals[key] += value
+                totals.update(json.load(file))
     return Progress(**totals)
 
 
@@ -196,9 +185,8 @@ class Failure:
         if isinstance(error, (UserError, JobError)):
             return cls(step, type(error).__name__, str(error))
         if isinstance(error, MemoryError):
-            return cls(
-                step, "", "no memory was left in a worker; give fewer --threads, or workers that have more of it"
-            )
+            message = "no memory was left in a worker; give fewer --threads, or workers that have more of it"
+            return cls(step, "", message)
         if isinstance(error, OSError) and error.filename:
             return cls(step, "", os_error_text(error))
         return cls(step, "", " ".join("".join(format_exception_only(error)).split()))
@@ -264,9 +252,8 @@ def started_path(path: str) -> str:
 
 def write_failure(path: str, failure: Failure) -> None:
     """Write a failure to `path`, replacing an earlier one."""
-    content = {"step": failure.step, "kind": failure.kind, "sentence": failure.sentence}
     # Workers that fail at the same time write side by side
-    storage.write_text(path, json.dumps(content), f"{path}-{uuid.uuid4().hex}", sync=False)
+    storage.write_text(path, json.dumps(asdict(failure)), f"{path}-{uuid.uuid4().hex}", sync=False)
 
 
 def read_failure(path: str) -> Failure | None:
@@ -283,19 +270,17 @@ def report_failures(pipeline: beam.Pipeline, path: str, reports_start: bool = Fa
 
     With `reports_start`, the first step also reports that it has begun.
     """
-    pipeline.visit(
-        _DoFnWrapper(lambda inner, step, is_first: ReportingFn(inner, step, path, is_first and reports_start))
-    )
+    pipeline.visit(_DoFnWrapper(path, reports_start))
 
 
 class _DoFnWrapper(beam.pipeline.PipelineVisitor):
     """Wraps the DoFn of each ParDo, except splittable ones, which are Beam's own."""
 
-    def __init__(self, wrap: Callable[[beam.DoFn, str, bool], beam.DoFn]) -> None:
-        self._wrap, self._is_first = wrap, True
+    def __init__(self, path: str, reports_start: bool) -> None:
+        self._path, self._reports_start = path, reports_start
 
     def visit_transform(self, node: Any) -> None:
         step = node.transform
         if isinstance(step, beam.ParDo) and not isinstance(step.fn, ReportingFn) and not step.get_restriction_coder():
-            step.fn = self._wrap(step.fn, node.full_label, self._is_first)
-            self._is_first = False
+            step.fn = ReportingFn(step.fn, node.full_label, self._path, self._reports_start)
+            self._reports_start = False

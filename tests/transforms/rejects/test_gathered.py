@@ -80,9 +80,10 @@ def test_losses_are_summed(tmp_path: Path) -> None:
 
 
 def test_the_most_frequent_reason() -> None:
-    most = gather_rejects(parts(REJECTS, None, 500), 500, 0)[0].most_frequent
+    found, _ = gather_rejects(parts(REJECTS, None, 500), 500, 0)
+    most = found.most_frequent
     assert most is not None
-    assert (most.reason, most.count, most.is_lower_bound, most.example) == (REJECTS[0].reason, 167, False, "0.csv")
+    assert (most.text, most.rejects, found.is_lower_bound, most.source) == (REJECTS[0].reason, 167, False, "0.csv")
 
 
 def test_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,7 @@
 
 from shardmill.metadata.manifest import Reject
 from shardmill.transforms.formats.format import Damage, reject_file
-from shardmill.transforms.workers.rejects import Losses, gather_rejects, loss_failure, make_parts, sum_losses
+from shardmill.transforms.workers.rejects import Losses, gather_rejects, make_parts
 
 BAD = Reject("a.csv", 3, "read", "the row has 2 fields")
 GROUP = Reject("b.parquet", 101, "read", "row group 1", 900, 5000)
@@ -11,7 +11,10 @@ CUT = Reject("d.csv.gz", 7, "read", "ends too early", 1, 0, "at least")
 
 
 def losses(*rejects: Reject) -> Losses:
-    return sum_losses(rejects)[0]
+    counted = Losses()
+    for reject in sorted(rejects, key=lambda reject: reject.source):
+        counted.add(reject)
+    return counted
 
 
 def test_losses_in_words() -> None:
@@ -26,9 +29,9 @@ def test_losses_in_words() -> None:
 
 
 def test_what_is_known_for_certain_does_not_fail_a_job() -> None:
-    assert loss_failure(*sum_losses([BAD, GROUP]), "fail") is None
-    assert loss_failure(*sum_losses([BAD, CUT, REST]), "reject") is None
-    words = loss_failure(*sum_losses([BAD, CUT, REST]), "fail")
+    assert losses(BAD, GROUP).failure("fail") is None
+    assert losses(BAD, CUT, REST).failure("reject") is None
+    words = losses(BAD, CUT, REST).failure("fail")
     assert words is not None
     assert words.startswith("about 61 records in 2 damaged files")
     assert "such as 'c.csv.gz': damaged; " in words
@@ -43,4 +46,4 @@ def test_files_of_which_nothing_was_read_are_estimated_by_all_others() -> None:
     assert rejects.losses.records == 60
     rejects, records = gather_rejects(make_parts([whole], None), 1, 500)
     assert (rejects.records, records) == (1, 1)
-    assert rejects.largest_uncertain == Reject("e.csv.gz", None, "index", "no", 1, 500, "estimated")
+    assert rejects.losses.largest_uncertain == Reject("e.csv.gz", None, "index", "no", 1, 500, "estimated")
