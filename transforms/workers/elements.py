@@ -144,11 +144,8 @@ class Spread(beam.PTransform):
 
     def expand(self, pcoll: beam.PCollection[Any]) -> beam.PCollection[Any]:
         keyed = pcoll | "ByName" >> beam.Map(_keyed, self._name_of).with_output_types(tuple[int, Any])
-        return (
-            keyed
-            | "Spread" >> beam.GroupByKey()
-            | "Elements" >> beam.FlatMap(lambda group: group[1]).with_output_types(Any)
-        )
+        grouped = keyed | "Spread" >> beam.GroupByKey()
+        return grouped | "Elements" >> beam.FlatMap(lambda group: group[1]).with_output_types(Any)
 
 
 def _keyed(element: Any, name_of: Callable[[Any], str]) -> tuple[int, Any]:

@@ -50,7 +50,7 @@ class Losses:
     _uncounted_source: str | None = None  # and of the last loss of unknown size
 
     def add(self, reject: Reject) -> None:
-        """Add the next settled reject, unless it stands for a record that was read and refused."""
+        """Add the next settled reject, unless it is a record that was read and refused."""
         if not reject.is_loss:
             return
         self.files += reject.source != self._source
