@@ -69,7 +69,7 @@ def check_images(column: pa.Array, options: PictureOptions) -> CheckedImages:
             reasons[row] = str(error)
     bad = np.zeros(rows, bool)
     bad[list(reasons)] = True
-    pictures = image_metadata_array(sizes, pixels[:, 0], pixels[:, 1], formats, orientations, bad)
+    pictures = image_metadata_array((sizes, pixels[:, 0], pixels[:, 1], formats, orientations), bad)
     return CheckedImages(bad, reasons, pictures)
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import xxhash
@@ -11,54 +10,43 @@ from numpy.typing import NDArray
 
 from shardmill.data import spans
 from shardmill.transforms.columns.arrow import narrow_codes
+from shardmill.transforms.statistics.sketches import mix, no_hashes, unmix
 from shardmill.transforms.stores import storage
 
 Hashes = NDArray[np.uint64]
 SEEDS = (0x2545F4914F6CDD1D, 0xD6E8FEB86659FD93)  # any two; results are compared within one job alone
 
 
-def _no_hashes() -> Hashes:
-    return np.empty(0, np.uint64)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Contents:
-    """The content hashes of some examples.
+    """The content hashes of some examples: columns of uint64, shape (n,)."""
 
-    Attributes:
-        high, low: halves of the hashes: uint64, shape (n,)
-    """
-
-    high: Hashes = field(default_factory=_no_hashes)
-    low: Hashes = field(default_factory=_no_hashes)
-    # file and line, see transforms.statistics.contents; orders equal contents: uint64, shape (n,)
-    positions: Hashes = field(default_factory=_no_hashes)
-    labels: Hashes | None = None  # class id + 1, or 0 without a class: uint64, shape (n,); None if part of the content
+    high: Hashes = field(default_factory=no_hashes)  # halves of the hashes
+    low: Hashes = field(default_factory=no_hashes)
+    positions: Hashes = field(default_factory=no_hashes)  # hash of file and line; orders equal contents
+    labels: Hashes | None = None  # class id + 1, or 0 without a class; None if part of the content
 
     def __len__(self) -> int:
         """Number of examples."""
         return len(self.high)
 
+    @property
+    def columns(self) -> list[Hashes]:
+        """The columns in the order of the fields, without labels if there are none."""
+        return [self.high, self.low, self.positions, *([] if self.labels is None else [self.labels])]
+
     def take(self, rows: NDArray[np.int64]) -> "Contents":
         """Return the contents of `rows`."""
-        labels = self.labels if self.labels is None else self.labels.take(rows)
-        return Contents(self.high.take(rows), self.low.take(rows), self.positions.take(rows), labels)
+        return Contents(*(column.take(rows) for column in self.columns))
 
     def slice(self, start: int, stop: int) -> "Contents":
         """Return the contents of rows `start` to `stop`, without copying."""
-        labels = self.labels if self.labels is None else self.labels[start:stop]
-        return Contents(self.high[start:stop], self.low[start:stop], self.positions[start:stop], labels)
+        return Contents(*(column[start:stop] for column in self.columns))
 
     @classmethod
     def concatenate(cls, parts: Sequence["Contents"]) -> "Contents":
-        """Concatenate contents."""
-        if not parts:
-            return cls()
-        high, low, places = (
-            np.concatenate([getattr(part, name) for part in parts]) for name in ("high", "low", "positions")
-        )
-        labels = [part.labels for part in parts if part.labels is not None]
-        return cls(high, low, places, np.concatenate(labels) if len(labels) == len(parts) else None)
+        """Concatenate contents; without labels unless all parts have them."""
+        return cls(*map(np.concatenate, zip(*(part.columns for part in parts))))
 
 
 def digest_content(*parts: bytes) -> bytes:
@@ -78,44 +66,30 @@ def contents_of_digests(digests: bytes, positions: Hashes, labels: Hashes | None
 
 
 _GOLDEN = 0x9E3779B97F4A7C15  # 2**64 divided by the golden ratio, odd: splitmix64's increment
-_MULTIPLIERS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # of splitmix64's finalizer, as are the shifts
-_SHIFTS = (30, 27, 31)  # bits
-_MASK = (1 << 64) - 1  # of 64 bits, as NumPy's integers have; Python's have as many as it takes
+_LAST_SHIFT = np.uint64(31)  # bits, of splitmix64's finalizer, whose other steps are `mix`
 
 
 def hash_lines(name: str, lines: NDArray[np.int64]) -> NDArray[np.uint64]:
     """Return the position of each line of the file `name`: uint64, shape (n,)."""
-    return _mix(np.uint64(xxhash.xxh3_64_intdigest(name.encode())), lines)
+    return combine_with_lines(hash_file_names([name]), lines)
 
 
 def hash_file_names(names: Sequence[str]) -> NDArray[np.uint64]:
-    """Return the hash of each file name, for `places_of`: uint64, shape (n,)."""
+    """Return the hash of each file name, for `combine_with_lines`: uint64, shape (n,)."""
     return np.array([xxhash.xxh3_64_intdigest(name.encode()) for name in names], np.uint64)
 
 
 def combine_with_lines(hashes: NDArray[np.uint64], lines: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Return the positions of lines, each in a file given by its hash from `hashes_of`: uint64, shape (n,)."""
-    return _mix(hashes, lines)
-
-
-def _mix(starts: Any, lines: NDArray[np.int64]) -> NDArray[np.uint64]:
-    with np.errstate(over="ignore"):
-        mixed = starts + lines.astype(np.uint64) * np.uint64(_GOLDEN)
-        mixed = (mixed ^ (mixed >> np.uint64(_SHIFTS[0]))) * np.uint64(_MULTIPLIERS[0])
-        mixed = (mixed ^ (mixed >> np.uint64(_SHIFTS[1]))) * np.uint64(_MULTIPLIERS[1])
-    found: NDArray[np.uint64] = mixed ^ (mixed >> np.uint64(_SHIFTS[2]))
-    return found
+    """Return the positions of lines: uint64, shape (n,). `hashes` are those of their files, or of the one file."""
+    mixed = mix(hashes + lines.astype(np.uint64) * np.uint64(_GOLDEN))
+    return mixed ^ (mixed >> _LAST_SHIFT)
 
 
 def invert_positions(positions: Iterable[int], names: bytes) -> Mapping[int, tuple[str, int]]:
     """Return the file and line from which each position, a 64-bit hash of both, was computed.
 
     For each file name, inverting the hash gives a line number. A wrong name gives an arbitrary number below 2^64, so
-    the right file is the one with the smallest line number.
-
-    Args:
-        positions: positions.
-        names: names of the files, separated by NUL.
+    the right file is the one with the smallest line number. `names` are separated by NUL.
     """
     ends = np.append(spans.find(names, 0), len(names))
     starts = np.concatenate(([0], ends[:-1] + 1))
@@ -123,23 +97,13 @@ def invert_positions(positions: Iterable[int], names: bytes) -> Mapping[int, tup
     step = np.uint64(pow(_GOLDEN, -1, 1 << 64))
     found = {}
     for position in positions:
-        lines = (np.uint64(_unmix(position)) - hashes) * step
+        mixed = np.array([position], np.uint64)
+        # Undoes x ^ x >> shift: 3 * shift is above 64
+        mixed ^= (mixed >> _LAST_SHIFT) ^ (mixed >> np.uint64(2) * _LAST_SHIFT)
+        lines = (unmix(mixed) - hashes) * step
         least = int(np.argmin(lines))
         found[position] = (names[starts[least] : ends[least]].decode(), int(lines[least]))
     return found
-
-
-def _unmix(position: int) -> int:
-    """Invert the bijection in `_mixed`."""
-    mixed = _unshift(position, _SHIFTS[2])
-    for shift, multiplier in zip(_SHIFTS[1::-1], _MULTIPLIERS[::-1], strict=True):
-        mixed = _unshift(mixed * pow(multiplier, -1, 1 << 64) & _MASK, shift)
-    return mixed
-
-
-def _unshift(value: int, shift: int) -> int:
-    """Invert x ^ x >> shift, where three times the shift exceeds 64 bits."""
-    return value ^ (value >> shift) ^ (value >> 2 * shift)
 
 
 PART_BITS = 8  # of a hash, the highest: which part of a section it is in
@@ -151,15 +115,11 @@ SEPARATOR = b"\0"
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """The location of contents in a file.
-
-    Attributes:
-        path, offset: start of the section
-    """
+    """The location of contents in a file."""
 
     split: str  # split of the examples
     path: str
-    offset: int
+    offset: int  # start of the section in the file
     examples: int  # number of examples
     names_bytes: int  # bytes of the file names
     first_line: int = 0  # line number of a file's first line: 1 if 0 means the whole file
@@ -167,7 +127,6 @@ class Section:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of the section."""
         return self._column(self.columns) - self.offset + self.names_bytes
 
     def _column(self, number: int) -> int:
@@ -181,11 +140,9 @@ class Section:
         return int(starts[first]), int(starts[last])
 
     def read_high_halves(self, start: int, stop: int) -> Hashes:
-        """Read the high halves of rows `start` to `stop`."""
         return self._read(0, start, stop)
 
     def read_contents(self, start: int, stop: int) -> Contents:
-        """Read all columns of rows `start` to `stop`."""
         return Contents(*(self._read(number, start, stop) for number in range(self.columns)))
 
     def _read(self, number: int, start: int, stop: int) -> Hashes:
@@ -207,12 +164,9 @@ def encode_names(names: Iterable[str]) -> bytes:
 
 
 def sort_by_split(contents: Contents, splits: NDArray[np.int64], number: int) -> list[Contents]:
-    """Divide contents by split, each in the order of a section's parts, with a single sort.
+    """Divide contents in any order by split, each in the order of a section's parts, with a single sort.
 
-    Args:
-        contents: contents in any order.
-        splits: the split number of each, shape (n,).
-        number: number of splits; some may be empty.
+    `splits` are the split numbers of each, shape (n,), below `number`; some splits may be empty.
     """
     parts = number << PART_BITS
     code = narrow_codes((splits << PART_BITS) + (contents.high >> np.uint64(64 - PART_BITS)).astype(np.int64), parts)
@@ -224,15 +178,13 @@ def sort_by_split(contents: Contents, splits: NDArray[np.int64], number: int) ->
 def make_section(
     contents: Contents, split: str, path: str, offset: int, names: bytes, first_line: int = 0
 ) -> tuple[Section, list[object]]:
-    """Return the section of contents ordered by `in_parts`, and its bytes in pieces, to be written at `offset` of the
-    file at `path`.
-    """
+    """Return the section of contents from `sort_by_split`, and its bytes in pieces, to be written at its place."""
     # Parts lie one behind the other, so the first of each is found by halving
     first_bits = (contents.high >> np.uint64(64 - PART_BITS)).astype(np.int64)
     starts = np.searchsorted(first_bits, np.arange(_PARTS + 1)).astype("<u4")
-    columns = [contents.high, contents.low, contents.positions, *([] if contents.labels is None else [contents.labels])]
+    columns = [column.astype("<u8", copy=False) for column in contents.columns]
     section = Section(split, path, offset, len(contents), len(names), first_line, len(columns))
-    return section, [starts, *(column.astype("<u8", copy=False) for column in columns), names]
+    return section, [starts, *columns, names]
 
 
 def number_of_ranges(examples: int, max_examples: int) -> int:
@@ -272,11 +224,7 @@ class FileContents:
     ) -> "FileContents":
         """Return the contents of at least one file.
 
-        Args:
-            names: of the files.
-            lines: line of the manifest that names each, or None.
-            digests: made by transforms.statistics.contents.digest_content.
-            labels: class id of each, or None.
+        `lines` are those of the manifest that names each, or None; `labels` are class ids, or None.
         """
         numbers = np.array([0 if line is None else line + _FIRST_LINE_NUMBER for line in lines], np.int64)
         ids = np.array([0 if label is None else label + 1 for label in labels], np.uint64)
@@ -288,11 +236,8 @@ class FileContents:
     ) -> "FileContents":
         """Return the contents of at least one example whose labels are part of its content.
 
-        Args:
-            hashes: halves of the hashes, shape (2, n).
-            names: distinct names of the files.
-            files: of each example the index of its file in `names`, shape (n,).
-            lines: of each example in its file, shape (n,).
+        `hashes` has the halves of the hashes, shape (2, n). `files` are indices into the distinct `names`, and `lines`
+        are lines in these files: shape (n,) each.
         """
         digests = np.ascontiguousarray(hashes.T.astype(">u8")).tobytes()
         labels = np.zeros(len(lines), np.uint64)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ from shardmill.transforms.statistics.contents import (
     number_of_ranges,
     range_bounds,
 )
+from shardmill.transforms.statistics.sketches import Mergeable
 
 _ALL_HASHES = range_bounds(0, 1)
 _BEGIN_BITS = 16  # of a hash
@@ -67,33 +68,24 @@ class ConflictingPair:
 
 
 @dataclass(slots=True)
-class DuplicateCounts:
+class DuplicateCounts(Mergeable):
     """Counts of repeated contents, mergeable in any order."""
 
     within_splits: Counter[str] = field(default_factory=Counter)  # by split, examples equal to another in the split
     repeated_contents: Counter[str] = field(default_factory=Counter)  # by split, distinct contents of these
     # by (split, other split), examples of the first whose content occurs in the other
     across_splits: Counter[tuple[str, str]] = field(default_factory=Counter)
-    in_other_splits: Counter[str] = field(
-        default_factory=Counter
-    )  # by split, examples whose content occurs in another split
+    in_other_splits: Counter[str] = field(default_factory=Counter)  # by split, of content that another split has
     equal_pairs: list[EqualPair] = field(default_factory=list)  # first pairs, in order
     # by split, examples whose content occurs with several classes
     conflicting_examples: Counter[str] = field(default_factory=Counter)
     conflicting_contents: int = 0  # distinct contents of these
     conflicting_pairs: list[ConflictingPair] = field(default_factory=list)  # first pairs of different classes, in order
 
-    def merge(self, other: "DuplicateCounts") -> "DuplicateCounts":
-        """Add the counts of `other`, which is not changed, and return self."""
-        self.within_splits.update(other.within_splits)
-        self.repeated_contents.update(other.repeated_contents)
-        self.across_splits.update(other.across_splits)
-        self.in_other_splits.update(other.in_other_splits)
-        self.equal_pairs = sorted([*self.equal_pairs, *other.equal_pairs])[:MAX_PAIRS]
-        self.conflicting_examples.update(other.conflicting_examples)
-        self.conflicting_contents += other.conflicting_contents
-        self.conflicting_pairs = sorted([*self.conflicting_pairs, *other.conflicting_pairs])[:MAX_PAIRS]
-        return self
+    def merge(self, other: Self) -> None:
+        Mergeable.merge(self, other)
+        self.equal_pairs = sorted(self.equal_pairs)[:MAX_PAIRS]
+        self.conflicting_pairs = sorted(self.conflicting_pairs)[:MAX_PAIRS]
 
 
 def count_duplicates_in_range(
@@ -118,16 +110,11 @@ def count_duplicates_in_range(
 def _read_repeated(section: Section, bounds: tuple[int, int], repeated: Hashes) -> Contents | None:
     """Return the contents of a section whose high halves repeat, or None if there are none."""
     rows, high = _read_rows_in_range(section, bounds)
-    section_rows = rows[_find_wanted(high, repeated)]
-    return (
-        section.read_contents(int(section_rows[0]), int(section_rows[-1]) + 1).take(section_rows - section_rows[0])
-        if len(section_rows)
-        else None
-    )
+    rows = rows[_find_wanted(high, repeated)]
+    return section.read_contents(int(rows[0]), int(rows[-1]) + 1).take(rows - rows[0]) if len(rows) else None
 
 
 def _read_high_halves(section: Section, bounds: tuple[int, int]) -> Hashes:
-    """Return the high halves of a section that are within `bounds`."""
     if bounds == _ALL_HASHES:  # of most data sets all are looked through at once
         return section.read_high_halves(0, section.examples)
     return _read_rows_in_range(section, bounds)[1]
@@ -147,11 +134,8 @@ def _read_rows_in_range(section: Section, bounds: tuple[int, int]) -> tuple[NDAr
 def find_repeated(parts: Sequence[Hashes], bounds: tuple[int, int] = _ALL_HASHES) -> Hashes:
     """Return the values that occur more than once, ascending.
 
-    They are sorted in small ranges, which takes a third of the time of sorting all at once.
-
-    Args:
-        parts: arrays of values, each ordered by its first BITS bits, as in sections.
-        bounds: smallest and largest possible value; they span whole parts by these bits, or a range within one part.
+    They are sorted in small ranges, which takes a third of the time of sorting all at once. Each of `parts` is ordered
+    by its first PART_BITS bits, as in sections. `bounds` span whole parts by these bits, or a range within one part.
     """
     low, high = bounds
     most = max(1, (high - low + 1) >> (64 - PART_BITS))
@@ -178,12 +162,7 @@ def _find_wanted(values: Hashes, wanted: Hashes) -> NDArray[np.int64]:
 
 
 def count_duplicates(contents: Contents, owners: NDArray[np.int64], sections: Sequence[Section]) -> DuplicateCounts:
-    """Count repeated contents.
-
-    Args:
-        contents: contents in any order.
-        owners: index into `sections` of each content's section, shape (n,).
-    """
+    """Count repeated contents in any order; `owners` are indices into `sections`, shape (n,)."""
     names = sorted({section.split for section in sections})
     splits = np.array([names.index(section.split) for section in sections])[owners]
     order = np.lexsort((contents.positions, splits, contents.low, contents.high))
@@ -207,23 +186,17 @@ def count_duplicates(contents: Contents, owners: NDArray[np.int64], sections: Se
     repeated = np.flatnonzero(counts.sum(axis=1) > 1)
     chosen = [*repeated[shared[repeated]][:MAX_PAIRS], *repeated[~shared[repeated]][:MAX_PAIRS]][:MAX_PAIRS]
     starts = np.searchsorted(groups, chosen)
+
+    def place(row: int) -> ExamplePosition:
+        return ExamplePosition(names[splits[row]], int(contents.positions[row]), sections[owners[row]])
+
     for group, start in zip(chosen, starts.tolist(), strict=True):
-        # Sorted by split, then place: the first of all, and the first of the next split, or the second without
-        # one
+        # Sorted by split, then place: the first of all, and the first of the next split, or the second without one
         first = int(np.argmax(present[group]))
         other = start + int(counts[group, first]) if shared[group] else start + 1
-        pair = [
-            ExamplePosition(names[splits[row]], int(contents.positions[row]), sections[owners[row]])
-            for row in (start, other)
-        ]
-        found.equal_pairs.append(
-            EqualPair(not shared[group], int(contents.high[start]), int(contents.low[start]), *pair)
-        )
+        key = int(contents.high[start]), int(contents.low[start])
+        found.equal_pairs.append(EqualPair(not shared[group], *key, place(start), place(other)))
     if contents.labels is not None and len(contents):
-
-        def place(row: int) -> ExamplePosition:
-            return ExamplePosition(names[splits[row]], int(contents.positions[row]), sections[owners[row]])
-
         _count_conflicts(found, contents, contents.labels, groups, counts, names, place)
     return found
 
@@ -263,16 +236,14 @@ def _set_positive(counter: Counter[Any], key: Any, number: int) -> None:
         counter[key] = number
 
 
-_CONTENTS_AT_ONCE = (
-    1 << 23
-)  # contents that are looked through at once: 64 MB of halves, and as much while they are sorted
-_MAX_READERS = 32  # at once, for each may be a request to a store
+_CONTENTS_AT_ONCE = 1 << 23  # looked through at once: 64 MB of halves, and as much while they are sorted
+MAX_READERS = 32  # at once, for each may be a request to a store
 
 
 def find_duplicates(
     content: str, sections: Sequence[Section], class_names: Sequence[str] = (), at_once: int = _CONTENTS_AT_ONCE
 ) -> Duplicates:
-    """Find contents that occur more than once.
+    """Find contents that occur more than once, with the file names of some of their examples.
 
     Args:
         content: what was compared, as text.
@@ -282,38 +253,32 @@ def find_duplicates(
     """
     number = number_of_ranges(sum(section.examples for section in sections), at_once)
     counted = DuplicateCounts()
-    with ThreadPoolExecutor(_MAX_READERS, "shardmill-contents") as pool:
+    with ThreadPoolExecutor(MAX_READERS, "shardmill-contents") as pool:
         for index in range(number):
-            counted = counted.merge(count_duplicates_in_range(range_bounds(index, number), sections, pool.map))
-        return describe_duplicates(content, counted, pool.map, class_names)
-
-
-def describe_duplicates(
-    content: str,
-    counted: DuplicateCounts,
-    map_: Callable[..., Iterable[Any]] = map,
-    class_names: Sequence[str] = (),
-) -> Duplicates:
-    """Return the counts as Duplicates, with the file names of the listed examples."""
-    members = _find_members([*counted.equal_pairs, *counted.conflicting_pairs], map_)
-    pairs = [
-        (twins.is_within_split, Pair(*sorted((members[twins.one], members[twins.other]), key=_member_order)))
-        for twins in counted.equal_pairs
-    ]
-    across: dict[str, dict[str, int]] = defaultdict(dict)
-    for (split, other), examples in sorted(counted.across_splits.items()):
-        across[split][other] = examples
+            counted.merge(count_duplicates_in_range(range_bounds(index, number), sections, pool.map))
+        members = _find_members([*counted.equal_pairs, *counted.conflicting_pairs], pool.map)
+    pairs = []
+    for twins in counted.equal_pairs:
+        one, other = sorted((members[twins.one], members[twins.other]), key=member_order)
+        pairs.append((twins.is_within_split, Pair(one, other)))
+    pairs.sort(key=lambda found: (found[0], member_order(found[1].one), member_order(found[1].other)))
+    within = sorted(counted.within_splits.items())
     return Duplicates(
         content,
-        {
-            split: RepeatedContents(counted.within_splits[split], counted.repeated_contents[split])
-            for split in sorted(counted.within_splits)
-        },
-        dict(across),
+        {split: RepeatedContents(examples, counted.repeated_contents[split]) for split, examples in within},
+        nest_by_split(counted.across_splits),
         dict(sorted(counted.in_other_splits.items())),
-        tuple(pair for _, pair in sorted(pairs, key=_pair_order)),
+        tuple(pair for _, pair in pairs),
         _conflicts(counted, members, class_names),
     )
+
+
+def nest_by_split(across_splits: Mapping[tuple[str, str], int]) -> dict[str, dict[str, int]]:
+    """Return counts by (split, other split) as dictionaries by split and other split, both ascending."""
+    nested: dict[str, dict[str, int]] = {}
+    for (split, other), examples in sorted(across_splits.items()):
+        nested.setdefault(split, {})[other] = examples
+    return nested
 
 
 def _conflicts(
@@ -323,41 +288,25 @@ def _conflicts(
         return None
     pairs = []
     for quarrel in counted.conflicting_pairs:
-        sides = zip((members[quarrel.one], members[quarrel.other]), quarrel.labels, strict=True)
-        one, other = sorted(
-            ((member, _class_name(label, class_names)) for member, label in sides),
-            key=lambda side: _member_order(side[0]),
-        )
-        pairs.append(Conflict(one[0], other[0], (one[1], other[1])))
-    pairs.sort(key=lambda pair: (_member_order(pair.one), _member_order(pair.other)))
+        names = [class_names[label] if label < len(class_names) else str(label) for label in quarrel.labels]
+        sides = zip((members[quarrel.one], members[quarrel.other]), names, strict=True)
+        (one, its_class), (other, other_class) = sorted(sides, key=lambda side: member_order(side[0]))
+        pairs.append(Conflict(one, other, (its_class, other_class)))
+    pairs.sort(key=lambda pair: (member_order(pair.one), member_order(pair.other)))
     return Conflicts(counted.conflicting_contents, dict(sorted(counted.conflicting_examples.items())), tuple(pairs))
 
 
-def _class_name(label: int, class_names: Sequence[str]) -> str:
-    return class_names[label] if label < len(class_names) else str(label)
-
-
-def _pair_order(found: tuple[bool, Pair]) -> tuple[Any, ...]:
-    within, pair = found
-    return within, _member_order(pair.one), _member_order(pair.other)
-
-
-def _member_order(member: ExampleSource) -> tuple[str, str, int]:
+def member_order(member: ExampleSource) -> tuple[str, str, int]:
+    """Return the sort key of an example: split, file and line."""
     return member.split, member.name, member.line or 0
 
 
 def _find_members(
     pairs: Iterable[EqualPair | ConflictingPair], map_: Callable[..., Iterable[Any]]
 ) -> dict[ExamplePosition, ExampleSource]:
-    positions_by_section: dict[Section, set[int]] = defaultdict(set)
+    positions: dict[Section, set[int]] = defaultdict(set)
     members = [member for pair in pairs for member in (pair.one, pair.other)]
     for member in members:
-        positions_by_section[member.section].add(member.position)
-    found = dict(
-        zip(
-            positions_by_section,
-            map_(lambda item: item[0].find_sources(item[1]), positions_by_section.items()),
-            strict=True,
-        )
-    )
+        positions[member.section].add(member.position)
+    found = dict(zip(positions, map_(Section.find_sources, positions.keys(), positions.values()), strict=True))
     return {member: ExampleSource(member.split, *found[member.section][member.position]) for member in members}

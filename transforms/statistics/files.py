@@ -1,6 +1,5 @@
 """Statistics of examples made from files, one example a file."""
 
-import copy
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -9,6 +8,7 @@ from typing import Protocol, Self, runtime_checkable
 from shardmill.data.features import Renames
 from shardmill.quality.stats_file import FeatureSummary
 from shardmill.transforms.statistics.images import Extremes, NumberStats
+from shardmill.transforms.statistics.sketches import Mergeable, merged
 from shardmill.transforms.statistics.tables import BatchedStats
 
 ClassNames = Mapping[str, Sequence[str]]  # by feature
@@ -32,15 +32,11 @@ class LocatedStats(Protocol):
     """Interface of statistics that hold the positions of some records."""
 
     def move_to_shard(self, shard: str, start: int) -> None:
-        """Make record positions, which are relative to a chunk, relative to the shard; the chunk begins at byte
-        `start`.
-        """
+        """Make positions relative to a chunk relative to the shard, where the chunk begins at byte `start`."""
 
 
 def count_labels(labels: Counter[int], ids: int | Sequence[int] | None) -> None:
-    """Count the label of a file by its id. For a list, count each id, and the list's length as key -1 - length, which
-    no id has.
-    """
+    """Count the label of a file by its id; of a list, each id, and its length as -1 - length, which no id is."""
     if isinstance(ids, int):
         labels[ids] += 1
     elif ids is not None:
@@ -49,9 +45,7 @@ def count_labels(labels: Counter[int], ids: int | Sequence[int] | None) -> None:
 
 
 def summarize_labels(labels: Counter[int], class_names: ClassNames) -> dict[str, FeatureSummary]:
-    """Return the count of each class by name, for the single label of files counted by `count_labels`; empty without a
-    label.
-    """
+    """Return the count of each class by name, for the label counted by `count_labels`; empty without a label."""
     lengths = {-1 - key: number for key, number in labels.items() if key < 0}
     found = None
     if lengths:
@@ -65,24 +59,14 @@ def summarize_labels(labels: Counter[int], class_names: ClassNames) -> dict[str,
 
 
 @dataclass(slots=True)
-class CompanionStats:
-    """Statistics of a further file of each example: sizes in bytes, formats, images to turn by EXIF, images with more
-    than 8 bits a channel, and source formats of masks that were no gray PNG.
-    """
+class CompanionStats(Mergeable):
+    """Statistics of a further file of each example."""
 
-    sizes: NumberStats = field(default_factory=NumberStats)
+    sizes: NumberStats = field(default_factory=NumberStats)  # in bytes
     formats: Counter[str] = field(default_factory=Counter)
-    rotated: int = 0
-    high_bit_depth: int = 0
-    source_formats: Counter[str] = field(default_factory=Counter)
-
-    def merge(self, other: "CompanionStats") -> None:
-        """Add the counts of `other`."""
-        self.sizes.merge(other.sizes)
-        self.formats.update(other.formats)
-        self.rotated += other.rotated
-        self.high_bit_depth += other.high_bit_depth
-        self.source_formats.update(other.source_formats)
+    rotated: int = 0  # images to turn by EXIF
+    high_bit_depth: int = 0  # images with more than 8 bits a channel
+    source_formats: Counter[str] = field(default_factory=Counter)  # of masks that were no gray PNG
 
     def summary(self) -> FeatureSummary:
         """Return the statistics of the feature, for stats.json."""
@@ -94,45 +78,20 @@ class CompanionStats:
 
 
 @dataclass(slots=True)
-class ImageStats:
-    """Statistics of images: sizes in bytes, dimensions in pixels, formats, labels by id, extremes, images to turn by
-    EXIF, and images with more than 8 bits a channel.
+class ImageStats(Mergeable):
+    """Statistics of images, and of the objects of annotated ones."""
 
-    Annotated images also have statistics of their objects and counts of changed boxes. `companions` holds statistics of
-    further files of the same examples, by feature.
-    """
-
-    sizes: NumberStats = field(default_factory=NumberStats)
-    heights: NumberStats = field(default_factory=NumberStats)
+    sizes: NumberStats = field(default_factory=NumberStats)  # in bytes
+    heights: NumberStats = field(default_factory=NumberStats)  # in pixels
     widths: NumberStats = field(default_factory=NumberStats)
     formats: Counter[str] = field(default_factory=Counter)
-    labels: Counter[int] = field(default_factory=Counter)
-    rotated: int = 0
-    high_bit_depth: int = 0
+    labels: Counter[int] = field(default_factory=Counter)  # by id
+    rotated: int = 0  # images to turn by EXIF
+    high_bit_depth: int = 0  # images with more than 8 bits a channel
     extremes: Extremes = field(default_factory=Extremes)
     objects: BatchedStats | None = None
     boxes: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("clipped", "dropped", "cropped"), 0))
-    companions: dict[str, CompanionStats] = field(default_factory=dict)
-
-    def merge(self, other: "ImageStats") -> None:
-        self.sizes.merge(other.sizes)
-        self.heights.merge(other.heights)
-        self.widths.merge(other.widths)
-        self.formats.update(other.formats)
-        self.labels.update(other.labels)
-        self.rotated += other.rotated
-        self.high_bit_depth += other.high_bit_depth
-        self.extremes.merge(other.extremes)
-        if self.objects is not None and other.objects is not None:
-            self.objects.merge(other.objects)
-        else:
-            self.objects = copy.deepcopy(self.objects or other.objects)
-        self.boxes = {kind: number + other.boxes[kind] for kind, number in self.boxes.items()}
-        for feature, stats in other.companions.items():
-            if feature in self.companions:
-                self.companions[feature].merge(stats)
-            else:
-                self.companions[feature] = copy.deepcopy(stats)
+    companions: dict[str, CompanionStats] = field(default_factory=dict)  # further files of the examples, by feature
 
     def move_to_shard(self, shard: str, start: int) -> None:
         self.extremes.move_to_shard(shard, start)
@@ -161,25 +120,18 @@ class ImageStats:
 
 def merge_by_split(parts: Iterable[tuple[str, SplitStats]]) -> dict[str, SplitStats]:
     """Merge the statistics of each split's parts, which are not changed."""
-    merged: dict[str, SplitStats] = {}
+    by_split: dict[str, SplitStats] = {}
     for split, stats in parts:
-        if split in merged:
-            merged[split].merge(stats)
-        else:
-            merged[split] = copy.deepcopy(stats)
-    return merged
+        by_split[split] = merged(by_split.get(split), stats)
+    return by_split
 
 
 @dataclass(slots=True)
-class ManifestStats:
+class ManifestStats(Mergeable):
     """The statistics of a split's files and of a manifest's further columns, by their names there."""
 
     files: SplitStats  # statistics of the files' contents
     columns: BatchedStats  # of the columns, and of the label, with which columns are associated
-
-    def merge(self, other: "ManifestStats") -> None:
-        self.files.merge(other.files)
-        self.columns.merge(other.columns)
 
     def move_to_shard(self, shard: str, start: int) -> None:
         if isinstance(self.files, LocatedStats):
@@ -218,8 +170,4 @@ class RenamedStats:
 
 def rename_stats(stats: Mapping[str, SplitStats], renames: Renames) -> dict[str, SplitStats]:
     """Return the statistics of each split by the features' names in examples."""
-    return (
-        {split: RenamedStats(stats_of_split, renames) for split, stats_of_split in stats.items()}
-        if renames.pairs
-        else dict(stats)
-    )
+    return {split: RenamedStats(of, renames) if renames.pairs else of for split, of in stats.items()}

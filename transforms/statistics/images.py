@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from heapq import nlargest, nsmallest
 from itertools import accumulate, chain
 from operator import mul
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from shardmill.quality.stats_file import FeatureSummary
 from shardmill.quality.stats_values import Bucket, Extreme, Numbers
+from shardmill.transforms.statistics.sketches import Mergeable
 from shardmill.transforms.statistics.values import DistinctCodes, Ties
 
 
@@ -85,36 +86,25 @@ IMAGE_METADATA = pa.struct(
 )
 
 
-def image_metadata_array(
-    sizes: np.ndarray,
-    widths: np.ndarray,
-    heights: np.ndarray,
-    formats: Sequence[str],
-    orientations: np.ndarray,
-    missing: np.ndarray,
-) -> pa.StructArray:
-    """Return image metadata as an array of PICTURE, null where `missing`; each argument has shape (images,)."""
-    columns = zip((sizes, widths, heights, formats, orientations), IMAGE_METADATA, strict=True)
-    arrays = [pa.array(values, kind.type) for values, kind in columns]
+def image_metadata_array(columns: Sequence[Any], missing: np.ndarray) -> pa.StructArray:
+    """Return the columns of IMAGE_METADATA, each of shape (images,), as one array, null where `missing`."""
+    arrays = [pa.array(values, kind.type) for values, kind in zip(columns, IMAGE_METADATA, strict=True)]
     return pa.StructArray.from_arrays(arrays, fields=list(IMAGE_METADATA), mask=pa.array(missing))
 
 
 @dataclass(slots=True)
-class ImageColumnStats:
-    """Statistics of images with PICTURE metadata."""
+class ImageColumnStats(Mergeable):
+    """Statistics of images with metadata, see IMAGE_METADATA."""
 
+    kind: ClassVar[str] = "images"
     sizes: NumberStats = field(default_factory=NumberStats)
     widths: NumberStats = field(default_factory=NumberStats)
     heights: NumberStats = field(default_factory=NumberStats)
     formats: Counter[str] = field(default_factory=Counter)
     rotated: int = 0
 
-    @property
-    def kind(self) -> str:
-        return "images"
-
     def add(self, values: pa.Array, ties: Ties) -> DistinctCodes | None:
-        """Count images, an array of PICTURE."""
+        """Count images, an array of IMAGE_METADATA."""
         sizes, widths, heights, formats, orientations = (part.to_pylist() for part in values.flatten())
         self.sizes.add(sizes)
         self.widths.add(widths)
@@ -122,13 +112,6 @@ class ImageColumnStats:
         self.formats.update(formats)
         self.rotated += sum(orientation != _UPRIGHT for orientation in orientations)
         return None
-
-    def merge(self, other: "ImageColumnStats") -> None:
-        self.sizes.merge(other.sizes)
-        self.widths.merge(other.widths)
-        self.heights.merge(other.heights)
-        self.formats.update(other.formats)
-        self.rotated += other.rotated
 
     def summary(self, class_names: Sequence[str] | None) -> FeatureSummary:
         return FeatureSummary(
@@ -147,20 +130,17 @@ _ExtremesByKind = dict[str, list[Extreme]]
 
 
 class MeasuredImages(NamedTuple):
-    """Images of one chunk: of each its file, its sides in pixels, and its record's offset and length in bytes. Offsets
-    are relative to byte `start` of `shard`.
-    """
+    """Images of one chunk."""
 
     files: Sequence[str]
-    widths: Sequence[int]
+    widths: Sequence[int]  # in pixels
     heights: Sequence[int]
-    offsets: Sequence[int]
-    lengths: Sequence[int]
+    offsets: Sequence[int]  # of records, from byte `start` of `shard`
+    lengths: Sequence[int]  # of records, in bytes
     shard: str = ""
     start: int = 0
 
     def extreme(self, index: int) -> Extreme:
-        """Return the image at index `index` as an Extreme."""
         sides, offset = (self.widths[index], self.heights[index]), self.start + self.offsets[index]
         return Extreme(self.files[index], *sides, self.shard, offset, self.lengths[index])
 
@@ -169,8 +149,7 @@ class MeasuredImages(NamedTuple):
 class Extremes:
     """The extreme images among some images."""
 
-    # extreme images of those examined, by kind of extreme, most extreme first
-    examined: _ExtremesByKind = field(default_factory=dict)
+    examined: _ExtremesByKind = field(default_factory=dict)  # by kind of extreme, most extreme first
     pending: list[MeasuredImages] = field(default_factory=list)  # images not yet examined
     num_pending: int = 0  # number of pending images
 
@@ -180,7 +159,6 @@ class Extremes:
         return cls(pending=[images], num_pending=len(images.files)) if images.files else cls()
 
     def merge(self, other: "Extremes") -> None:
-        """Add the images of `other`, which is not changed."""
         self.examined = _merge_extremes(self.examined, other.examined)
         self.pending += other.pending
         self.num_pending += other.num_pending
@@ -192,7 +170,7 @@ class Extremes:
         self.pending = [images._replace(shard=shard, start=start) for images in self.pending]
 
     def by_kind(self) -> _ExtremesByKind:
-        """Return the extreme images by kind of extreme, most extreme first."""
+        """Return the extreme images of all by kind of extreme, most extreme first."""
         return self._examine_pending().examined
 
     def summary(self) -> dict[str, tuple[Extreme, ...]] | None:
@@ -234,9 +212,9 @@ def _find_extremes(parts: Sequence[MeasuredImages]) -> _ExtremesByKind:
 def _choose_candidates(
     ranks: NDArray[np.int64] | NDArray[np.float64], files: Sequence[str], descending: bool
 ) -> list[int]:
-    """Return the indices of at least KEPT images, or all: those with the lowest ranks, or the highest if `descending`.
+    """Return the indices of EXTREMES_KEPT images or more, or all: those of the lowest ranks and first file names.
 
-    Ties are broken by file name: first names, or last if `descending`.
+    If `descending`, those with the highest ranks and the last names.
     """
     if len(files) <= EXTREMES_KEPT:
         return list(range(len(files)))
@@ -244,10 +222,8 @@ def _choose_candidates(
     last = np.partition(values, EXTREMES_KEPT - 1)[EXTREMES_KEPT - 1]
     tied = np.flatnonzero(values == last).tolist()
     choose = nlargest if descending else nsmallest
-    return [
-        *np.flatnonzero(values < last).tolist(),
-        *choose(EXTREMES_KEPT, tied, key=lambda place: (files[place], place)),
-    ]
+    chosen = choose(EXTREMES_KEPT, tied, key=lambda place: (files[place], place))
+    return [*np.flatnonzero(values < last).tolist(), *chosen]
 
 
 def _merge_extremes(one: _ExtremesByKind, other: _ExtremesByKind) -> _ExtremesByKind:
@@ -257,7 +233,7 @@ def _merge_extremes(one: _ExtremesByKind, other: _ExtremesByKind) -> _ExtremesBy
 
 
 def _most_extreme(kind: str, images: Sequence[Extreme]) -> list[Extreme]:
-    """Return the KEPT most extreme images; ties are broken by file name and position."""
+    """Return the EXTREMES_KEPT most extreme images; ties are broken by file name and position."""
     choose = nsmallest if kind == SMALLEST else nlargest
     return choose(EXTREMES_KEPT, images, key=_elongation_rank if kind == ELONGATED else _area_rank)
 

@@ -19,27 +19,23 @@ from shardmill.transforms.statistics.contents import (
     hash_file_names,
     invert_positions,
 )
+from shardmill.transforms.statistics.duplicates import MAX_READERS, member_order, nest_by_split
 from shardmill.transforms.stores import storage
 
 FLAT, UNDECODABLE = "flat", "undecodable"  # in place of a hash of 16 hexadecimal digits
 _ITEM = 8  # bytes of a uint64
-_COLUMNS = 5  # see above
+_COLUMNS = 5  # of a file: hashes, hashes of contents, positions, and offsets and lengths of records
 
 
 @dataclass(frozen=True, slots=True)
 class ImageHashSection:
-    """The file with the perceptual hashes of some images.
+    """The file with the perceptual hashes of some images."""
 
-    Attributes:
-        split, shard: of all images; the shard by file name
-        flat, undecodable: images without a hash
-    """
-
-    split: str
-    shard: str
+    split: str  # of all images
+    shard: str  # of all images, by file name
     path: str  # path of the file
     num_hashed: int  # images with a hash
-    flat: int
+    flat: int  # images without a hash, as are the undecodable ones
     undecodable: int
     names_bytes: int  # bytes of the file names
 
@@ -52,14 +48,12 @@ class ImageHashSection:
         return high, content, place
 
     def find_sources(self, positions: Iterable[int]) -> dict[int, tuple[str, int | None, int, int]]:
-        """Return, for each position, file and line, and offset and length of the record; the line is None if the image
-        is a whole file.
-        """
-        start = 2 * self.num_hashed * _ITEM
-        data = storage.read_range(self.path, start, (_COLUMNS - 2) * self.num_hashed * _ITEM + self.names_bytes)
-        columns = np.frombuffer(data[: (_COLUMNS - 2) * self.num_hashed * _ITEM], "<u8").reshape(3, self.num_hashed)
+        """Return by position: file, line (None if the image is a whole file), and offset and length of the record."""
+        size = 3 * self.num_hashed * _ITEM  # of the last three columns
+        data = storage.read_range(self.path, 2 * self.num_hashed * _ITEM, size + self.names_bytes)
+        columns = np.frombuffer(data[:size], "<u8").reshape(3, self.num_hashed)
         found = {}
-        for position, (name, line) in invert_positions(positions, data[columns.nbytes :]).items():
+        for position, (name, line) in invert_positions(positions, data[size:]).items():
             row = int(np.flatnonzero(columns[0] == np.uint64(position))[0])
             found[position] = (name, line - 1 if line else None, int(columns[1, row]), int(columns[2, row]))
         return found
@@ -67,16 +61,12 @@ class ImageHashSection:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ImageHashes:
-    """The perceptual hashes of some images.
-
-    Attributes:
-        flat, undecodable: images without a hash
-    """
+    """The perceptual hashes of some images."""
 
     # uint64, shape (_COLUMNS, n), as in the file
     columns: NDArray[np.uint64] = field(default_factory=lambda: np.empty((_COLUMNS, 0), np.uint64))
     names: bytes = b""  # file names encoded as in a section; may be b""
-    flat: int = 0
+    flat: int = 0  # images without a hash, as are the undecodable ones
     undecodable: int = 0
 
     @classmethod
@@ -152,11 +142,7 @@ def bit_distances(one: Hashes, other: Hashes) -> NDArray[np.uint8]:
 
 
 def find_near_pairs(hashes: Hashes, distance: int = MAX_DISTANCE) -> Iterator[tuple[Rows, Rows, NDArray[np.uint8]]]:
-    """Yield all pairs of hashes that differ in `distance` bits or fewer, each pair once, in batches.
-
-    Args:
-        hashes: distinct hashes.
-        distance: in bits.
+    """Yield all pairs of distinct hashes that differ in `distance` bits or fewer, each pair once, in batches.
 
     Yields:
         Rows of the first, rows of the second, and their distances: shape (n,) each.
@@ -206,12 +192,10 @@ Numbers = NDArray[np.int64]
 
 
 class ComparedImages(NamedTuple):
-    """Images to compare: perceptual hashes, hashes of contents, positions (uint64), and split numbers, shape (n,)
-    each.
-    """
+    """Images to compare: columns of shape (n,)."""
 
-    hashes: Hashes
-    contents: Hashes
+    hashes: Hashes  # perceptual
+    contents: Hashes  # hashes of contents
     positions: Hashes
     splits: Numbers
 
@@ -239,25 +223,19 @@ class SimilarCounts:
 
 
 class _GroupedImages:
-    """Images ordered by hash, content, split and position.
-
-    Attributes:
-        order: row of each image
-        first_of_content, first_of_hash: first image of each content, first content of each hash
-        counts: number of images, shape (contents, splits)
-    """
+    """Images ordered by hash, content, split and position."""
 
     def __init__(self, images: ComparedImages, splits: int) -> None:
-        self.order = np.lexsort((images.positions, images.splits, images.contents, images.hashes))
+        self.order = np.lexsort((images.positions, images.splits, images.contents, images.hashes))  # row of each image
         hashes, contents = images.hashes[self.order], images.contents[self.order]
-        self.splits = images.splits[self.order]
+        splits_in_order = images.splits[self.order]
         new_hash = np.concatenate(([True], hashes[1:] != hashes[:-1]))
         new_content = new_hash | np.concatenate(([True], contents[1:] != contents[:-1]))
-        self.first_of_content = np.flatnonzero(new_content)
-        self.first_of_hash = np.flatnonzero(new_hash[self.first_of_content])
+        self.first_of_content = np.flatnonzero(new_content)  # first image of each content
+        self.first_of_hash = np.flatnonzero(new_hash[self.first_of_content])  # first content of each hash
         self.hashes = hashes[new_hash]
-        self.counts = np.zeros((len(self.first_of_content), splits), np.int32)
-        np.add.at(self.counts, (np.cumsum(new_content) - 1, self.splits), 1)
+        self.counts = np.zeros((len(self.first_of_content), splits), np.int32)  # images, by content and split
+        np.add.at(self.counts, (np.cumsum(new_content) - 1, splits_in_order), 1)
 
     def contents_of(self, group: int) -> range:
         """Return the contents of one hash."""
@@ -271,11 +249,7 @@ class _GroupedImages:
 
 
 def count_similar(images: ComparedImages, splits: int, distance: int) -> SimilarCounts:
-    """Count images that look alike: those whose hashes differ in `distance` bits or fewer.
-
-    Args:
-        splits: number of splits.
-    """
+    """Count images that look alike: those whose hashes differ in `distance` bits or fewer, in `splits` splits."""
     if not len(images.hashes):
         return SimilarCounts()
     grouped = _GroupedImages(images, splits)
@@ -356,7 +330,7 @@ class _ListedPairs:
         return self._grouped.first_image(content, split), self._grouped.first_image(content_of_other, split_of_other)
 
     def _representative_contents(self, group: int) -> list[tuple[int, int]]:
-        """Return (split, content) of the first two contents of a hash in each split; at least one of two differs from
+        """Return (split, content) of the first two contents of a hash in each split, of which one at least differs from
         any given content.
         """
         contents = self._grouped.contents_of(group)
@@ -368,38 +342,25 @@ class _ListedPairs:
         ]
 
 
-_MAX_READERS = 32  # at once, for each may be a request to a store
-
-
 def find_near_duplicates(
     method: str, sections: Iterable[ImageHashSection], distance: int = MAX_DISTANCE
 ) -> NearDuplicates:
-    """Find images that look alike.
-
-    Args:
-        method: how an image is hashed, as text.
-        sections: files of all hashes.
-        distance: maximum number of differing bits of near hashes.
-    """
-    known = list(sections)
+    """Find images that look alike: those whose hashes, made by `method`, differ in `distance` bits or fewer."""
+    known = sorted(sections, key=lambda section: (section.split, section.shard))
     if not known:
         return NearDuplicates(method, distance)
-    known = sorted(known, key=lambda section: (section.split, section.shard))
     splits = sorted({section.split for section in known})
-    with ThreadPoolExecutor(_MAX_READERS, "shardmill-looks") as pool:
+    with ThreadPoolExecutor(MAX_READERS, "shardmill-looks") as pool:
         columns = list(pool.map(ImageHashSection.read_hashes, known))
         hashes, contents, positions = (np.concatenate(parts) for parts in zip(*columns, strict=True))
         owners = np.repeat(np.arange(len(known)), [section.num_hashed for section in known])
         of_split = np.array([splits.index(section.split) for section in known], np.int64)
         found = count_similar(ComparedImages(hashes, contents, positions, of_split[owners]), len(splits), distance)
-        seen = _find_images(found, owners, positions, known, pool.map) if found.pairs else {}
+        seen = _find_images(found.pairs, owners, positions, known, pool.map)
     pairs = []
     for two in found.pairs:
-        one, other = sorted((seen[two.one], seen[two.other]), key=_image_order)
+        one, other = sorted((seen[two.one], seen[two.other]), key=lambda image: member_order(image.member))
         pairs.append((two.is_within_split, NearPair(one, other, two.distance)))
-    across: dict[str, dict[str, int]] = defaultdict(dict)
-    for (split, there), number in sorted(found.across_splits.items()):
-        across[splits[split]][splits[there]] = number
     return NearDuplicates(
         method,
         distance,
@@ -408,40 +369,42 @@ def find_near_duplicates(
         undecodable=sum(section.undecodable for section in known),
         number_of_pairs=found.number_of_pairs,
         within={splits[split]: number for split, number in sorted(found.within_splits.items())},
-        across=dict(across),
+        across=nest_by_split(
+            {(splits[split], splits[other]): number for (split, other), number in found.across_splits.items()}
+        ),
         elsewhere={splits[split]: number for split, number in sorted(found.in_other_splits.items())},
         pairs=tuple(pair for _, pair in sorted(pairs, key=_pair_order)),
     )
 
 
 def _find_images(
-    found: SimilarCounts,
+    pairs: Iterable[SimilarPair],
     owners: Any,
     positions: Any,
     sections: Sequence[ImageHashSection],
     map_: Callable[..., Iterable[Any]],
 ) -> dict[int, LocatedImage]:
     """Return the images of all pairs, by row."""
-    wanted: dict[int, set[int]] = defaultdict(set)
-    for pair in found.pairs:
+    rows_by_owner: dict[int, set[int]] = defaultdict(set)
+    for pair in pairs:
         for row in (pair.one, pair.other):
-            wanted[int(owners[row])].add(row)
-    rows_by_owner = list(wanted.items())
-    answers = map_(lambda item: sections[item[0]].find_sources([int(positions[row]) for row in item[1]]), rows_by_owner)
-    images = {}
-    for (owner, rows), sources in zip(rows_by_owner, answers, strict=True):
+            rows_by_owner[int(owners[row])].add(row)
+
+    def find(owner: int, rows: Iterable[int]) -> dict[int, LocatedImage]:
+        section = sections[owner]
+        sources = section.find_sources([int(positions[row]) for row in rows])
+        found = {}
         for row in rows:
             name, line, offset, length = sources[int(positions[row])]
-            images[row] = LocatedImage(
-                ExampleSource(sections[owner].split, name, line), sections[owner].shard, offset, length
-            )
+            found[row] = LocatedImage(ExampleSource(section.split, name, line), section.shard, offset, length)
+        return found
+
+    images: dict[int, LocatedImage] = {}
+    for images_of_section in map_(find, rows_by_owner.keys(), rows_by_owner.values()):
+        images.update(images_of_section)
     return images
 
 
 def _pair_order(found: tuple[bool, NearPair]) -> tuple[Any, ...]:
     within, pair = found
-    return within, pair.distance, _image_order(pair.one), _image_order(pair.other)
-
-
-def _image_order(image: LocatedImage) -> tuple[str, str, int]:
-    return image.member.split, image.member.name, image.member.line or 0
+    return within, pair.distance, member_order(pair.one.member), member_order(pair.other.member)

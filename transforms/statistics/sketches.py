@@ -1,8 +1,10 @@
 """Mergeable statistics: sketches of distinct values, exact sums and histograms."""
 
+import copy
 import math
-from dataclasses import dataclass, field
-from typing import Any
+from collections import Counter
+from dataclasses import dataclass, field, fields
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -19,12 +21,44 @@ Hashes = NDArray[np.uint64]
 Counts = NDArray[np.int64]
 
 
-def _no_hashes() -> Hashes:
+def no_hashes() -> Hashes:
+    """Return no hashes: uint64, shape (0,)."""
     return np.empty(0, np.uint64)
 
 
-def _no_counts() -> Counts:
+def no_counts() -> Counts:
+    """Return no counts: int64, shape (0,)."""
     return np.empty(0, np.int64)
+
+
+class Mergeable:
+    """Base of dataclasses that are merged field by field, see `merged`."""
+
+    __slots__ = ()
+
+    def merge(self, other: Self) -> None:
+        """Add the counts of `other`, which is not changed."""
+        for item in fields(self):  # type: ignore[arg-type]  # subclasses are dataclasses
+            setattr(self, item.name, merged(getattr(self, item.name), getattr(other, item.name)))
+
+
+def merged(one: Any, other: Any) -> Any:
+    """Return `one`, a number, list, Counter, statistics, a dictionary of these or None, with `other` added.
+
+    `one` may be changed. `other` is not, and statistics in it are copied.
+    """
+    if one is None or other is None:
+        return copy.deepcopy(other) if one is None else one
+    if isinstance(one, int | list):
+        return one + other
+    if isinstance(one, Counter):
+        one.update(other)
+    elif isinstance(one, dict):
+        for key, value in other.items():
+            one[key] = merged(one.get(key), value)
+    else:
+        one.merge(other)
+    return one
 
 
 @dataclass(slots=True)
@@ -37,9 +71,9 @@ class DistinctValues:
     hashes are uniform in [0, 1), the k-th smallest is near k/n.
     """
 
-    hashes: Hashes = field(default_factory=_no_hashes)  # the 1,024 smallest hashes, ascending
+    hashes: Hashes = field(default_factory=no_hashes)  # the 1,024 smallest hashes, ascending
     # occurrences of each value; None if there are more values than are kept
-    counts: Counts | None = field(default_factory=_no_counts)
+    counts: Counts | None = field(default_factory=no_counts)
 
     def add(self, hashes: Hashes, counts: Counts | None) -> None:
         """Count values.
@@ -81,20 +115,17 @@ class DistinctValues:
 
 @dataclass(slots=True)
 class Sample:
-    """A uniform sample of values: the 1,024 values with the smallest ties, which are random numbers assigned to the
-    values.
-    """
+    """A uniform sample of values: the 1,024 with the smallest ties, which are random numbers assigned to values."""
 
-    ties: Hashes = field(default_factory=_no_hashes)  # smallest ties, ascending
-    hashes: Hashes = field(default_factory=_no_hashes)  # hashes of their values
+    ties: Hashes = field(default_factory=no_hashes)  # smallest ties, ascending
+    hashes: Hashes = field(default_factory=no_hashes)  # hashes of their values
 
     def add(self, ties: Hashes, hashes: Hashes) -> None:
         """Add values, with a tie and a hash each, in any order."""
         near = self.select_candidates(ties)
         ties, hashes = np.concatenate([self.ties, ties[near]]), np.concatenate([self.hashes, hashes[near]])
-        order = np.lexsort((hashes, ties))[
-            :SAMPLE_SIZE
-        ]  # by hash where ties are equal: still no matter which came first
+        # By hash where ties are equal: still no matter which came first
+        order = np.lexsort((hashes, ties))[:SAMPLE_SIZE]
         self.ties, self.hashes = ties[order], hashes[order]
 
     def select_candidates(self, ties: Hashes) -> Counts:
@@ -272,14 +303,6 @@ Floats = NDArray[np.float64]
 Keys = NDArray[np.uint64]
 
 
-def _no_keys() -> Keys:
-    return np.empty(0, np.uint64)
-
-
-def _no_bin_counts() -> Counts:
-    return np.empty(0, np.int64)
-
-
 @dataclass(slots=True)
 class ValueBins:
     """Counts of numbers by the leading bits of their float64 form.
@@ -294,13 +317,11 @@ class ValueBins:
     """
 
     shift: int = 0  # number of bits dropped
-    keys: Keys = field(default_factory=_no_keys)  # smallest key of each occupied bin, ascending, see `_keys`
-    counts: Counts = field(default_factory=_no_bin_counts)  # numbers in each bin
+    keys: Keys = field(default_factory=no_hashes)  # smallest key of each occupied bin, ascending, see `_keys`
+    counts: Counts = field(default_factory=no_counts)  # numbers in each bin
 
     def add(self, values: Floats, counts: Counts) -> None:
-        """Count ascending integers or finite float32 numbers without -0.0; `counts` are their numbers of
-        occurrences.
-        """
+        """Count ascending integers or finite float32 numbers without -0.0, each `counts` times."""
         self._add(_numbers_to_keys(values), counts, 0)
 
     def merge(self, other: "ValueBins") -> None:
@@ -327,9 +348,8 @@ class ValueBins:
         # Bins below zero are mirrored: the border that is a round number belongs to them at their lower end.
         low = self.keys - (self.keys < _FLOAT64_SIGN).astype(np.uint64)
         high = low + np.uint64(1 << self.shift)
-        high[self.keys == _FLOAT64_SIGN] = (
-            _FLOAT64_SIGN  # a bin of zero alone: neither integers nor float32 come nearer to it
-        )
+        # A bin of zero alone: neither integers nor float32 come nearer to it
+        high[self.keys == _FLOAT64_SIGN] = _FLOAT64_SIGN
         return _keys_to_numbers(low), _keys_to_numbers(high)
 
     def percentile_bins(self, percents: list[int]) -> list[int]:
@@ -362,9 +382,7 @@ class ValueBins:
 
 
 def _numbers_to_keys(values: Floats) -> Keys:
-    """Return unsigned integers that sort like the numbers: their bits with the sign flipped, or all bits flipped if
-    below zero.
-    """
+    """Return integers that sort like the numbers: bits with the sign flipped, or all bits flipped if below zero."""
     keys = values.view(np.uint64).copy()
     positive = int(np.searchsorted(values, 0.0))
     np.invert(keys[:positive], out=keys[:positive])
@@ -373,11 +391,8 @@ def _numbers_to_keys(values: Floats) -> Keys:
 
 
 def _keys_to_numbers(keys: Keys) -> Floats:
-    """Return the numbers of these keys."""
-    # No -0.0
-    return (keys ^ np.where(keys >= _FLOAT64_SIGN, np.uint64(_FLOAT64_SIGN), np.uint64((1 << 64) - 1))).view(
-        np.float64
-    ) + 0.0
+    flipped = np.where(keys >= _FLOAT64_SIGN, np.uint64(_FLOAT64_SIGN), np.uint64(_MAX_HASH))
+    return (keys ^ flipped).view(np.float64) + 0.0  # no -0.0
 
 
 def _fit_bins(keys: Keys, counts: Counts, shift: int) -> tuple[Keys, Counts, int]:

@@ -34,22 +34,16 @@ _DIGITS = 6  # of the share
 
 
 class RowLabels(NamedTuple):
-    """The labels of some rows: for each row an index into `ids`, -1 without a label, and the distinct ids: integers, or
-    hashes of strings.
-    """
+    """The labels of some rows."""
 
-    codes: Numbers
-    ids: "Numbers | Hashes"
+    codes: Numbers  # index into `ids` of each row; -1 without a label
+    ids: "Numbers | Hashes"  # distinct ids: integers, or hashes of strings
 
     @classmethod
     def from_array(cls, labels: pa.Array, max_ids: int | None = None) -> "RowLabels | None":
-        """Return the labels in an int64 or large_binary array with nulls; None if there are more than `max_ids`
-        distinct
-        ones.
-        """
-        if (
-            max_ids is not None and len(labels[: 2 * max_ids].dictionary_encode().dictionary) > max_ids
-        ):  # soon said of most
+        """Return the labels in an int64 or large_binary array with nulls; None if more than `max_ids` are distinct."""
+        # A part shows it soon where there are too many
+        if max_ids is not None and len(labels[: 2 * max_ids].dictionary_encode().dictionary) > max_ids:
             return None
         encoded = labels.dictionary_encode()  # a quarter of the time that sorting them takes
         if max_ids is not None and len(encoded.dictionary) > max_ids:
@@ -59,7 +53,6 @@ class RowLabels(NamedTuple):
         return cls(encoded.indices.fill_null(-1).to_numpy().astype(np.int64), ids)
 
     def select(self, rows: "slice | NDArray[np.bool_]") -> "RowLabels":
-        """Return the labels of the selected rows."""
         return RowLabels(self.codes[rows], self.ids)
 
 
@@ -67,20 +60,12 @@ class RowLabels(NamedTuple):
 class LabelPairs:
     """Counts of each pair of a feature's value and a label."""
 
-    # by (hash of the value, label); None if there are more than MOST_PAIRS
+    # by (hash of the value, label); None if there are more than MAX_PAIRS
     counts: dict[tuple[int, int], int] | None = field(default_factory=dict)
 
     def add(self, codes: Numbers, hashes: Hashes, labels: RowLabels) -> None:
-        """Count rows.
-
-        Args:
-            codes: of each row, the index of its value in `hashes`.
-            hashes: distinct hashes of values.
-            labels: labels of the rows.
-        """
-        if self.counts is None:
-            return
-        if len(hashes) > MAX_PAIRS:
+        """Count rows; `codes` are indices of their values in `hashes`, which are distinct."""
+        if self.counts is None or len(hashes) > MAX_PAIRS:
             self.counts = None
             return
         width, known = len(labels.ids), labels.codes >= 0
@@ -118,13 +103,10 @@ class LabelPairs:
             self.counts = None
 
     def association(self, labels: Mapping[int, int]) -> float | None:
-        """Return how well the values predict the label, 0 to 1; None if there are no values, too many pairs, or fewer
-        than two labels.
+        """Return how well the values predict the label, 0 to 1, given the number of examples by label.
 
-        A missing value counts as a value. A value with fewer than FEWEST examples predicts nothing.
-
-        Args:
-            labels: number of examples by label.
+        A missing value counts as a value. A value with fewer than MIN_EXAMPLES examples predicts nothing.
+        Without values, with too many pairs or with fewer than two labels, the result is None.
         """
         if not self.counts or sum(number > 0 for number in labels.values()) < 2:
             return None
@@ -236,9 +218,7 @@ class TableStats:
     """Statistics of examples by feature."""
 
     examples: int = 0  # number of examples
-    columns: dict[str, _ColumnStats] = field(
-        default_factory=dict
-    )  # statistics by feature; empty before the first batch
+    columns: dict[str, _ColumnStats] = field(default_factory=dict)  # by feature; empty before the first batch
     label: str | None = None  # feature to predict, or None
 
     @classmethod
@@ -284,9 +264,7 @@ class TableStats:
         self.examples += batch.num_rows
 
     def merge(self, other: "TableStats") -> None:
-        """Add the counts of `other`, which is not changed. A column that one of them lacks counts as missing in its
-        examples.
-        """
+        """Add the counts of `other`, which is not changed; a column that one lacks is missing in its examples."""
         for name, column in other.columns.items():
             if name in self.columns:
                 self.columns[name].merge(column)
@@ -300,11 +278,7 @@ class TableStats:
     def summary(self, class_names: Mapping[str, Sequence[str]] = {}) -> dict[str, FeatureSummary]:
         """Return the statistics by feature, for stats.json.
 
-        Args:
-            class_names: class names, in order of ids, by feature; the features must have been counted as labels.
-
-        Raises:
-            ValueError: if a feature in `class_names` was not counted as a label.
+        `class_names` are in the order of ids, by feature; raises ValueError if one was not counted as a label.
         """
         for name in class_names:
             self.label_counts(name)
@@ -417,17 +391,12 @@ _BYTES_AT_ONCE = 4 << 20  # of them, if they are large
 
 @dataclass(slots=True)
 class BatchedStats:
-    """A TableStats of batches of one schema that counts them once there are enough.
-
-    Attributes:
-        pending_rows, pending_bytes: approximate size of pending batches; stored, because computing it takes as long
-            as counting
-            a batch
-    """
+    """A TableStats of batches of one schema that counts them once there are enough."""
 
     labels: tuple[str, ...] = ()  # features that hold class ids
     table_stats: TableStats = field(default_factory=TableStats)  # statistics of the batches counted so far
     pending: list[tuple[pa.RecordBatch, Ties]] = field(default_factory=list)  # other batches, with their ties
+    # approximate size of pending batches; stored, because computing it takes as long as counting a batch
     pending_rows: int = 0
     pending_bytes: int = 0
 

@@ -5,7 +5,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,7 @@ from shardmill.transforms.statistics.sketches import (
     HASHES_KEPT,
     DistinctValues,
     ExactSums,
+    Mergeable,
     Sample,
     ValueBins,
     hash_bytes,
@@ -48,10 +49,9 @@ class ValueStats(Protocol):
         """The type of the values, in a word."""
 
     def add(self, values: pa.Array, ties: Ties) -> DistinctCodes | None:
-        """Count at most 2**16 values without nulls. Return which are equal, if that was computed.
+        """Count at most 2**16 values without nulls, and return which are equal, if that was computed.
 
-        Args:
-            ties: random numbers of the values, by which samples are drawn.
+        Samples are drawn by `ties`, random numbers of the values.
         """
 
     def merge(self, other: Self) -> None:
@@ -86,10 +86,8 @@ class RangeStats:
 
 
 @dataclass(slots=True)
-class NumericStats:
-    """Statistics of int64 or float32 numbers. Except for the counts of NaN and infinity, they are those of the finite
-    numbers.
-    """
+class NumericStats(Mergeable):
+    """Statistics of int64 or float32 numbers; all but the counts of NaN and infinity are those of finite numbers."""
 
     range: RangeStats = field(default_factory=RangeStats)
     zeros: int = 0
@@ -126,22 +124,12 @@ class NumericStats:
         else:
             self.range.sums.add_integers(numbers)
         numbers, counts = _count_numbers(numbers)
-        self.range.low, self.range.high = (
-            min(self.range.low, numbers[0].item()),
-            max(self.range.high, numbers[-1].item()),
-        )
+        self.range.low = min(self.range.low, numbers[0].item())
+        self.range.high = max(self.range.high, numbers[-1].item())
         self.zeros += int(counts[numbers == 0].sum())
         bits = numbers.view(np.uint32).astype(np.uint64) if numbers.dtype == np.float32 else numbers.view(np.uint64)
         self.distinct.add(mix(bits), counts)
         self.bins.add(numbers.astype(np.float64), counts)
-
-    def merge(self, other: "NumericStats") -> None:
-        self.range.merge(other.range)
-        self.zeros += other.zeros
-        self.nan += other.nan
-        self.infinity += other.infinity
-        self.distinct.merge(other.distinct)
-        self.bins.merge(other.bins)
 
     def summary(self, class_names: Sequence[str] | None) -> FeatureSummary:
         """Return the statistics for stats.json, with counts of NaN and infinity if there are any."""
@@ -182,9 +170,7 @@ class NumericStats:
         return not self.range.sums.fraction_bits
 
     def _bounds(self, low: float, high: float) -> tuple[int | float, int | float]:
-        """Return the bounds of a bin or bucket, limited to the range of the numbers; for integers, the smallest and
-        largest integer in it.
-        """
+        """Return the bounds of a bin within the range of the numbers; for integers, the least and greatest in it."""
         if self._is_integer and not self.bins.shift:  # the bounds are numbers that there are
             low, high = int(low), int(high)
         elif self._is_integer and low != high:  # a bound between two bins is of the one farther from zero
@@ -196,22 +182,16 @@ class NumericStats:
 
 
 @dataclass(slots=True)
-class ClassStats:
+class ClassStats(Mergeable):
     """Exact counts of class ids, however many there are."""
 
+    kind: ClassVar[str] = "label"
     counts: Counter[int] = field(default_factory=Counter)
-
-    @property
-    def kind(self) -> str:
-        return "label"
 
     def add(self, values: pa.Array, ties: Ties) -> None:
         """Count int64 ids."""
         ids, counts = np.unique(values.to_numpy(), return_counts=True)
         self.counts.update(dict(zip(ids.tolist(), counts.tolist())))
-
-    def merge(self, other: "ClassStats") -> None:
-        self.counts.update(other.counts)
 
     def summary(self, class_names: Sequence[str] | None) -> FeatureSummary:
         """Return the count of each class by name for stats.json; without names, counts of the most frequent ids."""
@@ -261,9 +241,7 @@ def summarize_distinct(distinct: DistinctValues, values: int) -> Distinct:
 
 
 def most_frequent(counted: Iterable[tuple[Any, int]]) -> list[tuple[Any, int]]:
-    """Return the most frequent values with their counts. Values that occur once are omitted, unless there are few
-    values in all.
-    """
+    """Return the most frequent values with their counts; those that occur once only if there are few in all."""
     ordered = sorted(counted, key=lambda item: (-item[1], item[0]))
     return [(value, count) for value, count in ordered[:MAX_TOP_VALUES] if count > 1 or len(ordered) <= MAX_TOP_VALUES]
 
@@ -282,16 +260,11 @@ _PROBED_VALUES = 2048  # values looked at to tell whether finding equal ones pay
 class StringStats:
     """Statistics of byte strings."""
 
+    kind: ClassVar[str] = "bytes"
     lengths: RangeStats = field(default_factory=RangeStats)  # in bytes
     distinct: DistinctValues = field(default_factory=DistinctValues)  # values by hash
-    # sample of values, for the most frequent ones if there are too many to count
-    sample: Sample = field(default_factory=Sample)
-    # by hash, first 49 bytes of each value in `distinct`, if counted, or `sample`
-    texts: dict[int, bytes] = field(default_factory=dict)
-
-    @property
-    def kind(self) -> str:
-        return "bytes"
+    sample: Sample = field(default_factory=Sample)  # for the most frequent values if there are too many to count
+    texts: dict[int, bytes] = field(default_factory=dict)  # by hash, first 49 bytes of each value that `_keep` needs
 
     def add(self, values: pa.Array, ties: Ties) -> DistinctCodes | None:
         """Count values of type large_binary; return which are equal, if that was computed."""
@@ -325,16 +298,11 @@ class StringStats:
         self.sample.merge(other.sample)
         self._keep(self.texts | other.texts)
 
-    def _named(self) -> NDArray[np.uint64]:
-        """Return the hashes whose texts are needed. If there are too many distinct values to count, only those of the
-        sample are.
-        """
-        if self.distinct.counts is None:
-            return unique_hashes(self.sample.hashes)
-        return unique_hashes(np.concatenate([self.sample.hashes, self.distinct.hashes]))
-
     def _keep(self, texts: dict[int, bytes]) -> None:
-        self.texts = {hashed: texts[hashed] for hashed in self._named().tolist()}
+        """Keep the texts of the sample, and of the distinct values unless there are too many to count."""
+        counted = [] if self.distinct.counts is None else [self.distinct.hashes]
+        needed = unique_hashes(np.concatenate([self.sample.hashes, *counted]))
+        self.texts = {hashed: texts[hashed] for hashed in needed.tolist()}
 
     def summary(self, class_names: Sequence[str] | None) -> FeatureSummary:
         """Return the statistics for stats.json; long values are truncated."""
@@ -359,9 +327,7 @@ class StringStats:
 
 
 def _format_string(text: bytes) -> str:
-    """Return a string for stats.json: bytes that are not UTF-8 are escaped, and a long string is cut between
-    characters.
-    """
+    """Return a string for stats.json, cut between characters, with bytes that are not UTF-8 escaped."""
     if len(text) <= MAX_SHOWN_BYTES:
         return text.decode(errors="backslashreplace")
     return codecs.getincrementaldecoder("utf-8")("backslashreplace").decode(text[:MAX_SHOWN_BYTES]) + "…"
