@@ -50,8 +50,8 @@ def merged(one: Any, other: Any) -> Any:
     if one is None or other is None:
         return copy.deepcopy(other) if one is None else one
     if isinstance(one, int | list):
-        return one + other
-    if isinstance(one, Counter):
+        one += other
+    elif isinstance(one, Counter):
         one.update(other)
     elif isinstance(one, dict):
         for key, value in other.items():

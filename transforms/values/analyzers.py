@@ -4,7 +4,7 @@ import uuid
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from shardmill.data.features import DType
 from shardmill.errors import JobError
 from shardmill.transforms.columns.arrow import data_of, is_list, offsets_of
 from shardmill.transforms.options.job_options import TRAINING
-from shardmill.transforms.statistics.sketches import FLOAT32_FRACTION_BITS, ExactSums
+from shardmill.transforms.statistics.sketches import FLOAT32_FRACTION_BITS, ExactSums, Mergeable, merged
 from shardmill.transforms.statistics.tables import TableStats
 from shardmill.transforms.statistics.values import RangeStats
 from shardmill.transforms.stores import storage
@@ -42,16 +42,12 @@ COUNT_SCHEMA = pa.schema([("value", pa.large_binary()), ("count", pa.int64())])
 
 
 def count_values(values: pa.Array) -> pa.Table:
-    """Count the occurrences of each distinct value; `values` are texts or integers."""
+    """Count the occurrences of each distinct value; `values` are texts, or integers, which become decimal texts."""
     counted = pc.value_counts(values)
-    return pa.table([as_texts(counted.field("values")), counted.field("counts")], schema=COUNT_SCHEMA)
-
-
-def as_texts(values: pa.Array) -> pa.LargeBinaryArray:
-    """Return values as vocabulary entries; integers become decimal texts."""
-    if pa.types.is_integer(values.type):
-        return values.cast(pa.large_string()).view(pa.large_binary())
-    return values.cast(pa.large_binary())
+    entries = counted.field("values")
+    if pa.types.is_integer(entries.type):
+        entries = entries.cast(pa.large_string())
+    return pa.table([entries.cast(pa.large_binary()), counted.field("counts")], schema=COUNT_SCHEMA)
 
 
 def merge_counts(tables: Sequence[pa.Table]) -> pa.Table:
@@ -82,7 +78,6 @@ def concatenate_and_clear(tables: list[pa.Table]) -> pa.Table:
 
 def part_of(values: pa.LargeBinaryArray) -> np.ndarray:
     """Return the part of each value: uint8, shape (n,)."""
-    values = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
     offsets = offsets_of(values)
     return (spans.hashes(data_of(values), offsets[:-1], offsets[1:], _SEED) >> _SHIFT).astype(np.uint8)
 
@@ -97,9 +92,7 @@ def filter_valid_entries(table: pa.Table) -> pa.Table:
 
 
 def most_frequent(table: pa.Table, top_k: int | None = None, threshold: int | None = None) -> pa.Table:
-    """Sort entries by descending count, then by their bytes; keep `top_k` of those with at least `threshold`
-    occurrences.
-    """
+    """Sort entries by descending count, then bytes; keep `top_k` of those that occur `threshold` times or more."""
     if threshold is not None:
         table = table.filter(pc.greater_equal(table["count"], threshold))
     table = table.combine_chunks()
@@ -138,14 +131,9 @@ def keys_to_numbers(keys: QuantileKeys) -> NDArray[np.float32]:
 
 def quantile_boundaries(number: int, read: Callable[[], Iterable[QuantileKeys]]) -> tuple[float, ...]:
     """Return the boundaries of `number` buckets of about equal size: of n sorted numbers those at n * i // number.
-    tft.quantiles gives the same as long as it is exact.
 
-    Args:
-        number: number of buckets.
-        read: returns the keys of all numbers, in any order and parts; called twice.
-
-    Returns:
-        `number` - 1 boundaries, or none if there are no numbers.
+    tft.quantiles gives the same as long as it is exact. `read` is called twice; it returns the keys of all numbers, in
+    any order and parts. Without numbers there are no boundaries.
     """
     high = np.zeros(1 << _HALF_BITS, np.int64)
     for keys in read():
@@ -187,20 +175,15 @@ _IPC_OPTIONS = pa.ipc.IpcWriteOptions(compression="zstd")
 
 @dataclass(frozen=True, slots=True)
 class SpilledSection:
-    """A section in a file.
-
-    Attributes:
-        path, starts: file, and offsets of its parts with the end of the last
-    """
+    """A section in a file."""
 
     output: str  # output that the values are of
     split: str  # split of the examples
     path: str
-    starts: tuple[int, ...]
+    starts: tuple[int, ...]  # offsets of its parts in the file, and the end of the last
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of the section."""
         return self.starts[-1] - self.starts[0]
 
     def read_keys(self) -> Iterator[QuantileKeys]:
@@ -326,11 +309,7 @@ _MAX_KEY_BYTES_HELD = 1 << 26  # of keys that are held
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """The input of an analysis.
-
-    Attributes:
-        previous_graph: PreviousGraph whose constants are reused, or None
-    """
+    """The input of an analysis."""
 
     declaration: Declaration  # declared chains
     splits: tuple[str, ...] = (TRAINING,)  # splits whose examples give the constants, as the user ordered them
@@ -338,7 +317,7 @@ class Analysis:
 
 
 @dataclass(slots=True)
-class Gathered:
+class Gathered(Mergeable):
     """Values gathered from some examples."""
 
     examples: Counter[str] = field(default_factory=Counter)  # number by split, of all splits
@@ -347,28 +326,11 @@ class Gathered:
     # files of keys and counts; counts are of all splits, which each report unknown values
     spilled: list[SpilledSection] = field(default_factory=list)
 
-    def merge(self, other: "Gathered") -> None:
-        """Add the values of `other`, which is not changed."""
-        self.examples.update(other.examples)
-        for output, numbers in other.numbers.items():
-            self.add_numbers(output, numbers)
-        self.spilled += other.spilled
-
-    def add_numbers(self, output: str, stats: RangeStats) -> None:
-        """Add range and sums of an output's values; `stats` is not changed."""
-        self.numbers.setdefault(output, replace(stats, sums=ExactSums(stats.sums.fraction_bits))).merge(stats)
-
 
 class Gatherer:
-    """Collector of the analyzers' input from the examples of one task."""
+    """Collector of the analyzers' input from the examples of one task, which writes files to `folder`."""
 
     def __init__(self, analysis: Analysis, folder: str) -> None:
-        """Create a collector that holds no values.
-
-        Args:
-            analysis: chains and splits to analyze.
-            folder: folder that files are written to.
-        """
         self._analysis, self._folder = analysis, folder
         self._gathered = Gathered()
         self._counts: dict[tuple[str, str], list[pa.Table]] = defaultdict(list)
@@ -391,7 +353,8 @@ class Gatherer:
                 continue
             numbers = table_stats.numeric_range(chain.feature) if table_stats is not None else None
             if numbers is not None and not chain.steps_before_analyzer and chain.needs in ("moments", "range"):
-                self._gathered.add_numbers(chain.name, numbers)
+                held = self._gathered.numbers
+                held[chain.name] = merged(held.get(chain.name), numbers)
                 continue
             values = values_before_analyzer(features[chain.feature], chain)
             if chain.needs == "vocabulary":
@@ -480,7 +443,11 @@ def find_constants(analysis: Analysis, gathered: Gathered) -> dict[str, Constant
     chains = analysis.declaration.analyzed_chains
     release_freed_memory()  # of what was staged: a vocabulary may need as much
     if analysis.previous_graph is not None:
-        return dict(_find_possible_constants(chains, analysis, gathered))
+        possible = {}
+        for chain in chains:
+            with suppress(JobError):  # the constants of the previous version are used anyway
+                possible[chain.name] = _find_constants_of(chain, analysis, gathered)
+        return possible
     if chains and not any(gathered.examples[split] for split in analysis.splits):
         having = ", ".join(split for split, examples in gathered.examples.items() if examples) or "none"
         named = " or ".join(repr(split) for split in analysis.splits)
@@ -491,24 +458,15 @@ def find_constants(analysis: Analysis, gathered: Gathered) -> dict[str, Constant
     return {chain.name: _find_constants_of(chain, analysis, gathered) for chain in chains}
 
 
-def _find_possible_constants(
-    chains: Sequence[Chain], analysis: Analysis, gathered: Gathered
-) -> Iterator[tuple[str, Constants]]:
-    """Yield the constants that can be computed. Failures are ignored: the previous version's constants are used
-    anyway.
-    """
-    for chain in chains:
-        with suppress(JobError):
-            yield chain.name, _find_constants_of(chain, analysis, gathered)
-
-
 def _find_constants_of(chain: Chain, analysis: Analysis, gathered: Gathered) -> Constants:
     sections = [section for section in gathered.spilled if section.output == chain.name]
     analyzed_sections = [section for section in sections if section.split in analysis.splits]
     if isinstance(chain.analyzer, Vocabulary):
         return _find_vocabulary(chain, chain.analyzer, analyzed_sections, sections)
     if isinstance(chain.analyzer, Bucketize):
-        found = quantile_boundaries(chain.analyzer.num_buckets, lambda: _read_keys(analyzed_sections))
+        found = quantile_boundaries(
+            chain.analyzer.num_buckets, lambda: (keys for section in analyzed_sections for keys in section.read_keys())
+        )
         if not found:
             raise _no_values_error(chain)
         return Constants({"boundaries": found})
@@ -522,11 +480,6 @@ def _find_constants_of(chain: Chain, analysis: Analysis, gathered: Gathered) -> 
     if chain.needs == "moments":
         return Constants({"mean": stats.sums.mean(), "std_dev": stats.sums.std_dev(), "values": stats.sums.count})
     return Constants({"minimum": stats.low, "maximum": stats.high, "values": stats.sums.count})
-
-
-def _read_keys(sections: Sequence[SpilledSection]) -> Iterator[QuantileKeys]:
-    for section in sections:
-        yield from section.read_keys()
 
 
 def _find_vocabulary(

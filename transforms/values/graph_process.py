@@ -45,15 +45,11 @@ def limit_threads() -> None:
 
 
 class GraphProcess:
-    """A process that makes one transform graph.
-
-    Attributes:
-        folder: working directory; holds the input before `run` and the output after it
-    """
+    """A process that makes one transform graph."""
 
     def __init__(self) -> None:
         self._temporary = tempfile.TemporaryDirectory(prefix="shardmill-transform-", ignore_cleanup_errors=True)
-        self.folder = Path(self._temporary.name)
+        self.folder = Path(self._temporary.name)  # holds the input before `run` and the output after it
         self._stderr_file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # closed in close()
         path = os.pathsep.join(map(os.path.abspath, filter(None, sys.path)))
         self._process = subprocess.Popen(
@@ -67,15 +63,10 @@ class GraphProcess:
 
     @property
     def pid(self) -> int:
-        """Process id."""
         return self._process.pid
 
     def run(self) -> None:
-        """Make the graph from the job in the folder, and wait for the result.
-
-        Raises:
-            JobError: if the process fails.
-        """
+        """Make the graph from the job in the folder, and wait for it; raises JobError if the process fails."""
         try:
             self._process.communicate(b"\n")
         except BrokenPipeError:  # it ended as it imported; the error below names the cause
@@ -131,9 +122,7 @@ def graph_process() -> Iterator[GraphProcess]:
 
 @contextmanager
 def quiet_tensorflow() -> Iterator[None]:
-    """Disable GPUs and discard standard error while TensorFlow is imported. TensorFlow writes there whatever its log
-    level; Python's exceptions are not affected.
-    """
+    """Disable GPUs and discard standard error while TensorFlow is imported, which writes there at any log level."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
     with hold_shared("stderr", _no_stderr):

@@ -64,11 +64,7 @@ _END_TOKENS = ("<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>", "<|eos|>", "
 
 
 def read_tokenizer(value: Any) -> Any:
-    """Read the TokenizerFile at a path.
-
-    Raises:
-        UserError: if it cannot be read, or is not a tokenizer.
-    """
+    """Return the TokenizerFile at a path; raise UserError if it cannot be read, or is not a tokenizer."""
     if isinstance(value, TokenizerFile):
         return value
     return TokenizerFile.from_bytes(str(value).rpartition("/")[2], read_option_file("tokenizer", str(value)))
@@ -139,12 +135,7 @@ class TokenOptions(Options):
 
     @property
     def end_token(self) -> tuple[str, int]:
-        """The token after each packed text, and its id.
-
-        Raises:
-            UserError: if the vocabulary lacks the token, its id is beyond the vocabulary, or no token was given and
-                none is known.
-        """
+        """The token after each packed text, and its id; raises UserError if unknown or not in the vocabulary."""
         file: TokenizerFile = self.tokenizer
         token = self.end_of_text
         if token is None:
@@ -186,8 +177,7 @@ class TokenOptions(Options):
 def read_transform(value: Any) -> Any:  # a Declaration, which takes a while to import, and few need
     """Return the Declaration in the transform.yaml at a path, or in a mapping of features as a recipe may hold it.
 
-    Raises:
-        UserError: if it cannot be read or has a mistake; the message names feature, key and line.
+    Raises UserError if it cannot be read or has a mistake; the message names feature, key and line.
     """
     from shardmill.transforms.values.preprocessing_declaration import Declaration
     from shardmill.transforms.values.preprocessing_sources import parse_transform
@@ -264,15 +254,10 @@ class DeclaredOptions(Options):
         previous = self.transform_graph
         if previous is not None and self.transform is None:
             object.__setattr__(self, "transform", previous.declaration)
-        if (
-            previous is not None
-            and self.transform is not None
-            and self.transform.to_json() != previous.declaration.to_json()
-        ):
+        if previous is not None and self.transform.to_json() != previous.declaration.to_json():
             raise UserError(
                 f"--transform_graph {previous.directory}: its graph was made by another transform than --transform"
-                " says;"
-                " leave one of them out"
+                " says; leave one of them out"
             )
         for given in self.analyzing_flags:
             if getattr(self, given) is not None and not _is_tft_installed():

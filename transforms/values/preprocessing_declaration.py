@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal
 
 from shardmill.data.features import NO_RENAMES, DType, Feature, Renames
 from shardmill.errors import UserError
@@ -27,14 +27,26 @@ class ValueType:
         return f"lists of {self.dtype}" if self.is_list else self.dtype
 
 
-class Step(Protocol):
-    """Interface of steps: dataclasses whose fields are their parameters."""
+class Step:
+    """Base of steps: dataclasses whose fields are their parameters."""
 
+    __slots__ = ()
     name: ClassVar[str]
-    needs: ClassVar[Needs]
+    needs: ClassVar[Needs] = ""
 
     def output_type(self, values: ValueType) -> ValueType:
-        """Return the type that the step makes of `values`; raise ValueMistake if it does not accept them."""
+        """Return the type that the step makes of `values`; raise OptionValueError if it does not accept them."""
+        raise NotImplementedError
+
+
+class _NumberStep(Step):
+    """A step that makes float32 of numbers."""
+
+    __slots__ = ()
+
+    def output_type(self, values: ValueType) -> ValueType:
+        _check_numbers(self.name, values)
+        return replace(values, dtype="float32", num_ids=0)
 
 
 def step_to_json(step: Step) -> dict[str, Any]:
@@ -44,7 +56,7 @@ def step_to_json(step: Step) -> dict[str, Any]:
 
 
 def step_from_json(entry: Mapping[str, Any]) -> Step:
-    """Return the step that `to_json` wrote."""
+    """Return the step that `step_to_json` wrote."""
     ((name, parameters),) = entry.items()
     return STEPS[name](**{key: tuple(value) if isinstance(value, list) else value for key, value in parameters.items()})
 
@@ -52,12 +64,6 @@ def step_from_json(entry: Mapping[str, Any]) -> Step:
 def _check_numbers(name: str, values: ValueType) -> None:
     if values.dtype == "bytes":
         raise OptionValueError(f"{name} is of numbers, and the values are {values.description}")
-
-
-def _to_float32(name: str, values: ValueType) -> ValueType:
-    """Return the type after a conversion of numbers to float32."""
-    _check_numbers(name, values)
-    return replace(values, dtype="float32", num_ids=0)
 
 
 def _check_texts(name: str, values: ValueType) -> None:
@@ -71,11 +77,10 @@ def _check_at_least(name: str, number: int | None, least: int) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Fill:
+class Fill(Step):
     """Replacement of missing values."""
 
     name: ClassVar[str] = "fill"
-    needs: ClassVar[Needs] = ""
     value: str
 
     def output_type(self, values: ValueType) -> ValueType:
@@ -85,7 +90,7 @@ class Fill:
         return replace(values, is_optional=False)
 
     def parse_value(self, dtype: DType) -> int | float | bytes:
-        """Return the fill value as `dtype`; raise ValueMistake if it is none."""
+        """Return the fill value as `dtype`; raise OptionValueError if it is none."""
         if dtype == "bytes":
             return self.value.encode()
         try:
@@ -98,11 +103,10 @@ class Fill:
 
 
 @dataclass(frozen=True, slots=True)
-class Lower:
+class Lower(Step):
     """Conversion of texts to lower case, only for ASCII letters, like tf.strings.lower."""
 
     name: ClassVar[str] = "lower"
-    needs: ClassVar[Needs] = ""
 
     def output_type(self, values: ValueType) -> ValueType:
         _check_texts(self.name, values)
@@ -110,11 +114,10 @@ class Lower:
 
 
 @dataclass(frozen=True, slots=True)
-class Tokenize:
+class Tokenize(Step):
     """Conversion of a text to the list of its tokens."""
 
     name: ClassVar[str] = "tokenize"
-    needs: ClassVar[Needs] = ""
     pattern: str = ""  # RE2 expression of separators; "" for ASCII white space
 
     def output_type(self, values: ValueType) -> ValueType:
@@ -125,29 +128,22 @@ class Tokenize:
 
 
 @dataclass(frozen=True, slots=True)
-class Log1p:
+class Log1p(_NumberStep):
     """The logarithm log(1 + x)."""
 
     name: ClassVar[str] = "log1p"
-    needs: ClassVar[Needs] = ""
-
-    def output_type(self, values: ValueType) -> ValueType:
-        return _to_float32(self.name, values)
 
 
 @dataclass(frozen=True, slots=True)
-class ZScore:
+class ZScore(_NumberStep):
     """The z-score (x - mean) / standard deviation, like tft.scale_to_z_score."""
 
     name: ClassVar[str] = "z_score"
     needs: ClassVar[Needs] = "moments"
 
-    def output_type(self, values: ValueType) -> ValueType:
-        return _to_float32(self.name, values)
-
 
 @dataclass(frozen=True, slots=True)
-class MinMax:
+class MinMax(_NumberStep):
     """Scaling of the range of values to `low` … `high`, like tft.scale_by_min_max."""
 
     name: ClassVar[str] = "min_max"
@@ -159,16 +155,12 @@ class MinMax:
         if not self.low < self.high:
             raise OptionValueError(f"min_max: [{self.low:g}, {self.high:g}]; expected the smaller number first")
 
-    def output_type(self, values: ValueType) -> ValueType:
-        return _to_float32(self.name, values)
-
 
 @dataclass(frozen=True, slots=True)
-class Buckets:
+class Buckets(Step):
     """Bucket index of a value by given boundaries, like tft.apply_buckets."""
 
     name: ClassVar[str] = "boundaries"
-    needs: ClassVar[Needs] = ""
     boundaries: tuple[float, ...]
 
     def __post_init__(self) -> None:
@@ -181,7 +173,7 @@ class Buckets:
 
 
 @dataclass(frozen=True, slots=True)
-class Bucketize:
+class Bucketize(Step):
     """Bucket index of a value by quantiles, like tft.bucketize: buckets have about equal counts."""
 
     name: ClassVar[str] = "bucketize"
@@ -197,7 +189,7 @@ class Bucketize:
 
 
 @dataclass(frozen=True, slots=True)
-class Vocabulary:
+class Vocabulary(Step):
     """Id of a value in order of frequency, with the parameters of tft.compute_and_apply_vocabulary."""
 
     name: ClassVar[str] = "vocabulary"
@@ -223,11 +215,10 @@ class Vocabulary:
 
 
 @dataclass(frozen=True, slots=True)
-class Hash:
+class Hash(Step):
     """Hash of a text, below `hash_buckets`, like tft.hash_strings."""
 
     name: ClassVar[str] = "hash"
-    needs: ClassVar[Needs] = ""
     hash_buckets: int
 
     def __post_init__(self) -> None:
@@ -239,11 +230,10 @@ class Hash:
 
 
 @dataclass(frozen=True, slots=True)
-class OneHot:
+class OneHot(Step):
     """One-hot encoding of an id as a list of floats; all 0.0 if the value is not an id."""
 
     name: ClassVar[str] = "one_hot"
-    needs: ClassVar[Needs] = ""
 
     def output_type(self, values: ValueType) -> ValueType:
         if values.num_ids == 0:
@@ -309,12 +299,8 @@ class Chain:
         return UserError(f"{self.location}: feature {self.feature!r}: {sentence}")
 
     def output_type(self, feature: Feature) -> ValueType:
-        """Return the type of the values that the steps make of `feature`.
-
-        Raises:
-            UserError: if a step does not accept its input.
-        """
-        values = value_type_of(feature)
+        """Return the type of the values that the steps make of `feature`; raise UserError if one does not accept it."""
+        values = ValueType(feature.dtype, feature.shape != (), not feature.required, len(feature.class_names))
         for step in self.steps:
             try:
                 values = step.output_type(values)
@@ -356,9 +342,7 @@ class Declaration:
         return cls(tuple(chains), tuple((feature, where) for feature in content["dropped"]))
 
     def with_all_features(self, features: Sequence[Feature]) -> "Declaration":
-        """Return this declaration with an empty chain for each feature that it does not name, in the order of
-        `features`.
-        """
+        """Return this declaration in the order of `features`, with an empty chain for each that it does not name."""
         named = {chain.feature for chain in self.chains} | {feature for feature, _ in self.dropped}
         chains: list[Chain] = []
         for feature in features:
@@ -369,9 +353,7 @@ class Declaration:
     def check(self, features: Sequence[Feature], renames: Renames = NO_RENAMES) -> None:
         """Check that the declaration fits these features; an output without a name is named by `renames`.
 
-        Raises:
-            UserError: if a feature is missing or has a type that a step does not accept, or if two outputs have the
-                same name.
+        Raises UserError if a feature is missing, a step does not accept its type, or two outputs have the same name.
         """
         known = {feature.name: feature for feature in features}
         for name, where in [*((chain.feature, chain.location) for chain in self.chains), *self.dropped]:
@@ -383,37 +365,33 @@ class Declaration:
         if not complete.chains:
             raise UserError(f"{self.dropped[0][1]}: all features are dropped; expected one at least that stays")
         chain_by_output: dict[str, Chain] = {}
-        for chain in sorted(
-            complete.chains, key=lambda chain: bool(chain.location)
-        ):  # those of the file last: they have lines
-            other = chain_by_output.setdefault(chain.output_name(renames), chain)
+        # Those of the file last: they have lines
+        for chain in sorted(complete.chains, key=lambda chain: bool(chain.location)):
+            output = chain.output_name(renames)
+            other = chain_by_output.setdefault(output, chain)
             if other is not chain:
-                of_other = f"feature {other.feature!r}" + (
-                    f" ({other.location})" if other.location else ", which stays as it is,"
+                where = f" ({other.location})" if other.location else ", which stays as it is,"
+                raise chain.error(
+                    f"output {output!r} is that of feature {other.feature!r}{where} too; give another name"
                 )
-                raise chain.error(f"output {chain.output_name(renames)!r} is that of {of_other} too; give another name")
 
     def describe_outputs(self, features: Sequence[Feature]) -> list[str]:
         """Describe the outputs, one line each. The features must have been checked."""
         known = {feature.name: feature for feature in features}
-        lines = []
+        lines, kept = [], []
         for chain in self.with_all_features(features).chains:
-            if chain.steps:
+            if not chain.steps:
+                kept.append(chain.name)
+            else:
                 shown = " | ".join(map(_format_step, chain.steps))
                 values = chain.output_type(known[chain.feature])
                 missing = ", may be missing" if values.is_optional and not values.is_list else ""
                 lines.append(f"{chain.name}: {chain.feature} | {shown} -> {values.description}{missing}")
-        kept = [chain.name for chain in self.with_all_features(features).chains if not chain.steps]
         if kept:
             lines.append(f"as they are: {', '.join(kept)}")
         if self.dropped:
             lines.append(f"dropped: {', '.join(feature for feature, _ in self.dropped)}")
         return lines
-
-
-def value_type_of(feature: Feature) -> ValueType:
-    """Return the type of a raw feature's values."""
-    return ValueType(feature.dtype, feature.shape != (), not feature.required, len(feature.class_names))
 
 
 def _format_step(step: Step) -> str:
@@ -429,11 +407,7 @@ def check_transform(
     splits: Sequence[str],
     renames: Renames = NO_RENAMES,
 ) -> None:
-    """Check that a declaration fits the features, and that the splits to analyze exist.
-
-    Raises:
-        UserError: if either does not hold.
-    """
+    """Check that a declaration fits the features, and that the splits to analyze exist; raise UserError if not."""
     if declaration.analyzed_chains:
         check_analyzed_splits("--transform", analyzed, splits)
     declaration.check(features, renames)

@@ -7,9 +7,9 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,20 +21,30 @@ from shardmill.reading.dataset import open_dataset
 from shardmill.transforms.options.declare import OptionValueError, expected_words
 from shardmill.transforms.options.yaml_nodes import Document, Node, read_documents
 from shardmill.transforms.stores import storage
-from shardmill.transforms.values import preprocessing_declaration
 from shardmill.transforms.values.analyzers import COUNT_SCHEMA, Constants
-from shardmill.transforms.values.preprocessing_declaration import Chain, Declaration, Step
+from shardmill.transforms.values.preprocessing_declaration import (
+    Bucketize,
+    Buckets,
+    Chain,
+    Declaration,
+    Fill,
+    Hash,
+    Log1p,
+    Lower,
+    MinMax,
+    OneHot,
+    Step,
+    Tokenize,
+    Vocabulary,
+    ZScore,
+)
 
 _TRANSFORM_DOCUMENT = Document("a transform", "features and their transforms, such as `age: z_score`")
 _OUTPUT, _DROP = "output", "drop"
 
 
 def parse_transform(data: bytes, file: str) -> Declaration:
-    """Return the declaration in `data`, the content of `file`.
-
-    Raises:
-        UserError: if it has a mistake; the message names file, line, feature and key.
-    """
+    """Return the declaration in `data`, the content of `file`; raise UserError, which names the line of a mistake."""
     documents = read_documents(data, file, _TRANSFORM_DOCUMENT)
     if len(documents) > 1:
         raise documents[1].error("another document begins; expected one")
@@ -56,10 +66,11 @@ def _parse_chains(feature: str, node: Node) -> Iterator[Chain]:
     start = node
     for key, value in _named_steps(node):
         if key == _OUTPUT:
-            name = _output_name(feature, value)
+            if not isinstance(value.value, str):
+                raise _feature_error(feature, value, "output is the name of one feature")
             if not found:
-                raise _feature_error(feature, value, f"output {name}: no step is before it")
-            yield _make_chain(feature, found, name, start)
+                raise _feature_error(feature, value, f"output {value.value}: no step is before it")
+            yield _make_chain(feature, found, value.value, start)
             found = []
             continue
         if not found:
@@ -81,9 +92,7 @@ def _make_chain(feature: str, found: list[Step], output: str, start: Node) -> Ch
 
 
 def _named_steps(node: Node) -> Iterator[tuple[str, Node]]:
-    """Yield the steps of a node as (name, parameters). A text is one step without parameters, a mapping has parameters,
-    a list holds several steps.
-    """
+    """Yield (name, parameters) of a node's steps: a text has no parameters, and a list holds several steps."""
     for item in node.value if isinstance(node.value, tuple) else (node,):
         if isinstance(item.value, str):
             yield item.value, item
@@ -94,44 +103,44 @@ def _named_steps(node: Node) -> Iterator[tuple[str, Node]]:
 
 
 def _parse_step(feature: str, key: str, node: Node) -> Step:
-    if key not in _STEP_PARSERS:
+    if key not in _STEP_CLASSES:
         if key == _DROP:
             raise _feature_error(feature, node, "drop is among other steps; expected it alone")
-        raise _feature_error(feature, node, f"unknown step {key!r}; {expected_words(key, _STEP_PARSERS)}")
-    bare = node.value in (key, "true")
+        raise _feature_error(feature, node, f"unknown step {key!r}; {expected_words(key, _STEP_CLASSES)}")
     try:
-        return _STEP_PARSERS[key](_Parameters(feature, key, node, bare))
+        return _make_step(_Parameters(feature, key, node))
     except OptionValueError as mistake:
         raise _feature_error(feature, node, str(mistake)) from None
 
 
-class _Parameters:
-    """Reader of the parameters of one step, by name and type."""
+class _Parameters(NamedTuple):
+    """The parameters of one step."""
 
-    def __init__(self, feature: str, step: str, node: Node, bare: bool) -> None:
-        self.feature, self.step, self.node, self.bare = feature, step, node, bare
+    feature: str
+    step: str
+    node: Node
 
-    def none(self) -> None:
-        """Check that there are no parameters."""
-        if not self.bare:
-            raise OptionValueError(f"{self.step} has no parameters; write `- {self.step}`")
+    @property
+    def are_missing(self) -> bool:
+        return self.node.value in (self.step, "true")
 
-    def mapping(self, **types: Callable[[Node], Any]) -> dict[str, Any]:
-        """Return the given parameters, each parsed by the function of its name."""
-        if self.bare:
+    def mapping(self, *classes: type[Any]) -> dict[str, Any]:
+        """Return the given parameters by name; those of `classes` are allowed."""
+        if self.are_missing:
             return {}
+        parsers = {item.name: _PARSERS[item.type] for cls in classes for item in fields(cls)}
         if not isinstance(self.node.value, Mapping):
             raise OptionValueError(
-                f"{self.step}: expected {' or '.join(types)} below it, such as {{{next(iter(types))}: …}}"
+                f"{self.step}: expected {' or '.join(parsers)} below it, such as {{{next(iter(parsers))}: …}}"
             )
         for name, value in self.node.value.items():
-            if name not in types:
-                raise _feature_error(self.feature, value, f"{self.step} has no {name!r}; {expected_words(name, types)}")
-        return {name: self._read(name, types[name], value) for name, value in self.node.value.items()}
+            if name not in parsers:
+                raise _feature_error(self.feature, value, f"{self.step} has no {name!r}; {expected_words(name, parsers)}")
+        return {name: self._read(name, parsers[name], value) for name, value in self.node.value.items()}
 
-    def _read(self, name: str, read: Callable[[Node], Any], value: Node) -> Any:
+    def _read(self, name: str, parse: Callable[[Node], Any], value: Node) -> Any:
         try:
-            return read(value)
+            return parse(value)
         except OptionValueError as mistake:
             raise _feature_error(self.feature, value, f"{self.step}: {name}: {mistake}") from None
 
@@ -140,10 +149,6 @@ class _Parameters:
         if not isinstance(self.node.value, str):
             raise OptionValueError(f"{self.step} takes one value, such as `{self.step}: 0`")
         return self.node.value
-
-    def list(self) -> tuple[float, ...]:
-        """Return the parameters as numbers."""
-        return _parse_floats(self.node)
 
 
 def _parse_integer(node: Node) -> int:
@@ -175,90 +180,74 @@ def _single_text(node: Node) -> str:
     return node.value
 
 
-def _output_name(feature: str, node: Node) -> str:
-    if not isinstance(node.value, str):
-        raise _feature_error(feature, node, "output is the name of one feature")
-    return node.value
-
-
-def _parse_fill(parameters: _Parameters) -> Step:
-    if parameters.bare and parameters.node.value == "fill":
-        raise OptionValueError("fill takes a value, such as `fill: 0`")
-    return preprocessing_declaration.Fill(parameters.text())
-
-
-def _parse_tokenize(parameters: _Parameters) -> Step:
-    if parameters.bare or not isinstance(parameters.node.value, str):
-        return _check_pattern(preprocessing_declaration.Tokenize(**parameters.mapping(pattern=_single_text)))
-    return _check_pattern(preprocessing_declaration.Tokenize(parameters.text()))
-
-
-def _check_pattern(step: preprocessing_declaration.Tokenize) -> Step:
-    """Return the step after checking its pattern with RE2, which also runs it: other engines accept other
-    expressions.
-    """
-    if step.pattern:
-        try:
-            of_nothing = pc.replace_substring_regex(pa.array([""]), step.pattern, "-")
-        except pa.ArrowInvalid as error:
-            raise OptionValueError(f"tokenize: {step.pattern!r} is no regular expression of RE2: {error}") from None
-        if of_nothing[0].as_py():
-            raise OptionValueError(f"tokenize: {step.pattern!r} matches nothing at all, and would part every letter")
-    return step
-
-
-def _without_parameters(cls: type[Any]) -> Callable[[_Parameters], Step]:
-    def make(given: _Parameters) -> Step:
-        given.none()
-        step: Step = cls()
-        return step
-
-    return make
-
-
-def _parse_min_max(parameters: _Parameters) -> Step:
-    bounds = () if parameters.bare else parameters.list()
-    if len(bounds) != 2:
-        raise OptionValueError("min_max takes what the least and the greatest value become, such as `min_max: [-1, 1]`")
-    return preprocessing_declaration.MinMax(*bounds)
-
-
-def _parse_bucketize(parameters: _Parameters) -> Step:
-    found = parameters.mapping(num_buckets=_parse_integer, boundaries=_parse_floats)
-    if len(found) != 1:
-        raise OptionValueError("bucketize takes num_buckets or boundaries, one of them, such as `{num_buckets: 10}`")
-    return (
-        preprocessing_declaration.Bucketize(**found)
-        if "num_buckets" in found
-        else preprocessing_declaration.Buckets(**found)
-    )
-
-
-def _parse_vocabulary(parameters: _Parameters) -> Step:
-    names = ("top_k", "frequency_threshold", "num_oov_buckets", "default_value")
-    return preprocessing_declaration.Vocabulary(**parameters.mapping(**dict.fromkeys(names, _parse_integer)))
-
-
-def _parse_hash(parameters: _Parameters) -> Step:
-    found = parameters.mapping(hash_buckets=_parse_integer)
-    if not found:
-        raise OptionValueError("hash takes hash_buckets, such as `hash: {hash_buckets: 1000}`")
-    return preprocessing_declaration.Hash(**found)
-
-
-_STEP_PARSERS: Mapping[str, Callable[[_Parameters], Step]] = {
-    "z_score": _without_parameters(preprocessing_declaration.ZScore),
-    "scale_0_1": _without_parameters(preprocessing_declaration.MinMax),
-    "min_max": _parse_min_max,
-    "bucketize": _parse_bucketize,
-    "vocabulary": _parse_vocabulary,
-    "hash": _parse_hash,
-    "one_hot": _without_parameters(preprocessing_declaration.OneHot),
-    "lower": _without_parameters(preprocessing_declaration.Lower),
-    "tokenize": _parse_tokenize,
-    "log1p": _without_parameters(preprocessing_declaration.Log1p),
-    "fill": _parse_fill,
+# By the type of a step's field
+_PARSERS: Mapping[Any, Callable[[Node], Any]] = {
+    str: _single_text,
+    int: _parse_integer,
+    int | None: _parse_integer,
+    tuple[float, ...]: _parse_floats,
 }
+_STEP_CLASSES: Mapping[str, type[Step]] = {
+    "z_score": ZScore,
+    "scale_0_1": MinMax,
+    "min_max": MinMax,
+    "bucketize": Bucketize,
+    "vocabulary": Vocabulary,
+    "hash": Hash,
+    "one_hot": OneHot,
+    "lower": Lower,
+    "tokenize": Tokenize,
+    "log1p": Log1p,
+    "fill": Fill,
+}
+
+
+def _make_step(given: _Parameters) -> Step:
+    match given.step:
+        case "min_max":
+            bounds = () if given.are_missing else _parse_floats(given.node)
+            if len(bounds) != 2:
+                raise OptionValueError(
+                    "min_max takes what the least and the greatest value become, such as `min_max: [-1, 1]`"
+                )
+            return MinMax(*bounds)
+        case "bucketize":
+            found = given.mapping(Bucketize, Buckets)
+            if len(found) != 1:
+                raise OptionValueError(
+                    "bucketize takes num_buckets or boundaries, one of them, such as `{num_buckets: 10}`"
+                )
+            return Bucketize(**found) if "num_buckets" in found else Buckets(**found)
+        case "vocabulary":
+            return Vocabulary(**given.mapping(Vocabulary))
+        case "hash":
+            found = given.mapping(Hash)
+            if not found:
+                raise OptionValueError("hash takes hash_buckets, such as `hash: {hash_buckets: 1000}`")
+            return Hash(**found)
+        case "tokenize":
+            has_pattern = isinstance(given.node.value, str) and not given.are_missing
+            step = Tokenize(given.text()) if has_pattern else Tokenize(**given.mapping(Tokenize))
+            _check_pattern(step.pattern)
+            return step
+        case "fill":
+            if given.node.value == "fill":
+                raise OptionValueError("fill takes a value, such as `fill: 0`")
+            return Fill(given.text())
+    if not given.are_missing:
+        raise OptionValueError(f"{given.step} has no parameters; write `- {given.step}`")
+    return _STEP_CLASSES[given.step]()
+
+
+def _check_pattern(pattern: str) -> None:
+    """Check a pattern with RE2, which also runs it: other engines accept other expressions."""
+    if pattern:
+        try:
+            of_nothing = pc.replace_substring_regex(pa.array([""]), pattern, "-")
+        except pa.ArrowInvalid as error:
+            raise OptionValueError(f"tokenize: {pattern!r} is no regular expression of RE2: {error}") from None
+        if of_nothing[0].as_py():
+            raise OptionValueError(f"tokenize: {pattern!r} matches nothing at all, and would part every letter")
 
 
 def _feature_error(feature: str, node: Node, sentence: str) -> UserError:
@@ -279,11 +268,7 @@ class PreprocessingModule:
 
     @classmethod
     def from_bytes(cls, name: str, data: bytes) -> "PreprocessingModule":
-        """Return the module with these bytes.
-
-        Raises:
-            UserError: if they are not Python source in UTF-8.
-        """
+        """Return the module with these bytes; raise UserError if they are not Python source in UTF-8."""
         try:
             module = cls(name, data.decode())
             compile(module.text, name, "exec")
@@ -296,7 +281,6 @@ class PreprocessingModule:
 
     @property
     def sha256(self) -> str:
-        """SHA-256 of the text."""
         return hashlib.sha256(self.text.encode()).hexdigest()
 
     def to_json(self) -> dict[str, str]:
@@ -306,9 +290,7 @@ class PreprocessingModule:
     def __call__(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Return the outputs of the module's function for `inputs`, tensors by feature name.
 
-        Raises:
-            UserError: if the module cannot be imported, its function raises, or the result is not a dictionary; the
-                message names the line.
+        Raises UserError, which names the line, if the module or its function fails or does not return a dictionary.
         """
         names = list(inputs)
         function = self.function()
@@ -317,9 +299,8 @@ class PreprocessingModule:
         except Exception as error:
             raise self._function_error(error, names) from error
         if not isinstance(found, dict):
-            raise UserError(
-                f"{self._where}: {FUNCTION_NAME} returns {_type_in_words(found)}; expected a dictionary of tensors"
-            )
+            returned = "nothing" if found is None else f"a {type(found).__name__}"
+            raise UserError(f"{self._where}: {FUNCTION_NAME} returns {returned}; expected a dictionary of tensors")
         if not found:
             raise UserError(f"{self._where}: {FUNCTION_NAME} returns an empty dictionary; expected one of tensors")
         return found
@@ -376,10 +357,6 @@ def _format_error(error: BaseException) -> str:
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
-def _type_in_words(value: Any) -> str:
-    return "nothing" if value is None else f"a {type(value).__name__}"
-
-
 @dataclass(frozen=True, slots=True)
 class PreviousGraph:
     """The transform graph of an earlier version."""
@@ -393,9 +370,7 @@ class PreviousGraph:
     def read(cls, path: str) -> "PreviousGraph":
         """Read the graph of the version in `path`, or of the version that LATEST in `path` names.
 
-        Raises:
-            UserError: if there is no data set, or it was made without --transform.
-            CorruptDataError: if its metadata is damaged.
+        Raises UserError if there is no data set or it has no such graph, CorruptDataError if its metadata is damaged.
         """
         dataset = open_dataset(path, storage.StorageFiles())
         manifest = dataset.manifest
@@ -416,16 +391,12 @@ class PreviousGraph:
         return cls(f"{manifest.name} {manifest.version}", dataset.directory, declaration, found)
 
     def constants(self, output: str, new: Constants | None) -> Constants:
-        """Return the constants of an output, by its name in transformed examples. Unknown values are those counted in
-        the `new` examples.
-        """
+        """Return the constants of an output of transformed examples, with the unknown values of the `new` examples."""
         previous = self._output(output)
         if previous.vocabulary is None:
             return Constants(previous.constants)
         lines = storage.read_bytes(storage.join(self.directory, previous.vocabulary.file)).split(b"\n")[:-1]
-        entries = pa.table(
-            [pa.array(lines, pa.large_binary()), pa.array([0] * len(lines), pa.int64())], schema=COUNT_SCHEMA
-        )
+        entries = pa.table({"value": lines, "count": [0] * len(lines)}, schema=COUNT_SCHEMA)
         counts = {"entries": previous.vocabulary.entries, "distinct": previous.vocabulary.distinct}
         return Constants(counts, entries, new.unknown_counts if new is not None else {})
 

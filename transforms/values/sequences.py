@@ -3,13 +3,14 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 import pyarrow as pa
 
 from shardmill.data import spans
 from shardmill.data.features import Features
-from shardmill.transforms.columns.arrow import buffer_items, text_buffers
+from shardmill.transforms.columns.arrow import buffer_items, is_list, text_buffers
 
 _SIZE = np.dtype("<u4")
 _WIDTHS = {"int64": 8, "float32": 4}  # bytes of a value
@@ -34,11 +35,8 @@ def row_records(
     A record begins with the sizes of its pieces of variable size, four bytes each. The pieces follow: file, line, id,
     then the columns in the order of the features. So a column of a sequence is the concatenation of its rows' pieces.
 
-    Args:
-        files, ids: large_binary without nulls.
-        lines: int64.
-        columns: one for each feature, without nulls: int64, float32, large_binary, or lists of equally many numbers.
-        widths: from `row_widths`.
+    All arrays are without nulls: `files` and `ids` large_binary, `lines` int64, and `columns`, one for each feature,
+    int64, float32, large_binary, or lists of equally many numbers. `widths` are those of `row_widths`.
     """
     rows = len(files)
     pieces = [_row_bytes(column, width) for column, width in zip((files, lines, ids, *columns), (*_FIRST, *widths))]
@@ -64,23 +62,15 @@ def _row_bytes(column: pa.Array, width: int) -> tuple[np.ndarray, np.ndarray, np
         data, starts = text_buffers(column)
         starts = starts.astype(np.int64)
         return np.ascontiguousarray(data), starts[:-1], np.diff(starts)
-    values = column.flatten() if _is_list(column.type) else column
+    values = column.flatten() if is_list(column.type) else column
     kind = np.int64 if pa.types.is_int64(values.type) else np.float32
     data = np.ascontiguousarray(buffer_items(values.buffers()[1], kind, values.offset, len(values))).view(np.uint8)
     return data, np.arange(rows, dtype=np.int64) * width, np.full(rows, width, np.int64)
 
 
-def _is_list(kind: pa.DataType) -> bool:
-    return pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class DecodedRows:
-    """Rows decoded from records.
-
-    Attributes:
-        files, ids: large_binary
-    """
+    """Rows decoded from records."""
 
     files: pa.LargeBinaryArray
     lines: np.ndarray  # int64 (rows,)
@@ -97,14 +87,9 @@ class DecodedRows:
         head = _SIZE.itemsize * varying
         heads, _ = spans.gather(data, starts, np.full(len(starts), head, np.int64))
         sizes_in_head = heads.view(_SIZE).reshape(len(starts), varying).astype(np.int64)
-        at, place = starts + head, 0
-        begins, sizes = [], []
-        for width in every:
-            size = np.full(len(starts), width, np.int64) if width else sizes_in_head[:, place]
-            place += not width
-            begins.append(at)
-            sizes.append(size)
-            at = at + size
+        varying_sizes = iter(sizes_in_head.T)
+        sizes = [np.full(len(starts), width, np.int64) if width else next(varying_sizes) for width in every]
+        begins = list(accumulate(sizes[:-1], initial=starts + head))
         texts = [_texts(data, begins[piece], sizes[piece]) for piece in (0, 2)]
         lines = spans.gather(data, begins[1], sizes[1])[0].view(np.int64)
         return cls(texts[0], lines, texts[1], data, begins[3:], sizes[3:])
@@ -130,9 +115,7 @@ _TIME = re.compile(rb"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,6})?
 def order_keys(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     """Return integers that sort like the values, uint64 (rows,), and flags of the rows without one, bool (rows,).
 
-    Args:
-        column: int64, float64, or texts of dates or times to a microsecond; times ending in Z or without a zone are
-            UTC.
+    Values are int64, float64, or texts of dates or times to a microsecond; times ending in Z or without a zone are UTC.
     """
     none = column.is_null().to_numpy(zero_copy_only=False)
     if pa.types.is_int64(column.type):

@@ -32,14 +32,9 @@ class SavedGraph:
     """The transform graph of a job, loaded once by a worker. It can be called from any number of threads."""
 
     def __init__(self, folder: str, features: Features) -> None:
-        """Load the graph.
+        """Load the graph in `transform_graph/` of `folder`, on any store; raise OSError if it cannot be read.
 
-        Args:
-            folder: folder that holds `transform_graph/`, on any store.
-            features: of transformed examples, in order.
-
-        Raises:
-            OSError: if it cannot be read.
+        `features` are those of transformed examples, in order.
         """
         root = storage.join(folder, file_names.TRANSFORM_GRAPH)
         with tempfile.TemporaryDirectory(prefix="shardmill-transform-") as temporary:
@@ -52,11 +47,7 @@ class SavedGraph:
         self._features = features
 
     def __call__(self, records: Sequence[bytes]) -> pa.RecordBatch:
-        """Transform serialized raw examples; missing values are null.
-
-        Raises:
-            GraphFailedError: if the graph fails on one of them.
-        """
+        """Transform serialized raw examples; missing values are null. Raises GraphFailedError if one cannot be."""
         try:
             raw = tf.io.parse_example(tf.constant(np.array(records, object)), self._spec)
             found = self._model.transform_fn(raw)
@@ -67,9 +58,7 @@ class SavedGraph:
 
 
 def _extract_reason(message: str) -> str:
-    """Return the line of TensorFlow's message that precedes the name of the failed node; the other lines describe the
-    graph.
-    """
+    """Return the line of TensorFlow's message before the failed node; the other lines describe the graph."""
     found = re.search(r"^(.+)\n\s*\[\[", message, re.MULTILINE)
     return found[1].strip() if found else " ".join(message.split())
 

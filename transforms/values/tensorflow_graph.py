@@ -57,13 +57,10 @@ def _make_names_deterministic(folder: Path) -> None:
 def write_graph(
     schema: schema_pb2.Schema, chains: list[Chain], constants: Mapping[str, Mapping[str, Any]], output: str
 ) -> None:
-    """Write the folder `output` as TFT does.
+    """Write the folder `output` as TFT does; `schema` is that of raw examples, and names their features.
 
-    Args:
-        schema: of raw examples.
-        chains: `feature` is the name in `schema`.
-        constants: by output; of a vocabulary its file name, `file`, and its number of `entries`.
-        output: relative to the folder with the vocabularies, so that the graph holds no other path.
+    Constants are by output; of a vocabulary its file name, `file`, and its number of `entries`. `output` is relative to
+    the folder with the vocabularies, so that the graph holds no other path.
     """
 
     def preprocessing_fn(inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -136,9 +133,7 @@ def _apply_step(
 
 
 def _log1p(value: Any) -> Any:
-    """Compute in float64 and round once, like transforms.values.analyzers, so that the digits do not depend on the
-    place in a batch.
-    """
+    """Compute in float64 and round once, like the analyzers: then digits do not depend on the place in a batch."""
     return tf.cast(tf.math.log1p(tf.cast(value, tf.float64)), tf.float32)
 
 

@@ -30,12 +30,8 @@ limit_threads()
 def trace_outputs(module: PreprocessingModule, schema: str) -> dict[str, str]:
     """Trace the function and return its outputs' types as text, by name; nothing is analyzed.
 
-    Args:
-        module: holds the function.
-        schema: of raw examples, text of a schema.pbtxt.
-
-    Raises:
-        UserError: if the module or its function is invalid, or examples cannot hold an output.
+    `schema` is the text of a schema.pbtxt of raw examples. Raises UserError if the module or its function is invalid,
+    or examples cannot hold an output.
     """
     specs = TensorAdapter(_source(schema).TensorAdapterConfig()).OriginalTypeSpecs()
     with tempfile.TemporaryDirectory(prefix="shardmill-module-") as folder:
@@ -66,13 +62,8 @@ def _describe_output(module: PreprocessingModule, name: str, value: Any) -> str:
 def analyze(batches: Any, module: PreprocessingModule, schema: str, temporary: str, folder: str) -> Any:
     """Analyze record batches with TFT, and write its `transform_fn/` and `transformed_metadata/` to `folder`.
 
-    Args:
-        batches: PCollection of record batches made by `decoder`; recomputed for each phase of analyzers, so this must
-            be cheap.
-        module: holds the function.
-        schema: of raw examples.
-        temporary: folder for TensorFlow's temporary files, also on workers.
-        folder: folder for the output.
+    `batches` is a PCollection of record batches made by `make_decoder`. It is recomputed for each phase of analyzers,
+    so this must be cheap. `temporary` is a folder for TensorFlow's files, also on workers.
 
     Returns:
         A PCollection of one element, emitted once all is written.
@@ -112,10 +103,7 @@ def _schema(text: str) -> schema_pb2.Schema:
 def digest_graph(files: Mapping[str, bytes]) -> str:
     """Return the SHA-256 of TFT's findings: the numbers in a graph, regardless of order, and its assets.
 
-    Files are not hashed as they are, because TensorFlow uses random names in them.
-
-    Args:
-        files: of the saved model, by name in its folder.
+    The files of the saved model are not hashed as they are, because TensorFlow uses random names in them.
     """
     model = saved_model_pb2.SavedModel.FromString(files["saved_model.pb"])
     digest = hashlib.sha256()

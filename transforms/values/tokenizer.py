@@ -30,11 +30,7 @@ class TokenizerFile:
 
     @classmethod
     def from_bytes(cls, name: str, data: bytes) -> "TokenizerFile":
-        """Return the tokenizer in a file of these bytes.
-
-        Raises:
-            UserError: if the bytes are not a tokenizer, or tokenizers is not installed.
-        """
+        """Return the tokenizer in a file of these bytes; raise UserError if they are none, or tokenizers is missing."""
         if find_spec("tokenizers") is None:
             raise UserError(f"--tokenizer needs Hugging Face's tokenizers; {install_hint('tokenizers')}")
         try:
@@ -49,7 +45,6 @@ class TokenizerFile:
 
     @property
     def sha256(self) -> str:
-        """The SHA-256 of the text."""
         return _sha256(self.text)
 
     @property
@@ -61,8 +56,7 @@ class TokenizerFile:
     def ignored_settings(self) -> list[str]:
         """The names of the file's settings that are ignored.
 
-        Truncation and padding are set by flags instead. Dropout leaves out merges at random, but equal texts must give
-        equal bytes.
+        Flags set truncation and padding. Dropout leaves out merges at random, but equal texts must give equal bytes.
         """
         content = json.loads(self.text)
         random = ["dropout"] if content["model"].get("dropout") else []
@@ -87,13 +81,9 @@ class TokenizerFile:
         return [token.content for _, token in sorted(added.items()) if token.special]
 
     def load(self, max_length: int | None = None) -> "Tokenizer":
-        """Return the tokenizer, built once in each process.
+        """Return the tokenizer, built once in each process; raise UserError if the text is not a tokenizer.json.
 
-        Args:
-            max_length: maximum length of token lists, including the special tokens around texts; None for no limit.
-
-        Raises:
-            UserError: if the text is not a tokenizer.json.
+        `max_length` limits token lists, including the special tokens around texts.
         """
         from tokenizers import Tokenizer
 

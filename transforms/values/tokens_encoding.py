@@ -48,6 +48,7 @@ class Words(NamedTuple):
     text_starts: np.ndarray  # int64 (texts + 1,), start of each text in codes
 
 
+@lru_cache(maxsize=8)  # asked for each batch
 def has_separate_words(tokenizer: str) -> bool:
     """Return True if the tokens of this tokenizer.json never span a cut.
 
@@ -88,9 +89,7 @@ def _spans_words(token: dict[str, Any]) -> bool:
 
 
 def cut_words(texts: pa.LargeStringArray) -> Words | None:
-    """Cut texts, none of them null, into words; return None if most words are distinct, as in languages without spaces.
-
-    In that case cutting saves nothing.
+    """Cut texts, none of them null, into words; return None if most are distinct, because then cutting saves nothing.
 
     A word that occurs ten thousand times in a batch is thus tokenized once. This requires a tokenizer whose tokens
     never span two words. Cuts are before a single space between two non-space characters. There the expressions in
@@ -145,13 +144,9 @@ _known: dict[str, _Known] = {}
 def cached_tokens(words: pa.LargeStringArray, key: str, encode: Encode) -> pa.LargeListArray:
     """Return the tokens of distinct `words`, from the cache where possible: int64 lists.
 
-    Most words in one batch of a data set occur in the next. Some megabytes of words are kept for each tokenizer. Tokens
-    depend on the word alone, so the cache never changes the result.
-
-    Args:
-        words: none of them null.
-        key: identifies the tokenizer and its settings; equal keys mean equal tokens.
-        encode: returns the tokens of words that are not cached.
+    Most words in one batch of a data set occur in the next. Some megabytes of words are kept for each `key`, which
+    stands for a tokenizer and its settings. `encode` is called for new words. Tokens depend on the word alone, so the
+    cache never changes the result.
     """
     known = _known.get(key, _EMPTY)
     indices = pc.index_in(words, value_set=known.words)
@@ -188,12 +183,7 @@ class _RefusedError(Exception):
 def encode(
     file: TokenizerFile, texts: pa.LargeStringArray, add_special_tokens: bool, max_tokens: int | None = None
 ) -> Tokens:
-    """Encode `texts`, none of them null.
-
-    Args:
-        add_special_tokens: add the special tokens that the tokenizer puts around each text.
-        max_tokens: maximum tokens of a text.
-    """
+    """Encode `texts`, none of them null, to at most `max_tokens` each, with the special tokens around them if asked."""
     os.environ.setdefault(_PARALLELISM, "false")
     try:
         return _encode(file, texts, add_special_tokens, max_tokens)
@@ -206,9 +196,7 @@ def encode(
 
 
 def _find_errors(file: TokenizerFile, texts: pa.LargeStringArray, add_special_tokens: bool) -> dict[int, str]:
-    """Return the texts for which the tokenizer fails, with its errors; for example a word outside a vocabulary without
-    an unknown token.
-    """
+    """Return the tokenizer's errors by index, such as of a word that is unknown to it, without an unknown token."""
     errors = {}
     for index, text in enumerate(texts):
         try:
@@ -247,7 +235,7 @@ def _encode_lists(file: TokenizerFile, texts: pa.LargeStringArray, add_special_t
     """
     tokenizer = file.load()
     around = add_special_tokens and tokenizer.num_special_tokens_to_add(False)
-    words = cut_words(texts) if _has_separate_words(file.text) and not around else None
+    words = cut_words(texts) if has_separate_words(file.text) and not around else None
     if words is None:
         return _encode_whole_texts(tokenizer, texts, add_special_tokens)
     key = f"{file.sha256} {add_special_tokens}"
@@ -256,9 +244,6 @@ def _encode_lists(file: TokenizerFile, texts: pa.LargeStringArray, add_special_t
     )
     lists = known.take(words.codes)
     return _Lists(lists.values.to_numpy(), offsets_of(lists)[words.text_starts])
-
-
-_has_separate_words = lru_cache(maxsize=8)(has_separate_words)  # asked for each batch
 
 
 def _encode_whole_texts(tokenizer: "Tokenizer", texts: pa.LargeStringArray, add_special_tokens: bool) -> _Lists:
@@ -342,12 +327,8 @@ class Tokenized:
 def tokenize(batch: pa.RecordBatch, settings: Tokenization, reject: RejectRows) -> Tokenized:
     """Add the tokens of each row; `reject` is called with the rows that have none, and the reasons.
 
-    These rows are rejected:
-
-    * rows without text, which get no tokens;
-    * rows whose text is not UTF-8, which get no tokens;
-    * rows for which the tokenizer fails or makes no token;
-    * rows with a token id beyond the vocabulary, for which a model has no embedding.
+    Rows without text in UTF-8 are rejected, and rows for which the tokenizer fails or makes no token. So are rows with
+    a token id beyond the vocabulary, for which a model has no embedding.
     """
     cut_tokens = {}
     for column, name in settings.token_columns.items():
@@ -373,8 +354,7 @@ def _tokens(column: pa.Array, name: str, settings: Tokenization, reject: RejectR
         tokens.max_ids >= vocabulary,
         lambda row: (
             f"{prefix}{settings.file.format_token(int(tokens.max_ids[row]))} is above the vocabulary of"
-            f" {settings.file.name}, whose"
-            f" {vocabulary:,} tokens have the ids from 0"
+            f" {settings.file.name}, whose {vocabulary:,} tokens have the ids from 0"
         ),
     )
     return tokens
@@ -386,16 +366,9 @@ def _texts(column: pa.Array) -> tuple[pa.LargeStringArray, np.ndarray]:
     try:
         return filled.cast(pa.large_string()), np.zeros(len(column), bool)
     except pa.ArrowInvalid:
-        invalid = np.array([not _is_text(data) for data in filled.to_pylist()])
+        # Other bytes replace those that are not UTF-8
+        invalid = np.array([data.decode(errors="replace").encode() != data for data in filled.to_pylist()])
     return pc.if_else(pa.array(invalid), b"", filled).cast(pa.large_string()), invalid
-
-
-def _is_text(data: bytes) -> bool:
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 _DTYPE = np.dtype("<u4")  # vocabularies have far fewer than 2**32 tokens

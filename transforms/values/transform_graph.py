@@ -3,13 +3,13 @@
 import json
 import re
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 
-from shardmill.data.features import Feature, Features, Renames
+from shardmill.data.features import Features, Renames
 from shardmill.metadata import file_names, schema
 from shardmill.metadata.schema import from_pbtxt
 from shardmill.metadata.tfds_metadata import (
@@ -32,12 +32,15 @@ from shardmill.transforms.values.preprocessing_sources import (
 )
 
 _JOB, _OUTPUT = "job.json", "transform_graph"  # as shardmill.transforms.values.tensorflow_graph calls them
+TRANSFORM_FN = f"{file_names.TRANSFORM_GRAPH}/transform_fn"
+_ASSETS = f"{TRANSFORM_FN}/assets"
+_RAW_SCHEMA = f"{file_names.TRANSFORM_GRAPH}/metadata/schema.pbtxt"
+_TRANSFORMED_SCHEMA = f"{file_names.TRANSFORM_GRAPH}/transformed_metadata/schema.pbtxt"
+Apply = Callable[[Sequence[bytes]], pa.RecordBatch]
 
 
 def vocabulary_files(declaration: Declaration, renames: Renames) -> dict[str, str]:
-    """Return the file name of each vocabulary by output: the output's name, with `_` for characters that TFT does not
-    allow.
-    """
+    """Return the file name of each vocabulary by output: its name, with `_` for characters that TFT does not allow."""
     found: dict[str, str] = {}
     for chain in declaration.analyzed_chains:
         if chain.needs == "vocabulary":
@@ -53,39 +56,25 @@ def vocabulary_files(declaration: Declaration, renames: Renames) -> dict[str, st
 def graph_files(
     declaration: Declaration, constants: Mapping[str, Constants], features: Features, renames: Renames
 ) -> dict[str, bytes]:
-    """Return the files of the graph by their names relative to its folder.
+    """Return the files of the graph by their names relative to its folder; raise JobError if TensorFlow fails.
 
-    Args:
-        declaration: completed by `Declaration.whole`.
-        constants: by output.
-        features: of raw examples, by input name.
-        renames: names of the features in examples.
-
-    Raises:
-        JobError: if TensorFlow fails.
+    `declaration` names all features, see Declaration.with_all_features. `constants` are by output.
     """
     files = vocabulary_files(declaration, renames)
     known = {feature.name: feature for feature in features}
     messages: dict[str, dict[str, Any]] = {}
+    outputs = []
     for chain in declaration.chains:
         name = chain.output_name(renames)
+        outputs.append(
+            {"input": renames(chain.feature), "output": name, "steps": [step_to_json(step) for step in chain.steps]}
+        )
         messages[name] = dict(constants[chain.name].numbers) if chain.name in constants else {}
         if chain.name in files:
             messages[name]["file"] = files[chain.name]
         if known[chain.feature].class_names:
             messages[name]["classes"] = len(known[chain.feature].class_names)
-    job = {
-        "schema": schema.to_pbtxt(renames.rename_features(features)),
-        "outputs": [
-            {
-                "input": renames(chain.feature),
-                "output": chain.output_name(renames),
-                "steps": [step_to_json(step) for step in chain.steps],
-            }
-            for chain in declaration.chains
-        ],
-        "constants": messages,
-    }
+    job = {"schema": schema.to_pbtxt(renames.rename_features(features)), "outputs": outputs, "constants": messages}
     with graph_process() as process:
         for output, file in files.items():
             with open(process.folder / file, "wb") as opened:
@@ -98,16 +87,10 @@ def graph_files(
         }
 
 
-TRANSFORM_FN = f"{file_names.TRANSFORM_GRAPH}/transform_fn"
-_ASSETS_PREFIX = f"{TRANSFORM_FN}/assets/"
-_RAW_SCHEMA = f"{file_names.TRANSFORM_GRAPH}/metadata/schema.pbtxt"
-_TRANSFORMED_METADATA_SCHEMA = f"{file_names.TRANSFORM_GRAPH}/transformed_metadata/schema.pbtxt"
-
-
 def module_files(
     module: PreprocessingModule, graph: Mapping[str, bytes], schema: str, description: str, analyzed: Mapping[str, int]
 ) -> dict[str, bytes]:
-    """Return these files by their names in the version directory.
+    """Return the files of an analyzed module's graph by their names in the version directory.
 
     Args:
         module: the module that was analyzed.
@@ -116,15 +99,15 @@ def module_files(
         description: digest of TFT's findings.
         analyzed: number of examples by split.
     """
-    files = {f"{file_names.TRANSFORM_GRAPH}/{name}": data for name, data in graph.items()} | {
-        _RAW_SCHEMA: schema.encode()
-    }
-    outputs = tuple(
-        TransformedOutput(feature.name, "") for feature in from_pbtxt(files[_TRANSFORMED_METADATA_SCHEMA].decode())
-    )
-    assets = tuple(_make_asset(name, files[name]) for name in sorted(files) if name.startswith(_ASSETS_PREFIX))
+    files = _in_graph_folder(graph) | {_RAW_SCHEMA: schema.encode()}
+    outputs = tuple(TransformedOutput(feature.name, "") for feature in from_pbtxt(files[_TRANSFORMED_SCHEMA].decode()))
+    assets = tuple(_make_asset(name, files[name]) for name in sorted(files) if name.startswith(f"{_ASSETS}/"))
     content = TransformFile(analyzed, outputs, module=ModuleSummary(module.name, module.sha256, description, assets))
     return {**files, file_names.TRANSFORM: content.to_json().encode()}
+
+
+def _in_graph_folder(graph: Mapping[str, bytes]) -> dict[str, bytes]:
+    return {f"{file_names.TRANSFORM_GRAPH}/{name}": data for name, data in graph.items()}
 
 
 def _make_asset(name: str, data: bytes) -> Asset:
@@ -133,26 +116,10 @@ def _make_asset(name: str, data: bytes) -> Asset:
     return Asset(name, data.count(b"\n"), head)
 
 
-def module_notices(module: ModuleSummary) -> Iterator[str]:
-    """Yield the notices about the graph of a module."""
-    yield (
-        f"the transform graph is that of {module.name}: TensorFlow Transform adds floats up in the order in which they"
-        " come, so analyzing the same examples again may give other last digits; the SHA-256 of what it found is"
-        f" {module.found}"
-    )
-
-
-_ASSETS_FOLDER = f"{file_names.TRANSFORM_GRAPH}/transform_fn/assets"
-
-
 def transform_files(analysis: Analysis, gathered: Gathered, features: Features, renames: Renames) -> dict[str, bytes]:
-    """Return these files by their names in the version directory.
+    """Return the files of a declared transform by their names in the version directory.
 
-    Args:
-        analysis: declaration and splits to analyze.
-        gathered: gathered over all examples.
-        features: of raw examples, by input name.
-        renames: names of the features in examples.
+    `gathered` is over all examples; `features` are those of raw examples, by input name.
 
     Raises:
         JobError: if constants cannot be computed from the examples, or TensorFlow fails.
@@ -168,8 +135,7 @@ def transform_files(analysis: Analysis, gathered: Gathered, features: Features, 
     content = describe_transform(declaration, constants, gathered, analysis.splits, renames)
     if analysis.previous_graph is not None:
         content = add_drift(content, constants, new, declaration, analysis.previous_graph, renames)
-    files = {f"{file_names.TRANSFORM_GRAPH}/{name}": data for name, data in graph.items()}
-    return {**files, file_names.TRANSFORM: content.to_json().encode()}
+    return {**_in_graph_folder(graph), file_names.TRANSFORM: content.to_json().encode()}
 
 
 def add_drift(
@@ -198,7 +164,14 @@ def add_drift(
 def transform_notices(files: Mapping[str, bytes]) -> list[str]:
     """Return the notices about the files of a transform."""
     content = TransformFile.from_json(files[file_names.TRANSFORM], file_names.TRANSFORM)
-    return [*drift_notices(content), *(module_notices(content.module) if content.module is not None else ())]
+    notices = list(drift_notices(content))
+    if content.module is not None:
+        notices.append(
+            f"the transform graph is that of {content.module.name}: TensorFlow Transform adds floats up in the order in"
+            " which they come, so analyzing the same examples again may give other last digits; the SHA-256 of what it"
+            f" found is {content.module.found}"
+        )
+    return notices
 
 
 def describe_transform(
@@ -228,16 +201,12 @@ def _summarize_vocabulary(constants: Constants, file: str) -> VocabularySummary:
     assert constants.entries is not None
     head = constants.entries.slice(0, HEAD_ENTRIES).to_pydict()
     return VocabularySummary(
-        f"{_ASSETS_FOLDER}/{file}",
+        f"{_ASSETS}/{file}",
         constants.numbers["entries"],
         constants.numbers["distinct"],
         tuple((value.decode(errors="backslashreplace"), count) for value, count in zip(head["value"], head["count"])),
         constants.unknown_counts,
     )
-
-
-Apply = Callable[[Sequence[bytes]], pa.RecordBatch]
-_TRANSFORMED_SCHEMA = f"{file_names.TRANSFORM_GRAPH}/transformed_metadata/schema.pbtxt"
 
 
 class GraphFailedError(ValueError):
@@ -254,15 +223,9 @@ class StagedGraph:
 
     @classmethod
     def write(cls, temporary: str, files: Mapping[str, bytes], raw_features: Features) -> "StagedGraph":
-        """Write the files of a graph below the job's temporary directory.
+        """Write the files of a graph below the job's `temporary` directory; raise OSError if they cannot be written.
 
-        Args:
-            temporary: that directory.
-            files: by name, see transforms.values.transform_graph.
-            raw_features: features of raw examples, by their names there.
-
-        Raises:
-            OSError: if they cannot be written.
+        `raw_features` are the features of raw examples, by their names there.
         """
         # A random name keeps attempts apart
         folder = storage.join(storage.join(temporary, "transformed"), uuid.uuid4().hex)
@@ -275,8 +238,7 @@ class StagedGraph:
 
 
 def transformed_features(raw_features: Features, files: Mapping[str, bytes]) -> Features:
-    """Return the features of transformed examples, in the order of the outputs. Unchanged features keep their kind,
-    classes and role.
+    """Return the features of transformed examples; unchanged ones keep their kind, classes and role.
 
     TFT's schema does not tell a single value that may be missing from a list of any length, so shapes are taken from
     the steps.
@@ -285,39 +247,26 @@ def transformed_features(raw_features: Features, files: Mapping[str, bytes]) -> 
     by_name = {feature.name: feature for feature in from_pbtxt(files[_TRANSFORMED_SCHEMA].decode())}
     found = []
     for output in TransformFile.from_json(files[file_names.TRANSFORM], file_names.TRANSFORM).outputs:
-        if not output.feature:
-            found.append(_feature_of_module(by_name[output.name], of_raw.get(output.name)))
-            continue
-        before, feature = of_raw[output.feature], by_name[output.name]
-        if not output.steps:
+        feature, before = by_name[output.name], of_raw.get(output.feature or output.name)
+        if before is not None and output.feature and not output.steps:
             found.append(replace(before, name=output.name))
             continue
-        if not feature.is_dense:
+        if not feature.is_dense and not output.feature:  # of a module, whose steps are unknown
+            feature = replace(feature, shape=(None,))
+        elif not feature.is_dense and before is not None:
             is_list = before.shape != () or any("tokenize" in step for step in output.steps)
             feature = replace(feature, shape=(None,) if is_list else (), required=is_list and before.required)
-        role = before.role if output.name == output.feature else "input"
+        role = before.role if before is not None and before.name == output.name else "input"
         found.append(replace(feature, kind="tensor", class_names=(), role=role))
     return tuple(found)
 
 
-def _feature_of_module(feature: Feature, raw_features: Feature | None) -> Feature:
-    """Return an output of a module as a feature. An output that is not dense is a list, because its steps are
-    unknown.
-    """
-    shape = feature.shape if feature.is_dense else (None,)
-    role = raw_features.role if raw_features is not None else "input"
-    return replace(feature, shape=shape, kind="tensor", class_names=(), role=role)
-
-
 def transform_records(records: Sequence[bytes], apply: Apply) -> tuple[list[pa.RecordBatch], dict[int, str]]:
-    """Apply a graph to records; return the batches in order, and TensorFlow's message for each failed record by its
-    index.
+    """Apply a graph to serialized raw examples.
 
-    Failed records are found by halving the failing part until one record is left.
-
-    Args:
-        records: serialized raw examples.
-        apply: the graph; raises GraphFailedError if it fails on one of its records.
+    Returns:
+        The batches in order, and TensorFlow's message for each failed record by its index. These are found by halving
+        the failing part until one record is left.
     """
     batches: list[pa.RecordBatch] = []
     failed: dict[int, str] = {}
