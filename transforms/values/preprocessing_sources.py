@@ -135,7 +135,9 @@ class _Parameters(NamedTuple):
             )
         for name, value in self.node.value.items():
             if name not in parsers:
-                raise _feature_error(self.feature, value, f"{self.step} has no {name!r}; {expected_words(name, parsers)}")
+                raise _feature_error(
+                    self.feature, value, f"{self.step} has no {name!r}; {expected_words(name, parsers)}"
+                )
         return {name: self._read(name, parsers[name], value) for name, value in self.node.value.items()}
 
     def _read(self, name: str, parse: Callable[[Node], Any], value: Node) -> Any:

@@ -145,8 +145,8 @@ def cached_tokens(words: pa.LargeStringArray, key: str, encode: Encode) -> pa.La
     """Return the tokens of distinct `words`, from the cache where possible: int64 lists.
 
     Most words in one batch of a data set occur in the next. Some megabytes of words are kept for each `key`, which
-    stands for a tokenizer and its settings. `encode` is called for new words. Tokens depend on the word alone, so the
-    cache never changes the result.
+    names a tokenizer and its settings. `encode` is called for new words. Tokens depend on the word alone, so the cache
+    never changes the result.
     """
     known = _known.get(key, _EMPTY)
     indices = pc.index_in(words, value_set=known.words)
