@@ -340,12 +340,12 @@ class _ShardFile:
 
     def finish(self) -> None:
         self._flush()
-        self._put(self._encoder.end())
+        self._put(self._encoder.flush())
 
     def _flush(self) -> None:
         data = self._pending[0] if len(self._pending) == 1 else b"".join(self._pending)
         self._pending, self._pending_bytes = [], 0
-        self._put(self._encoder.add(data))
+        self._put(self._encoder.compress(data))
 
     def _put(self, data: bytes) -> None:
         self.crc32c = google_crc32c.extend(self.crc32c, data)

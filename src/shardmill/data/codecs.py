@@ -2,48 +2,55 @@
 
 import gzip
 import zlib
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, BinaryIO, ClassVar, Protocol, TypeVar, cast
 
 from shardmill.errors import CorruptDataError
 
+T = TypeVar("T")
+
 
 class ShardEncoder(Protocol):
-    """Encoder of one shard's records, in order, to the bytes of its file."""
+    """Encoder of one shard's records, in order, to the bytes of its file; zlib's compressors are some."""
 
-    def add(self, framed: bytes) -> bytes:
-        """Return the file's next bytes for complete records that are framed as in shardmill.data.tfrecord, as in
-        runs.
-        """
+    def compress(self, framed: bytes, /) -> bytes:
+        """Return the file's next bytes for complete records, framed as in shardmill.data.tfrecord."""
 
-    def end(self) -> bytes:
+    def flush(self) -> bytes:
         """Return the bytes that end the file."""
 
 
+class _PassThroughEncoder:
+    """Pass framed records through unchanged."""
+
+    def compress(self, framed: bytes, /) -> bytes:
+        return framed
+
+    def flush(self) -> bytes:
+        return b""
+
+
 @dataclass(frozen=True)
-class Codec(ABC):
-    """A format of shard files.
+class Codec:
+    """A format of shard files. This base class is uncompressed TFRecord: framed records, one after another.
 
     Instances are stateless, so two of a class are equal. Every command imports this module, so methods import what they
     need.
     """
 
-    option: ClassVar[str]  # value of --compression
-    name: ClassVar[str]  # as in manifest.json
+    option: ClassVar[str] = "none"  # value of --compression
+    name: ClassVar[str] = ""  # as in manifest.json
     file_format: ClassVar[str] = "tfrecord"  # in file names before the shard's number, and in TFDS
     suffix: ClassVar[str] = ""  # in file names after the shard's number
-    keeps_offsets: ClassVar[bool] = False  # record offsets in the file equal those in the framed records
-    is_read_by_tfds: ClassVar[bool] = False  # the dataset gets a dataset_info.json
+    keeps_offsets: ClassVar[bool] = True  # record offsets in the file equal those in the framed records
+    is_read_by_tfds: ClassVar[bool] = True  # the dataset gets a dataset_info.json
+    compression_type: ClassVar[str] = ""  # TensorFlow's name of the compression
 
-    @abstractmethod
     def encoder(self) -> ShardEncoder:
-        """Return an encoder of one shard. The same records give the same bytes, however they are divided among
-        calls.
-        """
+        """Return an encoder of one shard; how records are divided among its calls does not change the bytes."""
+        return _PassThroughEncoder()
 
-    @abstractmethod
     def read_records(self, file: BinaryIO, name: str) -> Iterator[bytes]:
         """Yield the serialized examples of an open shard and verify every checksum.
 
@@ -51,61 +58,24 @@ class Codec(ABC):
             CorruptDataError: if a record cannot be read, after all records before it were yielded; the message begins
                 with `name` and a colon.
         """
-
-    @abstractmethod
-    def read_blocks(self, file: BinaryIO, name: str) -> Iterator[list[bytes]]:
-        """Yield what `read_records` yields, some records at a time and several times as fast; raise the same errors."""
-
-    @abstractmethod
-    def tensors(self, paths: Any, buffer_bytes: int) -> Any:
-        """Return a tf.data.Dataset of the serialized examples of the shards at `paths`, a string tensor or a dataset of
-        strings.
-        """
-
-    @abstractmethod
-    def reading_code_lines(self, pattern: str) -> list[str]:
-        """Return lines of Python that read the shards matching `pattern` without shardmill or TFDS."""
-
-
-class _PassThroughEncoder:
-    """Pass framed records through unchanged."""
-
-    def add(self, framed: bytes) -> bytes:
-        return framed
-
-    def end(self) -> bytes:
-        return b""
-
-
-@dataclass(frozen=True)
-class TFRecords(Codec):
-    """Uncompressed TFRecord files: framed records, one after another."""
-
-    option = "none"
-    name = ""
-    keeps_offsets = True
-    is_read_by_tfds = True
-    compression_type: ClassVar[str] = ""  # TensorFlow's name of the compression
-
-    def encoder(self) -> ShardEncoder:
-        return _PassThroughEncoder()
-
-    def read_records(self, file: BinaryIO, name: str) -> Iterator[bytes]:
         from shardmill.data.tfrecord import read_records
 
         return read_records(file, name)
 
     def read_blocks(self, file: BinaryIO, name: str) -> Iterator[list[bytes]]:
+        """Yield what `read_records` yields, some records at a time and several times as fast; raise the same errors."""
         from shardmill.data.spans import read_blocks
 
         return read_blocks(file, name)
 
     def tensors(self, paths: Any, buffer_bytes: int) -> Any:
+        """Return a tf.data.Dataset of the serialized examples of the shards at `paths`, a string tensor or dataset."""
         from shardmill.installed import tf
 
         return tf.data.TFRecordDataset(paths, self.compression_type, buffer_bytes)
 
     def reading_code_lines(self, pattern: str) -> list[str]:
+        """Return lines of Python that read the shards matching `pattern` without shardmill or TFDS."""
         how = f", compression_type={self.compression_type!r}" if self.compression_type else ""
         return [
             "import tensorflow as tf",
@@ -116,24 +86,10 @@ class TFRecords(Codec):
 
 _LEVEL = 6  # zlib's own default
 _GZIP_FRAMING = 31  # zlib's wbits: a window of 2**15 bytes, and 16 for gzip's header, which zlib writes without a time
-T = TypeVar("T")
-
-
-class _GzipEncoder:
-    """Compress with zlib; the bytes do not depend on how the input is divided."""
-
-    def __init__(self) -> None:
-        self._zlib = zlib.compressobj(_LEVEL, zlib.DEFLATED, _GZIP_FRAMING)
-
-    def add(self, framed: bytes) -> bytes:
-        return self._zlib.compress(framed)
-
-    def end(self) -> bytes:
-        return self._zlib.flush()
 
 
 @dataclass(frozen=True)
-class GzippedTFRecords(TFRecords):
+class GzipCodec(Codec):
     """TFRecord files that are compressed with gzip as a whole."""
 
     option = "gzip"
@@ -144,7 +100,7 @@ class GzippedTFRecords(TFRecords):
     compression_type = "GZIP"
 
     def encoder(self) -> ShardEncoder:
-        return _GzipEncoder()
+        return zlib.compressobj(_LEVEL, zlib.DEFLATED, _GZIP_FRAMING)
 
     def read_records(self, file: BinaryIO, name: str) -> Iterator[bytes]:
         return _read_compressed(super().read_records, file, name, lambda _: 1)
@@ -166,8 +122,8 @@ def _read_compressed(
         raise CorruptDataError(f"{name}: the gzip stream is damaged after record {count}: {error}") from error
 
 
-PLAIN_CODEC = TFRecords()  # what is written unless something else is asked for
-_ALL_CODECS: tuple[Codec, ...] = (PLAIN_CODEC, GzippedTFRecords())
+PLAIN_CODEC = Codec()  # what is written unless something else is asked for
+_ALL_CODECS = (PLAIN_CODEC, GzipCodec())
 
 CODECS: Mapping[str, Codec] = {codec.name: codec for codec in _ALL_CODECS}  # by the name in manifest.json
 CODECS_BY_OPTION: Mapping[str, Codec] = {codec.option: codec for codec in _ALL_CODECS}

@@ -9,6 +9,7 @@ FeatureValue = Sequence[bytes] | np.ndarray
 
 _BYTES, _FLOAT, _INT64 = 1, 2, 3  # field numbers in `message Feature`
 _VARINT, _DELIMITED, _FOUR_BYTES = 0, 2, 5  # wire types: protobuf.dev/programming-guides/encoding
+_FIXED_BYTES = {_FOUR_BYTES: 4, 1: 8}  # by wire type
 _ONE_BYTE = tuple(bytes((value,)) for value in range(0x80))  # varints below 128, by their value
 
 
@@ -72,9 +73,7 @@ def bytes_entry_header(name: str, size: int, field: int = _BYTES) -> bytes:
 
 
 def floats_entry_header(name: str, size: int) -> bytes:
-    """Return the bytes before the payload in an entry whose float_list is `size` > 0 bytes of packed little-endian
-    float32.
-    """
+    """Return the bytes before the payload in an entry whose float_list is `size` > 0 bytes of packed float32."""
     return bytes_entry_header(name, size, _FLOAT)  # a packed list is on the wire what a list of one bytes is
 
 
@@ -206,10 +205,8 @@ def _fields(view: memoryview) -> Iterable[tuple[int, int, memoryview]]:
         wire = tag & 7
         if wire == _DELIMITED:
             size, position = _read_varint(view, position)
-        elif wire == _FOUR_BYTES:
-            size = 4
-        elif wire == 1:
-            size = 8
+        elif wire in _FIXED_BYTES:
+            size = _FIXED_BYTES[wire]
         elif wire == _VARINT:
             _, stop = _read_varint(view, position)
             size = stop - position

@@ -11,73 +11,67 @@ import numpy as np
 from shardmill.data.example import FeatureValue
 from shardmill.data.features import DType, Feature, Kind
 
-TFDS_PACKAGE = "tensorflow_datasets.core.features"
+Entry = dict[str, Any]  # of features.json
 # As TFDS's own data sets call [ymin, xmin, ymax, xmax] relative to the image; also objects/bbox
 _BOXES = ("bbox", "bboxes")
 
 
-def plain_entry(feature: Feature) -> dict[str, Any]:
-    """Return the entry of a feature whose values are stored unencoded in its list."""
+def _plain_entry(feature: Feature) -> Entry:
     if _is_box(feature):
         return boxes_entry(feature)
     dtype = "string" if feature.dtype == "bytes" else feature.dtype
     shape = feature.list_shape
     if feature.required and not shape:
-        scalar: dict[str, Any] = {"shape": {}, "dtype": dtype, "encoding": "none"}
-        return {"pythonClassName": f"{TFDS_PACKAGE}.scalar.Scalar", "tensor": scalar}
+        return make_entry("scalar.Scalar", tensor={"shape": {}, "dtype": dtype, "encoding": "none"})
     return tensor_entry(shape if feature.required else (None, *shape[1:]), dtype, "none")
 
 
-def tensor_entry(shape: tuple[int | None, ...], dtype: str, encoding: str) -> dict[str, Any]:
+def make_entry(class_name: str, **content: Any) -> Entry:
+    """Return the entry of a TFDS class: its name below TFDS's features, and its one field."""
+    return {"pythonClassName": f"tensorflow_datasets.core.features.{class_name}", **content}
+
+
+def tensor_entry(shape: tuple[int | None, ...], dtype: str, encoding: str) -> Entry:
     """Return the entry of a Tensor."""
-    content = {"shape": _shape(shape), "dtype": dtype, "encoding": encoding}
-    return {"pythonClassName": f"{TFDS_PACKAGE}.tensor_feature.Tensor", "tensor": content}
+    return make_entry(
+        "tensor_feature.Tensor", tensor={"shape": entry_shape(shape), "dtype": dtype, "encoding": encoding}
+    )
 
 
-def _shape(shape: tuple[int | None, ...]) -> dict[str, Any]:
+def entry_shape(shape: Sequence[int | None]) -> Entry:
+    """Return a shape as in entries."""
     return {"dimensions": ["-1" if size is None else str(size) for size in shape]} if shape else {}
 
 
 def _is_box(feature: Feature) -> bool:
     """Return True if a feature's name, dtype and shape are those of bounding boxes."""
-    named = feature.name.rsplit("/", 1)[-1] in _BOXES
+    if feature.name.rsplit("/", 1)[-1] not in _BOXES or feature.dtype != "float32":
+        return False
     # Where it is missing, a list of boxes is empty, but a box cannot be.
-    return (
-        named
-        and feature.dtype == "float32"
-        and (feature.shape == (None, 4) or (feature.required and feature.shape == (4,)))
-    )
+    return feature.shape == (None, 4) or (feature.required and feature.shape == (4,))
 
 
-def boxes_entry(feature: Feature) -> dict[str, Any]:
+def boxes_entry(feature: Feature) -> Entry:
     """Return the entry of one box, or of a list of boxes."""
-    box = {
-        "pythonClassName": f"{TFDS_PACKAGE}.bounding_boxes.BBoxFeature",
-        "boundingBox": {"shape": _shape((4,)), "dtype": "float32", "bboxFormat": "REL_YXYX"},
-    }
-    return box if feature.shape == (4,) else sequence_entry(box)
+    box = {"shape": entry_shape((4,)), "dtype": "float32", "bboxFormat": "REL_YXYX"}
+    entry = make_entry("bounding_boxes.BBoxFeature", boundingBox=box)
+    return entry if feature.shape == (4,) else sequence_entry(entry)
 
 
-def sequence_entry(entry: dict[str, Any], length: int | None = None) -> dict[str, Any]:
+def sequence_entry(entry: Entry, length: int | None = None) -> Entry:
     """Return the entry of a list of `length` values (None: any number), each described by `entry`."""
     content = {"feature": entry, "length": "-1" if length is None else str(length)}
-    return {"pythonClassName": f"{TFDS_PACKAGE}.sequence_feature.Sequence", "sequence": content}
+    return make_entry("sequence_feature.Sequence", sequence=content)
 
 
-def translation_entry(languages: Sequence[str]) -> dict[str, Any]:
+def translation_entry(languages: Sequence[str]) -> Entry:
     """Return the entry of a text in several languages: a FeaturesDict with a Text per language, sorted as in TFDS."""
-    return {
-        "pythonClassName": f"{TFDS_PACKAGE}.translation_feature.Translation",
-        "translation": {"languages": sorted(languages)},
-    }
+    return make_entry("translation_feature.Translation", translation={"languages": sorted(languages)})
 
 
-def features_dict_entry(entries: dict[str, dict[str, Any]]) -> dict[str, Any]:
+def features_dict_entry(entries: dict[str, Entry]) -> Entry:
     """Return the entry of named features."""
-    return {"pythonClassName": f"{TFDS_PACKAGE}.features_dict.FeaturesDict", "featuresDict": {"features": entries}}
-
-
-Entry = dict[str, Any]
+    return make_entry("features_dict.FeaturesDict", featuresDict={"features": entries})
 
 
 class FeatureKind:
@@ -89,10 +83,11 @@ class FeatureKind:
     in_columns: bool = True  # True if a table's column can hold it
     has_classes: bool = False  # True if the values are ids of named classes
     bytes_are_strings: bool = True  # True if bytes are readable values, not a file or numbers
+    padding_value: Any = None  # with which `load` pads lists by default; None for TensorFlow's own, 0 or ""
 
     def tfds_entry(self, feature: Feature) -> Entry:
-        """Return the feature's entry in TFDS's features.json."""
-        return plain_entry(feature)
+        """Return the feature's entry in TFDS's features.json; for this kind, values stored unencoded in its list."""
+        return _plain_entry(feature)
 
     def tfds_member_entry(self, feature: Feature) -> Entry:
         """Return the entry in TFDS's features.json of the feature's value for one object of a sequence."""
@@ -104,10 +99,7 @@ class FeatureKind:
     def from_schema(self, proto: Any, plain: Feature, notes: Mapping[str, str]) -> Feature | None:
         """Return the feature that an entry of schema.pbtxt describes, or None if it is of another kind.
 
-        Args:
-            proto: the entry of the schema.
-            plain: the feature with everything that the entry tells except its kind.
-            notes: its annotations, as returned by `notes_of` in shardmill.data.feature_kind.
+        `plain` has everything that the entry tells except the kind; `notes` are its annotations, see `read_notes`.
         """
         return plain
 
@@ -140,33 +132,23 @@ class FeatureKind:
         return feature.dtype
 
     def value_decoder(self, feature: Feature) -> Callable[[bytes], Any] | None:
-        """Return a function that decodes the single bytes value to a NumPy value; None if the list holds plain
-        values.
-        """
+        """Return a function that decodes the single bytes value to a NumPy value; None for a list of plain values."""
         return None
 
     def format_value(self, feature: Feature, value: Any) -> str | None:
-        """Return a value as text, to which `inspect` adds the size in bytes; None to show it unchanged, for example if
-        its type is wrong.
-        """
+        """Return a value as text, to which `inspect` adds the size in bytes; None to show it unchanged."""
         return None
 
     def describe_amount(self, feature: Feature, number: int) -> str:
         """Return the meaning of `number` values as text, such as a duration; "" if only their number is known."""
         return ""
 
-    @property
-    def padding_value(self) -> Any:
-        """Return the value with which `load` pads lists by default; None for TensorFlow's own, 0 or ""."""
-        return None
-
     def is_variable(self, feature: Feature) -> bool:
         """Return True if the feature's tensors differ in shape between examples."""
         return None in feature.shape
 
     def example_decoder(self, feature: Feature) -> Callable[[Any], Any] | None:
-        """Return a function with which `load` decodes one example's bytes to a tensor; None if whole batches are
-        parsed.
+        """Return a function with which `load` decodes one example's bytes to a tensor; None if it parses whole batches.
 
         Images return None, too: the reader's options determine their decoder.
         """
@@ -175,10 +157,7 @@ class FeatureKind:
     def file_decoder(self, feature: Feature, configuration: Mapping[str, Any]) -> Callable[[bytes], Any] | None:
         """Return a function that decodes the file in the bytes value to a NumPy value; None if the bytes are no file.
 
-        The returned function raises ValueError for files that it cannot decode.
-
-        Args:
-            configuration: from the dataset's manifest.
+        It raises ValueError for files that it cannot decode. `configuration` is the manifest's.
         """
         return None
 
@@ -187,9 +166,7 @@ class FeatureKind:
         return default
 
     def to_tensor(self, feature: Feature, parsed: Any) -> Any:
-        """Return a batch of values for `load`, from the lists that TensorFlow parsed. TensorFlow is imported only if
-        needed.
-        """
+        """Return a batch of values for `load`, from the lists that TensorFlow parsed; import it only if needed."""
         return parsed
 
 

@@ -156,11 +156,10 @@ class Renames:
 
     def rename_features(self, features: Features) -> Features:
         """Return the features with their new names, in the same order."""
+        renamed = ((feature, self(feature.name)) for feature in features)
         return tuple(
-            replace(feature, name=self(feature.name), original=feature.name)
-            if self(feature.name) != feature.name
-            else feature
-            for feature in features
+            replace(feature, name=name, original=feature.name) if name != feature.name else feature
+            for feature, name in renamed
         )
 
     def restore_features(self, features: Features) -> Features:
@@ -189,9 +188,7 @@ def mark_labels(features: Features, configuration: Mapping[str, Any]) -> Feature
 
 
 def infer_roles(features: Features, configuration: Mapping[str, Any]) -> Features:
-    """Return the features of a manifest without roles, with roles and original names inferred from its
-    configuration.
-    """
+    """Return the features of a manifest without roles, with roles and original names from its configuration."""
     renames, written = Renames.of(configuration), configuration.get("format")
     known = written is not None or bool(features_of_kind(features, "image"))
     sources = tuple(map(renames, _SOURCES.get(written, ()))) if known else ()
@@ -204,9 +201,7 @@ LANGUAGES_KEY = "languages"  # in that configuration
 
 
 def translated_features(configuration: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the names in examples of features that hold one text, or its tokens, in several languages; () if there are
-    none.
-    """
+    """Return the names in examples of the features that hold one text, or its tokens, in several languages."""
     return tuple(map(Renames.of(configuration), configuration.get(LANGUAGES_KEY) or ()))
 
 
@@ -244,11 +239,8 @@ class ObjectDetectionKeys(NamedTuple):
 
 OBJECT_DETECTION_KEYS = ObjectDetectionKeys()
 # What every image has, by its name in other data sets
-OBJECT_DETECTION_RENAMES = (
-    ("image", OBJECT_DETECTION_KEYS.image),
-    ("filename", OBJECT_DETECTION_KEYS.filename),
-    ("height", OBJECT_DETECTION_KEYS.height),
-    ("width", OBJECT_DETECTION_KEYS.width),
+OBJECT_DETECTION_RENAMES = tuple(
+    (name, getattr(OBJECT_DETECTION_KEYS, name)) for name in ("image", "filename", "height", "width")
 )
 
 

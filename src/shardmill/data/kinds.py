@@ -16,12 +16,14 @@ from shardmill.data.feature_kind import (
     array_size_bytes,
     array_to_bytes,
     describe_array_size,
+    entry_shape,
     fixed_sizes,
     has_array_length,
+    make_entry,
     parse_shape_note,
 )
 from shardmill.data.features import MAX_PIXELS, DType, Feature, Kind
-from shardmill.data.media import WavError, decode_to_array, decode_wav_tensor, read_header
+from shardmill.data.media import WavError, decode_to_array, decode_wav_tensor, mask_array, read_header, rgb_array
 from shardmill.installed import tf
 from shardmill.text import plural
 
@@ -80,14 +82,15 @@ class ArrayKind(FeatureKind):
         if None in feature.shape:
             return _to_ragged(feature, parsed)
         size, shape = array_size_bytes(feature), fixed_sizes(feature)
-        message = (
-            f"feature {feature.name!r} is an array of {feature.element} {shape}, {size} bytes; some examples have other"
-            " lengths"
-        )
+        message = _length_message(feature, f"{shape}, {size} bytes")
         with tf.control_dependencies([tf.debugging.assert_equal(tf.strings.length(parsed), size, message)]):
             array = tf.reshape(_decode_raw(feature, parsed), (tf.size(parsed), *shape))
         array.set_shape((parsed.shape[0], *shape))
         return _cast_to_element_type(feature, array)
+
+
+def _length_message(feature: Feature, size: str) -> str:
+    return f"feature {feature.name!r} is an array of {feature.element} {size}; some examples have other lengths"
 
 
 def _decode_raw(feature: Feature, data: Any) -> Any:
@@ -105,11 +108,8 @@ def _to_ragged(feature: Feature, parsed: Any) -> Any:
     """Return the rows of all arrays of a batch, concatenated, as a ragged tensor (batch, None, *sizes)."""
     unit = tf.constant(array_size_bytes(feature), tf.int64)
     lengths = tf.cast(tf.strings.length(parsed), tf.int64)
-    message = (
-        f"feature {feature.name!r} is an array of {feature.element} {feature.shape}, "
-        f"{array_size_bytes(feature)} bytes for"
-        " each of the first size; some examples have other lengths"
-    )
+    size = f"{feature.shape}, {array_size_bytes(feature)} bytes for each of the first size"
+    message = _length_message(feature, size)
     with tf.control_dependencies([tf.debugging.assert_equal(lengths % unit, tf.zeros((), tf.int64), message)]):
         rows = tf.reshape(_decode_raw(feature, tf.strings.reduce_join(parsed)), (-1, *fixed_sizes(feature)))
     return tf.RaggedTensor.from_row_lengths(_cast_to_element_type(feature, rows), lengths // unit, validate=False)
@@ -138,9 +138,7 @@ class AudioKind(FeatureKind):
             audio = {"dtype": _INTEGERS[feature.encoding], "fileFormat": "wav", "lazyDecode": True}
         if feature.sample_rate:
             audio["sampleRate"] = str(feature.sample_rate)
-        dimensions = ["-1" if size is None else str(size) for size in shape]
-        content = {"shape": {"dimensions": dimensions}, **audio, "encoding": "none"}
-        return {"pythonClassName": f"{feature_kind.TFDS_PACKAGE}.audio_feature.Audio", "audio": content}
+        return make_entry("audio_feature.Audio", audio={"shape": entry_shape(shape), **audio, "encoding": "none"})
 
     def from_schema(self, proto: Any, plain: Feature, notes: Mapping[str, str]) -> Feature | None:
         """Return None: a schema cannot express audio."""
@@ -187,9 +185,7 @@ _FORMAT = "REL_YXYX"  # as TFDS calls it
 
 
 class BBoxKind(FeatureKind):
-    """Feature kind: bounding boxes, stored as four floats each, in TFDS's default format: relative, upper left corner
-    first.
-    """
+    """Feature kind: bounding boxes of four floats in TFDS's default format: relative, upper left corner first."""
 
     name = "bbox"
 
@@ -241,17 +237,16 @@ class ClassLabelKind(FeatureKind):
 
     name = "class_label"
     has_classes = True
+    padding_value = -1  # which is no class id; 0 is one
 
     def tfds_entry(self, feature: Feature) -> Entry:
-        """Return a ClassLabel, whose names are in a file of their own, or a list of them; plain ids if they may be
-        missing.
-        """
+        """Return a ClassLabel, whose names are in their own file, or a list of them; plain ids if some are missing."""
         if not feature.required or len(feature.shape) > 1:
             return super().tfds_entry(feature)
         if feature.shape:
             return feature_kind.sequence_entry(self.tfds_entry(replace(feature, shape=())), feature.shape[0])
         label = {"numClasses": str(len(feature.class_names))}
-        return {"pythonClassName": f"{feature_kind.TFDS_PACKAGE}.class_label_feature.ClassLabel", "classLabel": label}
+        return make_entry("class_label_feature.ClassLabel", classLabel=label)
 
     def annotate(self, proto: Any, feature: Feature) -> None:
         proto.int_domain.min = 0
@@ -278,11 +273,6 @@ class ClassLabelKind(FeatureKind):
         is_known = 0 <= value < len(feature.class_names)
         return f"{value} ({feature.class_names[value] if is_known else 'no such class'})"
 
-    @property
-    def padding_value(self) -> int:
-        """Return -1, which is no class id; 0 is one."""
-        return -1
-
     def describe(self, feature: Feature) -> str:
         return f"class_label, {plural(len(feature.class_names), 'class', 'classes')}"
 
@@ -298,10 +288,10 @@ class ImageKind(FeatureKind):
     bytes_are_strings = False
 
     def tfds_entry(self, feature: Feature) -> Entry:
-        image: dict[str, Any] = {"shape": {"dimensions": ["-1", "-1", "3"]}, "dtype": "uint8"}
+        image: Entry = {"shape": entry_shape((None, None, 3)), "dtype": "uint8"}
         if feature.encoding in _TFDS_ENCODINGS:
             image["encodingFormat"] = feature.encoding
-        return {"pythonClassName": f"{feature_kind.TFDS_PACKAGE}.image_feature.Image", "image": image}
+        return make_entry("image_feature.Image", image=image)
 
     def annotate(self, proto: Any, feature: Feature) -> None:
         proto.image_domain.SetInParent()
@@ -311,13 +301,15 @@ class ImageKind(FeatureKind):
 
     def file_decoder(self, feature: Feature, configuration: Mapping[str, Any]) -> Callable[[bytes], Any] | None:
         """Return a decoder to RGB pixels."""
-        from shardmill.data.media import rgb_array
-
-        configured = configuration.get("max_pixels")
-        return partial(rgb_array, max_pixels=configured if isinstance(configured, int) else MAX_PIXELS)
+        return partial(rgb_array, max_pixels=_max_pixels(configuration))
 
     def describe(self, feature: Feature) -> str:
         return f"image, {feature.encoding or 'of several formats'}"
+
+
+def _max_pixels(configuration: Mapping[str, Any]) -> int:
+    configured = configuration.get("max_pixels")
+    return configured if isinstance(configured, int) else MAX_PIXELS
 
 
 _NOTE = "format:mask"
@@ -331,9 +323,8 @@ class MaskKind(FeatureKind):
 
     def tfds_entry(self, feature: Feature) -> Entry:
         """Return an Image of one channel, as in TFDS's own segmentation datasets."""
-        dtype = feature.element or "uint8"
-        image = {"shape": {"dimensions": ["-1", "-1", "1"]}, "dtype": dtype, "encodingFormat": "png"}
-        return {"pythonClassName": f"{feature_kind.TFDS_PACKAGE}.image_feature.Image", "image": image}
+        image = {"shape": entry_shape((None, None, 1)), "dtype": feature.element or "uint8", "encodingFormat": "png"}
+        return make_entry("image_feature.Image", image=image)
 
     def annotate(self, proto: Any, feature: Feature) -> None:
         """Add an image domain, and a note that the pixels are numbers, for which schemas have no field."""
@@ -348,10 +339,7 @@ class MaskKind(FeatureKind):
         return replace(plain, dtype="bytes", kind=self.name, element=notes.get("element", ""))
 
     def file_decoder(self, feature: Feature, configuration: Mapping[str, Any]) -> Callable[[bytes], Any] | None:
-        from shardmill.data.media import mask_array
-
-        configured = configuration.get("max_pixels")
-        return partial(mask_array, max_pixels=configured if isinstance(configured, int) else MAX_PIXELS)
+        return partial(mask_array, max_pixels=_max_pixels(configuration))
 
     def describe(self, feature: Feature) -> str:
         return f"mask, a value from 0 to {65535 if feature.element else 255} a pixel, png"
@@ -365,7 +353,7 @@ class TextKind(FeatureKind):
     def tfds_entry(self, feature: Feature) -> Entry:
         """Return a Text if every example has exactly one; TFDS has no lists of Text."""
         if feature.is_dense and not feature.shape:
-            return {"pythonClassName": f"{feature_kind.TFDS_PACKAGE}.text_feature.Text", "text": {}}
+            return make_entry("text_feature.Text", text={})
         return super().tfds_entry(feature)
 
     def from_schema(self, proto: Any, plain: Feature, notes: Mapping[str, str]) -> Feature | None:

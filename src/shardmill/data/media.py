@@ -21,8 +21,8 @@ _PNG = b"\x89PNG\r\n\x1a\n"
 def open_image(data: bytes) -> "Image.Image":
     """Open an image without decoding it; raise what Pillow raises.
 
-    A PNG's transparent colour is in the scale of the file's samples, of 1 to 16 bits. It is converted to the scale of
-    Pillow's pixels.
+    A PNG's transparent colour is converted from the scale of the file's samples, of 1 to 16 bits, to that of Pillow's
+    pixels.
     """
     from PIL import Image
 
@@ -131,7 +131,6 @@ def _to_eight_bits(image: "Image.Image") -> "Image.Image":
 _PCM, _FLOAT, _EXTENSIBLE = 1, 3, 0xFFFE
 # By tag and bits of a sample
 _ENCODINGS = {(_PCM, 8): "pcm8", (_PCM, 16): "pcm16", (_PCM, 24): "pcm24", (_PCM, 32): "pcm32", (_FLOAT, 32): "float32"}
-SAMPLE_ENCODINGS = tuple(_ENCODINGS.values())
 # Of a subformat that is one of the tags: KSDATAFORMAT_SUBTYPE_*
 _GUID_END = bytes.fromhex("000000001000800000aa00389b71")
 _UNKNOWN_SIZES = (0, 0xFFFFFFFF)  # of what was written to a pipe: nobody went back to fill it in
@@ -147,6 +146,9 @@ _UNSUPPORTED_FORMATS = {
     255: "AAC",
 }
 _FOREIGN_FILES = (
+    (b"\xff\xfb", "an MP3 file"),
+    (b"\xff\xf3", "an MP3 file"),
+    (b"\xff\xf2", "an MP3 file"),
     (b"fLaC", "a FLAC file"),
     (b"OggS", "an Ogg file"),
     (b"ID3", "an MP3 file"),
@@ -218,9 +220,7 @@ def read_header(data: bytes) -> WavHeader:
 
 
 def decode_samples(data: bytes, wav: WavHeader) -> np.ndarray:
-    """Return the samples as float32, (frames, channels): floats unchanged, integers scaled to [-1, 1), as in
-    TensorFlow.
-    """
+    """Return the samples as float32, (frames, channels): integers are scaled to [-1, 1), as in TensorFlow."""
     values: np.ndarray
     raw = np.frombuffer(data, np.uint8, wav.size_bytes, wav.start)
     if wav.encoding == "float32":
@@ -240,8 +240,7 @@ def decode_samples(data: bytes, wav: WavHeader) -> np.ndarray:
 def decode_to_array(data: bytes, channels: int) -> np.ndarray:
     """Decode a WAV file to read-only float32 samples: (frames,) if `channels` is 1, else (frames, channels).
 
-    Args:
-        channels: the channels of all files of the dataset, or 0 if they differ.
+    `channels` are those of all files of the dataset, or 0 if they differ.
 
     Raises:
         WavError: if `read_header` rejects the file.
@@ -256,14 +255,9 @@ def _check_riff(data: bytes) -> None:
     if not data:
         raise WavError("the file is empty")
     if data[:4] != b"RIFF":
-        if data[:2] in (b"\xff\xfb", b"\xff\xf3", b"\xff\xf2"):
-            raise WavError("not a WAV file: an MP3 file; convert it first")
-        if data[4:8] == b"ftyp":
-            raise WavError("not a WAV file: an MP4 or M4A file; convert it first")
-        for magic, what in _FOREIGN_FILES:
-            if data.startswith(magic):
-                raise WavError(f"not a WAV file: {what}; convert it first")
-        raise WavError(f"not a WAV file: it starts with {data[:8]!r}")
+        foreign = (what for magic, what in _FOREIGN_FILES if data.startswith(magic))
+        what = "an MP4 or M4A file" if data[4:8] == b"ftyp" else next(foreign, None)
+        raise WavError(f"not a WAV file: {f'{what}; convert it first' if what else f'it starts with {data[:8]!r}'}")
     if len(data) < 12:
         raise WavError("truncated: the header is cut short")
     if data[8:12] != b"WAVE":
@@ -278,26 +272,21 @@ def _check_riff(data: bytes) -> None:
 
 
 def _chunks(data: bytes) -> Iterator[tuple[bytes, int, int]]:
-    """Yield name, start and size of each chunk within the RIFF chunk. Odd sizes are padded by a byte, which the last
-    chunk may lack.
+    """Yield name, start and size of each chunk within the RIFF chunk.
+
+    Odd sizes are padded by a byte, which the last chunk may lack.
     """
     end = 8 + struct.unpack_from("<I", data, 4)[0]
     offset = 12
     while offset + 8 <= end and offset + 8 <= len(data):
-        name, size = data[offset : offset + 4], struct.unpack_from("<I", data, offset + 4)[0]
-        start = offset + 8
+        name, size = struct.unpack_from("<4sI", data, offset)
+        start, shown = offset + 8, repr(name.decode("latin-1"))
         if start + size > len(data):
-            raise WavError(
-                f"truncated: the chunk {_chunk_name(name)} has {size:,} bytes, of which {len(data) - start:,} are there"
-            )
+            raise WavError(f"truncated: the chunk {shown} has {size:,} bytes, of which {len(data) - start:,} are there")
         if start + size > end:
-            raise WavError(f"the header says {end:,} bytes, but the chunk {_chunk_name(name)} ends at {start + size:,}")
+            raise WavError(f"the header says {end:,} bytes, but the chunk {shown} ends at {start + size:,}")
         yield name, start, size
         offset = start + size + size % 2
-
-
-def _chunk_name(chunk: bytes) -> str:
-    return repr(chunk.decode("latin-1"))
 
 
 def _parse_format(chunk: bytes) -> tuple[str, int, int, int]:
@@ -328,8 +317,7 @@ def _parse_format(chunk: bytes) -> tuple[str, int, int, int]:
 
 
 def decode_wav_tensor(feature: Feature, data: Any) -> Any:
-    """Decode a scalar string tensor to float32 samples: (frames,) if all files have one channel, else (frames,
-    channels).
+    """Decode a scalar string tensor to float32: (frames,) if all files have one channel, else (frames, channels).
 
     Datasets of 16-bit PCM use tf.audio.decode_wav. Others are decoded by NumPy in this process, to the same scale.
     """

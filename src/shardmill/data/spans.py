@@ -1,4 +1,7 @@
-"""Scan blocks of TFRecords and Examples for the spans of their payloads and values."""
+"""Scan blocks of TFRecords and Examples for the spans of their payloads and values.
+
+Positions are int64, and a span, from start to end, must be within its contiguous buffer; else it is a ValueError.
+"""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO
@@ -19,37 +22,21 @@ COMPILED = _spans.__name__.endswith("._native")
 
 
 def checksums(data: Any, starts: Positions, ends: Positions) -> NDArray[np.uint32]:
-    """Return the crc32c of each `data[start:end]`, shape (n,).
-
-    Args:
-        data: a contiguous buffer.
-        starts, ends: bounds of the spans, each of shape (n,).
-
-    Raises:
-        ValueError: if a span is not within the buffer.
-    """
+    """Return the crc32c of each `data[start:end]`, shape (n,)."""
     crcs = np.empty(len(starts), np.uint32)
     _spans.checksums(data, _as_positions(starts), _as_positions(ends), crcs)
     return crcs
 
 
 def hashes(data: Any, starts: Positions, ends: Positions, seed: int = 0) -> NDArray[np.uint64]:
-    """Return the xxh3_64 (https://xxhash.com) of each `data[start:end]`, shape (n,).
-
-    Raises:
-        ValueError: if a span is not within the buffer.
-    """
+    """Return the xxh3_64 (https://xxhash.com) of each `data[start:end]`, shape (n,)."""
     found = np.empty(len(starts), np.uint64)
     _spans.hashes(data, _as_positions(starts), _as_positions(ends), seed, found)
     return found
 
 
 def hashes_by_seed(data: Any, starts: Positions, ends: Positions, seeds: Sequence[int]) -> NDArray[np.uint64]:
-    """Return the xxh3_64 of each `data[start:end]` for each seed, shape (seeds, n); the data are read once.
-
-    Raises:
-        ValueError: if a span is not within the buffer.
-    """
+    """Return the xxh3_64 of each `data[start:end]` for each seed, shape (seeds, n); the data are read once."""
     found = np.empty((len(seeds), len(starts)), np.uint64)
     _spans.hashes_by_seed(data, _as_positions(starts), _as_positions(ends), np.array(seeds, np.uint64), found)
     return found
@@ -58,23 +45,14 @@ def hashes_by_seed(data: Any, starts: Positions, ends: Positions, seeds: Sequenc
 def frame(data: Any, offsets: Positions) -> None:
     """Write the lengths and checksums of TFRecords around payloads that are already in `data`.
 
-    Args:
-        data: a writable buffer.
-        offsets: the start of each record and the end of the last. A record is 12 arbitrary bytes, a payload and 4
-            arbitrary bytes.
-
-    Raises:
-        ValueError: if a record is not within the buffer, or has no room for 16 bytes.
+    `offsets` are the start of each record and the end of the last. A record is 12 arbitrary bytes, a payload and 4
+    arbitrary bytes.
     """
     _spans.frame(data, _as_positions(offsets))
 
 
 def copy(data: Any, starts: Positions, sizes: Positions, target: Any, places: Positions) -> None:
-    """Copy `sizes` bytes each from `starts` in `data` to `places` in `target`, a writable buffer, and no other byte.
-
-    Raises:
-        ValueError: if a span is not within its buffer.
-    """
+    """Copy `sizes` bytes each from `starts` in `data` to `places` in `target`, a writable buffer, and no other byte."""
     _spans.copy(data, _as_positions(starts), _as_positions(sizes), target, _as_positions(places))
 
 
@@ -93,40 +71,23 @@ def find(data: Any, byte: int) -> Positions:
 def chain(data: Any, head: int, at: int, least: int) -> Positions:
     """Return the starts of the chained heads in `data`, ascending.
 
-    Each head has `head` bytes, of which the uint32 at `at` is the size in bytes of the data between it and the next
-    head.
-
-    Args:
-        least: the fewest bytes that follow any head; it limits the number of heads.
-
-    Raises:
-        ValueError: if the last head's data does not end where `data` ends, or the data of some are too short.
+    Each head has `head` bytes, of which the uint32 at `at` is the size of the data between it and the next head, at
+    least `least` bytes. The last head's data must end where `data` ends; else it is a ValueError.
     """
     places = np.empty(len(data) // (head + least), np.int64)
     return places[: _spans.chain(data, head, at, places)]
 
 
 def find_before(data: Any, first: int, last: int, byte: int, after: bytes) -> list[int]:
-    """Return the positions, ascending, of `byte` in data[first:last] whose next byte has a nonzero entry in `after`, a
-    table of 256 bytes.
+    """Return the positions of `byte` in data[first:last] whose next byte has a nonzero entry in the table `after`.
 
     The last byte of `data` counts as its own next byte.
-
-    Raises:
-        ValueError: if the span or the table is invalid.
     """
     return _spans.find_before(data, first, last, byte, after)
 
 
 def gather(data: Any, starts: Positions, sizes: Positions) -> tuple[NDArray[np.uint8], Positions]:
-    """Concatenate spans of `data`.
-
-    Returns:
-        The bytes, and the start of each span with the end of the last: shapes (bytes,) and (n + 1,).
-
-    Raises:
-        ValueError: if a span is not within the buffer.
-    """
+    """Concatenate spans of `data`; return the bytes, and the start of each span with the end of the last, (n + 1,)."""
     offsets = np.zeros(len(sizes) + 1, np.int64)
     np.cumsum(sizes, out=offsets[1:])
     out = np.empty(int(offsets[-1]), np.uint8)
@@ -158,10 +119,9 @@ def read_blocks(file: BinaryIO, name: str, block_bytes: int = _BLOCK_BYTES) -> I
     while more := file.read(wanted):
         data = rest + more if rest else more
         payloads, ends, wanted, fault = _split_records(data, headers)
-        bad = _first_corrupt(data, payloads, ends)
-        if bad is not None:
-            payloads, fault = payloads[:bad], "fails its checksum"
-            ends = ends[:bad]
+        good = _count_intact(data, payloads, ends)
+        if good < len(payloads):
+            payloads, ends, fault = payloads[:good], ends[:good], "fails its checksum"
         if payloads:
             yield payloads
         index += len(payloads)
@@ -182,11 +142,7 @@ def read_blocks(file: BinaryIO, name: str, block_bytes: int = _BLOCK_BYTES) -> I
 
 
 def _split_records(data: bytes, headers: dict[int, bytes]) -> tuple[list[bytes], list[int], int, str]:
-    """Split `data` into complete records.
-
-    Returns:
-        The payloads, the end of each, the bytes missing from a last incomplete record, and a fault in a length.
-    """
+    """Return the payloads of complete records, their ends, the bytes missing of the last, and a fault in a length."""
     payloads: list[bytes] = []
     ends: list[int] = []
     start, size = _HEADER_BYTES, len(data)
@@ -209,12 +165,12 @@ def _split_records(data: bytes, headers: dict[int, bytes]) -> tuple[list[bytes],
     return payloads, ends, 0, ""
 
 
-def _first_corrupt(data: bytes, payloads: list[bytes], ends: list[int]) -> int | None:
-    """Return the index of the first payload that fails its checksum, or None."""
+def _count_intact(data: bytes, payloads: list[bytes], ends: list[int]) -> int:
+    """Return the number of payloads before the first that fails its checksum."""
     if not payloads:
-        return None
+        return 0
     stops = np.array(ends, np.int64)
     crcs = checksums(data, stops - np.fromiter(map(len, payloads), np.int64, len(payloads)), stops)
     footers: Any = np.ndarray(len(data) - _FOOTER_BYTES + 1, _FOOTER, data, 0, (1,))  # one that begins at each byte
     wrong = np.flatnonzero(mask_crcs(crcs) != footers[stops])
-    return int(wrong[0]) if len(wrong) else None
+    return int(wrong[0]) if len(wrong) else len(payloads)

@@ -4,7 +4,6 @@ import struct
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import repeat
-from struct import Struct
 from typing import Any, BinaryIO
 
 import google_crc32c
@@ -53,12 +52,12 @@ def frame_record(record: bytes) -> bytes:
 
 def is_valid_record(framed: bytes) -> bool:
     """Return True if `framed` is exactly one framed record and both of its checksums are right."""
-    if len(framed) < OVERHEAD:
-        return False
-    size, crc = _TFRECORD_HEADER.unpack_from(framed)
-    if mask_crc(google_crc32c.value(framed[:8])) != crc or size != len(framed) - OVERHEAD:
-        return False
-    return mask_crc(google_crc32c.value(framed[12:-4])) == _CRC.unpack(framed[-4:])[0]
+    payload = framed[12:-4]
+    return (
+        len(framed) >= OVERHEAD
+        and framed[:12] == record_header(len(payload))
+        and framed[-4:] == record_footer((payload,))
+    )
 
 
 def read_records(file: BinaryIO, name: str) -> Iterator[bytes]:
@@ -98,7 +97,7 @@ _TILE_BYTES = 1 << 17  # cut at a time, so that they stay in the processor's cac
 _SHORT_BYTES = 2048  # up to here, copying a span is faster than pointing at it
 _COPY_BYTES = 1 << 18  # gathered at a time, for the same reason
 _INVALID_SPAN = "a span lies outside its buffer, or a buffer is not as long as it has to be"
-_PYTHON_SPANS_HEADER, _FOOTER = np.dtype([("length", "<u8"), ("crc", "<u4")]), np.dtype("<u4")  # of a TFRecord
+_HEADER, _FOOTER = np.dtype([("length", "<u8"), ("crc", "<u4")]), np.dtype("<u4")  # of a TFRecord
 _LARGE_BYTES = 2048  # from which a copy is worth a Python call of its own
 
 
@@ -122,18 +121,16 @@ def hashes_by_seed(data: Any, starts: np.ndarray, ends: np.ndarray, seeds: np.nd
 
 def frame(data: Any, offsets: np.ndarray) -> None:
     """Write lengths and checksums around the payloads of records in `data`."""
-    starts, ends = offsets[:-1] + _PYTHON_SPANS_HEADER.itemsize, offsets[1:] - _FOOTER.itemsize
+    starts, ends = offsets[:-1] + _HEADER.itemsize, offsets[1:] - _FOOTER.itemsize
     _check(data, offsets[:-1], offsets[1:])
     _check(data, starts, ends)
     if not len(starts):
         return
-    headers, crcs = np.empty(len(starts), _PYTHON_SPANS_HEADER), np.empty(len(starts), _FOOTER)
+    headers, crcs = np.empty(len(starts), _HEADER), np.empty(len(starts), _FOOTER)
     headers["length"] = ends - starts
     headers["crc"] = mask_crcs(_length_crcs(ends - starts))
     checksums(data, starts, ends, crcs)
-    _windows(data, _PYTHON_SPANS_HEADER.itemsize)[offsets[:-1]] = headers.view(
-        np.dtype((np.void, _PYTHON_SPANS_HEADER.itemsize))
-    )
+    _windows(data, _HEADER.itemsize)[offsets[:-1]] = headers.view(np.dtype((np.void, _HEADER.itemsize)))
     _windows(data, _FOOTER.itemsize)[ends] = mask_crcs(crcs).view(np.dtype((np.void, _FOOTER.itemsize)))
 
 
@@ -170,11 +167,9 @@ def find(data: Any, byte: int, out: np.ndarray) -> None:
 
 
 def chain(data: Any, head: int, at: int, out: np.ndarray) -> int:
-    """Write the starts of chained heads into `out`, int64, and return their number. The uint32 at `at` in each head is
-    the size of the data after it.
-    """
+    """Write the starts of chained heads into `out`, int64, and return their number; see `spans.chain`."""
     count = place = 0
-    unpack = Struct("<I").unpack_from
+    unpack = _CRC.unpack_from
     if not (0 <= at <= head - 4):
         raise ValueError(_INVALID_SPAN)
     while place + head <= len(data):
@@ -235,9 +230,7 @@ def _long_pieces(data: Any, starts: np.ndarray, ends: np.ndarray) -> list[np.nda
 def _copy_similar(
     data: Any, starts: np.ndarray, sizes: np.ndarray, target: Any, places: np.ndarray, width: int
 ) -> None:
-    """Copy spans whose sizes are all from `width` to twice that: the first and the last `width` bytes, which may
-    overlap.
-    """
+    """Copy spans of sizes from `width` to twice that: the first and the last `width` bytes, which may overlap."""
     from_windows, to_windows = _windows(data, width), _windows(target, width)
     rest = sizes - width
     step = max(_COPY_BYTES // width, 1)
@@ -249,11 +242,7 @@ def _copy_similar(
 
 
 def _length_crcs(sizes: np.ndarray) -> np.ndarray:
-    """Return the crc32c of each size encoded as eight bytes.
-
-    A checksum of fixed length is affine: each byte's contribution is independent of the others, so one table per byte
-    suffices.
-    """
+    """Return the crc32c of each size encoded as eight bytes; it is affine, so one table for each byte suffices."""
     crcs = np.full(len(sizes), google_crc32c.value(bytes(8)), np.uint32)
     for position in range((int(sizes.max(initial=0)).bit_length() + 7) // 8):
         crcs ^= _length_table(position)[sizes >> 8 * position & 0xFF]
@@ -267,7 +256,5 @@ def _length_table(position: int) -> np.ndarray:
 
 
 def _windows(data: Any, width: int) -> np.ndarray:
-    """Return `data` as overlapping items of `width` bytes, one from each byte; indexing then copies many spans in one
-    call.
-    """
+    """Return `data` as overlapping items of `width` bytes, one from each byte: one call of indexing copies many."""
     return np.ndarray(max(memoryview(data).nbytes - width + 1, 0), np.dtype((np.void, width)), data, 0, (1,))

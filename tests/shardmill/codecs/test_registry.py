@@ -20,7 +20,7 @@ every = pytest.mark.parametrize("codec", CODECS.values(), ids=list(CODECS_BY_OPT
 
 def written(codec: Codec, *parts: bytes) -> bytes:
     encoder = codec.encoder()
-    return b"".join([*map(encoder.add, parts), encoder.end()])
+    return b"".join([*map(encoder.compress, parts), encoder.flush()])
 
 
 @every
