@@ -29,6 +29,7 @@ from shardmill.transforms.formats.format import (
     Damage,
     FileRef,
     KeyColumn,
+    RecordFormat,
     Rows,
     UnreadableError,
     check_unique_names,
@@ -65,19 +66,15 @@ _LOGICAL = {
     ("int", "time-millis"): pa.time32("ms"),
     ("long", "time-micros"): pa.time64("us"),
     **{
-        ("long", f"timestamp-{word}"): pa.timestamp(unit, "UTC")
+        ("long", f"{local}timestamp-{word}"): pa.timestamp(unit, None if local else "UTC")
         for word, unit in (("millis", "ms"), ("micros", "us"), ("nanos", "ns"))
-    },
-    **{
-        ("long", f"local-timestamp-{word}"): pa.timestamp(unit)
-        for word, unit in (("millis", "ms"), ("micros", "us"), ("nanos", "ns"))
+        for local in ("", "local-")
     },
 }
 
 
 def arrow_types(fields: Sequence[Any], named: Mapping[str, Any]) -> dict[str, pa.DataType | str]:
-    """Return the Arrow type of each field, or a description if no feature can hold its values; `named` holds named
-    types.
+    """Return the Arrow type of each field, or a description if no feature can hold its values.
 
     Source: Apache Avro 1.12, Specification, "Logical Types" (https://avro.apache.org/docs/1.12.0/specification/).
     """
@@ -93,7 +90,7 @@ def arrow_types(fields: Sequence[Any], named: Mapping[str, Any]) -> dict[str, pa
 
 
 def _arrow_type(schema: Any, named: Mapping[str, Any]) -> pa.DataType:
-    """Return the Arrow type of a schema; raise UnsupportedTypeError with a description."""
+    """Return the Arrow type of a schema, of which `named` holds the named types; raise UnsupportedTypeError."""
     if isinstance(schema, list):
         branches = [branch for branch in schema if branch != "null"]
         if len(branches) > 1:
@@ -122,6 +119,9 @@ def _arrow_type(schema: Any, named: Mapping[str, Any]) -> pa.DataType:
     return _LOGICAL.get((kind, logical)) or _arrow_type(kind, named)
 
 
+_KEPT_KEYS = ("name", "namespace", "size", "symbols", "precision", "scale")
+
+
 def storage_schema(schema: Any) -> Any:
     """Return a schema for the same bytes that decodes strings as bytes, and leaves logical types to Arrow.
 
@@ -132,24 +132,18 @@ def storage_schema(schema: Any) -> Any:
         return [branch if several and branch == "string" else storage_schema(branch) for branch in schema]
     if not isinstance(schema, dict):
         return "bytes" if schema == "string" else schema
-    kept = {
-        name: value
-        for name, value in schema.items()
-        if name in ("name", "namespace", "size", "symbols", "precision", "scale")
-    }
+    kept = {name: schema[name] for name in _KEPT_KEYS if name in schema}
     kept |= {"logical": schema["logicalType"]} if "logicalType" in schema else {}
     kept |= {name: storage_schema(schema[name]) for name in ("type", "items", "values") if name in schema}
     return kept | ({"fields": [storage_schema(field) for field in schema["fields"]]} if "fields" in schema else {})
 
 
-def to_arrow(values: list[Any], kind: pa.DataType) -> pa.Array:
+def _to_arrow(values: list[Any], kind: pa.DataType) -> pa.Array:
     """Convert values that fastavro decoded by `storage_schema` to an array of a type from `arrow_types`."""
-    item = _item(kind)
+    item = kind
+    while pa.types.is_large_list(item):
+        item = item.value_type
     return pa.array(_to_decimals(values, item.scale) if pa.types.is_decimal(item) else values, kind)
-
-
-def _item(kind: pa.DataType) -> pa.DataType:
-    return _item(kind.value_type) if pa.types.is_large_list(kind) else kind
 
 
 def _to_decimals(value: Any, scale: int) -> Any:
@@ -204,7 +198,9 @@ class Header:
         """
         try:
             records = _decode_records(frame.records, _DECOMPRESS[self.codec](frame.data), self.records)
-            return self._arrays(records, names)
+            kinds = {name: kind for name in names if isinstance(kind := self.kinds.get(name), pa.DataType)}
+            arrays = {name: _to_arrow([record[name] for record in records], kind) for name, kind in kinds.items()}
+            return to_batch(arrays, len(records))
         except _DAMAGE as error:
             what = f"the block of {frame.records:,} records at byte {frame.start:,}"
             raise UnreadableError(f"{what} cannot be decoded: {_reason(error)}") from None
@@ -213,12 +209,6 @@ class Header:
     def columns(self) -> tuple[str, ...]:
         """The names of the fields."""
         return tuple(self.kinds)
-
-    def _arrays(self, records: list[dict[str, Any]], names: Iterable[str]) -> pa.RecordBatch:
-        """Convert records to a batch of the columns `names` that the file has."""
-        there = [name for name in dict.fromkeys(names) if isinstance(self.kinds.get(name), pa.DataType)]
-        arrays = {name: to_arrow([record[name] for record in records], self.kinds[name]) for name in there}
-        return to_batch(arrays, len(records))
 
 
 def read_header(stream: BinaryIO, file: FileRef) -> Header:
@@ -351,16 +341,9 @@ def _decompress_snappy(data: bytes) -> bytes:
 
 
 def _decompress_streams(start: Callable[[], Any], several: bool, data: bytes) -> bytes:
-    """Decompress `data`.
+    """Decompress a block's `data`; `start` makes a decompressor for one stream.
 
-    Args:
-        start: makes a decompressor for one stream.
-        several: True if streams may follow each other; some writers leave part of a checksum after a deflate stream.
-        data: bytes of a block.
-
-    Raises:
-        ValueError: if the result is larger than a block may be.
-        EOFError: if the data ends early.
+    `several` streams may follow each other. Some writers leave part of a checksum after a deflate stream.
     """
     found = bytearray()
     while data and (several or not found):
@@ -374,7 +357,6 @@ def _decompress_streams(start: Callable[[], Any], several: bool, data: bytes) ->
 
 
 def _decompress_zstd(data: bytes) -> bytes:
-    """Decompress Zstandard data; raise ValueError if the result is larger than a block may be."""
     found = bytearray()
     with zstandard.ZstdDecompressor().stream_reader(data) as reader:
         while chunk := reader.read(_CHUNK_BYTES):
@@ -407,7 +389,7 @@ _BATCH_ROWS = 1 << 16  # of tiny records, decoded at once
 
 
 @dataclass(frozen=True)
-class AvroFormat:
+class AvroFormat(RecordFormat):
     """A row for each record of an Avro container file.
 
     * Ints and longs become int64, floats and doubles float32; strings, bytes, fixed and enums become bytes.
@@ -425,8 +407,9 @@ class AvroFormat:
     drop: tuple[str, ...] = ()  # columns to skip when all types are requested
 
     def index(self, file: FileRef) -> Iterator[BlockRef | Reject]:
-        """Yield blocks that each span several Avro blocks; damage is left to `read`, so the last block ends where the
-        file does.
+        """Yield blocks that each span several Avro blocks; the last one ends where the file does.
+
+        Damage is left to `read`.
 
         Raises:
             UserError: if a column occurs twice, or the file's values are not records.
@@ -436,25 +419,20 @@ class AvroFormat:
             try:
                 header = read_header(stream, file)
             except UnreadableError as error:
-                yield reject_file(file.name, file.size_bytes, "index", str(error))
+                yield reject_file(file.name, file.size_bytes, str(error))
                 return
-            start, first, row = header.size_bytes, 1, 1
-            whole = False
-            frames = read_frames(stream, header, start, file.size_bytes, with_data=False)
-            while not whole:
-                try:
-                    frame = next(frames, None)
-                except UnreadableError:
-                    break
-                whole = frame is None
-                row += frame.records if frame is not None else 0
-                if frame is not None and frame.end - start >= self.block_size:
-                    yield BlockRef(file, start, frame.end - start, first, header.columns, row - first)
-                    start, first = frame.end, row
+            start, first, row, whole = header.size_bytes, 1, 1, True
+            try:
+                for frame in read_frames(stream, header, start, file.size_bytes, with_data=False):
+                    row += frame.records
+                    if frame.end - start >= self.block_size:
+                        yield BlockRef(file, start, frame.end - start, first, header.columns, row - first)
+                        start, first = frame.end, row
+            except UnreadableError:
+                whole = False
             if start < file.size_bytes:
-                yield BlockRef(
-                    file, start, file.size_bytes - start, first, header.columns, row - first if whole else None
-                )
+                records = row - first if whole else None
+                yield BlockRef(file, start, file.size_bytes - start, first, header.columns, records)
 
     def header(self, file: FileRef) -> tuple[str, ...]:
         """Return the fields of the file's schema; () if it cannot be read."""
@@ -552,9 +530,8 @@ def _parts(block: BlockRef, names: Iterable[str]) -> Iterator[_Part | Reject]:
 def _join_parts(parts: Sequence[_Part]) -> Iterator[_Part]:
     """Join all rows of one or more `parts`, and split them into parts of at most _BATCH_ROWS rows."""
     numbers = np.concatenate([part.numbers for part in parts])
-    whole = (
-        pa.concat_batches([part.batch for part in parts]) if parts[0].batch.num_columns else to_batch({}, len(numbers))
-    )
+    has_columns = parts[0].batch.num_columns
+    whole = pa.concat_batches([part.batch for part in parts]) if has_columns else to_batch({}, len(numbers))
     for start in range(0, len(numbers), _BATCH_ROWS):
         yield _Part(whole.slice(start, _BATCH_ROWS), numbers[start : start + _BATCH_ROWS])
 
@@ -567,4 +544,4 @@ def _lost_records(block: BlockRef, offset: int, row: int, problem: Exception) ->
         return Reject(name, row, STAGE, reason, problem.records, left, "at least")
     if block.records is not None:  # the file was whole when it was indexed
         return Reject(name, row, STAGE, reason, max(block.records - (row - block.first_line), 1), left)
-    return Damage(reason, left, left / max(offset, 1)).make_reject(name, row, STAGE, reason, row - 1, left)
+    return Damage(reason, left, left / max(offset, 1)).make_reject(name, row, reason, row - 1, left)

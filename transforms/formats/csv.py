@@ -21,7 +21,6 @@ from shardmill.transforms.formats.csv_parse import (
     START_BYTES,
     CsvPiece,
     Head,
-    LongRecord,
     LostRecords,
     Parsed,
     Table,
@@ -39,15 +38,16 @@ from shardmill.transforms.formats.csv_parse import (
 from shardmill.transforms.formats.csv_scan import stitch
 from shardmill.transforms.formats.format import (
     MAX_TEXT_BYTES,
+    STAGE,
     BlockRef,
     FileRef,
     KeyColumn,
+    RecordFormat,
     Rows,
     compressed_damage,
     empty_rows,
     key_column_name,
     reject_file,
-    too_long_reason,
 )
 from shardmill.transforms.formats.line_blocks import (
     BOM,
@@ -55,6 +55,7 @@ from shardmill.transforms.formats.line_blocks import (
     Utf8Stream,
     encoding_name,
     is_ascii_transparent,
+    not_encoded_error,
     to_utf8,
 )
 from shardmill.transforms.stores import storage
@@ -64,7 +65,7 @@ from shardmill.transforms.stores.streams import TruncatedError, is_compressed, o
 
 
 @dataclass(frozen=True)
-class CsvFormat:
+class CsvFormat(RecordFormat):
     """A row for each record of a CSV file: RFC 4180 as Arrow reads it.
 
     An empty delimiter means tab for files named .tsv, compressed or not, and comma for others. An empty quote means
@@ -114,7 +115,7 @@ class CsvFormat:
         if self.columns is not None:
             return self.columns
         with self._open(file) as (stream, _):
-            return self._header(read_head(stream, self._dialect(file.name), file.name), file)
+            return self._read_head(stream, file)[1]
 
     def index(self, file: FileRef) -> Iterator[BlockRef | Reject]:
         """Yield the blocks of `file` in order; a Reject if it is empty or cannot be read.
@@ -127,16 +128,15 @@ class CsvFormat:
                 yield from self._index(file, stream, base)
         except TruncatedError as error:
             count: Certainty = "at least" if error.is_cut else "estimated"
-            yield reject_file(file.name, file.size_bytes, "index", f"{error}; no record could be read", count)
+            yield reject_file(file.name, file.size_bytes, f"{error}; no record could be read", count)
         except OSError as error:
             raise_if_store_failed(error, file.path)
-            yield reject_file(file.name, file.size_bytes, "index", f"cannot be read: {error_text(error)}")
+            yield reject_file(file.name, file.size_bytes, f"cannot be read: {error_text(error)}")
 
     def infer(
         self, block: BlockRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
     ) -> Iterator[Inferred]:
-        """Infer the types of `columns` (None: all of the file) over the block's rows, and collect the distinct values
-        of `values_of`.
+        """Infer the types of `columns` (None: all of the file) over the block's rows.
 
         Raises:
             UserError: if a quote is never closed, in a file that cannot be cut into blocks.
@@ -145,12 +145,11 @@ class CsvFormat:
         names = list(block.columns if columns is None else columns)
         wanted = list(dict.fromkeys([*names, *(column.name for column in values_of)]))
         for piece in self._pieces(block):
-            if not isinstance(piece, CsvPiece):
-                continue  # `read` says so
-            texts, parsed = self._texts(piece, block, wanted, with_lines=False)
-            types = {name: found for name in names if (found := infer_type(texts[name]))}
-            values = {column.name: distinct_texts(texts[column.name], column.separator) for column in values_of}
-            yield Inferred(types, parsed.rows, values)
+            if isinstance(piece, CsvPiece):  # `read` reports the others
+                texts, parsed = self._texts(piece, block, wanted, with_lines=False)
+                types = {name: found for name in names if (found := infer_type(texts[name]))}
+                values = {column.name: distinct_texts(texts[column.name], column.separator) for column in values_of}
+                yield Inferred(types, parsed.rows, values)
 
     def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
         """Yield the rows of a block; a malformed record, or one that does not fit `types`, is a Reject.
@@ -166,12 +165,11 @@ class CsvFormat:
             if isinstance(piece, LostRecords):
                 damage = compressed_damage(piece.error, file.size_bytes)
                 reason = f"{damage.reason}; the records from line {piece.line} on are lost"
-                lost = damage.make_reject(file.name, piece.line, "read", reason, records, file.size_bytes)
+                lost = damage.make_reject(file.name, piece.line, reason, records, file.size_bytes)
                 yield empty_rows(types, [lost], keys)
-            elif isinstance(piece, LongRecord):
-                reject = Reject(file.name, piece.line, "read", too_long_reason(piece.size_bytes, MAX_TEXT_BYTES))
+            elif isinstance(piece, Reject):
                 records += 1
-                yield empty_rows(types, [reject], keys)
+                yield empty_rows(types, [piece], keys)
             else:
                 rows = self._rows(piece, block, types, keys)
                 records += len(rows.batch) + len(rows.rejects)
@@ -189,8 +187,10 @@ class CsvFormat:
             for row, value in zip(misfits.tolist(), text.take(pa.array(misfits)).to_pylist()):
                 if row not in rejects:
                     reason = f"column {name!r}: {misfit_reason(value, types[name].dtype)}"
-                    rejects[row] = Reject(block.file.name, int(parsed.lines[row]), "read", reason)
-        values |= {key_column_name(key.name): _key_texts(texts[key.name], key) for key in keys}
+                    rejects[row] = Reject(block.file.name, int(parsed.lines[row]), STAGE, reason)
+        for key in keys:
+            text = without_leading_zeros(texts[key.name]) if key.is_number else texts[key.name]
+            values[key_column_name(key.name)] = key_texts(text)
         batch, lines, left_out = to_batch(values, parsed.rows), parsed.lines, parsed.rejects
         if rejects:
             keep = np.ones(parsed.rows, bool)
@@ -206,8 +206,7 @@ class CsvFormat:
         self, piece: CsvPiece, block: BlockRef, wanted: Iterable[str], with_lines: bool
     ) -> tuple[dict[str, pa.Array], Parsed]:
         """Parse the columns `wanted` as text, with missing values filled; absent columns are missing in all rows."""
-        names = list(wanted)
-        columns = set(block.columns)
+        names, columns = list(wanted), set(block.columns)
         there = [name for name in names if name in columns]
         table = Table(block.file.name, block.columns, self._dialect(block.file.name), self.missing, self.encoding)
         parsed = parse_piece(piece, table, there, with_lines)
@@ -219,39 +218,34 @@ class CsvFormat:
             texts[name] = pc.fill_null(text, fill[name].encode()) if name in fill and text.null_count else text
         return texts, parsed
 
-    def _pieces(self, block: BlockRef) -> Iterator[CsvPiece | LongRecord | LostRecords]:
-        dialect = self._dialect(block.file.name)
+    def _pieces(self, block: BlockRef) -> Iterator[CsvPiece | Reject | LostRecords]:
         for piece in self._large_pieces(block):
             if isinstance(piece, CsvPiece):
-                yield from split_piece(piece, dialect, block.file.name)
+                yield from split_piece(piece, self._dialect(block.file.name), block.file.name)
             else:
                 yield piece
 
-    def _large_pieces(self, block: BlockRef) -> Iterator[CsvPiece | LongRecord | LostRecords]:
-        file = block.file
+    def _large_pieces(self, block: BlockRef) -> Iterator[CsvPiece | Reject | LostRecords]:
+        file, dialect = block.file, self._dialect(block.file.name)
         try:
             if self._is_splittable(file):
                 yield from self._pieces_of_range(block)
                 return
             with self._open(file) as (stream, _):
-                head = (
-                    Head(b"", 1, 0, 1, b"")
-                    if self.columns is not None
-                    else read_head(stream, self._dialect(file.name), file.name)
-                )
-                yield from read_pieces(stream, self._dialect(file.name), self.block_size, file.name, head)
+                head = Head() if self.columns is not None else read_head(stream, dialect, file.name)
+                yield from read_pieces(stream, dialect, self.block_size, file.name, head)
         except OSError as error:
             raise_if_store_failed(error, file.path)
             raise JobError(
                 f"{file.name} can no longer be read: {error_text(error)}; leave the input as it is while a job runs"
             ) from error
 
-    def _pieces_of_range(self, block: BlockRef) -> Iterator[CsvPiece | LongRecord | LostRecords]:
+    def _pieces_of_range(self, block: BlockRef) -> Iterator[CsvPiece | Reject | LostRecords]:
         """Read a block as one piece, or as several if one of its records may be too long."""
         if block.length <= MAX_TEXT_BYTES:
             yield CsvPiece(to_utf8(_read_range(block), self.encoding), block.first_line)
             return
-        dialect, head = self._dialect(block.file.name), Head(b"", 1, 0, block.first_line, b"")
+        dialect, head = self._dialect(block.file.name), Head(next_line=block.first_line)
         with storage.open_read(block.file.path, block.end) as raw:
             raw.seek(block.offset)
             for piece in read_pieces(_BlockStream(raw, block), dialect, self.block_size, block.file.name, head):
@@ -280,39 +274,36 @@ class CsvFormat:
                 try:
                     yield Utf8Stream(_PrefixedStream(start, raw), self.encoding), 0
                 except UnicodeError as error:  # UTF-16 without a byte order mark, say
-                    raise UserError(
-                        f"{file.name} is not {self.encoding}: {error}; give the encoding of the file with --encoding"
-                    ) from None
+                    raise not_encoded_error(file.name, self.encoding, error) from None
             else:
                 text = start.removeprefix(BOM) if self.encoding == "utf-8" else start
                 yield _PrefixedStream(text, raw), len(start) - len(text)
 
-    def _header(self, head: Head, file: FileRef) -> tuple[str, ...]:
-        text = to_utf8(head.record, self.encoding) if self._is_splittable(file) else head.record
-        dialect, where = self._dialect(file.name), f"{file.name}, line {head.line}"
+    def _read_head(self, stream: Stream, file: FileRef) -> tuple[Head, tuple[str, ...]]:
+        """Read the header of a file that has one, and return its columns; none if the file is empty."""
+        dialect = self._dialect(file.name)
+        head = read_head(stream, dialect, file.name)
+        text, where = head.record, f"{file.name}, line {head.line}"
+        text = to_utf8(text, self.encoding) if self._is_splittable(file) else text
         columns = header_columns(text, dialect, where, self.encoding)
         if not self.delimiter and (problem := one_column_problem(columns, dialect.delimiter.decode())):
             raise UserError(f"{where}: {problem}")
-        return columns
+        return head, columns
 
     def _index(self, file: FileRef, stream: Stream, base: int) -> Iterator[BlockRef | Reject]:
-        head = Head(b"", 1, 0, 1, b"")
-        columns = self.columns
-        if columns is None:
-            head = read_head(stream, self._dialect(file.name), file.name)
-            columns = self._header(head, file)
-            if not columns:
-                yield Reject(file.name, None, "index", "the file is empty: no header")
-                return
+        head, columns = self._read_head(stream, file) if self.columns is None else (Head(), self.columns)
+        if not columns:
+            yield Reject(file.name, None, "index", "the file is empty: no header")
+            return
         if not self._is_splittable(file):
             if head.rest or stream.read(1):
                 yield BlockRef(file, 0, file.size_bytes, head.next_line, columns)
             return
-        begin = base + head.stop
-        ranges = [part for _, part in read_ranges(stream, self._dialect(file.name), self.block_size, begin, head.rest)]
+        begin, dialect = base + head.stop, self._dialect(file.name)
+        ranges = [part for _, part in read_ranges(stream, dialect, self.block_size, begin, head.rest)]
         stitched = stitch(ranges, begin, head.next_line)
         if stitched.open_line is not None:
-            raise unclosed_quote_error(file.name, stitched.open_line, self._dialect(file.name))
+            raise unclosed_quote_error(file.name, stitched.open_line, dialect)
         end = ranges[-1].stop if ranges else begin
         for (offset, line), (stop, _) in itertools.pairwise([*stitched.cuts, (end, 0)]):
             if stop > offset:
@@ -356,7 +347,3 @@ class _BlockStream:
 
 def _short_file_error(block: BlockRef, found_bytes: int) -> OSError:
     return OSError(f"it has {block.offset + found_bytes:,} bytes instead of {block.end:,} or more")
-
-
-def _key_texts(text: pa.Array, key: KeyColumn) -> pa.LargeBinaryArray:
-    return key_texts(without_leading_zeros(text) if key.is_number else text)

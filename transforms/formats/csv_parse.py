@@ -1,13 +1,13 @@
 """Split CSV text into pieces of whole records and parse them into columns."""
 
+import contextlib
 import io
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.csv
 
@@ -27,7 +27,7 @@ from shardmill.transforms.formats.csv_scan import (
     is_malformed,
     scan_range,
 )
-from shardmill.transforms.formats.format import MAX_LINES, MAX_TEXT_BYTES
+from shardmill.transforms.formats.format import MAX_LINES, MAX_TEXT_BYTES, STAGE, too_long_reason
 from shardmill.transforms.formats.line_blocks import BOM, Stream, is_utf8
 from shardmill.transforms.stores.streams import TruncatedError
 
@@ -42,11 +42,11 @@ _NEWLINES = b"\r\n"
 class Head:
     """The first record of a text that is not blank."""
 
-    record: bytes  # its bytes with the newline; b"" without one
-    line: int  # line on which it starts, from 1
-    stop: int  # its end, from the text's first byte
-    next_line: int  # the line after it
-    rest: bytes  # bytes already read after it
+    record: bytes = b""  # its bytes with the newline; b"" without one
+    line: int = 1  # line on which it starts, from 1
+    stop: int = 0  # its end, from the text's first byte
+    next_line: int = 1  # the line after it
+    rest: bytes = b""  # bytes already read after it
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +55,6 @@ class CsvPiece:
 
     text: bytes
     line: int
-
-
-@dataclass(frozen=True, slots=True)
-class LongRecord:
-    """A skipped record of more than MAX_TEXT_BYTES that starts on `line`."""
-
-    line: int
-    size_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,16 +85,10 @@ def read_head(stream: Stream, dialect: Dialect, name: str) -> Head:
             size = min(size, _BLANK_READ)
             continue
         found = find_records(text, dialect)
-        whole = [
-            number
-            for number in (~found.is_blank).nonzero()[0][:1].tolist()
-            if not more or found.stops[number] < len(text)
-        ]
-        if whole:
-            start, stop = int(found.starts[whole[0]]), int(found.stops[whole[0]])
-            break
-        if not more:
-            start = stop = len(text)
+        start = stop = len(text)
+        for number in (~found.is_blank).nonzero()[0][:1]:
+            start, stop = int(found.starts[number]), int(found.stops[number])
+        if not more or stop < len(text):
             break
         if len(text) > _MAX_HEADER:
             raise UserError(
@@ -127,12 +113,7 @@ def read_ranges(
 ) -> Iterator[tuple[bytes, ScannedRange]]:
     """Yield consecutive parts of about `size` bytes of `rest` and then `stream`, each with its scan.
 
-    Args:
-        stream: the text after `rest`.
-        dialect: delimiter and quote.
-        size: approximate bytes of a part.
-        at: position of `rest`, to which positions are relative; a record starts there.
-        rest: bytes already read.
+    A record starts at `rest`, bytes already read. Positions are relative to `at`, the position of `rest`.
     """
     before, held = b"", b""
     at_end = False
@@ -161,12 +142,13 @@ def _trim_to_cut(text: bytes, dialect: Dialect) -> bytes:
 
 def read_pieces(
     stream: Stream, dialect: Dialect, size: int, name: str, head: Head
-) -> Iterator[CsvPiece | LongRecord | LostRecords]:
-    """Yield the records after `head` in pieces of about `size` bytes; damaged compressed data ends with a Lost.
+) -> Iterator[CsvPiece | Reject | LostRecords]:
+    """Yield the records after `head` in pieces of about `size` bytes; damaged compressed data ends with LostRecords.
+
+    A record of more than MAX_TEXT_BYTES is a Reject.
 
     Raises:
         UserError: if a quote is never closed.
-        OSError: if the file cannot be read.
     """
     at, line, inside, open_line = head.stop, head.next_line, False, 0
     pending: list[bytes] = []  # of the record that is not finished
@@ -183,7 +165,7 @@ def read_pieces(
                 if pending_bytes + end > MAX_TEXT_BYTES:
                     pending.clear()
                     if side.last_end is not None:
-                        yield LongRecord(first_line, pending_bytes + end)
+                        yield _too_long_reject(name, first_line, pending_bytes + end)
                         start, first_line = end, line + count_lines(data, 0, end)
             if side.last_end is not None:
                 cut = len(data) - (part.stop - side.last_end)
@@ -206,9 +188,13 @@ def read_pieces(
     if inside:
         raise unclosed_quote_error(name, open_line, dialect)
     if pending_bytes > MAX_TEXT_BYTES:
-        yield LongRecord(first_line, pending_bytes)
+        yield _too_long_reject(name, first_line, pending_bytes)
     elif any(pending):
         yield CsvPiece(b"".join(pending), first_line)
+
+
+def _too_long_reject(name: str, line: int, size_bytes: int) -> Reject:
+    return Reject(name, line, STAGE, too_long_reason(size_bytes, MAX_TEXT_BYTES))
 
 
 def _first_record_end(data: bytes, before: bytes, inside: bool, dialect: Dialect) -> int:
@@ -223,7 +209,7 @@ def split_piece(piece: CsvPiece, dialect: Dialect, name: str) -> Iterator[CsvPie
     if len(text) <= MAX_LINES or count_lines(text) <= MAX_LINES or is_blank(text):
         yield piece
         return
-    for part in read_pieces(io.BytesIO(text), dialect, MAX_LINES, name, Head(b"", 1, 0, piece.line, b"")):
+    for part in read_pieces(io.BytesIO(text), dialect, MAX_LINES, name, Head(next_line=piece.line)):
         if isinstance(part, CsvPiece):  # a text in memory loses nothing
             yield part
 
@@ -234,11 +220,7 @@ def is_blank(text: bytes) -> bool:
 
 
 def check_length(size_bytes: int, line: int, name: str) -> None:
-    """Check that the records from `line` on are short enough to be parsed at once.
-
-    Raises:
-        UserError: if they are too long.
-    """
+    """Raise a UserError if the records from `line` on are too long to be parsed at once."""
     if size_bytes > MAX_PIECE:
         raise UserError(
             f"{name}, line {line}: {size_bytes:,} bytes cannot be parsed at once, and a record may have at most"
@@ -252,9 +234,6 @@ def unclosed_quote_error(name: str, line: int, dialect: Dialect) -> UserError:
         f"{name}, line {line}: a field opens with {dialect.quote.decode()} there and is never closed; close it,"
         " doubling the quotes within, or give --quote '' if quotes mean nothing in this file"
     )
-
-
-_STAGE = "read"
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,27 +253,20 @@ class Parsed:
 
     columns: list[pa.Array]  # requested columns, binary arrays with null for missing
     rows: int  # number of records
-    lines: npt.NDArray[np.int64]  # int64 (rows,), line on which each record starts
-    rejects: list[Reject]  # invalid records, by line
-    blank_lines: int  # number of blank lines
+    lines: Positions = field(default_factory=lambda: np.zeros(0, np.int64))  # (rows,), on which each record starts
+    rejects: list[Reject] = field(default_factory=list)  # invalid records, by line
+    blank_lines: int = 0  # number of blank lines
 
 
 def parse_piece(piece: CsvPiece, table: Table, wanted: Sequence[str], with_lines: bool) -> Parsed:
-    """Parse the records of `piece` to the columns `wanted`; `lines`, `rejects` and `blank` are filled only
-    `with_lines`.
-    """
+    """Parse the records of `piece` to the columns `wanted`; only `with_lines`, there are lines, rejects and blanks."""
     check_length(len(piece.text), piece.line, table.name)
     if is_blank(piece.text):
-        columns, rows = _parse(b"", table, wanted)
-        return Parsed(columns, rows, np.zeros(0, np.int64), [], count_lines(piece.text))
+        return Parsed(*_parse(b"", table, wanted), blank_lines=count_lines(piece.text))
     fine = is_utf8(piece.text)
     if fine and not with_lines and not is_malformed(piece.text, table.dialect):
-        try:
-            columns, rows = _parse(piece.text, table, wanted)
-        except pa.ArrowInvalid:  # some record has too few fields, or too many
-            pass
-        else:
-            return Parsed(columns, rows, np.zeros(0, np.int64), [], 0)
+        with contextlib.suppress(pa.ArrowInvalid):  # some record has too few fields, or too many
+            return Parsed(*_parse(piece.text, table, wanted))
     records = find_records(piece.text, table.dialect)
     keep = ~(records.is_blank | records.is_malformed)
     reasons = [_malformed_reasons(piece, records)]
@@ -316,11 +288,10 @@ def parse_piece(piece: CsvPiece, table: Table, wanted: Sequence[str], with_lines
             "this is a bug of shardmill, and the file would help to mend it"
         )
     if not with_lines:
-        return Parsed(columns, rows, np.zeros(0, np.int64), [], 0)
+        return Parsed(columns, rows)
     lines = records.lines + piece.line
     rejects = [
-        Reject(table.name, int(lines[number]), _STAGE, reason)
-        for number, reason in sorted(chain.from_iterable(reasons))
+        Reject(table.name, int(lines[number]), STAGE, reason) for number, reason in sorted(chain.from_iterable(reasons))
     ]
     return Parsed(columns, rows, lines[keep], rejects, int(np.count_nonzero(records.is_blank)))
 
@@ -425,8 +396,8 @@ def _undecodable_reasons(
 ) -> Iterator[tuple[int, str]]:
     parted = find_delimiters(text, table.dialect)
     fields = np.searchsorted(parted, positions) - np.searchsorted(parted, records.starts[numbers])
-    for number, field in zip(numbers.tolist(), fields.tolist()):
-        column = f"column {table.columns[field]!r}" if field < len(table.columns) else f"field {field + 1}"
+    for number, index in zip(numbers.tolist(), fields.tolist()):
+        column = f"column {table.columns[index]!r}" if index < len(table.columns) else f"field {index + 1}"
         yield number, f"{column}: the text is not {table.encoding}"
 
 
@@ -458,24 +429,16 @@ START_BYTES = 8  # as many as the longest of these
 
 
 def check_start(start: bytes, name: str, encoding: str) -> None:
-    """Check that the file `name`, which begins with `start`, is not of another known format.
-
-    Raises:
-        UserError: if it is.
-    """
+    """Raise a UserError if the file `name`, which begins with `start`, is of another known format."""
     for magic, format_name in _MAGIC:
         if start.startswith(magic) and not encoding.startswith(("utf-16", "utf-32")):
             raise UserError(f"{name} is not CSV; it begins like {format_name}")
 
 
 def header_columns(text: bytes, dialect: Dialect, where: str, encoding: str) -> tuple[str, ...]:
-    """Return the columns that a header names; none if it is empty.
+    """Return the columns that a header, which is UTF-8, names; none if it is empty.
 
-    Args:
-        text: record of the header, as UTF-8.
-        dialect: delimiter and quote.
-        where: file and line, for errors.
-        encoding: encoding of the file, for errors.
+    `where` and `encoding`, for errors, are the file with its line, and its encoding.
 
     Raises:
         UserError: if the header is not text, or does not name each column once.
@@ -519,6 +482,5 @@ def column_problem(columns: Sequence[str]) -> str | None:
         return "names no columns"
     if "" in columns:
         return f"has no name for column {columns.index('') + 1} of {len(columns)}; give every column a name"
-    counts = Counter(columns)
-    twice = next((name for name in columns if counts[name] > 1), None)
-    return None if twice is None else f"names the column {twice!r} {counts[twice]} times; rename or drop all but one"
+    twice = next(((name, number) for name, number in Counter(columns).items() if number > 1), None)
+    return None if twice is None else f"names the column {twice[0]!r} {twice[1]} times; rename or drop all but one"

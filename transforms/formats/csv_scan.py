@@ -40,14 +40,10 @@ class ScanState:
     open_lines: int = 0  # lines of the range up to open_start
 
     def join(self, following: "ScanState", lines: int) -> "ScanState":
-        """Join this range, of `lines` lines, with the one that follows it and starts in the state in which this one
-        ends.
-        """
-        last, last_lines = (
-            (self.last_end, self.last_lines)
-            if following.last_end is None
-            else (following.last_end, lines + following.last_lines)
-        )
+        """Join this range, of `lines` lines, with the next, which starts in the state in which this one ends."""
+        last, last_lines = following.last_end, lines + following.last_lines
+        if last is None:
+            last, last_lines = self.last_end, self.last_lines
         opened, opened_lines = following.open_start, lines + following.open_lines
         if opened is None:
             opened, opened_lines = (self.open_start, self.open_lines) if following.is_inside else (None, 0)
@@ -76,8 +72,6 @@ def scan_range(data: bytes, dialect: Dialect, begin: int = 0, end: int | None = 
     Args:
         data: includes one byte before `begin`, unless the text starts there, and the bytes up to one after `end` that
             is no quote, unless the text ends earlier.
-        dialect: delimiter and quote.
-        begin, end: the range; all of `data` by default.
         at: position of data[0], to which the positions of the result are relative.
     """
     end = len(data) if end is None else end
@@ -103,9 +97,8 @@ def _scan_without_quotes(data: bytes, begin: int, end: int, at: int) -> ScannedR
     lines = count_lines(data, begin, end)
     alone = end - 1 if data[end - 1 : end + 1] == b"\r\n" else end  # a CR before an LF ends no line
     last = max(data.rfind(b"\n", begin, end), data.rfind(b"\r", begin, alone))
-    return ScannedRange(
-        end + at, lines, (ScanState(False, last + 1 + at, lines) if lines else ScanState(False), ScanState(True))
-    )
+    outside = ScanState(False, last + 1 + at, lines) if lines else ScanState(False)
+    return ScannedRange(end + at, lines, (outside, ScanState(True)))
 
 
 def count_lines(data: bytes, begin: int = 0, end: int | None = None) -> int:
@@ -199,12 +192,9 @@ class Stitched:
 
 
 def stitch(ranges: Iterable[ScannedRange], begin: int = 0, line: int = 1) -> Stitched:
-    """Join the scans of consecutive ranges of a text, as if the whole text had been scanned at once.
+    """Join the scans of consecutive ranges, as if the whole text had been scanned at once.
 
-    Args:
-        ranges: the scans, in the order of the text.
-        begin: position of the first record.
-        line: line of the first record, from 1.
+    The first record starts at position `begin`, on `line`, from 1.
     """
     cuts, inside, open_line = [(begin, line)], False, None
     for part in ranges:

@@ -45,6 +45,7 @@ from shardmill.transforms.stores.streams import TruncatedError
 MAX_LINES = 1 << 19
 # Of a record in a file of lines: while it is parsed and encoded, there are several copies of it
 MAX_TEXT_BYTES = 256 << 20
+STAGE = "read"  # of the rejects that `RecordFormat.read` yields
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,18 +93,18 @@ class BlockRef:
 class SkippedItems:
     """Things in a file that are not records and are skipped."""
 
-    kind: str  # description of the things
-    first_item: str  # the first one
-    count: int = 1  # how many there are
+    kind: str
+    first_item: str
+    count: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class RecordNotice:
     """A remark about records of a file that are read nevertheless."""
 
-    text: str  # text of the remark
-    first_record: str  # the first record
-    count: int  # how many records
+    text: str
+    first_record: str
+    count: int  # of records
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,9 +156,7 @@ class RecordFormat(Protocol):
     A format is a frozen dataclass that workers receive pickled; its only side effect is reading files.
     """
 
-    def index(
-        self, file: FileRef
-    ) -> Iterator[BlockRef | Reject] | Iterator[BlockRef | Reject | SkippedItems | RecordNotice]:
+    def index(self, file: FileRef) -> Iterator[BlockRef | Reject | SkippedItems | RecordNotice]:
         """Yield the blocks of `file` in order, and a Reject for anything that cannot be read at all.
 
         Raises:
@@ -166,13 +165,12 @@ class RecordFormat(Protocol):
 
     def header(self, file: FileRef) -> tuple[str, ...]:
         """Return the columns that the file's header names, in order; () if the format names none before the records."""
+        return ()
 
     def infer(
         self, block: BlockRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
     ) -> Iterator[Inferred]:
-        """Infer the types of `columns` (None: all) over the block's rows, and collect the distinct values of
-        `values_of`.
-        """
+        """Infer the types of `columns` (None: all) over the rows, and collect the distinct values of `values_of`."""
 
     def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
         """Yield the rows of a block in pieces that fit into memory; a row that does not fit `types` is a Reject.
@@ -194,9 +192,7 @@ class UnreadableError(Exception):
 
 
 def unreadable_reason(error: Exception, path: str) -> str:
-    """Return why the file at `path` cannot be read; raise `error` again if a store failed, so that the runner
-    retries.
-    """
+    """Return why the file at `path` cannot be read; raise the error of a store again, so that the runner retries."""
     if not isinstance(error, OSError):
         return str(error)
     raise_if_store_failed(error, path)
@@ -211,19 +207,15 @@ class Damage:
     size_bytes: int  # unreadable bytes on disk; 0 if only the end is missing
     ratio: float  # unreadable to readable; 0 if the missing size is unknown
 
-    def make_reject(
-        self, source: str, line: int | None, stage: str, reason: str, records: int, whole_bytes: int
-    ) -> Reject:
-        """Return one Reject for all lost records.
+    def make_reject(self, source: str, line: int | None, reason: str, records: int, whole_bytes: int) -> Reject:
+        """Return one Reject for all lost records, of a file of `whole_bytes` of which `records` were read.
 
-        Args:
-            records: number of records that were read; if 0, the loss is estimated once all files are read.
-            whole_bytes: size of the file on disk.
+        If that is 0, the loss is estimated once all files are read.
         """
         count: Certainty = "estimated" if self.ratio else "at least"
         if not records:
-            return Reject(source, line, stage, reason, None, whole_bytes, count)
-        return Reject(source, line, stage, reason, max(round(records * self.ratio), 1), self.size_bytes, count)
+            return Reject(source, line, STAGE, reason, None, whole_bytes, count)
+        return Reject(source, line, STAGE, reason, max(round(records * self.ratio), 1), self.size_bytes, count)
 
 
 def compressed_damage(error: TruncatedError, size_bytes: int) -> Damage:
@@ -235,14 +227,9 @@ def compressed_damage(error: TruncatedError, size_bytes: int) -> Damage:
     return Damage(str(error), 0, missing / max(error.decompressed_bytes, 1))
 
 
-def reject_file(name: str, size_bytes: int, stage: str, reason: str, count: Certainty = "estimated") -> Reject:
-    """Return the Reject of a file that cannot be read at all; its number of records is estimated once all files are
-    read.
-    """
-    return Reject(name, None, stage, reason, None, size_bytes, count)
-
-
-STAGE = "read"
+def reject_file(name: str, size_bytes: int, reason: str, count: Certainty = "estimated") -> Reject:
+    """Return the Reject of a file that cannot be indexed; its records are estimated once all files are read."""
+    return Reject(name, None, "index", reason, None, size_bytes, count)
 
 
 def parse_fills(fill: Sequence[tuple[str, str]]) -> dict[str, Any]:
@@ -261,8 +248,7 @@ def unsupported_error(source: str, name: str, type_name: str) -> UserError:
     """Return the error for a column of file `source` whose type, `type_name`, no feature can hold."""
     return UserError(
         f"{source}: column {name!r} is {type_name}; expected numbers, strings or lists of them, so leave it out with"
-        " --drop"
-        f" {name}"
+        f" --drop {name}"
     )
 
 
@@ -274,15 +260,9 @@ def typed_rows(
     keys: Sequence[KeyColumn],
     fills: Mapping[str, Any],
 ) -> Rows:
-    """Convert `batch` to `types`; rows that do not fit become rejects of file `source`, and absent columns are missing
-    values.
+    """Convert `batch`, with the file's types, to `types`; rows that do not fit become rejects of file `source`.
 
-    Args:
-        source: name of the file.
-        batch: columns with the file's types.
-        numbers: number of each row in the file.
-        types, keys: as in RecordFormat.read.
-        fills: fill value by column.
+    Absent columns are missing values. `numbers` are the rows' numbers in the file.
 
     Raises:
         UserError: if int64 is requested for a column of dates or times, for example by --schema; or points in time for
@@ -309,9 +289,8 @@ def typed_rows(
             problems.setdefault(row, f"column {name!r}: {reason}")
         columns[name], arrays[name] = converted, converted.array
     for key in keys:
-        texts = (
-            key_texts(batch[key.name]) if key.name in batch.schema.names else pa.nulls(len(batch), pa.large_binary())
-        )
+        there = key.name in batch.schema.names
+        texts = key_texts(batch[key.name]) if there else pa.nulls(len(batch), pa.large_binary())
         fill = key_texts_of_values([fills.get(key.name)])[0]
         arrays[key_column_name(key.name)] = pc.fill_null(texts, fill) if fill.is_valid else texts
     typed = to_batch(arrays, len(numbers))
@@ -354,12 +333,12 @@ def _distinct(batch: pa.RecordBatch, wanted: ValuesOf, fill: Any) -> frozenset[s
 
 def fill_type(fill: Any) -> ScalarType:
     """Return the type of a fill value."""
-    if isinstance(fill, bool):
-        return "bool"
-    return "int64" if isinstance(fill, int) else "float32" if isinstance(fill, float) else "bytes"
+    types: dict[type, ScalarType] = {bool: "bool", int: "int64", float: "float32"}
+    return types.get(type(fill), "bytes")
 
 
 _KEY = b"huggingface"
+_MALFORMED = (ValueError, KeyError, TypeError, AttributeError, RecursionError)  # of metadata that is not as expected
 _FIELDS = {"bytes", "path"}
 _IS_BINARY = (pa.types.is_binary, pa.types.is_large_binary)
 AUDIO = "audio"
@@ -375,9 +354,9 @@ def declared_columns(schema: pa.Schema) -> dict[str, DeclaredColumn]:
     struct of `bytes` and `path`, ClassLabel as ids.
     """
     try:
-        features = json.loads((schema.metadata or {}).get(_KEY, b"{}"))["info"]["features"]
+        features = json.loads((schema.metadata or {})[_KEY])["info"]["features"]
         return {name: column for name, feature in features.items() if (column := _declared_column(feature)) is not None}
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except _MALFORMED:
         return {}
 
 
@@ -392,21 +371,22 @@ def _declared_column(feature: Any) -> DeclaredColumn | None:
         return inner if inner is not None and inner.kind == "class_label" else None
     if kind == "ClassLabel" and all(isinstance(name, str) for name in feature["names"]):
         return DeclaredColumn("class_label", frozenset({tuple(feature["names"])}))
-    return (
-        DeclaredColumn("image", is_required=True)
-        if kind == "Image"
-        else DeclaredColumn("audio")
-        if kind == "Audio"
-        else None
-    )
+    if kind == "Image":
+        return DeclaredColumn("image", is_required=True)
+    return DeclaredColumn("audio") if kind == "Audio" else None
 
 
 def is_hf_file(kind: pa.DataType) -> bool:
     """Return True if an Arrow type is a Hugging Face file: a struct of its bytes and optionally its path."""
-    if not pa.types.is_struct(kind):
-        return False
-    fields = {kind.field(index).name: kind.field(index).type for index in range(kind.num_fields)}
+    fields = _struct_fields(kind)
     return fields.keys() <= _FIELDS and "bytes" in fields and any(test(fields["bytes"]) for test in _IS_BINARY)
+
+
+def _struct_fields(kind: pa.DataType) -> dict[str, pa.DataType]:
+    """Return the fields of a struct; empty for other types."""
+    if not pa.types.is_struct(kind):
+        return {}
+    return {kind.field(index).name: kind.field(index).type for index in range(kind.num_fields)}
 
 
 def is_hf_file_list(kind: pa.DataType) -> bool:
@@ -420,9 +400,7 @@ def object_fields(kind: pa.DataType) -> dict[str, pa.DataType]:
     The type is a struct of lists of one length, or a list of structs.
     """
     kind = kind.value_type if is_list(kind) else kind
-    if not pa.types.is_struct(kind) or kind.get_field_index(BOX) < 0:
-        return {}
-    return {kind.field(field).name: kind.field(field).type for field in range(kind.num_fields)}
+    return _struct_fields(kind) if pa.types.is_struct(kind) and kind.get_field_index(BOX) >= 0 else {}
 
 
 def declared_objects(schema: pa.Schema) -> DeclaredColumn | None:
@@ -460,5 +438,5 @@ def _class_names(schema: pa.Schema, label: str) -> tuple[str, ...]:
         while "feature" in metadata:
             metadata = metadata["feature"]
         return tuple(map(str, metadata["names"])) if metadata.get("_type") == "ClassLabel" else ()
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except _MALFORMED:
         return ()

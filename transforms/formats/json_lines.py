@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from shardmill.metadata.manifest import Reject
 from shardmill.text import shorten
-from shardmill.transforms.columns.arrow import as_text, parse_fill, split_text, to_batch
+from shardmill.transforms.columns.arrow import as_text, split_text, to_batch
 from shardmill.transforms.columns.conversion import (
     column_array,
     column_type,
@@ -38,16 +38,17 @@ from shardmill.transforms.columns.types import (
 )
 from shardmill.transforms.formats.format import (
     MAX_LINES,
+    STAGE,
     BlockRef,
     FileRef,
     KeyColumn,
+    RecordFormat,
     Rows,
     empty_rows,
     key_column_name,
+    parse_fills,
 )
-from shardmill.transforms.formats.line_blocks import STAGE, Piece, count_lines, index_lines, read_pieces
-
-JSON_STAGE = "read"
+from shardmill.transforms.formats.line_blocks import Piece, count_lines, index_lines, read_pieces
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,11 +64,7 @@ class JsonObjects:
     blank_lines: int  # number of blank lines
 
     def infer(self, columns: Sequence[str] | None, drop: Sequence[str]) -> tuple[dict[str, ColumnType], "JsonObjects"]:
-        """Infer the types of `columns` (None: all except `drop`).
-
-        Returns:
-            The types, and the rows that can be read.
-        """
+        """Return the types of `columns` (None: all except `drop`), and the rows that can be read."""
         names = columns
         types: dict[str, ColumnType] = {}
         if names is None:
@@ -89,10 +86,8 @@ class JsonObjects:
         if not refused:
             return types, self
         good, valid = self.without_rows(refused, []).infer(columns, drop)
-        return {
-            **{name: replace(column, present=0) for name, column in types.items() if name not in good},
-            **good,
-        }, valid
+        absent = {name: replace(column, present=0) for name, column in types.items() if name not in good}
+        return absent | good, valid
 
     def read(self, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn]) -> Rows:
         """Return the rows that fit `types` and have valid keys; the others become rejects."""
@@ -114,7 +109,8 @@ class JsonObjects:
         for key in keys:
             arrays[key_column_name(key.name)] = key_texts_of_values(self._key_values(key.name, refused))
         if refused:
-            return self.without_rows(refused, self._rejects(refused)).read(types, keys)
+            rejects = [Reject(self.name, int(self.line_numbers[row]), STAGE, refused[row]) for row in sorted(refused)]
+            return self.without_rows(refused, rejects).read(types, keys)
         others = frozenset(set[str]().union(*self.objects).difference(types, (key.name for key in keys)))
         floats = [name for name, column in types.items() if column.dtype == "float32"]
         rounded = {name: found for name in floats if (found := rounded_values(self.column_values(name), arrays[name]))}
@@ -165,16 +161,8 @@ class JsonObjects:
             types = merge_types(types, {name: found}) if found is not None else types
         return types.get(name)
 
-    def _rejects(self, refused: Mapping[int, str]) -> list[Reject]:
-        return [
-            Reject(self.name, int(self.line_numbers[row]), JSON_STAGE, reason)
-            for row, reason in sorted(refused.items())
-        ]
-
     def _exact(self, row: int, name: str, value: Any) -> Any:
-        """Return the exact value of a row; orjson turns integers beyond 64 bits into floats, so these are parsed
-        again.
-        """
+        """Return the exact value of a row; integers beyond 64 bits, of which orjson makes floats, are parsed again."""
         if next(inexact_floats(value), None) is None:
             return value
         try:
@@ -196,10 +184,8 @@ def join_rows(parts: Sequence[Rows]) -> Rows:
         return parts[0]
     rejects = list(chain.from_iterable(part.rejects for part in parts))
     lines = np.concatenate([part.lines for part in parts])
-    blank, others = (
-        sum(part.blank_lines for part in parts),
-        frozenset[str]().union(*(part.other_names for part in parts)),
-    )
+    blank = sum(part.blank_lines for part in parts)
+    others = frozenset[str]().union(*(part.other_names for part in parts))
     rounded = reduce(merge_rounded, (part.rounded for part in parts))
     return Rows(pa.concat_batches([part.batch for part in parts]), lines, rejects, blank, others, rounded)
 
@@ -210,7 +196,7 @@ _BATCH_PIECES = 1024  # of a batch, at most, where little of them is rows
 
 
 @dataclass(frozen=True)
-class JsonLinesFormat:
+class JsonLinesFormat(RecordFormat):
     """A row for each line that is not blank, which must hold an object; of a repeated key the last value counts.
 
     A value is a number, a string, true, false, a list of these, or nested lists of one length. `null` and an absent key
@@ -223,11 +209,7 @@ class JsonLinesFormat:
     drop: tuple[str, ...] = ()  # columns to skip when all types are requested
 
     def index(self, file: FileRef) -> Iterator[BlockRef | Reject]:
-        """Yield blocks of lines."""
         return index_lines(file, self.block_size)
-
-    def header(self, file: FileRef) -> tuple[str, ...]:
-        return ()
 
     def infer(
         self, block: BlockRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
@@ -263,7 +245,7 @@ class JsonLinesFormat:
             yield join_rows(rows)
 
     def _objects(self, block: BlockRef) -> Iterator[JsonObjects | Reject]:
-        fill = {column: parse_fill(text) for column, text in self.fill}
+        fill = parse_fills(self.fill)
         for piece in read_pieces(block, min(self.block_size, _PARSE_BYTES)):
             yield parse_lines(piece, block.file.name, fill) if isinstance(piece, Piece) else piece
 
@@ -282,24 +264,22 @@ def parse_lines(piece: Piece, name: str, fill: Mapping[str, int | float | str]) 
         objects = []
     if objects and set(map(type, objects)) == {dict}:
         return JsonObjects(name, objects, lines, numbers, fill, [], 0)
-    written = [row for row, line in enumerate(lines) if line and not line.isspace()]
-    rows, objects, rejects = [], [], []
-    for row in written:
-        line = lines[row]
+    rows, objects, rejects, blank = [], [], [], 0
+    for row, line in enumerate(lines):
+        if not line or line.isspace():
+            blank += 1
+            continue
         try:
             value = orjson.loads(line)
         except orjson.JSONDecodeError as error:
             reason = f"not JSON: {error.msg}, at character {error.colno}"
-            rejects.append(Reject(name, piece.first_line + row, STAGE, reason))
-            continue
-        if isinstance(value, dict):
-            rows.append(row)
-            objects.append(value)
         else:
+            if isinstance(value, dict):
+                rows.append(row)
+                objects.append(value)
+                continue
             reason = f"not a JSON object, but {shorten(line.strip().decode(errors='replace'))}"
             if isinstance(value, list):
                 reason += "; expected one object on each line: jq -c '.[]' makes such lines of an array"
-            rejects.append(Reject(name, piece.first_line + row, STAGE, reason))
-    return JsonObjects(
-        name, objects, [lines[row] for row in rows], numbers[rows], fill, rejects, len(lines) - len(written)
-    )
+        rejects.append(Reject(name, piece.first_line + row, STAGE, reason))
+    return JsonObjects(name, objects, [lines[row] for row in rows], numbers[rows], fill, rejects, blank)

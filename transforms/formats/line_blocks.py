@@ -11,11 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from shardmill.data import spans
+from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.arrow import slices
 from shardmill.transforms.formats.format import (
     MAX_LINES,
     MAX_TEXT_BYTES,
+    STAGE,
     BlockRef,
     Damage,
     FileRef,
@@ -28,15 +30,7 @@ from shardmill.transforms.stores.storage import raise_if_store_failed
 from shardmill.transforms.stores.streams import TruncatedError, is_compressed, open_decompressed
 
 BOM = codecs.BOM_UTF8  # U+FEFF, which some editors write before everything else
-_NOT_FOR_FILES = (
-    "idna",
-    "punycode",
-    "undefined",
-    "unicode_escape",
-    "raw_unicode_escape",
-    "unicode-escape",
-    "raw-unicode-escape",
-)
+_NOT_FOR_FILES = ("idna", "punycode", "undefined", "unicode-escape", "raw-unicode-escape")
 MARK_ERRORS = "shardmill.mark"  # the name of the error handler that marks what cannot be decoded
 _MARK = "\udcff"  # a lone surrogate: no decoder makes one, and no UTF-8 holds one
 _ASCII = bytes(range(128))  # every character of it
@@ -63,11 +57,16 @@ def encoding_name(encoding: str) -> str:
         raise ValueError(
             f"unknown encoding {encoding!r}; expected one such as utf-8, latin-1, cp1252 or utf-16"
         ) from None
-    if not getattr(found, "_is_text_encoding", True) or found.name in _NOT_FOR_FILES:
+    if not getattr(found, "_is_text_encoding", True) or found.name.replace("_", "-") in _NOT_FOR_FILES:
         raise ValueError(
             f"{encoding!r} is no encoding of text files; expected one such as utf-8, latin-1, cp1252 or utf-16"
         )
     return "utf-8" if found.name == "utf-8-sig" else found.name
+
+
+def not_encoded_error(name: str, encoding: str, error: UnicodeError) -> UserError:
+    """Return the error for a file that cannot be decoded at all, for example UTF-16 without a byte order mark."""
+    return UserError(f"{name} is not {encoding}: {error}; give the encoding of the file with --encoding")
 
 
 def is_ascii_transparent(encoding: str, special: bytes) -> bool:
@@ -138,8 +137,7 @@ class Utf8Stream:
         return data
 
 
-STAGE = "read"
-_LINE_FEED = 10  # as a byte
+_LF, _CR = 10, 13  # as bytes
 _INDEX_BYTES = 1 << 20  # read at once: more falls out of the processor's cache before its newlines are counted
 
 Transcode = Callable[[Iterator[bytes]], Iterator[bytes]]
@@ -157,9 +155,6 @@ def index_lines(file: FileRef, block_size: int) -> Iterator[BlockRef]:
     """Cut a file into blocks of whole lines, of `block_size` bytes or a few lines more.
 
     A line longer than that forms one block with the lines before it. A compressed file is one block.
-
-    Raises:
-        OSError: if the file cannot be read.
     """
     if is_compressed(file.name):
         yield BlockRef(file, 0, file.size_bytes)
@@ -168,7 +163,7 @@ def index_lines(file: FileRef, block_size: int) -> Iterator[BlockRef]:
     first_line = line = 1
     with storage.open_read(file.path, file.size_bytes) as stream:
         while chunk := stream.read(min(block_size, _INDEX_BYTES)):
-            line += spans.count(chunk, _LINE_FEED)
+            line += spans.count(chunk, _LF)
             whole = chunk.rfind(b"\n") + 1
             end = position + whole
             position += len(chunk)
@@ -180,20 +175,20 @@ def index_lines(file: FileRef, block_size: int) -> Iterator[BlockRef]:
 
 
 def read_pieces(block: BlockRef, piece_size: int, transcode: Transcode | None = None) -> Iterator[Piece | Reject]:
-    """Yield the lines of a block in pieces of about `piece_size` bytes, without a byte order mark at the start of the
-    file.
+    """Yield the lines of a block in pieces of about `piece_size` bytes, without the file's byte order mark.
 
     A line longer than that forms one piece with the lines before it. A line of more than MAX_TEXT_BYTES is a Reject. If
     compressed data is damaged, the whole lines before the damage are returned, then one Reject for the rest.
 
-    Args:
-        block: part of an uncompressed file, or all of a compressed one.
-        piece_size: approximate bytes of a piece.
-        transcode: converts the bytes to UTF-8 as they are read.
+    `transcode` converts the bytes to UTF-8 as they are read.
 
     Raises:
         OSError: if an object store failed, so that the runner retries.
     """
+
+    def too_long(size_bytes: int) -> Reject:
+        return Reject(block.file.name, line, STAGE, too_long_reason(size_bytes, MAX_TEXT_BYTES))
+
     # No line within a chunk is too long, in any encoding
     reader = _Reader(block, min(piece_size, max(MAX_TEXT_BYTES // 8, 1)))
     chunks: Iterator[bytes] = iter(reader)
@@ -209,7 +204,7 @@ def read_pieces(block: BlockRef, piece_size: int, transcode: Transcode | None = 
             if not end:
                 carried += len(chunk)
                 continue
-            yield _too_long_reject(block, line, carried + first_end)
+            yield too_long(carried + first_end)
             chunk, end, line, carried, at_start = chunk[first_end:], end - first_end, line + 1, 0, False
         if not end:
             carry.append(chunk)
@@ -220,26 +215,20 @@ def read_pieces(block: BlockRef, piece_size: int, transcode: Transcode | None = 
         carried = len(chunk) - end
         yield from _bounded(Piece(data.removeprefix(BOM) if at_start else data, line))
         at_start = False
-        line += spans.count(data, _LINE_FEED)
+        line += spans.count(data, _LF)
     if reader.damage is not None:
         reason = f"{reader.damage.reason}; all from line {line:,} on is lost"
-        yield reader.damage.make_reject(block.file.name, line, STAGE, reason, line - block.first_line, block.length)
+        yield reader.damage.make_reject(block.file.name, line, reason, line - block.first_line, block.length)
     elif carried > MAX_TEXT_BYTES:
-        yield _too_long_reject(block, line, carried)
-    elif rest := b"".join(carry):
-        rest = rest.removeprefix(BOM) if at_start else rest
-        if rest:
-            yield Piece(rest, line)
-
-
-def _too_long_reject(block: BlockRef, line: int, size_bytes: int) -> Reject:
-    return Reject(block.file.name, line, STAGE, too_long_reason(size_bytes, MAX_TEXT_BYTES))
+        yield too_long(carried)
+    elif rest := b"".join(carry).removeprefix(BOM if at_start else b""):
+        yield Piece(rest, line)
 
 
 def _bounded(piece: Piece) -> Iterator[Piece]:
     """Split a piece into pieces of at most MAX_LINES lines; a piece of blank lines may have more."""
     data = piece.data
-    if len(data) <= MAX_LINES or spans.count(data, _LINE_FEED) <= MAX_LINES or data.isspace():
+    if len(data) <= MAX_LINES or spans.count(data, _LF) <= MAX_LINES or data.isspace():
         yield piece
         return
     middle = data.rfind(b"\n", 0, len(data) // 2) + 1 or data.find(b"\n") + 1
@@ -250,21 +239,21 @@ def _bounded(piece: Piece) -> Iterator[Piece]:
 
 def count_lines(data: bytes) -> int:
     """Count the lines; the last one may have no end."""
-    return spans.count(data, _LINE_FEED) + (data != b"" and not data.endswith(b"\n"))
+    return spans.count(data, _LF) + (data != b"" and not data.endswith(b"\n"))
 
 
 class _Reader:
     """Reads the bytes of a block in chunks, and keeps the damage if they end too early."""
 
     def __init__(self, block: BlockRef, chunk_size: int) -> None:
-        self._block = block
-        self._chunk_size = chunk_size
-        self._read_bytes = 0
+        self._block, self._chunk_size, self._read_bytes = block, chunk_size, 0
         self.damage: Damage | None = None
 
     def __iter__(self) -> Iterator[bytes]:
         try:
-            with open_block(self._block) as stream:
+            with open_decompressed(self._block.file.path, self._block.file.name, self._block.end) as stream:
+                if self._block.offset:
+                    stream.seek(self._block.offset)
                 yield from self._chunks(stream)
         except TruncatedError as error:
             self.damage = compressed_damage(error, self._block.file.size_bytes)
@@ -291,18 +280,6 @@ class _Reader:
     def _lose(self, reason: str) -> None:
         left = self._block.length - self._read_bytes
         self.damage = Damage(reason, left, left / max(self._read_bytes, 1))
-
-
-def open_block(block: BlockRef) -> BinaryIO:
-    """Open a block's file, decompressed, at the start of the block.
-
-    Raises:
-        OSError: if it cannot be opened.
-    """
-    stream = open_decompressed(block.file.path, block.file.name, block.end)
-    if block.offset:
-        stream.seek(block.offset)
-    return stream
 
 
 class LineWalker:
@@ -341,9 +318,9 @@ class LineWalker:
         """Pass `number` lines, None for all, or as many as there are."""
         while number != 0 and self._fill():
             rest = self._chunk[self._at :]
-            inside = spans.count(rest, _LINE_FEED)
+            inside = spans.count(rest, _LF)
             if number is not None and inside >= number:
-                self._pass(self._at + int(spans.find(rest, _LINE_FEED)[number - 1]) + 1)
+                self._pass(self._at + int(spans.find(rest, _LF)[number - 1]) + 1)
                 return
             self._pass(len(self._chunk))
             number = None if number is None else number - inside
@@ -362,8 +339,6 @@ class LineWalker:
         self.offset += len(data)
         self._at = end
 
-
-_LF, _CR = 10, 13  # as bytes
 
 Positions = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -395,7 +370,7 @@ def invalid_lines(data: bytes, starts: Positions, stops: Positions, encoding: st
         try:
             line.decode()
         except UnicodeDecodeError as error:
-            if codecs.lookup(encoding).name in ("utf-8", "utf-8-sig"):
+            if encoding_name(encoding) == "utf-8":
                 yield row, f"not {encoding}: byte 0x{line[error.start]:02x} at position {error.start + 1:,} of the line"
             else:
                 before = len(line[: error.start].decode())

@@ -1,9 +1,9 @@
 """Text files with one record a line, alone or as parallel files in several languages."""
 
 import codecs
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -13,10 +13,9 @@ from shardmill.metadata.manifest import Reject
 from shardmill.text import plural
 from shardmill.transforms.columns.arrow import distinct_texts, missing_values, slices, to_batch
 from shardmill.transforms.columns.types import ColumnType, Inferred, ValuesOf
-from shardmill.transforms.formats.format import BlockRef, FileRef, KeyColumn, Rows, empty_rows
+from shardmill.transforms.formats.format import STAGE, BlockRef, FileRef, KeyColumn, RecordFormat, Rows, empty_rows
 from shardmill.transforms.formats.line_blocks import (
     MARK_ERRORS,
-    STAGE,
     Flags,
     LineWalker,
     Piece,
@@ -28,6 +27,7 @@ from shardmill.transforms.formats.line_blocks import (
     invalid_lines,
     is_utf8,
     line_ranges,
+    not_encoded_error,
     read_pieces,
 )
 from shardmill.transforms.stores import storage
@@ -35,10 +35,11 @@ from shardmill.transforms.stores.streams import is_compressed
 
 TEXT, LINE_NUMBER = "text", "line_number"
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_ASCII = bytes(range(128))  # every character of it
 
 
 @dataclass(frozen=True)
-class LinesFormat:
+class LinesFormat(RecordFormat):
     """A row for each line that is not blank: column `text`, as UTF-8, without LF or CR LF.
 
     A line of nothing but white space, as defined by str.isspace, is blank. A line that is not valid in the encoding is
@@ -62,78 +63,75 @@ class LinesFormat:
         elif file.size_bytes:
             yield BlockRef(file, 0, file.size_bytes)
 
-    def header(self, file: FileRef) -> tuple[str, ...]:
-        return ()
-
     def infer(
         self, block: BlockRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
     ) -> Iterator[Inferred]:
         """Count the rows, and collect the distinct lines if requested."""
-        names = [TEXT, LINE_NUMBER] if self.with_numbers else [TEXT]
-        wanted = [name for name in names if columns is None or name in set(columns)]
-        for lines in self._lines(block):
-            if isinstance(lines, Reject) or not lines.rows:
-                continue
-            values = {}
-            for column in values_of:
-                if column.name in names:
-                    held = lines.texts() if column.name == TEXT else pa.array(lines.numbers())
-                    values[column.name] = distinct_texts(held, column.separator)
-            types = {name: ColumnType("bytes" if name == TEXT else "int64", None, lines.rows) for name in wanted}
-            yield Inferred(types, lines.rows, values)
+        types = {TEXT: ColumnType("bytes", None, 0)}
+        types |= {LINE_NUMBER: ColumnType("int64", None, 0)} if self.with_numbers else {}
+        collected = [column for column in values_of if column.name in types]
+        wanted = [name for name in types if columns is None or name in set(columns)]
+        for rows in self.read(block, {column.name: types[column.name] for column in collected}):
+            if present := len(rows.lines):
+                values = {
+                    column.name: distinct_texts(rows.batch[column.name], column.separator) for column in collected
+                }
+                yield Inferred({name: replace(types[name], present=present) for name in wanted}, present, values)
 
     def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
         """Yield the lines in pieces; columns other than `text` and `line_number` are null."""
-        for lines in self._lines(block):
-            if isinstance(lines, Reject):
-                yield empty_rows(types, [lines])
-                continue
-            numbers = lines.numbers()
-            arrays = {name: missing_values(column, lines.rows) for name, column in types.items()}
-            if TEXT in types:
-                arrays[TEXT] = lines.texts()
-            if LINE_NUMBER in types and self.with_numbers:
-                arrays[LINE_NUMBER] = pa.array(numbers)
-            yield Rows(to_batch(arrays, lines.rows), numbers, lines.rejects, lines.blank_lines)
+        for piece in self.pieces(block):
+            if isinstance(piece, Reject):
+                yield empty_rows(types, [piece])
+            elif piece.data.isspace():  # which may be many lines
+                yield replace(empty_rows(types, []), blank_lines=count_lines(piece.data))
+            else:
+                lines = _Lines.from_piece(piece, self.encoding)
+                rejects = [Reject(block.file.name, line, STAGE, reason) for line, reason in lines.reasons.items()]
+                yield self.make_rows({TEXT: lines}, types, ~lines.is_blank & ~lines.is_invalid, lines.is_blank, rejects)
+
+    def make_rows(
+        self,
+        lines: Mapping[str, "_Lines"],
+        types: Mapping[str, ColumnType],
+        kept: Flags,
+        blank: Flags,
+        rejects: list[Reject],
+    ) -> Rows:
+        """Return the `kept` lines as rows; `lines` are the texts of each column."""
+        numbers = np.flatnonzero(kept) + next(iter(lines.values())).first_line
+        arrays = {name: missing_values(column, len(numbers)) for name, column in types.items()}
+        for name in arrays.keys() & lines.keys():
+            arrays[name] = slices(lines[name].data, lines[name].starts, lines[name].stops, kept)
+        if LINE_NUMBER in types and self.with_numbers:
+            arrays[LINE_NUMBER] = pa.array(numbers)
+        return Rows(to_batch(arrays, len(numbers)), numbers, rejects, int(blank.sum()))
 
     @property
     def has_plain_ends(self) -> bool:
-        """True if every byte LF ends a line, so that lines are found without decoding."""
-        return _keeps_ascii(self.encoding)
+        """True if ASCII bytes always mean ASCII characters, so that lines are found without decoding."""
+        try:
+            return _ASCII.decode(self.encoding) == _ASCII.decode("ascii")
+        except UnicodeError:
+            return False
 
     def pieces(self, block: BlockRef) -> Iterator[Piece | Reject]:
         """Yield the lines of a block like read_pieces, as UTF-8 except for invalid lines."""
-        transcode = None if self.has_plain_ends else self._transcode
-        for piece in self._pieces(block, transcode):
-            if isinstance(piece, Piece) and not transcode:
-                piece = Piece(_as_utf8(piece.data, self.encoding), piece.first_line)
-            yield piece
-
-    def check_start(self, data: bytes, name: str) -> None:
-        """Check that `data`, the start of a file whose lines are found without decoding, is not UTF-16.
-
-        Raises:
-            UserError: if it is.
-        """
-        if data.startswith(_UTF16):
-            raise UserError(f"{name} begins like UTF-16; give --encoding utf-16")
-
-    def _lines(self, block: BlockRef) -> Iterator["_Lines | Reject"]:
-        for piece in self.pieces(block):
-            yield _Lines.from_piece(piece, block.file.name, self.encoding) if isinstance(piece, Piece) else piece
-
-    def _pieces(
-        self, block: BlockRef, transcode: Callable[[Iterator[bytes]], Iterator[bytes]] | None
-    ) -> Iterator[Piece | Reject]:
+        plain, name = self.has_plain_ends, block.file.name
         try:
-            for piece in read_pieces(block, self.block_size, transcode):
-                if isinstance(piece, Piece) and piece.first_line == 1 and not transcode:
-                    self.check_start(piece.data, block.file.name)
+            for piece in read_pieces(block, self.block_size, None if plain else self._transcode):
+                if isinstance(piece, Piece) and plain:
+                    if piece.first_line == 1:
+                        self.check_start(piece.data, name)
+                    piece = Piece(_as_utf8(piece.data, self.encoding), piece.first_line)
                 yield piece
         except UnicodeError as error:  # UTF-16 without a byte order mark, say
-            raise UserError(
-                f"{block.file.name} is not {self.encoding}: {error}; give the encoding of the file with --encoding"
-            ) from None
+            raise not_encoded_error(name, self.encoding, error) from None
+
+    def check_start(self, data: bytes, name: str) -> None:
+        """Raise a UserError if `data`, the start of a file whose lines are found without decoding, is UTF-16."""
+        if data.startswith(_UTF16):
+            raise UserError(f"{name} begins like UTF-16; give --encoding utf-16")
 
     def _transcode(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
         decoder = codecs.getincrementaldecoder(self.encoding)(MARK_ERRORS)
@@ -142,18 +140,9 @@ class LinesFormat:
         yield decoder.decode(b"", final=True).encode("utf-8", "surrogatepass")
 
 
-def _keeps_ascii(encoding: str) -> bool:
-    """Return True if ASCII bytes always mean ASCII characters in this encoding, so that every byte LF ends a line."""
-    ascii_bytes = bytes(range(128))
-    try:
-        return ascii_bytes.decode(encoding) == ascii_bytes.decode("ascii")
-    except UnicodeError:
-        return False
-
-
 def _as_utf8(data: bytes, encoding: str) -> bytes:
-    """Convert whole lines to UTF-8; invalid lines stay invalid."""
-    if codecs.lookup(encoding).name in ("utf-8", "utf-8-sig"):
+    """Convert whole lines to UTF-8; invalid lines stay invalid, and no others become so."""
+    if encoding_name(encoding) == "utf-8":
         return data
     try:
         return data.decode(encoding).encode()
@@ -164,50 +153,53 @@ def _as_utf8(data: bytes, encoding: str) -> bytes:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Lines:
-    """The lines of a piece.
+    """Consecutive lines of a file.
 
     Attributes:
         starts, stops: int64 (lines,), each line without its end
+        is_blank, is_invalid: bool (lines,); no line is both
     """
 
-    data: bytes  # UTF-8, except for lines that are rejects
+    data: bytes  # UTF-8, except for invalid lines
     starts: Positions
     stops: Positions
-    kept: Flags  # bool (lines,), lines that are rows
-    rows: int  # number of rows
+    is_blank: Flags
+    is_invalid: Flags
     first_line: int  # number of the first line
-    rejects: list[Reject]  # invalid lines
-    blank_lines: int  # number of blank lines
+    reasons: Mapping[int, str]  # reasons of invalid lines, by line number
 
     @classmethod
-    def from_piece(cls, piece: Piece, name: str, encoding: str) -> "_Lines":
-        """Find the lines of `piece`, which belongs to the file `name`."""
-        data = piece.data
-        if not data or data.isspace():
-            nothing = np.zeros(0, np.int64)
-            return cls(b"", nothing, nothing, np.zeros(0, bool), 0, piece.first_line, [], count_lines(data))
-        starts, stops = line_ranges(data)
+    def from_piece(cls, piece: Piece, encoding: str) -> "_Lines":
+        """Find the lines of `piece`."""
+        starts, stops = line_ranges(piece.data)
         invalid = np.zeros(len(starts), bool)
-        rejects = []
-        if not is_utf8(data):
-            for row, reason in invalid_lines(data, starts, stops, encoding):
-                invalid[row] = True
-                rejects.append(Reject(name, piece.first_line + row, STAGE, reason))
-        blank = blank_lines(data, starts, stops, ~invalid)
-        kept = ~(blank | invalid)
-        return cls(data, starts, stops, kept, int(kept.sum()), piece.first_line, rejects, int(blank.sum()))
+        found = {} if is_utf8(piece.data) else dict(invalid_lines(piece.data, starts, stops, encoding))
+        invalid[list(found)] = True
+        reasons = {piece.first_line + row: reason for row, reason in found.items()}
+        blank = blank_lines(piece.data, starts, stops, ~invalid)
+        return cls(piece.data, starts, stops, blank, invalid, piece.first_line, reasons)
 
-    def texts(self) -> pa.LargeBinaryArray:
-        """Return the text of each row."""
-        return slices(self.data, self.starts, self.stops, self.kept)
+    @classmethod
+    def rejected_line(cls, line: int, reason: str) -> "_Lines":
+        """Return one line that was not read and is rejected."""
+        nothing = np.zeros(1, np.int64)
+        return cls(b"", nothing, nothing, np.zeros(1, bool), np.ones(1, bool), line, {line: reason})
 
-    def numbers(self) -> Positions:
-        """Return the line number of each row: int64, shape (rows,)."""
-        return np.flatnonzero(self.kept) + self.first_line
+    def part(self, start: int, stop: int | None) -> "_Lines":
+        """Return the lines from `start` to `stop`."""
+        rows = slice(start, stop)
+        return replace(
+            self,
+            starts=self.starts[rows],
+            stops=self.stops[rows],
+            is_blank=self.is_blank[rows],
+            is_invalid=self.is_invalid[rows],
+            first_line=self.first_line + start,
+        )
 
 
 @dataclass(frozen=True)
-class ParallelFormat:
+class ParallelFormat(RecordFormat):
     """A row for each line, with one column for each of several files that are read together.
 
     A line is blank if it is blank in all files. A line that is blank or invalid in only some files is a reject.
@@ -253,9 +245,6 @@ class ParallelFormat:
             if any(block.length for block in blocks):
                 yield _block(file, blocks)
 
-    def header(self, file: FileRef) -> tuple[str, ...]:
-        return ()
-
     def infer(
         self, block: BlockRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
     ) -> Iterator[Inferred]:
@@ -271,119 +260,57 @@ class ParallelFormat:
         Raises:
             UserError: if a part has more lines than another.
         """
-        streams = [self._texts(part) for part in block.parts]
-        texts: list[_Texts | Reject | None] = [next(stream, None) for stream in streams]
+        streams = [self._lines(part) for part in block.parts]
+        texts: list[_Lines | Reject | None] = [next(stream, None) for stream in streams]
         while any(text is not None for text in texts):
             lost = next((text for text in texts if isinstance(text, Reject)), None)
             if lost is not None:  # all that follows is, for nobody knows what belongs together
                 yield empty_rows(types, [lost])
                 return
-            found = [text for text in texts if isinstance(text, _Texts)]
+            found = [text for text in texts if isinstance(text, _Lines)]
             if len(found) < len(texts):
                 ends = [_last_line(text, stream) for text, stream in zip(texts, streams, strict=True)]
-                raise _uneven_error(block.file, self.names, [end or _last_common_line(block, found) for end in ends])
+                common = min((text.first_line for text in found), default=block.first_line) - 1  # read from all parts
+                raise _uneven_error(block.file, self.names, [end or common for end in ends])
             size = min(len(text.starts) for text in found)
-            yield self._rows([text.head(size) for text in found], block.file.name, types)
-            rests = [text.tail(size) for text in found]
+            heads = {name: text.part(0, size) for name, text in zip(self.names, found, strict=True)}
+            yield self._rows(heads, block.file.name, types)
+            rests = [text.part(size, None) if size < len(text.starts) else None for text in found]
             texts = [rest or next(stream, None) for rest, stream in zip(rests, streams, strict=True)]
 
-    def _texts(self, block: BlockRef) -> Iterator["_Texts | Reject"]:
+    def _lines(self, block: BlockRef) -> Iterator[_Lines | Reject]:
         """Yield the lines of a part; a Reject if all that follows is lost, and nothing after it."""
         for piece in self.lines.pieces(block):
             if isinstance(piece, Piece):
                 if piece.data:
-                    yield _Texts.from_piece(piece, self.lines.encoding)
+                    yield _Lines.from_piece(piece, self.lines.encoding)
             elif piece.is_loss:
                 yield piece
                 return
             else:
                 assert piece.line is not None
-                yield _Texts.rejected_line(piece.line, piece.reason)
+                yield _Lines.rejected_line(piece.line, piece.reason)
 
-    def _rows(self, texts: Sequence["_Texts"], source: str, types: Mapping[str, ColumnType]) -> Rows:
-        blank, wrong = np.array([text.is_blank for text in texts]), np.array([text.is_invalid for text in texts])
-        kept = ~(blank | wrong).any(axis=0)
-        empty = blank.all(axis=0)
-        first_line = texts[0].first_line
+    def _rows(self, texts: Mapping[str, _Lines], source: str, types: Mapping[str, ColumnType]) -> Rows:
+        blank = np.array([text.is_blank for text in texts.values()])
+        kept = ~(blank | np.array([text.is_invalid for text in texts.values()])).any(axis=0)
+        empty = np.logical_and.reduce(blank)
+        first_line = next(iter(texts.values())).first_line
         rejects = [
-            Reject(source, first_line + row, STAGE, self._reason(texts, row))
+            Reject(source, first_line + row, STAGE, _reason(texts, row))
             for row in np.flatnonzero(~kept & ~empty).tolist()
         ]
-        numbers = np.flatnonzero(kept) + first_line
-        arrays = {name: missing_values(column, len(numbers)) for name, column in types.items()}
-        for name, text in zip(self.names, texts, strict=True):
-            if name in types:
-                arrays[name] = slices(text.data, text.starts, text.stops, kept)
-        if LINE_NUMBER in types and self.lines.with_numbers:
-            arrays[LINE_NUMBER] = pa.array(numbers)
-        return Rows(to_batch(arrays, len(numbers)), numbers, rejects, int(empty.sum()))
-
-    def _reason(self, texts: Sequence["_Texts"], row: int) -> str:
-        """Return the reason to reject a line, from its first invalid or blank text."""
-        for name, text in zip(self.names, texts, strict=True):
-            if text.is_invalid[row]:
-                return f"{name!r}: {text.reasons[text.first_line + row]}"
-        blank = {name: bool(text.is_blank[row]) for name, text in zip(self.names, texts, strict=True)}
-        empty = next(name for name, is_blank in blank.items() if is_blank)
-        full = next(name for name, is_blank in blank.items() if not is_blank)
-        return f"an empty text: the line is blank in {empty!r}, and not in {full!r}"
+        return self.lines.make_rows(texts, types, kept, empty, rejects)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Texts:
-    """Consecutive lines of one part.
-
-    Attributes:
-        starts, stops: int64 (lines,), each line without its end
-        is_blank, is_invalid: bool (lines,); no line is both
-    """
-
-    data: bytes  # UTF-8, except for invalid lines
-    starts: Positions
-    stops: Positions
-    is_blank: Flags
-    is_invalid: Flags
-    first_line: int  # number of the first line
-    reasons: dict[int, str]  # reasons of invalid lines, by line number
-
-    @classmethod
-    def from_piece(cls, piece: Piece, encoding: str) -> "_Texts":
-        """Find the lines of `piece`, which has at least one."""
-        starts, stops = line_ranges(piece.data)
-        wrong = np.zeros(len(starts), bool)
-        reasons = {}
-        if not is_utf8(piece.data):
-            for row, reason in invalid_lines(piece.data, starts, stops, encoding):
-                wrong[row] = True
-                reasons[piece.first_line + row] = reason
-        blank = blank_lines(piece.data, starts, stops, ~wrong)
-        return cls(piece.data, starts, stops, blank, wrong, piece.first_line, reasons)
-
-    @classmethod
-    def rejected_line(cls, line: int, reason: str) -> "_Texts":
-        """Return one line that was not read and is rejected."""
-        nothing = np.zeros(1, np.int64)
-        return cls(b"", nothing, nothing, np.zeros(1, bool), np.ones(1, bool), line, {line: reason})
-
-    def head(self, size: int) -> "_Texts":
-        """Return the first `size` lines."""
-        return self._part(slice(0, size))
-
-    def tail(self, size: int) -> "_Texts | None":
-        """Return the lines after the first `size`; None if there are none."""
-        return self._part(slice(size, None)) if size < len(self.starts) else None
-
-    def _part(self, rows: slice) -> "_Texts":
-        first = self.first_line + rows.start
-        return _Texts(
-            self.data,
-            self.starts[rows],
-            self.stops[rows],
-            self.is_blank[rows],
-            self.is_invalid[rows],
-            first,
-            self.reasons,
-        )
+def _reason(texts: Mapping[str, _Lines], row: int) -> str:
+    """Return the reason to reject a line, from its first invalid or blank text."""
+    for name, text in texts.items():
+        if text.is_invalid[row]:
+            return f"{name!r}: {text.reasons[text.first_line + row]}"
+    empty = next(name for name, text in texts.items() if text.is_blank[row])
+    full = next(name for name, text in texts.items() if not text.is_blank[row])
+    return f"an empty text: the line is blank in {empty!r}, and not in {full!r}"
 
 
 def _block(file: FileRef, parts: Sequence[BlockRef]) -> BlockRef:
@@ -391,18 +318,13 @@ def _block(file: FileRef, parts: Sequence[BlockRef]) -> BlockRef:
     return BlockRef(file, offset, length, parts[0].first_line, parts=tuple(parts))
 
 
-def _last_line(text: "_Texts | Reject | None", stream: Iterator["_Texts | Reject"]) -> int:
+def _last_line(text: _Lines | Reject | None, stream: Iterator[_Lines | Reject]) -> int:
     """Return the number of the last line in the rest of a part, `text` and `stream`; 0 if nothing is left."""
     last = 0
-    while isinstance(text, _Texts):
+    while isinstance(text, _Lines):
         last = text.first_line + len(text.starts) - 1
         text = next(stream, None)
     return last
-
-
-def _last_common_line(block: BlockRef, found: Sequence["_Texts"]) -> int:
-    """Return the number of the last line that was read from all parts."""
-    return min((text.first_line for text in found), default=block.first_line) - 1
 
 
 def _uneven_error(file: FileRef, names: Sequence[str], lines: Sequence[int]) -> UserError:

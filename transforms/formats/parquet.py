@@ -5,6 +5,7 @@ import binascii
 import io
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +35,7 @@ from shardmill.transforms.formats.format import (
     BlockRef,
     FileRef,
     KeyColumn,
+    RecordFormat,
     Rows,
     UnreadableError,
     check_unique_names,
@@ -147,8 +149,7 @@ class _Thrift:
 
 
 def with_variable_lists(metadata: pq.FileMetaData) -> pq.FileMetaData | None:
-    """Return the footer with lists of any size instead of fixed-size lists in its Arrow schema; None if it has no such
-    lists.
+    """Return the footer with lists of any size instead of fixed-size lists in its Arrow schema; None without these.
 
     Parquet stores both alike, and a null has no items. Arrow refuses a whole row group for one null in a fixed-size
     list.
@@ -172,17 +173,14 @@ def with_variable_lists(metadata: pq.FileMetaData) -> pq.FileMetaData | None:
 
 
 def _variable(kind: pa.DataType) -> pa.DataType:
-    """Return the type with fixed-size lists replaced by lists of any size; an extension over such a list becomes the
-    list.
-    """
+    """Return the type with lists of any size for fixed-size lists; an extension over such a list becomes the list."""
     if isinstance(kind, pa.BaseExtensionType):
         storage = _variable(kind.storage_type)
         return kind if storage.equals(kind.storage_type) else storage
-    if pa.types.is_fixed_size_list(kind) or pa.types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(_variable(kind.value_type)))
-    if pa.types.is_large_list(kind):
-        return pa.large_list(kind.value_field.with_type(_variable(kind.value_type)))
-    return kind
+    if not (pa.types.is_fixed_size_list(kind) or pa.types.is_list(kind) or pa.types.is_large_list(kind)):
+        return kind
+    make_list = pa.large_list if pa.types.is_large_list(kind) else pa.list_
+    return make_list(kind.value_field.with_type(_variable(kind.value_type)))
 
 
 _BATCH_BYTES = 16 << 20  # of values that are decoded at once
@@ -201,46 +199,32 @@ class OpenedParquet:
             UserError: if a column occurs twice.
         """
         self._file = file
-        self._source = _ArrowSource(file)
-        try:
-            if self._source.call_checked(lambda: self._source.tail(TAIL_BYTES), "not a Parquet file: ").endswith(
-                ENCRYPTED
-            ):
-                raise UnreadableError("its footer is encrypted, and there is no key; decrypt the file")
-            self._parquet = self._source.call_checked(self._open, "not a Parquet file: ")
+        with ExitStack() as stack:
+            self._source = stack.enter_context(_ArrowSource(file))
+            with self._source.checking("not a Parquet file: "):
+                if self._source.tail(TAIL_BYTES).endswith(ENCRYPTED):
+                    raise UnreadableError("its footer is encrypted, and there is no key; decrypt the file")
+                self._parquet = self._open()
             self.metadata = self._parquet.metadata
-            self._encrypted = self._source.call_checked(self._encrypted_columns, "its footer: ")
-            footer = (
-                self._source.call_checked(lambda: with_variable_lists(self.metadata), "its footer: ")
-                if not self._encrypted
-                else None
-            )
-            if footer is not None:
-                self._parquet = self._source.call_checked(lambda: self._open(footer), "its footer: ")
-            self._schema = self._source.call_checked(lambda: self._parquet.schema_arrow, "its schema: ")
+            with self._source.checking("its footer: "):
+                self._encrypted = self._encrypted_columns()
+                if not self._encrypted and (footer := with_variable_lists(self.metadata)) is not None:
+                    self._parquet = self._open(footer)
+            with self._source.checking("its schema: "):
+                self._schema = self._parquet.schema_arrow
             self.columns = tuple(self._schema.names)
-            of_objects = declared_objects(self._schema)
-            if of_objects is not None:
-                of_objects = of_objects.with_location(file.name)
-            spans = {
-                field.name: _declared_duration(field) for field in self._schema if pa.types.is_duration(field.type)
-            }
-            self.declared = (
-                declared_columns(self._schema) | spans | ({OBJECTS: of_objects} if of_objects is not None else {})
-            )
+            self.declared = declared_columns(self._schema)
+            for field in self._schema:
+                if pa.types.is_duration(field.type):
+                    self.declared[field.name] = _declared_duration(field)
+            if (of_objects := declared_objects(self._schema)) is not None:
+                self.declared[OBJECTS] = of_objects.with_location(file.name)
             check_unique_names(file.name, self.columns)
-        except BaseException:
-            self._source.close()
-            raise
+            stack.pop_all()  # the file stays open
 
     def _open(self, footer: pq.FileMetaData | None = None) -> pq.ParquetFile:
-        return pq.ParquetFile(
-            self._source.file,
-            metadata=footer,
-            buffer_size=_BUFFER_BYTES,
-            pre_buffer=False,
-            page_checksum_verification=True,
-        )
+        options = {"buffer_size": _BUFFER_BYTES, "pre_buffer": False, "page_checksum_verification": True}
+        return pq.ParquetFile(self._source.file, metadata=footer, **options)
 
     def _encrypted_columns(self) -> frozenset[int]:
         """Return the encrypted leaf columns; Arrow would end the process if it were asked about them."""
@@ -302,9 +286,7 @@ class OpenedParquet:
         return None if dtype is None or not rows else ColumnType(dtype, length, rows)
 
     def null_count(self, block: BlockRef, name: str) -> int | None:
-        """Return how many rows of a row group have no value in a column; None for lists, or if the file does not
-        say.
-        """
+        """Return how many rows of a row group have no value in a column; None for lists, or if that is not stored."""
         kind = self._schema.field(name).type if name in self.columns else pa.null()
         if object_fields(kind):
             return 0  # no object is a value, too
@@ -345,30 +327,22 @@ class OpenedParquet:
             yield to_batch({}, group.num_rows)
             return
         row_bytes = max(group.total_byte_size / max(group.num_rows, 1), 1)
-        rows = min(max(int(_BATCH_BYTES / row_bytes), 1), _BATCH_ROWS)
-        batches = self._source.call_checked(
-            lambda: self._parquet.iter_batches(
-                batch_size=rows, row_groups=[block.offset], columns=there, use_threads=False
-            )
-        )
-        while (batch := self._source.call_checked(lambda: next(batches, None))) is not None:
-            yield to_batch({name: self._plain(batch[name]) for name in there}, len(batch))
+        for batch in self._batches(block, there, min(max(int(_BATCH_BYTES / row_bytes), 1), _BATCH_ROWS)):
+            yield to_batch({name: _plain(batch[name]) for name in there}, len(batch))
+
+    def _batches(self, block: BlockRef, columns: list[str], rows: int = _BATCH_ROWS) -> Iterator[pa.RecordBatch]:
+        """Yield the row group as Arrow reads it, in batches of `rows` rows at most."""
+        with self._source.checking():
+            yield from self._parquet.iter_batches(rows, row_groups=[block.offset], columns=columns, use_threads=False)
 
     def is_file(self, name: str) -> bool:
         """Return True if a column holds Hugging Face files."""
         return name in self.columns and is_hf_file(self._schema.field(name).type)
 
     def first_file(self, block: BlockRef, name: str) -> tuple[bytes | None, str | None]:
-        """Return the first file's bytes in a row group's column of Hugging Face files; without bytes, the first
-        path.
-        """
+        """Return the first file's bytes in a row group's column of Hugging Face files; else the first path."""
         path = None
-        batches = self._source.call_checked(
-            lambda: self._parquet.iter_batches(
-                batch_size=1, row_groups=[block.offset], columns=[name], use_threads=False
-            )
-        )
-        while (batch := self._source.call_checked(lambda: next(batches, None))) is not None:
+        for batch in self._batches(block, [name], 1):
             for value in filter(None, batch[name].to_pylist()):
                 if value["bytes"] is not None:
                     return value["bytes"], None
@@ -377,23 +351,17 @@ class OpenedParquet:
 
     def object_classes(self, block: BlockRef) -> frozenset[str]:
         """Return the distinct classes of the objects in a row group's images, names or ids, as texts."""
-        batches = self._source.call_checked(
-            lambda: self._parquet.iter_batches(row_groups=[block.offset], columns=[OBJECTS], use_threads=False)
-        )
-        found: frozenset[str] = frozenset()
-        while (batch := self._source.call_checked(lambda: next(batches, None))) is not None:
-            found |= object_classes(batch[OBJECTS])
-        return found
+        return frozenset[str]().union(*(object_classes(batch[OBJECTS]) for batch in self._batches(block, [OBJECTS])))
 
-    @staticmethod
-    def _plain(array: pa.Array) -> pa.Array:
-        """Replace files by their bytes, and objects in images by their JSON."""
-        if is_hf_file(array.type):
-            return pc.struct_field(array, "bytes")
-        if not object_fields(array.type):
-            return array
-        texts = [None if value is None else json.dumps(value, default=str) for value in array.to_pylist()]
-        return pa.array(texts, pa.large_string())
+
+def _plain(array: pa.Array) -> pa.Array:
+    """Replace files by their bytes, and objects in images by their JSON."""
+    if is_hf_file(array.type):
+        return pc.struct_field(array, "bytes")
+    if not object_fields(array.type):
+        return array
+    texts = [None if value is None else json.dumps(value, default=str) for value in array.to_pylist()]
+    return pa.array(texts, pa.large_string())
 
 
 class _ArrowSource:
@@ -407,15 +375,17 @@ class _ArrowSource:
         self.file = pa.OSFile(path) if self._local else pa.PythonFile(self, "r")
         self.closed = False
 
-    def call_checked(self, function: Any, description: str = "") -> Any:
-        """Call `function` and return its result.
+    def __enter__(self) -> "_ArrowSource":
+        return self
 
-        Raises:
-            UnreadableError: if Arrow refuses the data.
-            Exception: the error of the stream, if reading it failed.
-        """
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @contextmanager
+    def checking(self, description: str = "") -> Iterator[None]:
+        """Raise UnreadableError if Arrow refuses the data, but the error of the stream if reading it failed."""
         try:
-            return function()
+            yield
         except (pa.ArrowException, OSError, ValueError) as error:
             if self._error is not None:
                 raise self._error from error
@@ -468,7 +438,7 @@ def _leaves(kind: pa.DataType) -> int:
 
 
 @dataclass(frozen=True)
-class ParquetFormat:
+class ParquetFormat(RecordFormat):
     """A row for each row of a Parquet file.
 
     * Integers become int64, floats float32, strings and binary bytes.
@@ -488,8 +458,7 @@ class ParquetFormat:
     images: tuple[str, ...] = ()  # columns known to be images
 
     def index(self, file: FileRef) -> Iterator[BlockRef | Reject]:
-        """Yield the row groups: `offset` is a group's number, `first_line` its first row, `length` its compressed
-        bytes.
+        """Yield the row groups, see BlockRef; `first_line` is the first row.
 
         Raises:
             UserError: if a column occurs twice.
@@ -498,7 +467,7 @@ class ParquetFormat:
         try:
             opened = OpenedParquet(file)
         except UnreadableError as error:
-            yield reject_file(file.name, file.size_bytes, "index", str(error))
+            yield reject_file(file.name, file.size_bytes, str(error))
             return
         with opened:
             row = 1
@@ -603,23 +572,21 @@ class ParquetFormat:
         declared = paths | {name: what for name, what in opened.declared.items() if name in types}
         for name in types:
             if opened.is_file(name) and name not in self.images and name not in declared:
-                declared |= self._guessed(opened, block, name)
+                data, _ = opened.first_file(block, name)
+                if data is not None:
+                    declared[name] = _guess_kind(block.file.name, name, data)
         return Inferred(types, group.num_rows, values, declared)
 
-    def _guessed(self, opened: OpenedParquet, block: BlockRef, name: str) -> dict[str, DeclaredColumn]:
-        """Return the metadata of a column of files, judged by the first of them."""
-        data, _ = opened.first_file(block, name)
-        if data is None:
-            return {}
-        if not looks_like_image(data):
-            raise UserError(
-                f"{block.file.name}: column {name!r} holds files as Hugging Face has them, and no metadata says of what"
-                f" kind; give --image {name} if they are images, or leave it out with --drop {name}"
-            )
-        message = (
-            f"column {name!r} is taken for images, by the first bytes of its first value; --image {name} says it is"
+
+def _guess_kind(source: str, name: str, data: bytes) -> DeclaredColumn:
+    """Return the metadata of a column of files, judged by the `data` of the first one."""
+    if not looks_like_image(data):
+        raise UserError(
+            f"{source}: column {name!r} holds files as Hugging Face has them, and no metadata says of what kind;"
+            f" give --image {name} if they are images, or leave it out with --drop {name}"
         )
-        return {name: DeclaredColumn("image", is_required=True, message=message)}
+    message = f"column {name!r} is taken for images, by the first bytes of its first value; --image {name} says it is"
+    return DeclaredColumn("image", is_required=True, message=message)
 
 
 def _lost_rows(block: BlockRef, row: int, reason: str) -> Reject:

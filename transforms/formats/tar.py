@@ -13,24 +13,27 @@ import xxhash
 
 from shardmill.metadata.manifest import Reject
 from shardmill.text import shorten
-from shardmill.transforms.columns.arrow import parse_fill, slices, to_batch
+from shardmill.transforms.columns.arrow import slices, to_batch
 from shardmill.transforms.columns.types import MAX_VALUES, ColumnType, DeclaredColumn, Inferred, ValuesOf
 from shardmill.transforms.formats.format import (
     OBJECTS,
+    STAGE,
     BlockRef,
     Damage,
     FileRef,
     KeyColumn,
+    RecordFormat,
     RecordNotice,
     Rows,
     SkippedItems,
     UnreadableError,
     compressed_damage,
     empty_rows,
+    parse_fills,
     reject_file,
     unreadable_reason,
 )
-from shardmill.transforms.formats.json_lines import JSON_STAGE, JsonObjects
+from shardmill.transforms.formats.json_lines import JsonObjects
 from shardmill.transforms.formats.tar_samples import (
     ALL_MEMBERS,
     IMAGE_MEMBERS,
@@ -59,8 +62,8 @@ class SampleError(ValueError):
 
 
 @dataclass(frozen=True)
-class TarFormat:
-    """A row for each sample of a tar file; see `Grouping`.
+class TarFormat(RecordFormat):
+    """A row for each sample of a tar file; see `TarReader`.
 
     * Images are columns of bytes, `.cls` is an int64, `.txt` a string.
     * The members of a `.json` object are columns, by the rules of JsonObjects.
@@ -104,7 +107,7 @@ class TarFormat:
                 if not reader.members and not reader.position:
                     begins = f"it begins with {reader.beginning!r}" if reader.beginning else "it is empty"
                     why = str(error) if isinstance(error, TruncatedError) else f"not a tar file: {begins}"
-                    yield reject_file(file.name, file.size_bytes, "index", why)
+                    yield reject_file(file.name, file.size_bytes, why)
                     return
         for what, (number, name) in sorted(reader.skipped_members.items()):
             yield SkippedItems(what, f"{file.name}: {name}", number)
@@ -114,9 +117,6 @@ class TarFormat:
         else:
             records = last + 1 - max(first, 1) if whole else None
             yield BlockRef(file, start, file.size_bytes - start, max(first, 1), records=records)
-
-    def header(self, file: FileRef) -> tuple[str, ...]:
-        return ()
 
     def infer(
         self, block: BlockRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
@@ -168,9 +168,7 @@ class TarFormat:
             yield Rows(to_batch(ordered, len(rows.lines)), rows.lines, rows.rejects, rounded=rows.rounded)
 
     def _pieces(self, block: BlockRef, *unread: str | None) -> Iterator[TarPiece | Reject]:
-        """Yield the samples of a block, without the data of `unread` members, and a Reject for the rest if it cannot be
-        read.
-        """
+        """Yield the samples of a block, without the data of `unread` members, and a Reject for what cannot be read."""
         file = block.file
         plain = not is_compressed(file.name)
         with open_decompressed(file.path, file.name, block.end) as stream:
@@ -191,7 +189,7 @@ class TarFormat:
             try:
                 made, line = _sample_object(sample, piece)
             except SampleError as error:
-                rejects.append(Reject(name, sample.number, JSON_STAGE, f"{sample.key}: {error}"))
+                rejects.append(Reject(name, sample.number, STAGE, f"{sample.key}: {error}"))
                 continue
             if OBJECTS not in sample.parts and is_objects_value(made.get(OBJECTS)):
                 made[OBJECTS] = found.seen.add(made[OBJECTS], f"{name}: {sample.key}")
@@ -203,8 +201,7 @@ class TarFormat:
                     found.images.setdefault(column, {})[sample.number] = part
                 elif part[0] == "class":
                     found.classes.add(column)
-        fill = {column: parse_fill(text) for column, text in self.fill}
-        rows = JsonObjects(name, objects, lines, np.array(numbers, np.int64), fill, rejects, 0)
+        rows = JsonObjects(name, objects, lines, np.array(numbers, np.int64), parse_fills(self.fill), rejects, 0)
         return replace(found, objects=rows)
 
 
@@ -289,17 +286,13 @@ def _class_id(data: bytes) -> int:
 def _lost_samples(block: BlockRef, reader: TarReader, error: Exception) -> Reject:
     """Return the Reject of all samples after the point where reading failed."""
     name, number = block.file.name, reader.number
-    rows = number - block.first_line
     if isinstance(error, TruncatedError):
         reason = f"{error}; all from sample {number:,} on is lost"
-        return compressed_damage(error, block.file.size_bytes).make_reject(
-            name, number, JSON_STAGE, reason, rows, block.length
-        )
+        damage = compressed_damage(error, block.file.size_bytes)
+        return damage.make_reject(name, number, reason, number - block.first_line, block.length)
     why = unreadable_reason(error, block.file.path)
     if isinstance(error, CutFileError):
-        return Reject(name, number, JSON_STAGE, f"{why}; what follows is lost", 1, 0, "at least")
+        return Reject(name, number, STAGE, f"{why}; what follows is lost", 1, 0, "at least")
     left = max(block.end - reader.position, 0) if not is_compressed(name) else 0
     reason = f"{why}; all from sample {number:,} on is lost"
-    return Damage(reason, left, left / max(reader.position, 1)).make_reject(
-        name, number, JSON_STAGE, reason, number - 1, left
-    )
+    return Damage(reason, left, left / max(reader.position, 1)).make_reject(name, number, reason, number - 1, left)

@@ -3,6 +3,7 @@
 import io
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from io import BufferedIOBase
@@ -38,14 +39,12 @@ def read_heads(
     Args:
         stream: the file, at the end of the bytes already read.
         base: offset of `target` in the file.
-        target: buffer to fill.
         held: number of bytes already in `target`.
         at: offset of a header in `target`.
         unread: ALL_MEMBERS or IMAGE_MEMBERS: plain members whose data is left out.
 
     Returns:
-        The number of bytes added, less than the free room only at the end of the file; None if the file must be read
-        normally.
+        The number of bytes added, fewer than fit only at the file's end; None if the file must be read normally.
     """
     raw = getattr(stream, "raw", None)
     if not isinstance(raw, io.FileIO):
@@ -62,20 +61,18 @@ _ZEROS = bytes(BLOCK)
 _MAX_EXTENDED = 1 << 20  # of a header that is as long as a name, or some attributes, are
 _ADLER = 65521  # adler32 has the sum of bytes, modulo this, plus 1, in its lower half (RFC 1950)
 _SPACES = 8 * 0x20  # what the checksum counts its own field as
+SPARSE, DIRECTORY = "a sparse file", "a directory"
 # What a member is that is not a file, by its type
 _OTHERS = {
-    b"1": "a link",
-    b"2": "a link",
-    b"3": "a device",
-    b"4": "a device",
-    b"5": "a directory",
+    **dict.fromkeys((b"1", b"2"), "a link"),
+    **dict.fromkeys((b"3", b"4"), "a device"),
+    b"5": DIRECTORY,
     b"6": "a pipe",
 }
 _EXTENDED = (b"x", b"g", b"L", b"K", b"X")  # headers of the member that follows
 _SPARSE = b"GNU.sparse."
 _REAL_NAME = b"GNU.sparse.name"
-USED_ATTRIBUTES = (b"path=", b"size=", _SPARSE)  # of what an extended header may tell
-SPARSE, DIRECTORY = "a sparse file", "a directory"
+_USED_ATTRIBUTES = (b"path=", b"size=", _SPARSE)  # of what an extended header may tell
 
 # Bytes of the file by offset and number; raises where they are not there
 ReadBytes = Callable[[int, int], bytes]
@@ -103,7 +100,7 @@ class Member(NamedTuple):
     @property
     def end(self) -> int:
         """The offset of the next member."""
-        return next_member_offset(self.data, self.size)
+        return self.data + _padded(self.size)
 
     @property
     def split_name(self) -> Group:
@@ -112,11 +109,6 @@ class Member(NamedTuple):
         stem, dot, suffix = base.partition(".")
         shared = folder + slash + stem + dot if stem and suffix else ""
         return shared, [(self.start, self.name[len(shared) :], self.size, self.data)]
-
-
-def next_member_offset(data: int, size: int) -> int:
-    """Return the offset of the member after `size` bytes at `data`."""
-    return data + _padded(size)
 
 
 def read_member(get: ReadBytes, offset: int) -> Member | None:
@@ -145,7 +137,7 @@ def read_member(get: ReadBytes, offset: int) -> Member | None:
             name = get(offset + BLOCK, size).split(b"\0", 1)[0]
         elif kind == b"x" or kind == b"X":
             body = get(offset + BLOCK, size)
-            if any(key in body for key in USED_ATTRIBUTES):  # most tell a time alone
+            if any(key in body for key in _USED_ATTRIBUTES):  # most tell a time alone
                 attributes |= _attributes(body, offset)
         offset += BLOCK + _padded(size)
     data, what = offset + BLOCK, ""
@@ -170,15 +162,14 @@ def _size(head: bytes, offset: int) -> int:
     """Return the size in a header, after checking the checksum."""
     field = head[148:156]
     try:  # as almost all write them: octal digits, then a zero
-        size_text, size = int(field[:6], 8), int(head[124:135], 8)
+        stated, size = int(field[:6], 8), int(head[124:135], 8)
     except ValueError:
-        size_text = _number(field, 8, offset)
+        stated = _number(field, 8, offset)
         # GNU's way with sizes from 8 GiB
         size = int.from_bytes(head[125:136], "big") if head[124] & 0x80 else _number(head[124:136], 8, offset)
-    if (size_text + sum(field) - _SPACES + 1) % _ADLER != zlib.adler32(head) & 0xFFFF:
-        size_text = _number(field, 8, offset)
-        if (size_text + sum(field) - _SPACES + 1) % _ADLER != zlib.adler32(head) & 0xFFFF:
-            raise UnreadableError(f"no header of a member at byte {offset:,}: its checksum is wrong")
+    rest, expected = sum(field) - _SPACES + 1, zlib.adler32(head) & 0xFFFF
+    if (stated + rest) % _ADLER != expected and (_number(field, 8, offset) + rest) % _ADLER != expected:
+        raise UnreadableError(f"no header of a member at byte {offset:,}: its checksum is wrong")
     if size < 0:
         raise UnreadableError(f"no header of a member at byte {offset:,}: a size of {size:,}")
     return size
@@ -186,14 +177,10 @@ def _size(head: bytes, offset: int) -> int:
 
 def _number(field: bytes, base: int, offset: int) -> int:
     digits = field.split(b"\0", 1)[0].strip()
-    try:
-        return int(digits or b"0", base) if digits[:1] != b"-" else _refuse()
-    except ValueError:
-        raise UnreadableError(f"no header of a member at byte {offset:,}: {digits[:16]!r} is no number") from None
-
-
-def _refuse() -> int:
-    raise ValueError
+    with suppress(ValueError):
+        if digits[:1] != b"-":
+            return int(digits or b"0", base)
+    raise UnreadableError(f"no header of a member at byte {offset:,}: {digits[:16]!r} is no number")
 
 
 def _name(head: bytes) -> bytes:
@@ -226,7 +213,9 @@ MemberContent = Literal["image", "class", "text", "members"]
 SamplePart = tuple[MemberContent, int, int]
 KEY = "filename"  # the column of a sample's key
 MAX_MEMBER_BYTES = (1 << 31) - (1 << 20)  # an example with its other features has less than 2 GiB
-_IMAGES = frozenset(IMAGE_SUFFIXES.split("|"))
+# By the last part of a member's name, in lower case
+_CONTENTS: dict[str, MemberContent] = {"cls": "class", "txt": "text", "text": "text"}
+_CONTENTS |= dict.fromkeys(IMAGE_SUFFIXES.split("|"), "image")
 _NO_KEY = "member whose name has no key and suffix"
 _NAMES: dict[MemberContent, str] = {"image": "image", "class": "label", "text": "text"}
 
@@ -238,9 +227,8 @@ class Sample:
     key: str  # name prefix that its members share
     number: int  # number in its file, from 1
     start: int  # offset of its first member
-    parts: dict[str, SamplePart] = field(
-        default_factory=dict
-    )  # members by their column; "" for the members of a JSON object
+    # members by their column; "" for the members of a JSON object
+    parts: dict[str, SamplePart] = field(default_factory=dict)
     problem: str = ""  # reason to leave it out; "" if it is valid
 
     def reject(self, name: str, size: int, non_file: str, column: str) -> None:
@@ -265,52 +253,8 @@ def column_of(suffix: str) -> tuple[str, MemberContent] | None:
     last = last.lower()
     if last == "json":
         return None if before else ("", "members")
-    holds: MemberContent | None = (
-        "image" if last in _IMAGES else "class" if last == "cls" else "text" if last in ("txt", "text") else None
-    )
+    holds = _CONTENTS.get(last)
     return None if holds is None else (before or _NAMES[holds], holds)
-
-
-class Grouping:
-    """Groups consecutive members of one key into samples, in order.
-
-    The key of a sample is the name up to the first dot of its last part, as WebDataset defines it. Source: the
-    webdataset library, `base_plus_ext` and `group_by_keys` in webdataset/tariterators.py.
-    """
-
-    def __init__(self, first: int) -> None:
-        """Start with no sample; `first` is the number of the first one."""
-        self._next = first
-        self._shared = ""  # by the names of the members of `open`
-        self.open: Sample | None = None
-
-    def add(self, group: Group, non_file: str = "") -> list[tuple[str, str]]:
-        """Add the next members, which are files unless `non_file` describes them otherwise.
-
-        Returns:
-            The kind and name of each member that belongs to no sample.
-        """
-        shared, members = group
-        sample = self.open if shared == self._shared else None
-        if non_file == DIRECTORY and sample is None:
-            return []
-        others: list[tuple[str, str]] = []
-        for start, suffix, size, data in members:
-            found = column_of(suffix) if shared else None
-            if found is None:
-                kind = f".{suffix.rpartition('.')[2].lower()} member" if shared else _NO_KEY
-                others.append((kind, shared + suffix))
-                continue
-            if sample is None:
-                sample = self.open = Sample(shared[:-1], self._next, start)
-                self._shared = shared
-                self._next += 1
-            column, holds = found
-            if non_file or size > MAX_MEMBER_BYTES or column in sample.parts:
-                sample.reject(shared + suffix, size, non_file, column)
-            else:
-                sample.parts[column] = (holds, data, size)
-        return others
 
 
 try:
@@ -325,12 +269,8 @@ except ImportError:  # not compiled
 def scan_members(data: bytes | memoryview, base: int, position: int) -> list[Group]:
     """Return the plain members from `position` on, up to the first one that is not plain or not completely in `data`.
 
-    Almost all members are plain; `read_member` reads the others, and one at a time.
-
-    Args:
-        data: part of the file.
-        base: offset of `data` in the file.
-        position: offset of a header in the file.
+    Almost all members are plain; `read_member` reads the others, and one at a time. `base` is the offset of `data` in
+    the file, `position` that of a header.
     """
     return _scan_members(data, base, position - base)
 
@@ -361,6 +301,9 @@ class _MoreError(Exception):
 class TarReader:
     """Reads the samples of a tar file forwards, in pieces.
 
+    Consecutive members of one key are a sample. The key is the name up to the first dot of its last part, as WebDataset
+    defines it. Source: the webdataset library, `base_plus_ext` and `group_by_keys` in webdataset/tariterators.py.
+
     Attributes:
         position: offset after the members read so far
         number: number of the first sample not yet returned whole
@@ -372,13 +315,10 @@ class TarReader:
     def __init__(
         self, stream: BinaryIO, offset: int, length: int | None, first: int, piece_size: int, *unread: str | None
     ) -> None:
-        """Start reading at a sample.
+        """Start reading a `stream` at a sample, at `offset`; `first` is its number.
 
         Args:
-            stream: the file, at `offset`.
-            offset: start of the first sample.
             length: number of bytes to read; None for all.
-            first: number of the first sample.
             piece_size: approximate bytes of a piece.
             unread: members whose data is not needed, see `read_heads`; if absent, all data is read.
         """
@@ -389,8 +329,10 @@ class TarReader:
         self._data, self._base, self.position = self._buffer, offset, offset
         self.members, self.beginning = 0, b""
         self.skipped_members: dict[str, tuple[int, str]] = {}
-        self._grouping, self._whole = Grouping(first), list[Sample]()
-        self._ended, self.number = False, first
+        self._shared = ""  # by the names of the members of `_open`
+        self._open: Sample | None = None  # the sample that the next member may belong to
+        self._next = self.number = first
+        self._whole, self._ended = list[Sample](), False
         self._singly = 0  # how many are read one by one before it is tried to read many
 
     def pieces(self, is_end: bool) -> Iterator[TarPiece]:
@@ -435,13 +377,11 @@ class TarReader:
                 yield self._piece()
                 there = self._skip_to(member.end)
             if member.stop > there:
-                self._grouping.open = None
+                self._open = None
                 have = max(there - member.data, 0)
                 raise CutFileError(f"cut short: {member.name!r} has {have:,} of its {member.size:,} bytes")
             self.position = member.end
-        if self._grouping.open is not None:
-            self._finish_sample(self._grouping.open)
-            self._grouping.open = None
+        self._finish_sample()
         yield self._piece()
         if is_end and not at_zeros:
             raise CutFileError("cut short: the zeros that end a tar file are missing")
@@ -457,17 +397,32 @@ class TarReader:
             self._take(group)
         if groups:
             _, _, size, data = groups[-1][1][-1]
-            self.position = next_member_offset(data, size)
+            self.position = data + _padded(size)
         self._singly = _SINGLY if self.members - before < _FEWEST else 0
         return bool(groups)
 
     def _take(self, group: Group, non_file: str = "") -> None:
-        self.members += len(group[1])
-        before = self._grouping.open
-        for other, name in self._grouping.add(group, non_file):
-            self._pass_over(other, name)
-        if before is not None and self._grouping.open is not before:
-            self._finish_sample(before)
+        """Add the next members to their sample; they are files unless `non_file` describes them otherwise."""
+        shared, members = group
+        self.members += len(members)
+        is_other = shared != self._shared or self._open is None
+        if non_file == DIRECTORY and is_other:
+            return
+        for start, suffix, size, data in members:
+            found = column_of(suffix) if shared else None
+            if found is None:
+                self._pass_over(f".{suffix.rpartition('.')[2].lower()} member" if shared else _NO_KEY, shared + suffix)
+                continue
+            if is_other:
+                self._finish_sample()
+                self._open, self._shared, is_other = Sample(shared[:-1], self._next, start), shared, False
+                self._next += 1
+            assert self._open is not None
+            column, holds = found
+            if non_file or size > MAX_MEMBER_BYTES or column in self._open.parts:
+                self._open.reject(shared + suffix, size, non_file, column)
+            else:
+                self._open.parts[column] = (holds, data, size)
 
     @property
     def _stop(self) -> int:
@@ -475,17 +430,16 @@ class TarReader:
         return self._base + len(self._data)
 
     def _pass_over(self, description: str, name: str) -> None:
-        description = (
-            description
-            if description in self.skipped_members or len(self.skipped_members) < _MOST_KINDS
-            else "other member"
-        )
+        if description not in self.skipped_members and len(self.skipped_members) >= _MOST_KINDS:
+            description = "other member"
         number, first = self.skipped_members.get(description, (0, name))
         self.skipped_members[description] = (number + 1, min(first, name))
 
-    def _finish_sample(self, sample: Sample) -> None:
-        self._whole.append(sample)
-        self.number = sample.number + 1
+    def _finish_sample(self) -> None:
+        if self._open is not None:
+            self._whole.append(self._open)
+            self.number = self._open.number + 1
+        self._open = None
 
     def _piece(self) -> TarPiece:
         piece, self._whole = TarPiece(self._data, self._base, self._whole), []
@@ -504,7 +458,7 @@ class TarReader:
             return
         if self._whole:
             yield self._piece()
-        kept = self.position if self._grouping.open is None else self._grouping.open.start
+        kept = self.position if self._open is None else self._open.start
         rest = self._data[max(kept - self._base, 0) :]
         self._base = max(kept, self._base)
         held, more = len(rest), max(self._piece_size, len(rest))
@@ -517,9 +471,7 @@ class TarReader:
         self._singly, self.beginning = 0, self.beginning or bytes(self._data[:_BEGINNING])
 
     def _read_members(self, target: memoryview, held: int) -> int:
-        """Fill `target`, the bytes from `base` on, after the `held` bytes, leaving out unneeded data where possible;
-        return the bytes added.
-        """
+        """Fill `target` after the `held` bytes, without unneeded data where possible; return the bytes added."""
         if self._unread:
             target = target if self._left is None else target[: held + self._left]
             at = self.position - self._base
@@ -549,9 +501,7 @@ class TarReader:
 
 
 def is_objects_value(value: Any) -> bool:
-    """Return True if a value describes objects in an image: an object of lists, a list of objects with boxes, or an
-    empty one.
-    """
+    """Return True if a value is objects in an image: an object of lists, a list of objects with boxes, or empty."""
     items = value if isinstance(value, list) else [value]
     if not all(isinstance(item, dict) for item in items):
         return False
@@ -568,10 +518,7 @@ class ObjectFields:
     _locations: dict[bool | None, str] = field(default_factory=dict)  # of the first ids, names, or neither
 
     def add(self, value: Any, location: str) -> str | None:
-        """Record the objects in `value`, and return its JSON for the column; None without objects.
-
-        `location` is the sample's name in errors.
-        """
+        """Record the objects in `value`, and return its JSON, None without objects; errors give the `location`."""
         self._locations.setdefault(None, location)
         items = value if isinstance(value, list) else [value]
         for item in items:

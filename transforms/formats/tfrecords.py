@@ -24,26 +24,33 @@ from shardmill.transforms.columns.example_decoding import (
     infer_examples,
 )
 from shardmill.transforms.columns.types import ColumnType, Inferred, ValuesOf
-from shardmill.transforms.formats.format import BlockRef, Damage, FileRef, KeyColumn, Rows, compressed_damage
+from shardmill.transforms.formats.format import (
+    STAGE,
+    BlockRef,
+    Damage,
+    FileRef,
+    KeyColumn,
+    RecordFormat,
+    Rows,
+    compressed_damage,
+)
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import error_text
 from shardmill.transforms.stores.storage import raise_if_store_failed
 from shardmill.transforms.stores.streams import Decompressed, TruncatedError, open_gzip, open_zlib
 
 RECORD = "record"
-_STAGE = "read"
 _HEADER = struct.Struct("<QI")
 _GZIP_MAGIC = b"\x1f\x8b"  # RFC 1952, section 2.3.1
 _ZLIB_START = 4 << 10  # more than what zlib takes to say the twelve bytes of a record's header
 _HOP_BYTES = 64 << 10  # read at once where only headers are wanted
-_LENGTH = struct.Struct("<Q")
 _FOOTER = np.dtype("<u4")
 
 Positions = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class TFRecordFormat:
+class TFRecordFormat(RecordFormat):
     """A row for each record: column `record`, its payload. Lines are the records' numbers in their file, from 1.
 
     Every checksum is verified, and a record that is not a tf.train.Example is a reject. A file that does not start like
@@ -74,15 +81,10 @@ class TFRecordFormat:
             if start < file.size_bytes:
                 yield BlockRef(file, start, file.size_bytes - start, first)
 
-    def header(self, file: FileRef) -> tuple[str, ...]:
-        return ()
-
     def infer(
         self, block: BlockRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
     ) -> Iterator[Inferred]:
-        """Infer the features of the Examples: one value in every record is a scalar; of several kinds, the widest holds
-        all.
-        """
+        """Infer the features of the Examples; a feature with one value in every record is a scalar."""
         wanted = None if columns is None else list(columns)
         for piece in _Scanner(block, self.block_size):
             features, bad = decode_examples(piece.records)
@@ -99,7 +101,7 @@ class TFRecordFormat:
                 bad = refused(records)
                 if bad.any():
                     piece.rejects.extend(
-                        Reject(block.file.name, number, _STAGE, f"record {number:,} {what}")
+                        Reject(block.file.name, number, STAGE, f"record {number:,} {what}")
                         for number in numbers[bad].tolist()
                     )
                     records, numbers = records.filter(pa.array(~bad)), numbers[~bad]
@@ -183,11 +185,9 @@ class _Scanner:
     """Reads the records of a block in pieces."""
 
     def __init__(self, block: BlockRef, piece_size: int) -> None:
-        self._block = block
-        self._piece_size = piece_size
+        self._block, self._piece_size, self._offset = block, piece_size, block.offset
         self._left: int | None = block.length  # bytes to be read; None if that is not known
         self._number = block.first_line  # of the next record
-        self._offset = block.offset
         self._damage: str | None = None
         self._error: TruncatedError | None = None
         self._stream: Decompressed | None = None  # unless the file is plain
@@ -243,15 +243,13 @@ class _Scanner:
         return data
 
     def _records(self, data: bytes) -> tuple[Positions, Positions, int, int, bool]:
-        """Find the whole records in `data`.
+        """Return the starts and stops of the whole records in `data`, and the start of what follows.
 
-        Returns:
-            Their starts and stops, the start of what follows, how many of its bytes are known to be missing, and True
-            if it cannot be read.
+        Also return how many of its bytes are known to be missing, and True if it cannot be read.
         """
         positions: list[int] = []  # of headers
         position, last = 0, len(data) - _HEADER.size
-        unpack = _LENGTH.unpack_from
+        unpack = _HEADER.unpack_from
         while position <= last:
             positions.append(position)
             position += OVERHEAD + unpack(data, position)[0]
@@ -260,7 +258,9 @@ class _Scanner:
         bad = ~_checksums_match(data, heads, heads + 8, heads + 8)
         if bad.any():  # and so all positions after it are wrong
             first = int(bad.argmax())
-            self._damage = f"has a length that fails its checksum{self._lost(positions[first])}"
+            left = self._block.end - self._offset - positions[first]
+            lost = "the rest of the file is" if self._left is None else f"the remaining {left:,} bytes are"
+            self._damage = f"has a length that fails its checksum; {lost} lost"
             return heads[:first], stops[:first], positions[first], 0, True
         more = position - len(data)
         if more <= 0 or not positions:
@@ -286,10 +286,10 @@ class _Scanner:
             need = OVERHEAD + _HEADER.unpack_from(data)[0] if len(data) >= _HEADER.size else _HEADER.size
             have = len(data) + (self._left or 0)
             damage = f"is cut short, {have:,} of {need:,} bytes, which are lost"
-        reject = self._lose(self._reject(self._number, self._offset, damage), len(data))
+        reject = self._count_lost(self._reject(self._number, self._offset, damage), len(data))
         return _Piece(pa.array([], pa.large_binary()), np.zeros(0, np.int64), [reject])
 
-    def _lose(self, reject: Reject, held_bytes: int) -> Reject:
+    def _count_lost(self, reject: Reject, held_bytes: int) -> Reject:
         """Add the number of lost records to `reject`; `held_bytes` of them have been read."""
         block, before = self._block, self._number - 1
         left = block.end - self._offset
@@ -307,13 +307,7 @@ class _Scanner:
             good, made = max(self._stream.good_bytes, 1), max(self._stream.decompressed_bytes, 1)
             contents = made - self._offset + (block.file.size_bytes - good) * made / good
             damage = Damage(self._damage, round(contents * good / made), contents / max(self._offset, 1))
-        return damage.make_reject(reject.source, reject.line, reject.stage, reject.reason, before, block.length)
-
-    def _lost(self, position: int) -> str:
-        block = self._block
-        if self._left is None:
-            return "; the rest of the file is lost"
-        return f"; the remaining {block.end - self._offset - position:,} bytes are lost"
+        return damage.make_reject(reject.source, reject.line, reject.reason, before, block.length)
 
     def _reject(self, number: int, offset: int, problem: str) -> Reject:
-        return Reject(self._block.file.name, number, _STAGE, f"record {number:,} at byte {offset:,} {problem}")
+        return Reject(self._block.file.name, number, STAGE, f"record {number:,} at byte {offset:,} {problem}")

@@ -106,7 +106,7 @@ def index_file(format_: RecordFormat, file: FileRef, temporary: str | None = Non
     except OSError as error:
         raise_if_store_failed(error, file.path)
         reason = f"cannot be read: {error_text(error)}"
-        return list(Findings(temporary, [reject_file(file.name, file.size_bytes, "index", reason)]).outputs())
+        return list(Findings(temporary, [reject_file(file.name, file.size_bytes, reason)]).outputs())
     if header:
         found.summary.headers = {header: (1, file.name)}
     return [*blocks, *found.outputs()]

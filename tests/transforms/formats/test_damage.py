@@ -36,7 +36,7 @@ def test_only_what_is_more_than_a_record_is_a_loss() -> None:
     assert BAD.to_json() == {"source": "a.csv", "line": 3, "stage": "read", "reason": "the row has 2 fields"}
     position = {"source": "c.csv.gz", "line": 41, "stage": "read", "reason": "damaged"}
     assert REST.to_json() == {**position, "records": 60, "size_bytes": 700, "count": "estimated"}
-    assert [reject.is_loss for reject in (BAD, GROUP, REST, CUT, reject_file("e", 9, "index", "no"))] == [
+    assert [reject.is_loss for reject in (BAD, GROUP, REST, CUT, reject_file("e", 9, "no"))] == [
         False,
         *[True] * 4,
     ]
@@ -56,7 +56,7 @@ def test_only_what_is_more_than_a_record_is_a_loss() -> None:
 def test_the_rest_of_a_compressed_file(
     error: TruncatedError, size: int, read: int, expected: tuple[object, ...]
 ) -> None:
-    reject = compressed_damage(error, size).make_reject("a", 1, "read", "x", read, size)
+    reject = compressed_damage(error, size).make_reject("a", 1, "x", read, size)
     assert (reject.records, reject.size_bytes, reject.count) == expected
 
 

@@ -39,8 +39,8 @@ def test_what_is_known_for_certain_does_not_fail_a_job() -> None:
 
 
 def test_files_of_which_nothing_was_read_are_estimated_by_all_others() -> None:
-    whole = reject_file("e.csv.gz", 500, "index", "no")
-    rest = Damage("x", 100, 0.5).make_reject("c", 1, "read", "x", 20, 300)
+    whole = reject_file("e.csv.gz", 500, "no")
+    rest = Damage("x", 100, 0.5).make_reject("c", 1, "x", 20, 300)
     rejects, records = gather_rejects(make_parts([BAD, rest, whole], None), 221 + 10 + 1, 2200 + 100 + 500)
     assert (rejects.records, records) == (1 + 10 + 50, 221 + 10 + 50)
     assert rejects.losses.records == 60
