@@ -62,7 +62,7 @@ def modules_passed(arguments: list[str]) -> list[str]:
         status = cli.main(arguments)
     finally:
         sys.setprofile(None)
-        threading.setprofile(None)  # type: ignore[arg-type]
+        threading.setprofile(None)
     if status:
         raise SystemExit(f"shardmill {' '.join(arguments)} ended with {status}")
     return list(passed)
