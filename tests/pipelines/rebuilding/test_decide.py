@@ -159,9 +159,9 @@ def test_a_library_of_another_release_is_named(folder: Path) -> None:
 
 def test_what_a_recipe_keeps_counts(folder: Path) -> None:
     config = config_of(folder)
-    build(config, kept={"labels": "rebuild"})
+    build(config, kept_entries={"labels": "rebuild"})
 
-    assert said(config, kept={"labels": "keep"}) == "labels rebuild -> keep"
+    assert said(config, kept_entries={"labels": "keep"}) == "labels rebuild -> keep"
 
 
 def test_contents_are_told_from_times(folder: Path) -> None:

@@ -182,7 +182,7 @@ def test_names_may_be_exchanged() -> None:
 def test_reshard_does_not_rename(run: Run, tmp_path: Path) -> None:
     arguments = ["--input", tmp_path, "--output", tmp_path / "out", "--name", "n", "--rename", "image=image_raw"]
 
-    check_mistake(run("reshard", *arguments), "--rename", "untouched")
+    check_mistake(run("reshard", *arguments), "--rename", "does not change records")
 
 
 def write_records(path: Path, records: list[dict[str, Any]]) -> Path:
