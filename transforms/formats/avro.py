@@ -26,6 +26,7 @@ from shardmill.transforms.columns.types import ColumnType, Inferred, ValuesOf
 from shardmill.transforms.formats.format import (
     STAGE,
     BlockRef,
+    CutError,
     Damage,
     FileRef,
     KeyColumn,
@@ -35,9 +36,8 @@ from shardmill.transforms.formats.format import (
     check_unique_names,
     distinct_values,
     empty_rows,
-    fill_type,
     infer_present_type,
-    merge_optional_types,
+    merge_fill,
     parse_fills,
     reject_file,
     typed_rows,
@@ -123,10 +123,7 @@ _KEPT_KEYS = ("name", "namespace", "size", "symbols", "precision", "scale")
 
 
 def storage_schema(schema: Any) -> Any:
-    """Return a schema for the same bytes that decodes strings as bytes, and leaves logical types to Arrow.
-
-    Strings may thus be in any encoding.
-    """
+    """Return a schema for the same bytes that decodes strings, of any encoding, as bytes and drops logical types."""
     if isinstance(schema, list):
         several = len(schema) > 2  # a union may not have bytes twice
         return [branch if several and branch == "string" else storage_schema(branch) for branch in schema]
@@ -191,11 +188,7 @@ class Header:
     size_bytes: int  # size of the header
 
     def decode(self, frame: "Frame", names: Iterable[str]) -> pa.RecordBatch:
-        """Decode the columns `names` of a block, without those the file lacks.
-
-        Raises:
-            UnreadableError: if the block is damaged.
-        """
+        """Decode the columns `names` of a block, without those the file lacks; a damaged one is an UnreadableError."""
         try:
             records = _decode_records(frame.records, _DECOMPRESS[self.codec](frame.data), self.records)
             kinds = {name: kind for name in names if isinstance(kind := self.kinds.get(name), pa.DataType)}
@@ -236,9 +229,9 @@ def read_header(stream: BinaryIO, file: FileRef) -> Header:
     codec = found["meta"].get("avro.codec", b"null").decode(errors="replace")
     if codec not in _DECOMPRESS:
         raise UnreadableError(f"its blocks are compressed by {codec!r}; expected one of {', '.join(_DECOMPRESS)}")
+    named: dict[str, Any] = {}
     try:
         schema = json.loads(found["meta"].get("avro.schema", b""))
-        named: dict[str, Any] = {}
         records: Any = parse_schema({"type": "array", "items": storage_schema(schema)}, named)
     except (SchemaParseException, UnknownType, *_DAMAGE) as error:
         raise UnreadableError(f"its schema cannot be read: {_reason(error)}") from None
@@ -258,18 +251,6 @@ class Frame:
     end: int
     records: int
     data: bytes
-
-
-class CutBlockError(UnreadableError):
-    """An Avro file that ends within a block.
-
-    Attributes:
-        records: records of the block by its header, at least 1
-    """
-
-    def __init__(self, reason: str, records: int = 1) -> None:
-        super().__init__(reason)
-        self.records = max(records, 1)
 
 
 def read_frames(stream: BinaryIO, header: Header, offset: int, end: int, with_data: bool) -> Iterator[Frame]:
@@ -293,7 +274,7 @@ def read_frames(stream: BinaryIO, header: Header, offset: int, end: int, with_da
                 f"the block at byte {offset:,} says that it has {records:,} records in {size:,} bytes"
             )
         if stop + _MARKER_BYTES > end:
-            raise CutBlockError(
+            raise CutError(
                 f"the block at byte {offset:,} is cut short, {end - start:,} of {size + _MARKER_BYTES:,} bytes", records
             )
         stream.seek(start if with_data else stop)
@@ -312,7 +293,7 @@ def _read_long(data: bytes, position: int) -> tuple[int, int]:
         value, shift, position = value | (byte & 0x7F) << shift, shift + 7, position + 1
         if byte < 0x80:
             return value >> 1 ^ -(value & 1), position
-    raise CutBlockError("the header of its last block is cut short")
+    raise CutError("the header of its last block is cut short")
 
 
 def _decode_records(count: int, data: bytes, schema: Any) -> list[dict[str, Any]]:
@@ -410,10 +391,6 @@ class AvroFormat(RecordFormat):
         """Yield blocks that each span several Avro blocks; the last one ends where the file does.
 
         Damage is left to `read`.
-
-        Raises:
-            UserError: if a column occurs twice, or the file's values are not records.
-            OSError: if the file cannot be read.
         """
         with storage.open_read(file.path, file.size_bytes) as stream:
             try:
@@ -445,13 +422,7 @@ class AvroFormat(RecordFormat):
     def infer(
         self, block: BlockRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
     ) -> Iterator[Inferred]:
-        """Infer the types from the schema; count values and list lengths in all records.
-
-        Rows that `read` will reject, because a value does not fit, are counted too.
-
-        Raises:
-            UserError: if one of `columns` is a record, a map or a union of several types.
-        """
+        """Infer the types from the schema; count values and list lengths in all records, also those `read` rejects."""
         fills = parse_fills(self.fill)
         every = [name for name in (*block.columns, *fills) if name not in self.drop]
         wanted = list(dict.fromkeys(every if columns is None else columns))
@@ -464,11 +435,7 @@ class AvroFormat(RecordFormat):
         yield merged
 
     def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
-        """Yield the rows of several Avro blocks at a time; a damaged block is one reject.
-
-        Raises:
-            UserError: if one of `types` is a record, a map or a union of several types.
-        """
+        """Yield the rows of several Avro blocks at a time; a damaged block is one reject."""
         fills = parse_fills(self.fill)
         for part in _parts(block, [*types, *(key.name for key in keys)]):
             if isinstance(part, Reject):
@@ -490,9 +457,7 @@ class _Part:
         if name in self.batch.schema.names:
             array = self.batch[name]
             found, missing = infer_present_type(array, arrow_scalar_type(array.type)), array.null_count
-        if name in fills and missing:
-            found = merge_optional_types(found, ColumnType(fill_type(fills[name]), None, missing))
-        return found
+        return merge_fill(found, fills.get(name), missing)
 
 
 def _parts(block: BlockRef, names: Iterable[str]) -> Iterator[_Part | Reject]:
@@ -540,7 +505,7 @@ def _lost_records(block: BlockRef, offset: int, row: int, problem: Exception) ->
     """Return the Reject of all records from `row` on; `offset` is where their Avro block starts."""
     name, left = block.file.name, block.end - offset
     reason = f"{unreadable_reason(problem, block.file.path)}; all from row {row:,} on is lost"
-    if isinstance(problem, CutBlockError):
+    if isinstance(problem, CutError):
         return Reject(name, row, STAGE, reason, problem.records, left, "at least")
     if block.records is not None:  # the file was whole when it was indexed
         return Reject(name, row, STAGE, reason, max(block.records - (row - block.first_line), 1), left)

@@ -71,15 +71,12 @@ class CsvFormat(RecordFormat):
     An empty delimiter means tab for files named .tsv, compressed or not, and comma for others. An empty quote means
     that fields are never quoted.
 
-    Attributes:
-        delimiter, quote: one ASCII character each, or ""
-
     Raises:
         ValueError: if one of these is invalid.
     """
 
-    delimiter: str = ""
-    quote: str = '"'
+    delimiter: str = ""  # one ASCII character, or ""
+    quote: str = '"'  # one ASCII character, or ""
     columns: tuple[str, ...] | None = None  # column names of files without header; None with header
     encoding: str = "utf-8"  # Python's name; bytes columns are converted to UTF-8
     missing: tuple[str, ...] = MISSING  # texts that mean a missing value, also in quotes
@@ -106,23 +103,14 @@ class CsvFormat(RecordFormat):
             raise ValueError(f"a block size of {self.block_size} bytes; expected 1 to {1 << 30}")
 
     def header(self, file: FileRef) -> tuple[str, ...]:
-        """Return the columns of `file`; none if it is empty.
-
-        Raises:
-            UserError: if the header is invalid.
-            OSError: if the file cannot be read; TruncatedError if its compressed data is damaged.
-        """
+        """Return the columns of `file`; none if it is empty. Damaged compressed data is a TruncatedError."""
         if self.columns is not None:
             return self.columns
         with self._open(file) as (stream, _):
             return self._read_head(stream, file)[1]
 
     def index(self, file: FileRef) -> Iterator[BlockRef | Reject]:
-        """Yield the blocks of `file` in order; a Reject if it is empty or cannot be read.
-
-        Raises:
-            UserError: if its header is invalid, it is not text, or a quote is never closed.
-        """
+        """Yield the blocks of `file` in order; a Reject if it is empty or cannot be read."""
         try:
             with self._open(file) as (stream, base):
                 yield from self._index(file, stream, base)
@@ -136,12 +124,6 @@ class CsvFormat(RecordFormat):
     def infer(
         self, block: BlockRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
     ) -> Iterator[Inferred]:
-        """Infer the types of `columns` (None: all of the file) over the block's rows.
-
-        Raises:
-            UserError: if a quote is never closed, in a file that cannot be cut into blocks.
-            JobError: if the file has changed since it was indexed.
-        """
         names = list(block.columns if columns is None else columns)
         wanted = list(dict.fromkeys([*names, *(column.name for column in values_of)]))
         for piece in self._pieces(block):
@@ -152,12 +134,7 @@ class CsvFormat(RecordFormat):
                 yield Inferred(types, parsed.rows, values)
 
     def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
-        """Yield the rows of a block; a malformed record, or one that does not fit `types`, is a Reject.
-
-        Raises:
-            UserError: if a type is a list, which CSV cannot hold; or like `infer`.
-            JobError: like `infer`.
-        """
+        """Yield the rows of a block; a malformed record, or one that does not fit `types`, is a Reject."""
         if lists := [name for name, column in types.items() if column.length is not None]:
             raise UserError(f"column {lists[0]!r} is to hold lists, and {block.file.name} is CSV, which holds none")
         records, file = 0, block.file

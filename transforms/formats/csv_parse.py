@@ -27,7 +27,7 @@ from shardmill.transforms.formats.csv_scan import (
     is_malformed,
     scan_range,
 )
-from shardmill.transforms.formats.format import MAX_LINES, MAX_TEXT_BYTES, STAGE, too_long_reason
+from shardmill.transforms.formats.format import MAX_LINES, MAX_TEXT_BYTES, STAGE, reject_long
 from shardmill.transforms.formats.line_blocks import BOM, Stream, is_utf8
 from shardmill.transforms.stores.streams import TruncatedError
 
@@ -66,11 +66,10 @@ class LostRecords:
 
 
 def read_head(stream: Stream, dialect: Dialect, name: str) -> Head:
-    """Read the first record of the text in `stream`, which belongs to file `name`.
+    """Read the first record of the text in `stream`, of file `name`.
 
     Raises:
         UserError: if the record does not end within a reasonable length, or a quote is never closed.
-        OSError: if the file cannot be read; TruncatedError if compressed data ends before the record does.
     """
     text, size, line, offset = b"", _FIRST_READ, 1, 0
     while True:
@@ -95,11 +94,10 @@ def read_head(stream: Stream, dialect: Dialect, name: str) -> Head:
                 f"{name}: no record ends within the first {len(text):,} bytes; expected lines of CSV: is it a text"
                 " file?"
             )
-    lines = scan_range(text, dialect, 0, start).lines
+    line += count_lines(text, 0, start)
     if not more and stop == len(text) and scan_range(text[start:], dialect).scans[0].is_inside:
-        raise unclosed_quote_error(name, line + lines, dialect)
-    next_line = line + lines + scan_range(text, dialect, start, stop).lines
-    return Head(text[start:stop], line + lines, offset + stop, next_line, text[stop:])
+        raise unclosed_quote_error(name, line, dialect)
+    return Head(text[start:stop], line, offset + stop, line + count_lines(text, start, stop), text[stop:])
 
 
 def _blank_bytes(text: bytes, at_end: bool) -> int:
@@ -165,7 +163,7 @@ def read_pieces(
                 if pending_bytes + end > MAX_TEXT_BYTES:
                     pending.clear()
                     if side.last_end is not None:
-                        yield _too_long_reject(name, first_line, pending_bytes + end)
+                        yield reject_long(name, first_line, pending_bytes + end, MAX_TEXT_BYTES)
                         start, first_line = end, line + count_lines(data, 0, end)
             if side.last_end is not None:
                 cut = len(data) - (part.stop - side.last_end)
@@ -188,13 +186,9 @@ def read_pieces(
     if inside:
         raise unclosed_quote_error(name, open_line, dialect)
     if pending_bytes > MAX_TEXT_BYTES:
-        yield _too_long_reject(name, first_line, pending_bytes)
+        yield reject_long(name, first_line, pending_bytes, MAX_TEXT_BYTES)
     elif any(pending):
         yield CsvPiece(b"".join(pending), first_line)
-
-
-def _too_long_reject(name: str, line: int, size_bytes: int) -> Reject:
-    return Reject(name, line, STAGE, too_long_reason(size_bytes, MAX_TEXT_BYTES))
 
 
 def _first_record_end(data: bytes, before: bytes, inside: bool, dialect: Dialect) -> int:

@@ -50,16 +50,12 @@ STAGE = "read"  # of the rejects that `RecordFormat.read` yields
 
 @dataclass(frozen=True, slots=True)
 class FileRef:
-    """A file of the input.
-
-    Attributes:
-        key_start, key_span: the file's part of the 64-bit key space, in name order
-    """
+    """A file of the input."""
 
     name: str  # path relative to the input's root, for errors and rejects
     path: str  # path or URL to open
     size_bytes: int  # size on disk; of parallel files, the sum
-    key_start: int = 0
+    key_start: int = 0  # with key_span, the file's part of the 64-bit key space, in name order
     key_span: int = 1 << 63
     parts: tuple["FileRef", ...] = ()  # parallel files; the first one lends name and path
 
@@ -70,13 +66,10 @@ class BlockRef:
 
     A compressed file is one block with the file's size on disk as its length. For Parquet, `offset` is the row group's
     number and `length` its compressed bytes.
-
-    Attributes:
-        offset, length: byte range, at record boundaries
     """
 
     file: FileRef
-    offset: int
+    offset: int  # with length, the byte range, at record boundaries
     length: int
     first_line: int = 1  # line or, without lines, number of the first record, from 1
     columns: tuple[str, ...] = ()  # the file's columns in order, if a header names them
@@ -132,12 +125,13 @@ class Rows:
     rounded: RoundedColumns = field(default_factory=dict)  # integers that float32 columns change
 
 
-def too_long_reason(size_bytes: int, max_bytes: int) -> str:
-    """Return the reason to reject a record of `size_bytes` bytes of text if at most `max_bytes` are read."""
-    return (
+def reject_long(name: str, line: int, size_bytes: int, max_bytes: int) -> Reject:
+    """Return the Reject of a record of `size_bytes` bytes of text if at most `max_bytes` are read."""
+    reason = (
         f"a record of {size_bytes:,} bytes of text; expected {max_bytes:,} at most: is the end of a line, or a quote,"
         " missing?"
     )
+    return Reject(name, line, STAGE, reason)
 
 
 def split_rows(rows: Rows, max_rows: int) -> Iterator[Rows]:
@@ -154,14 +148,16 @@ class RecordFormat(Protocol):
     """An input format: how its records are found and read. Any worker may call any method any number of times.
 
     A format is a frozen dataclass that workers receive pickled; its only side effect is reading files.
+
+    Raises:
+        UserError: if the file contradicts the flags, or holds no usable text or columns, so that the whole input is
+            suspect; or if a requested column cannot be read as its type.
+        JobError: if the file has changed since it was indexed.
+        OSError: if the file cannot be read; `read` makes Rejects of most.
     """
 
     def index(self, file: FileRef) -> Iterator[BlockRef | Reject | SkippedItems | RecordNotice]:
-        """Yield the blocks of `file` in order, and a Reject for anything that cannot be read at all.
-
-        Raises:
-            UserError: if the file contradicts the flags, so that the whole input is suspect.
-        """
+        """Yield the blocks of `file` in order, and a Reject for anything that cannot be read at all."""
 
     def header(self, file: FileRef) -> tuple[str, ...]:
         """Return the columns that the file's header names, in order; () if the format names none before the records."""
@@ -189,6 +185,14 @@ def empty_rows(types: Mapping[str, ColumnType], rejects: Sequence[Reject], keys:
 
 class UnreadableError(Exception):
     """Data that is damaged or not of the format; the message is the reason."""
+
+
+class CutError(UnreadableError):
+    """A file that ends too early, after at least `records` lost ones."""
+
+    def __init__(self, reason: str, records: int = 1) -> None:
+        super().__init__(reason)
+        self.records = max(records, 1)
 
 
 def unreadable_reason(error: Exception, path: str) -> str:
@@ -270,7 +274,6 @@ def typed_rows(
     """
     problems: dict[int, str] = {}
     columns: dict[str, ConvertedColumn] = {}
-    arrays: dict[str, pa.Array] = {}
     for name, column in types.items():
         values = batch[name] if name in batch.schema.names else pa.nulls(len(batch))
         if column.dtype == "int64" and is_date_or_timestamp(values.type):
@@ -284,10 +287,10 @@ def typed_rows(
                 " points in time; expected dates or times since 1970; without the flag, or as BYTES of a schema, it is"
                 " stored as texts"
             )
-        converted = convert_column(values, column, fills.get(name))
-        for row, reason in converted.problems.items():
+        columns[name] = convert_column(values, column, fills.get(name))
+        for row, reason in columns[name].problems.items():
             problems.setdefault(row, f"column {name!r}: {reason}")
-        columns[name], arrays[name] = converted, converted.array
+    arrays = {name: converted.array for name, converted in columns.items()}
     for key in keys:
         there = key.name in batch.schema.names
         texts = key_texts(batch[key.name]) if there else pa.nulls(len(batch), pa.large_binary())
@@ -318,6 +321,14 @@ def merge_optional_types(one: ColumnType | None, other: ColumnType | None) -> Co
     return one.merge(other) if one is not None and other is not None else one or other
 
 
+def merge_fill(found: ColumnType | None, fill: int | float | str | None, missing: int) -> ColumnType | None:
+    """Merge the type of a column with that of its fill value, if it has one and rows are missing."""
+    if fill is None or not missing:
+        return found
+    types: dict[type, ScalarType] = {bool: "bool", int: "int64", float: "float32"}
+    return merge_optional_types(found, ColumnType(types.get(type(fill), "bytes"), None, missing))
+
+
 def distinct_values(batch: pa.RecordBatch, columns: Sequence[ValuesOf], fills: Mapping[str, Any]) -> Values:
     """Return the distinct values of each column, as texts."""
     return {column.name: _distinct(batch, column, fills.get(column.name)) for column in columns}
@@ -329,12 +340,6 @@ def _distinct(batch: pa.RecordBatch, wanted: ValuesOf, fill: Any) -> frozenset[s
     column = ColumnType("bytes", -1 if is_list(batch[wanted.name].type) else None, 0)
     array = convert_column(batch[wanted.name], column, fill).array
     return distinct_texts(array.flatten() if column.is_variable else array, wanted.separator)
-
-
-def fill_type(fill: Any) -> ScalarType:
-    """Return the type of a fill value."""
-    types: dict[type, ScalarType] = {bool: "bool", int: "int64", float: "float32"}
-    return types.get(type(fill), "bytes")
 
 
 _KEY = b"huggingface"
@@ -387,11 +392,6 @@ def _struct_fields(kind: pa.DataType) -> dict[str, pa.DataType]:
     if not pa.types.is_struct(kind):
         return {}
     return {kind.field(index).name: kind.field(index).type for index in range(kind.num_fields)}
-
-
-def is_hf_file_list(kind: pa.DataType) -> bool:
-    """Return True if an Arrow type is a list of Hugging Face files."""
-    return is_list(kind) and is_hf_file(kind.value_type)
 
 
 def object_fields(kind: pa.DataType) -> dict[str, pa.DataType]:

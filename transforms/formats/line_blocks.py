@@ -17,12 +17,11 @@ from shardmill.transforms.columns.arrow import slices
 from shardmill.transforms.formats.format import (
     MAX_LINES,
     MAX_TEXT_BYTES,
-    STAGE,
     BlockRef,
     Damage,
     FileRef,
     compressed_damage,
-    too_long_reason,
+    reject_long,
 )
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import error_text
@@ -72,8 +71,7 @@ def not_encoded_error(name: str, encoding: str, error: UnicodeError) -> UserErro
 def is_ascii_transparent(encoding: str, special: bytes) -> bool:
     """Return True if the ASCII bytes `special` always encode these characters in this encoding.
 
-    True for UTF-8, Latin-1 and similar encodings. False for UTF-16, and for | in Shift JIS, where the byte may be half
-    of a character.
+    False for UTF-16, and for | in Shift JIS, where the byte may be half of a character.
     """
     if encoding == "utf-8":
         return True
@@ -186,9 +184,6 @@ def read_pieces(block: BlockRef, piece_size: int, transcode: Transcode | None = 
         OSError: if an object store failed, so that the runner retries.
     """
 
-    def too_long(size_bytes: int) -> Reject:
-        return Reject(block.file.name, line, STAGE, too_long_reason(size_bytes, MAX_TEXT_BYTES))
-
     # No line within a chunk is too long, in any encoding
     reader = _Reader(block, min(piece_size, max(MAX_TEXT_BYTES // 8, 1)))
     chunks: Iterator[bytes] = iter(reader)
@@ -204,7 +199,7 @@ def read_pieces(block: BlockRef, piece_size: int, transcode: Transcode | None = 
             if not end:
                 carried += len(chunk)
                 continue
-            yield too_long(carried + first_end)
+            yield reject_long(block.file.name, line, carried + first_end, MAX_TEXT_BYTES)
             chunk, end, line, carried, at_start = chunk[first_end:], end - first_end, line + 1, 0, False
         if not end:
             carry.append(chunk)
@@ -220,7 +215,7 @@ def read_pieces(block: BlockRef, piece_size: int, transcode: Transcode | None = 
         reason = f"{reader.damage.reason}; all from line {line:,} on is lost"
         yield reader.damage.make_reject(block.file.name, line, reason, line - block.first_line, block.length)
     elif carried > MAX_TEXT_BYTES:
-        yield too_long(carried)
+        yield reject_long(block.file.name, line, carried, MAX_TEXT_BYTES)
     elif rest := b"".join(carry).removeprefix(BOM if at_start else b""):
         yield Piece(rest, line)
 

@@ -255,11 +255,7 @@ class ParallelFormat(RecordFormat):
             yield Inferred({name: ColumnType("bytes", None, number) for name in names}, number)
 
     def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
-        """Yield the lines in pieces; columns other than `names` and `line_number` are null.
-
-        Raises:
-            UserError: if a part has more lines than another.
-        """
+        """Yield the lines in pieces; columns other than `names` and `line_number` are null."""
         streams = [self._lines(part) for part in block.parts]
         texts: list[_Lines | Reject | None] = [next(stream, None) for stream in streams]
         while any(text is not None for text in texts):

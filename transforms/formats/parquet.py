@@ -43,10 +43,9 @@ from shardmill.transforms.formats.format import (
     declared_objects,
     distinct_values,
     empty_rows,
-    fill_type,
     infer_present_type,
     is_hf_file,
-    is_hf_file_list,
+    merge_fill,
     merge_optional_types,
     object_classes,
     object_fields,
@@ -107,10 +106,8 @@ class _Thrift:
             return self._byte()
         if kind < _DOUBLE:
             return self._zigzag()
-        if kind == _DOUBLE:
-            return self._bytes(8)
-        if kind == _BINARY:
-            return self._bytes(self._varint())
+        if kind in (_DOUBLE, _BINARY):
+            return self._bytes(8 if kind == _DOUBLE else self._varint())
         if kind in (_LIST, _SET):
             head = self._byte()
             size = self._varint() if head >> 4 == 15 else head >> 4
@@ -192,12 +189,7 @@ class OpenedParquet:
     """An open Parquet file."""
 
     def __init__(self, file: FileRef) -> None:
-        """Read the footer.
-
-        Raises:
-            UnreadableError: if the file is damaged, encrypted or not Parquet.
-            UserError: if a column occurs twice.
-        """
+        """Read the footer; a file that is damaged, encrypted or not Parquet is an UnreadableError."""
         self._file = file
         with ExitStack() as stack:
             self._source = stack.enter_context(_ArrowSource(file))
@@ -241,11 +233,7 @@ class OpenedParquet:
         self._source.close()
 
     def spelled(self, name: str) -> ScalarType | None:
-        """Return the type of a column's values; None if it has none.
-
-        Raises:
-            UserError: if the column cannot be read.
-        """
+        """Return the type of a column's values, None if it has none; raise UserError if it cannot be read."""
         if name not in self.columns:
             return None
         if not self._encrypted.isdisjoint(self._leaves_of(name)):
@@ -259,7 +247,7 @@ class OpenedParquet:
                 f"{self._file.name}: column {name!r} is Hugging Face's Audio, and sounds inside of tables are not read;"
                 f" write them to WAV files for `shardmill audio`, or leave it out with --drop {name}"
             )
-        if is_hf_file_list(kind):
+        if is_list(kind) and is_hf_file(kind.value_type):
             raise UserError(
                 f"{self._file.name}: column {name!r} is lists of files as Hugging Face has them; expected one image in"
                 f" each row, so give each a row of its own, or leave it out with --drop {name}"
@@ -458,12 +446,7 @@ class ParquetFormat(RecordFormat):
     images: tuple[str, ...] = ()  # columns known to be images
 
     def index(self, file: FileRef) -> Iterator[BlockRef | Reject]:
-        """Yield the row groups, see BlockRef; `first_line` is the first row.
-
-        Raises:
-            UserError: if a column occurs twice.
-            OSError: if the file cannot be read.
-        """
+        """Yield the row groups, see BlockRef; `first_line` is the first row."""
         try:
             opened = OpenedParquet(file)
         except UnreadableError as error:
@@ -491,9 +474,6 @@ class ParquetFormat(RecordFormat):
         """Infer the types from the schema; read only lists, columns without null counts, and `values_of`.
 
         Rows that `read` will reject, because a value does not fit, are counted too.
-
-        Raises:
-            UserError: if one of `columns` is a struct or a map.
         """
         try:
             with OpenedParquet(block.file) as opened:
@@ -502,11 +482,7 @@ class ParquetFormat(RecordFormat):
             unreadable_reason(error, block.file.path)  # `read` rejects the rows
 
     def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
-        """Yield the rows in batches that fit into memory; rows that cannot be decoded are one reject.
-
-        Raises:
-            UserError: if one of `types` is a struct or a map.
-        """
+        """Yield the rows in batches that fit into memory; rows that cannot be decoded are one reject."""
         row = block.first_line
         try:
             with OpenedParquet(block.file) as opened:
@@ -555,9 +531,8 @@ class ParquetFormat(RecordFormat):
             read = [*unknown, *(column.name for column in values_of)]
             for batch in opened.batches(block, read) if read else ():
                 for name in unknown:
-                    found[name] = merge_optional_types(
-                        found[name], infer_present_type(batch[name], opened.spelled(name))
-                    )
+                    present = infer_present_type(batch[name], opened.spelled(name))
+                    found[name] = merge_optional_types(found[name], present)
                     nulls[name] -= len(batch) - batch[name].null_count
                 values = merge_values(values, distinct_values(batch, values_of, fills))
             if OBJECTS in wanted and (of_objects := opened.declared.get(OBJECTS)) and not of_objects.class_names:
@@ -565,10 +540,8 @@ class ParquetFormat(RecordFormat):
         except UnreadableError:  # the columns must be asked for nevertheless, so that `read` rejects the rows
             for name in unknown:
                 found[name] = merge_optional_types(found[name], opened.guess(name, nulls[name]))
-        for name, fill in fills.items():
-            if nulls.get(name):
-                found[name] = merge_optional_types(found[name], ColumnType(fill_type(fill), None, nulls[name]))
-        types = {name: column for name, column in found.items() if column is not None}
+        merged = {name: merge_fill(column, fills.get(name), nulls[name]) for name, column in found.items()}
+        types = {name: column for name, column in merged.items() if column is not None}
         declared = paths | {name: what for name, what in opened.declared.items() if name in types}
         for name in types:
             if opened.is_file(name) and name not in self.images and name not in declared:

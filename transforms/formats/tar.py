@@ -19,6 +19,7 @@ from shardmill.transforms.formats.format import (
     OBJECTS,
     STAGE,
     BlockRef,
+    CutError,
     Damage,
     FileRef,
     KeyColumn,
@@ -38,7 +39,6 @@ from shardmill.transforms.formats.tar_samples import (
     ALL_MEMBERS,
     IMAGE_MEMBERS,
     KEY,
-    CutFileError,
     ObjectFields,
     Sample,
     SamplePart,
@@ -57,10 +57,6 @@ _MAX_CLASS_DIGITS = 18  # of an id: more do not fit 64 bits
 JSON_PREFIX = "json."  # before the name of what JSON has, where another member of the sample has a column of that name
 
 
-class SampleError(ValueError):
-    """The reason why a sample is left out."""
-
-
 @dataclass(frozen=True)
 class TarFormat(RecordFormat):
     """A row for each sample of a tar file; see `TarReader`.
@@ -71,22 +67,16 @@ class TarFormat(RecordFormat):
     * `objects` with boxes, in Hugging Face's form, is its JSON.
 
     Lines are the samples' numbers in their file, from 1. Concatenated tar files are read as one.
-
-    Attributes:
-        fill, drop: see JsonLinesFormat
     """
 
     block_size: int  # approximate bytes of a BlockRef; a compressed file is one
-    fill: tuple[tuple[str, str], ...] = ()
-    drop: tuple[str, ...] = ()
+    fill: tuple[tuple[str, str], ...] = ()  # see JsonLinesFormat
+    drop: tuple[str, ...] = ()  # see JsonLinesFormat
 
     def index(self, file: FileRef) -> Iterator[BlockRef | Reject | SkippedItems | RecordNotice]:
         """Yield blocks of whole samples; damage is left to `read`, so the last block ends where the file does.
 
         8 bytes are kept for each sample, to count repeated keys.
-
-        Raises:
-            OSError: if the file cannot be read.
         """
         packed = is_compressed(file.name)
         start = first = 0
@@ -131,18 +121,18 @@ class TarFormat(RecordFormat):
             rows = self._rows(piece, block.file.name)
             requested = None if wanted is None else [name for name in wanted if name not in rows.images]
             types, kept = rows.objects.infer(requested, self.drop)
-            images = {name: lies for name, lies in rows.images.items() if wanted is None or name in wanted}
-            for name, lies in images.items():
-                present = 0 if name in self.drop else len(lies.keys() & set(kept.line_numbers.tolist()))
-                types[name] = ColumnType("bytes", None, present)
-            declared = {name: DeclaredColumn("image", is_required=True) for name in images}
-            declared |= {
-                name: DeclaredColumn("class_label", num_classes=max(ids) + 1, is_required=True)
-                for name in sorted(rows.classes)
-                if (ids := [item[name] for item in kept.objects if name in item])
-            }
-            beside = [name for name in types if name.startswith(JSON_PREFIX)]
-            declared |= {name: DeclaredColumn("text", message=_prefix_notice(name)) for name in beside}
+            declared: dict[str, DeclaredColumn] = {}
+            for name, lies in rows.images.items():
+                if wanted is None or name in wanted:
+                    present = 0 if name in self.drop else len(lies.keys() & set(kept.line_numbers.tolist()))
+                    types[name] = ColumnType("bytes", None, present)
+                    declared[name] = DeclaredColumn("image", is_required=True)
+            for name in sorted(rows.classes):
+                if ids := [item[name] for item in kept.objects if name in item]:
+                    declared[name] = DeclaredColumn("class_label", num_classes=max(ids) + 1, is_required=True)
+            for name in types:
+                if name.startswith(JSON_PREFIX):
+                    declared[name] = DeclaredColumn("text", message=_prefix_notice(name))
             if OBJECTS in types and OBJECTS not in self.drop and (of_objects := rows.seen.declared_column) is not None:
                 declared[OBJECTS] = of_objects
             for column in values_of:
@@ -188,7 +178,7 @@ class TarFormat(RecordFormat):
         for sample in piece.samples:
             try:
                 made, line = _sample_object(sample, piece)
-            except SampleError as error:
+            except UnreadableError as error:
                 rejects.append(Reject(name, sample.number, STAGE, f"{sample.key}: {error}"))
                 continue
             if OBJECTS not in sample.parts and is_objects_value(made.get(OBJECTS)):
@@ -233,9 +223,9 @@ def _repeated_keys(file: FileRef, keys: np.ndarray) -> Iterator[RecordNotice]:
 
 
 def _sample_object(sample: Sample, piece: TarPiece) -> tuple[dict[str, Any], bytes]:
-    """Return a sample without its images as an object, and the text of its JSON; raise SampleError if it is invalid."""
+    """Return a sample without its images as an object, and its JSON's text; an invalid one is an UnreadableError."""
     if sample.problem:
-        raise SampleError(sample.problem)
+        raise UnreadableError(sample.problem)
     made: dict[str, Any] = {KEY: sample.key}
     line = b"{}"
     members: dict[str, Any] = {}
@@ -249,7 +239,7 @@ def _sample_object(sample: Sample, piece: TarPiece) -> tuple[dict[str, Any], byt
             try:
                 made[column] = data.decode()
             except UnicodeDecodeError as error:
-                raise SampleError(f"its text is not UTF-8, at byte {error.start:,}") from None
+                raise UnreadableError(f"its text is not UTF-8, at byte {error.start:,}") from None
         else:
             line, members = data, _members(data)
     for name, value in members.items():
@@ -269,9 +259,9 @@ def _members(data: bytes) -> dict[str, Any]:
     try:
         value = orjson.loads(data)
     except orjson.JSONDecodeError as error:
-        raise SampleError(f"its .json is no JSON: {error.msg}, at character {error.pos + 1:,}") from None
+        raise UnreadableError(f"its .json is no JSON: {error.msg}, at character {error.pos + 1:,}") from None
     if not isinstance(value, dict):
-        raise SampleError(f"its .json is no object, but {shorten(data.strip().decode(errors='replace'))}")
+        raise UnreadableError(f"its .json is no object, but {shorten(data.strip().decode(errors='replace'))}")
     return value
 
 
@@ -279,7 +269,7 @@ def _class_id(data: bytes) -> int:
     digits = data.strip()
     if not digits.isdigit() or len(digits) > _MAX_CLASS_DIGITS:
         shown = shorten(digits.decode(errors="backslashreplace"))
-        raise SampleError(f"its .cls is {shown!r}; expected the id of a class, an integer from 0")
+        raise UnreadableError(f"its .cls is {shown!r}; expected the id of a class, an integer from 0")
     return int(digits)
 
 
@@ -291,7 +281,7 @@ def _lost_samples(block: BlockRef, reader: TarReader, error: Exception) -> Rejec
         damage = compressed_damage(error, block.file.size_bytes)
         return damage.make_reject(name, number, reason, number - block.first_line, block.length)
     why = unreadable_reason(error, block.file.path)
-    if isinstance(error, CutFileError):
+    if isinstance(error, CutError):
         return Reject(name, number, STAGE, f"{why}; what follows is lost", 1, 0, "at least")
     left = max(block.end - reader.position, 0) if not is_compressed(name) else 0
     reason = f"{why}; all from sample {number:,} on is lost"

@@ -14,15 +14,12 @@ import orjson
 
 from shardmill.transforms.columns.types import MAX_VALUES, DeclaredColumn, DeclaredObjects
 from shardmill.transforms.formats.conventions import IMAGE_SUFFIXES
-from shardmill.transforms.formats.format import BOX, UnreadableError, label_key
+from shardmill.transforms.formats.format import BOX, CutError, UnreadableError, label_key
 
 try:
-    from shardmill._native import read_heads as _read_heads
+    from shardmill import _native
 except ImportError:  # not compiled
-
-    def _read_heads(descriptor: int, base: int, target: Any, held: int, at: int, suffixes: str | None) -> int:
-        """Return -1, for a file that cannot be read this way; used if the extension is not compiled."""
-        return -1
+    _native = None  # type: ignore[assignment]
 
 
 ALL_MEMBERS, IMAGE_MEMBERS = None, f"|{IMAGE_SUFFIXES}|"  # members whose data is left out, by their suffixes
@@ -47,9 +44,9 @@ def read_heads(
         The number of bytes added, fewer than fit only at the file's end; None if the file must be read normally.
     """
     raw = getattr(stream, "raw", None)
-    if not isinstance(raw, io.FileIO):
+    if _native is None or not isinstance(raw, io.FileIO):
         return None
-    filled = _read_heads(raw.fileno(), base, target, held, at, unread)
+    filled = _native.read_heads(raw.fileno(), base, target, held, at, unread)
     if filled < 0:
         return None
     stream.seek(base + filled)
@@ -257,32 +254,19 @@ def column_of(suffix: str) -> tuple[str, MemberContent] | None:
     return None if holds is None else (before or _NAMES[holds], holds)
 
 
-try:
-    from shardmill._native import scan_members as _scan_members
-except ImportError:  # not compiled
-
-    def _scan_members(data: Any, base: int, at: int) -> list[Group]:
-        """Return no members; used if the extension is not compiled."""
-        return []
-
-
 def scan_members(data: bytes | memoryview, base: int, position: int) -> list[Group]:
     """Return the plain members from `position` on, up to the first one that is not plain or not completely in `data`.
 
     Almost all members are plain; `read_member` reads the others, and one at a time. `base` is the offset of `data` in
-    the file, `position` that of a header.
+    the file, `position` that of a header. Without the C extension, no members are found.
     """
-    return _scan_members(data, base, position - base)
+    return _native.scan_members(data, base, position - base) if _native is not None else []
 
 
 _FEWEST, _SINGLY = 16, 256  # members: where fewer are plain than that, so many are read one by one
 _MOST_KINDS = 100  # of members that are of no sample, by suffix
 _BEGINNING = 8  # bytes, which tell what a file is that is no tar
 _SKIP_BYTES = 1 << 20  # read at once of skipped members
-
-
-class CutFileError(UnreadableError):
-    """A tar file that ends too early."""
 
 
 @dataclass(slots=True, eq=False)
@@ -359,7 +343,7 @@ class TarReader:
                 if not self._ended:
                     yield from self._fill()
                 elif self.position < self._stop:
-                    raise CutFileError("cut short in the header of a member") from None
+                    raise CutError("cut short in the header of a member") from None
                 else:
                     break
                 continue
@@ -379,12 +363,12 @@ class TarReader:
             if member.stop > there:
                 self._open = None
                 have = max(there - member.data, 0)
-                raise CutFileError(f"cut short: {member.name!r} has {have:,} of its {member.size:,} bytes")
+                raise CutError(f"cut short: {member.name!r} has {have:,} of its {member.size:,} bytes")
             self.position = member.end
         self._finish_sample()
         yield self._piece()
         if is_end and not at_zeros:
-            raise CutFileError("cut short: the zeros that end a tar file are missing")
+            raise CutError("cut short: the zeros that end a tar file are missing")
 
     def _take_plain(self) -> bool:
         """Take the next plain members that were read completely; return True if there are any."""
