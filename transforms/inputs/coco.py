@@ -23,7 +23,6 @@ from shardmill.transforms.inputs.annotations import (
     IMAGE_ID,
     AnnotatedImage,
     AnnotatedImages,
-    Object,
     ObjectField,
     build_lists_of_columns,
 )
@@ -483,12 +482,9 @@ class CocoSource:
         suffix = posixpath.basename(path).rpartition(".")[0].partition("_")[2]  # of instances_train2017.json
         inner_names = [name for name in (suffix, split) if name]
         inside = ["", *inner_names, "images", *(f"images/{name}" for name in inner_names)]
-        parent = posixpath.dirname(file_folder) or "."
-        starts = (
-            [self.root]
-            if self.has_explicit_root
-            else [file_folder, *([parent] if _is_annotation_folder(file_folder) else [])]
-        )
+        starts = [self.root if self.has_explicit_root else file_folder]
+        if not self.has_explicit_root and _is_annotation_folder(file_folder):
+            starts.append(posixpath.dirname(file_folder) or ".")
         return list(
             dict.fromkeys(join_folder(relative_folder(self.root, start), name) for start in starts for name in inside)
         )
@@ -546,19 +542,8 @@ def _objects(
     names = pa.array([coco_file.categories[number] for number in numbers.tolist()], pa.string())
     ids, areas = np.frombuffer(coco_file.ids, np.int64)[rows], np.frombuffer(coco_file.areas, np.float64)[rows]
     crowds = np.frombuffer(coco_file.crowds, np.int8)[rows] != 0
-    columns = Object(
-        label=names.take(pa.array(labels, pa.int64())),
-        top=pa.array(y),
-        left=pa.array(x),
-        bottom=pa.array(y + height),
-        right=pa.array(x + width),
-        id=pa.array(ids),
-        area=pa.array(areas),
-        is_crowd=pa.array(crowds),
-        is_difficult=pa.nulls(len(rows)),
-        is_truncated=pa.nulls(len(rows)),
-        pose=pa.nulls(len(rows)),
-    )
+    label, unknown = names.take(pa.array(labels, pa.int64())), pa.nulls(len(rows))
+    columns = [label, y, x, y + height, x + width, ids, areas, crowds, *[unknown] * 3]  # as the fields of Object
     return build_lists_of_columns(columns, lengths)
 
 

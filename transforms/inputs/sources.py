@@ -430,12 +430,7 @@ class ListFiles(beam.PTransform):
 
 
 def _list_files(
-    pattern: str,
-    kind: FileKind,
-    roles: FolderRoles | None,
-    identities: bool,
-    masks: str | None,
-    temporary: str | None,
+    pattern: str, kind: FileKind, roles: FolderRoles | None, identities: bool, masks: str | None, temporary: str | None
 ) -> Iterator[Any]:
     mask_folder = MaskFolder(masks, identities) if masks is not None else None
     return index_listing(list_input(pattern, kind), roles, identities, temporary, mask_folder)

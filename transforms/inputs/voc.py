@@ -8,13 +8,7 @@ from xml.etree import ElementTree
 
 from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
-from shardmill.transforms.inputs.annotations import (
-    AnnotatedImage,
-    ListedImage,
-    Object,
-    ObjectField,
-    list_files_below,
-)
+from shardmill.transforms.inputs.annotations import AnnotatedImage, ListedImage, Object, ObjectField, list_files_below
 from shardmill.transforms.inputs.folders import IMAGES, SPLIT_FOLDERS
 from shardmill.transforms.inputs.listing import Skipped
 from shardmill.transforms.stores import storage

@@ -149,8 +149,8 @@ class YoloSource:
             )
         folders = {posixpath.dirname(name) for name in wanted}
         for name in sorted(files - wanted):
-            folder, _, base = name.rpartition("/")
-            if name.endswith(_LIST) and folder in folders and base not in _TOOL_FILES:
+            parent, _, base = name.rpartition("/")
+            if name.endswith(_LIST) and parent in folders and base not in _TOOL_FILES:
                 yield Reject(name, None, "index", "there is no image to these annotations")
 
     def prepare(self) -> Self:

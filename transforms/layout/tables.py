@@ -139,16 +139,9 @@ def make_line_layout(
         types["line_number"] = ColumnType("int64", None, 0)
     check_columns([feature.name for feature in features], options)
     names = {} if class_names is None else {"label": class_names}
+    labels = tuple(names)
     return TableLayout(
-        types,
-        tuple(features),
-        tuple(names),
-        names,
-        splits.names,
-        splits.fractions,
-        tuple(notices),
-        tuple(names),
-        folders=roles,
+        types, tuple(features), labels, names, splits.names, splits.fractions, tuple(notices), labels, folders=roles
     )
 
 
