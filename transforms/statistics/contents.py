@@ -27,7 +27,6 @@ class Contents:
     labels: Hashes | None = None  # class id + 1, or 0 without a class; None if part of the content
 
     def __len__(self) -> int:
-        """Number of examples."""
         return len(self.high)
 
     @property
@@ -36,7 +35,6 @@ class Contents:
         return [self.high, self.low, self.positions, *([] if self.labels is None else [self.labels])]
 
     def take(self, rows: NDArray[np.int64]) -> "Contents":
-        """Return the contents of `rows`."""
         return Contents(*(column.take(rows) for column in self.columns))
 
     def slice(self, start: int, stop: int) -> "Contents":

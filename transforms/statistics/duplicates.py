@@ -177,12 +177,12 @@ def count_duplicates(contents: Contents, owners: NDArray[np.int64], sections: Se
     found = DuplicateCounts()
     for index, name in enumerate(names):
         mine = counts[:, index]
-        _set_positive(found.within_splits, name, int(mine[mine > 1].sum()))
-        _set_positive(found.repeated_contents, name, int(np.count_nonzero(mine > 1)))
-        _set_positive(found.in_other_splits, name, int(mine[shared].sum()))
+        set_positive(found.within_splits, name, int(mine[mine > 1].sum()))
+        set_positive(found.repeated_contents, name, int(np.count_nonzero(mine > 1)))
+        set_positive(found.in_other_splits, name, int(mine[shared].sum()))
         for other, their in enumerate(names):
             if other != index:
-                _set_positive(found.across_splits, (name, their), int(across[index, other]))
+                set_positive(found.across_splits, (name, their), int(across[index, other]))
     repeated = np.flatnonzero(counts.sum(axis=1) > 1)
     chosen = [*repeated[shared[repeated]][:MAX_PAIRS], *repeated[~shared[repeated]][:MAX_PAIRS]][:MAX_PAIRS]
     starts = np.searchsorted(groups, chosen)
@@ -220,7 +220,7 @@ def _count_conflicts(
     found.conflicting_contents = len(disputed)
     labelled = labels > 0
     for index, name in enumerate(names):
-        _set_positive(found.conflicting_examples, name, int(counts[disputed, index].sum()))
+        set_positive(found.conflicting_examples, name, int(counts[disputed, index].sum()))
     ends = np.append(starts[1:], len(labels))
     for group in disputed[:MAX_PAIRS].tolist():
         rows = np.arange(starts[group], ends[group])
@@ -231,7 +231,8 @@ def _count_conflicts(
         found.conflicting_pairs.append(ConflictingPair(*key, place(one), place(other), ids))
 
 
-def _set_positive(counter: Counter[Any], key: Any, number: int) -> None:
+def set_positive(counter: Counter[Any], key: Any, number: int) -> None:
+    """Set a count, unless it is 0."""
     if number:
         counter[key] = number
 
@@ -245,11 +246,8 @@ def find_duplicates(
 ) -> Duplicates:
     """Find contents that occur more than once, with the file names of some of their examples.
 
-    Args:
-        content: what was compared, as text.
-        sections: files of all contents.
-        class_names: class names, in order of ids.
-        at_once: approximate number of contents examined at once.
+    `content` says what was compared, `class_names` are in the order of ids, and about `at_once` contents are examined
+    at once.
     """
     number = number_of_ranges(sum(section.examples for section in sections), at_once)
     counted = DuplicateCounts()

@@ -45,7 +45,6 @@ class NumberStats:
         self.bit_lengths.update(map(int.bit_length, counted))
 
     def merge(self, other: "NumberStats") -> None:
-        """Add the counts of `other`."""
         if not other.count:
             return
         self.minimum = min(self.minimum, other.minimum) if self.count else other.minimum
@@ -155,7 +154,6 @@ class Extremes:
 
     @classmethod
     def from_images(cls, images: MeasuredImages) -> "Extremes":
-        """Return the extremes of some images."""
         return cls(pending=[images], num_pending=len(images.files)) if images.files else cls()
 
     def merge(self, other: "Extremes") -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from itertools import combinations, pairwise
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from shardmill.transforms.statistics.contents import (
     hash_file_names,
     invert_positions,
 )
-from shardmill.transforms.statistics.duplicates import MAX_READERS, member_order, nest_by_split
+from shardmill.transforms.statistics.duplicates import MAX_READERS, member_order, nest_by_split, set_positive
 from shardmill.transforms.stores import storage
 
 FLAT, UNDECODABLE = "flat", "undecodable"  # in place of a hash of 16 hexadecimal digits
@@ -80,11 +80,8 @@ class ImageHashes:
     ) -> "ImageHashes":
         """Return the perceptual hashes of some images.
 
-        Args:
-            hashes: hash of each in hexadecimal digits, or FLAT or UNDECODABLE.
-            digests: made by transforms.statistics.contents.digest_content.
-            names, lines: file of each, and the line of a manifest that names it.
-            spans: offset and length of each record.
+        `hashes` are hexadecimal digits, FLAT or UNDECODABLE, and `digests` are made by `digest_content`. `lines` are
+        those of a manifest that names the files, and `spans` offsets and lengths of records.
         """
         unhashed = cls(flat=hashes.count(FLAT), undecodable=hashes.count(UNDECODABLE))
         rows = [row for row, hash_text in enumerate(hashes) if hash_text not in (FLAT, UNDECODABLE)]
@@ -185,8 +182,6 @@ def _is_first_match(differing_bits: Hashes, bands: list[tuple[int, int]], first:
     return found
 
 
-Key = TypeVar("Key", int, tuple[int, int])
-
 Flags = NDArray[np.bool_]
 Numbers = NDArray[np.int64]
 
@@ -238,7 +233,6 @@ class _GroupedImages:
         np.add.at(self.counts, (np.cumsum(new_content) - 1, splits_in_order), 1)
 
     def contents_of(self, group: int) -> range:
-        """Return the contents of one hash."""
         stop = self.first_of_hash[group + 1] if group + 1 < len(self.first_of_hash) else len(self.first_of_content)
         return range(int(self.first_of_hash[group]), int(stop))
 
@@ -271,19 +265,14 @@ def count_similar(images: ComparedImages, splits: int, distance: int) -> Similar
     others = near[group_of] | (here[group_of] - (grouped.counts > 0) > 0)
     for split in range(splits):
         mine = grouped.counts[:, split]
-        _add_count(found.within_splits, split, mine[others[:, split]])
+        set_positive(found.within_splits, split, int(mine[others[:, split]].sum()))
         elsewhere = np.zeros(len(mine), bool)
         for there in range(splits):
             if there != split:
-                _add_count(found.across_splits, (split, there), mine[others[:, there]])
+                set_positive(found.across_splits, (split, there), int(mine[others[:, there]].sum()))
                 elsewhere |= others[:, there]
-        _add_count(found.in_other_splits, split, mine[elsewhere])
+        set_positive(found.in_other_splits, split, int(mine[elsewhere].sum()))
     return found
-
-
-def _add_count(counter: "Counter[Key]", key: Key, examples: NDArray[np.int32]) -> None:
-    if number := int(examples.sum()):
-        counter[key] = number
 
 
 class _ListedPairs:

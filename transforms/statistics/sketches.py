@@ -76,11 +76,9 @@ class DistinctValues:
     counts: Counts | None = field(default_factory=no_counts)
 
     def add(self, hashes: Hashes, counts: Counts | None) -> None:
-        """Count values.
+        """Count values, given the hash of each distinct value, in any order, and its occurrences.
 
-        Args:
-            hashes: the hash of each distinct value, in any order.
-            counts: occurrences of each. None if there are more than 1,024 values; then hashes may also repeat.
+        `counts` is None if there are more than 1,024 values; then hashes may also repeat.
         """
         if self.counts is not None and counts is not None and len(hashes) <= HASHES_KEPT:
             both, places = np.unique(np.concatenate([self.hashes, hashes]), return_inverse=True)
@@ -99,7 +97,6 @@ class DistinctValues:
         self.hashes, self.counts = unique_hashes(np.concatenate([self.hashes, nearest]))[:HASHES_KEPT], None
 
     def merge(self, other: "DistinctValues") -> None:
-        """Add the values of `other`."""
         self.add(other.hashes, other.counts)
 
     def number(self) -> int:
@@ -139,7 +136,6 @@ class Sample:
         return np.flatnonzero(ties <= np.partition(few, SAMPLE_SIZE - 1)[SAMPLE_SIZE - 1])
 
     def merge(self, other: "Sample") -> None:
-        """Add the values of `other`."""
         self.add(other.ties, other.hashes)
 
 
@@ -325,7 +321,6 @@ class ValueBins:
         self._add(_numbers_to_keys(values), counts, 0)
 
     def merge(self, other: "ValueBins") -> None:
-        """Add the counts of `other`."""
         self._add(other.keys, other.counts, other.shift)
 
     def _add(self, keys: Keys, counts: Counts, shift: int) -> None:

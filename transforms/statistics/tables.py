@@ -85,7 +85,6 @@ class LabelPairs:
         self.counts = None
 
     def merge(self, other: "LabelPairs") -> None:
-        """Add the counts of `other`."""
         if other.counts is None:
             self.counts = None
         else:
@@ -188,7 +187,6 @@ class _ColumnStats:
 
     @property
     def kind(self) -> str:
-        """The type of the values, as text."""
         return ("lists of " if self.lengths is not None else "") + self.values.kind
 
     def merge(self, other: "_ColumnStats") -> None:
@@ -416,11 +414,9 @@ class BatchedStats:
             self._count_pending()
 
     def label_counts(self, feature: str) -> Counter[int]:
-        """Return the number of values by class id; see TableStats.label_counts."""
         return self._count_pending().label_counts(feature)
 
     def summary(self, class_names: Mapping[str, Sequence[str]] = {}) -> dict[str, FeatureSummary]:
-        """Return the statistics by feature; see TableStats.summary."""
         return self._count_pending().summary(class_names)
 
     def __getstate__(self) -> tuple[tuple[str, ...], TableStats]:

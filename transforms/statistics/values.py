@@ -69,14 +69,16 @@ class RangeStats:
     high: int | float = -math.inf
     sums: ExactSums = field(default_factory=ExactSums)
 
-    def add(self, lengths: NDArray[np.int64]) -> None:
-        """Count lengths."""
-        if len(lengths):
-            self.low, self.high = min(self.low, int(lengths.min())), max(self.high, int(lengths.max()))
-            self.sums.add_integers(lengths)
+    def add(self, numbers: NDArray[Any]) -> None:
+        """Count int64 numbers, or finite float32 ones, which are added fastest if ascending."""
+        if len(numbers):
+            self.low, self.high = min(self.low, numbers.min().item()), max(self.high, numbers.max().item())
+            if numbers.dtype == np.float32:
+                self.sums.add_floats(numbers)
+            else:
+                self.sums.add_integers(numbers)
 
     def merge(self, other: "RangeStats") -> None:
-        """Add the counts of `other`."""
         self.low, self.high = min(self.low, other.low), max(self.high, other.high)
         self.sums.merge(other.sums)
 

@@ -5,6 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -187,7 +188,6 @@ class SpilledSection:
         return self.starts[-1] - self.starts[0]
 
     def read_keys(self) -> Iterator[QuantileKeys]:
-        """Read the keys of numbers, in pieces."""
         for start in range(self.starts[0], self.starts[-1], _KEY_BYTES_AT_ONCE):
             size = min(_KEY_BYTES_AT_ONCE, self.starts[-1] - start)
             yield np.frombuffer(storage.read_range(self.path, start, size), "<u4")
@@ -213,37 +213,20 @@ def read_merged_counts(sections: Sequence[SpilledSection], first: int, last: int
     return merge_counts([table for section in sections for table in section.read_counts(first, last)])
 
 
-class SpillFile:
-    """Sections that are written to one file at once."""
-
-    def __init__(self, folder: str) -> None:
-        # A random name keeps attempts apart
-        self._path = storage.join(folder, uuid.uuid4().hex)
-        self._written: list[bytes | memoryview] = []
-        self._offset = 0
-        self.sections: list[SpilledSection] = []
-
-    def add_keys(self, output: str, split: str, keys: QuantileKeys) -> None:
-        """Add a section of keys of numbers."""
-        self._add(output, split, [keys.astype("<u4", copy=False).tobytes()])
-
-    def add_counts(self, output: str, split: str, table: pa.Table) -> None:
-        """Add a section of counts."""
-        self._add(output, split, [_to_ipc_stream(part) for part in divide_by_hash(table)])
-
-    def close(self) -> list[SpilledSection]:
-        """Write the file and return its sections."""
-        if self.sections:
-            storage.write_parts(self._path, self._written)
-        return self.sections
-
-    def _add(self, output: str, split: str, parts: Sequence[bytes]) -> None:
-        starts = [self._offset]
-        for part in parts:
-            starts.append(starts[-1] + len(part))
-            self._written.append(part)
-        self._offset = starts[-1]
-        self.sections.append(SpilledSection(output, split, self._path, tuple(starts)))
+def spill_sections(folder: str, sections: Iterable[tuple[str, str, Sequence[bytes]]]) -> list[SpilledSection]:
+    """Write sections, each an output, a split and its parts, to one file in `folder`, and return their locations."""
+    # A random name keeps attempts apart
+    path, offset = storage.join(folder, uuid.uuid4().hex), 0
+    written: list[bytes] = []
+    spilled: list[SpilledSection] = []
+    for output, split, parts in sections:
+        starts = tuple(accumulate(map(len, parts), initial=offset))
+        offset = starts[-1]
+        written += parts
+        spilled.append(SpilledSection(output, split, path, starts))
+    if spilled:
+        storage.write_parts(path, written)
+    return spilled
 
 
 def _to_ipc_stream(table: pa.Table) -> bytes:
@@ -352,17 +335,15 @@ class Gatherer:
             if not is_analyzed and chain.needs != "vocabulary":
                 continue
             numbers = table_stats.numeric_range(chain.feature) if table_stats is not None else None
-            if numbers is not None and not chain.steps_before_analyzer and chain.needs in ("moments", "range"):
-                held = self._gathered.numbers
-                held[chain.name] = merged(held.get(chain.name), numbers)
-                continue
-            values = values_before_analyzer(features[chain.feature], chain)
+            has_range = numbers is not None and not chain.steps_before_analyzer and chain.needs in ("moments", "range")
+            values = None if has_range else values_before_analyzer(features[chain.feature], chain)
             if chain.needs == "vocabulary":
                 self._count(chain, split, count_values(values))
             elif chain.needs == "quantiles":
                 self._add_keys(chain, split, numbers_to_keys(finite_floats(values)))
             else:
-                _add_numbers(self._gathered.numbers, chain, values)
+                held = self._gathered.numbers
+                held[chain.name] = merged(held.get(chain.name), numbers if has_range else _range_of(values))
 
     def add_groups(
         self,
@@ -397,28 +378,22 @@ class Gatherer:
             self._write()
 
     def _write(self) -> None:
-        file = SpillFile(self._folder)
-        for (output, split), tables in self._counts.items():
-            file.add_counts(output, split, merge_counts(tables))
-        for (output, split), keys in self._keys.items():
-            file.add_keys(output, split, np.concatenate(keys))
-        self._gathered.spilled += file.close()
+        counts = (
+            (*of, [_to_ipc_stream(part) for part in divide_by_hash(merge_counts(tables))])
+            for of, tables in self._counts.items()
+        )
+        keys = ((*of, [np.concatenate(held).astype("<u4", copy=False).tobytes()]) for of, held in self._keys.items())
+        self._gathered.spilled += spill_sections(self._folder, [*counts, *keys])
         self._counts.clear()
         self._keys.clear()
         self._bytes = 0
 
 
-def _add_numbers(numbers: dict[str, RangeStats], chain: Chain, values: Any) -> None:
+def _range_of(values: pa.Array) -> RangeStats:
     is_integer = pa.types.is_integer(values.type)
-    stats = numbers.setdefault(chain.name, RangeStats(sums=ExactSums(0 if is_integer else FLOAT32_FRACTION_BITS)))
-    found: Any = values.to_numpy(zero_copy_only=False) if is_integer else np.sort(finite_floats(values))
-    if not len(found):
-        return
-    stats.low, stats.high = min(stats.low, found.min().item()), max(stats.high, found.max().item())
-    if is_integer:
-        stats.sums.add_integers(found)
-    else:
-        stats.sums.add_floats(found)
+    stats = RangeStats(sums=ExactSums(0 if is_integer else FLOAT32_FRACTION_BITS))
+    stats.add(values.to_numpy(zero_copy_only=False) if is_integer else np.sort(finite_floats(values)))
+    return stats
 
 
 _COUNT_BYTES_AT_ONCE = 1 << 25  # bytes of counts, as they lie compressed, that are merged at once

@@ -170,7 +170,6 @@ class TokenOptions(Options):
 
     @property
     def text_columns(self) -> tuple[str, ...]:
-        """The columns that hold texts."""
         return (self.tokenize or "text",)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import takewhile
 from typing import Any, ClassVar, Literal
 
 from shardmill.data.features import NO_RENAMES, DType, Feature, Renames
@@ -281,8 +282,7 @@ class Chain:
     @property
     def steps_before_analyzer(self) -> tuple[Step, ...]:
         """The steps before the analyzer, or all steps without an analyzer."""
-        taken = self.effective_steps
-        return taken[: next((index for index, step in enumerate(taken) if step.needs), len(taken))]
+        return tuple(takewhile(lambda step: not step.needs, self.effective_steps))
 
     @property
     def analyzer(self) -> Step | None:
@@ -295,7 +295,6 @@ class Chain:
         return self.analyzer.needs if self.analyzer is not None else ""
 
     def error(self, sentence: str) -> UserError:
-        """Return a UserError about this chain's feature."""
         return UserError(f"{self.location}: feature {self.feature!r}: {sentence}")
 
     def output_type(self, feature: Feature) -> ValueType:
@@ -322,7 +321,6 @@ class Declaration:
 
     @property
     def analyzed_chains(self) -> tuple[Chain, ...]:
-        """The chains that have an analyzer."""
         return tuple(chain for chain in self.chains if chain.needs)
 
     def to_json(self) -> dict[str, Any]:

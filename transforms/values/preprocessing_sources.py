@@ -21,23 +21,9 @@ from shardmill.reading.dataset import open_dataset
 from shardmill.transforms.options.declare import OptionValueError, expected_words
 from shardmill.transforms.options.yaml_nodes import Document, Node, read_documents
 from shardmill.transforms.stores import storage
+from shardmill.transforms.values import preprocessing_declaration as steps
 from shardmill.transforms.values.analyzers import COUNT_SCHEMA, Constants
-from shardmill.transforms.values.preprocessing_declaration import (
-    Bucketize,
-    Buckets,
-    Chain,
-    Declaration,
-    Fill,
-    Hash,
-    Log1p,
-    Lower,
-    MinMax,
-    OneHot,
-    Step,
-    Tokenize,
-    Vocabulary,
-    ZScore,
-)
+from shardmill.transforms.values.preprocessing_declaration import Chain, Declaration, Step
 
 _TRANSFORM_DOCUMENT = Document("a transform", "features and their transforms, such as `age: z_score`")
 _OUTPUT, _DROP = "output", "drop"
@@ -147,7 +133,6 @@ class _Parameters(NamedTuple):
             raise _feature_error(self.feature, value, f"{self.step}: {name}: {mistake}") from None
 
     def text(self) -> str:
-        """Return the single text parameter."""
         if not isinstance(self.node.value, str):
             raise OptionValueError(f"{self.step} takes one value, such as `{self.step}: 0`")
         return self.node.value
@@ -190,17 +175,17 @@ _PARSERS: Mapping[Any, Callable[[Node], Any]] = {
     tuple[float, ...]: _parse_floats,
 }
 _STEP_CLASSES: Mapping[str, type[Step]] = {
-    "z_score": ZScore,
-    "scale_0_1": MinMax,
-    "min_max": MinMax,
-    "bucketize": Bucketize,
-    "vocabulary": Vocabulary,
-    "hash": Hash,
-    "one_hot": OneHot,
-    "lower": Lower,
-    "tokenize": Tokenize,
-    "log1p": Log1p,
-    "fill": Fill,
+    "z_score": steps.ZScore,
+    "scale_0_1": steps.MinMax,
+    "min_max": steps.MinMax,
+    "bucketize": steps.Bucketize,
+    "vocabulary": steps.Vocabulary,
+    "hash": steps.Hash,
+    "one_hot": steps.OneHot,
+    "lower": steps.Lower,
+    "tokenize": steps.Tokenize,
+    "log1p": steps.Log1p,
+    "fill": steps.Fill,
 }
 
 
@@ -212,30 +197,30 @@ def _make_step(given: _Parameters) -> Step:
                 raise OptionValueError(
                     "min_max takes what the least and the greatest value become, such as `min_max: [-1, 1]`"
                 )
-            return MinMax(*bounds)
+            return steps.MinMax(*bounds)
         case "bucketize":
-            found = given.mapping(Bucketize, Buckets)
+            found = given.mapping(steps.Bucketize, steps.Buckets)
             if len(found) != 1:
                 raise OptionValueError(
                     "bucketize takes num_buckets or boundaries, one of them, such as `{num_buckets: 10}`"
                 )
-            return Bucketize(**found) if "num_buckets" in found else Buckets(**found)
+            return steps.Bucketize(**found) if "num_buckets" in found else steps.Buckets(**found)
         case "vocabulary":
-            return Vocabulary(**given.mapping(Vocabulary))
+            return steps.Vocabulary(**given.mapping(steps.Vocabulary))
         case "hash":
-            found = given.mapping(Hash)
+            found = given.mapping(steps.Hash)
             if not found:
                 raise OptionValueError("hash takes hash_buckets, such as `hash: {hash_buckets: 1000}`")
-            return Hash(**found)
+            return steps.Hash(**found)
         case "tokenize":
             has_pattern = isinstance(given.node.value, str) and not given.are_missing
-            step = Tokenize(given.text()) if has_pattern else Tokenize(**given.mapping(Tokenize))
+            step = steps.Tokenize(given.text()) if has_pattern else steps.Tokenize(**given.mapping(steps.Tokenize))
             _check_pattern(step.pattern)
             return step
         case "fill":
             if given.node.value == "fill":
                 raise OptionValueError("fill takes a value, such as `fill: 0`")
-            return Fill(given.text())
+            return steps.Fill(given.text())
     if not given.are_missing:
         raise OptionValueError(f"{given.step} has no parameters; write `- {given.step}`")
     return _STEP_CLASSES[given.step]()
@@ -394,7 +379,7 @@ class PreviousGraph:
 
     def constants(self, output: str, new: Constants | None) -> Constants:
         """Return the constants of an output of transformed examples, with the unknown values of the `new` examples."""
-        previous = self._output(output)
+        previous = self.output(output)
         if previous.vocabulary is None:
             return Constants(previous.constants)
         lines = storage.read_bytes(storage.join(self.directory, previous.vocabulary.file)).split(b"\n")[:-1]
@@ -402,12 +387,8 @@ class PreviousGraph:
         counts = {"entries": previous.vocabulary.entries, "distinct": previous.vocabulary.distinct}
         return Constants(counts, entries, new.unknown_counts if new is not None else {})
 
-    def most_frequent_entries(self, output: str) -> tuple[tuple[str, int], ...]:
-        """Return the most frequent entries of a vocabulary with the counts of the earlier version."""
-        vocabulary = self._output(output).vocabulary
-        return vocabulary.head if vocabulary is not None else ()
-
-    def _output(self, name: str) -> TransformedOutput:
+    def output(self, name: str) -> TransformedOutput:
+        """Return what transform.json has of an output."""
         return next(output for output in self.content.outputs if output.name == name)
 
 
@@ -428,24 +409,20 @@ def drift_notices(file: TransformFile) -> Iterator[str]:
         return
     yield f"the constants of transformed features are those of {file.former}"
     for output in file.outputs:
-        yield from _drift_notices_of_output(output, output.drift or {}, file.former)
-
-
-def _drift_notices_of_output(output: TransformedOutput, found: Mapping[str, Any], previous: str) -> Iterator[str]:
-    if "shift" in found:
-        yield (
-            f"{output.name}: the mean is {found['mean']:.6g}, {abs(found['shift']):.2g} standard deviations"
-            f" {'above' if found['shift'] >= 0 else 'below'} that of {previous}"
-        )
-    elif "kept" in found:
-        yield f"{output.name}: {found['kept']:,} of {found['entries']:,} entries would be those of {previous}"
-    elif "minimum" in found:
-        old = output.constants
-        if found["minimum"] < old["minimum"] or found["maximum"] > old["maximum"]:
+        name, found, old = output.name, output.drift or {}, output.constants
+        if "shift" in found:
             yield (
-                f"{output.name}: values are from {found['minimum']:.6g} to {found['maximum']:.6g}; in {previous} they"
-                f" were from {old['minimum']:.6g} to {old['maximum']:.6g}"
+                f"{name}: the mean is {found['mean']:.6g}, {abs(found['shift']):.2g} standard deviations"
+                f" {'above' if found['shift'] >= 0 else 'below'} that of {file.former}"
             )
-    elif "boundaries" in found and list(found["boundaries"]) != list(output.constants["boundaries"]):
-        shown = ", ".join(f"{boundary:.6g}" for boundary in found["boundaries"])
-        yield f"{output.name}: the boundaries of buckets would be {shown}"
+        elif "kept" in found:
+            yield f"{name}: {found['kept']:,} of {found['entries']:,} entries would be those of {file.former}"
+        elif "minimum" in found:
+            if found["minimum"] < old["minimum"] or found["maximum"] > old["maximum"]:
+                yield (
+                    f"{name}: values are from {found['minimum']:.6g} to {found['maximum']:.6g}; in {file.former} they"
+                    f" were from {old['minimum']:.6g} to {old['maximum']:.6g}"
+                )
+        elif "boundaries" in found and list(found["boundaries"]) != list(old["boundaries"]):
+            shown = ", ".join(f"{boundary:.6g}" for boundary in found["boundaries"])
+            yield f"{name}: the boundaries of buckets would be {shown}"

@@ -125,14 +125,9 @@ def order_keys(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
         floats = column.cast(pa.float64()).fill_null(0).to_numpy() + 0.0  # of both zeros one
         bits = floats.view(np.uint64)
         return np.where(bits & _SIGN, ~bits, bits ^ _SIGN), none | np.isnan(floats)
-    found = np.zeros(len(column), np.int64)
-    for row, text in enumerate(column.to_pylist()):
-        moment = None if text is None else _microseconds(text)
-        if moment is None:
-            none[row] = True
-        else:
-            found[row] = moment
-    return found.view(np.uint64) ^ _SIGN, none
+    moments = [None if text is None else _microseconds(text) for text in column.to_pylist()]
+    none = np.array([moment is None for moment in moments], bool)
+    return np.array([moment or 0 for moment in moments], np.int64).view(np.uint64) ^ _SIGN, none
 
 
 def _microseconds(text: bytes) -> int | None:

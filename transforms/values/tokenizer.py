@@ -63,7 +63,6 @@ class TokenizerFile:
         return [name for name in ("truncation", "padding") if content.get(name) is not None] + random
 
     def to_json(self) -> dict[str, str]:
-        """Return the JSON object for manifest.json."""
         return {"name": self.name, "sha256": self.sha256}
 
     def id_of(self, token: str) -> int | None:

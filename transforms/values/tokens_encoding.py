@@ -209,26 +209,19 @@ def _find_errors(file: TokenizerFile, texts: pa.LargeStringArray, add_special_to
 def _encode(
     file: TokenizerFile, texts: pa.LargeStringArray, add_special_tokens: bool, max_tokens: int | None
 ) -> Tokens:
-    found = _encode_lists(file, texts, add_special_tokens)
-    sizes = np.diff(found.offsets)
+    ids = _encode_lists(file, texts, add_special_tokens)
+    sizes = np.diff(offsets_of(ids))
     lost = np.zeros(len(sizes), np.int64) if max_tokens is None else np.maximum(sizes - max_tokens, 0)
     long = np.flatnonzero(lost)
     if len(long):
-        found = _replace_lists(
-            found, long, _encode_whole_texts(file.load(max_tokens), texts.take(pa.array(long)), add_special_tokens)
-        )
-    highest = _max_per_list(found.flat, found.offsets)
-    return Tokens(_array(found), lost, highest)
+        cut = _encode_whole_texts(file.load(max_tokens), texts.take(pa.array(long)), add_special_tokens)
+        chosen = np.arange(len(ids))
+        chosen[long] = len(ids) + np.arange(len(long))
+        ids = pa.concat_arrays([ids, cut]).take(pa.array(chosen))
+    return Tokens(ids, lost, _max_per_list(ids))
 
 
-class _Lists(NamedTuple):
-    """Concatenated int64 lists and their offsets, shape (lists + 1,)."""
-
-    flat: np.ndarray
-    offsets: np.ndarray
-
-
-def _encode_lists(file: TokenizerFile, texts: pa.LargeStringArray, add_special_tokens: bool) -> _Lists:
+def _encode_lists(file: TokenizerFile, texts: pa.LargeStringArray, add_special_tokens: bool) -> pa.LargeListArray:
     """Return the tokens of whole texts.
 
     If tokens never span two words, each distinct word is tokenized once, and words known to this process not at all.
@@ -239,14 +232,14 @@ def _encode_lists(file: TokenizerFile, texts: pa.LargeStringArray, add_special_t
     if words is None:
         return _encode_whole_texts(tokenizer, texts, add_special_tokens)
     key = f"{file.sha256} {add_special_tokens}"
-    known = cached_tokens(
-        words.distinct, key, lambda new: _array(_encode_whole_texts(tokenizer, new, add_special_tokens))
-    )
+    known = cached_tokens(words.distinct, key, lambda new: _encode_whole_texts(tokenizer, new, add_special_tokens))
     lists = known.take(words.codes)
-    return _Lists(lists.values.to_numpy(), offsets_of(lists)[words.text_starts])
+    return pa.LargeListArray.from_arrays(pa.array(offsets_of(lists)[words.text_starts]), lists.values)
 
 
-def _encode_whole_texts(tokenizer: "Tokenizer", texts: pa.LargeStringArray, add_special_tokens: bool) -> _Lists:
+def _encode_whole_texts(
+    tokenizer: "Tokenizer", texts: pa.LargeStringArray, add_special_tokens: bool
+) -> pa.LargeListArray:
     try:
         encodings: list[Any] = tokenizer.encode_batch_fast(texts.to_pylist(), add_special_tokens=add_special_tokens)
     except Exception as error:  # tokenizers raises nothing narrower
@@ -254,25 +247,15 @@ def _encode_whole_texts(tokenizer: "Tokenizer", texts: pa.LargeStringArray, add_
     lists = [encoding.ids for encoding in encodings]
     offsets = np.zeros(len(lists) + 1, np.int64)
     np.cumsum([len(ids) for ids in lists], out=offsets[1:])
-    return _Lists(np.fromiter(chain.from_iterable(lists), np.int64, int(offsets[-1])), offsets)
+    flat = np.fromiter(chain.from_iterable(lists), np.int64, int(offsets[-1]))
+    return pa.LargeListArray.from_arrays(pa.array(offsets), pa.array(flat))
 
 
-def _array(lists: _Lists) -> pa.LargeListArray:
-    return pa.LargeListArray.from_arrays(pa.array(lists.offsets), pa.array(lists.flat))
-
-
-def _replace_lists(lists: _Lists, indices: np.ndarray, replacement: _Lists) -> _Lists:
-    """Replace the lists at the ascending `indices`."""
-    chosen = np.arange(len(lists.offsets) - 1)
-    chosen[indices] = len(chosen) + np.arange(len(indices))
-    offsets = np.concatenate((lists.offsets[:-1], lists.offsets[-1] + replacement.offsets))
-    taken = _array(_Lists(np.concatenate((lists.flat, replacement.flat)), offsets)).take(pa.array(chosen))
-    return _Lists(taken.values.to_numpy(), offsets_of(taken))
-
-
-def _max_per_list(flat: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+def _max_per_list(ids: pa.LargeListArray) -> np.ndarray:
     """Return the maximum of each list; -1 for an empty one."""
-    found = np.full(len(offsets) - 1, -1, np.int64)
+    offsets = offsets_of(ids)
+    flat = ids.values.to_numpy()[: offsets[-1]]
+    found = np.full(len(ids), -1, np.int64)
     full = np.flatnonzero(np.diff(offsets))
     if len(full):
         found[full] = np.maximum.reduceat(flat, offsets[:-1][full])

@@ -26,7 +26,6 @@ from shardmill.transforms.values.graph_process import graph_process
 from shardmill.transforms.values.preprocessing_declaration import Declaration, step_to_json
 from shardmill.transforms.values.preprocessing_sources import (
     PreprocessingModule,
-    PreviousGraph,
     drift_notices,
     measure_drift,
 )
@@ -92,12 +91,8 @@ def module_files(
 ) -> dict[str, bytes]:
     """Return the files of an analyzed module's graph by their names in the version directory.
 
-    Args:
-        module: the module that was analyzed.
-        graph: TFT's files in `transform_fn/` and `transformed_metadata/`, by name relative to its folder.
-        schema: of raw examples, text of a schema.pbtxt.
-        description: digest of TFT's findings.
-        analyzed: number of examples by split.
+    `graph` has TFT's files in `transform_fn/` and `transformed_metadata/`, by name relative to its folder. `schema` is
+    the schema.pbtxt of raw examples, `description` the digest of TFT's findings, and `analyzed` counts examples.
     """
     files = _in_graph_folder(graph) | {_RAW_SCHEMA: schema.encode()}
     outputs = tuple(TransformedOutput(feature.name, "") for feature in from_pbtxt(files[_TRANSFORMED_SCHEMA].decode()))
@@ -124,41 +119,43 @@ def transform_files(analysis: Analysis, gathered: Gathered, features: Features, 
     Raises:
         JobError: if constants cannot be computed from the examples, or TensorFlow fails.
     """
-    declaration = analysis.declaration.with_all_features(features)
+    declaration, previous = analysis.declaration.with_all_features(features), analysis.previous_graph
     new = constants = find_constants(analysis, gathered)
-    if analysis.previous_graph is not None:
+    if previous is not None:
         constants = {
-            chain.name: analysis.previous_graph.constants(chain.output_name(renames), new.get(chain.name))
-            for chain in analysis.declaration.analyzed_chains
+            chain.name: previous.constants(chain.output_name(renames), new.get(chain.name))
+            for chain in declaration.analyzed_chains
         }
+    files = vocabulary_files(declaration, renames)
+    outputs = []
+    for chain in declaration.chains:
+        name, found = chain.output_name(renames), constants.get(chain.name, Constants())
+        output = TransformedOutput(name, renames(chain.feature), tuple(map(step_to_json, chain.steps)))
+        if found.entries is None:
+            output = replace(output, constants=found.numbers)
+        else:
+            vocabulary = _summarize_vocabulary(found.entries, found, files[chain.name])
+            if previous is not None:
+                vocabulary = replace(vocabulary, head=previous.output(name).vocabulary.head)
+            output = replace(output, vocabulary=vocabulary)
+        if previous is not None and chain.name in new:
+            output = replace(output, drift=measure_drift(found, new[chain.name]))
+        outputs.append(output)
+    examples = {split: gathered.examples[split] for split in analysis.splits}
+    content = TransformFile(examples, tuple(outputs), previous.name if previous is not None else "")
     graph = graph_files(declaration, constants, features, renames)
-    content = describe_transform(declaration, constants, gathered, analysis.splits, renames)
-    if analysis.previous_graph is not None:
-        content = add_drift(content, constants, new, declaration, analysis.previous_graph, renames)
     return {**_in_graph_folder(graph), file_names.TRANSFORM: content.to_json().encode()}
 
 
-def add_drift(
-    content: TransformFile,
-    constants: Mapping[str, Constants],
-    new: Mapping[str, Constants],
-    declaration: Declaration,
-    previous: PreviousGraph,
-    renames: Renames,
-) -> TransformFile:
-    """Return transform.json with the constants of a previous version, and their drift in the new examples."""
-    drifts = {
-        chain.output_name(renames): measure_drift(constants[chain.name], new[chain.name])
-        for chain in declaration.analyzed_chains
-        if chain.name in new
-    }
-    outputs = []
-    for output in content.outputs:
-        vocabulary = output.vocabulary
-        if vocabulary is not None:
-            vocabulary = replace(vocabulary, head=previous.most_frequent_entries(output.name))
-        outputs.append(replace(output, vocabulary=vocabulary, drift=drifts.get(output.name, {})))
-    return TransformFile(content.analyzed, tuple(outputs), previous.name)
+def _summarize_vocabulary(entries: pa.Table, constants: Constants, file: str) -> VocabularySummary:
+    head = entries.slice(0, HEAD_ENTRIES).to_pydict()
+    return VocabularySummary(
+        f"{_ASSETS}/{file}",
+        constants.numbers["entries"],
+        constants.numbers["distinct"],
+        tuple((value.decode(errors="backslashreplace"), count) for value, count in zip(head["value"], head["count"])),
+        constants.unknown_counts,
+    )
 
 
 def transform_notices(files: Mapping[str, bytes]) -> list[str]:
@@ -172,41 +169,6 @@ def transform_notices(files: Mapping[str, bytes]) -> list[str]:
             f" found is {content.module.found}"
         )
     return notices
-
-
-def describe_transform(
-    declaration: Declaration,
-    constants: Mapping[str, Constants],
-    gathered: Gathered,
-    splits: tuple[str, ...],
-    renames: Renames,
-) -> TransformFile:
-    """Return the content of transform.json."""
-    files = vocabulary_files(declaration, renames)
-    outputs = [
-        TransformedOutput(
-            name=chain.output_name(renames),
-            feature=renames(chain.feature),
-            steps=tuple(map(step_to_json, chain.steps)),
-            constants=found.numbers if found.entries is None else {},
-            vocabulary=_summarize_vocabulary(found, files[chain.name]) if found.entries is not None else None,
-        )
-        for chain in declaration.chains
-        for found in (constants.get(chain.name, Constants()),)
-    ]
-    return TransformFile({split: gathered.examples[split] for split in splits}, tuple(outputs))
-
-
-def _summarize_vocabulary(constants: Constants, file: str) -> VocabularySummary:
-    assert constants.entries is not None
-    head = constants.entries.slice(0, HEAD_ENTRIES).to_pydict()
-    return VocabularySummary(
-        f"{_ASSETS}/{file}",
-        constants.numbers["entries"],
-        constants.numbers["distinct"],
-        tuple((value.decode(errors="backslashreplace"), count) for value, count in zip(head["value"], head["count"])),
-        constants.unknown_counts,
-    )
 
 
 class GraphFailedError(ValueError):

@@ -88,7 +88,6 @@ class GatherFn(beam.DoFn):
         self._size += size
 
     def finish_bundle(self) -> Iterator[Any]:
-        """Emit the remaining elements."""
         if self._held:
             yield from map(in_global_window, self._flush())
 

@@ -75,7 +75,6 @@ class Losses:
         return f"{number} in {files} cannot be read{size}{more if self.uncounted else ''}"
 
     def to_json(self) -> dict[str, Any]:
-        """Return the entry for the manifest."""
         return {
             "files": self.files,
             "records": self.records,
@@ -212,12 +211,10 @@ class ReasonCounter:
     """
 
     def __init__(self, most: int = MOST_REASONS) -> None:
-        """Create the counter; it remembers `most` different reasons."""
         self._most, self._found = most, dict[str, Reason]()
         self.has_dropped = False
 
     def add(self, reason: str, records: int, source: str) -> None:
-        """Count a reject."""
         found = self._found.setdefault(reason, Reason(reason, source))
         found.rejects += 1
         found.records += records
@@ -226,7 +223,6 @@ class ReasonCounter:
             self._found, self.has_dropped = dict(kept), True
 
     def is_counted(self, reason: str) -> bool:
-        """Return True if a reason is remembered."""
         return reason in self._found
 
     def most_frequent(self) -> Reason | None:

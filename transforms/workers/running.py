@@ -63,7 +63,6 @@ class ThreadedFlatMap(beam.DoFn):
             yield from self.emit(self._pending.popleft().result())
 
     def finish_bundle(self) -> Iterator[Any]:
-        """Emit the remaining results."""
         while self._pending:
             for item in self.emit(self._pending.popleft().result()):
                 yield in_global_window(item)
@@ -138,7 +137,6 @@ class ProgressReporter:
                 self._last = now
 
     def flush(self) -> None:
-        """Write the counts now."""
         with self._lock:
             self._write()
 
