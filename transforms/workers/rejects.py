@@ -215,7 +215,9 @@ class ReasonCounter:
         self.has_dropped = False
 
     def add(self, reason: str, records: int, source: str) -> None:
-        found = self._found.setdefault(reason, Reason(reason, source))
+        found = self._found.get(reason)
+        if found is None:
+            found = self._found[reason] = Reason(reason, source)
         found.rejects += 1
         found.records += records
         if len(self._found) > 2 * self._most:
