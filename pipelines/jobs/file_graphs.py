@@ -31,7 +31,7 @@ from shardmill.text import plural, to_printable
 from shardmill.transforms.files.encoding import FileEncoder
 from shardmill.transforms.files.plan import AssignStrata, KeepOrder, PlanShards, numpy_column
 from shardmill.transforms.files.references import LABELS, PlanOptions, resolve_files
-from shardmill.transforms.files.shards import FileShards, PreviousVersion, ReusingShards
+from shardmill.transforms.files.shards import FileShards, PreviousVersion
 from shardmill.transforms.inputs.manifest_files import LineResolver
 from shardmill.transforms.inputs.sources import IndexedFiles, ListFiles, ReadManifest
 from shardmill.transforms.inputs.summary import InputSummary
@@ -270,11 +270,11 @@ def _source_of_layout(layout: Layout, encoder_of: Callable[[Layout], FileEncoder
 
 def _shard_source(
     encoder: FileEncoder, files_per_task: int, reuse: Reuse | None, versions: Mapping[str, str]
-) -> FileShards | ReusingShards:
+) -> FileShards:
     if reuse is None:
         return FileShards(encoder, files_per_task)
     remember = reuse.index_options
-    return ReusingShards(encoder, files_per_task, remember.seed, versions, not remember.codec, reuse.previous)
+    return FileShards(encoder, files_per_task, remember.seed, versions, not remember.codec, reuse.previous)
 
 
 def _resolve(batch: pa.RecordBatch, layout: Layout, options: PlanOptions, temporary: str | None) -> Iterable[Any]:

@@ -28,7 +28,7 @@ from shardmill.transforms.workers.resources import memory_budget
 _PIECES = 64  # kept by a process: where the order is another than it was, a shard takes of all
 
 # A file's record in an older version: `shard` is the index of its shard, null where the file has to be read; else as
-# REMEMBERED, `offset` null and `reason` set of one that was rejected.
+# PIECE_SCHEMA, `offset` null and `reason` set of one that was rejected.
 STORED = pa.schema(
     [
         pa.field("shard", pa.int32()),
@@ -139,42 +139,10 @@ def no_stored_rows(rows: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.nulls(rows, field.type) for field in STORED], schema=STORED)
 
 
-_CHUNK_BYTES = 1 << 20  # of files encoded at once, about
-MEMORY_FACTOR = 3  # times the size of files: as they were read, as they are stored, and framed
-
-
-@dataclass(frozen=True)
-class FileShards:
-    """A shard source over PLANNED files, see transforms.shards.sources.ShardSource."""
-
-    encoder: FileEncoder
-    files_per_task: int = 64  # maximal number of files in a task
-
-    def plan(self, parts: Iterable[pa.RecordBatch]) -> tuple[int, Iterable[pa.RecordBatch]]:
-        """Return the number of files, and batches of them in key order."""
-        batch = self.encoder.prepare(sorted_by_key(parts))
-        return len(batch), slice_batch(batch, self.files_per_task)
-
-    def encode(self, task: pa.RecordBatch) -> EncodedChunk:
-        """Return the records of a batch of files."""
-        with memory_budget().take(MEMORY_FACTOR * sum(task["size"].to_pylist())):
-            return self.encoder.encode_batch(task, [None] * len(task))[0]
-
-
-def slice_batch(batch: pa.RecordBatch, rows: int) -> Iterator[pa.RecordBatch]:
-    """Slice a batch into at most `rows` rows and about a mebibyte of files, which bounds both in flight."""
-    start = size = 0
-    for row, row_size in enumerate(batch["size"].to_pylist()):
-        if row > start and (row - start == rows or size + row_size > _CHUNK_BYTES):
-            yield batch.slice(start, row - start)
-            start, size = row, 0
-        size += row_size
-    if start < len(batch):
-        yield batch.slice(start)
-
-
 _GAP_BYTES = 256 << 10  # between two records: to read that much costs less than to ask again
+_CHUNK_BYTES = 1 << 20  # of files encoded at once, about
 _TASK_BYTES = 2 << 20  # of records read by one task, about
+MEMORY_FACTOR = 3  # times the size of files: as they were read, as they are stored, and framed
 
 Task = tuple[pa.RecordBatch, pa.RecordBatch]
 
@@ -193,27 +161,29 @@ class _Read:
         return shard == self.shard and 0 <= offset - self.stop <= _GAP_BYTES
 
 
-def split_into_tasks(batch: pa.RecordBatch, stored: pa.RecordBatch, max_reads: int) -> Iterator[Task]:
+def split_into_tasks(
+    batch: pa.RecordBatch, stored: pa.RecordBatch, max_reads: int, max_bytes: int = _TASK_BYTES
+) -> Iterator[Task]:
     """Slice the files of a shard into tasks, with their STORED rows.
 
-    A task makes at most `max_reads` reads, of a file or of a range of records, and takes about two mebibytes. This
+    A task makes at most `max_reads` reads, of a file or of a range of records, and takes about `max_bytes`. This
     bounds both requests and bytes in flight.
     """
-    start = read_count = size = 0
+    start = reads = size = 0
     last: _Read | None = None
     columns = (stored["shard"], stored["offset"], stored["length"], stored["reason"], batch["size"])
     for row, (shard, offset, length, reason, planned) in enumerate(
         zip(*(column.to_pylist() for column in columns), strict=True)
     ):
         row_bytes = _size(shard, length, reason, planned)
-        added_reads = _additional_reads(last, shard, offset, reason)
-        if row > start and (read_count + added_reads > max_reads or size + row_bytes > _TASK_BYTES):
+        is_near = offset is not None and last is not None and last.can_include(shard, offset)
+        added = int(reason is None and not is_near)
+        if row > start and (reads + added > max_reads or size + row_bytes > max_bytes):
             yield batch.slice(start, row - start), stored.slice(start, row - start)
-            start, read_count, size, last = row, 0, 0, None
-            added_reads = _additional_reads(last, shard, offset, reason)
-        if shard is not None and reason is None:
+            start, reads, size, last, added = row, 0, 0, None, int(reason is None)
+        if offset is not None:
             last = _Read(shard, offset, offset + length, [])
-        read_count += added_reads
+        reads += added
         size += row_bytes
     if start < len(batch):
         yield batch.slice(start), stored.slice(start)
@@ -227,28 +197,16 @@ def size_bytes(task: Task) -> int:
 
 
 def _size(shard: int | None, length: int, reason: str | None, planned: int) -> int:
-    """Return the bytes that are read for one file: its own, those of its record, or none of a known reject."""
+    """Return the bytes that are read for one file: its own, those of its record, or none for a known reject."""
     if shard is None:
         return planned
     return length if reason is None else 0
 
 
-def _additional_reads(last: _Read | None, shard: int | None, offset: int, reason: str | None) -> int:
-    """Return the number of additional reads that this row needs."""
-    if shard is not None and reason is not None:
-        return 0
-    return 0 if shard is not None and last is not None and last.can_include(shard, offset) else 1
-
-
 def read_stored(previous: PreviousVersion, stored: pa.RecordBatch) -> tuple[list[StoredFile | None], int]:
-    """Read the records of STORED rows, many in one request, and verify their checksums.
+    """Read the records of STORED rows, many in one request; raise OSError if a store failed, as the runner retries.
 
-    Returns:
-        Each file as stored, None if it must be read; and the number of records that are missing or fail their
-        checksums.
-
-    Raises:
-        OSError: if a store failed; the runner retries.
+    Return each file as stored, None if it must be read, and the number of missing or damaged records.
     """
     known: list[StoredFile | None] = [None] * len(stored)
     values = list(zip(*(stored[name].to_pylist() for name in ("value_offset", "value_length", "seen")), strict=True))
@@ -293,45 +251,46 @@ def _read_range(path: str, offset: int, length: int) -> bytes:
 
 
 @dataclass(frozen=True)
-class ReusingShards:
-    """A shard source over PLANNED files with identities; it copies the records that a previous version has.
+class FileShards:
+    """A shard source over PLANNED files; of those with identities it copies the records that a previous version has.
 
     See transforms.shards.sources.ShardSource.
     """
 
     encoder: FileEncoder
-    files_per_task: int  # maximal reads of a task, of files or ranges
-    seed: int  # of the name hashes by which the next build finds the files
-    versions: Mapping[str, str]  # of what encodes, by name
+    files_per_task: int = 64  # maximal reads of a task, of files or ranges
+    seed: int = 0  # of the name hashes by which the next build finds the files
+    versions: Mapping[str, str] | None = None  # of what encodes, by name; None to reuse and index nothing
     writes_index: bool = True  # True to index the files for the next build
     previous: PreviousVersion | None = None  # previous version; None to read all files
 
     def plan(self, parts: Iterable[pa.RecordBatch]) -> tuple[int, Iterable[Task]]:
-        """Return the number of files, and tasks with what is stored of each file."""
+        """Return the number of files, and tasks with what is stored of each file, in key order."""
         batch = self.encoder.prepare(sorted_by_key(parts))
         if self.previous is None:
             stored = no_stored_rows(len(batch))
         else:
             stored = self.previous.find(batch, self._encoding, self._reason_options, self.encoder.max_bytes)
-        return len(batch), split_into_tasks(batch, stored, self.files_per_task)
+        max_bytes = _CHUNK_BYTES if self.versions is None else _TASK_BYTES
+        return len(batch), split_into_tasks(batch, stored, self.files_per_task, max_bytes)
 
     def encode(self, task: Task) -> EncodedChunk:
         """Return the records of a task."""
         with memory_budget().take(MEMORY_FACTOR * size_bytes(task)):
-            return self._encode(task)
+            return self._encode(*task)
 
-    def _encode(self, task: Task) -> EncodedChunk:
-        batch, stored = task
+    def _encode(self, batch: pa.RecordBatch, stored: pa.RecordBatch) -> EncodedChunk:
         known, damaged = read_stored(self.previous, stored) if self.previous is not None else ([None] * len(batch), 0)
+        if self.versions is None:
+            return self.encoder.encode_batch(batch, known)[0]
         chunk, places = self.encoder.encode_batch(batch, known, self.writes_index)
-        chunk.reused = len(known) - known.count(None)
-        chunk.damaged = damaged
+        chunk.reused, chunk.damaged = len(known) - known.count(None), damaged
         chunk.index_rows = self._make_index_rows(batch, places)
         return chunk
 
     @cached_property
     def _encoding(self) -> str:
-        return json.dumps({**self.encoder.depends_on(), **self.versions}, sort_keys=True)
+        return json.dumps({**self.encoder.depends_on(), **(self.versions or {})}, sort_keys=True)
 
     @cached_property
     def _reason_options(self) -> str:

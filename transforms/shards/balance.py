@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import accumulate
 
 import numpy as np
 import xxhash
@@ -23,16 +24,9 @@ class ShardCount:
             raise ValueError("expected either a number of shards or a size in bytes")
 
     def resolve(self, examples: int, size_bytes: int) -> int:
-        """Return the number of shards for `examples` examples of `size_bytes` bytes.
-
-        No shard is empty, and an empty split has none.
-        """
-        if self.number is not None:
-            wanted = self.number
-        else:
-            assert self.size_bytes is not None
-            wanted = -(-size_bytes // self.size_bytes)
-        return min(max(wanted, 1), examples, MAX_SHARDS)
+        """Return the number of shards, none of them empty, for examples of `size_bytes` in all."""
+        wanted = self.number if self.size_bytes is None else -(-size_bytes // self.size_bytes)
+        return min(max(wanted or 1, 1), examples, MAX_SHARDS)
 
 
 def example_cuts(examples: int, shards: int) -> list[int]:
@@ -47,11 +41,7 @@ def byte_cuts(sizes: np.ndarray, shards: int) -> list[int]:
     x on the size of a part, and m = max(sizes). Consecutive prefix sums are at most m apart. So the ends of the j-th
     part that keep every part within [x, x + m] are all the prefix sums between a lowest and a highest one. For the
     largest x whose lowest chain does not pass the total, the total is reachable. So a bisection on x and one walk back
-    give the cuts.
-
-    Args:
-        sizes: int64, shape (n,), positive, in key order.
-        shards: from 1 to n.
+    give the cuts. `sizes` are positive int64 of shape (n,), in key order; `shards` is from 1 to n.
     """
     prefix = np.concatenate(([0], np.cumsum(sizes, dtype=np.int64)))
     total, largest = int(prefix[-1]), int(sizes.max(initial=0))
@@ -104,9 +94,7 @@ def shard_count(counts: Mapping[str, ShardCount], split: str, examples: int, siz
 
 
 def estimate_shard_count(counts: Mapping[str, ShardCount], size_bytes: int) -> int:
-    """Estimate the number of shards of all splits from the input size; splits that `counts` does not name count as
-    one.
-    """
+    """Estimate the number of shards from the input size; the splits that `counts` does not name count as one."""
     return sum(count.resolve(size_bytes, size_bytes) for count in counts.values())
 
 
@@ -141,10 +129,7 @@ def split_keys(groups: Sequence[str], seed: int) -> np.ndarray:
 
 def split_thresholds(fractions: Sequence[Fraction]) -> np.ndarray:
     """Return the exclusive upper bound of each split but the last in the 64-bit range: uint64, shape (splits - 1,)."""
-    bounds, total = [], Fraction(0)
-    for fraction in fractions[:-1]:
-        total += fraction
-        bounds.append(min(int(total * (1 << 64)), (1 << 64) - 1))
+    bounds = [min(int(total * (1 << 64)), (1 << 64) - 1) for total in accumulate(fractions[:-1])]
     return np.array(bounds, dtype=np.uint64)
 
 
@@ -160,19 +145,13 @@ def assign_splits(keys: np.ndarray, bounds: np.ndarray) -> np.ndarray:
 
 def stratum_cuts(size: int, fractions: Sequence[Fraction]) -> list[int]:
     """Return the ranks at which a class of `size` examples passes to the next split: exact, rounded half up."""
-    cuts, total = [], Fraction(0)
-    for fraction in fractions[:-1]:
-        total += fraction
-        cuts.append(min(int(total * size + Fraction(1, 2)), size))
-    return cuts
+    return [min(int(total * size + Fraction(1, 2)), size) for total in accumulate(fractions[:-1])]
 
 
 def count_shared_keys(groups: Sequence[np.ndarray]) -> list[int]:
-    """Return, for each group, how many of its keys exactly one earlier group has, so that a key in several groups
-    counts once.
+    """Return, for each group, how many of its keys exactly one earlier group has; keys may be repeated in a group.
 
-    Args:
-        groups: uint64 of shape (n,) for each group; keys may be repeated.
+    So a key in several groups counts once.
     """
     each = [np.unique(keys) for keys in groups]
     every = np.concatenate([*each, np.zeros(0, np.uint64)])
@@ -184,12 +163,7 @@ def count_shared_keys(groups: Sequence[np.ndarray]) -> list[int]:
 
 
 def rows_by_group(codes: np.ndarray, groups: int) -> list[np.ndarray]:
-    """Return the rows of each group, ascending, as int64 arrays.
-
-    Args:
-        codes: group of each row, from 0, shape (rows,).
-        groups: number of groups, which may be empty.
-    """
+    """Return the rows of each of `groups` groups, ascending, as int64 arrays; `codes` is the group of each row."""
     codes = narrow_codes(codes, groups)
     order = np.argsort(codes, kind="stable")
     bounds = np.cumsum(np.bincount(codes, minlength=groups))[: groups - 1]

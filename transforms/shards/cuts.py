@@ -9,7 +9,7 @@ from typing import Any
 
 import apache_beam as beam
 import numpy as np
-from apache_beam.pvalue import AsSingleton, TaggedOutput
+from apache_beam.pvalue import AsIter, AsSingleton, TaggedOutput
 
 from shardmill.transforms.shards.balance import count_shared_keys
 from shardmill.transforms.shards.divisions import (
@@ -37,6 +37,7 @@ from shardmill.transforms.shards.divisions import (
 from shardmill.transforms.workers.resources import release_freed_memory
 from shardmill.transforms.workers.running import ThreadedFlatMap
 
+Histograms = dict[Any, Histogram]  # by group
 _REPEATED = "repeated"
 _MERGE_BATCH = 16  # histograms that are merged at once
 _KEYS_AT_ONCE = 1 << 16  # with ties and sizes: 1.5 MB
@@ -76,31 +77,29 @@ class FindExampleCuts(beam.PTransform):
         else:
             picked = found | "Pick" >> PickRanks(located=located)
             cuts = (picked["cuts"], self._cuts_among_equals(found, picked[_REPEATED])) | "Picked" >> beam.Flatten()
-        return histograms | "Divide" >> beam.Map(_divide, beam.pvalue.AsIter(cuts)).with_output_types(Any)
+        return histograms | "Divide" >> beam.Map(_divide, AsIter(cuts)).with_output_types(Any)
 
     def _cuts_among_equals(
         self, found: beam.PCollection[Any], repeated_ranks: beam.PCollection[Any]
     ) -> beam.PCollection[Any]:
         """Find the cuts among records with equal keys, by the records' tie-breakers. Usually there are none."""
-        repeated = repeated_ranks | "GatherKeys" >> beam.CombineGlobally(_gather_ranks).without_defaults()
+        repeated = repeated_ranks | "GatherKeys" >> beam.CombineGlobally(_merge_ranks).without_defaults()
         histograms = (
             found
             | "HistogramOfTies" >> self._par_do_refined(tie_histograms, AsSingleton(repeated)).with_output_types(Any)
             | "MergeTies" >> beam.CombineGlobally(_MergeHistograms()).without_defaults()
         )
         located = histograms | "LocateTies" >> beam.Map(locate_ties, AsSingleton(repeated)).with_output_types(Any)
-        ties = found | "TiesInCutBins" >> self._par_do_refined(_ties_in_bins, AsSingleton(located)).with_output_types(
-            Any
-        )
+        look = self._par_do_refined(_ties_in_bins, AsSingleton(located))
+        ties = found | "TiesInCutBins" >> look.with_output_types(Any)
         picked = ties | "PickTies" >> PickRanks()
         return picked["cuts"] | "OfGroup" >> beam.Map(_to_group_cuts).with_output_types(Any)
 
     def _par_do(self, function: Callable[..., Any], *side: Any) -> beam.ParDo:
-        """Return a ParDo that calls `function` on each batch or run, with the side inputs."""
         return beam.ParDo(ThreadedFlatMap(partial(function, self.group), self.threads), *side)
 
     def _par_do_refined(self, function: Callable[..., Any], *side: Any) -> beam.ParDo:
-        """Return a ParDo that calls `function` on each batch or run that must be read again."""
+        """Return a ParDo that calls `function` on the keys of each batch or run that must be read again."""
         return self._par_do(partial(_refine, function), *side)
 
 
@@ -122,28 +121,18 @@ class FindByteCuts(beam.PTransform):
 
     def expand(self, pcoll: beam.PCollection[Any]) -> beam.PCollection[Divisions]:
         """Gather the keys and cut the groups."""
-        grouped = pcoll | "Group" >> beam.ParDo(
-            ThreadedFlatMap(partial(_split_groups, self.group), self.threads)
-        ).with_output_types(Any)
+        split = beam.ParDo(ThreadedFlatMap(partial(_split_groups, self.group), self.threads))
+        grouped = AsIter(pcoll | "Group" >> split.with_output_types(Any))
         side = [] if self.bytes_of is None else [AsSingleton(self.bytes_of)]
-        gathered = beam.pvalue.AsIter(grouped)
-        return (
-            pcoll.pipeline
-            | "Once" >> beam.Create([None])
-            | "CutByBytes"
-            >> beam.Map(
-                _divide_gathered, gathered, self.parts_of, self.divide, self.counts_shared, *side
-            ).with_output_types(Any)
-        )
+        cut = beam.Map(_divide_gathered, grouped, self.parts_of, self.divide, self.counts_shared, *side)
+        return pcoll.pipeline | "Once" >> beam.Create([None]) | "CutByBytes" >> cut.with_output_types(Any)
 
 
 @dataclass(frozen=True, slots=True)
 class _Refine:
-    """A batch or run to be read again, among the findings of others.
+    """A batch or run to be read again, among the findings of others."""
 
-    A separate output would be one more step on clusters, and two more that hold their memory at once.
-    """
-
+    # A separate output would be one more step on clusters, and two more that hold their memory at once.
     keyed: Any
 
 
@@ -161,19 +150,19 @@ def _look_in_bins(group: Callable[[Any], Grouped], keyed: Any, located: LocatedB
     if not (located.small_bins or located.large_bins):
         return []
     grouped = group(keyed)
-    counted = count_repeats(lambda _: grouped, keyed, located)
-    found = _with_bin_keys(keys_in_bins(lambda _: grouped, keyed, located))
+    counted = count_repeats(grouped, located)
+    found = _with_bin_keys(keys_in_bins(grouped, located))
     if not counted:
         return found
     return [*found, *(((True, *name), arrays) for name, arrays in counted), _Refine(keyed)]
 
 
 def _refine(function: Callable[..., Any], group: Callable[[Any], Grouped], item: Any, *side: Any) -> list[Any]:
-    return list(function(group, item.keyed, *side)) if isinstance(item, _Refine) else []
+    return list(function(group(item.keyed), *side)) if isinstance(item, _Refine) else []
 
 
-def _ties_in_bins(group: Callable[[Any], Grouped], keyed: Any, located: LocatedBins) -> list[Any]:
-    return _with_bin_keys(ties_in_bins(group, keyed, located))
+def _ties_in_bins(grouped: Grouped, located: LocatedBins) -> list[Any]:
+    return _with_bin_keys(ties_in_bins(grouped, located))
 
 
 def _with_bin_keys(found: list[tuple[int, FoundKeys]]) -> list[Any]:
@@ -191,28 +180,23 @@ def _split_groups(group: Callable[[Any], Grouped], keyed: Any) -> list[Grouped]:
 
 
 class _MergeHistograms(beam.CombineFn):
-    """Merges several histograms at once.
+    """Merges several histograms at once: one by one, those of 20,000 strata would take longer than all else."""
 
-    With 20,000 strata, merging each run's histograms one by one would take longer than everything else.
-    """
-
-    def create_accumulator(self) -> list[dict[Any, Histogram]]:
+    def create_accumulator(self) -> list[Histograms]:
         return []
 
-    def add_input(
-        self, accumulator: list[dict[Any, Histogram]], element: dict[Any, Histogram]
-    ) -> list[dict[Any, Histogram]]:
+    def add_input(self, accumulator: list[Histograms], element: Histograms) -> list[Histograms]:
         return self.merge_accumulators([accumulator, [element]])
 
-    def merge_accumulators(self, accumulators: Iterable[list[dict[Any, Histogram]]]) -> list[dict[Any, Histogram]]:
-        parts = [part for accumulator in accumulators for part in accumulator]
+    def merge_accumulators(self, accumulators: Iterable[list[Histograms]]) -> list[Histograms]:
+        parts = list(chain.from_iterable(accumulators))
         return [_merge_by_group(parts)] if len(parts) >= _MERGE_BATCH else parts
 
-    def extract_output(self, accumulator: list[dict[Any, Histogram]]) -> dict[Any, Histogram]:
+    def extract_output(self, accumulator: list[Histograms]) -> Histograms:
         return _merge_by_group(accumulator)
 
 
-def _merge_by_group(parts: list[dict[Any, Histogram]]) -> dict[Any, Histogram]:
+def _merge_by_group(parts: list[Histograms]) -> Histograms:
     found: dict[Any, list[Histogram]] = {}
     for part in parts:
         for group, counted in part.items():
@@ -224,7 +208,7 @@ def _merge_by_group(parts: list[dict[Any, Histogram]]) -> dict[Any, Histogram]:
 class PickRanks(beam.PTransform):
     """Pick the keys at the wanted ranks from the keys found in bins -> `cuts`, lists of (group, (key, tie)).
 
-    For bins whose repeated keys were counted, the output `repeated` has (group, (key, rank among its equals)).
+    For bins whose repeated keys were counted, the output `repeated` has group -> key -> [rank among its equals].
 
     A runner does not fuse a step that waits for `located` with the step before it. That step then has a single output,
     which all its readers share.
@@ -237,11 +221,8 @@ class PickRanks(beam.PTransform):
         """Gather each batch of bins, and each other bin, on one worker."""
         apart = () if self.located is None else (AsSingleton(self.located),)
         binned = pcoll | "Pair" >> beam.FlatMap(_pairs, *apart).with_output_types(tuple[Any, Any])
-        return (
-            binned
-            | "ByBin" >> beam.GroupByKey()
-            | "PickOfBin" >> beam.FlatMap(_pick).with_outputs(_REPEATED, main="cuts")
-        )
+        pick = beam.FlatMap(_pick).with_outputs(_REPEATED, main="cuts")
+        return binned | "ByBin" >> beam.GroupByKey() | "PickOfBin" >> pick
 
 
 def _pairs(item: Any, *_: Any) -> list[Any]:
@@ -255,27 +236,22 @@ def _pick(element: tuple[Any, Iterable[Any]]) -> Iterator[Any]:
         return
     group, _, ranks = name
     keys, counts = (np.concatenate(column) for column in zip(*parts, strict=True))
-    for item in pick_keys(keys, counts, ranks):
-        yield TaggedOutput(_REPEATED, (group, item))
+    for key, rank in pick_keys(keys, counts, ranks):
+        yield TaggedOutput(_REPEATED, {group: {key: [rank]}})
 
 
 def _divide(histograms: dict[Any, Histogram], picked: Iterable[list[tuple[Any, tuple[int, int]]]]) -> Divisions:
     return divide(histograms, chain.from_iterable(picked))
 
 
-def _gather_ranks(picked: Iterable[Any]) -> Any:  # BinRanks, whose keys Beam would take for signed
-    """Merge (group, (key, rank)) items, and earlier results of this function, into group -> key -> ranks among the
-    records of that key.
-    """
-    gathered: BinRanks = {}
-    for item in picked:
-        for group, (key, rank) in [item] if isinstance(item, tuple) else _items(item):
-            gathered.setdefault(group, {}).setdefault(key, []).append(rank)
-    return gathered
-
-
-def _items(gathered: BinRanks) -> Iterator[tuple[Any, tuple[int, int]]]:
-    return ((group, (key, rank)) for group, keys in gathered.items() for key, ranks in keys.items() for rank in ranks)
+def _merge_ranks(parts: Iterable[Any]) -> Any:  # BinRanks, whose keys Beam would take for signed
+    """Merge group -> key -> ranks among the records of that key."""
+    merged: BinRanks = {}
+    for part in parts:
+        for group, keys in part.items():
+            for key, ranks in keys.items():
+                merged.setdefault(group, {}).setdefault(key, []).extend(ranks)
+    return merged
 
 
 def _to_group_cuts(cuts: list[tuple[tuple[Any, int], tuple[int, int]]]) -> list[tuple[Any, tuple[int, int]]]:

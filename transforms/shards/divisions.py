@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -76,9 +77,7 @@ def _from_all_bins(counts: np.ndarray, size_bytes: int) -> Histogram:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cuts:
-    """The first (key, tie) of every part except the first, ascending: `keys` and `ties`, uint64 of shape (parts -
-    1,).
-    """
+    """The first (key, tie) of every part but the first, ascending: uint64 of shape (parts - 1,)."""
 
     keys: np.ndarray
     ties: np.ndarray
@@ -95,9 +94,7 @@ class Cuts:
         return part
 
     def bounds(self, keys: np.ndarray, ties: np.ndarray) -> np.ndarray:
-        """Return the first row of each part, from 0, and the number of rows, for sorted (key, tie): int64, shape (parts
-        + 1,).
-        """
+        """Return the first row of each part of sorted (key, tie), then the number of rows: int64, (parts + 1,)."""
         low = np.searchsorted(keys, self.keys, side="left")
         high = np.searchsorted(keys, self.keys, side="right")
         for part in np.flatnonzero(low < high).tolist():  # a key equals the cut's: its tie decides
@@ -108,9 +105,7 @@ class Cuts:
 def pick_in_bins(
     bins: np.ndarray, keys: np.ndarray, ties: np.ndarray, ranks: Sequence[tuple[int, int]]
 ) -> list[tuple[int, int]]:
-    """Return the (key, tie) at each (bin, rank within it), with keys ordered within their bin; `bins` has shape
-    (n,).
-    """
+    """Return the (key, tie) at each (bin, rank within it); keys are ordered within their bin."""
     order = np.lexsort((ties, keys, bins))
     wanted = np.array(ranks, np.int64).reshape(-1, 2)
     order = order[np.searchsorted(bins[order], wanted[:, 0]) + wanted[:, 1]]
@@ -118,9 +113,7 @@ def pick_in_bins(
 
 
 def pick_keys(keys: np.ndarray, counts: np.ndarray, ranks: Sequence[int]) -> list[tuple[int, int]]:
-    """Return, for each of `ranks`, the key at that rank and its rank among equal keys. Ranks count keys in ascending
-    order, each repeated `counts` times.
-    """
+    """Return the key at each rank and its rank among equal keys; each key counts `counts` times."""
     order = np.argsort(keys, kind="stable")
     keys, ends = keys[order], np.cumsum(counts[order])
     first = np.flatnonzero(np.diff(keys, prepend=~keys[:1]))  # a key may come from several runs
@@ -142,16 +135,13 @@ Grouped = dict[Any, tuple[np.ndarray, np.ndarray, np.ndarray]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Division:
-    """The division of one group into parts.
-
-    The sum of `shared` over all groups is the number of keys that several groups have.
-    """
+    """The division of one group into parts."""
 
     examples: int
     size_bytes: int
     cuts: Cuts  # keys at which parts begin
     shares: tuple[ShardShare, ...] = ()  # each part's share of packed tokens; see transforms.values.tokens_encoding
-    shared: int = 0  # if counted, keys that exactly one earlier group has too
+    shared: int = 0  # if counted, keys that exactly one earlier group has too; the sum is those of several groups
 
     @property
     def parts(self) -> int:
@@ -174,11 +164,7 @@ def divide(histograms: dict[Any, Histogram], picked: Iterable[tuple[Any, tuple[i
 
 
 def divide_by_blocks(keys: np.ndarray, ties: np.ndarray, sizes: np.ndarray, parts: int, block: int) -> Division:
-    """Divide one group of packed documents into `parts` whose numbers of blocks of `block` tokens differ by at most
-    one.
-
-    Keys, ties and sizes have shape (n,).
-    """
+    """Divide packed documents into parts whose numbers of blocks of `block` tokens differ by at most one."""
     order = np.lexsort((ties, keys))
     first, each = divide_tokens(token_counts(sizes[order]), block, parts)
     at = order[np.array(first, np.int64)]
@@ -230,23 +216,16 @@ class LocatedBins:
 
 
 class FoundKeys(NamedTuple):
-    """The keys of one batch or run that are in the bins of one batch of `LocatedBins.small_bins`.
-
-    Attributes:
-        keys, ties: uint64, shape (n,)
-    """
+    """The keys of one batch or run that are in the bins of one batch of `LocatedBins.small_bins`."""
 
     bins: tuple[CutBin, ...]  # the batched bins
     bin_indices: np.ndarray  # index of each key's bin: uint32, shape (n,)
-    keys: np.ndarray
-    ties: np.ndarray
+    keys: np.ndarray  # uint64, shape (n,)
+    ties: np.ndarray  # uint64, shape (n,)
 
 
 def locate(histograms: dict[Any, Histogram], ranks_of: RanksOf, most_keys: int) -> LocatedBins:
-    """Return the bins in which each group is cut; a cut at a group's end is ignored.
-
-    Bins of more than `most_keys` keys are not gathered.
-    """
+    """Return the bins in which each group is cut, of at most `most_keys` keys or more; a cut at the end is ignored."""
     few: list[tuple[CutBin, int]] = []
     many: BinRanks = {}
     for group, counted in histograms.items():
@@ -261,15 +240,8 @@ def locate(histograms: dict[Any, Histogram], ranks_of: RanksOf, most_keys: int) 
 
 def locate_ties(histograms: dict[Any, Histogram], repeated: BinRanks) -> LocatedBins:
     """Return the bins in which ties are cut, by (group, key), like `locate`. Ties differ, so no bin holds many."""
-    return LocatedBins(
-        tuple(
-            _batch_bins(
-                cut
-                for (group, key), counted in histograms.items()
-                for cut in _cut_bins((group, key), counted, repeated[group][key])
-            )
-        )
-    )
+    bins = (_cut_bins(name, counted, repeated[name[0]][name[1]]) for name, counted in histograms.items())
+    return LocatedBins(tuple(_batch_bins(chain.from_iterable(bins))))
 
 
 def _cut_bins(group: Any, counted: Histogram, ranks: list[int]) -> Iterator[tuple[CutBin, int]]:
@@ -281,9 +253,7 @@ def _cut_bins(group: Any, counted: Histogram, ranks: list[int]) -> Iterator[tupl
 
 
 def _batch_bins(bins: Iterable[tuple[CutBin, int]]) -> Iterator[tuple[CutBin, ...]]:
-    """Yield bins, given with their number of keys, in a fixed order, in batches of one bin or of at most GATHERED_KEYS
-    keys.
-    """
+    """Yield bins in a fixed order, in batches of one bin or of at most GATHERED_KEYS keys."""
     part: list[CutBin] = []
     size = 0
     for cut, keys in sorted(bins, key=lambda found: (repr(found[0].group), found[0].key_bin)):
@@ -296,13 +266,6 @@ def _batch_bins(bins: Iterable[tuple[CutBin, int]]) -> Iterator[tuple[CutBin, ..
         yield tuple(part)
 
 
-def keys_in_bins(group: Callable[[Any], Grouped], keyed: Any, located: LocatedBins) -> list[tuple[int, FoundKeys]]:
-    """Return (index of the batch of bins, keys found) for the gathered bins."""
-    if not located.small_bins:
-        return []
-    return _find_in_gathered({name: (keys, ties) for name, (keys, ties, _) in group(keyed).items()}, located)
-
-
 def pick_cuts(parts: Iterable[FoundKeys]) -> list[tuple[Any, tuple[int, int]]]:
     """Return (group, (key, tie)) of all cuts in one batch of bins, given all keys found in them."""
     bins, *columns = zip(*parts, strict=True)
@@ -312,30 +275,30 @@ def pick_cuts(parts: Iterable[FoundKeys]) -> list[tuple[Any, tuple[int, int]]]:
     return [(bins[0][index].group, pair) for (index, _), pair in zip(ranks, pairs, strict=True)]
 
 
-def count_repeats(group: Callable[[Any], Grouped], keyed: Any, located: LocatedBins) -> list[Any]:
+def count_repeats(grouped: Grouped, located: LocatedBins) -> list[Any]:
     """Return ((group, bin, ranks), (distinct keys, count of each)) of the bins that are not gathered."""
-    if not located.large_bins:
-        return []
-    found = _find_in_bins({name: keys for name, (keys, _, _) in group(keyed).items()}, located.large_bins)
-    return [(name, np.unique(keys, return_counts=True)) for name, keys in found]
+    found: list[Any] = []
+    for name, bins_of_group in located.large_bins.items():
+        keys = grouped[name][0] if name in grouped else np.empty(0, np.uint64)
+        bins = compute_bins(keys)
+        for key_bin, ranks in bins_of_group.items():
+            if len(inside := keys[bins == np.uint32(key_bin)]):
+                found.append(((name, key_bin, tuple(ranks)), np.unique(inside, return_counts=True)))
+    return found
 
 
-def tie_histograms(group: Callable[[Any], Grouped], keyed: Any, repeated: BinRanks) -> list[dict[Any, Histogram]]:
+def tie_histograms(grouped: Grouped, repeated: BinRanks) -> list[dict[Any, Histogram]]:
     """Return, by (group, key), the histograms of the ties of keys that are cut."""
-    if not repeated:
-        return []
-    found = _ties_of_keys(group(keyed), repeated)
+    found = _ties_of_keys(grouped, repeated)
     return [{name: make_histogram(ties, np.zeros(len(ties), np.int64)) for name, ties in found.items()}]
 
 
-def ties_in_bins(group: Callable[[Any], Grouped], keyed: Any, located: LocatedBins) -> list[tuple[int, FoundKeys]]:
+def ties_in_bins(grouped: Grouped, located: LocatedBins) -> list[tuple[int, FoundKeys]]:
     """Return the ties of cut keys that are in gathered bins, like `keys_in_bins`, with ties in place of keys."""
-    if not located.small_bins:
-        return []
     keys: dict[Any, set[int]] = {}
     for name, key in (cut.group for part in located.small_bins for cut in part):
         keys.setdefault(name, set()).add(key)
-    return _find_in_gathered({name: (ties, ties) for name, ties in _ties_of_keys(group(keyed), keys).items()}, located)
+    return keys_in_bins({name: (ties, ties) for name, ties in _ties_of_keys(grouped, keys).items()}, located)
 
 
 def _ties_of_keys(grouped: Grouped, keys_of: Mapping[Any, Iterable[int]]) -> dict[Any, np.ndarray]:
@@ -347,17 +310,15 @@ def _ties_of_keys(grouped: Grouped, keys_of: Mapping[Any, Iterable[int]]) -> dic
     }
 
 
-def _find_in_gathered(
-    grouped: Mapping[Any, tuple[np.ndarray, np.ndarray]], located: LocatedBins
-) -> list[tuple[int, FoundKeys]]:
-    """Return the rows of each group, given as (keys, ties), whose key is in a gathered bin."""
+def keys_in_bins(grouped: Mapping[Any, tuple[np.ndarray, ...]], located: LocatedBins) -> list[tuple[int, FoundKeys]]:
+    """Return (index of the batch of bins, keys found) for the gathered bins, given (keys, ties, …) of each group."""
     cuts = [cut for part in located.small_bins for cut in part]
     starts = np.cumsum([0, *map(len, located.small_bins)])
     of_group: dict[Any, list[int]] = {}
     for index, cut in enumerate(cuts):
         of_group.setdefault(cut.group, []).append(index)
     parts = []
-    for name, (keys, ties) in grouped.items():
+    for name, (keys, ties, *_) in grouped.items():
         if name in of_group and len(keys):
             wanted = np.array([cuts[index].key_bin for index in of_group[name]], np.uint32)
             bins = compute_bins(keys)
@@ -376,14 +337,3 @@ def _find_in_gathered(
         for start in range(bounds[number], bounds[number + 1], _KEYS_AT_ONCE)
         for rows in (order[start : min(start + _KEYS_AT_ONCE, bounds[number + 1])],)
     ]
-
-
-def _find_in_bins(grouped: Mapping[Any, np.ndarray], bins_of: BinRanks) -> list[tuple[Any, np.ndarray]]:
-    """Return ((group, bin, ranks), keys) of each group's keys that are in one of the bins."""
-    found: list[Any] = []
-    for name, keys in grouped.items():
-        bins = compute_bins(keys)
-        for key_bin, ranks in bins_of.get(name, {}).items():
-            if len(inside := keys[bins == np.uint32(key_bin)]):
-                found.append(((name, key_bin, tuple(ranks)), inside))
-    return found

@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol
 
 import google_crc32c
@@ -26,17 +26,13 @@ from shardmill.transforms.values.analyzers import Gathered
 
 @dataclass(slots=True)
 class EncodedChunk:
-    """Consecutive framed records of a shard, with their number and rejects.
-
-    Attributes:
-        stats: statistics, if gathered during writing
-    """
+    """Consecutive framed records of a shard, with their number and rejects."""
 
     framed: Any  # a bytes-like object
     examples: int
     rejects: list[Reject] = field(default_factory=list)
     stats: SplitStats | None = None  # where they are gathered as shards are written
-    index_rows: pa.RecordBatch | None = None  # rows of REMEMBERED, offsets from the chunk's start
+    index_rows: pa.RecordBatch | None = None  # rows of PIECE_SCHEMA, offsets from the chunk's start
     reused: int = 0  # files whose records or rejects come from an older version
     damaged: int = 0  # files to be reused, but with damaged or missing records
     input_records: int | None = None  # input records in the examples; None if one each
@@ -76,16 +72,12 @@ PIECE_SCHEMA = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class ShardPiece:
-    """The index piece of one shard, and counts of reused files.
-
-    Attributes:
-        low, high: smallest and largest key
-    """
+    """The index piece of one shard, and counts of reused files."""
 
     path: str = ""  # current location; empty if the shard has no piece
     crc32c: int = 0  # of the piece's bytes
-    low: int = 0
-    high: int = 0
+    low: int = 0  # smallest key
+    high: int = 0  # largest key
     reused: int = 0  # files taken from an older version
     damaged: int = 0  # files read again, as their old records are damaged or gone
 
@@ -95,41 +87,29 @@ class PieceWriter:
 
     def __init__(self) -> None:
         self._batches: list[pa.RecordBatch] = []
-        self._reused = self._damaged = 0
-        self._known = False
+        self._piece: ShardPiece | None = None
 
-    def add(self, chunk: Any, start: int) -> None:
-        """Add the index rows of an EncodedChunk whose records begin at byte `start` of the shard."""
-        if chunk.index_rows is None:
+    def add(self, chunk: EncodedChunk, start: int) -> None:
+        """Add the index rows of a chunk whose records begin at byte `start` of the shard."""
+        if (rows := chunk.index_rows) is None:
             return
-        self._known = True
-        self._reused += chunk.reused
-        self._damaged += chunk.damaged
-        rows = chunk.index_rows
+        before = self._piece or ShardPiece()
+        self._piece = ShardPiece(reused=before.reused + chunk.reused, damaged=before.damaged + chunk.damaged)
         if len(rows):
             index = PIECE_SCHEMA.get_field_index("offset")
             self._batches.append(rows.set_column(index, PIECE_SCHEMA.field(index), pc.add(rows["offset"], start)))
 
     def write(self, path: str) -> ShardPiece | None:
         """Write the piece to the new file `path`; return None if nothing is to be remembered."""
-        if not self._known:
-            return None
-        if not self._batches:
-            return ShardPiece(reused=self._reused, damaged=self._damaged)
-        table = pa.Table.from_batches(self._batches)
-        data = encode_piece(table)
+        if self._piece is None or not self._batches:
+            return self._piece
+        table, sink = pa.Table.from_batches(self._batches), pa.BufferOutputStream()
+        # Hashes and identities have no value twice: a dictionary of them is a waste.
+        pq.write_table(table, sink, compression="zstd", use_dictionary=["seen", "reason"])
+        data = bytes(sink.getvalue())
         storage.write_parts(path, [data])
-        ends = pc.min_max(table["key"])
-        low, high = ends["min"].as_py(), ends["max"].as_py()
-        return ShardPiece(path, google_crc32c.value(data), low, high, self._reused, self._damaged)
-
-
-def encode_piece(table: pa.Table) -> bytes:
-    """Encode a piece; the schema's metadata record what its values depend on."""
-    sink = pa.BufferOutputStream()
-    # Hashes and identities have no value twice: a dictionary of them is a waste.
-    pq.write_table(table, sink, compression="zstd", use_dictionary=["seen", "reason"])
-    return bytes(sink.getvalue())
+        ends = pc.min_max(table["key"]).as_py()
+        return replace(self._piece, path=path, crc32c=google_crc32c.value(data), low=ends["min"], high=ends["max"])
 
 
 def read_piece(path: str, crc32c: int) -> pa.Table | None:
@@ -138,17 +118,13 @@ def read_piece(path: str, crc32c: int) -> pa.Table | None:
         data = storage.read_bytes(path)
     except FileNotFoundError:
         return None
-    if google_crc32c.value(data) != crc32c:
-        return None
-    return pq.read_table(pa.BufferReader(data))
+    return pq.read_table(pa.BufferReader(data)) if google_crc32c.value(data) == crc32c else None
 
 
 def make_piece_batch(
     rows: Sequence[tuple[Any, ...]], metadata: dict[str, str], first: Sequence[pa.Array] = ()
 ) -> pa.RecordBatch:
-    """Make a batch of REMEMBERED with schema `metadata`, from arrays for the `first` columns and `rows` for the
-    others.
-    """
+    """Make a batch of PIECE_SCHEMA with `metadata`, from arrays for the `first` columns and `rows` for the others."""
     schema = PIECE_SCHEMA.with_metadata(metadata)
     fields = [schema.field(index) for index in range(len(first), len(schema))]
     columns = zip(*rows, strict=True) if rows else [()] * len(fields)
@@ -187,17 +163,13 @@ _MAX_KEY = (1 << 64) - 1  # the largest uint64
 
 @dataclass(frozen=True, slots=True)
 class IndexedPiece:
-    """A shard's piece of the index, see transforms.shards.sources.
-
-    Attributes:
-        low, high: smallest and largest key
-    """
+    """A shard's piece of the index."""
 
     file: str  # name in the folder
     crc32c: int  # of its bytes
     shard: str  # name of the shard in the version's folder
-    low: int
-    high: int
+    low: int  # smallest key
+    high: int  # largest key
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,9 +225,7 @@ class FileIndex:
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """Notices about damage in the older version. They are not in the manifest, because the new version has the same
-        bytes with or without it.
-        """
+        """Notices about damage in the older version; the manifest lacks them, as the new bytes are the same."""
         if not self.damaged:
             return ()
         are = plural(self.damaged, "record is", "records are")
@@ -280,17 +250,14 @@ def index_folder(parent: str, version: str) -> str:
 
 
 def index_name(manifest: bytes | str) -> str:
-    """Return the name of the index for a manifest, given its bytes or its checksum."""
+    """Return the name of the index of a manifest, given its bytes or its checksum."""
     return f"index-{manifest if isinstance(manifest, str) else seal.crc32c_hex(manifest)}.json"
 
 
 def read_index(parent: str, version: str, manifest_crc32c: str = "") -> FileIndex | None:
-    """Return the index of a published version, or None if it has none.
+    """Return the index of a published version in the folder `parent`, or None if it has none.
 
-    Args:
-        parent: folder of all versions.
-        version: a published version.
-        manifest_crc32c: checksum of its manifest; if "", the manifest is read.
+    The manifest is read if its checksum is not given.
 
     Raises:
         CorruptDataError: if the index is damaged.

@@ -3,10 +3,10 @@
 import threading
 import uuid
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -40,11 +40,7 @@ from shardmill.transforms.workers.running import ProgressReporter, ThreadedFlatM
 
 
 def get_sink(write: beam.io.WriteToTFRecord) -> FileBasedSink:
-    """Return the sink that the constructor of `write` made.
-
-    Raises:
-        TypeError: if another version of Beam keeps something else there.
-    """
+    """Return the sink that the constructor of `write` made; raise a TypeError if Beam keeps something else there."""
     sink = write._sink
     if not isinstance(sink, FileBasedSink):
         raise TypeError(f"beam.io.WriteToTFRecord keeps a {type(sink).__name__} as its sink; expected a FileBasedSink")
@@ -52,16 +48,11 @@ def get_sink(write: beam.io.WriteToTFRecord) -> FileBasedSink:
 
 
 class TemporaryFile:
-    """A temporary file without a sink's record framing, written by the sink, or by the store's own upload if it has
-    one.
-
-    Attributes:
-        path: location, except for a suffix
-    """
+    """A temporary file without record framing, written by a sink, or by the store's own upload if it has one."""
 
     def __init__(self, sink: FileBasedSink, directory: str, name: str) -> None:
         """Create the file in `directory`; the sink appends at most a suffix to `name`."""
-        self.path = storage.join(directory, name)
+        self.path = storage.join(directory, name)  # except for the suffix
         self._upload = storage.upload(self.path)
         self._writer: Any = sink.open_writer(directory, name) if self._upload is None else None
 
@@ -101,61 +92,39 @@ SHARDS_AT_ONCE = 2  # by each worker: one file takes the bytes of one thread at 
 _SYNC_BYTES = 8 << 20  # of shards whose disk is waited for together: of thousands of small ones, not of each
 
 
+@dataclass(eq=False)
 class WriteShards(beam.io.WriteToTFRecord):
-    """Write shards from their references to a temporary directory -> ShardInfo of each; rejects under the tag
-    `rejects`.
+    """Write shards to a temporary directory: ((split, shard), its batches) -> ShardInfo, and tagged `rejects`.
 
-    Each input element is one shard: ((split, shard), its batches). Publishing assigns the final names after all shards
-    are written and checked.
+    Publishing assigns the final names after all shards are written and checked.
     """
 
-    def __init__(
-        self,
-        directory: str,
-        name: str,
-        source: ShardSource | beam.PCollection[ShardSource],
-        divisions: beam.PCollection[Divisions],
-        temporary: str,
-        codec: Codec = PLAIN_CODEC,
-        template: str = file_names.DEFAULT_TEMPLATE,
-        threads: int = 1,
-        progress_folder: str | None = None,
-        analysis: Analysis | None = None,
-        shards_at_once: int = SHARDS_AT_ONCE,
-    ) -> None:
-        """Create the transform.
+    directory: str  # version directory of the data set
+    name: str  # of the data set
+    source: ShardSource | beam.PCollection[ShardSource]  # a singleton PCollection if it depends on the input
+    divisions: beam.PCollection[Divisions]  # of the splits, which give their numbers of shards
+    temporary: str  # directory that shards are written to first
+    codec: Codec = PLAIN_CODEC
+    template: str = file_names.DEFAULT_TEMPLATE  # of the shards' names
+    threads: int = 1  # that encode in each worker; 1 encodes in the threads that write shards, 0 uses all cores
+    progress_folder: str | None = None  # in which workers on the launcher's machine report progress
+    analysis: Analysis | None = None  # inputs of --transform constants to gather from the chunks' columns
+    shards_at_once: int = SHARDS_AT_ONCE  # that each worker writes
 
-        Args:
-            directory: version directory of the data set.
-            name: name of the data set.
-            source: source of each shard's records; a singleton PCollection if it depends on the input.
-            divisions: divisions of the splits, which give their numbers of shards.
-            temporary: directory that shards are written to first.
-            codec: format of the shards.
-            template: template of their names.
-            threads: encoding threads in each worker; 1 encodes in the threads that write shards, 0 uses the number of
-                cores.
-            progress_folder: folder in which workers on the launcher's machine report progress, or None.
-            analysis: inputs of --transform constants to gather from the chunks' columns; None if not gathered in
-                writing.
-            shards_at_once: shards that each worker writes at once.
-        """
+    def __post_init__(self) -> None:
+        path = storage.join(self.directory, self.name)
         # Compression is done here, not by the sink: the crc32c must cover the bytes on disk.
-        super().__init__(
-            storage.join(directory, name),
-            file_name_suffix=codec.suffix,
-            compression_type=CompressionTypes.UNCOMPRESSED,
-        )
-        self._divisions, self._temporary, self._source = divisions, temporary, source
+        uncompressed = CompressionTypes.UNCOMPRESSED
+        super().__init__(path, file_name_suffix=self.codec.suffix, compression_type=uncompressed)
+        naming = partial(ShardName, self.name, codec=self.codec, template=self.template)
         self._write = _WriteShardFn(
-            get_sink(self), name, codec, template, threads, progress_folder, analysis, shards_at_once
+            get_sink(self), naming, self.threads, self.progress_folder, self.analysis, self.shards_at_once
         )
 
     def expand(self, pcoll: beam.PCollection[tuple[ShardKey, Iterable[pa.RecordBatch]]]) -> Any:
-        source = AsSingleton(self._source) if isinstance(self._source, beam.PCollection) else self._source
-        return pcoll | "WriteShard" >> beam.ParDo(
-            self._write, AsSingleton(self._divisions), self._temporary, source
-        ).with_outputs(REJECTS, main="shards")
+        source = AsSingleton(self.source) if isinstance(self.source, beam.PCollection) else self.source
+        write = beam.ParDo(self._write, AsSingleton(self.divisions), self.temporary, source)
+        return pcoll | "WriteShard" >> write.with_outputs(REJECTS, main="shards")
 
 
 class _WriteShardFn(ThreadedFlatMap):
@@ -164,16 +133,14 @@ class _WriteShardFn(ThreadedFlatMap):
     def __init__(
         self,
         sink: FileBasedSink,
-        name: str,
-        codec: Codec,
-        template: str,
+        naming: Callable[[str, int, int], ShardName],  # given the split, shard and number of shards
         threads: int,
         progress_folder: str | None,
         analysis: Analysis | None,
         shards_at_once: int,
     ) -> None:
         super().__init__(partial(call_with_retries, self._write_shard), shards_at_once)
-        self._sink, self._name, self._codec, self._template = sink, name, codec, template
+        self._sink, self._naming = sink, naming
         self._wanted_encoders, self._progress_folder, self._analysis = threads, progress_folder, analysis
         self._examples = Metrics.counter("shardmill", "examples_written")
         self._rejected = Metrics.counter("shardmill", "records_rejected")
@@ -230,14 +197,12 @@ class _WriteShardFn(ThreadedFlatMap):
             yield from map(self._counted, self._under_way.popleft().result())
 
     def _sync(self) -> None:
-        """Start syncing written shards to disk while others are encoded, so that publishing need not sync all at
-        once.
-        """
+        """Start syncing written shards while others are encoded, so that publishing need not sync all at once."""
         self._under_way.append(self._syncing.submit(_sync_shards, self._written))
         self._written, self._written_bytes = [], 0
 
     def _counted(self, info: ShardInfo) -> ShardInfo:
-        """Count `info` in Beam's metrics, which do not work in the thread that wrote the shard, and return it."""
+        # Beam's metrics do not work in the thread that wrote the shard.
         self._examples.inc(info.examples)
         self._rejected.inc(info.rejected)
         self._bytes.inc(info.size_bytes)
@@ -254,19 +219,17 @@ class _WriteShardFn(ThreadedFlatMap):
     ) -> list[Any]:
         """Write one shard, and return its tagged rejects and its ShardInfo."""
         (split, shard), parts = element
-        name = ShardName(self._name, split, shard, divisions[split].parts, self._codec, self._template)
+        name = self._naming(split, shard, divisions[split].parts)
         planned, tasks = source.plan(parts)
         # The prefix is the sink's file path prefix plus the split, as it is in the final name. The random part keeps
         # attempts apart: a retried or speculative one must never write to another's file.
         attempt = f"{shard:05d}-{uuid.uuid4().hex}"
-        file = TemporaryFile(self._sink, temporary, f"{shard_prefix(self._name, split, self._codec)}-{attempt}")
-        blocks = _WRITE_BYTES if storage.is_local(temporary) else _PART_BYTES
-        output = _ShardFile(file, self._codec, blocks)
+        file = TemporaryFile(self._sink, temporary, f"{shard_prefix(name.name, split, name.codec)}-{attempt}")
+        output = _ShardFile(file, name.codec, _WRITE_BYTES if storage.is_local(temporary) else _PART_BYTES)
         stats: SplitStats | None = None
         examples = framed_bytes = made_of = 0
         is_made_of_others, noted = False, Counter[str]()
-        rejects = RejectsWriter(temporary)
-        rejected = 0
+        rejects, rejected = RejectsWriter(temporary), 0
         pieces, contents, looks = PieceWriter(), ContentsWriter(), ImageHashWriter()
         gatherer = (
             Gatherer(self._analysis, storage.join(temporary, analyzers.GATHERED_FOLDER)) if self._analysis else None
@@ -305,26 +268,20 @@ class _WriteShardFn(ThreadedFlatMap):
         piece = pieces.write(storage.join(storage.join(temporary, _PIECES), f"{split}-{attempt}{PIECE_SUFFIX}"))
         section = contents.write(storage.join(storage.join(temporary, _CONTENTS), f"{split}-{attempt}"), split)
         seen = looks.write(storage.join(storage.join(temporary, _LOOKS), f"{split}-{attempt}"), split, str(name))
-        left_out = rejects.close()
-        written = (output.size_bytes, output.crc32c, stats, piece, section, seen)
-        info = ShardInfo(name, path, planned, examples, rejected, *written)
-        if is_made_of_others:
-            info = replace(info, input_records=made_of, notice_counts=dict(noted))
-        if gatherer is not None:
-            info = replace(info, gathered=gatherer.close())
-        return [*(beam.pvalue.TaggedOutput(REJECTS, part) for part in left_out), info]
+        input_records = made_of if is_made_of_others else None
+        written = (output.size_bytes, output.crc32c, stats, piece, section, seen, input_records, dict(noted))
+        gathered = None if gatherer is None else gatherer.close()
+        info = ShardInfo(name, path, planned, examples, rejected, *written, gathered)
+        return [*(beam.pvalue.TaggedOutput(REJECTS, part) for part in rejects.close()), info]
 
 
 def _sync_shards(shards: list[ShardInfo]) -> list[ShardInfo]:
-    """Sync shards to disk and return them."""
     storage.sync_files([info.temporary for info in shards])
     return shards
 
 
 class _ShardFile:
-    """Collects small writes into large ones, encodes them with the codec, and computes size and crc32c of the
-    result.
-    """
+    """Collects small writes into large ones, encodes them, and computes size and crc32c of the result."""
 
     def __init__(self, file: TemporaryFile, codec: Codec, block_bytes: int) -> None:
         self._file, self._encoder, self._block_bytes = file, codec.encoder(), block_bytes

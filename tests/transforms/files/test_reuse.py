@@ -19,7 +19,7 @@ from shardmill.transforms.columns.arrow import concatenate
 from shardmill.transforms.columns.example_encoding import MAX_RECORD_BYTES
 from shardmill.transforms.files.encoding import TextFileEncoder
 from shardmill.transforms.files.references import SHARD, PlanOptions, resolve_files
-from shardmill.transforms.files.shards import FileShards, PreviousVersion, ReusingShards
+from shardmill.transforms.files.shards import FileShards, PreviousVersion
 from shardmill.transforms.inputs.folders import CLASSES, FileKind
 from shardmill.transforms.inputs.listing import list_input
 from shardmill.transforms.inputs.sources import index_listing
@@ -134,10 +134,8 @@ def merged(version: Version) -> Any:
     return total
 
 
-def shards_of(tree: Tree, seed: int, former: PreviousVersion | None = None, **changes: Any) -> ReusingShards:
-    return replace(
-        ReusingShards(TextFileEncoder(str(tree.root)), 3, seed, {"shardmill": "1"}, previous=former), **changes
-    )
+def shards_of(tree: Tree, seed: int, former: PreviousVersion | None = None, **changes: Any) -> FileShards:
+    return replace(FileShards(TextFileEncoder(str(tree.root)), 3, seed, {"shardmill": "1"}, previous=former), **changes)
 
 
 def former_of(folder: Path, tree: Tree, seed: int, version: Version) -> PreviousVersion:

@@ -100,16 +100,13 @@ def test_equal_keys_are_not_gathered() -> None:
     ties = np.random.default_rng(5).integers(0, 1 << 63, 1 << 20, np.uint64) * np.uint64(2)
     arrays = {"train": (np.full(1 << 20, 42, np.uint64), ties, np.ones(1 << 20, np.int64))}
 
-    def grouped(_: None) -> Grouped:
-        return arrays
-
-    located = divisions.locate(find_cuts._histograms(grouped, None)[0], five, 1 << 10)
-    assert divisions.keys_in_bins(grouped, None, located) == []
-    ((name, (keys, counts)),) = divisions.count_repeats(grouped, None, located)
+    located = divisions.locate(find_cuts._histograms(dict, arrays)[0], five, 1 << 10)
+    assert divisions.keys_in_bins(arrays, located) == []
+    ((name, (keys, counts)),) = divisions.count_repeats(arrays, located)
     assert (keys.tolist(), counts.tolist()) == ([42], [1 << 20])
-    repeated = find_cuts._gather_ranks(("train", pair) for pair in pick_keys(keys, counts, name[-1]))
-    in_ties = divisions.locate_ties(divisions.tie_histograms(grouped, None, repeated)[0], repeated)
-    found = divisions.ties_in_bins(grouped, None, in_ties)
+    repeated = find_cuts._merge_ranks({"train": {key: [rank]}} for key, rank in pick_keys(keys, counts, name[-1]))
+    in_ties = divisions.locate_ties(divisions.tie_histograms(arrays, repeated)[0], repeated)
+    found = divisions.ties_in_bins(arrays, in_ties)
     assert sum(len(part.keys) for _, part in found) < 400
     cuts = [tie for _, part in found for _, (tie, _) in divisions.pick_cuts([part])]
     assert sorted(cuts) == [int(np.sort(ties)[rank]) for rank in example_cuts(1 << 20, 5)]
@@ -126,7 +123,7 @@ def test_bins_of_few_keys_are_gathered_together() -> None:
     located = divisions.locate(histograms, lambda *_: example_cuts(200_000, 4_000), 1 << 18)
     assert sum(map(len, located.small_bins)) > 3_000
     assert len(located.small_bins) == 1
-    found = [divisions.keys_in_bins(dict, run, located) for run in runs]
+    found = [divisions.keys_in_bins(run, located) for run in runs]
     assert [len(parts) for parts in found] == [1] * len(runs)
     cuts = divisions.pick_cuts([keys for parts in found for _, keys in parts])
     every = np.sort(np.concatenate([run["train"][0] for run in runs]))

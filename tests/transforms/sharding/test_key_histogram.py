@@ -47,7 +47,7 @@ def cuts_in_batches(batches: list[list[Pair]], order: list[int], shards: int) ->
     located = locate({"all": merged}, lambda _, examples, __: example_cuts(examples, shards), merged.total)
     found: dict[int, list[FoundKeys]] = {}
     for index in order:
-        for number, keys in keys_in_bins(grouped, batches[index], located):
+        for number, keys in keys_in_bins(grouped(batches[index]), located):
             found.setdefault(number, []).append(keys)
     return to_cuts(reversed([pair for parts in found.values() for _, pair in pick_cuts(parts)]))
 
@@ -93,7 +93,7 @@ def test_a_million_keys() -> None:
     ties = np.zeros_like(keys)
     counted = make_histogram(keys, np.ones(len(keys), np.int64))
     located = locate({"all": counted}, lambda *_: example_cuts(len(keys), 1024), len(keys))
-    found = keys_in_bins(lambda _: {"all": (keys, ties, ties.astype(np.int64))}, None, located)
+    found = keys_in_bins({"all": (keys, ties, ties.astype(np.int64))}, located)
     assert {number for number, _ in found} == {0}
     pairs = [pair for _, pair in pick_cuts([part for _, part in found])]
 

@@ -15,7 +15,7 @@ from shardmill.pipelines.jobs.runner import make_runner
 from shardmill.transforms.columns.arrow import convert_batch
 from shardmill.transforms.files.encoding import TextFileEncoder
 from shardmill.transforms.files.references import PLANNED
-from shardmill.transforms.files.shards import PreviousVersion, ReusingShards
+from shardmill.transforms.files.shards import FileShards, PreviousVersion
 from shardmill.transforms.shards.divisions import Division, to_cuts
 from shardmill.transforms.shards.sources import FileIndex, IndexedPiece, ShardInfo
 from shardmill.transforms.shards.writing import WriteShards
@@ -32,7 +32,7 @@ def planned() -> Any:
     return convert_batch([list(column) for column in zip(*rows, strict=True)], PLANNED)
 
 
-def write(source: ReusingShards, output: Path) -> tuple[ShardInfo, int]:
+def write(source: FileShards, output: Path) -> tuple[ShardInfo, int]:
     """The one shard, and how many files Beam was told to have been reused."""
     output.mkdir()
     pipeline = beam.Pipeline(runner=make_runner(PipelineOptions([])))
@@ -51,7 +51,7 @@ def test_a_piece_says_where_records_lie_and_the_next_build_takes_them(tmp_path: 
     folder.mkdir()
     for name in NAMES:
         (folder / name).write_text("" if name == "empty.txt" else name)
-    source = ReusingShards(TextFileEncoder(str(folder)), 64, 0, {})
+    source = FileShards(TextFileEncoder(str(folder)), 64, 0, {})
 
     info, reused = write(source, tmp_path / "first")
 
@@ -76,7 +76,7 @@ def test_a_piece_says_where_records_lie_and_the_next_build_takes_them(tmp_path: 
     )
     for name in ("a.txt", "b.txt", "empty.txt"):
         (folder / name).unlink()
-    again, reused = write(ReusingShards(TextFileEncoder(str(folder)), 64, 0, {}, previous=former), tmp_path / "second")
+    again, reused = write(FileShards(TextFileEncoder(str(folder)), 64, 0, {}, previous=former), tmp_path / "second")
 
     assert reused == 3
     assert (again.crc32c, again.size_bytes, again.rejected) == (info.crc32c, info.size_bytes, 1)

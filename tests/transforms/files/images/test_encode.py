@@ -17,7 +17,7 @@ from shardmill.transforms.columns.arrow import convert_batch
 from shardmill.transforms.files.image_codec import Reencode
 from shardmill.transforms.files.image_encoder import ImageEncoder
 from shardmill.transforms.files.references import PLANNED
-from shardmill.transforms.files.shards import slice_batch
+from shardmill.transforms.files.shards import no_stored_rows, split_into_tasks
 from shardmill.transforms.shards.sources import EncodedChunk
 from shardmill.transforms.statistics.files import ImageStats
 
@@ -197,6 +197,10 @@ def test_odd_names(root: Path) -> None:
 MEBI = 1 << 20
 
 
+def slices(batch: pa.RecordBatch, rows: int) -> list[pa.RecordBatch]:
+    return [part for part, _ in split_into_tasks(batch, no_stored_rows(len(batch)), rows, MEBI)]
+
+
 @pytest.mark.parametrize(
     ("sizes", "rows", "expected"),
     [
@@ -210,7 +214,7 @@ MEBI = 1 << 20
 )
 def test_chunks_are_bounded_in_rows_and_bytes(sizes: list[int], rows: int, expected: list[int]) -> None:
     batch = planned([str(index) for index in range(len(sizes))], sizes)
-    parts = list(slice_batch(batch, rows))
+    parts = slices(batch, rows)
 
     assert [len(part) for part in parts] == expected
     assert [name for part in parts for name in part["name"].to_pylist()] == batch["name"].to_pylist()
@@ -223,4 +227,4 @@ def test_any_chunks_give_the_same_bytes(root: Path) -> None:
     whole = bytes(encoder(batch).framed)
 
     for rows in (1, 2, 3):
-        assert b"".join(encoder(chunk).framed for chunk in slice_batch(batch, rows)) == whole
+        assert b"".join(encoder(chunk).framed for chunk in slices(batch, rows)) == whole
