@@ -17,6 +17,7 @@ from typing import Any
 from shardmill.pipelines.cli import main
 from shardmill.pipelines.jobs import file_graphs, graph_steps, job
 from shardmill.quality import feature_stats
+from shardmill.transforms.columns.example_bytes import payload_hashes
 from shardmill.transforms.files import encoding as file_encode
 from shardmill.transforms.files.image_encoder import ImageEncoder
 from shardmill.transforms.records import keys
@@ -69,7 +70,7 @@ def _time_hashes() -> None:
         elif options.split.no_shuffle:
             rows.input_order()
         else:
-            encoded.payload_hashes([options.split.seed])
+            payload_hashes(encoded.framed, [options.split.seed])
         again = time.thread_time() - middle
         with _lock:
             _again += again

@@ -6,6 +6,7 @@ import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
+from typing import Self
 
 import numpy as np
 from numpy.lib import format as npy
@@ -16,7 +17,7 @@ from shardmill.quality.stats_file import FeatureSummary
 from shardmill.quality.stats_values import Numbers
 from shardmill.transforms.columns.example_encoding import MAX_RECORD_BYTES
 from shardmill.transforms.columns.types import format_shape
-from shardmill.transforms.files.encoding import Encoded, FileEncoder, ManifestColumns, file_features
+from shardmill.transforms.files.encoding import Encoded, FileEncoder, LabelledStats, ManifestColumns, file_features
 from shardmill.transforms.inputs.summary import InputSummary
 from shardmill.transforms.layout.files import Layout, make_layout
 from shardmill.transforms.layout.options import FileLayoutOptions
@@ -37,12 +38,10 @@ class NpyError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ArrayType:
-    """The type of all arrays of a data set: `element`, one of ELEMENTS, and shape, whose first size is None if it
-    varies.
-    """
+    """The type of all arrays of a data set."""
 
-    element: str
-    shape: tuple[int | None, ...]
+    element: str  # one of ELEMENTS
+    shape: tuple[int | None, ...]  # the first size is None if it varies
 
     def __str__(self) -> str:
         return f"{self.element} of {format_shape(self.shape)}" if self.shape else f"a single {self.element}"
@@ -75,9 +74,7 @@ class Header:
 
 
 def read_header(data: bytes) -> Header:
-    """Read the header of a .npy file from its first HEADER_BYTES, or all of it.
-
-    This uses the header reader of numpy.lib.format. Pickles are never loaded.
+    """Read the header of a .npy file from its first HEADER_BYTES, or all of it, by numpy.lib.format without pickles.
 
     Raises:
         NpyError: if it is not a .npy file, or its array cannot be in a data set.
@@ -108,13 +105,8 @@ def expected_in_words(expected: ArrayType, example: str) -> str:
 def read_array(data: bytes, expected: ArrayType | None = None, example: str = "") -> bytes:
     """Return the values of the array in a .npy file as bytes, little-endian and row-major.
 
-    Args:
-        data: the whole file.
-        expected: the type it must have; None for any.
-        example: the file that determined the type, see expected_in_words.
-
     Raises:
-        NpyError: if the file holds no such array.
+        NpyError: if the file holds no array of the type `expected`, which the file `example` determined.
     """
     header = read_header(data)
     if expected is not None and not expected.holds(header.type):
@@ -184,9 +176,7 @@ class ArrayLayout(Layout):
 def make_array_layout(summary: InputSummary, options: FileLayoutOptions, arrays: ArrayOptions) -> ArrayLayout:
     """Return the layout with the type of all arrays, read from the header of the first file by name unless given.
 
-    Raises:
-        UserError: as `make_layout`, or if the first file has no valid type.
-        OSError: if an object store failed; the runner retries.
+    Raises a UserError as `make_layout`, or if the first file has no valid type; OSError if an object store failed.
     """
     layout = make_layout(summary, options)
     if arrays.given is not None:
@@ -231,7 +221,7 @@ def _check_size(array: ArrayType, what: str, remedy: str) -> None:
 
 
 @dataclass(slots=True)
-class ArrayStats:
+class ArrayStats(LabelledStats):
     """Statistics of arrays: sizes in bytes, the range of finite values unless complex, and labels by id."""
 
     feature: str
@@ -240,7 +230,6 @@ class ArrayStats:
     high: int | float | None = None
     nan: int = 0
     infinity: int = 0
-    labels: Counter[int] = field(default_factory=Counter)
 
     def add(self, data: bytes, element: str) -> None:
         """Count one array's values; minimum and maximum are exact in any order."""
@@ -262,17 +251,12 @@ class ArrayStats:
             self.low = low if self.low is None else min(self.low, low)
             self.high = high if self.high is None else max(self.high, high)
 
-    def merge(self, other: "ArrayStats") -> None:
-        """Add the counts of `other`."""
+    def merge(self, other: Self) -> None:
         self.sizes.merge(other.sizes)
         self._widen(other.low, other.high)
         self.nan += other.nan
         self.infinity += other.infinity
         self.labels.update(other.labels)
-
-    def label_counts(self, feature: str) -> Counter[int]:
-        """Return the number of arrays by class id; `label` is the only label."""
-        return self.labels
 
     def summary(self, class_names: ClassNames) -> dict[str, FeatureSummary]:
         """Return a split's statistics by feature, as written to stats.json."""

@@ -3,17 +3,24 @@
 import json
 import struct
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import astuple, dataclass, field
 from fractions import Fraction
-from typing import TypeVar
+from typing import Any
 
 from shardmill.data import example
 from shardmill.data.features import NO_RENAMES, Feature, Features, Renames
 from shardmill.data.media import WavError, WavHeader, decode_samples, read_header
 from shardmill.quality.stats_file import FeatureSummary
 from shardmill.transforms.columns.example_encoding import MAX_RECORD_BYTES
-from shardmill.transforms.files.encoding import TFDS_CANNOT, Encoded, FileEncoder, ManifestColumns, file_features
+from shardmill.transforms.files.encoding import (
+    TFDS_CANNOT,
+    Encoded,
+    FileEncoder,
+    LabelledStats,
+    ManifestColumns,
+    file_features,
+)
 from shardmill.transforms.layout.files import Layout
 from shardmill.transforms.statistics.files import ClassNames, summarize_labels
 from shardmill.transforms.statistics.images import NumberStats
@@ -57,7 +64,7 @@ def _chunk_end(data: bytes, offset: int) -> int:
 
 
 @dataclass(slots=True)
-class AudioStats:
+class AudioStats(LabelledStats):
     """Statistics of WAV files; exact in any order of merging."""
 
     sizes: NumberStats = field(default_factory=NumberStats)  # bytes as stored
@@ -67,7 +74,6 @@ class AudioStats:
     rates: Counter[int] = field(default_factory=Counter)  # frames by sample rate
     # files that tf.audio.decode_wav refuses, by encoding; 16-bit PCM for unusual chunks
     odd: Counter[str] = field(default_factory=Counter)
-    labels: Counter[int] = field(default_factory=Counter)  # files by class id
 
     def add(self, wav: WavHeader, size_bytes: int, decodable: bool) -> None:
         """Count a file."""
@@ -79,28 +85,12 @@ class AudioStats:
         if not decodable:
             self.odd[wav.encoding] += 1
 
-    def merge(self, other: "AudioStats") -> None:
-        """Add the counts of `other`."""
-        self.sizes.merge(other.sizes)
-        self.frames.merge(other.frames)
-        self.encodings.update(other.encodings)
-        self.channels.update(other.channels)
-        self.rates.update(other.rates)
-        self.odd.update(other.odd)
-        self.labels.update(other.labels)
-
-    def label_counts(self, feature: str) -> Counter[int]:
-        """Return the number of files by class id; `label` is the only label."""
-        return self.labels
-
     def summary(self, class_names: ClassNames) -> dict[str, FeatureSummary]:
         """Return a split's statistics by feature, as written to stats.json."""
         seconds = sum((Fraction(frames, rate) for rate, frames in self.rates.items()), Fraction(0))
         return {
             "audio": FeatureSummary(
-                encodings=dict(sorted(self.encodings.items())),
-                seconds=float(seconds),
-                size_bytes=self.sizes.summary(),
+                encodings=dict(sorted(self.encodings.items())), seconds=float(seconds), size_bytes=self.sizes.summary()
             ),
             **summarize_labels(self.labels, class_names),
             "sample_rate": FeatureSummary(frames_by_rate=dict(sorted(self.rates.items()))),
@@ -111,9 +101,7 @@ class AudioStats:
 
 @dataclass(frozen=True)
 class AudioEncoder(FileEncoder):
-    """Encoder of WAV files as tf.train.Example: audio, label, filename, sample_rate, channels, frames, manifest
-    columns.
-    """
+    """Encoder of WAV files as tf.train.Example, with the features sample_rate, channels and frames."""
 
     refusal = WavError
     feature = "audio"
@@ -160,18 +148,13 @@ class AudioEncoder(FileEncoder):
         return stats
 
 
-T = TypeVar("T")
 REMEDY = "--decode_audio stores float32 samples, which every reader takes"
 
 
 def audio_features(layout: Layout, rows: int, stats: AudioStats, decoded: bool) -> Features:
-    """Return the features, in the order that AudioEncoder writes them.
+    """Return the features, in the order that AudioEncoder writes them; `rows` is as in file_features.
 
-    Args:
-        layout: class names and manifest columns.
-        rows: number of planned records; a column with a value in each is required.
-        stats: of the files written; values shared by all become properties of the feature.
-        decoded: True if samples are stored instead of files.
+    Values that all files written share become properties of the feature.
     """
     rate, channels = _single_value(stats.rates) or 0, _single_value(stats.channels) or 0
     if decoded:
@@ -210,7 +193,6 @@ def audio_notices(stats: AudioStats, decoded: bool) -> list[str]:
     return notices
 
 
-def _single_value(values: Iterable[T]) -> T | None:
+def _single_value(values: Collection[Any]) -> Any:
     """Return the only value, or None if there are none or several."""
-    found = list(values)
-    return found[0] if len(found) == 1 else None
+    return next(iter(values)) if len(values) == 1 else None

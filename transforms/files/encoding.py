@@ -38,13 +38,7 @@ _LABEL = "label"
 
 
 def decode_columns(columns: ManifestColumns, renames: Renames, entries: Sequence[bytes]) -> pa.RecordBatch:
-    """Decode a manifest's columns of several files to Arrow columns.
-
-    Args:
-        columns: of the manifest.
-        renames: renames applied in `entries`.
-        entries: serialized entries of each row, from encode_columns.
-    """
+    """Decode a manifest's columns of several files to Arrow columns, from each file's entries of encode_columns."""
     decode = ExampleDecoder(tuple(_to_feature(renames(name), column) for name, column in columns))
     rows = [decode(example_header(len(entry)) + entry) for entry in entries]
     return pa.record_batch(
@@ -55,13 +49,7 @@ def decode_columns(columns: ManifestColumns, renames: Renames, entries: Sequence
 def column_stats(
     columns: pa.RecordBatch, labels: Sequence[int | None], names: Sequence[str], lines: Sequence[int | None]
 ) -> BatchedStats:
-    """Return the statistics of a manifest's columns of several files.
-
-    Args:
-        columns: from decode_columns.
-        labels: class id of each file; all None for unlabelled files.
-        names, lines: name of each file, and its line in the manifest.
-    """
+    """Return the statistics of a manifest's columns, given each file's class id, name and line in the manifest."""
     if not columns.num_rows:
         return BatchedStats()
     is_labelled = any(label is not None for label in labels)
@@ -104,9 +92,7 @@ class StoredFile:
 
 
 class RecordPlace(NamedTuple):
-    """The place of a file's record among others, from `offset` on; fields as in
-    transforms.shards.sources.PIECE_SCHEMA.
-    """
+    """The place of a file's record among others; fields as in transforms.shards.sources.PIECE_SCHEMA."""
 
     offset: int | None = None
     length: int | None = None
@@ -118,21 +104,11 @@ class RecordPlace(NamedTuple):
 
 # Where the record of a file lies among others: (the file's name, offset, length), in bytes with the record's frame.
 RecordSpan = tuple[str, int, int]
-
-
-class _Names(NamedTuple):
-    """The names in examples of the features that all files have."""
-
-    value: str
-    label: str
-    filename: str
+_FileRow = tuple[str, int | None, bytes, int | None]  # name, line, digest of the content, and label
 
 
 class FileEncoder(ABC):
-    """Encoder of file references as tf.train.Example: value, label, filename, the kind's features, manifest columns.
-
-    A subclass for each kind of files encodes one file and counts statistics.
-    """
+    """Encoder of files as tf.train.Example: value, label, filename, the kind's features, manifest columns."""
 
     root: str  # folder that names are relative to
     feature: str  # feature of the value, before renames
@@ -150,12 +126,7 @@ class FileEncoder(ABC):
 
     @abstractmethod
     def encode_file(self, path: str, data: bytes | None = None) -> Encoded:
-        """Encode the file at `path`; `data` are its bytes if they were already read.
-
-        Raises:
-            Exception: the kind's `refusal`, if the file is invalid.
-            OSError: if it cannot be read.
-        """
+        """Encode the file at `path`, whose bytes may be known; raise `refusal` if it is invalid, or OSError."""
 
     @abstractmethod
     def count(self, files: Sequence[Encoded], labels: Counter[int]) -> SplitStats:
@@ -178,16 +149,11 @@ class FileEncoder(ABC):
         return Encoded(value)
 
     def prepare(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Encode the annotations of a shard's planned files before the files are read; by default, return the batch
-        unchanged.
-        """
+        """Encode the annotations of a shard's planned files before the files are read; by default, do nothing."""
         return batch
 
     def annotate(self, batch: pa.RecordBatch, files: Sequence[Encoded | Exception]) -> Sequence[Encoded | Exception]:
-        """Add annotations to the encoded files of a batch from `prepare`; by default, return the files unchanged.
-
-        An exception, the kind's `refusal`, means that a file is rejected for its content or its annotations.
-        """
+        """Add annotations to the encoded files of a batch from `prepare`, or the `refusal`; by default, do nothing."""
         return files
 
     def depends_on(self) -> dict[str, str]:
@@ -208,29 +174,24 @@ class FileEncoder(ABC):
     def encode_batch(
         self, batch: pa.RecordBatch, stored_files: Sequence[StoredFile | None], returns_places: bool = False
     ) -> tuple[EncodedChunk, list[RecordPlace | None]]:
-        """Encode the files of a PLANNED batch from `prepare` in order.
+        """Encode the files of a PLANNED batch from `prepare` in order; stored files are not read.
 
-        Args:
-            batch: the prepared batch.
-            stored_files: each file as a previous version stored it; None for a file to read.
-            returns_places: True to return the place of each file's record.
-
-        Returns:
-            The records and their places. A place is None for a rejected file that may be valid another time.
+        Return the records and, if requested, their places: None for a rejected file that may be valid another time.
         """
         framing = RecordFramer()
         rejects: list[Reject] = []
         files: list[Encoded] = []
         spans: list[RecordSpan] = []
-        file_rows: list[tuple[str, int | None, bytes, int | None]] = []
+        file_rows: list[_FileRow] = []
         column_entries: list[bytes] = []
         labels: Counter[int] = Counter()
         places: list[RecordPlace | None] = []
         offset = 0
-        names = _Names(self.renames(self.feature), self.renames("label"), self.renames("filename"))
+        feature_names = tuple(map(self.renames, (self.feature, "label", "filename")))
         label_column = LABELS.name if LABELS.name in batch.schema.names else "label"
-        rows = (batch[name].to_pylist() for name in ("name", label_column, "line", "columns"))
-        paths = self._paths(batch)
+        rows = [batch[name].to_pylist() for name in ("name", label_column, "line", "columns")]
+        root = storage.join(self.root, "")
+        paths = [uri or root + name for name, uri in zip(rows[0], batch["uri"].to_pylist(), strict=True)]
         encoded_files = list(
             map(self._try_encode, paths, self._read(paths, stored_files), batch["size"].to_pylist(), stored_files)
         )
@@ -239,7 +200,7 @@ class FileEncoder(ABC):
             try:
                 if isinstance(encoded, Exception):
                     raise encoded
-                record = self._record(names, name, encoded, label, entries or b"")
+                record = self._record(feature_names, name, encoded, label, entries or b"")
                 if (size_bytes := sum(map(len, record))) > MAX_RECORD_BYTES:
                     raise self.refusal(
                         f"{size_bytes:,} bytes once encoded; an example holds {MAX_RECORD_BYTES:,} at most"
@@ -260,31 +221,20 @@ class FileEncoder(ABC):
             offset += length
             files.append(encoded)
             file = encoded if isinstance(original, Exception) else original  # annotations are not part of its content
-            # Conflicting labels are only searched where each file has one label
-            file_rows.append(
-                (
-                    name,
-                    line_in_manifest(line),
-                    digest_content(file.value, file.entries),
-                    None if isinstance(label, list) else label,
-                )
-            )
+            single_label = None if isinstance(label, list) else label  # conflicts are only searched among these
+            file_rows.append((name, line_in_manifest(line), digest_content(file.value, file.entries), single_label))
             column_entries.append(entries or b"")
             count_labels(labels, label)
         stats: SplitStats = self.add_locations(self.count(files, labels), files, spans)
         columns = decode_columns(self.columns, self.renames, column_entries) if self.columns else None
+        file_columns = list(zip(*file_rows, strict=True)) or [()] * 4
         if columns is not None:
-            stats = _add_column_stats(stats, file_rows, columns)
-        contents = FileContents.from_digests(*zip(*file_rows, strict=True)) if file_rows else None
-        hashes = self._collect_hashes(files, file_rows, spans)
-        chunk = EncodedChunk(
-            framing.framed(), len(files), rejects, stats, contents=contents, image_hashes=hashes, columns=columns
-        )
+            names, lines, _, single_labels = file_columns
+            stats = ManifestStats(stats, column_stats(columns, single_labels, names, lines))
+        chunk = EncodedChunk(framing.framed(), len(files), rejects, stats, columns=columns)
+        chunk.contents = FileContents.from_digests(*file_columns) if file_rows else None
+        chunk.image_hashes = self._collect_hashes(files, file_columns, spans)
         return chunk, places
-
-    def _paths(self, batch: pa.RecordBatch) -> list[str]:
-        root = storage.join(self.root, "")
-        return [uri or root + name for name, uri in zip(batch["name"].to_pylist(), batch["uri"].to_pylist())]
 
     def _read(self, paths: Sequence[str], stored_files: Sequence[StoredFile | None]) -> list[bytes | None]:
         """Read the files that no previous version stored, if many are read at once."""
@@ -301,7 +251,11 @@ class FileEncoder(ABC):
         try:
             if size > self.max_bytes:
                 raise self.refusal(f"{size:,} bytes as an example, which holds {self.max_bytes:,} at most")
-            return self.encode_file(path, data) if stored_file is None else self._restore(stored_file)
+            if stored_file is None:
+                return self.encode_file(path, data)
+            if stored_file.reason is not None:
+                raise self.refusal(stored_file.reason)
+            return self.recall(stored_file.value, stored_file.remembered, stored_file.record)
         except self.refusal as error:
             return error
         except OSError as error:
@@ -309,39 +263,26 @@ class FileEncoder(ABC):
             return error
 
     def _collect_hashes(
-        self,
-        files: Sequence[Encoded],
-        file_rows: Sequence[tuple[str, int | None, bytes, int | None]],
-        spans: Sequence[RecordSpan],
+        self, files: Sequence[Encoded], file_columns: Sequence[tuple[Any, ...]], spans: Sequence[RecordSpan]
     ) -> ImageHashes | None:
-        hashes = self.perceptual_hashes(files)
-        if not hashes:
+        names, lines, digests, _ = file_columns
+        if not (hashes := self.perceptual_hashes(files)):
             return None
-        names, lines, digests, _ = zip(*file_rows, strict=True)
         return ImageHashes.from_hashes(hashes, digests, names, lines, [place for _, *place in spans])
-
-    def _restore(self, stored_file: StoredFile) -> Encoded:
-        """Restore a known file without reading it; raises as `encode_file`."""
-        if stored_file.reason is not None:
-            raise self.refusal(stored_file.reason)
-        return self.recall(stored_file.value, stored_file.remembered, stored_file.record)
 
     def entry_header(self, name: str, size: int) -> bytes:
         """Return the bytes before a value of `size` bytes in its entry; by default, those of a bytes_list."""
         return example.bytes_entry_header(name, size)
 
     def _record(
-        self, names: _Names, name: str, encoded: Encoded, label: int | list[int] | None, entries: bytes
+        self, feature_names: Sequence[str], name: str, encoded: Encoded, label: int | list[int] | None, entries: bytes
     ) -> tuple[bytes, bytes, bytes]:
         """Return the parts of a record: before the value, the value, and after it."""
+        value_name, label_name, filename_name = feature_names
         filename, size = name.encode(), len(encoded.value)
-        after = (
-            label_entry(names.label, tuple(label) if isinstance(label, list) else label)
-            + filename_header(names.filename, len(filename))
-            + filename
-        )
-        after += encoded.entries + entries
-        before = self.entry_header(names.value, size)
+        after = label_entry(label_name, tuple(label) if isinstance(label, list) else label)
+        after += filename_header(filename_name, len(filename)) + filename + encoded.entries + entries
+        before = self.entry_header(value_name, size)
         return example.example_header(len(before) + size + len(after)) + before, encoded.value, after
 
 
@@ -355,14 +296,6 @@ def label_entry(name: str, label: int | tuple[int, ...] | None) -> bytes:
 
 # Names of files are of few lengths, where their values' have as many as there are files.
 filename_header = lru_cache(maxsize=4096)(example.bytes_entry_header)
-
-
-def _add_column_stats(
-    stats: SplitStats, file_rows: Sequence[tuple[str, int | None, bytes, int | None]], columns: pa.RecordBatch
-) -> SplitStats:
-    """Add the statistics of a manifest's columns."""
-    names, lines, _, labels = zip(*file_rows, strict=True) if file_rows else ((),) * 4
-    return ManifestStats(stats, column_stats(columns, labels, names, lines))
 
 
 def _reject_reason(error: Exception) -> str:
@@ -382,12 +315,8 @@ def file_features(
 ) -> Features:
     """Return the features of a data set of files, in the order that FileEncoder writes them.
 
-    Args:
-        layout: class names and manifest columns.
-        rows: number of planned records; a column with a value in each is required.
-        value: feature of the file's content.
-        size_names: names of numbers that the kind adds, such as `height`.
-        annotation_features: features of annotations other than columns.
+    A manifest's column is required if it has a value in each of the `rows` planned records. `size_names` are the names
+    of numbers that the kind adds, such as `height`.
     """
     features = [value]
     if layout.class_names is not None:
@@ -400,21 +329,29 @@ def file_features(
     return tuple(features)
 
 
+@dataclass(slots=True, kw_only=True)
+class LabelledStats:
+    """Statistics of files whose only label is `label`."""
+
+    labels: Counter[int] = field(default_factory=Counter)  # files by class id
+
+    def merge(self, other: Self) -> None:
+        """Add the counts of `other`; each field is a Counter or a NumberStats."""
+        for item in fields(self):
+            counted, added = getattr(self, item.name), getattr(other, item.name)
+            add = counted.update if isinstance(counted, Counter) else counted.merge
+            add(added)
+
+    def label_counts(self, feature: str) -> Counter[int]:
+        """Return the number of files by class id."""
+        return self.labels
+
+
 @dataclass(slots=True)
-class TextStats:
+class TextStats(LabelledStats):
     """Statistics of text files: stored lengths in bytes, and labels by id."""
 
     lengths: NumberStats = field(default_factory=NumberStats)
-    labels: Counter[int] = field(default_factory=Counter)
-
-    def merge(self, other: "TextStats") -> None:
-        """Add the counts of `other`."""
-        self.lengths.merge(other.lengths)
-        self.labels.update(other.labels)
-
-    def label_counts(self, feature: str) -> Counter[int]:
-        """Return the number of texts by class id; `label` is the only label."""
-        return self.labels
 
     def summary(self, class_names: ClassNames) -> dict[str, FeatureSummary]:
         """Return a split's statistics by feature, as written to stats.json."""

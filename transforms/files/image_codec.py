@@ -2,16 +2,23 @@
 
 import io
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from shardmill.data.media import open_image, to_rgb
-from shardmill.transforms.files import image_headers as foreign_files
-from shardmill.transforms.files import image_headers as png_file
 from shardmill.transforms.files.image_geometry import ImageError
-from shardmill.transforms.files.image_headers import ImageHeader, check_structure, read_header
+from shardmill.transforms.files.image_headers import (
+    ImageHeader,
+    check_png,
+    check_png_pixels,
+    check_structure,
+    describe_foreign,
+    read_header,
+)
 from shardmill.transforms.formats.conventions import PNG, is_16_bit_png
 from shardmill.transforms.statistics.near_duplicates import FLAT, UNDECODABLE
 from shardmill.transforms.stores.protocol import error_text
@@ -38,22 +45,25 @@ class Reencode:
     quality: int = 95  # of jpeg, 1 to 100
 
 
-def measure_image(data: bytes) -> tuple[str, int, int]:
-    """Return (format, width, height) of an image, as Pillow reads it.
+@contextmanager
+def pillow_errors(problem: str) -> Iterator[None]:
+    """Raise an ImageError in place of what Pillow's readers raise, which is what their parsing happens to raise."""
+    try:
+        yield
+    except (ImageError, MemoryError):  # the latter of this process, and no fault of the image
+        raise
+    except Exception as error:  # OSError, SyntaxError, struct.error, zlib.error, …
+        raise ImageError(f"{problem}: {error_text(error)}") from error
 
-    Raises:
-        ImageError: if Pillow does not read it.
-    """
+
+def measure_image(data: bytes) -> tuple[str, int, int]:
+    """Return (format, width, height) of an image; raise an ImageError if Pillow does not read it."""
     with _open(data) as image:
         return (image.format or "").lower(), image.width, image.height
 
 
 def pillow_orientation(data: bytes) -> int:
-    """Return the EXIF orientation, 1 (upright) to 8, by which Pillow turns the image; 1 without one.
-
-    Raises:
-        ImageError: if Pillow does not read the image.
-    """
+    """Return the EXIF orientation, 1 to 8, by which Pillow turns the image, or raise an ImageError."""
     with _open(data) as image:
         try:
             found = image.getexif().get(0x0112, 1)
@@ -65,11 +75,7 @@ def pillow_orientation(data: bytes) -> int:
 
 
 def is_deep(data: bytes) -> bool:
-    """Return True if an image has more than 8 bits a channel; re-encoding keeps the upper 8.
-
-    Raises:
-        ImageError: if Pillow does not read it.
-    """
+    """Return True if an image has more than 8 bits a channel, or raise an ImageError; re-encoding keeps the upper 8."""
     if data.startswith(_JPEG):
         return False
     if data.startswith(PNG):
@@ -108,12 +114,8 @@ def reencode(data: bytes, settings: Reencode) -> tuple[bytes, str, int, int]:
     with _open(data) as source:
         _load(source, data)
         target = settings.format or ("jpeg" if source.format in _JPEG_FORMATS else "png")
-        try:
+        with pillow_errors(f"cannot be re-encoded as {target}"):  # for its colour space, a side too long for a jpeg, …
             return _convert(source, target, settings)
-        except MemoryError:  # of this process, and no fault of the image
-            raise
-        except Exception as error:  # a colour space without a way to RGB, a side too long for a jpeg, …
-            raise ImageError(f"cannot be re-encoded as {target}: {error_text(error)}") from error
 
 
 def _convert(source: Image.Image, target: str, settings: Reencode) -> tuple[bytes, str, int, int]:
@@ -131,15 +133,9 @@ def _convert(source: Image.Image, target: str, settings: Reencode) -> tuple[byte
 
 
 def resize(
-    image: Image.Image,
-    size: tuple[int, int],
-    mode: str,
-    resample: Image.Resampling = Image.Resampling.BICUBIC,
+    image: Image.Image, size: tuple[int, int], mode: str, resample: Image.Resampling = Image.Resampling.BICUBIC
 ) -> Image.Image:
-    """Resize an image; `mode` is as in Reencode.
-
-    `resample` selects how pixels are computed, not which part of the image is kept.
-    """
+    """Resize an image; `mode` is as in Reencode."""
     if mode == "cover":
         return ImageOps.fit(image, size, resample)
     if mode == "contain":
@@ -149,10 +145,7 @@ def resize(
 
 
 def _contain(image: Image.Image, size: tuple[int, int], resample: Image.Resampling) -> Image.Image:
-    """Fit an image into `size` and pad it.
-
-    ImageOps.pad rounds the short side of a very long image to 0 and fails.
-    """
+    # ImageOps.pad rounds the short side of a very long image to 0 and fails.
     scale = min(size[0] / image.width, size[1] / image.height)
     fitted = image.resize((max(round(image.width * scale), 1), max(round(image.height * scale), 1)), resample)
     padded = Image.new(image.mode, size)
@@ -163,39 +156,29 @@ def _contain(image: Image.Image, size: tuple[int, int], resample: Image.Resampli
 def _open(data: bytes) -> Image.Image:
     if not data:
         raise ImageError("the file is empty")
-    try:
-        return open_image(data)
-    except UnidentifiedImageError:
-        what = foreign_files.describe_foreign(data) or f"the file starts with {data[:8]!r}"
-        raise ImageError(f"not an image that Pillow reads: {what}") from None
-    except MemoryError:  # of this process, and no fault of the image
-        raise
-    except Exception as error:  # Pillow's readers raise what their parsing happens to raise
-        raise ImageError(f"does not decode: {error_text(error)}") from error
+    with pillow_errors("does not decode"):
+        try:
+            return open_image(data)
+        except UnidentifiedImageError:
+            what = describe_foreign(data) or f"the file starts with {data[:8]!r}"
+            raise ImageError(f"not an image that Pillow reads: {what}") from None
 
 
 def _load(image: Image.Image, data: bytes) -> None:
     if image.format == "PNG":  # Pillow looks at no checksum
-        png_file.check_png(data)
-        png_file.check_png_pixels(data)
-    try:
+        check_png(data)
+        check_png_pixels(data)
+    with pillow_errors("does not decode"):
         image.load()
-    except MemoryError:  # of this process, and no fault of the image
-        raise
-    except Exception as error:  # as above: OSError, SyntaxError, struct.error, zlib.error, …
-        raise ImageError(f"does not decode: {error_text(error)}") from error
 
 
 def check_image(data: bytes, verify: str, max_pixels: int) -> ImageHeader:
-    """Return the header of an image after checking that it is complete, decodable by TensorFlow, and not too large.
+    """Return the header of an image, or raise an ImageError if it is damaged, too large or not read by TensorFlow.
 
-    The size is checked before anything is decoded. Every pixel is decoded if `verify` is `decode`.
-
-    Raises:
-        ImageError: if a check fails.
+    Every pixel is decoded if `verify` is `decode`.
     """
     header = read_header(data)
-    check_pixel_count(header, max_pixels)
+    check_pixel_count(header, max_pixels)  # before anything is decoded
     header = check_structure(data, header)
     if verify == "decode":
         check_decodes(data)

@@ -44,7 +44,7 @@ class _Annotations(NamedTuple):
     """The encoded companions and objects of an image."""
 
     companions: Sequence[EncodedCompanion] | None = None
-    rows: pa.RecordBatch | None = None  # see EncodedObjects; shared by several images
+    rows: pa.RecordBatch | None = None  # see ObjectEncoder.place; shared by several images
     row: int | None = None  # this image's row in them
 
 
@@ -58,9 +58,7 @@ def _get_annotations(file: Encoded) -> _Annotations:
 
 @dataclass(frozen=True)
 class ImageEncoder(FileEncoder):
-    """Encoder of images as tf.train.Example: image, label, filename, height, width, objects, companions, manifest
-    columns.
-    """
+    """Encoder of images as tf.train.Example, with the features height and width, objects and companions."""
 
     feature = "image"
     refusal = ImageError
@@ -95,22 +93,18 @@ class ImageEncoder(FileEncoder):
         return self._make_encoded(data, self._add_hash(data, header))
 
     def remember(self, encoded: Encoded) -> str:
-        """Return format, width, height, EXIF orientation and, if known, what reuse needs further.
-
-        These are a flag for more than 8 bits a channel, the sources of companions, the picture before re-encoding, and
-        the perceptual hash.
-        """
+        """Return what reuse needs of the header: format, width, height, EXIF orientation and what else is known."""
         header: ImageHeader = encoded.stats_data
-        deep_text = f" {_DEEP}" if header.is_deep else ""
-        hash_text = f" {header.perceptual_hash} {header.hash_version}" if header.perceptual_hash else ""
-        original_text = "" if header.original is None else f" {_FOUND_PREFIX}{','.join(map(str, header.original))}"
-        companion_text = ""
+        parts = [header.format, str(header.width), str(header.height), str(header.orientation)]
+        if header.is_deep:
+            parts.append(_DEEP)
         if self.companions is not None:
-            companion_text = (
-                f" {_COMPANIONS_PREFIX}{self.companions.describe_companions(encoded.annotations.companions)}"
-            )
-        size = f"{header.format} {header.width} {header.height} {header.orientation}"
-        return f"{size}{deep_text}{companion_text}{original_text}{hash_text}"
+            parts.append(_COMPANIONS_PREFIX + self.companions.describe_companions(encoded.annotations.companions))
+        if header.original is not None:
+            parts.append(_FOUND_PREFIX + ",".join(map(str, header.original)))
+        if header.perceptual_hash:
+            parts += [header.perceptual_hash, header.hash_version]
+        return " ".join(parts)
 
     def recall(self, value: bytes, remembered: str, record: bytes = b"") -> Encoded:
         if self.companions is None:
@@ -123,13 +117,12 @@ class ImageEncoder(FileEncoder):
         return encoded._replace(annotations=_Annotations(companions=companions))
 
     def depends_on(self) -> dict[str, str]:
-        """Leave out perceptual hashes, which are computed again if unknown; of objects, keep only that there are
-        some.
-        """
+        """Leave out perceptual hashes, which are computed again if unknown; of objects, keep only that they exist."""
         options = super().depends_on()
-        excluded = ("near_duplicates", "objects", *(["companions"] if self.companions is None else []))
-        kept = {name: value for name, value in options.items() if name not in excluded}
-        return kept if self.objects is None else {**kept, "objects": "noted"}
+        del options["near_duplicates"], options["objects"]
+        if self.companions is None:
+            del options["companions"]
+        return options if self.objects is None else {**options, "objects": "noted"}
 
     def prepare(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Add the places of objects."""
@@ -148,33 +141,30 @@ class ImageEncoder(FileEncoder):
         pictures = [file.stats_data.picture if isinstance(file, Encoded) else None for file in files]
         rows, places, errors = objects.annotate(batch, pictures, self.reencode)
         entries = rows["entries"].to_pylist()
-        return [
-            file
-            if place is None or isinstance(file, Exception)
-            else errors.get(number)
-            or file._replace(
-                entries=file.entries + entries[place], annotations=_get_annotations(file)._replace(rows=rows, row=place)
-            )
-            for number, (file, place) in enumerate(zip(files, places, strict=True))
-        ]
+        annotated: list[Encoded | Exception] = []
+        for number, (file, place) in enumerate(zip(files, places, strict=True)):
+            if isinstance(file, Encoded) and place is not None:
+                annotations = _get_annotations(file)._replace(rows=rows, row=place)
+                file = file._replace(entries=file.entries + entries[place], annotations=annotations)
+            annotated.append(errors.get(number, file))
+        return annotated
 
     def _with_companions(self, file: Encoded | Exception, paths: Sequence[str]) -> Encoded | Exception:
         """Add companions to an image; read them unless they were recalled with it."""
         if isinstance(file, Exception) or self.companions is None:
             return file
-        companions = _get_annotations(file).companions
-        if companions is None:
-            decodes = self.verify == "decode"
+        annotations = _get_annotations(file)
+        if annotations.companions is None:
+            picture, decodes = file.stats_data.picture, self.verify == "decode"
             try:
-                companions = self.companions.encode(
-                    paths, file.stats_data.picture, self.reencode, self._load_image, self.max_pixels, decodes
+                found = self.companions.encode(
+                    paths, picture, self.reencode, self._load_image, self.max_pixels, decodes
                 )
             except ImageError as error:
                 return error
-        return file._replace(
-            entries=file.entries + self.companions.encode_entries(companions),
-            annotations=_get_annotations(file)._replace(companions=companions),
-        )
+            annotations = annotations._replace(companions=found)
+        entries = file.entries + self.companions.encode_entries(annotations.companions or ())
+        return file._replace(entries=entries, annotations=annotations)
 
     def perceptual_hashes(self, files: Sequence[Encoded]) -> list[str] | None:
         return [file.stats_data.perceptual_hash for file in files] if self.near_duplicates else None
@@ -197,13 +187,9 @@ class ImageEncoder(FileEncoder):
         """Return the features of an image that only the Object Detection API reads."""
         if self.objects is None or not self.objects.names.is_detection_api:
             return b""
-        entries = (
-            (OBJECT_DETECTION_KEYS.format, header.format),
-            (OBJECT_DETECTION_KEYS.sha256, hashlib.sha256(image).hexdigest()),
-        )
-        return b"".join(
-            example.encode_entry(name, example.encode_bytes_feature([text.encode()])) for name, text in entries
-        )
+        keys, texts = OBJECT_DETECTION_KEYS, (header.format, hashlib.sha256(image).hexdigest())
+        features = (example.encode_bytes_feature([text.encode()]) for text in texts)
+        return b"".join(map(example.encode_entry, (keys.format, keys.sha256), features))
 
     @cached_property
     def _size_names(self) -> tuple[str, str]:
@@ -229,17 +215,13 @@ class ImageEncoder(FileEncoder):
         for index, item in enumerate(self.companions.companions):
             encoded = [companions[index] for companions in files]
             headers = [companion.header for companion in encoded if companion.header is not None]
-            stats_by_feature[item.feature] = stats = CompanionStats(
-                formats=Counter(
-                    "png" if companion.header is None else companion.header.format for companion in encoded
-                ),
-                rotated=sum(header.orientation != UPRIGHT for header in headers),
-                high_bit_depth=sum(header.is_deep for header in headers),
-                source_formats=Counter(
-                    companion.source_kind for companion in encoded if companion.source_kind and companion.header is None
-                ),
-            )
+            masks = [companion for companion in encoded if companion.header is None]
+            stats = CompanionStats(formats=Counter([header.format for header in headers] + ["png"] * len(masks)))
+            stats.rotated = sum(header.orientation != UPRIGHT for header in headers)
+            stats.high_bit_depth = sum(header.is_deep for header in headers)
+            stats.source_formats = Counter(mask.source_kind for mask in masks if mask.source_kind)
             stats.sizes.add([len(companion.data) for companion in encoded])
+            stats_by_feature[item.feature] = stats
         return stats_by_feature
 
     def add_locations(self, stats: SplitStats, files: Sequence[Encoded], spans: Sequence[RecordSpan]) -> SplitStats:
@@ -257,7 +239,7 @@ class ImageEncoder(FileEncoder):
         return stats
 
     def _load_image(self, path: str, data: bytes | None) -> tuple[bytes, ImageHeader]:
-        """Return the bytes to store and their header; raise an ImageError or OSError."""
+        """Return the bytes to store and their header."""
         data = storage.read_bytes(path) if data is None else data
         if self.reencode is not None:
             header = ImageHeader(*measure_image(data))

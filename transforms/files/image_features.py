@@ -32,30 +32,22 @@ def image_features(
     companion_stats: Mapping[str, CompanionStats] = MappingProxyType({}),
     mask_dtype: str = "uint8",
 ) -> Features:
-    """Return the features of an image data set, in the order that ImageEncoder writes them.
+    """Return the features of an image data set, in the order that ImageEncoder writes them; see file_features.
 
-    Args:
-        layout: class names and manifest columns.
-        rows: number of planned records; a column with a value in each is required.
-        has_sizes: True if height and width are known.
-        formats: formats of the images written; a single one becomes the feature's encoding.
-        members: annotated fields of each object.
-        names: naming scheme of these fields.
-        companions: further files of each example.
-        companion_stats: statistics of companions, by feature.
-        mask_dtype: type of mask values.
+    If images have sizes, their formats are known: a single one is the encoding. `members` are annotated fields of each
+    object.
     """
     encoding = next(iter(formats)) if len(formats) == 1 and has_sizes else ""
     image = Feature("image", "bytes", "image", encoding=encoding)
-    objects = object_features(members, layout.object_classes.names, names) if layout.object_classes is not None else ()
-    detection_features = tuple(
-        Feature(name, "bytes", "text", role="source")
-        for name in (OBJECT_DETECTION_KEYS.format, OBJECT_DETECTION_KEYS.sha256)
-    )
-    annotation_features = (*detection_features, *objects) if names.is_detection_api else objects
+    annotations: Features = ()
+    if names.is_detection_api:
+        keys = (OBJECT_DETECTION_KEYS.format, OBJECT_DETECTION_KEYS.sha256)
+        annotations = tuple(Feature(name, "bytes", "text", role="source") for name in keys)
+    if layout.object_classes is not None:
+        annotations += object_features(members, layout.object_classes.names, names)
     written = {name: list(stats.formats) for name, stats in companion_stats.items()}
-    annotation_features += companion_features(companions, written, has_sizes, mask_dtype)
-    return file_features(layout, rows, image, ("height", "width") if has_sizes else (), annotation_features)
+    annotations += companion_features(companions, written, has_sizes, mask_dtype)
+    return file_features(layout, rows, image, ("height", "width") if has_sizes else (), annotations)
 
 
 def naming_notices(names: ObjectNames) -> list[str]:
@@ -72,9 +64,9 @@ def turned_notices(rotated: int, remedy: str = "--image_format jpeg turns them u
     """Return a notice of images stored unchanged although EXIF rotates them."""
     if not rotated:
         return []
-    are = plural(rotated, "image is", "images are")
+    images = plural(rotated, "image is", "images are")
     return [
-        f"{are} stored sideways, upside down or mirrored, with an EXIF orientation that TensorFlow, TFDS,"
+        f"{images} stored sideways, upside down or mirrored, with an EXIF orientation that TensorFlow, TFDS,"
         f" shardmill.load and shardmill.examples ignore; {remedy}"
     ]
 
@@ -86,39 +78,36 @@ def deep_notices(deep: int, reencoded: bool = False) -> list[str]:
     if reencoded:
         have = plural(deep, "image has", "images have")
         return [f"{have} more than 8 bits a channel, of which the upper 8 are stored"]
-    are = plural(deep, "image is a PNG", "images are PNGs")
+    images = plural(deep, "image is a PNG", "images are PNGs")
     return [
-        f"{are} of 16 bits a channel, of which TFDS, tf.io.decode_image, shardmill.load and shardmill.examples give the"
-        " upper 8; all 16 are stored: tf.io.decode_png(…, dtype=tf.uint16) gives them, and all readers those of --masks"
-        " with --mask_dtype uint16, for depth maps and the like"
+        f"{images} of 16 bits a channel, of which TFDS, tf.io.decode_image, shardmill.load and shardmill.examples give"
+        " the upper 8; all 16 are stored: tf.io.decode_png(…, dtype=tf.uint16) gives them, and all readers those of"
+        " --masks with --mask_dtype uint16, for depth maps and the like"
     ]
 
 
 def animation_notices(formats: Counter[str]) -> list[str]:
     """Return a notice of images that TensorFlow decodes as animations, with shape (frames, height, width, 3)."""
-    counts = {name: formats[name] for name in ("gif", "webp")}
     return [
-        f"{TFDS_CANNOT} {number:,} of the images, {name} by format, which TensorFlow takes for an animation; "
+        f"{TFDS_CANNOT} {formats[name]:,} of the images, {name} by format, which TensorFlow takes for an animation; "
         "give --image_format png, or decode with tf.io.decode_image(…, expand_animations=False)"
-        for name, number in counts.items()
-        if number
+        for name in ("gif", "webp")
+        if formats[name]
     ]
+
+
+_COVER = "outside of what --resize_mode cover keeps, and"
+_CHANGES = {
+    "clipped": ("box reached out of its picture, and was", "boxes reached out of their pictures, and were", "clipped"),
+    "dropped": ("box was no good, and its object was", "boxes were no good, and their objects were", "left out"),
+    "cropped": (f"box lies {_COVER} its object was", f"boxes lie {_COVER} their objects were", "left out"),
+}
 
 
 def box_notices(boxes: Mapping[str, int]) -> list[str]:
     """Return notices of boxes that were changed, by kind of change."""
-    phrases = {
-        "clipped": "reached out of its picture, and was clipped|reached out of their pictures, and were clipped",
-        "dropped": "was no good, and its object was left out|were no good, and their objects were left out",
-        "cropped": "lies outside of what --resize_mode cover keeps, and its object was left out|lie outside of what"
-        " --resize_mode cover keeps, and their objects were left out",
-    }
-    notices = []
-    for change, number in boxes.items():
-        one, several = phrases[change].split("|")
-        if number:
-            notices.append(plural(number, f"box {one}", f"boxes {several}"))
-    return notices
+    changes = [(number, *_CHANGES[change]) for change, number in boxes.items() if number]
+    return [f"{plural(number, one, several)} {what}" for number, one, several, what in changes]
 
 
 _CONVERSIONS = {
@@ -148,23 +137,18 @@ def companion_notices(companion_stats: Mapping[str, CompanionStats], reencoded: 
     return notices
 
 
-_NOT_IMAGE = NO_IMAGE
-
 Formats = Mapping[str, Counter[str]]  # of each feature's values
 
 
 def count_formats(features: pa.RecordBatch) -> Formats:
-    """Count the image formats of each feature with one string a row.
-
-    If the first value is not an image, the others are not examined.
-    """
+    """Count the image formats of each feature with one string a row; if the first is not an image, only that one."""
     found: dict[str, Counter[str]] = {}
     for name, column in zip(features.schema.names, features.columns, strict=True):
         values = _strings(column)
         if values is not None and len(values):
             first = image_format(values[0].as_py()[:HEAD_BYTES])
-            heads = pc.binary_slice(values, 0, HEAD_BYTES).to_pylist() if first != _NOT_IMAGE else []
-            found[name] = Counter(map(image_format, heads)) if heads else Counter({_NOT_IMAGE: 1})
+            heads = pc.binary_slice(values, 0, HEAD_BYTES).to_pylist() if first != NO_IMAGE else []
+            found[name] = Counter(map(image_format, heads)) if heads else Counter({NO_IMAGE: 1})
     return found
 
 
@@ -199,31 +183,23 @@ def set_encodings(features: Features, formats: Formats) -> Features:
     """Set the encoding of image features whose values all have one format."""
     return tuple(
         replace(feature, encoding=next(iter(formats[feature.name])))
-        if feature.kind == "image"
-        and len(formats.get(feature.name, ())) == 1
-        and _NOT_IMAGE not in formats[feature.name]
+        if feature.kind == "image" and len(formats.get(feature.name, ())) == 1 and NO_IMAGE not in formats[feature.name]
         else feature
         for feature in features
     )
 
 
 def mark_images(features: Features, formats: Formats, flag: str = "") -> tuple[Features, list[str]]:
-    """Mark the features that hold an image in every example; return the features and notices.
-
-    Args:
-        features: as known so far.
-        formats: of their values.
-        flag: the flag that has images checked; "" without one.
-    """
+    """Mark the features that hold an image in every example; return them and notices, which name the checking flag."""
     marked, notices = [], []
     for feature in features:
         found = formats.get(feature.name, Counter())
-        if found and _NOT_IMAGE not in found and _may_be_image(feature):
+        if found and NO_IMAGE not in found and _may_be_image(feature):
             feature = replace(feature, kind="image", encoding=next(iter(found)) if len(found) == 1 else "")
             unchecked = f"; they were not checked, which {flag} {feature.name} does" if flag else ""
             how = f"by the first bytes of all its values: {_format_counts(found)}{unchecked}"
             notices.append(f"feature {feature.name!r} is an image, {how}")
-        elif flag and feature.dtype == "bytes" and sum(found.values()) > found[_NOT_IMAGE] and feature.kind != "image":
+        elif flag and feature.dtype == "bytes" and sum(found.values()) > found[NO_IMAGE] and feature.kind != "image":
             notices.append(
                 f"feature {feature.name!r} is stored as plain bytes, though some of its values are images:"
                 f" {_format_counts(found)}; {flag} {feature.name} stores and checks it as images, and rejects all else"
@@ -238,10 +214,6 @@ def _may_be_image(feature: Feature) -> bool:
 
 def _format_counts(found: Counter[str]) -> str:
     counts = ", ".join(f"{number:,} {name or 'of no image'}" for name, number in sorted(found.items()))
-    animations = [name for name in ("gif", "webp") if found[name]]
-    hint = (
-        f"; TFDS cannot decode {' and '.join(animations)}, tf.io.decode_image(…, expand_animations=False) can"
-        if animations
-        else ""
-    )
-    return counts + hint
+    if animations := " and ".join(name for name in ("gif", "webp") if found[name]):
+        counts += f"; TFDS cannot decode {animations}, tf.io.decode_image(…, expand_animations=False) can"
+    return counts

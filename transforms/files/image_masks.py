@@ -13,7 +13,7 @@ from shardmill.data.example import decode_example
 from shardmill.data.features import NO_RENAMES, Feature, Features, Renames
 from shardmill.data.media import open_image
 from shardmill.transforms.columns.example_bytes import FOOTER_BYTES, HEADER_BYTES
-from shardmill.transforms.files.image_codec import Reencode, check_decodes, measure_image, resize
+from shardmill.transforms.files.image_codec import Reencode, check_decodes, measure_image, pillow_errors, resize
 from shardmill.transforms.files.image_geometry import UPRIGHT, ImageError, Picture, inverse_orientation
 from shardmill.transforms.files.image_headers import ImageHeader, check_structure, read_header
 from shardmill.transforms.inputs.found_files import Companion
@@ -36,11 +36,16 @@ _TURNS = {  # by EXIF's orientation, as PIL.ImageOps.exif_transpose has it
 }
 
 
-class Mask(NamedTuple):
-    """A mask as it is stored."""
+_DEEP = "deep"
 
-    data: bytes  # gray PNG
-    source_kind: str = ""  # source if converted: "palette", "deep", "shallow", "colours" or "format"; else ""
+
+class EncodedCompanion(NamedTuple):
+    """A mask, as a gray PNG, or another companion as it is stored."""
+
+    data: bytes
+    header: ImageHeader | None = None  # of an image; None for a mask
+    # of a converted mask: "palette", "deep", "shallow", "colours" or "format"; of an image: "deep" or ""
+    source_kind: str = ""
 
 
 def encode_mask(
@@ -51,7 +56,7 @@ def encode_mask(
     max_pixels: int,
     decodes: bool = False,
     dtype: str = "uint8",
-) -> Mask:
+) -> EncodedCompanion:
     """Encode a mask as a gray PNG with the size and orientation of its stored image; values are never blended.
 
     A mask has a number from 0 to 255, or 65,535, for each pixel. A gray PNG of the right bits and orientation is stored
@@ -66,8 +71,7 @@ def encode_mask(
         data: the mask's file.
         picture: the image as found.
         settings: how the image is re-encoded; None if it is stored unchanged.
-        default_frame: the orientation that masks of EXIF-rotated images refer to if their size is ambiguous: `stored`
-            or `upright`; "" for an error.
+        default_frame: orientation that masks of EXIF-rotated images refer to if their size is ambiguous, or "".
         max_pixels: masks with more are an error, before anything is decoded.
         decodes: True to decode also masks that are stored unchanged.
         dtype: type of the stored values: `uint8` or `uint16`.
@@ -91,7 +95,7 @@ def encode_mask(
     if is_plain and turn == UPRIGHT and (settings is None or settings.size is None):
         if decodes:
             check_decodes(data)
-        return Mask(data)
+        return EncodedCompanion(data)
     check_decodes(data)
     values = _values(data, dtype)
     # Of 16 bits Pillow picks other pixels than of 8, where two are as near; of 32 the same
@@ -102,7 +106,7 @@ def encode_mask(
         image = resize(image, settings.size, settings.mode, Image.Resampling.NEAREST)
     out = io.BytesIO()
     Image.fromarray(np.asarray(image).astype(dtype)).save(out, "PNG")
-    return Mask(out.getvalue(), "" if is_plain else _kind(data, is_png))
+    return EncodedCompanion(out.getvalue(), source_kind="" if is_plain else _kind(data, is_png))
 
 
 def _turn(size: tuple[int, int], picture: Picture, upright: bool, default_frame: str) -> int:
@@ -141,16 +145,11 @@ def _values(data: bytes, dtype: str) -> np.ndarray:
     """Return the values of a mask, shape (height, width)."""
     if data.startswith(_PNG) and data[24] == 16 and data[25] != _GRAY:  # of which Pillow reads the upper 8 alone
         raise ImageError("a png of 16 bits with colours or transparency: make it gray, of one channel")
-    try:
-        with open_image(data) as image:
-            if getattr(image, "n_frames", 1) > 1:
-                raise ImageError("an animation, of which no picture is the mask")
-            image.load()
-            values = np.asarray(image.convert("L") if image.mode == "1" else image)
-    except (ImageError, MemoryError):  # the latter of this process, and no fault of the image
-        raise
-    except Exception as error:  # Pillow's readers raise what their parsing happens to raise
-        raise ImageError(f"does not decode: {error_text(error)}") from error
+    with pillow_errors("does not decode"), open_image(data) as image:
+        if getattr(image, "n_frames", 1) > 1:
+            raise ImageError("an animation, of which no picture is the mask")
+        image.load()
+        values = np.asarray(image.convert("L") if image.mode == "1" else image)
     if values.ndim == 3:
         colours = values[..., : 1 if values.shape[2] <= 2 else 3]  # what follows is how opaque a pixel is
         if (colours != colours[..., :1]).any():
@@ -164,17 +163,6 @@ def _values(data: bytes, dtype: str) -> np.ndarray:
             f"a mask with the value {shown}, where a pixel's is a whole number from 0 to {_TOPS[dtype]}{more}"
         )
     return np.ascontiguousarray(values.astype(dtype))
-
-
-_DEEP = "deep"
-
-
-class EncodedCompanion(NamedTuple):
-    """A companion as it is stored."""
-
-    data: bytes
-    header: ImageHeader | None = None  # of an image; None for a mask
-    source_kind: str = ""  # of a mask, see Mask; of an image, `deep` if found with more than 8 bits a channel
 
 
 @dataclass(frozen=True)
@@ -200,14 +188,7 @@ class CompanionEncoder:
         max_pixels: int,
         decodes: bool,
     ) -> tuple[EncodedCompanion, ...]:
-        """Read and encode the companions of one image.
-
-        Args:
-            paths: of their files.
-            picture: the image as found.
-            settings: how it is re-encoded; None if it is stored unchanged.
-            encode_image: function that reads and encodes an image file.
-            max_pixels, decodes: see encode_mask.
+        """Read and encode the companions of one image, by `encode_image` or `encode_mask`.
 
         Raises:
             ImageError: if one is invalid; the message begins with its name.
@@ -218,8 +199,8 @@ class CompanionEncoder:
             try:
                 data = storage.read_bytes(path) if small is None else small
                 if item.is_mask:
-                    mask = encode_mask(data, picture, settings, self.masks_seen, max_pixels, decodes, self.mask_dtype)
-                    encoded.append(EncodedCompanion(mask.data, source_kind=mask.source_kind))
+                    frame, dtype = self.masks_seen, self.mask_dtype
+                    encoded.append(encode_mask(data, picture, settings, frame, max_pixels, decodes, dtype))
                 else:
                     stored, header = encode_image(path, data)
                     encoded.append(EncodedCompanion(stored, header, _DEEP if header.is_deep else ""))
@@ -258,13 +239,7 @@ class CompanionEncoder:
 def companion_features(
     companions: Sequence[Companion], formats: dict[str, list[str]], has_known_formats: bool, mask_dtype: str = "uint8"
 ) -> Features:
-    """Return the features of companions, in writing order.
-
-    Args:
-        formats: formats of the images written, by feature; a single one becomes the feature's encoding.
-        has_known_formats: True if these formats are known.
-        mask_dtype: type of mask values.
-    """
+    """Return the features of companions, in writing order; a single known format of a feature is its encoding."""
     features = []
     for item in companions:
         if item.is_mask:

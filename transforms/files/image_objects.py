@@ -62,9 +62,8 @@ class ObjectFeature(NamedTuple):
 class ObjectNames:
     """A naming scheme for the features of objects: that of TFDS, or of TensorFlow's Object Detection API.
 
-    The API reads keys of its own (object_detection/data_decoders/tf_example_decoder.py). Edges and classes are separate
-    lists, and class names are stored next to ids. Ids begin at 1, because its label maps reserve 0 for `background`
-    (object_detection/utils/label_map_util.py).
+    The API reads keys of its own (object_detection/data_decoders/tf_example_decoder.py): edges and classes are separate
+    lists, and class names are stored. Its label maps reserve the id 0 for `background` (utils/label_map_util.py).
     """
 
     sequence: str  # name of the list of objects, prefix of all others
@@ -84,28 +83,20 @@ class ObjectNames:
 
     def classes(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return the class names by stored id."""
-        return (
-            (BACKGROUND_CLASS, *names)
-            if self.is_detection_api and tuple(names[:1]) != (BACKGROUND_CLASS,)
-            else tuple(names)
-        )
+        adds_background = self.is_detection_api and tuple(names[:1]) != (BACKGROUND_CLASS,)
+        return (BACKGROUND_CLASS, *names) if adds_background else tuple(names)
 
     def check(self, found: Iterable[str], names: Sequence[str]) -> None:
         """Raise a UserError if a class has the name that the API reserves for the background."""
         if self.is_detection_api and (BACKGROUND_CLASS in found or BACKGROUND_CLASS in names[1:]):
             raise UserError(
-                f"--feature_names object_detection: a class is called {BACKGROUND_CLASS!r}, which the Object "
-                f"Detection API"
-                " keeps for what is in no box, by the id 0; rename the class"
+                f"--feature_names object_detection: a class is called {BACKGROUND_CLASS!r}, which the Object Detection"
+                " API keeps for what is in no box, by the id 0; rename the class"
             )
 
 
-def _tfds_feature(member: ObjectField) -> ObjectFeature:
-    return ObjectFeature(f"objects/{member}", member, member)
-
-
 _MEMBERS: tuple[ObjectField, ...] = ("area", "bbox", "id", "is_crowd", "is_difficult", "is_truncated", "label", "pose")
-TFDS_NAMES = ObjectNames("objects", tuple(map(_tfds_feature, _MEMBERS)))
+TFDS_NAMES = ObjectNames("objects", tuple(ObjectFeature(f"objects/{name}", name, name) for name in _MEMBERS))
 OBJECT_DETECTION_NAMES = ObjectNames(
     OBJECT_DETECTION_KEYS.objects,
     (
@@ -160,8 +151,7 @@ def place_objects(
         planned: the annotated objects.
         pictures: the images as found.
         settings: how images are re-encoded; None if they are stored unchanged.
-        default_frame: the orientation that boxes of EXIF-rotated images refer to if the annotated size is ambiguous:
-            `stored` or `upright`; "" for an error.
+        default_frame: see box_frame.
         drops: True to drop objects with invalid boxes; else their image is an error.
     """
     errors: dict[int, ImageError] = {}
@@ -172,17 +162,14 @@ def place_objects(
         except ImageError as error:
             errors[image] = error
     owners = np.repeat(np.arange(len(pictures)), planned.lengths)
-    boxes = _to_fractions(
-        planned, np.array([transform.unit for transform in transforms], np.float64).reshape(-1, 2)[owners]
-    )
+    units = np.array([transform.unit for transform in transforms], np.float64).reshape(-1, 2)
+    boxes = _to_fractions(planned, units[owners])
     faults = find_faults(boxes)
     if not drops:
         faulty = np.flatnonzero(faults)
         for image, first in zip(*np.unique(owners[faulty], return_index=True), strict=True):
-            size = planned.sizes[image]
-            errors.setdefault(
-                int(image), ImageError(_fault_message(planned, int(faulty[first]), FAULTS[faults[faulty[first]]], size))
-            )
+            message = _fault_message(planned, int(faulty[first]), FAULTS[faults[faulty[first]]], planned.sizes[image])
+            errors.setdefault(int(image), ImageError(message))
     inside = clip_box(boxes)
     is_clipped = np.max(np.abs(np.subtract(inside, boxes)), axis=0, initial=0) > _EDGE
     moved = _move_boxes(inside, transforms, owners)
@@ -191,12 +178,8 @@ def place_objects(
     is_rejected = np.zeros(len(pictures), bool)
     is_rejected[list(errors)] = True
     kept = np.flatnonzero(is_valid & ~is_cropped & ~is_rejected[owners])
-    area = moved.area
-    scales = (
-        np.array([transform.area_factor for transform in transforms])[owners]
-        * stored_boxes.area
-        / np.where(area == 0, 1.0, area)
-    )
+    factors, area = np.array([transform.area_factor for transform in transforms])[owners], moved.area
+    scales = factors * stored_boxes.area / np.where(area == 0, 1.0, area)
 
     def counted(which: Any) -> NDArray[np.int64]:
         return np.bincount(owners[which], minlength=len(pictures))
@@ -256,46 +239,19 @@ _ENTRIES = "entries"
 _PREPARED = "prepared"  # in addition to the planned columns of an image
 
 
-class PlacedObjects(NamedTuple):
-    """The encoded objects of several images."""
-
-    rows: pa.RecordBatch  # per image, serialized `entries`, counts (see Placing) and a list for each feature
-    errors: Mapping[int, ImageError]  # reason to reject an image, by its position
-
-
-class EncodedObjects(NamedTuple):
-    """The encoded objects of the images of a batch."""
-
-    rows: pa.RecordBatch  # see PlacedObjects; in any order
-    object_rows: Sequence[int | None]  # row of each image; None if it is rejected
-    errors: Mapping[int, ImageError]  # reason to reject an image, by its position in the batch
-
-
-class _Kind(NamedTuple):
-    """The type and kind of a feature, and its Arrow type."""
-
-    dtype: DType
-    kind: Kind
-    arrow: pa.DataType
-
-
-_INTEGERS, _FLAGS = _Kind("int64", "tensor", pa.int64()), _Kind("int64", "bool", pa.int64())
-_NUMBERS, _TEXTS = _Kind("float32", "tensor", pa.float32()), _Kind("bytes", "text", pa.binary())
-_KINDS: dict[ObjectPart, _Kind] = {
-    "area": _NUMBERS,
-    "bbox": _Kind("float32", "bbox", pa.float32()),
-    "id": _INTEGERS,
-    "is_crowd": _FLAGS,
-    "is_difficult": _FLAGS,
-    "is_truncated": _FLAGS,
-    "label": _Kind("int64", "class_label", pa.int64()),
-    "pose": _TEXTS,
-    "text": _TEXTS,
-    "top": _NUMBERS,
-    "left": _NUMBERS,
-    "bottom": _NUMBERS,
-    "right": _NUMBERS,
+_KINDS: dict[ObjectPart, tuple[DType, Kind]] = {
+    **dict.fromkeys(("area", "top", "left", "bottom", "right"), ("float32", "tensor")),
+    **dict.fromkeys(("is_crowd", "is_difficult", "is_truncated"), ("int64", "bool")),
+    **dict.fromkeys(("pose", "text"), ("bytes", "text")),
+    "bbox": ("float32", "bbox"),
+    "id": ("int64", "tensor"),
+    "label": ("int64", "class_label"),
 }
+_ARROW: dict[DType, pa.DataType] = {"int64": pa.int64(), "float32": pa.float32(), "bytes": pa.binary()}
+
+
+def _arrow_type(part: ObjectPart) -> pa.DataType:
+    return _ARROW[_KINDS[part][0]]
 
 
 def object_features(
@@ -305,8 +261,7 @@ def object_features(
     return tuple(
         Feature(
             item.name,
-            _KINDS[item.part].dtype,
-            _KINDS[item.part].kind,
+            *_KINDS[item.part],
             (None, 4) if item.part == "bbox" else (None,),
             class_names=names.classes(class_names) if item.part == "label" else (),
             sequence=names.sequence,
@@ -330,19 +285,18 @@ class ObjectEncoder:
     def _stored(self) -> tuple[ObjectFeature, ...]:
         return self.names.stored_features(self.members)
 
-    def place(self, planned: PlannedObjects, pictures: Sequence[Picture], settings: Reencode | None) -> PlacedObjects:
-        """Return the objects as placed in the stored images.
+    def place(
+        self, planned: PlannedObjects, pictures: Sequence[Picture], settings: Reencode | None
+    ) -> tuple[pa.RecordBatch, Mapping[int, ImageError]]:
+        """Return rows of encoded objects, one an image, and errors of images; arguments as place_objects.
 
-        Args:
-            planned: the annotated objects.
-            pictures: the images as found.
-            settings: how images are re-encoded; None if they are stored unchanged.
+        A row has the serialized `entries`, the counts of Placing and a list for each feature.
         """
         lists, placing = self.features(planned, pictures, settings)
         named = lists.rename_columns(list(map(self.renames, lists.schema.names)))
         columns = [encode_entries(named), *map(pa.array, placing.change_counts.values()), *lists.columns]
         names = [_ENTRIES, *placing.change_counts, *lists.schema.names]
-        return PlacedObjects(pa.RecordBatch.from_arrays(columns, names), placing.errors)
+        return pa.RecordBatch.from_arrays(columns, names), placing.errors
 
     def features(
         self, planned: PlannedObjects, pictures: Sequence[Picture], settings: Reencode | None
@@ -362,28 +316,26 @@ class ObjectEncoder:
         """
         planned = read_planned_objects(batch)
         pictures = [Picture(*(size or RELATIVE)) for size in planned.sizes]
-        placed = self.place(planned, pictures, settings)
-        is_known = np.array([self._determines_placement(size, settings) for size in planned.sizes], bool)
-        is_known[list(placed.errors)] = False
-        rows = pa.StructArray.from_arrays(placed.rows.columns, placed.rows.schema.names, mask=pa.array(~is_known))
+        placed, errors = self.place(planned, pictures, settings)
+        # Is the annotated size alone enough to place objects in an image without EXIF rotation?
+        is_enough = [size is not None and (size != RELATIVE or settings is None) for size in planned.sizes]
+        is_known = np.array(is_enough, bool)
+        is_known[list(errors)] = False
+        rows = pa.StructArray.from_arrays(placed.columns, placed.schema.names, mask=pa.array(~is_known))
         return batch.append_column(_PREPARED, rows)
 
     def annotate(
         self, batch: pa.RecordBatch, pictures: Sequence[Picture | None], settings: Reencode | None
-    ) -> "EncodedObjects":
-        """Return the encoded objects of a batch from `prepare`, once its images are read.
+    ) -> tuple[pa.RecordBatch, Sequence[int | None], Mapping[int, ImageError]]:
+        """Encode the objects of a batch from `prepare`, once its images are read; None for a rejected image.
 
-        Args:
-            batch: rows of the prepared batch.
-            pictures: the images as found; None for a rejected one.
-            settings: as in `prepare`.
+        Return rows as from `place`, the row of each image, None if it is rejected, and errors by image.
         """
         prepared = batch[_PREPARED]
+        known = zip(pictures, prepared.is_valid().to_pylist(), image_sizes(batch), strict=True)
         is_prepared = [
             picture is not None and is_encoded and _is_as_annotated(size, picture)
-            for picture, is_encoded, size in zip(
-                pictures, prepared.is_valid().to_pylist(), image_sizes(batch), strict=True
-            )
+            for picture, is_encoded, size in known
         ]
         rows = pa.RecordBatch.from_arrays(prepared.flatten(), [field.name for field in prepared.type])
         object_rows: list[int | None] = [place if is_row else None for place, is_row in enumerate(is_prepared)]
@@ -393,18 +345,12 @@ class ObjectEncoder:
         ]
         if unprepared:
             planned = read_planned_objects(batch.take(pa.array([place for place, _ in unprepared])))
-            placed = self.place(planned, [picture for _, picture in unprepared], settings)
-            rows = pa.concat_batches([rows, placed.rows])
+            placed, placed_errors = self.place(planned, [picture for _, picture in unprepared], settings)
+            rows = pa.concat_batches([rows, placed])
             for number, (place, _) in enumerate(unprepared):
                 object_rows[place] = len(batch) + number
-            errors = {unprepared[number][0]: error for number, error in placed.errors.items()}
-        return EncodedObjects(rows, object_rows, errors)
-
-    def _determines_placement(self, size: tuple[int, int] | None, settings: Reencode | None) -> bool:
-        """Return True if the annotated size alone determines where objects are placed in an image without EXIF
-        rotation.
-        """
-        return size is not None and (size != RELATIVE or settings is None)
+            errors = {unprepared[number][0]: error for number, error in placed_errors.items()}
+        return rows, object_rows, errors
 
     def _values(self, part: ObjectPart, planned: PlannedObjects, placing: Placing) -> Any:
         """Return the stored values of all kept objects."""
@@ -416,22 +362,21 @@ class ObjectEncoder:
         if part == "area":
             return (values.fill_null(0.0).to_numpy() * placing.scales).astype(np.float32)
         if part == "text":
-            return pa.array(self.class_names, pa.string()).take(values).cast(_KINDS[part].arrow)
+            return pa.array(self.class_names, pa.string()).take(values).cast(_arrow_type(part))
         if part == "label" and (first := len(self.names.classes(self.class_names)) - len(self.class_names)):
             return pc.add(values, first)
-        return values.cast(_KINDS[part].arrow)
+        return values.cast(_arrow_type(part))
 
     def stats(self, rows: pa.RecordBatch, names: Sequence[str]) -> BatchedStats:
-        """Return the statistics of objects, from the `rows` of PlacedObjects and the names of their images."""
+        """Return the statistics of objects, from rows of `place` and the names of their images."""
         columns = rows.select([item.name for item in self._stored])
         labels = [item.name for item in self._stored if item.part == "label"]
         return BatchedStats.from_batch(columns, hash_strings(names, 0), labels)
 
 
 def _list(part: ObjectPart, values: Any, offsets: NDArray[np.int64]) -> pa.LargeListArray:
-    if part == "bbox":
-        offsets = 4 * offsets
-    return pa.LargeListArray.from_arrays(pa.array(offsets), pa.array(values, _KINDS[part].arrow))
+    bounds = pa.array(4 * offsets if part == "bbox" else offsets)
+    return pa.LargeListArray.from_arrays(bounds, pa.array(values, _arrow_type(part)))
 
 
 def _is_as_annotated(size: tuple[int, int] | None, picture: Picture) -> bool:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from apache_beam.pvalue import AsSingleton
 
-import shardmill.transforms.workers.elements  # noqa: F401  # noqa: F401, registers the coder of batches
+import shardmill.transforms.workers.elements  # noqa: F401, registers the coder of batches
 from shardmill.transforms.columns.arrow import BATCH_ROWS, concatenate, split_large_batch
 from shardmill.transforms.files.references import shard_columns
 from shardmill.transforms.shards import balance
@@ -33,40 +33,30 @@ class AssignStrata(beam.PTransform):
     fractions: Sequence[Fraction]  # of the splits
 
     def expand(self, pcoll: beam.PCollection[pa.RecordBatch]) -> beam.PCollection[pa.RecordBatch]:
-        """Cut each stratum at its exact ranks; a file's split is its part."""
         cuts = pcoll | "CutStrata" >> FindExampleCuts(_by_stratum, partial(_stratum_ranks, tuple(self.fractions)))
-        return pcoll | "SetSplit" >> beam.Map(_set_split, AsSingleton(cuts), tuple(self.splits)).with_output_types(
-            pa.RecordBatch
-        )
+        set_split = beam.Map(_set_split, AsSingleton(cuts), tuple(self.splits))
+        return pcoll | "SetSplit" >> set_split.with_output_types(pa.RecordBatch)
 
 
 @dataclass(eq=False)
 class KeepOrder(beam.PTransform):
-    """Replace the keys of planned batches by ones that sort by name, or by line for files from a manifest.
-
-    One worker receives all names.
-    """
+    """Replace the keys of planned batches, on one worker, by ones that sort by line of the manifest, or by name."""
 
     def expand(self, pcoll: beam.PCollection[pa.RecordBatch]) -> beam.PCollection[pa.RecordBatch]:
-        """Gather, sort and number all rows."""
-        return (
-            pcoll
-            | "ToOneKey" >> beam.WithKeys(0).with_output_types(tuple[int, pa.RecordBatch])
-            | "Gather" >> beam.GroupByKey()
-            | "Number" >> beam.FlatMapTuple(_number).with_output_types(pa.RecordBatch)
-        )
+        keyed = pcoll | "ToOneKey" >> beam.WithKeys(0).with_output_types(tuple[int, pa.RecordBatch])
+        number = beam.FlatMapTuple(_number).with_output_types(pa.RecordBatch)
+        return keyed | "Gather" >> beam.GroupByKey() | "Number" >> number
 
 
 @dataclass(eq=False)
 class PlanShards(beam.PTransform):
-    """Divide planned batches into each shard's references; also return how each split is divided."""
+    """Divide planned batches into each shard's references: batches -> (shards, divisions)."""
 
     shard_count: Callable[[str, int, int], int]  # number of shards, from a split's name, examples and bytes
     by: str = "examples"  # balance shards by `examples` or `bytes`
 
     # Two PCollections; Beam wants one in an annotation
     def expand(self, pcoll: beam.PCollection[pa.RecordBatch]) -> Any:
-        """Find the cuts, then send each batch's rows to their shards; return (shards, divisions)."""
         if self.by == "bytes":
             divisions = pcoll | "CutBytes" >> FindByteCuts(_by_split, self.shard_count)
         else:
@@ -94,12 +84,7 @@ def _distribute(parts: list[pa.RecordBatch], divisions: Divisions) -> Iterator[t
 
 def distribute(batch: pa.RecordBatch, divisions: Divisions) -> Iterator[tuple[ShardKey, pa.RecordBatch]]:
     """Yield the rows of a planned batch by shard, as SHARD batches ordered by split and shard."""
-    names, codes = _dictionary_encode(batch, "split")
-    shard = np.zeros(len(codes), np.int64)
-    for name, rows, (keys, ties, _) in zip(
-        names, rows_by_group(codes, len(names)), _by_split(batch).values(), strict=True
-    ):
-        shard[rows] = divisions[name].cuts.find_parts(keys, ties)
+    names, codes, shard = _find_parts(batch, "split", _by_split, divisions)
     order = np.lexsort((shard, codes))
     batch, codes, shard = batch.select(shard_columns(batch)).take(pa.array(order)), codes[order], shard[order]
     starts = np.flatnonzero(np.concatenate(([True], (np.diff(codes) != 0) | (np.diff(shard) != 0)))).tolist()
@@ -114,17 +99,29 @@ def numpy_column(batch: pa.RecordBatch, name: str) -> np.ndarray:
 
 
 def _dictionary_encode(batch: pa.RecordBatch, name: str) -> tuple[list[str], np.ndarray]:
-    """Return a string column's distinct values in order of appearance, and each row's index into them: int32, shape
-    (n,).
-    """
+    """Return a string column's distinct values in order of appearance, and each row's index into them: int32, (n,)."""
     encoded = batch[name].dictionary_encode()
     return encoded.dictionary.to_pylist(), encoded.indices.to_numpy()
 
 
 def _group(batch: pa.RecordBatch, by: str, key: str) -> Grouped:
     groups, codes = _dictionary_encode(batch, by)
-    arrays = tuple(numpy_column(batch, name) for name in (key, "tie", "size"))
-    return {group: _rows(arrays, rows) for group, rows in zip(groups, rows_by_group(codes, len(groups)), strict=True)}
+    keys, ties, sizes = (numpy_column(batch, name) for name in (key, "tie", "size"))
+    each = zip(groups, rows_by_group(codes, len(groups)), strict=True)
+    return {group: (keys[rows], ties[rows], sizes[rows]) for group, rows in each}
+
+
+def _find_parts(
+    batch: pa.RecordBatch, by: str, group: Callable[[pa.RecordBatch], Grouped], divisions: Divisions
+) -> tuple[list[str], np.ndarray, np.ndarray]:
+    """Return the groups, each row's index into them, and each row's part in its group."""
+    groups, codes = _dictionary_encode(batch, by)
+    parts = np.zeros(len(codes), np.int64)
+    for name, rows, (keys, ties, _) in zip(
+        groups, rows_by_group(codes, len(groups)), group(batch).values(), strict=True
+    ):
+        parts[rows] = divisions[name].cuts.find_parts(keys, ties)
+    return groups, codes, parts
 
 
 def _by_split(batch: pa.RecordBatch) -> Grouped:
@@ -133,11 +130,6 @@ def _by_split(batch: pa.RecordBatch) -> Grouped:
 
 def _by_stratum(batch: pa.RecordBatch) -> Grouped:
     return _group(batch, "stratum", "split_key")
-
-
-def _rows(arrays: tuple[np.ndarray, ...], rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    keys, ties, sizes = (array[rows] for array in arrays)
-    return keys, ties, sizes
 
 
 def _stratum_ranks(fractions: tuple[Fraction, ...], stratum: Hashable, examples: int, size_bytes: int) -> list[int]:
@@ -149,16 +141,10 @@ def _shard_ranks(count: Callable[[str, int, int], int], split: str, examples: in
 
 
 def _set_split(batch: pa.RecordBatch, divisions: Divisions, splits: tuple[str, ...]) -> pa.RecordBatch:
-    strata, codes = _dictionary_encode(batch, "stratum")
-    part = np.zeros(len(codes), np.int64)
-    for name, rows, (keys, ties, _) in zip(
-        strata, rows_by_group(codes, len(strata)), _by_stratum(batch).values(), strict=True
-    ):
-        part[rows] = divisions[name].cuts.find_parts(keys, ties)
-    batch = _replace(batch, "split", [splits[index] for index in part])
-    return _replace(
-        _replace(batch, "stratum", pa.nulls(len(part), pa.string())), "split_key", pa.nulls(len(part), pa.uint64())
-    )
+    *_, parts = _find_parts(batch, "stratum", _by_stratum, divisions)
+    batch = _replace(batch, "split", [splits[index] for index in parts])
+    batch = _replace(batch, "stratum", pa.nulls(len(parts), pa.string()))
+    return _replace(batch, "split_key", pa.nulls(len(parts), pa.uint64()))
 
 
 def _number(_: int, parts: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -35,9 +35,7 @@ PLANNED = pa.schema(
         pa.field("label", pa.int64()),
         pa.field("line", pa.int64()),
         pa.field("columns", pa.binary()),
-        pa.field(
-            "split", pa.dictionary(pa.int32(), pa.string())
-        ),  # as strings, their offsets alone would be a sixth of a batch
+        pa.field("split", pa.dictionary(pa.int32(), pa.string())),  # of strings, offsets would be a sixth of a batch
         pa.field("key", pa.uint64()),
         pa.field("tie", pa.uint64()),
         pa.field("stratum", pa.string()),
@@ -55,9 +53,7 @@ SHARD = pa.schema([PLANNED.field(name) for name in _SHARD_COLUMNS])
 
 
 def shard_columns(batch: pa.RecordBatch) -> list[str]:
-    """Return the columns of a planned batch that a shard's writer needs, including objects, label lists and
-    companions.
-    """
+    """Return the columns that a shard's writer needs, with the optional ones that a planned batch has."""
     optional = (*PLANNED_OBJECTS.names, LABELS.name, COMPANIONS.name)
     return [*SHARD.names, *(name for name in optional if name in batch.schema.names)]
 
@@ -65,19 +61,16 @@ def shard_columns(batch: pa.RecordBatch) -> list[str]:
 def sorted_by_key(parts: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
     """Return all rows ordered by (key, tie), which makes the result independent of their arrival.
 
-    References take a few dozen bytes a file and hold no pixels. They travel in batches because a runner's cost is per
-    element. The batches' coder is a compressed Arrow IPC stream, because a local runner keeps everything between stages
-    in memory, several times over. Names decide between equal keys and ties: among 10^9 files, two may well have one
-    hash.
+    References travel in batches because a runner's cost is per element. Their coder is a compressed Arrow IPC stream,
+    because a local runner keeps everything between stages in memory, several times over. Names decide between equal
+    keys and ties: among 10^9 files, two may well have one hash.
     """
     batch = concatenate(parts)
     return batch.take(pc.sort_indices(batch, sort_keys=[(name, "ascending") for name in ("key", "tie", "name")]))
 
 
 def encode_columns(row: Mapping[str, Any], types: Mapping[str, ColumnType], renames: Renames = NO_RENAMES) -> bytes:
-    """Return the entries of an Example for the columns in `types`, in order; missing values have none.
-
-    A list of variable length is never missing but empty.
+    """Return the entries of an Example for the columns in `types`, in order; missing values have none, but lists do.
 
     Raises:
         ColumnError: if a list has the wrong shape, or a number is beyond float32; the message names the column.
@@ -144,9 +137,7 @@ class PlanOptions:
 
 
 def resolve_files(batch: pa.RecordBatch, layout: Layout, options: PlanOptions) -> Iterator[pa.RecordBatch | Reject]:
-    """Plan the files of a FOUND batch: yield batches no larger than an element may be, and a Reject for each invalid
-    file.
-    """
+    """Plan the files of a FOUND batch: yield batches no larger than an element may be, and Rejects of invalid files."""
     rows, kept = [], []
     objects, unknown = None, dict[int, str]()
     if layout.object_classes is not None:
@@ -173,9 +164,8 @@ def resolve_files(batch: pa.RecordBatch, layout: Layout, options: PlanOptions) -
         planned = payload + len(name.encode()) + len(entries) + _EXAMPLE_OVERHEAD + tfrecord.OVERHEAD
         values["label"] = label
         kept.append(row)
-        rows.append(
-            (name, planned, uri, label_id, line, entries or None, normalize_split(split or ""), values, identity)
-        )
+        split = normalize_split(split or "")
+        rows.append((name, planned, uri, label_id, line, entries or None, split, values, identity))
     if rows:
         planned_rows = _planned(rows, layout, options)
         if COMPANIONS.name in batch.schema.names:
@@ -218,9 +208,7 @@ def _label_id(label: str | None, layout: Layout) -> tuple[int | None, str | None
 
 
 def _planned(rows: list[tuple[Any, ...]], layout: Layout, options: PlanOptions) -> pa.RecordBatch:
-    names, sizes, uris, labels, lines, entries, splits, values, identities = (
-        list(column) for column in zip(*rows, strict=True)
-    )
+    names, sizes, uris, labels, lines, entries, splits, values, identities = map(list, zip(*rows, strict=True))
     group_by, stratify_by = options.split.group_by, options.split.stratify_by
     order, tie = _order_keys(names, lines, options.split.seed)
     if group_by == CONTENT and CONTENT not in layout.columns:
@@ -229,10 +217,8 @@ def _planned(rows: list[tuple[Any, ...]], layout: Layout, options: PlanOptions) 
         groups = _column(values, group_by, names) if group_by else names
     split_key = balance.split_keys(groups, options.split.split_seed)
     if layout.fractions is not None and stratify_by is None:
-        splits = [
-            layout.splits[index]
-            for index in balance.assign_splits(split_key, balance.split_thresholds(layout.fractions))
-        ]
+        indices = balance.assign_splits(split_key, balance.split_thresholds(layout.fractions))
+        splits = [layout.splits[index] for index in indices]
     strata = _column(values, stratify_by, [""] * len(rows)) if stratify_by else [None] * len(rows)
     stored_key = split_key if stratify_by else [None] * len(rows)
     one = [None] * len(rows) if layout.label_lists else labels
@@ -244,9 +230,8 @@ def _planned(rows: list[tuple[Any, ...]], layout: Layout, options: PlanOptions) 
 def _content_groups(names: list[str], uris: list[str | None], root: str) -> list[str]:
     """Return checksums of the files as groups; an unreadable file, which becomes no example, is grouped by its name."""
     paths = [uri or storage.join(root, name) for name, uri in zip(names, uris, strict=True)]
-    return [
-        name if stamp.startswith(UNREADABLE) else stamp for name, stamp in zip(names, checksums(paths), strict=True)
-    ]
+    stamps = zip(names, checksums(paths), strict=True)
+    return [name if stamp.startswith(UNREADABLE) else stamp for name, stamp in stamps]
 
 
 def _order_keys(names: list[str], lines: list[int | None], seed: int) -> tuple[np.ndarray, np.ndarray]:

@@ -15,7 +15,7 @@ from shardmill.data.features import NO_RENAMES, Renames
 from shardmill.metadata.labels import ClassNames
 from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.arrow import Separated, as_text, data_of, offsets_of, split_texts
-from shardmill.transforms.columns.example_bytes import frame, payload_hashes
+from shardmill.transforms.columns.example_bytes import frame
 from shardmill.transforms.columns.example_decoding import (
     Kinds,
     count_kinds,
@@ -40,17 +40,10 @@ from shardmill.transforms.values.tokens_encoding import INPUT_IDS, Tokenization,
 
 
 def hash_keys(texts: pa.LargeBinaryArray, seed: int) -> np.ndarray:
-    """Return the xxh3_64 of each text of transforms.columns.text: uint64, shape (n,). A missing text hashes like
-    an empty one.
-    """
+    """Return the xxh3_64 of each text: uint64, shape (n,). A missing text hashes like an empty one."""
     filled = pc.fill_null(texts, b"")
     offsets, data = offsets_of(filled), data_of(filled)
     return spans.hashes(data, offsets[:-1], offsets[1:], seed)
-
-
-def hash_positions(file: FileRef, lines: np.ndarray) -> np.ndarray:
-    """Return a hash of each row's file and line: uint64, shape (n,), see transforms.statistics.contents."""
-    return hash_lines(file.name, lines)
 
 
 def input_order_keys(file: FileRef, lines: np.ndarray) -> np.ndarray:
@@ -78,12 +71,7 @@ class ReadLabels:
 
 
 def is_outside_classes(ids: pa.Array, classes: int) -> Flags:
-    """Return the rows with an id outside 0 … classes - 1; of lists, those with any such id: bool, shape (rows,).
-
-    Args:
-        ids: int64, or lists of int64.
-        classes: number of classes.
-    """
+    """Return the rows with an id, or with any id of a list, outside 0 … classes - 1: bool, shape (rows,)."""
     if pa.types.is_large_list(ids.type):
         wrong, rows = is_outside_classes(ids.flatten(), classes), ids.value_parent_indices().to_numpy()
         return np.bincount(rows, weights=wrong, minlength=len(ids)) > 0
@@ -92,12 +80,9 @@ def is_outside_classes(ids: pa.Array, classes: int) -> Flags:
 
 
 def read_labels(column: pa.Array, separated: Separated | None, classes: ClassNames | None) -> ReadLabels:
-    """Convert a column of labels.
+    """Convert a column of labels, texts or lists of texts.
 
-    Args:
-        column: large_binary, or lists of large_binary.
-        separated: how texts are split into lists; None if they are not split.
-        classes: maps class names to ids; None if the values are numbers.
+    `separated` splits texts into lists, unless None. `classes` maps names to ids; it is None for numbers.
     """
     lists = column if separated is None else split_texts(column, separated.separator)
     zeros = np.zeros(len(lists), np.int64)
@@ -119,14 +104,13 @@ def read_labels(column: pa.Array, separated: Separated | None, classes: ClassNam
             return misfit_reason(texts[item].as_py(), dtype)
 
     else:
-        known = classes
-        values, wrong = _class_ids_of_names(items, known)
+        values, wrong = _class_ids_of_names(items, classes)
         kept = np.zeros(len(items), bool)
-        codes = rows * (len(known) + 1) + values.fill_null(len(known)).to_numpy()
+        codes = rows * (len(classes) + 1) + values.fill_null(len(classes)).to_numpy()
         kept[np.unique(codes, return_index=True)[1]] = True
 
         def reason(item: int) -> str:
-            return _unknown_class_message(items[item], known)
+            return _unknown_class_message(items[item], classes)
 
     first = {int(rows[item]): int(item) for item in np.flatnonzero(wrong)[::-1]}
     bad = np.zeros(len(lists), bool)
@@ -186,9 +170,8 @@ class EncodedRows:
     # image metadata by image column, see transforms.statistics.images
     pictures: Mapping[str, pa.Array] = field(default_factory=dict)
     ties: np.ndarray | None = None  # uint64, shape (rows,): replaces PreparedRows.ties
-    partial_columns: pa.RecordBatch | None = (
-        None  # columns to count of rows that are not yet examples; None if rows are examples
-    )
+    # columns to count of rows that are not yet examples; None if rows are examples
+    partial_columns: pa.RecordBatch | None = None
     is_compared: bool = True  # False for rows that are only parts of the examples to compare for duplicates
 
     @property
@@ -200,10 +183,6 @@ class EncodedRows:
         for name, pictures in self.pictures.items():
             batch = batch.set_column(batch.schema.get_field_index(name), name, pictures)
         return batch
-
-    def payload_hashes(self, seeds: Sequence[int]) -> np.ndarray:
-        """Return the 64-bit xxh3 of each record for each seed: uint64, shape (seeds, rows)."""
-        return payload_hashes(self.framed, seeds)
 
 
 class RecordEncoder(Protocol):
@@ -238,8 +217,7 @@ class TableEncoder:
             return f"{as_text(rows.batch[layout.row_name_column][row].as_py())}: " if layout.row_name_column else ""
 
         for name in layout.required_labels:
-            missing = batch[name].is_null().to_numpy(zero_copy_only=False)
-            reject(missing, lambda row, name=name: f"no label: column {name!r} has no value")
+            reject(_is_missing(batch[name]), lambda _, name=name: f"no label: column {name!r} has no value")
         labels: dict[str, ReadLabels] = {}
         for name in dict.fromkeys((*layout.label_separators, *layout.class_names)):
             read = read_labels(batch[name], layout.label_separators.get(name), layout.class_names.get(name))
@@ -266,42 +244,29 @@ class TableEncoder:
         for feature in layout.features:
             column = batch[feature.name]
             if feature.kind == "class_label" and feature.name not in layout.class_names:
+                expected = f"is no id of a class of {feature.name!r}; expected 0 to {len(feature.class_names) - 1}"
                 wrong = is_outside_classes(column, len(feature.class_names))
-                last_id = len(feature.class_names) - 1
-                reject(
-                    wrong,
-                    lambda row, column=column, feature=feature, most=last_id: (
-                        f"{column[row].as_py()} is no id of a class of {feature.name!r}; expected 0 to {most}"
-                    ),
-                )
+                reject(wrong, lambda row, column=column, said=expected: f"{column[row].as_py()} {said}")
             is_required = feature.required and feature.name not in (*layout.required_labels, *layout.images)
             if is_required and column.null_count:
-                missing = column.is_null().to_numpy(zero_copy_only=False)
                 message = f"column {feature.name!r} has no value, which {layout.schema_name} wants in every row"
-                reject(missing, lambda row, said=message: said)
+                reject(_is_missing(column), lambda _, said=message: said)
         if batch.nbytes > MAX_RECORD_BYTES // 2:
             sizes = example_sizes(batch.select([feature.name for feature in layout.features]))
-            reject(
-                sizes > MAX_RECORD_BYTES, lambda row: f"a record of {sizes[row]:,} bytes; protobuf holds 2 GB at most"
-            )
+            too_large = sizes > MAX_RECORD_BYTES
+            reject(too_large, lambda row: f"a record of {sizes[row]:,} bytes; protobuf holds 2 GB at most")
         kept = batch if good.all() else batch.filter(pa.array(good))
-        notice_counts = Counter(
-            {(name, NO_CLASS): int((read.lengths[good] == 0).sum()) for name, read in labels.items()}
-        )
-        notice_counts.update(
-            {(name, SEVERAL_CLASSES): int((read.lengths[good] > 1).sum()) for name, read in labels.items()}
-        )
-        notice_counts.update({(name, REPEATED_CLASS): int(read.repeated[good].sum()) for name, read in labels.items()})
-        for name, found in times.items():
-            notice_counts.update(
-                {(name, NAIVE): int(found.is_naive[good].sum()), (name, CUT): int(found.is_rounded[good].sum())}
-            )
+        amounts = {(name, NO_CLASS): read.lengths == 0 for name, read in labels.items()}
+        amounts |= {(name, SEVERAL_CLASSES): read.lengths > 1 for name, read in labels.items()}
+        amounts |= {(name, REPEATED_CLASS): read.repeated for name, read in labels.items()}
+        amounts |= {(name, NAIVE): found.is_naive for name, found in times.items()}
+        amounts |= {(name, CUT): found.is_rounded for name, found in times.items()}
+        notice_counts = Counter({key: int(amount[good].sum()) for key, amount in amounts.items()})
         if placed_objects is not None:
             notice_counts.update(placed_objects.counts(good))
-        counts = Counter[str]() if tokenized is None else tokenized.count(good)
-        return replace(
-            add_positions(kept, rows.lines[good], file, layout), notice_counts=notice_counts, tokens=counts
-        ), rejects
+        tokens = Counter[str]() if tokenized is None else tokenized.count(good)
+        prepared = add_positions(kept, rows.lines[good], file, layout)
+        return replace(prepared, notice_counts=notice_counts, tokens=tokens), rejects
 
     def encode(self, batch: pa.RecordBatch, layout: TableLayout) -> EncodedRows:
         features, part = batch.select([feature.name for feature in layout.features]), None
@@ -310,18 +275,17 @@ class TableEncoder:
             part = pa.RecordBatch.from_arrays([pc.list_value_length(features[INPUT_IDS])], names=[INPUT_IDS])
         else:
             framed = encode_framed(features.rename_columns(list(map(self.renames, features.schema.names))))
-        helpers = {
-            name: batch[key_column_name(name)] for name in self.helpers if key_column_name(name) in batch.schema.names
-        }
         pictures = {name: batch[pictures_column(name)] for name in layout.images}
-        return EncodedRows(framed, features, helpers, pictures=pictures, partial_columns=part)
+        return EncodedRows(framed, features, self._helpers(batch), pictures=pictures, partial_columns=part)
+
+    def _helpers(self, batch: pa.RecordBatch) -> dict[str, pa.Array]:
+        columns = {name: key_column_name(name) for name in self.helpers}
+        return {name: batch[column] for name, column in columns.items() if column in batch.schema.names}
 
 
 @dataclass(frozen=True)
 class LineEncoder(TableEncoder):
-    """Encoder of text lines as tf.train.Examples, with the class and name of their file if the layout has these
-    features.
-    """
+    """Encoder of text lines as tf.train.Examples, with the class and name of their file if these are features."""
 
     def prepare(self, rows: Rows, file: FileRef, layout: TableLayout) -> tuple[PreparedRows, list[Reject]]:
         """Add the columns that come from the file, then prepare the rows like a table's."""
@@ -344,16 +308,12 @@ def _repeat_text(text: str, rows: int) -> pa.Array:
 
 @dataclass(frozen=True)
 class RecordPasser:
-    """Encoder that passes existing records through unchanged. It decodes their Examples for statistics, types and
-    keys.
-    """
+    """Encoder that passes existing records through unchanged, and decodes them for statistics, types and keys."""
 
     helpers: tuple[str, ...] = ()  # features used as keys, groups or strata
 
     def prepare(self, rows: Rows, file: FileRef, layout: TableLayout) -> tuple[PreparedRows, list[Reject]]:
-        """Reject records whose features are not of the layout's kinds, if it has any, and add each other record's file
-        and number.
-        """
+        """Reject records whose features are not of the layout's kinds, if any; add the others' files and numbers."""
         batch, lines, rejects = rows.batch, rows.lines, []
         if layout.kinds:
             problems = kind_misfits(decode_parts(batch["record"]), layout.kinds)
@@ -383,7 +343,7 @@ def add_positions(batch: pa.RecordBatch, lines: np.ndarray, file: FileRef, layou
         named, _ = layout.folders.locate(file.name)
         assert named is not None
         split = layout.splits.index(named)
-    return PreparedRows(batch, hash_positions(file, lines), np.full(len(lines), split), ((file, lines),))
+    return PreparedRows(batch, hash_lines(file.name, lines), np.full(len(lines), split), ((file, lines),))
 
 
 def concatenate_rows(parts: Sequence[PreparedRows]) -> PreparedRows:
@@ -404,15 +364,13 @@ def count_by_split(
     rows: PreparedRows, encoded: EncodedRows, groups: np.ndarray, layout: TableLayout
 ) -> dict[str, TableStats]:
     """Return the statistics of each split that has some of the rows."""
-    labels, counted = layout.labels, encoded.counted_columns
+    counted, stats = encoded.counted_columns, {}
     present = np.flatnonzero(np.bincount(groups)).tolist()
-    if len(present) == 1:
-        return {layout.splits[present[0]]: TableStats.from_batch(counted, rows.ties, labels, layout.target)}
-    stats = {}
     for code in present:
         is_in_split = groups == code
-        split_columns = counted.filter(pa.array(is_in_split))
-        stats[layout.splits[code]] = TableStats.from_batch(split_columns, rows.ties[is_in_split], labels, layout.target)
+        columns = counted if len(present) == 1 else counted.filter(pa.array(is_in_split))
+        ties = rows.ties[is_in_split]
+        stats[layout.splits[code]] = TableStats.from_batch(columns, ties, layout.labels, layout.target)
     return stats
 
 
@@ -435,35 +393,25 @@ class SequenceRowEncoder(TableEncoder):
                 rejects.append(Reject(file.name, int(rows.lines[row]), ENCODE_STAGE, reason(row)))
             good[bad] = False
 
-        sequencing = self.sequencing
-        reject(
-            _is_missing(batch[key_column_name(sequencing.id)]),
-            lambda _: f"no id: column {sequencing.id!r} has no value",
-        )
-        reject(_is_missing(batch[sequencing.time]), lambda _: f"no time: column {sequencing.time!r} has no value")
-        times = batch[sequencing.time]
-        if sequencing.time in layout.times:
-            found = read_times(times, layout.times[sequencing.time], sequencing.time in layout.numeric_times)
-            reject(found.is_invalid, lambda row: f"no time: column {sequencing.time!r}: {found.reason(row)}")
+        id_column, time = self.sequencing.id, self.sequencing.time
+        reject(_is_missing(batch[key_column_name(id_column)]), lambda _: f"no id: column {id_column!r} has no value")
+        times, no_time = batch[time], f"no time: column {time!r}"
+        reject(_is_missing(times), lambda _: f"{no_time} has no value")
+        if time in layout.times:
+            found = read_times(times, layout.times[time], time in layout.numeric_times)
+            reject(found.is_invalid, lambda row: f"{no_time}: {found.reason(row)}")
             times = found.values
-        elif _is_read_as_text(sequencing.time, layout):
+        elif _is_read_as_text(time, layout):
             texts = times.cast(pa.binary())
             values, misfits = parse_values(texts, "float32")
             wrong = np.zeros(len(batch), bool)
             wrong[misfits] = True
-            reject(
-                wrong,
-                lambda row: f"no time: column {sequencing.time!r}: {misfit_reason(texts[row].as_py(), 'float32')}",
-            )
-            batch = batch.set_column(batch.schema.get_field_index(sequencing.time), sequencing.time, values)
+            reject(wrong, lambda row: f"{no_time}: {misfit_reason(texts[row].as_py(), 'float32')}")
+            batch = batch.set_column(batch.schema.get_field_index(time), time, values)
             times = parse_exact_floats(texts)
         order, timeless = order_keys(times)
-        reject(
-            timeless,
-            lambda row: (
-                f"no time: {_format_value(times[row].as_py())} in column {sequencing.time!r} is {_EXPECTED_TIME}"
-            ),
-        )
+        expected = f"in column {time!r} is {_EXPECTED_TIME}"
+        reject(timeless, lambda row: f"no time: {_format_value(times[row].as_py())} {expected}")
         for feature in layout.features:
             if feature.name not in layout.required_labels:
                 message = (
@@ -480,9 +428,7 @@ class SequenceRowEncoder(TableEncoder):
 
     def encode(self, batch: pa.RecordBatch, layout: TableLayout) -> EncodedRows:
         features = batch.select([feature.name for feature in layout.features])
-        helpers = {
-            name: batch[key_column_name(name)] for name in self.helpers if key_column_name(name) in batch.schema.names
-        }
+        helpers = self._helpers(batch)
         ids = helpers[self.sequencing.id]
         records = row_records(batch[_ROW_FILE], batch[_ROW_LINE], ids, features.columns, row_widths(layout.features))
         ties, labels = batch[_ROW_ORDER].to_numpy(), features.select(list(layout.labels))

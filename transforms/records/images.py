@@ -44,9 +44,7 @@ class CheckedImages:
 
 
 def check_images(column: pa.Array, options: PictureOptions) -> CheckedImages:
-    """Check the images in a large_binary column like image files. Plain JPEGs, the usual case, are measured all at
-    once.
-    """
+    """Check the images in a large_binary column like image files; plain JPEGs, the usual case, all at once."""
     rows, offsets = len(column), offsets_of(column)
     pixels = np.zeros((rows, 2), np.int64)
     if options.verify != "decode":
@@ -60,11 +58,8 @@ def check_images(column: pa.Array, options: PictureOptions) -> CheckedImages:
             if data is None:
                 raise ImageError(NO_IMAGE)
             header = check_image(data, options.verify, options.max_pixels)
-            pixels[row], formats[row], orientations[row] = (
-                (header.width, header.height),
-                header.format,
-                header.orientation,
-            )
+            pixels[row] = header.width, header.height
+            formats[row], orientations[row] = header.format, header.orientation
         except ImageError as error:
             reasons[row] = str(error)
     bad = np.zeros(rows, bool)
@@ -96,20 +91,15 @@ class PlacedObjects:
 
 
 def add_object_features(layout: TableLayout) -> TableLayout:
-    """Return the layout with the features of objects in place of their column.
-
-    Raises:
-        UserError: if another column has the name of one of these features.
-    """
+    """Return the layout with the features of objects in place of their column; raise a UserError on equal names."""
     if layout.objects is None:
         return layout
     object_columns = object_features(layout.objects.column.members, layout.objects.classes.names)
-    for feature in object_columns:
-        if any(feature.name == other.name for other in layout.features):
-            raise UserError(
-                f"column {feature.name!r} is called as a feature of the column {COLUMN!r}; leave one of them out with"
-                " --drop"
-            )
+    names = {feature.name for feature in layout.features}
+    if taken := [feature.name for feature in object_columns if feature.name in names]:
+        raise UserError(
+            f"column {taken[0]!r} is called as a feature of the column {COLUMN!r}; leave one of them out with --drop"
+        )
     features = [
         item for feature in layout.features for item in (object_columns if feature.name == COLUMN else (feature,))
     ]
@@ -119,23 +109,20 @@ def add_object_features(layout: TableLayout) -> TableLayout:
 def place_objects(batch: pa.RecordBatch, row_objects: RowObjects) -> PlacedObjects:
     """Read the objects of rows whose images have been checked."""
     texts = batch[COLUMN].to_pylist()
-    sizes = list(zip(*(batch[side].to_pylist() for side in row_objects.size_columns), strict=True)) or [_NO_SIZE] * len(
-        batch
-    )
-    objects: list[list[Object]] = []
-    ignored_keys: list[list[str]] = []
+    sides = (batch[side].to_pylist() for side in row_objects.size_columns)
+    sizes = list(zip(*sides, strict=True)) or [_NO_SIZE] * len(batch)
+    objects: list[list[Object]] = [[] for _ in texts]
+    ignored_keys: list[list[str]] = [[] for _ in texts]
     reasons: dict[int, str] = {}
     for row, text in enumerate(texts):
         try:
             check_image_size(sizes[row])
             value = _parse_cell(text)
-            objects.append(row_objects.column.parse_objects(value))
-            ignored_keys.append(list(row_objects.column.find_ignored_keys(value)))
+            objects[row] = row_objects.column.parse_objects(value)
+            ignored_keys[row] = list(row_objects.column.find_ignored_keys(value))
         except ValueError as error:
             reasons[row] = f"column {COLUMN!r}: {error}"
-            objects.append([])
-            ignored_keys.append([])
-            sizes[row] = _NO_SIZE
+            objects[row], sizes[row] = [], _NO_SIZE
     found = build_objects_batch(sizes, objects)
     planned = plan_objects(found, row_objects.classes.ids)
     for row, reason in find_unknown_classes(found, planned, row_objects.classes.source).items():

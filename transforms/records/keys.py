@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from shardmill.data import spans
 from shardmill.transforms.columns.arrow import data_of, offsets_of
+from shardmill.transforms.columns.example_bytes import payload_hashes
 from shardmill.transforms.columns.example_encoding import encode_examples
 from shardmill.transforms.layout.tables import TableLayout
 from shardmill.transforms.options.job_options import CONTENT, SplitOptions
@@ -21,9 +22,7 @@ from shardmill.transforms.statistics.contents import SEEDS, Contents
 
 
 def is_whole_record_content(encoded: EncodedRows, non_content: Sequence[str]) -> bool:
-    """Return True if a row's content is its whole record: it has no images, and none or all of its features are in
-    `non_content`.
-    """
+    """Return True if rows have no images, and none or all of their features are in `non_content`."""
     return not encoded.pictures and len({name in non_content for name in encoded.features.schema.names}) < 2
 
 
@@ -34,7 +33,7 @@ def hash_contents(encoded: EncodedRows, seeds: Sequence[int], non_content: Seque
     record without the features in `non_content`, or the whole record if it has no other features.
     """
     if is_whole_record_content(encoded, non_content):
-        return encoded.payload_hashes(seeds)
+        return payload_hashes(encoded.framed, seeds)
     features = encoded.features
     if len(encoded.pictures) == 1:  # which need not be copied
         (name,) = encoded.pictures
@@ -67,8 +66,7 @@ def assign_keys(
 ) -> tuple[KeyedRecords, Contents]:
     """Return the records of `rows` with their keys and splits, and their content hashes.
 
-    Args:
-        strata: cuts of each stratum; required with --stratify_by.
+    --stratify_by requires the cuts of the strata.
     """
     order, contents = order_and_contents(rows, encoded, options, _class_ids(encoded, layout))
     if layout.fractions is None:
@@ -105,7 +103,8 @@ def hash_split_keys(encoded: EncodedRows, options: KeyOptions) -> np.ndarray:
 
 
 def _hash_ungrouped(encoded: EncodedRows, seed: int, options: KeyOptions, by_content: bool) -> np.ndarray:
-    return hash_contents(encoded, [seed], options.non_content)[0] if by_content else encoded.payload_hashes([seed])[0]
+    non_content = options.non_content
+    return (hash_contents(encoded, [seed], non_content) if by_content else payload_hashes(encoded.framed, [seed]))[0]
 
 
 def _stratum_codes(encoded: EncodedRows, layout: TableLayout, options: KeyOptions) -> tuple[list[str], np.ndarray]:
@@ -132,26 +131,21 @@ def _split_by_stratum(
 def order_and_contents(
     rows: PreparedRows, encoded: EncodedRows, options: KeyOptions, class_ids: pa.Array | None = None
 ) -> tuple[np.ndarray, Contents]:
-    """Return the keys that order `rows`, uint64, shape (rows,), and the rows' content hashes, empty if the rows are
-    only parts of examples.
+    """Return the keys that order `rows`, uint64, shape (rows,), and their content hashes, empty if they are only parts.
 
     If both are hashes of whole records, one hash serves as both and records are read once. This saves a tenth of the
-    time of staging lines of text.
-
-    Args:
-        class_ids: class of each row, int64, null if it has none; kept apart because an image's content excludes its
-            label.
+    time of staging lines of text. `class_ids` are apart because an image's content excludes its label.
     """
     by_record = options.key is None and not options.split.no_shuffle
     if by_record and is_whole_record_content(encoded, options.non_content) and options.split.seed not in SEEDS:
-        order, low = encoded.payload_hashes([options.split.seed, SEEDS[1]])
+        order, low = payload_hashes(encoded.framed, [options.split.seed, SEEDS[1]])
         return order, Contents(order, low, rows.ties)
     if options.split.no_shuffle:
         order = rows.input_order()
     elif options.key is not None:
         order = hash_keys(encoded.helpers[options.key], options.split.seed)
     else:
-        order = encoded.payload_hashes([options.split.seed])[0]
+        order = payload_hashes(encoded.framed, [options.split.seed])[0]
     if not encoded.is_compared:
         return order, Contents()
     high, low = hash_contents(encoded, SEEDS, options.non_content)
@@ -162,10 +156,8 @@ def order_and_contents(
 
 
 def _class_ids(encoded: EncodedRows, layout: TableLayout) -> pa.Array | None:
-    """Return the class id of each row, or None unless there is exactly one label with one class a row. Missing labels
-    are reported after all rows are read.
-    """
-    labels = layout.row_labels
+    """Return the class id of each row, or None unless there is exactly one label with one class a row."""
+    labels = layout.row_labels  # missing ones are reported after all rows are read
     if len(labels) != 1 or labels[0] not in encoded.features.schema.names:
         return None
     found = encoded.features[labels[0]]

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -36,46 +36,26 @@ MAX_REQUESTS = 32  # what a store at some distance answers while the first of th
 _MAX_REQUEST_BYTES = 2 << 20  # of a request: so much is held by each of those under way
 
 
-class Range(NamedTuple):
-    """A range of `length` bytes at `offset` of the file at `path`."""
-
-    path: str
-    offset: int
-    length: int
-
-
-class _Request(NamedTuple):
-    """One read of a store, and the offset in the spool at which its bytes are written."""
-
-    read: Range
-    target: int
+Range = tuple[str, int, int]  # path, offset and length
 
 
 def fetch_ranges(ranges: Sequence[Range]) -> tuple[Spool, list[int]]:
-    """Read ranges of objects with many parallel requests; return the spool that holds them, and each range's offset in
-    it.
-
-    Raises:
-        OSError: if a range cannot be read.
-    """
+    """Read ranges of objects by many parallel requests; return the spool that holds them, and their offsets in it."""
     spool = Spool()
-    offsets = list(accumulate((requested.length for requested in ranges), initial=0))
+    offsets = list(accumulate((length for _, _, length in ranges), initial=0))
 
-    def fetch_part(request: _Request) -> None:
-        with memory_budget().take(request.read.length):
-            spool.write(request.target, storage.read_range(*request.read))
+    def fetch_part(target: int, path: str, offset: int, length: int) -> None:
+        with memory_budget().take(length):
+            spool.write(target, storage.read_range(path, offset, length))
 
     parts = [
-        _Request(
-            Range(requested.path, requested.offset + start, min(_MAX_REQUEST_BYTES, requested.length - start)),
-            target + start,
-        )
-        for requested, target in zip(ranges, offsets, strict=False)
-        for start in range(0, requested.length, _MAX_REQUEST_BYTES)
+        (target + start, path, offset + start, min(_MAX_REQUEST_BYTES, length - start))
+        for (path, offset, length), target in zip(ranges, offsets)
+        for start in range(0, length, _MAX_REQUEST_BYTES)
     ]
     with ThreadPoolExecutor(MAX_REQUESTS, "shardmill-fetch") as pool:
         try:
-            list(pool.map(fetch_part, parts))
+            list(pool.map(fetch_part, *zip(*parts, strict=True)))
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
@@ -86,35 +66,14 @@ SEGMENT_BYTES = 8 << 20  # of a shard, merged at once
 _MERGE_COPIES = 2  # times the size of a segment: as it was read, and in order
 
 
-class PieceSource(Protocol):
-    """Interface of files that hold the records of a piece."""
-
-    def read_into(self, offset: int, target: memoryview) -> None:
-        """Fill `target` with the bytes at `offset`; raise OSError if that fails."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunFile:
-    """A run file that is read in place."""
-
-    path: str
-
-    def read_into(self, offset: int, target: memoryview) -> None:
-        storage.read_into(self.path, offset, target)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Piece:
-    """Consecutive records of one run, sorted by key.
+    """Consecutive records of one run, sorted by key."""
 
-    Attributes:
-        keys, ties: uint64, shape (n,)
-    """
-
-    source: PieceSource  # where the bytes are read
+    source: str | Spool  # path of the run file that is read in place, or the spool that holds its bytes
     offset: int  # of the first record, or of the entry before it
-    keys: np.ndarray
-    ties: np.ndarray
+    keys: np.ndarray  # uint64, shape (n,)
+    ties: np.ndarray  # uint64, shape (n,)
     sizes: np.ndarray  # framed sizes in bytes, uint32, shape (n,)
     gap: int = 0  # bytes before each record to skip
 
@@ -128,13 +87,22 @@ class Piece:
         """Bytes in the source, including gaps."""
         return self.record_bytes + self.gap * len(self.sizes)
 
+    def slice(self, start: int, stop: int, offset: int) -> "Piece":
+        """Return the records from `start` to before `stop`, of which the first is at `offset`."""
+        keys, ties, sizes = (array[start:stop] for array in (self.keys, self.ties, self.sizes))
+        return replace(self, offset=offset, keys=keys, ties=ties, sizes=sizes)
+
+
+def concatenate_column(pieces: Sequence[Piece], name: str) -> np.ndarray:
+    """Return the keys, ties or sizes of all pieces."""
+    return np.concatenate([getattr(piece, name) for piece in pieces])
+
 
 @dataclass(frozen=True)
 class RunShards:
-    """Source of shards over SLICE batches; implements transforms.shards.sources.ShardSource.
+    """A ShardSource over SLICE batches.
 
-    It holds all keys of a shard at once, 20 bytes a record, but only as many segments of records as its writer
-    processes at once.
+    It holds all keys of a shard at once, 20 bytes a record, but only as many segments as its writer processes at once.
     """
 
     segment_bytes: int = SEGMENT_BYTES  # approximate size of a segment
@@ -158,13 +126,9 @@ def read_pieces(slices: Sequence[Slice]) -> list[Piece]:
 
 
 def merge_pieces(pieces: Sequence[Piece]) -> tuple[Any, np.ndarray]:
-    """Return the framed records of all pieces in the order of (key, tie), and that order as indices into the
-    concatenated pieces.
-    """
-    order = sort_order(
-        *(np.concatenate(arrays) for arrays in zip(*((piece.keys, piece.ties) for piece in pieces), strict=True))
-    )
-    sizes = np.concatenate([piece.sizes for piece in pieces]).astype(np.int64)
+    """Return the framed records of all pieces in the order of (key, tie), and that order of the concatenated pieces."""
+    order = sort_order(concatenate_column(pieces, "keys"), concatenate_column(pieces, "ties"))
+    sizes = concatenate_column(pieces, "sizes").astype(np.int64)
     gaps = np.repeat([piece.gap for piece in pieces], [len(piece.sizes) for piece in pieces])
     ends = np.cumsum(sizes + gaps)
     data = np.empty(int(ends[-1]), np.uint8)
@@ -175,12 +139,15 @@ def merge_pieces(pieces: Sequence[Piece]) -> tuple[Any, np.ndarray]:
 
 def _read_bytes_of_pieces(pieces: Sequence[Piece], target: np.ndarray, places: np.ndarray) -> None:
     """Read all pieces into `target`, each at its offset in `places`."""
-    files = [piece.source.path for piece in pieces if isinstance(piece.source, RunFile)]
+    files = [piece.source for piece in pieces if isinstance(piece.source, str)]
     if len(files) == len(pieces):
         read_ranges(files, np.array([piece.offset for piece in pieces], np.int64), target, places)
         return
     for piece, start, stop in zip(pieces, places[:-1], places[1:], strict=True):
-        piece.source.read_into(piece.offset, target[start:stop].data)
+        if isinstance(piece.source, str):
+            storage.read_into(piece.source, piece.offset, target[start:stop].data)
+        else:
+            piece.source.read_into(piece.offset, target[start:stop].data)
 
 
 def _local_pieces(slices: Sequence[Slice]) -> list[Piece]:
@@ -193,7 +160,7 @@ def _local_pieces(slices: Sequence[Slice]) -> list[Piece]:
     read_ranges([part.path for part in slices], offsets, entries.view(np.uint8), ends * ENTRY.itemsize)
     keys, ties, sizes = entry_columns(entries)
     return [
-        Piece(RunFile(part.path), part.offset, keys[start:stop], ties[start:stop], sizes[start:stop])
+        Piece(part.path, part.offset, keys[start:stop], ties[start:stop], sizes[start:stop])
         for part, (start, stop) in zip(slices, pairwise(ends.tolist()), strict=True)
     ]
 
@@ -201,7 +168,7 @@ def _local_pieces(slices: Sequence[Slice]) -> list[Piece]:
 def _fetch_pieces(slices: Sequence[Slice]) -> list[Piece]:
     if not slices:
         return []
-    spool, offsets = fetch_ranges([Range(part.path, part.offset, part.size_bytes) for part in slices])
+    spool, offsets = fetch_ranges([(part.path, part.offset, part.size_bytes) for part in slices])
     pieces = []
     for part, offset in zip(slices, offsets, strict=True):
         data = bytearray(part.size_bytes)
@@ -213,10 +180,8 @@ def _fetch_pieces(slices: Sequence[Slice]) -> list[Piece]:
 def cut_into_segments(pieces: Sequence[Piece], segment_bytes: int, whole_keys: bool = False) -> Iterator[list[Piece]]:
     """Yield segments of about `segment_bytes`, each a list of pieces, in the order of (key, tie).
 
-    The cuts are found in a sample of the keys, so sorting is only needed within a segment.
-
-    Args:
-        whole_keys: keep all records of a key in one segment, however many they are.
+    The cuts are found in a sample of the keys, so sorting is only needed within a segment. With `whole_keys`, all
+    records of a key are in one segment, however many they are.
     """
     total = sum(piece.record_bytes for piece in pieces)
     if total <= segment_bytes:
@@ -236,8 +201,7 @@ def cut_into_segments(pieces: Sequence[Piece], segment_bytes: int, whole_keys: b
 def _cut_piece(piece: Piece, cuts: Cuts) -> Iterator[Piece]:
     offset = piece.offset
     for start, stop in pairwise(cuts.bounds(piece.keys, piece.ties).tolist()):
-        keys, ties, sizes = (array[start:stop] for array in (piece.keys, piece.ties, piece.sizes))
-        part = replace(piece, offset=offset, keys=keys, ties=ties, sizes=sizes)
+        part = piece.slice(start, stop, offset)
         yield part
         offset += part.size_bytes
 
@@ -259,19 +223,13 @@ def _sample_cuts(pieces: Sequence[Piece], number: int) -> Cuts:
 
 
 class RunWriter:
-    """Writer that takes batches of records in any order and writes them as one run.
+    """Writer that takes batches of records in any order and writes them as one run to a new file.
 
     A single batch is written directly. Several batches are each sorted and spooled, then merged on closing.
     """
 
     def __init__(self, path: str, self_contained: bool = False, segment_bytes: int = SEGMENT_BYTES) -> None:
-        """Create a writer without records.
-
-        Args:
-            path: path of the run, which must not exist yet.
-            self_contained: write each record after its entry, as for an object store.
-            segment_bytes: approximate bytes merged at once.
-        """
+        """Create a writer without records; if self-contained, as for an object store, each record follows its entry."""
         self._path, self._self_contained, self._segment_bytes = path, self_contained, segment_bytes
         self._first: SortedRecords | None = None
         self._spool: Spool | None = None
@@ -279,9 +237,7 @@ class RunWriter:
         self._spooled = 0
 
     def add(self, records: KeyedRecords) -> None:
-        """Add a batch of at least one record; raise OSError if it cannot be spooled, for example because the worker's
-        disk is full.
-        """
+        """Add a batch of at least one record; raise OSError if it cannot be spooled, for example on a full disk."""
         batch = sort_records(records)
         if self._first is None and self._spool is None:
             self._first = batch
@@ -292,12 +248,7 @@ class RunWriter:
         self._put_aside(batch)
 
     def close(self) -> Run | None:
-        """Write the run and return it, or None if there are no records.
-
-        Raises:
-            OSError: if the run cannot be written.
-            FileExistsError: if the file exists already.
-        """
+        """Write the run and return it, or None if there are no records."""
         if self._first is not None:
             return write_sorted(self._path, self._first, self._self_contained)
         return self._merge() if self._pieces else None
@@ -323,7 +274,7 @@ class RunWriter:
                     index.append(entries)
                     written += len(data)
                 rows = sum(len(piece.keys) for piece in pieces)
-                parts.append(RunPart(group, rows, sum(int(piece.sizes.sum(dtype=np.int64)) for piece in pieces)))
+                parts.append(RunPart(group, rows, sum(piece.record_bytes for piece in pieces)))
             for entries in index:
                 file.write(entries.tobytes())
         return Run(self._path, written, tuple(parts), self._self_contained)
@@ -333,10 +284,6 @@ class RunWriter:
         for segment in cut_into_segments(pieces, self._segment_bytes):
             data, order = merge_pieces(segment)
             entries = np.empty(len(order), ENTRY)
-            for name, arrays in (
-                ("key", [piece.keys for piece in segment]),
-                ("tie", [piece.ties for piece in segment]),
-                ("size", [piece.sizes for piece in segment]),
-            ):
-                entries[name] = np.concatenate(arrays)[order]
+            for name, column in (("key", "keys"), ("tie", "ties"), ("size", "sizes")):
+                entries[name] = concatenate_column(segment, column)[order]
             yield data, entries

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,12 +23,7 @@ _SIZE_OFFSET = ENTRY.itemsize - 4
 
 
 def interleave_entries(data: Any, entries: np.ndarray) -> np.ndarray:
-    """Return the records, each after its entry: uint8, shape (bytes,).
-
-    Args:
-        data: consecutive framed records.
-        entries: entries of the records, dtype ENTRY, shape (records,).
-    """
+    """Return consecutive framed records, each after its entry of dtype ENTRY: uint8, shape (bytes,)."""
     each = np.full(len(entries), ENTRY.itemsize, np.int64)
     sizes = entries["size"].astype(np.int64)
     starts = np.cumsum(sizes) - sizes
@@ -40,12 +35,7 @@ def interleave_entries(data: Any, entries: np.ndarray) -> np.ndarray:
 
 
 def extract_entries(data: bytes | bytearray) -> np.ndarray:
-    """Return the entries in data made by `with_entries`, or in a range of whole records of it: dtype ENTRY, shape
-    (records,).
-
-    Raises:
-        ValueError: if the data does not end with a record.
-    """
+    """Return the entries in whole records of `interleave_entries`; raise a ValueError if the data ends within one."""
     try:
         starts = spans.chain(data, ENTRY.itemsize, _SIZE_OFFSET, OVERHEAD)
     except ValueError as error:
@@ -54,13 +44,7 @@ def extract_entries(data: bytes | bytearray) -> np.ndarray:
 
 
 def strip_frames(framed: bytes, sizes: np.ndarray, gap: int = 0) -> list[bytes]:
-    """Return each record without its frame.
-
-    Args:
-        framed: consecutive framed records.
-        sizes: framed size of each record: int64, shape (records,).
-        gap: bytes before each record to skip.
-    """
+    """Return consecutive records without their frames, given their framed sizes and the bytes to skip before each."""
     ends = np.cumsum(sizes + gap)
     starts = ends - sizes + HEADER_BYTES
     return [framed[start:end] for start, end in zip(starts.tolist(), (ends - FOOTER_BYTES).tolist(), strict=True)]
@@ -92,28 +76,20 @@ class Run:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeyedRecords:
-    """Framed records with keys, in any order.
-
-    Attributes:
-        keys, ties: uint64, shape (rows,)
-    """
+    """Framed records with keys, in any order."""
 
     framed: pa.LargeBinaryArray  # records as in a TFRecord file
-    keys: np.ndarray
-    ties: np.ndarray
+    keys: np.ndarray  # uint64, shape (rows,)
+    ties: np.ndarray  # uint64, shape (rows,)
     groups: np.ndarray  # int64, shape (rows,): indices into `names`
     names: Sequence[str]  # names of the groups
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SortedRecords:
-    """Sorted records, as a run holds them.
+    """Sorted records, as a run holds them."""
 
-    Attributes:
-        data: consecutive framed records
-    """
-
-    data: Any  # a bytes-like object
+    data: Any  # consecutive framed records, a bytes-like object
     index: np.ndarray  # dtype ENTRY, shape (rows,)
     parts: tuple[RunPart, ...]  # of each group, in order
 
@@ -134,11 +110,7 @@ def write_sorted(path: str, records: SortedRecords, self_contained: bool = False
 
 
 def write_keys(path: str, records: KeyedRecords, weights: np.ndarray | None = None) -> Run:
-    """Sort `records` and write a run that holds only their entries, which is enough to find cuts.
-
-    Args:
-        weights: int64, shape (rows,); written in place of the record sizes if given.
-    """
+    """Sort records and write a run of only their entries, to find cuts; `weights` are written in place of sizes."""
     order = sort_order(records.keys, records.ties, records.groups)
     sizes = (framed_sizes(records.framed) if weights is None else weights).take(order)
     storage.write_parts(path, [_make_entries(records, order, sizes)])
@@ -146,15 +118,13 @@ def write_keys(path: str, records: KeyedRecords, weights: np.ndarray | None = No
 
 
 def read_keys(run: Run) -> Grouped:
-    """Read the keys, ties and sizes of a run's records by split. transforms.shards.cuts uses it to group a run."""
+    """Read the keys, ties and sizes of a run's records by split, as FindExampleCuts and FindByteCuts need them."""
     keys, ties, sizes = read_keys_at(run.path, run.index_offset, run.rows)
-    grouped: Grouped = {}
-    start = 0
-    for part in run.parts:
-        stop = start + part.rows
-        grouped[part.group] = keys[start:stop], ties[start:stop], sizes[start:stop].astype(np.int64)
-        start = stop
-    return grouped
+    bounds = pairwise(accumulate((part.rows for part in run.parts), initial=0))
+    return {
+        part.group: (keys[start:stop], ties[start:stop], sizes[start:stop].astype(np.int64))
+        for part, (start, stop) in zip(run.parts, bounds, strict=True)
+    }
 
 
 def read_distinct_keys(run: Run) -> Grouped:
@@ -192,16 +162,12 @@ def sort_order(keys: np.ndarray, ties: np.ndarray, groups: np.ndarray | None = N
     else:
         same = _equals_previous(keys.take(order))
     if same.any():
-        if groups is None:
-            return np.lexsort((ties, keys))
-        return np.lexsort((ties, keys, groups))
+        return np.lexsort((ties, keys) if groups is None else (ties, keys, groups))
     return order
 
 
-def _equals_previous(values: np.ndarray) -> np.ndarray:
-    """Return, for each value but the first, True if it equals the one before it."""
-    equal: np.ndarray = values[1:] == values[:-1]
-    return equal
+def _equals_previous(values: np.ndarray) -> Any:
+    return values[1:] == values[:-1]
 
 
 def framed_sizes(framed: pa.LargeBinaryArray) -> np.ndarray:
@@ -229,32 +195,18 @@ _NO_SHARE = ShardShare(0, 0)
 
 
 class Slice(NamedTuple):
-    """A shard's part of a run.
-
-    Attributes:
-        skip, blocks: the shard's part of packed tokens, see transforms.values.tokens_encoding; else 0
-    """
+    """A shard's part of a run."""
 
     path: str  # path of the run
     entries_at: int | None  # offset of the first entry; None if records follow their entries
     rows: int  # number of records
     offset: int  # of the first record, or of the entry before it
     size_bytes: int  # of all records and the entries between them
-    skip: int = 0
-    blocks: int = 0
+    skip: int = 0  # of packed tokens, see transforms.values.tokens_encoding
+    blocks: int = 0  # of packed tokens
 
 
-SLICE = pa.schema(
-    [
-        pa.field("path", pa.string()),
-        pa.field("entries_at", pa.int64()),
-        pa.field("rows", pa.int64()),
-        pa.field("offset", pa.int64()),
-        pa.field("size_bytes", pa.int64()),
-        pa.field("skip", pa.int64()),
-        pa.field("blocks", pa.int64()),
-    ]
-)
+SLICE = pa.schema([(name, pa.string() if name == "path" else pa.int64()) for name in Slice._fields])
 
 
 def to_slices(batch: pa.RecordBatch) -> list[Slice]:
@@ -263,12 +215,10 @@ def to_slices(batch: pa.RecordBatch) -> list[Slice]:
 
 
 def slice_bounds(division: Division, keys: np.ndarray, ties: np.ndarray) -> Iterator[tuple[int, int]]:
-    """Yield the start and stop row of each part among sorted (key, tie).
-
-    Parts of packed tokens may end within the document in which the next part begins. Both parts then include it.
-    """
+    """Yield the start and stop row of each part among sorted (key, tie)."""
     cuts = division.cuts
     for part, (start, stop) in enumerate(pairwise(cuts.bounds(keys, ties).tolist())):
+        # Parts of packed tokens may end within the document in which the next part begins. Both then include it.
         ends_within = part + 1 < len(division.shares) and division.shares[part + 1].skip > 0
         if ends_within and stop < len(keys) and (keys[stop], ties[stop]) == (cuts.keys[part], cuts.ties[part]):
             stop += 1

@@ -4,7 +4,7 @@ import os
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
@@ -26,6 +26,7 @@ from shardmill.transforms.records.merging import (
     SEGMENT_BYTES,
     Piece,
     RunShards,
+    concatenate_column,
     cut_into_segments,
     merge_pieces,
     read_pieces,
@@ -49,7 +50,7 @@ _GATHERING_COPIES = 8  # times the size of a segment
 
 @dataclass(frozen=True)
 class SequenceShards:
-    """Source of shards of sequences over SLICE batches; implements transforms.shards.sources.ShardSource."""
+    """A ShardSource of sequences over SLICE batches."""
 
     features: Features  # published features by input name; those of shape () are constant in a sequence
     sequencing: Sequencing  # how rows are gathered
@@ -71,8 +72,8 @@ class SequenceShards:
             yield segment
 
     def _check(self, segment: Sequence[Piece]) -> None:
-        keys, which = np.unique(np.concatenate([piece.keys for piece in segment]), return_inverse=True)
-        sizes = np.bincount(which, np.concatenate([piece.sizes for piece in segment]), len(keys))
+        keys, which = np.unique(concatenate_column(segment, "keys"), return_inverse=True)
+        sizes = np.bincount(which, concatenate_column(segment, "sizes"), len(keys))
         if sizes.max() > MAX_SEQUENCE_BYTES:
             rows = int(np.bincount(which)[sizes.argmax()])
             raise UserError(
@@ -88,9 +89,8 @@ class SequenceShards:
 
     def _encode(self, task: Sequence[Piece]) -> EncodedChunk:
         data, order = merge_pieces(task)
-        sizes = np.concatenate([piece.sizes for piece in task])[order].astype(np.int64)
-        keys = np.concatenate([piece.keys for piece in task])[order]
-        times = np.concatenate([piece.ties for piece in task])[order]
+        keys, times, sizes = (concatenate_column(task, name)[order] for name in ("keys", "ties", "sizes"))
+        sizes = sizes.astype(np.int64)
         decoded = DecodedRows.decode(
             np.frombuffer(data, np.uint8), np.cumsum(sizes) - sizes + HEADER_BYTES, row_widths(self.features)
         )
@@ -108,7 +108,11 @@ class SequenceShards:
         if batch.nbytes > MAX_RECORD_BYTES // 2:
             for place in np.flatnonzero(example_sizes(batch) > MAX_RECORD_BYTES).tolist():
                 reasons[place] = "a sequence of more than 2 GB; protobuf holds no more"
-        rejects = list(self._rejects(decoded, rows, starts, lengths, reasons))
+        rejects = [
+            Reject(decoded.files[row].as_py().decode(), int(decoded.lines[row]), SEQUENCE_STAGE, reason)
+            for sequence, reason in sorted(reasons.items())
+            for row in rows[starts[sequence] : starts[sequence] + lengths[sequence]].tolist()
+        ]
         good = np.ones(len(starts), bool)
         good[list(reasons)] = False
         batch = batch.filter(pa.array(good))
@@ -116,17 +120,10 @@ class SequenceShards:
         stats = TableStats.from_batch(batch, ties, self.labels, self.target)
         contents = self._contents(batch, decoded, rows[starts][good])
         framed = encode_framed(batch.rename_columns(list(map(self.renames, batch.schema.names))))
-        notice_counts = Counter({SAME_TIME: int(is_same[np.repeat(good, lengths)].sum())})
-        input_records = int(lengths[good].sum())
-        return EncodedChunk(
-            data_of(framed),
-            len(batch),
-            rejects,
-            stats,
-            input_records=input_records,
-            notice_counts=notice_counts,
-            contents=contents,
-        )
+        chunk = EncodedChunk(data_of(framed), len(batch), rejects, stats, contents=contents)
+        chunk.input_records = int(lengths[good].sum())
+        chunk.notice_counts = Counter({SAME_TIME: int(is_same[np.repeat(good, lengths)].sum())})
+        return chunk
 
     def _contents(self, batch: pa.RecordBatch, decoded: DecodedRows, firsts: np.ndarray) -> FileContents | None:
         """Return the content hashes of the sequences of `batch`, each with the file and line of its first row."""
@@ -135,12 +132,8 @@ class SequenceShards:
             return None
         hashes = hash_records(batch.select(content_features or batch.schema.names), SEEDS)
         files = decoded.files.take(pa.array(firsts)).dictionary_encode()
-        return FileContents.from_hashes(
-            hashes,
-            [name.decode() for name in files.dictionary.to_pylist()],
-            files.indices.to_numpy(),
-            decoded.lines[firsts],
-        )
+        names = [name.decode() for name in files.dictionary.to_pylist()]
+        return FileContents.from_hashes(hashes, names, files.indices.to_numpy(), decoded.lines[firsts])
 
     def _batch(self, decoded: DecodedRows, rows: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> pa.RecordBatch:
         columns = []
@@ -179,18 +172,6 @@ class SequenceShards:
         names = feature.class_names
         return repr(names[value]) if isinstance(value, int) and value < len(names) else as_text(value)
 
-    def _rejects(
-        self,
-        decoded: DecodedRows,
-        rows: np.ndarray,
-        starts: np.ndarray,
-        lengths: np.ndarray,
-        reasons: dict[int, str],
-    ) -> Iterator[Reject]:
-        for sequence, reason in sorted(reasons.items()):
-            for row in rows[starts[sequence] : starts[sequence] + lengths[sequence]].tolist():
-                yield Reject(decoded.files[row].as_py().decode(), int(decoded.lines[row]), SEQUENCE_STAGE, reason)
-
 
 def _ranks(texts: pa.LargeBinaryArray) -> np.ndarray:
     """Return the rank of each text among the distinct texts: int64, shape (n,)."""
@@ -215,7 +196,7 @@ class PackedSegment:
 
 @dataclass(frozen=True)
 class PackedShards:
-    """Source of shards of packed tokens over SLICE batches; implements transforms.shards.sources.ShardSource."""
+    """A ShardSource of packed tokens over SLICE batches."""
 
     block: int  # tokens of an example
     name: str = INPUT_IDS  # name of the only feature
@@ -228,13 +209,11 @@ class PackedShards:
         return sum(part.rows for part in slices) - (skip > 0), self._segments(read_pieces(slices), skip, blocks)
 
     def _segments(self, pieces: Sequence[Piece], skip: int, blocks: int) -> Iterator[PackedSegment]:
-        order = sort_order(
-            *(np.concatenate(arrays) for arrays in zip(*((piece.keys, piece.ties) for piece in pieces), strict=True))
-        )
+        order = sort_order(concatenate_column(pieces, "keys"), concatenate_column(pieces, "ties"))
         rank = np.empty(len(order), np.int64)
         rank[order] = np.arange(len(order))
         ranks = np.split(rank, np.cumsum([len(piece.keys) for piece in pieces])[:-1])
-        tokens = token_counts(np.concatenate([piece.sizes for piece in pieces])[order])
+        tokens = token_counts(concatenate_column(pieces, "sizes")[order])
         ends = np.cumsum(tokens) - skip  # counted from the shard's first token
         starts = ends - tokens
         most = max(1, self.segment_bytes // (4 * self.block))
@@ -245,9 +224,8 @@ class PackedShards:
             # What is left behind the last block counts here, too
             stop = len(starts) if after == blocks else int(high)
             begun = stop - int(np.searchsorted(starts, begin, side="left"))
-            yield PackedSegment(
-                [each for each in part if len(each.keys)], int(begin - starts[low]), after - first, begun
-            )
+            present = [each for each in part if len(each.keys)]
+            yield PackedSegment(present, int(begin - starts[low]), after - first, begun)
 
     def encode(self, task: PackedSegment) -> EncodedChunk:
         """Read, merge and pack one segment."""
@@ -256,7 +234,7 @@ class PackedShards:
 
     def _encode(self, task: PackedSegment) -> EncodedChunk:
         data, order = merge_pieces(task.pieces)
-        sizes = np.concatenate([piece.sizes for piece in task.pieces])[order].astype(np.int64)
+        sizes = concatenate_column(task.pieces, "sizes")[order].astype(np.int64)
         bare, _ = spans.gather(data, np.cumsum(sizes) - sizes + HEADER_BYTES, sizes - OVERHEAD)
         ids = token_ids(bare)[task.skip : task.skip + task.blocks * self.block]
         offsets = np.arange(task.blocks + 1, dtype=np.int64) * self.block
@@ -268,21 +246,17 @@ class PackedShards:
 
 
 def _block_ties(task: PackedSegment, order: np.ndarray, tokens: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """Return the tie of each block, by which samples are drawn: a hash of the document in which it begins and its first
-    token's place in it.
-    """
+    """Return the tie of each block, a hash of the document in which it begins and its first token's place in it."""
     ends = np.cumsum(tokens)
     document = np.searchsorted(ends, starts, side="right")
-    keys = np.concatenate([piece.keys for piece in task.pieces])[order][document]
+    keys = concatenate_column(task.pieces, "keys")[order][document]
     within = (starts - (ends - tokens)[document]).astype(np.uint64)
     return mix(keys + mix(within))
 
 
 def _slice_piece(piece: Piece, start: int, stop: int) -> Piece:
-    """Return the documents of a piece from `start` to before `stop`."""
     before = int(piece.sizes[:start].sum(dtype=np.int64)) + piece.gap * start
-    keys, ties, sizes = (array[start:stop] for array in (piece.keys, piece.ties, piece.sizes))
-    return replace(piece, offset=piece.offset + before, keys=keys, ties=ties, sizes=sizes)
+    return piece.slice(start, stop, piece.offset + before)
 
 
 _HELD = 10  # times the size of a segment: records as read, in order and apart, tensors, and the examples of them
@@ -293,7 +267,7 @@ _held: dict[str, Apply] = {}  # in this process: one, by its folder
 
 @dataclass(frozen=True)
 class TransformedShards:
-    """Source of shards of transformed examples over SLICE batches; implements transforms.shards.sources.ShardSource."""
+    """A ShardSource of transformed examples over SLICE batches."""
 
     graph: StagedGraph  # transform graph to apply
     source: str  # named in rejects, because a run does not know its files
@@ -309,8 +283,8 @@ class TransformedShards:
 
     def _encode(self, task: Sequence[Piece]) -> EncodedChunk:
         data, order = merge_pieces(task)
-        sizes = np.concatenate([piece.sizes for piece in task]).astype(np.int64)[order]
-        ties = np.concatenate([piece.ties for piece in task])[order]
+        sizes = concatenate_column(task, "sizes").astype(np.int64)[order]
+        ties = concatenate_column(task, "ties")[order]
         records = strip_frames(data.tobytes(), sizes)
         batches, failed = transform_records(records, _load_graph(self.graph))
         labels = [

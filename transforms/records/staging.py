@@ -60,13 +60,7 @@ class TaskContentsWriter:
     """Writer of the content hashes of a task's rows. It writes whenever it holds many rows, and on closing."""
 
     def __init__(self, folder: str, names: bytes, splits: Sequence[str]) -> None:
-        """Create a writer that holds no rows.
-
-        Args:
-            folder: folder that files are written to.
-            names: names of the task's files, encoded as in a section.
-            splits: names of splits; their positions are their numbers.
-        """
+        """Create a writer of files in `folder`; `names` of the task's files are encoded as in a section."""
         self._folder, self._names, self._splits = folder, names, splits
         self._pending: list[tuple[Contents, NDArray[np.int64]]] = []
         self._rows = 0
@@ -104,10 +98,7 @@ class TaskContentsWriter:
 MAX_SLICES = 10**7  # of all shards: what a shuffle of their descriptions takes in a minute or two
 MAX_RUN_BYTES = 1 << 30  # of a run, which waits on its worker's disk until it is whole
 _MIN_RUNS = 64  # so that there is something to do for as many threads of workers
-_MIN_SLICE_BYTES, _MIN_REMOTE_SLICE_BYTES = (
-    8 << 10,
-    64 << 10,
-)  # bytes, of which a request to a store brings at least so many
+_MIN_SLICE_BYTES, _MIN_REMOTE_SLICE_BYTES = 8 << 10, 64 << 10  # that a request to a store brings at least
 
 
 @dataclass(frozen=True)
@@ -119,11 +110,9 @@ class RunSize:
     remote: bool = False  # True if runs are in an object store
 
     def __call__(self, total: int) -> int:
-        """Return the bytes of a run for an input of `total` bytes.
-
-        A run is large enough that a slice of it is worth a request and that the number of slices stays bounded. It is
-        small enough that all workers have something to do.
-        """
+        """Return the bytes of a run for an input of `total` bytes."""
+        # A run is large enough that a slice of it is worth a request and that the number of slices stays bounded. It is
+        # small enough that all workers have something to do.
         shards = max(1, self.shards(total))
         least = _MIN_REMOTE_SLICE_BYTES if self.remote else _MIN_SLICE_BYTES
         wanted = max(least * shards, -(-total // max(1, MAX_SLICES // shards)))
@@ -140,23 +129,17 @@ _CONTENTS = "contents"  # the folder of what records hold
 
 
 class StagedRuns(NamedTuple):
-    """Outputs of staging: runs, rejects, one Staged of all records (none without tasks), and runs of keys with token
-    counts in place of sizes, if tokens are counted for the plan.
-    """
+    """Outputs of staging."""
 
     runs: beam.PCollection[Run]
     rejects: beam.PCollection[RejectsPart]
-    staged: beam.PCollection["StagedFindings"]
-    weighed: beam.PCollection[Run]
+    staged: beam.PCollection["StagedFindings"]  # one of all records, none without tasks
+    weighed: beam.PCollection[Run]  # of keys with token counts in place of sizes, if tokens are counted for the plan
 
 
 @dataclass(slots=True)
 class StagedFindings:
-    """Findings about encoded rows, mergeable in any order.
-
-    Attributes:
-        odd, tokens: see PreparedRows
-    """
+    """Findings about encoded rows, mergeable in any order."""
 
     record_count: int = 0  # number of records, good or bad
     blank_lines: int = 0  # lines without a record
@@ -167,11 +150,9 @@ class StagedFindings:
     deep: Counter[str] = field(default_factory=Counter)  # number of 16-bit PNGs by feature
     sections: list[Section] = field(default_factory=list)  # files with content hashes
     gathered: Gathered = field(default_factory=Gathered)  # input of the analyzers of --transform
-    notice_counts: Counter[tuple[str, str]] = field(default_factory=Counter)
-    tokens: Counter[str] = field(default_factory=Counter)
-    ignored_names: frozenset[str] = (
-        frozenset()
-    )  # names that were ignored, the first of many, see transforms.formats.format.Rows
+    notice_counts: Counter[tuple[str, str]] = field(default_factory=Counter)  # as in PreparedRows
+    tokens: Counter[str] = field(default_factory=Counter)  # as in PreparedRows
+    ignored_names: frozenset[str] = frozenset()  # the first of many, see transforms.formats.format.Rows
     rounded_columns: RoundedColumns = field(default_factory=dict)  # integers that float32 changes
 
     def merge(self, other: "StagedFindings") -> "StagedFindings":
@@ -186,9 +167,7 @@ class StagedFindings:
             self.ignored_names = frozenset(sorted(self.ignored_names | names)[:_MAX_IGNORED_NAMES])
 
     def absorb(self, other: "StagedFindings") -> "StagedFindings":
-        """Add the findings of `other` and return self. Its statistics are not copied, so nobody else may use
-        `other`.
-        """
+        """Add the findings of `other` and return self; its statistics are not copied, so nobody else may use them."""
         self.record_count += other.record_count
         self.blank_lines += other.blank_lines
         self.notice_counts.update(other.notice_counts)
@@ -234,26 +213,18 @@ class StageRuns(beam.PTransform):
     progress_folder: str | None = None  # where workers on the launcher's machine report, or None
 
     def expand(self, pcoll: beam.PCollection[Task]) -> Any:  # StagedRuns; Beam reads annotations as element types
-        side = [
-            AsSingleton(self.layout),
-            self.temporary,
-            *([AsSingleton(self.strata)] if self.strata else []),
-        ]
+        stage = _StageFn(partial(call_with_retries, stage_task, self.staging), self.threads, self.progress_folder)
+        strata = [AsSingleton(self.strata)] if self.strata else []
         staged = pcoll | "StageTask" >> beam.ParDo(
-            _StageFn(partial(call_with_retries, stage_task, self.staging), self.threads, self.progress_folder), *side
+            stage, AsSingleton(self.layout), self.temporary, *strata
         ).with_outputs(REJECTS, STAGED, WEIGHED, main=_RUNS)
-        merged = (
-            staged[STAGED]
-            | "Merge" >> beam.CombineGlobally(MergeFn(StagedFindings, StagedFindings.merge)).without_defaults()
-        )
-        return StagedRuns(staged[_RUNS], staged[REJECTS], merged, staged[WEIGHED])
+        merge = beam.CombineGlobally(MergeFn(StagedFindings, StagedFindings.merge)).without_defaults()
+        return StagedRuns(staged[_RUNS], staged[REJECTS], staged[STAGED] | "Merge" >> merge, staged[WEIGHED])
 
 
 @dataclass(eq=False)
 class KeyStrata(beam.PTransform):
-    """Key records by stratum: Tasks -> Runs of keys only. --stratify_by needs this first pass, because exact splits
-    need all keys.
-    """
+    """Key records by stratum: Tasks -> Runs of keys. Exact splits of --stratify_by need all keys before any split."""
 
     staging: Staging
     layout: beam.PCollection[TableLayout]
@@ -261,11 +232,8 @@ class KeyStrata(beam.PTransform):
     threads: int = 0
 
     def expand(self, pcoll: beam.PCollection[Task]) -> beam.PCollection[Run]:
-        return pcoll | "KeyTask" >> beam.ParDo(
-            ThreadedFlatMap(partial(key_task, self.staging), self.threads),
-            AsSingleton(self.layout),
-            self.temporary,
-        )
+        key = ThreadedFlatMap(partial(key_task, self.staging), self.threads)
+        return pcoll | "KeyTask" >> beam.ParDo(key, AsSingleton(self.layout), self.temporary)
 
 
 class _StageFn(ThreadedFlatMap):
@@ -303,17 +271,9 @@ def stage_task(
     staging: Staging, task: Task, layout: TableLayout, temporary: str, strata: Divisions | None = None
 ) -> list[Run | TaggedOutput | StagedFindings]:
     """Return the runs of one task, its tagged rejects, and its findings."""
-    with memory_budget().take(_STAGING_COPIES * staging.block_size):
-        return _stage_task(staging, task, layout, temporary, strata)
-
-
-def _stage_task(
-    staging: Staging, task: Task, layout: TableLayout, temporary: str, strata: Divisions | None
-) -> list[Run | TaggedOutput | StagedFindings]:
     out: list[Any] = []
-    staged = StagedFindings()
+    staged, size = StagedFindings(), 0
     max_run_bytes = staging.run_size(total_bytes(task[0].file))
-    size = 0
     self_contained = not storage.is_local(temporary)
     run = RunWriter(_make_run_path(temporary), self_contained)
     names = encode_names(dict.fromkeys(block.file.name for block in task))
@@ -322,47 +282,40 @@ def _stage_task(
         Gatherer(staging.analysis, storage.join(temporary, analyzers.GATHERED_FOLDER)) if staging.analysis else None
     )
     rejects = RejectsWriter(temporary)
-    for rows in _prepare_rows(staging, task, layout, staged, rejects):
-        encoded = staging.encoder.encode(rows.batch, layout)
-        records, content_hashes = assign_keys(rows, encoded, layout, staging.options, strata)
-        if len(content_hashes):
-            contents.add(content_hashes, records.groups)
-        run.add(records)
-        if staging.token_features:
-            tokens = sum(pc.list_value_length(encoded.features[name]).to_numpy() for name in staging.token_features)
-            out.append(TaggedOutput(WEIGHED, write_keys(_make_run_path(temporary), records, tokens)))
-        size += rows.batch.nbytes
-        # A run must not be put together from batches that were encoded apart
-        if size >= max_run_bytes or max_run_bytes <= staging.block_size:
-            out.append(run.close())
-            run, size = RunWriter(_make_run_path(temporary), self_contained), 0
-        stats = count_by_split(rows, encoded, records.groups, layout)
+    with memory_budget().take(_STAGING_COPIES * staging.block_size):
+        for rows in _prepare_rows(staging, task, layout, staged, rejects):
+            encoded = staging.encoder.encode(rows.batch, layout)
+            records, content_hashes = assign_keys(rows, encoded, layout, staging.options, strata)
+            if len(content_hashes):
+                contents.add(content_hashes, records.groups)
+            run.add(records)
+            if staging.token_features:
+                tokens = sum(pc.list_value_length(encoded.features[name]).to_numpy() for name in staging.token_features)
+                out.append(TaggedOutput(WEIGHED, write_keys(_make_run_path(temporary), records, tokens)))
+            size += rows.batch.nbytes
+            # A run must not be put together from batches that were encoded apart
+            if size >= max_run_bytes or max_run_bytes <= staging.block_size:
+                out.append(run.close())
+                run, size = RunWriter(_make_run_path(temporary), self_contained), 0
+            stats = count_by_split(rows, encoded, records.groups, layout)
+            if gatherer is not None:
+                gatherer.add_groups(encoded.features, records.groups, layout.splits, stats)
+            found = StagedFindings(stats=stats, inferred=encoded.inferred, kinds=encoded.kinds)
+            found.images, found.deep = count_formats(encoded.features), count_deep_pngs(encoded.features)
+            found.notice_counts, found.tokens = rows.notice_counts, rows.tokens
+            staged.absorb(found)
+        if (rest := run.close()) is not None:
+            out.append(rest)
+        staged.sections += contents.close()
+        out += [TaggedOutput(REJECTS, part) for part in rejects.close()]
         if gatherer is not None:
-            gatherer.add_groups(encoded.features, records.groups, layout.splits, stats)
-        images = count_formats(encoded.features)
-        staged.absorb(
-            StagedFindings(
-                stats=stats,
-                inferred=encoded.inferred,
-                kinds=encoded.kinds,
-                images=images,
-                deep=count_deep_pngs(encoded.features),
-                notice_counts=rows.notice_counts,
-                tokens=rows.tokens,
-            )
-        )
-    if (rest := run.close()) is not None:
-        out.append(rest)
-    staged.sections += contents.close()
-    out += [TaggedOutput(REJECTS, part) for part in rejects.close()]
-    if gatherer is not None:
-        staged.gathered.merge(gatherer.close())
-    return [*out, staged]
+            staged.gathered.merge(gatherer.close())
+        return [*out, staged]
 
 
 def key_task(staging: Staging, task: Task, layout: TableLayout, temporary: str) -> list[Run]:
-    """Return the keys of one task by stratum. The second pass reports rejects."""
-    runs = []
+    """Return the keys of one task by stratum."""
+    runs = []  # the second pass reports rejects
     with memory_budget().take(_STAGING_COPIES * staging.block_size):
         for rows in _prepare_rows(staging, task, layout, StagedFindings(), None):
             encoded = staging.encoder.encode(rows.batch, layout)
@@ -416,11 +369,9 @@ class SliceRuns(beam.PTransform):
     threads: int = 0  # per worker, see ThreadedFlatMap
 
     def expand(self, pcoll: beam.PCollection[Run]) -> beam.PCollection[tuple[ShardKey, pa.RecordBatch]]:
-        return (
-            pcoll
-            | "Slice" >> beam.ParDo(ThreadedFlatMap(slice_run, self.threads), AsSingleton(self.divisions))
-            | "GatherSlices" >> beam.ParDo(GatherFn(_slice_batches)).with_output_types(tuple[ShardKey, pa.RecordBatch])
-        )
+        slices = pcoll | "Slice" >> beam.ParDo(ThreadedFlatMap(slice_run, self.threads), AsSingleton(self.divisions))
+        gather = beam.ParDo(GatherFn(_slice_batches)).with_output_types(tuple[ShardKey, pa.RecordBatch])
+        return slices | "GatherSlices" >> gather
 
 
 def _slice_batches(slices: list[tuple[ShardKey, Slice]]) -> Iterator[tuple[ShardKey, pa.RecordBatch]]:
@@ -508,21 +459,15 @@ class AnalyzeRuns(beam.PTransform):
         folder = storage.join(self.temporary, "analyzed")
         analysis = self.analysis
         counted = self.staged | "CheckExamples" >> beam.Map(check_examples, analysis.splits)
-        batches = (
-            pcoll
-            | "Runs" >> beam.Reshuffle()  # behind which TFT begins anew for each phase
-            | "Read" >> beam.FlatMap(_decode_run, analysis, AsIter(counted)).with_output_types(pa.RecordBatch)
-        )
+        decode = beam.FlatMap(_decode_run, analysis, AsIter(counted)).with_output_types(pa.RecordBatch)
+        # TFT begins anew behind "Runs" for each phase.
+        batches = pcoll | "Runs" >> beam.Reshuffle() | "Read" >> decode
         done = analyze(batches, analysis.module, analysis.schema, storage.join(self.temporary, "tft"), folder)
         return done | "Folder" >> beam.Map(lambda _, found: found, folder).with_output_types(str)
 
 
 def check_examples(staged: StagedFindings, splits: Iterable[str]) -> dict[str, int]:
-    """Return the number of examples in each analyzed split.
-
-    Raises:
-        JobError: if all of these splits are empty.
-    """
+    """Return the number of examples in each analyzed split; raise a JobError if all of these are empty."""
     counts = {split: stats.examples for split, stats in staged.stats.items()}
     found = {split: counts.get(split, 0) for split in splits}
     if not any(found.values()):
@@ -547,14 +492,7 @@ def _decode_run(run: Run, analysis: ModuleAnalysis, counted: Iterable[dict[str, 
 def read_record_batches(
     run: Run, splits: Iterable[str], at_once: int = _BATCH_BYTES, most: int = _BATCH_ROWS
 ) -> Iterator[list[bytes]]:
-    """Yield the records of `splits` in a run, in batches.
-
-    Args:
-        run: the run to read.
-        splits: names of splits.
-        at_once: approximate bytes of a batch.
-        most: maximum number of records in a batch.
-    """
+    """Yield the records of `splits` in a run, in batches of about `at_once` bytes and at most `most` records."""
     wanted = set(splits)
     gap = ENTRY.itemsize if run.self_contained else 0
     _, _, entries = read_keys_at(run.path, run.index_offset, run.rows)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from shardmill.transforms.records.merging import Range, fetch_ranges
+from shardmill.transforms.records.merging import fetch_ranges
 
 
 def test_ranges_lie_behind_each_other(tmp_path: Path) -> None:
@@ -13,7 +13,7 @@ def test_ranges_lie_behind_each_other(tmp_path: Path) -> None:
     for name, data in (("small", small), ("large", large)):
         (tmp_path / name).write_bytes(data)
     asked = [("small", 10, 90), ("large", 3, len(large) - 3), ("small", 0, 0), ("small", 999, 1)]
-    spool, offsets = fetch_ranges([Range(str(tmp_path / name), offset, length) for name, offset, length in asked])
+    spool, offsets = fetch_ranges([(str(tmp_path / name), offset, length) for name, offset, length in asked])
 
     for (name, offset, length), where in zip(asked, offsets, strict=True):
         read = bytearray(length)
@@ -24,6 +24,6 @@ def test_ranges_lie_behind_each_other(tmp_path: Path) -> None:
 def test_what_cannot_be_read_is_raised(tmp_path: Path) -> None:
     (tmp_path / "short").write_bytes(bytes(10))
     with pytest.raises(EOFError, match="short"):
-        fetch_ranges([Range(str(tmp_path / "short"), 5, 6)])
+        fetch_ranges([(str(tmp_path / "short"), 5, 6)])
     with pytest.raises(FileNotFoundError):
-        fetch_ranges([Range(str(tmp_path / "none"), 0, 1)])
+        fetch_ranges([(str(tmp_path / "none"), 0, 1)])

@@ -7,9 +7,9 @@ import pytest
 from shardmill.transforms.columns.example_encoding import encode_framed
 from shardmill.transforms.formats.format import FileRef
 from shardmill.transforms.options.job_options import SplitOptions
-from shardmill.transforms.records.encoding import EncodedRows, PreparedRows, hash_positions
+from shardmill.transforms.records.encoding import EncodedRows, PreparedRows
 from shardmill.transforms.records.keys import KeyOptions, order_and_contents
-from shardmill.transforms.statistics.contents import SEEDS
+from shardmill.transforms.statistics.contents import SEEDS, hash_lines
 
 FILE = FileRef("a.csv", "a.csv", 1000, 0, 1 << 60)
 ROWS = pa.RecordBatch.from_pydict({"id": pa.array([1, 2, 3, 1]), "text": pa.array([b"x", b"y", b"x", b"x"])})
@@ -17,7 +17,7 @@ ROWS = pa.RecordBatch.from_pydict({"id": pa.array([1, 2, 3, 1]), "text": pa.arra
 
 def halves(options: KeyOptions) -> tuple[list[int], list[int], list[int]]:
     lines = np.arange(1, 5)
-    rows = PreparedRows(ROWS, hash_positions(FILE, lines), np.full(4, -1), ((FILE, lines),))
+    rows = PreparedRows(ROWS, hash_lines(FILE.name, lines), np.full(4, -1), ((FILE, lines),))
     keys = {"k": pa.array([b"1", b"2", b"3", b"4"], pa.large_binary())}
     order, held = order_and_contents(rows, EncodedRows(encode_framed(ROWS), ROWS, keys), options)
     assert held.positions.tolist() == rows.ties.tolist()

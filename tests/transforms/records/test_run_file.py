@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from shardmill.data import tfrecord
 from shardmill.transforms.columns.arrow import convert_batch
-from shardmill.transforms.records.merging import Piece, RunFile, RunShards, cut_into_segments
+from shardmill.transforms.records.merging import Piece, RunShards, cut_into_segments
 from shardmill.transforms.records.run_file import (
     ENTRY,
     SLICE,
@@ -187,7 +187,7 @@ def test_segments_are_of_the_size_asked_for(tmp_path: Path) -> None:
 
 def test_a_key_shared_by_all_is_cut_by_its_ties() -> None:
     ties = np.arange(10_000, dtype=np.uint64)
-    piece = Piece(RunFile("run"), 0, np.zeros(10_000, np.uint64), ties, np.full(10_000, 100, np.uint32))
+    piece = Piece("run", 0, np.zeros(10_000, np.uint64), ties, np.full(10_000, 100, np.uint32))
     sizes = [len(task[0].keys) for task in cut_into_segments([piece], 100_000)]
 
     assert sum(sizes) == 10_000

@@ -13,17 +13,7 @@ from shardmill.transforms.records import shard_sources
 from shardmill.transforms.records.merging import Piece
 from shardmill.transforms.records.shard_sources import TransformedShards
 from shardmill.transforms.values.transform_graph import StagedGraph
-from shardmill.transforms.workers.resources import Budget
-
-
-class Bytes:
-    """A source of records that are held in memory."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-
-    def read_into(self, offset: int, target: memoryview) -> None:
-        target[:] = self._data[offset : offset + len(target)]
+from shardmill.transforms.workers.resources import Budget, Spool
 
 
 def test_a_segment_is_within_the_memory_budget(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,6 +36,8 @@ def test_a_segment_is_within_the_memory_budget(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(Budget, "take", take)
     monkeypatch.setitem(shard_sources._held, "folder", apply)
 
-    chunk = TransformedShards(graph, "x.csv").encode([Piece(Bytes(b"".join(records)), 0, numbers, numbers, sizes)])
+    spool = Spool()
+    spool.write(0, b"".join(records))
+    chunk = TransformedShards(graph, "x.csv").encode([Piece(spool, 0, numbers, numbers, sizes)])
 
     assert (chunk.examples, len(taken)) == (3, 2)
