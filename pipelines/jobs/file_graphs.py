@@ -29,7 +29,7 @@ from shardmill.pipelines.reports.summary import (
 )
 from shardmill.text import plural, to_printable
 from shardmill.transforms.files.encoding import FileEncoder
-from shardmill.transforms.files.plan import AssignStrata, KeepOrder, PlanShards, numpy_column
+from shardmill.transforms.files.plan import AssignStrata, KeepOrder, PlanShards
 from shardmill.transforms.files.references import LABELS, PlanOptions, resolve_files
 from shardmill.transforms.files.shards import FileShards, PreviousVersion
 from shardmill.transforms.inputs.manifest_files import LineResolver
@@ -366,7 +366,7 @@ def plan_files_dry_run(root: beam.Pipeline, path: str, config: FilesConfig, rout
 def _count_shard(shard: ShardKey, batch: pa.RecordBatch) -> tuple[ShardKey, int, int, Counter[int]]:
     ids = batch[LABELS.name].flatten() if LABELS.name in batch.schema.names else batch["label"]
     labels = Counter(ids.drop_null().to_pylist())
-    return shard, len(batch), int(numpy_column(batch, "size").sum()), labels
+    return shard, len(batch), int(batch["size"].to_numpy().sum()), labels
 
 
 def _save_dry_run(

@@ -74,11 +74,7 @@ class Header:
 
 
 def read_header(data: bytes) -> Header:
-    """Read the header of a .npy file from its first HEADER_BYTES, or all of it, by numpy.lib.format without pickles.
-
-    Raises:
-        NpyError: if it is not a .npy file, or its array cannot be in a data set.
-    """
+    """Read the header of a .npy file from its first HEADER_BYTES; raise an NpyError for what no data set holds."""
     if not data.startswith(npy.MAGIC_PREFIX):
         raise NpyError(_describe_other(data))
     file = io.BytesIO(data)
@@ -97,20 +93,12 @@ def read_header(data: bytes) -> Header:
     return Header(_checked_type(dtype, shape), dtype, column_major, file.tell())
 
 
-def expected_in_words(expected: ArrayType, example: str) -> str:
-    """Describe the expected type and its origin: the file called `example`, or the flags if that is ""."""
-    return f"expected {expected}, as {f'in {example}' if example else '--shape and --dtype say'}"
-
-
 def read_array(data: bytes, expected: ArrayType | None = None, example: str = "") -> bytes:
-    """Return the values of the array in a .npy file as bytes, little-endian and row-major.
-
-    Raises:
-        NpyError: if the file holds no array of the type `expected`, which the file `example` determined.
-    """
+    """Return the little-endian, row-major values in a .npy file; raise an NpyError if they are not as `expected`."""
     header = read_header(data)
     if expected is not None and not expected.holds(header.type):
-        raise NpyError(f"{header.type}; {expected_in_words(expected, example)}")
+        origin = f"in {example}" if example else "--shape and --dtype say"
+        raise NpyError(f"{header.type}; expected {expected}, as {origin}")
     more = len(data) - header.offset - header.type.size_bytes
     if more < 0:
         raise NpyError(f"truncated: {-more:,} of the {header.type.size_bytes:,} bytes of {header.type} are missing")
@@ -174,10 +162,7 @@ class ArrayLayout(Layout):
 
 
 def make_array_layout(summary: InputSummary, options: FileLayoutOptions, arrays: ArrayOptions) -> ArrayLayout:
-    """Return the layout with the type of all arrays, read from the header of the first file by name unless given.
-
-    Raises a UserError as `make_layout`, or if the first file has no valid type; OSError if an object store failed.
-    """
+    """Return the layout with the type of all arrays, given or that of the first file by name, or raise a UserError."""
     layout = make_layout(summary, options)
     if arrays.given is not None:
         _check_size(arrays.given, "--shape and --dtype: ", "")
@@ -187,7 +172,8 @@ def make_array_layout(summary: InputSummary, options: FileLayoutOptions, arrays:
     name, uri = summary.first_file
     what = f"{options.source}: {name!r}, the first file by name, does not say what the arrays are: "
     try:
-        found = _read_type(uri or storage.join(arrays.root, name))
+        with storage.open_read(uri or storage.join(arrays.root, name)) as file:
+            found = read_header(file.read(HEADER_BYTES)).type
     except (NpyError, FileNotFoundError) as error:
         raise UserError(f"{what}{'no such file' if isinstance(error, OSError) else error}; {_REMEDY}") from None
     except OSError as error:
@@ -208,11 +194,6 @@ def array_features(layout: ArrayLayout, rows: int, feature: str) -> Features:
     """Return the features, in the order that ArrayEncoder writes them; `rows` is the number of planned records."""
     array = Feature(feature, "bytes", "array", layout.array.shape, element=layout.array.element)
     return file_features(layout, rows, array)
-
-
-def _read_type(path: str) -> ArrayType:
-    with storage.open_read(path) as file:
-        return read_header(file.read(HEADER_BYTES)).type
 
 
 def _check_size(array: ArrayType, what: str, remedy: str) -> None:

@@ -64,7 +64,6 @@ def _dtype(column: ColumnType) -> DType:
 
 
 def _to_feature(name: str, column: ColumnType) -> Feature:
-    """Return a column as a feature of one value, or of a list of any length."""
     return Feature(name, _dtype(column), shape=() if column.length is None else (None,), required=False)
 
 
@@ -233,7 +232,9 @@ class FileEncoder(ABC):
             stats = ManifestStats(stats, column_stats(columns, single_labels, names, lines))
         chunk = EncodedChunk(framing.framed(), len(files), rejects, stats, columns=columns)
         chunk.contents = FileContents.from_digests(*file_columns) if file_rows else None
-        chunk.image_hashes = self._collect_hashes(files, file_columns, spans)
+        if hashes := self.perceptual_hashes(files):
+            names, lines, digests, _ = file_columns
+            chunk.image_hashes = ImageHashes.from_hashes(hashes, digests, names, lines, [place for _, *place in spans])
         return chunk, places
 
     def _read(self, paths: Sequence[str], stored_files: Sequence[StoredFile | None]) -> list[bytes | None]:
@@ -261,14 +262,6 @@ class FileEncoder(ABC):
         except OSError as error:
             raise_if_store_failed(error, path)
             return error
-
-    def _collect_hashes(
-        self, files: Sequence[Encoded], file_columns: Sequence[tuple[Any, ...]], spans: Sequence[RecordSpan]
-    ) -> ImageHashes | None:
-        names, lines, digests, _ = file_columns
-        if not (hashes := self.perceptual_hashes(files)):
-            return None
-        return ImageHashes.from_hashes(hashes, digests, names, lines, [place for _, *place in spans])
 
     def entry_header(self, name: str, size: int) -> bytes:
         """Return the bytes before a value of `size` bytes in its entry; by default, those of a bytes_list."""
@@ -315,8 +308,7 @@ def file_features(
 ) -> Features:
     """Return the features of a data set of files, in the order that FileEncoder writes them.
 
-    A manifest's column is required if it has a value in each of the `rows` planned records. `size_names` are the names
-    of numbers that the kind adds, such as `height`.
+    A manifest's column is required if all `rows` planned records have a value. `size_names` are those of numbers.
     """
     features = [value]
     if layout.class_names is not None:

@@ -104,13 +104,7 @@ def check_decodes(data: bytes) -> None:
 
 
 def reencode(data: bytes, settings: Reencode) -> tuple[bytes, str, int, int]:
-    """Re-encode an image as RGB, turned upright and resized; return (bytes, format, width, height).
-
-    Colours are converted to RGB as in shardmill.data.media.
-
-    Raises:
-        ImageError: if the image does not decode, or cannot be converted.
-    """
+    """Return (bytes, format, width, height) of an image as RGB, turned upright and resized, or raise an ImageError."""
     with _open(data) as source:
         _load(source, data)
         target = settings.format or ("jpeg" if source.format in _JPEG_FORMATS else "png")
@@ -173,10 +167,7 @@ def _load(image: Image.Image, data: bytes) -> None:
 
 
 def check_image(data: bytes, verify: str, max_pixels: int) -> ImageHeader:
-    """Return the header of an image, or raise an ImageError if it is damaged, too large or not read by TensorFlow.
-
-    Every pixel is decoded if `verify` is `decode`.
-    """
+    """Return the header of an image, or raise an ImageError if it is damaged, too large or not read by TensorFlow."""
     header = read_header(data)
     check_pixel_count(header, max_pixels)  # before anything is decoded
     header = check_structure(data, header)
@@ -217,9 +208,8 @@ def hash_version() -> str:
 def perceptual_hash(data: bytes) -> str:
     """Return the perceptual hash of an encoded image as hexadecimal digits, or FLAT or UNDECODABLE.
 
-    The hash has 64 bits, from the discrete cosine transform in imagehash. Images that differ only in size, compression
-    or brightness differ in few bits. FLAT is the hash of images of nearly one colour, which would all hash alike. EXIF
-    rotation is not applied. imagehash and SciPy are imported only when used.
+    The hash has 64 bits, few of which differ if images differ only in size, compression or brightness. FLAT is that of
+    images of nearly one colour, which would all hash alike. EXIF rotation is not applied.
     """
     import imagehash
 

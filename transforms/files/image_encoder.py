@@ -51,11 +51,6 @@ class _Annotations(NamedTuple):
 _NO_ANNOTATIONS = _Annotations()
 
 
-def _get_annotations(file: Encoded) -> _Annotations:
-    found: _Annotations = file.annotations or _NO_ANNOTATIONS
-    return found
-
-
 @dataclass(frozen=True)
 class ImageEncoder(FileEncoder):
     """Encoder of images as tf.train.Example, with the features height and width, objects and companions."""
@@ -144,7 +139,7 @@ class ImageEncoder(FileEncoder):
         annotated: list[Encoded | Exception] = []
         for number, (file, place) in enumerate(zip(files, places, strict=True)):
             if isinstance(file, Encoded) and place is not None:
-                annotations = _get_annotations(file)._replace(rows=rows, row=place)
+                annotations = file.annotations._replace(rows=rows, row=place)
                 file = file._replace(entries=file.entries + entries[place], annotations=annotations)
             annotated.append(errors.get(number, file))
         return annotated
@@ -153,7 +148,7 @@ class ImageEncoder(FileEncoder):
         """Add companions to an image; read them unless they were recalled with it."""
         if isinstance(file, Exception) or self.companions is None:
             return file
-        annotations = _get_annotations(file)
+        annotations: _Annotations = file.annotations
         if annotations.companions is None:
             picture, decodes = file.stats_data.picture, self.verify == "decode"
             try:
@@ -181,7 +176,7 @@ class ImageEncoder(FileEncoder):
 
     def _make_encoded(self, image: bytes, header: ImageHeader) -> Encoded:
         sides = _size_entries(header.height, header.width, *self._size_names) if self.has_sizes else b""
-        return Encoded(image, sides + self._detection_entries(image, header), header)
+        return Encoded(image, sides + self._detection_entries(image, header), header, _NO_ANNOTATIONS)
 
     def _detection_entries(self, image: bytes, header: ImageHeader) -> bytes:
         """Return the features of an image that only the Object Detection API reads."""
@@ -246,7 +241,8 @@ class ImageEncoder(FileEncoder):
             check_pixel_count(header, self.max_pixels)
             if self.coordinates and (orientation := pillow_orientation(data)) != UPRIGHT:
                 raise ImageError(rotation_reason(orientation, self.coordinates))
-            needs_original = self.objects is not None or (self.companions is not None and self.companions.has_masks)
+            companions = () if self.companions is None else self.companions.companions
+            needs_original = self.objects is not None or any(item.is_mask for item in companions)
             original = Picture(header.width, header.height, pillow_orientation(data)) if needs_original else None
             stored, stored_format, width, height = reencode(data, self.reencode)
             return stored, ImageHeader(stored_format, width, height, original=original, is_deep=is_deep(data))

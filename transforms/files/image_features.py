@@ -32,11 +32,8 @@ def image_features(
     companion_stats: Mapping[str, CompanionStats] = MappingProxyType({}),
     mask_dtype: str = "uint8",
 ) -> Features:
-    """Return the features of an image data set, in the order that ImageEncoder writes them; see file_features.
-
-    If images have sizes, their formats are known: a single one is the encoding. `members` are annotated fields of each
-    object.
-    """
+    """Return the features of an image data set, in the order that ImageEncoder writes them; see file_features."""
+    # If images have sizes, their formats are known.
     encoding = next(iter(formats)) if len(formats) == 1 and has_sizes else ""
     image = Feature("image", "bytes", "image", encoding=encoding)
     annotations: Features = ()
@@ -110,18 +107,15 @@ def box_notices(boxes: Mapping[str, int]) -> list[str]:
     return [f"{plural(number, one, several)} {what}" for number, one, several, what in changes]
 
 
+_ONE = {"has": "has", "is": "is", "png": "PNG", "gray": "a gray PNG"}
+_SEVERAL = {"has": "have", "is": "are", "png": "PNGs", "gray": "gray PNGs"}
 _CONVERSIONS = {
-    "palette": "has a palette, and is stored as a gray PNG of the places in it, for TensorFlow decodes palettes to"
-    " colours|have a palette, and are stored as gray PNGs of the places in it, for TensorFlow decodes palettes to"
+    "palette": "{has} a palette, and {is} stored as {gray} of the places in it, for TensorFlow decodes palettes to"
     " colours",
-    "shallow": "has 8 bits, and is stored with the same values in 16|have 8 bits, and are stored with the same values"
-    " in 16",
-    "deep": "has 16 bits, and is stored with the same values in 8|have 16 bits, and are stored with the same values"
-    " in 8",
-    "colours": "has colours that are all gray, and is stored as a gray PNG|have colours that are all gray, and are"
-    " stored as gray PNGs",
-    "format": "is no PNG, and is stored as a gray PNG of the same values|are no PNGs, and are stored as gray PNGs of"
-    " the same values",
+    "shallow": "{has} 8 bits, and {is} stored with the same values in 16",
+    "deep": "{has} 16 bits, and {is} stored with the same values in 8",
+    "colours": "{has} colours that are all gray, and {is} stored as {gray}",
+    "format": "{is} no {png}, and {is} stored as {gray} of the same values",
 }
 
 
@@ -130,7 +124,7 @@ def companion_notices(companion_stats: Mapping[str, CompanionStats], reencoded: 
     notices = []
     for feature, stats in companion_stats.items():
         for source_kind, number in sorted(stats.source_formats.items()):
-            one, several = _CONVERSIONS[source_kind].split("|")
+            one, several = (_CONVERSIONS[source_kind].format(**words) for words in (_ONE, _SEVERAL))
             notices.append(f"{feature}: {plural(number, f'mask {one}', f'masks {several}')}")
         image_notices = (*turned_notices(stats.rotated), *deep_notices(stats.high_bit_depth, reencoded))
         notices += [f"{feature}: {notice}" for notice in image_notices]

@@ -14,9 +14,7 @@ class ImageError(ValueError):
 
 
 class UnreadableError(ImageError):
-    """An intact image that TensorFlow's decoder refuses or reads wrongly, but Pillow reads; the message names the
-    remedy.
-    """
+    """An intact image that TensorFlow's decoder refuses or reads wrongly, but Pillow reads."""
 
     def __init__(self, what: str) -> None:
         super().__init__(f"{what}; {REMEDY}")
@@ -29,11 +27,8 @@ UPRIGHT = 1  # the orientation of which no reader turns anything
 
 
 def read_orientation(data: bytes, start: int, end: int) -> int:
-    """Return the orientation, 1 to 8, in the EXIF block `data[start:end]`; 1, upright, if it has none.
-
-    The block is a TIFF structure of tags (CIPA DC-008, section 4.6).
-    """
-    tiff = data[start:end]
+    """Return the orientation, 1 to 8, in the EXIF block `data[start:end]`; 1, upright, if it has none."""
+    tiff = data[start:end]  # a TIFF structure of tags (CIPA DC-008, section 4.6)
     endian = _ENDIAN.get(tiff[:2])
     if endian is None:
         return UPRIGHT
@@ -53,10 +48,7 @@ FRAMES = ("", "stored", "upright")
 
 
 class Box(NamedTuple):
-    """The edges of a box, as fractions of the image's height or width from its upper left corner.
-
-    For many boxes, each edge is an array of float64, and so are the results of all functions.
-    """
+    """The edges of a box, or float64 arrays of them, as fractions of the image's sides from its upper left corner."""
 
     top: Any
     left: Any
@@ -90,12 +82,7 @@ class Picture(NamedTuple):
 def box_frame(picture: Picture, annotated_size: tuple[int, int] | None, default_frame: str) -> str:
     """Return the orientation that boxes refer to: `stored`, or `upright` after EXIF rotation.
 
-    Args:
-        annotated_size: (width, height) in the annotation, or None.
-        default_frame: the user's answer for all rotated images; "" for none.
-
-    Raises:
-        ImageError: if it is ambiguous, or the image has another size than its annotation.
+    Raise an ImageError if the annotation has another size, or it is ambiguous and the user gave no default.
     """
     stored = (picture.width, picture.height)
     if annotated_size is not None and annotated_size not in (stored, picture.upright):
@@ -154,23 +141,15 @@ class Fitting(NamedTuple):
     def __call__(self, box: Box) -> Box:
         """Return a box in the new image, which it may extend beyond."""
         height, width = self.source_box.bottom - self.source_box.top, self.source_box.right - self.source_box.left
-        down, across = (
-            (self.target_box.bottom - self.target_box.top) / height,
-            (self.target_box.right - self.target_box.left) / width,
-        )
+        down = (self.target_box.bottom - self.target_box.top) / height
+        across = (self.target_box.right - self.target_box.left) / width
         top, bottom = (self.target_box.top + (edge - self.source_box.top) * down for edge in (box.top, box.bottom))
         left, right = (self.target_box.left + (edge - self.source_box.left) * across for edge in (box.left, box.right))
         return Box(top, left, bottom, right)
 
 
 def fit_image(size: tuple[int, int], target: tuple[int, int] | None, mode: str) -> Fitting:
-    """Return how the codec resizes an image.
-
-    Args:
-        size: (width, height) of the upright image.
-        target: (width, height) of the new image; None for the same.
-        mode: see Reencode.
-    """
+    """Return how the codec resizes an upright image from one (width, height) to another; `mode` is as in Reencode."""
     if target is None or mode == "exact":
         return Fitting()
     (width, height), (new_width, new_height) = size, target
@@ -182,14 +161,8 @@ def fit_image(size: tuple[int, int], target: tuple[int, int] | None, mode: str) 
     scale = min(new_width / width, new_height / height)
     inner_width, inner_height = max(round(width * scale), 1), max(round(height * scale), 1)
     left, top = (new_width - inner_width) // 2, (new_height - inner_height) // 2
-    return Fitting(
-        target_box=Box(
-            top / new_height,
-            left / new_width,
-            (top + inner_height) / new_height,
-            (left + inner_width) / new_width,
-        )
-    )
+    right, bottom = left + inner_width, top + inner_height
+    return Fitting(target_box=Box(top / new_height, left / new_width, bottom / new_height, right / new_width))
 
 
 FAULTS = ("", "is not of numbers", "ends before it begins", "is empty", "lies outside the picture")

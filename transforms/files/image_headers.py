@@ -2,7 +2,7 @@
 
 import struct
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
@@ -31,14 +31,11 @@ def measure_bmp(data: bytes) -> tuple[int, int]:
 
 
 def check_bmp(data: bytes) -> None:
-    """Check that TensorFlow decodes the BMP, and to the right colours.
+    """Raise an ImageError unless the BMP is complete and TensorFlow decodes it to the right colours.
 
     The headers are Windows' BITMAPFILEHEADER and BITMAPINFOHEADER. TensorFlow's decoder
     (tensorflow/core/kernels/image/decode_image_op.cc) ignores compression, masks and palette. It copies rows of 1, 3 or
     4 bytes a pixel, blue first, if the sizes add up to the file's size.
-
-    Raises:
-        ImageError: if the file ends early, is of a kind that TensorFlow does not decode, or its sizes do not add up.
     """
     stated = int.from_bytes(data[2:6], "little")
     if len(data) < stated:
@@ -49,7 +46,7 @@ def check_bmp(data: bytes) -> None:
     if len(data) < _FILE_HEADER + _INFO_HEADER:
         raise ImageError("truncated: the bmp header is cut short")
     bits, compression = struct.unpack_from("<HI", data, 28)
-    _check_pixels(data, bits, compression)
+    _check_pixels(data, bits, compression, data[_FILE_HEADER + size :])
     (start,) = struct.unpack_from("<I", data, 10)
     width, height = measure_bmp(data)
     expected = start + (width * bits // 8 + 3) // 4 * 4 * height
@@ -59,22 +56,18 @@ def check_bmp(data: bytes) -> None:
         )
 
 
-def _check_pixels(data: bytes, bits: int, compression: int) -> None:
+def _check_pixels(data: bytes, bits: int, compression: int, palette: bytes) -> None:
     if compression in _COMPRESSIONS:
         raise UnreadableError(f"a bmp compressed by {_COMPRESSIONS[compression]}, which TensorFlow does not decode")
     if compression not in (_RGB, _BITFIELDS):
         raise ImageError(f"a bmp of an unknown compression {compression}")
     if bits == 8 and compression == _RGB:
-        if data[_palette_offset(data) :][: len(_GREYS)] != _GREYS:
+        if not palette.startswith(_GREYS):
             raise UnreadableError("a bmp with a palette, which TensorFlow decodes to wrong colours")
     elif bits not in (24, 32):
         raise UnreadableError(f"a bmp of {bits} bits a pixel, which TensorFlow does not decode")
     elif compression == _BITFIELDS and (bits == 24 or struct.unpack_from("<III", data.ljust(66, b"\0"), 54) != _MASKS):
         raise UnreadableError("a bmp whose masks say another order of colours, which TensorFlow ignores")
-
-
-def _palette_offset(data: bytes) -> int:
-    return _FILE_HEADER + int.from_bytes(data[14:18], "little")
 
 
 # Signatures from each format's specification; an ISO file's brand follows "ftyp" (ISO/IEC 14496-12, 23008-12).
@@ -83,14 +76,12 @@ _BRANDS = (
     (frozenset({b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1"}), "a HEIC photo"),
 )
 _STARTS = (
-    (b"PK\x03\x04", "a zip archive"),
-    (b"PK\x05\x06", "a zip archive"),
+    ((b"PK\x03\x04", b"PK\x05\x06"), "a zip archive"),
     (b"\x1f\x8b", "a gzip file"),
     (b"Rar!\x1a\x07", "a RAR archive"),
     (b"7z\xbc\xaf\x27\x1c", "a 7z archive"),
     (b"%PDF-", "a PDF"),
-    (b"\xff\x0a", "a JPEG XL image"),
-    (b"\0\0\0\x0cJXL \r\n\x87\n", "a JPEG XL image"),
+    ((b"\xff\x0a", b"\0\0\0\x0cJXL \r\n\x87\n"), "a JPEG XL image"),
     (b"\0\0\0\x0cjP  \r\n\x87\n", "a JPEG 2000 image"),
     (b"8BPS", "a Photoshop file"),
     (b"\0\0\x01\0", "an icon (ICO)"),
@@ -99,8 +90,7 @@ _STARTS = (
     (b"\x93NUMPY", "a .npy array, which `shardmill arrays` reads"),
 )
 _TEXTS = (
-    (b"<!doctype html", "a web page (HTML), which a server may have answered in place of an image"),
-    (b"<html", "a web page (HTML), which a server may have answered in place of an image"),
+    ((b"<!doctype html", b"<html"), "a web page (HTML), which a server may have answered in place of an image"),
     (b"<svg", "an SVG drawing"),
     (b"<?xml", "an XML file"),
 )
@@ -139,12 +129,7 @@ def measure_gif(data: bytes) -> tuple[int, int]:
 
 
 def check_gif(data: bytes) -> None:
-    """Walk the blocks of a GIF (GIF89a, sections 15 to 27) to its trailer, a byte that also occurs among compressed
-    pixels.
-
-    Raises:
-        ImageError: if the end is missing, there is no frame, or a frame has no colours.
-    """
+    """Raise an ImageError unless the blocks of a GIF (GIF89a, sections 15 to 27) lead to its end, over some frame."""
     try:
         frames = _count_frames(data)
     except IndexError:
@@ -154,7 +139,7 @@ def check_gif(data: bytes) -> None:
 
 
 def _count_frames(data: bytes) -> int:
-    """Return the number of frames."""
+    # The byte of the trailer also occurs among compressed pixels, so all blocks are walked.
     frames, position = 0, 13 + _table_bytes(data[10])
     while (block := data[position]) != _TRAILER:
         if block == _IMAGE:
@@ -210,29 +195,20 @@ _WINDOW_BYTES = 1 << 20  # searched at once: a file of markers and nothing else 
 
 
 def read_plain(data: bytes) -> tuple[int, int, int] | None:
-    """Return (width, height, EXIF orientation) of a JPEG whose structure is valid up to its end marker.
+    """Return (width, height, EXIF orientation) of a JPEG, in a tenth of the time of read_segments and check_jpeg.
 
-    The result is that of read_segments and check_jpeg, in a tenth of their time. It is None if either would refuse the
-    file, and for all files left to them.
+    Return None if either would refuse the file, and for all files left to them.
     """
-    found = plain_jpeg(data)
-    if found is None:
+    if (found := plain_jpeg(data)) is None:
         return None
     width, height, exif, end = found
     return width, height, read_orientation(data, exif, end) if exif else UPRIGHT
 
 
 def plain_sizes(data: Any, starts: Any, ends: Any) -> np.ndarray:
-    """Return the (width, height) of each image `data[start:end]`: int64, shape (images, 2).
+    """Return the (width, height) of each image `data[start:end]` of a contiguous buffer: int64, shape (images, 2).
 
     Sizes are 0 for images that are not JPEGs as `read_plain` accepts them, or that have EXIF data.
-
-    Args:
-        data: a contiguous buffer.
-        starts, ends: int64, shape (images,).
-
-    Raises:
-        ValueError: if an image is not within the buffer.
     """
     sizes = np.empty((len(starts), 2), np.int64)
     plain_jpegs(data, np.ascontiguousarray(starts, np.int64), np.ascontiguousarray(ends, np.int64), sizes)
@@ -240,12 +216,7 @@ def plain_sizes(data: Any, starts: Any, ends: Any) -> np.ndarray:
 
 
 def read_segments(data: bytes) -> tuple[int, int, int, int]:
-    """Return (width, height, EXIF orientation, offset of the first scan), by the markers of ITU-T T.81, annex B.
-
-    Raises:
-        ImageError: if a marker is missing, there is no scan, or TensorFlow does not decode the frame.
-        IndexError: if the file ends before its first scan.
-    """
+    """Return (width, height, EXIF orientation, offset of the first scan), by ITU-T T.81, annex B, or raise an error."""
     width, height, turned, position = 0, 0, UPRIGHT, 2
     while True:
         if data[position] != 0xFF:
@@ -282,11 +253,7 @@ def _check_jpeg_frame(marker: int, bits: int, width: int) -> None:
 
 
 def check_jpeg(data: bytes, scan: int) -> None:
-    """Walk the markers of a JPEG from its first scan, at offset `scan`, to its end marker.
-
-    Raises:
-        ImageError: if the end is missing, or a marker is out of place.
-    """
+    """Raise an ImageError unless the markers of a JPEG lead from its first scan, at offset `scan`, to its end."""
     position = _segment_end(data, scan)
     in_scan = True
     for place in _find_markers(data, position):
@@ -314,9 +281,7 @@ def _segment_end(data: bytes, segment: int) -> int:
 
 
 def _find_markers(data: bytes, start: int) -> Iterable[int]:
-    """Return the offset of each FF from `start` on that is not followed by a stuffed zero, a restart marker or another
-    FF.
-    """
+    """Return the offset of each FF from `start` on that is not followed by what may be in a scan."""
     if len(data) - start <= _WINDOW_BYTES:
         return spans.find_before(data, min(start, len(data)), len(data), 0xFF, _STRAY)
     windows = range(start, len(data), _WINDOW_BYTES)
@@ -341,11 +306,7 @@ def measure_png(data: bytes) -> tuple[int, int]:
 
 
 def check_png(data: bytes) -> int:
-    """Walk the chunks of a PNG to its end chunk and return the EXIF orientation; see PNG (W3C), sections 5 and 11.
-
-    Raises:
-        ImageError: if a chunk is cut short, damaged or out of place, or the header is invalid.
-    """
+    """Return the EXIF orientation of a PNG, or raise an ImageError for its chunks; see PNG (W3C), sections 5 and 11."""
     _check_header(data)
     view = memoryview(data)
     seen: set[bytes] = set()
@@ -406,12 +367,9 @@ def _shown(kind: bytes) -> str:
 
 
 def check_png_pixels(data: bytes) -> None:
-    """Inflate the pixels of a PNG that passed check_png, to the checksum at their end, and check each row's filter.
+    """Raise an ImageError if the compressed pixels of a PNG that passed check_png are damaged or too few.
 
     Pillow takes missing rows for black ones and stops reading after its last row; libpng does neither.
-
-    Raises:
-        ImageError: if the compressed stream is damaged, or does not hold the rows that the header announces.
     """
     inflate = zlib.decompressobj()
     rows = _rows(data)
@@ -452,12 +410,7 @@ _ANIMATED, _ALPHA = 0x02, 0x10  # flags of VP8X
 
 
 def measure_webp(data: bytes) -> tuple[int, int]:
-    """Return (width, height), see RFC 9649, sections 2 and 3.
-
-    Raises:
-        ImageError: if it is another kind of RIFF file.
-        IndexError: if the header is cut short.
-    """
+    """Return (width, height) by RFC 9649, sections 2 and 3; raise an ImageError for other files of the kind RIFF."""
     if data[8:12] != b"WEBP":
         raise ImageError(f"not an image: a RIFF file of {data[8:12]!r}")
     data[29]
@@ -473,11 +426,7 @@ def measure_webp(data: bytes) -> tuple[int, int]:
 
 
 def check_webp(data: bytes) -> int:
-    """Walk the chunks of a WebP to the end of the file and return the EXIF orientation.
-
-    Raises:
-        ImageError: if the file ends early, or is of a kind that TensorFlow does not decode as RGB.
-    """
+    """Return the EXIF orientation of a WebP, or raise an ImageError for its end or what TensorFlow cannot decode."""
     end = int.from_bytes(data[4:8], "little") + 8
     if len(data) < end:
         raise ImageError("truncated: the webp has no end")
@@ -533,11 +482,7 @@ class ImageHeader:
 
 
 def read_header(data: bytes) -> ImageHeader:
-    """Recognise and measure the image in `data`; a TIFF is only recognised, with size 0.
-
-    Raises:
-        ImageError: if the data is empty, of no known format, or its header is cut short or invalid.
-    """
+    """Recognise and measure the image in `data`, or raise an ImageError; a TIFF is only recognised, with size 0."""
     if not data:
         raise ImageError("the file is empty")
     if plain := read_plain(data):
@@ -555,30 +500,15 @@ def read_header(data: bytes) -> ImageHeader:
 
 
 def check_structure(data: bytes, header: ImageHeader) -> ImageHeader:
-    """Check that an image is complete and of a kind that TensorFlow decodes as RGB, as far as possible without
-    decoding.
-
-    Returns:
-        `header`, with the orientation.
-
-    Raises:
-        ImageError: if the end is missing, a chunk is damaged, or TensorFlow does not decode such a file.
-    """
+    """Return `header` with the orientation, or raise an ImageError for damage or what TensorFlow cannot decode."""
     if header.is_checked:
         return header
-    turned = header.orientation
+    if header.format == "tiff":
+        raise UnreadableError("a TIFF, which TensorFlow does not decode")
     if header.format == "jpeg":
         check_jpeg(data, header.scan)
-    elif header.format == "png":
-        turned = check_png(data)
-    elif header.format == "gif":
-        check_gif(data)
-    elif header.format == "bmp":
-        check_bmp(data)
-    elif header.format == "webp":
-        turned = check_webp(data)
-    else:
-        raise UnreadableError("a TIFF, which TensorFlow does not decode")
+        return header
+    turned = _CHECKS[header.format](data) or UPRIGHT
     return header if turned == header.orientation else replace(header, orientation=turned)
 
 
@@ -602,6 +532,13 @@ def _measure(data: bytes, name: str) -> ImageHeader:
 
 
 _MEASURES = {"png": measure_png, "gif": measure_gif, "bmp": measure_bmp, "webp": measure_webp}
+# Each returns the orientation, if files of the format have one.
+_CHECKS: dict[str, Callable[[bytes], int | None]] = {
+    "png": check_png,
+    "gif": check_gif,
+    "bmp": check_bmp,
+    "webp": check_webp,
+}
 _MAGICS = (
     (b"\xff\xd8", "jpeg"),
     (b"\x89PNG\r\n\x1a\n", "png"),

@@ -60,24 +60,14 @@ def encode_mask(
     """Encode a mask as a gray PNG with the size and orientation of its stored image; values are never blended.
 
     A mask has a number from 0 to 255, or 65,535, for each pixel. A gray PNG of the right bits and orientation is stored
-    unchanged. Other masks are rewritten with the same values:
+    unchanged, and only decoded if `decodes`. Other masks are rewritten with the same values:
 
     * palette indices, of which TensorFlow's decoder would return the grays of the colours,
     * 16 bits whose values fit into 8,
     * 8 bits where masks have 16, which TensorFlow's decoder would scale,
     * colours that are all gray.
 
-    Args:
-        data: the mask's file.
-        picture: the image as found.
-        settings: how the image is re-encoded; None if it is stored unchanged.
-        default_frame: orientation that masks of EXIF-rotated images refer to if their size is ambiguous, or "".
-        max_pixels: masks with more are an error, before anything is decoded.
-        decodes: True to decode also masks that are stored unchanged.
-        dtype: type of the stored values: `uint8` or `uint16`.
-
-    Raises:
-        ImageError: if it is not a mask, or not of this image.
+    Raise an ImageError if it is not a mask, or not of the `picture` as found. `settings` are of the image.
     """
     header = read_header(data)
     if header.format not in _LOSSLESS:
@@ -174,11 +164,6 @@ class CompanionEncoder:
     renames: Renames = NO_RENAMES  # of features
     mask_dtype: str = "uint8"  # type of mask values
 
-    @property
-    def has_masks(self) -> bool:
-        """True if some companions are masks."""
-        return any(item.is_mask for item in self.companions)
-
     def encode(
         self,
         paths: Sequence[str],
@@ -188,12 +173,7 @@ class CompanionEncoder:
         max_pixels: int,
         decodes: bool,
     ) -> tuple[EncodedCompanion, ...]:
-        """Read and encode the companions of one image, by `encode_image` or `encode_mask`.
-
-        Raises:
-            ImageError: if one is invalid; the message begins with its name.
-            OSError: if a store failed.
-        """
+        """Read and encode the companions of one image, or raise an ImageError that begins with the name of one."""
         encoded = []
         for item, path, small in zip(self.companions, paths, storage.read_small(list(paths)), strict=True):
             try:

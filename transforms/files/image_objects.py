@@ -147,12 +147,7 @@ def place_objects(
 ) -> Placing:
     """Place objects in the stored images: check, turn, crop, pad and scale their boxes.
 
-    Args:
-        planned: the annotated objects.
-        pictures: the images as found.
-        settings: how images are re-encoded; None if they are stored unchanged.
-        default_frame: see box_frame.
-        drops: True to drop objects with invalid boxes; else their image is an error.
+    `pictures` are the images as found. Objects with invalid boxes are dropped, or their image is an error.
     """
     errors: dict[int, ImageError] = {}
     transforms = [_BoxTransform(RELATIVE)] * len(pictures)
@@ -288,10 +283,7 @@ class ObjectEncoder:
     def place(
         self, planned: PlannedObjects, pictures: Sequence[Picture], settings: Reencode | None
     ) -> tuple[pa.RecordBatch, Mapping[int, ImageError]]:
-        """Return rows of encoded objects, one an image, and errors of images; arguments as place_objects.
-
-        A row has the serialized `entries`, the counts of Placing and a list for each feature.
-        """
+        """Return a row of serialized `entries`, counts of Placing and features for each image, and errors of images."""
         lists, placing = self.features(planned, pictures, settings)
         named = lists.rename_columns(list(map(self.renames, lists.schema.names)))
         columns = [encode_entries(named), *map(pa.array, placing.change_counts.values()), *lists.columns]
@@ -310,10 +302,8 @@ class ObjectEncoder:
         return pa.RecordBatch.from_arrays(lists, [item.name for item in stored]), placing
 
     def prepare(self, batch: pa.RecordBatch, settings: Reencode | None) -> pa.RecordBatch:
-        """Add to a planned batch the encoded objects for images that are upright and have the annotated size.
-
-        This is done for many images at once because few are read and stored at once. `annotate` handles the others.
-        """
+        """Add to a planned batch the encoded objects of images if they are upright and have the annotated size."""
+        # This is for many images at once, because few are read and stored at once. `annotate` handles the others.
         planned = read_planned_objects(batch)
         pictures = [Picture(*(size or RELATIVE)) for size in planned.sizes]
         placed, errors = self.place(planned, pictures, settings)
@@ -327,10 +317,7 @@ class ObjectEncoder:
     def annotate(
         self, batch: pa.RecordBatch, pictures: Sequence[Picture | None], settings: Reencode | None
     ) -> tuple[pa.RecordBatch, Sequence[int | None], Mapping[int, ImageError]]:
-        """Encode the objects of a batch from `prepare`, once its images are read; None for a rejected image.
-
-        Return rows as from `place`, the row of each image, None if it is rejected, and errors by image.
-        """
+        """Return rows as from `place` for a batch from `prepare`, the row of each image unless rejected, and errors."""
         prepared = batch[_PREPARED]
         known = zip(pictures, prepared.is_valid().to_pylist(), image_sizes(batch), strict=True)
         is_prepared = [

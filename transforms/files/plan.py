@@ -65,13 +65,10 @@ class PlanShards(beam.PTransform):
         # Batches are gathered before their rows are dealt out: one of 10,000 rows over 1,000 shards would make crumbs
         # of 10 rows.
         gather = beam.ParDo(GatherFn(_distribute, len, _most_rows), AsSingleton(divisions))
-        selected = pcoll | "Select" >> beam.Map(_selected).with_output_types(pa.RecordBatch)
+        select = beam.Map(lambda batch: batch.select([*shard_columns(batch), "split"]))
+        selected = pcoll | "Select" >> select.with_output_types(pa.RecordBatch)
         shards = selected | "Distribute" >> gather.with_output_types(tuple[ShardKey, pa.RecordBatch])
         return shards, divisions
-
-
-def _selected(batch: pa.RecordBatch) -> pa.RecordBatch:
-    return batch.select([*shard_columns(batch), "split"])
 
 
 def _most_rows(divisions: Divisions) -> int:
@@ -93,11 +90,6 @@ def distribute(batch: pa.RecordBatch, divisions: Divisions) -> Iterator[tuple[Sh
             yield (names[codes[start]], int(shard[start])), part
 
 
-def numpy_column(batch: pa.RecordBatch, name: str) -> np.ndarray:
-    """Return a numeric column without nulls as an array of shape (n,)."""
-    return batch[name].to_numpy(zero_copy_only=False)
-
-
 def _dictionary_encode(batch: pa.RecordBatch, name: str) -> tuple[list[str], np.ndarray]:
     """Return a string column's distinct values in order of appearance, and each row's index into them: int32, (n,)."""
     encoded = batch[name].dictionary_encode()
@@ -106,7 +98,7 @@ def _dictionary_encode(batch: pa.RecordBatch, name: str) -> tuple[list[str], np.
 
 def _group(batch: pa.RecordBatch, by: str, key: str) -> Grouped:
     groups, codes = _dictionary_encode(batch, by)
-    keys, ties, sizes = (numpy_column(batch, name) for name in (key, "tie", "size"))
+    keys, ties, sizes = (batch[name].to_numpy() for name in (key, "tie", "size"))
     each = zip(groups, rows_by_group(codes, len(groups)), strict=True)
     return {group: (keys[rows], ties[rows], sizes[rows]) for group, rows in each}
 

@@ -70,17 +70,13 @@ def sorted_by_key(parts: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def encode_columns(row: Mapping[str, Any], types: Mapping[str, ColumnType], renames: Renames = NO_RENAMES) -> bytes:
-    """Return the entries of an Example for the columns in `types`, in order; missing values have none, but lists do.
-
-    Raises:
-        ColumnError: if a list has the wrong shape, or a number is beyond float32; the message names the column.
-    """
+    """Return the entries of an Example for columns in order; raise a ColumnError for wrong shapes or large numbers."""
     entries = []
     for name, column in types.items():
         value = row.get(name)
         if value is None or (value == "" and column.dtype != "bytes"):
             if not column.is_variable:
-                continue
+                continue  # without an entry; lists of variable length are never missing but empty
             value = []
         try:
             if column.length is not None or isinstance(value, list):
@@ -148,7 +144,7 @@ def resolve_files(batch: pa.RecordBatch, layout: Layout, options: PlanOptions) -
         values = json.loads(columns) if columns else {}
         if line is None:
             split, label = layout.folders.locate(name)
-        label_id, problem = _label_ids(label, layout) if layout.label_lists else _label_id(label, layout)
+        label_id, problem = _find_label(label, layout)
         problem = problem or unknown.get(row)
         if problem is None and layout.fractions is None and split is None:
             problem = "no split: the file is in no split folder, or the column 'split' is empty"
@@ -185,26 +181,21 @@ def _add_objects(planned: pa.RecordBatch, objects: pa.RecordBatch) -> pa.RecordB
     return pa.RecordBatch.from_arrays([*planned.columns, *objects.columns], schema=pa.schema(fields))
 
 
-def _label_ids(label: str | None, layout: Layout) -> tuple[list[int], str | None]:
-    """Return (distinct ids in row order, None), or ([], the reason to reject the file)."""
-    assert layout.class_names is not None
-    found = [] if label is None else summary.decode_label_list(label)
-    names = dict.fromkeys([str(label)] if found is None else found)
-    ids = {name: layout.class_names.id(name) for name in names}
-    unknown = next((name for name, class_id in ids.items() if class_id is None), None)
-    if unknown is not None:
-        return [], f"class {unknown!r} is not in {layout.class_names.source}"
-    return [class_id for class_id in ids.values() if class_id is not None], None
-
-
-def _label_id(label: str | None, layout: Layout) -> tuple[int | None, str | None]:
-    """Return (id, None), or (None, the reason to reject the file)."""
+def _find_label(label: str | None, layout: Layout) -> tuple[Any, str | None]:
+    """Return the id of a label, or the distinct ids of a list in row order, and the reason to reject the file."""
     if layout.class_names is None:
         return None, None
-    if label is None:
+    if layout.label_lists:
+        found = [] if label is None else summary.decode_label_list(label)
+        names = list(dict.fromkeys([str(label)] if found is None else found))
+    elif label is None:
         return None, "no label: the file is in no class folder, or the column 'label' is empty"
-    label_id = layout.class_names.id(label)
-    return label_id, None if label_id is not None else f"class {label!r} is not in {layout.class_names.source}"
+    else:
+        names = [label]
+    ids = [layout.class_names.id(name) for name in names]
+    if None in ids:
+        return None, f"class {names[ids.index(None)]!r} is not in {layout.class_names.source}"
+    return ids if layout.label_lists else ids[0], None
 
 
 def _planned(rows: list[tuple[Any, ...]], layout: Layout, options: PlanOptions) -> pa.RecordBatch:

@@ -53,11 +53,8 @@ class PreviousVersion:
     def find(self, batch: pa.RecordBatch, encoding: str, reason_options: str, max_bytes: int) -> pa.RecordBatch:
         """Return STORED rows for the files of a SHARD batch.
 
-        Args:
-            batch: the files as they are now.
-            encoding: options and versions of the encoder; files encoded with others are not found.
-            reason_options: options that reasons depend on; rejects with others are not found.
-            max_bytes: the encoder's limit of planned records, beyond which it rejects files unread.
+        Files of another `encoding`, rejects of other `reason_options`, and files whose planned records have more than
+        `max_bytes` are not found.
         """
         found = [no_stored_rows(len(batch))]
         rows = [np.arange(len(batch))]
@@ -164,11 +161,7 @@ class _Read:
 def split_into_tasks(
     batch: pa.RecordBatch, stored: pa.RecordBatch, max_reads: int, max_bytes: int = _TASK_BYTES
 ) -> Iterator[Task]:
-    """Slice the files of a shard into tasks, with their STORED rows.
-
-    A task makes at most `max_reads` reads, of a file or of a range of records, and takes about `max_bytes`. This
-    bounds both requests and bytes in flight.
-    """
+    """Slice files and their STORED rows into tasks of about `max_bytes` and at most `max_reads` files or ranges."""
     start = reads = size = 0
     last: _Read | None = None
     columns = (stored["shard"], stored["offset"], stored["length"], stored["reason"], batch["size"])
@@ -252,10 +245,7 @@ def _read_range(path: str, offset: int, length: int) -> bytes:
 
 @dataclass(frozen=True)
 class FileShards:
-    """A shard source over PLANNED files; of those with identities it copies the records that a previous version has.
-
-    See transforms.shards.sources.ShardSource.
-    """
+    """A ShardSource over PLANNED files; of those with identities it copies the records that a previous version has."""
 
     encoder: FileEncoder
     files_per_task: int = 64  # maximal reads of a task, of files or ranges

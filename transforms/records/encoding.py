@@ -47,11 +47,8 @@ def hash_keys(texts: pa.LargeBinaryArray, seed: int) -> np.ndarray:
 
 
 def input_order_keys(file: FileRef, lines: np.ndarray) -> np.ndarray:
-    """Return keys that sort like the input: uint64, shape (n,), within the file's share of the key space.
-
-    The position of a line within that share is a guess, at 32 bytes a line. It only has to be monotonic: it spreads
-    keys over the histogram.
-    """
+    """Return keys that sort like the input: uint64, shape (n,), within the file's share of the key space."""
+    # At 32 bytes a line. The guess only has to be monotonic: it spreads keys over the histogram.
     guess = file.size_bytes / 32 + 1
     return np.uint64(file.key_start) + (lines / (lines + guess) * file.key_span).astype(np.uint64)
 
@@ -80,10 +77,7 @@ def is_outside_classes(ids: pa.Array, classes: int) -> Flags:
 
 
 def read_labels(column: pa.Array, separated: Separated | None, classes: ClassNames | None) -> ReadLabels:
-    """Convert a column of labels, texts or lists of texts.
-
-    `separated` splits texts into lists, unless None. `classes` maps names to ids; it is None for numbers.
-    """
+    """Convert a column of labels, texts to split or lists of them, to ids of classes or, without these, numbers."""
     lists = column if separated is None else split_texts(column, separated.separator)
     zeros = np.zeros(len(lists), np.int64)
     if not pa.types.is_large_list(lists.type):
@@ -396,12 +390,13 @@ class SequenceRowEncoder(TableEncoder):
         id_column, time = self.sequencing.id, self.sequencing.time
         reject(_is_missing(batch[key_column_name(id_column)]), lambda _: f"no id: column {id_column!r} has no value")
         times, no_time = batch[time], f"no time: column {time!r}"
+        dtypes = {feature.name: feature.dtype for feature in layout.features}
         reject(_is_missing(times), lambda _: f"{no_time} has no value")
         if time in layout.times:
             found = read_times(times, layout.times[time], time in layout.numeric_times)
             reject(found.is_invalid, lambda row: f"{no_time}: {found.reason(row)}")
             times = found.values
-        elif _is_read_as_text(time, layout):
+        elif dtypes.get(time) == "float32" and layout.types[time].dtype == "bytes":  # of more digits than float32
             texts = times.cast(pa.binary())
             values, misfits = parse_values(texts, "float32")
             wrong = np.zeros(len(batch), bool)
@@ -436,12 +431,6 @@ class SequenceRowEncoder(TableEncoder):
 
 
 _EXPECTED_TIME = "neither a number nor a date or time as ISO 8601 has it without an offset, such as 2024-01-31T09:00:00"
-
-
-def _is_read_as_text(name: str, layout: TableLayout) -> bool:
-    """Return True if a float column is read as texts, which hold more digits than float32."""
-    dtype = next((feature.dtype for feature in layout.features if feature.name == name), None)
-    return dtype == "float32" and layout.types[name].dtype == "bytes"
 
 
 def _is_missing(column: pa.Array) -> np.ndarray:

@@ -64,10 +64,7 @@ class KeyOptions:
 def assign_keys(
     rows: PreparedRows, encoded: EncodedRows, layout: TableLayout, options: KeyOptions, strata: Divisions | None
 ) -> tuple[KeyedRecords, Contents]:
-    """Return the records of `rows` with their keys and splits, and their content hashes.
-
-    --stratify_by requires the cuts of the strata.
-    """
+    """Return the records of `rows` with their keys and splits, by the cuts of strata if any, and content hashes."""
     order, contents = order_and_contents(rows, encoded, options, _class_ids(encoded, layout))
     if layout.fractions is None:
         splits = rows.folder_splits

@@ -100,10 +100,7 @@ def concatenate_column(pieces: Sequence[Piece], name: str) -> np.ndarray:
 
 @dataclass(frozen=True)
 class RunShards:
-    """A ShardSource over SLICE batches.
-
-    It holds all keys of a shard at once, 20 bytes a record, but only as many segments as its writer processes at once.
-    """
+    """A ShardSource over SLICE batches; it holds all keys of a shard, 20 bytes a record, but few segments at once."""
 
     segment_bytes: int = SEGMENT_BYTES  # approximate size of a segment
 
@@ -223,10 +220,7 @@ def _sample_cuts(pieces: Sequence[Piece], number: int) -> Cuts:
 
 
 class RunWriter:
-    """Writer that takes batches of records in any order and writes them as one run to a new file.
-
-    A single batch is written directly. Several batches are each sorted and spooled, then merged on closing.
-    """
+    """Writer of batches of records as one run; several are each sorted and spooled, then merged on closing."""
 
     def __init__(self, path: str, self_contained: bool = False, segment_bytes: int = SEGMENT_BYTES) -> None:
         """Create a writer without records; if self-contained, as for an object store, each record follows its entry."""

@@ -445,8 +445,7 @@ class ModuleAnalysis:
 class AnalyzeRuns(beam.PTransform):
     """Analyze the records of runs with TFT: Runs -> the folder with TFT's output, emitted once it is written.
 
-    TFT reads its input once for each phase of analyzers. Between two phases only descriptions of runs are held, no
-    examples.
+    TFT reads its input once for each phase of analyzers. Between phases only descriptions of runs are held.
     """
 
     analysis: ModuleAnalysis  # module, schema and splits

@@ -110,10 +110,7 @@ def hash_strings(values: Iterable[str], seed: int) -> np.ndarray:
 
 
 def order_keys(identities: Sequence[str], positions: Sequence[str], seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return order keys (key, tie), both uint64 of shape (n,): the key from the identity, the tie from the position.
-
-    The tie distinguishes examples of one identity, such as several manifest rows for one image.
-    """
+    """Return order keys (key, tie), both uint64 of shape (n,): the tie distinguishes examples of one identity."""
     return hash_strings(identities, seed), hash_strings(positions, seed ^ _TIE_SEED)
 
 
@@ -149,10 +146,7 @@ def stratum_cuts(size: int, fractions: Sequence[Fraction]) -> list[int]:
 
 
 def count_shared_keys(groups: Sequence[np.ndarray]) -> list[int]:
-    """Return, for each group, how many of its keys exactly one earlier group has; keys may be repeated in a group.
-
-    So a key in several groups counts once.
-    """
+    """Return, for each group, how many of its distinct keys exactly one earlier group has; so a key counts once."""
     each = [np.unique(keys) for keys in groups]
     every = np.concatenate([*each, np.zeros(0, np.uint64)])
     order = np.argsort(every, kind="stable")  # equal keys stay in the order of their groups

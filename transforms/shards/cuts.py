@@ -50,16 +50,15 @@ class FindExampleCuts(beam.PTransform):
 
     Keys are counted by prefix. Only the keys in bins that hold a cut are read again, some megabytes of them on each
     worker. Keys are hashes, so a bin of very many keys holds equal ones; their ties are counted by prefix in turn.
-
-    Without `repeats`, half as many steps find the same cuts, and each step costs time at a job's start. A key that does
-    repeat then only takes memory where its bin is gathered.
     """
 
     group: Callable[[Any], Grouped]  # returns the keys of a batch or run by group
     ranks_of: RanksOf  # ranks at which a group is cut, from its examples and bytes
     threads: int = 1  # threads that call `group`; see ThreadedFlatMap
     most_keys: int = MOST_KEYS  # largest number of keys in a gathered bin
-    repeats: bool = True  # False if few records share a key, as for files
+    # False if few records share a key, as for files: half as many steps, each of which costs time at a job's start. A
+    # key that does repeat then only takes memory where its bin is gathered.
+    repeats: bool = True
 
     def expand(self, pcoll: beam.PCollection[Any]) -> beam.PCollection[Divisions]:
         """Count keys, locate the bins that are cut, and pick the cuts in them."""
@@ -77,7 +76,8 @@ class FindExampleCuts(beam.PTransform):
         else:
             picked = found | "Pick" >> PickRanks(located=located)
             cuts = (picked["cuts"], self._cuts_among_equals(found, picked[_REPEATED])) | "Picked" >> beam.Flatten()
-        return histograms | "Divide" >> beam.Map(_divide, AsIter(cuts)).with_output_types(Any)
+        divide_all = beam.Map(lambda counted, picked: divide(counted, chain.from_iterable(picked)), AsIter(cuts))
+        return histograms | "Divide" >> divide_all.with_output_types(Any)
 
     def _cuts_among_equals(
         self, found: beam.PCollection[Any], repeated_ranks: beam.PCollection[Any]
@@ -238,10 +238,6 @@ def _pick(element: tuple[Any, Iterable[Any]]) -> Iterator[Any]:
     keys, counts = (np.concatenate(column) for column in zip(*parts, strict=True))
     for key, rank in pick_keys(keys, counts, ranks):
         yield TaggedOutput(_REPEATED, {group: {key: [rank]}})
-
-
-def _divide(histograms: dict[Any, Histogram], picked: Iterable[list[tuple[Any, tuple[int, int]]]]) -> Divisions:
-    return divide(histograms, chain.from_iterable(picked))
 
 
 def _merge_ranks(parts: Iterable[Any]) -> Any:  # BinRanks, whose keys Beam would take for signed

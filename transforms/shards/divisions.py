@@ -102,16 +102,6 @@ class Cuts:
         return np.concatenate(([0], low, [len(keys)]))
 
 
-def pick_in_bins(
-    bins: np.ndarray, keys: np.ndarray, ties: np.ndarray, ranks: Sequence[tuple[int, int]]
-) -> list[tuple[int, int]]:
-    """Return the (key, tie) at each (bin, rank within it); keys are ordered within their bin."""
-    order = np.lexsort((ties, keys, bins))
-    wanted = np.array(ranks, np.int64).reshape(-1, 2)
-    order = order[np.searchsorted(bins[order], wanted[:, 0]) + wanted[:, 1]]
-    return list(zip(keys[order].tolist(), ties[order].tolist(), strict=True))
-
-
 def pick_keys(keys: np.ndarray, counts: np.ndarray, ranks: Sequence[int]) -> list[tuple[int, int]]:
     """Return the key at each rank and its rank among equal keys; each key counts `counts` times."""
     order = np.argsort(keys, kind="stable")
@@ -173,10 +163,7 @@ def divide_by_blocks(keys: np.ndarray, ties: np.ndarray, sizes: np.ndarray, part
 
 
 def divide_by_keys(keys: np.ndarray, rows: np.ndarray, sizes: np.ndarray, parts: int, by_bytes: bool) -> Division:
-    """Divide one group into `parts` of whole keys, whose keys or bytes differ by at most those of one key.
-
-    A key may be repeated in `keys`, each time with the bytes of its `rows`; all arrays have shape (n,).
-    """
+    """Divide one group into parts of whole keys, which may be repeated, as even in keys or bytes as these allow."""
     every, which = np.unique(keys, return_inverse=True)
     parts = min(parts, len(every))
     weights = np.bincount(which, sizes, len(every)).astype(np.int64)
@@ -271,8 +258,11 @@ def pick_cuts(parts: Iterable[FoundKeys]) -> list[tuple[Any, tuple[int, int]]]:
     bins, *columns = zip(*parts, strict=True)
     which, keys, ties = map(np.concatenate, columns)
     ranks = [(index, rank) for index, cut in enumerate(bins[0]) for rank in cut.ranks]
-    pairs = pick_in_bins(which, keys, ties, ranks)
-    return [(bins[0][index].group, pair) for (index, _), pair in zip(ranks, pairs, strict=True)]
+    order = np.lexsort((ties, keys, which))
+    wanted = np.array(ranks, np.int64).reshape(-1, 2)
+    order = order[np.searchsorted(which[order], wanted[:, 0]) + wanted[:, 1]]
+    found = zip(ranks, keys[order].tolist(), ties[order].tolist(), strict=True)
+    return [(bins[0][index].group, (key, tie)) for (index, _), key, tie in found]
 
 
 def count_repeats(grouped: Grouped, located: LocatedBins) -> list[Any]:

@@ -255,14 +255,7 @@ def index_name(manifest: bytes | str) -> str:
 
 
 def read_index(parent: str, version: str, manifest_crc32c: str = "") -> FileIndex | None:
-    """Return the index of a published version in the folder `parent`, or None if it has none.
-
-    The manifest is read if its checksum is not given.
-
-    Raises:
-        CorruptDataError: if the index is damaged.
-        OSError: if the index or the manifest cannot be read.
-    """
+    """Return the index of a published version, None if it has none; the manifest is read if its checksum is missing."""
     manifest = storage.join(storage.join(parent, version), file_names.MANIFEST)
     path = storage.join(index_folder(parent, version), index_name(manifest_crc32c or storage.read_bytes(manifest)))
     try:

@@ -94,16 +94,13 @@ _SYNC_BYTES = 8 << 20  # of shards whose disk is waited for together: of thousan
 
 @dataclass(eq=False)
 class WriteShards(beam.io.WriteToTFRecord):
-    """Write shards to a temporary directory: ((split, shard), its batches) -> ShardInfo, and tagged `rejects`.
-
-    Publishing assigns the final names after all shards are written and checked.
-    """
+    """Write shards to a temporary directory: ((split, shard), its batches) -> ShardInfo, and tagged `rejects`."""
 
     directory: str  # version directory of the data set
     name: str  # of the data set
     source: ShardSource | beam.PCollection[ShardSource]  # a singleton PCollection if it depends on the input
     divisions: beam.PCollection[Divisions]  # of the splits, which give their numbers of shards
-    temporary: str  # directory that shards are written to first
+    temporary: str  # directory of the shards until publishing, which checks and renames them
     codec: Codec = PLAIN_CODEC
     template: str = file_names.DEFAULT_TEMPLATE  # of the shards' names
     threads: int = 1  # that encode in each worker; 1 encodes in the threads that write shards, 0 uses all cores
