@@ -162,7 +162,7 @@ class ArrayLayout(Layout):
 
 
 def make_array_layout(summary: InputSummary, options: FileLayoutOptions, arrays: ArrayOptions) -> ArrayLayout:
-    """Return the layout with the type of all arrays, given or read from the first file by name, or raise a UserError."""
+    """Return the layout with the type of all arrays, given or the first file's, or raise a UserError."""
     layout = make_layout(summary, options)
     if arrays.given is not None:
         _check_size(arrays.given, "--shape and --dtype: ", "")
