@@ -27,6 +27,7 @@ from shardmill.transforms.statistics.contents import FileContents, digest_conten
 from shardmill.transforms.statistics.files import ClassNames, ManifestStats, SplitStats, count_labels, summarize_labels
 from shardmill.transforms.statistics.images import NumberStats
 from shardmill.transforms.statistics.near_duplicates import ImageHashes
+from shardmill.transforms.statistics.sketches import Mergeable
 from shardmill.transforms.statistics.tables import BatchedStats
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import error_text
@@ -322,17 +323,10 @@ def file_features(
 
 
 @dataclass(slots=True, kw_only=True)
-class LabelledStats:
+class LabelledStats(Mergeable):
     """Statistics of files whose only label is `label`."""
 
     labels: Counter[int] = field(default_factory=Counter)  # files by class id
-
-    def merge(self, other: Self) -> None:
-        """Add the counts of `other`; each field is a Counter or a NumberStats."""
-        for item in fields(self):
-            counted, added = getattr(self, item.name), getattr(other, item.name)
-            add = counted.update if isinstance(counted, Counter) else counted.merge
-            add(added)
 
     def label_counts(self, feature: str) -> Counter[int]:
         """Return the number of files by class id."""
