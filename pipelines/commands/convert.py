@@ -36,16 +36,7 @@ def convert_parser(kind: Kind) -> Parser:
     return parser
 
 
-def small_shards_warning(shard_size: int) -> str:
-    """Return the warning for a --shard_size that makes very many files."""
-    return (
-        f"--shard_size is {shard_size:,} bytes, a file for each; a number without a unit is bytes: give one, such as"
-        " 100MiB; trainers read files of 100 to 200 MB fastest"
-    )
-
-
-def recipe_message(recipe: str, omitted: Sequence[str]) -> str:
-    """Return the message on a written recipe, which leaves out the flags `omitted`."""
+def _recipe_message(recipe: str, omitted: Sequence[str]) -> str:
     names, verb = " and ".join(omitted), "is" if len(omitted) == 1 else "are"
     without = f"{names} {verb} left out, for each build is the next patch"
     message = f"wrote {recipe}; `shardmill rebuild {recipe} --dry_run` says what it would do"
@@ -98,13 +89,16 @@ def _convert(
     if recipe is not None:
         check_input(config)
         write_recipe(recipe, recipe_text(kind, values, rest))
-        log.print_result(recipe_message(recipe, omitted_flags(values)))
+        log.print_result(_recipe_message(recipe, omitted_flags(values)))
         return 0
     check_job(config, options, asks=not dry)
     if (message := runner_warning(rest, options)) is not None:
         log.warn(message)
     if config.shard_size is not None and config.shard_size < _SMALL_SHARD:
-        log.warn(small_shards_warning(config.shard_size))
+        log.warn(
+            f"--shard_size is {config.shard_size:,} bytes, a file for each; a number without a unit is bytes: give one,"
+            " such as 100MiB; trainers read files of 100 to 200 MB fastest"
+        )
     job = kind.make_job(config)
     if is_local(options):
         (reuse_large_buffers if job.reuses_buffers else return_large_buffers)()
@@ -190,9 +184,7 @@ def _parameters(kinds: Mapping[str, Kind]) -> Iterator[dict[str, Any]]:
 def _parameter(option: Option, only: Sequence[str], several: Sequence[str]) -> dict[str, Any]:
     """Return the metadata of a flag's parameter.
 
-    Args:
-        only: the commands that have the flag; empty for all
-        several: the commands that take it more than once, each with a name; empty for all or none
+    `only` are the commands that have the flag, `several` those that take it more than once, with names; empty for all.
     """
     help_texts = [option.flag.help, f"several are separated by {SEPARATOR}" if option.flag.repeats else ""]
     if several:
@@ -231,9 +223,6 @@ def launch_arguments(words: Iterable[str], kinds: Mapping[str, Kind] = KINDS) ->
 
     A template has only named parameters. So the command is a parameter, a flag without a value has one (`true` or
     `false`), and a repeated flag has all values in one.
-
-    Raises:
-        UserError: there is no command, or it does not have a parameter.
     """
     given = [word.removeprefix("--").partition("=") for word in words]
     command = next((value for name, _, value in given if name == COMMAND), "")

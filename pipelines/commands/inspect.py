@@ -3,11 +3,10 @@
 import argparse
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
+from functools import partial
 from itertools import islice
 from typing import Any
-
-from rich.table import Table
 
 from shardmill.data.example import FeatureValue, decode_example
 from shardmill.data.features import Feature, features_of_kind
@@ -15,11 +14,18 @@ from shardmill.data.kinds import kind_of
 from shardmill.errors import CorruptDataError, UserError
 from shardmill.metadata import file_names
 from shardmill.metadata.manifest import SplitEntry
-from shardmill.pipelines.commands.versions import configure_stores
-from shardmill.pipelines.config.flags import Parser, add_log_flags, log_options
+from shardmill.pipelines.commands.versions import (
+    DIRECTORY_HELP,
+    STORE_OPTIONS,
+    add_message_flags,
+    command_parser,
+    parse_command,
+    reading,
+)
+from shardmill.pipelines.config.flags import Parser
 from shardmill.pipelines.reports import log
 from shardmill.pipelines.reports.contact_sheet import count_turned, draw_contact_sheet, is_drawable, pick_samples
-from shardmill.pipelines.reports.content import feature_entries, near_duplicates_entry, split_entry, statistics_entry
+from shardmill.pipelines.reports.content import split_entry
 from shardmill.pipelines.reports.inspection import (
     clip_text,
     example_lines,
@@ -28,11 +34,11 @@ from shardmill.pipelines.reports.inspection import (
     statistics_table,
     transform_lines,
 )
-from shardmill.pipelines.reports.summary import format_range, pixel_hints, splits_table, table_text
+from shardmill.pipelines.reports.summary import format_range, new_table, pixel_hints, splits_table, table_text
 from shardmill.quality.duplicates import NEAR_DUPLICATES_CAVEAT
 from shardmill.quality.stats_file import FeatureSummary, StatsFile
 from shardmill.reading.dataset import Dataset, open_dataset
-from shardmill.text import plural, to_printable
+from shardmill.text import listed, plural, to_printable
 from shardmill.transforms.columns.types import format_shape
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import output_error, writing_error
@@ -44,19 +50,13 @@ _CLASSES_SHOWN = 5  # of each split: the largest
 
 def inspect_parser() -> Parser:
     """Return the parser of `shardmill inspect`."""
-    parser = Parser(
-        prog="shardmill inspect",
-        description="Show what is in a data set: features, splits, classes, and some examples.",
-        epilog=(
-            "Beam's options that say how to reach an object store are passed through, after the folder:"
-            " --s3_endpoint_url, … Exit status: 0 done; 1 a file of the data set is damaged; 2 a mistake in a flag, or"
-            " no data set."
-        ),
+    parser = command_parser(
+        "inspect",
+        "Show what is in a data set: features, splits, classes, and some examples.",
+        f"{STORE_OPTIONS} Exit status: 0 done; 1 a file of the data set is damaged; 2 a mistake in a flag, or no data"
+        " set.",
     )
-    parser.add_argument(
-        "directory",
-        help="Folder of a version, or of its data set (then LATEST selects the version); local, gs://, s3://, az://",
-    )
+    parser.add_argument("directory", help=DIRECTORY_HELP)
     parser.add_argument("--split", help="Show only this split (default: all splits)")
     parser.add_argument(
         "--examples", type=_count, default=3, help="Number of examples to show of each split (default: %(default)s)"
@@ -67,34 +67,27 @@ def inspect_parser() -> Parser:
         help="Write a contact sheet of sample images with their labels to this PNG file",
     )
     parser.add_argument(
-        "--samples", type=_positive, default=40, help="Number of images on the contact sheet (default: %(default)s)"
+        "--samples",
+        type=partial(_count, least=1),
+        default=40,
+        help="Number of images on the contact sheet (default: %(default)s)",
     )
     parser.add_argument("--json", action="store_true", help="Print one line of JSON, as described in docs/json.md")
-    add_log_flags(parser)
-    parser.add_argument("--debug", action="store_true", help="Show the full traceback of a failure")
+    add_message_flags(parser)
     return parser
 
 
-def _count(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0")
-    return int(text)
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1")
+def _count(text: str, least: int = 0) -> int:
+    if not text.isdecimal() or int(text) < least:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from {least}")
     return int(text)
 
 
 def run_inspect(arguments: Sequence[str]) -> int:
     """Run the command and return its exit status."""
-    parser = inspect_parser()
-    args, rest = parser.parse_known_args(list(arguments))
-    log_options(args)
+    args = parse_command(inspect_parser(), arguments, lambda args: [args.directory])
     as_json = args.json or log.is_json()
-    configure_stores(parser, arguments, rest, args.directory)
-    try:
+    with reading(args.directory):
         dataset = open_dataset(args.directory, storage.StorageFiles())
         splits = _splits(dataset, args.split)
         if as_json:
@@ -109,10 +102,6 @@ def run_inspect(arguments: Sequence[str]) -> int:
                 print(f"\n{to_printable(args.contact_sheet)}: {what}")
         if as_json:
             print(content)
-    except BrokenPipeError:  # of our own output, not of the data set
-        raise
-    except OSError as error:
-        raise UserError(f"{args.directory} cannot be read: {error.strerror or error}") from None
     return 0
 
 
@@ -126,11 +115,7 @@ def _splits(dataset: Dataset, name: str | None) -> tuple[SplitEntry, ...]:
 
 
 def describe_dataset(dataset: Dataset, splits: Sequence[SplitEntry], examples: int) -> Iterator[str]:
-    """Yield a text description of the data set's splits, line by line, with their first `examples` examples.
-
-    Raises:
-        CorruptDataError: the shard of these examples is not what was written.
-    """
+    """Yield a text description of the data set's splits, line by line, with their first `examples` examples."""
     manifest = dataset.manifest
     yield f"{manifest.name} {manifest.version}"
     yield dataset.directory
@@ -142,7 +127,11 @@ def describe_dataset(dataset: Dataset, splits: Sequence[SplitEntry], examples: i
     if stats is not None:
         yield from _statistics_lines(stats)
     yield from _class_lines(dataset, splits, stats, why)
-    yield from _transform_section(dataset)
+    transform, problem = read_transform_file(dataset)
+    if transform is not None:
+        yield from ("", *transform_lines(transform))
+    elif problem:
+        yield from ("", f"{file_names.TRANSFORM} is {problem}: what was found for the transform graph is not known")
     yield from _duplicate_lines(stats)
     yield from _near_duplicate_lines(stats)
     yield from (f"NOTE: {notice}" for notice in manifest.notices)
@@ -152,57 +141,37 @@ def describe_dataset(dataset: Dataset, splits: Sequence[SplitEntry], examples: i
         yield from example_lines(example, manifest.features)
 
 
-def _transform_section(dataset: Dataset) -> Iterator[str]:
-    found, why = read_transform_file(dataset)
-    if found is not None:
-        yield from ("", *transform_lines(found))
-    elif why:
-        yield from ("", f"{file_names.TRANSFORM} is {why}: what was found for the transform graph is not known")
-
-
 def features_table(features: Sequence[Feature]) -> str:
     """Return a table with a row for each feature."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("feature", "type", "kind", "values", ""):
-        table.add_column(title, overflow="fold")
+    table = new_table([], folded=["feature", "type", "kind", "values", ""])
     for feature in features:
-        cells = (
-            feature.name,
-            feature.dtype,
-            kind_of(feature).describe(feature),
-            _shape(feature),
-            "" if feature.required else "may be missing",
-        )
-        table.add_row(*map(to_printable, cells))
+        kind, shape = kind_of(feature).describe(feature), format_shape(feature.shape or (1,))
+        presence = "" if feature.required else "may be missing"
+        table.add_row(*map(to_printable, (feature.name, feature.dtype, kind, shape, presence)))
     return table_text(table)
 
 
-def _shape(feature: Feature) -> str:
-    return format_shape(feature.shape or (1,))
-
-
 def inspect_json(dataset: Dataset, splits: Sequence[SplitEntry], examples: int) -> dict[str, Any]:
-    """Return the content of `describe` as JSON-ready data; docs/json.md documents it.
-
-    Raises:
-        CorruptDataError: the shard of the examples is not what was written.
-    """
+    """Return what `describe_dataset` shows as JSON-ready data; docs/json.md documents it."""
     manifest = dataset.manifest
     known = {feature.name: feature for feature in manifest.features}
     stats, why = _stats(dataset, splits)
     transform, _ = read_transform_file(dataset)
-    statistics = None if stats is None else {name: statistics_entry(split) for name, split in stats.splits.items()}
+    statistics = {
+        split: {name: summary.to_json() for name, summary in found.features.items()}
+        for split, found in (stats.splits if stats is not None else {}).items()
+    }
     return {
         "format": FORMAT,
         "name": manifest.name,
         "version": manifest.version,
         "directory": dataset.directory,
-        "features": feature_entries(manifest),
+        "features": [asdict(feature) for feature in manifest.features],
         "splits": [split_entry(split, stats) for split in splits],
-        "statistics": statistics,
+        "statistics": None if stats is None else statistics,
         "statistics_missing": why,
         "duplicates": None if stats is None or stats.duplicates is None else stats.duplicates.to_json(),
-        "near_duplicates": near_duplicates_entry(stats),
+        "near_duplicates": None if stats is None or stats.near_duplicates is None else stats.near_duplicates.to_json(),
         "transform": None if transform is None else json.loads(transform.to_json()),
         "notices": list(manifest.notices),
         "examples": [
@@ -246,19 +215,14 @@ def _statistics_lines(stats: StatsFile) -> Iterator[str]:
 def _class_lines(dataset: Dataset, splits: Sequence[SplitEntry], stats: StatsFile | None, why: str) -> Iterator[str]:
     labels = features_of_kind(dataset.manifest.features, "class_label")
     if stats is None:
-        counted = (
-            ", and with it the number of examples of each class" if labels else ", so that features are not counted"
-        )
-        yield from ("", f"{file_names.STATS} is {why}{counted}")
+        lost = ", and with it the number of examples of each class" if labels else ", so that features are not counted"
+        yield from ("", f"{file_names.STATS} is {why}{lost}")
         return
-    counts = {
-        (label.name, split.name): stats.splits[split.name].features.get(label.name, FeatureSummary()).classes
-        for label in labels
-        for split in splits
-    }
     for label in labels:
         yield from ("", f"{plural(len(label.class_names), 'class', 'classes')} of {label.name!r}:")
-        yield from (f"  {split.name}: {_class_balance(counts[label.name, split.name] or {})}" for split in splits)
+        for split in splits:
+            counts = stats.splits[split.name].features.get(label.name, FeatureSummary()).classes
+            yield f"  {split.name}: {_class_balance(counts or {})}"
 
 
 def _duplicate_lines(stats: StatsFile | None) -> Iterator[str]:
@@ -278,38 +242,28 @@ def _near_duplicate_lines(stats: StatsFile | None) -> Iterator[str]:
     near = stats.near_duplicates if stats is not None else None
     if near is None:
         return
-    pairs = plural(near.number_of_pairs, "pair")
-    yield from (
-        "",
-        f"Pictures that look alike ({near.method}, at most {near.distance} bits apart): {pairs};"
-        f" "
-        f"{NEAR_DUPLICATES_CAVEAT}",
-    )
+    pairs = f"{plural(near.number_of_pairs, 'pair')}; {NEAR_DUPLICATES_CAVEAT}"
+    yield from ("", f"Pictures that look alike ({near.method}, at most {near.distance} bits apart): {pairs}")
     yield from (f"  {sentence}" for sentence in near.describe())
     yield from (f"  {number:,} pictures of {split!r} look like another of it" for split, number in near.within.items())
     yield from (f"  {left}" for left in (near.describe_skipped_images(),) if left)
 
 
 def _class_balance(counts: Mapping[str, int]) -> str:
-    present = sorted(
-        ((number, name) for name, number in counts.items() if number), key=lambda item: (-item[0], item[1])
-    )
+    present = {name: number for name, number in counts.items() if number}
     if not present:
         return "no examples"
-    most = ", ".join(f"{clip_text(name)} {number:,}" for number, name in present[:_CLASSES_SHOWN])
-    more = ", …" if len(present) > _CLASSES_SHOWN else ""
-    return f"{len(present):,} with examples, {format_range([number for number, _ in present])} of each: {most}{more}"
+    order = sorted(present, key=lambda name: (-present[name], name))
+    most = listed([f"{clip_text(name)} {present[name]:,}" for name in order], _CLASSES_SHOWN, ", …")
+    return f"{len(present):,} with examples, {format_range(present.values())} of each: {most}"
 
 
 def draw_sheet(dataset: Dataset, splits: Sequence[SplitEntry], number: int) -> tuple[bytes, str]:
-    """Draw a contact sheet as PNG, and describe it as text.
-
-    Raises:
-        UserError: the data set has neither images nor arrays that can be drawn as images.
-    """
+    """Draw a contact sheet as PNG, and describe it as text; raise UserError if there is nothing to draw."""
     manifest = dataset.manifest
     if not features_of_kind(manifest.features, "image") and not any(map(is_drawable, manifest.features)):
-        raise UserError(f"--contact_sheet: {manifest.name} has no images; its features are {_names(manifest.features)}")
+        names = ", ".join(feature.name for feature in manifest.features)
+        raise UserError(f"--contact_sheet: {manifest.name} has no images; its features are {names}")
     samples = pick_samples(dataset, splits, number)
     examples = sum(split.examples for split in splits)
     where = ", ".join(split.name for split in splits)
@@ -317,10 +271,6 @@ def draw_sheet(dataset: Dataset, splits: Sequence[SplitEntry], number: int) -> t
     turned = count_turned(samples)
     note = f", {turned:,} of them turned upright by EXIF, which readers do not do" if turned else ""
     return draw_contact_sheet(samples, f"{title}{note}"), f"{plural(len(samples), 'image')}{note}"
-
-
-def _names(features: Sequence[Feature]) -> str:
-    return ", ".join(feature.name for feature in features)
 
 
 def _write(path: str, data: bytes) -> None:

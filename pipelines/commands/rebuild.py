@@ -5,7 +5,7 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
@@ -122,12 +122,12 @@ def run_rebuild(arguments: Sequence[str]) -> int:
         )
     ends = [_run_recipe(recipe, flags, rest, parser, debug) for recipe in recipes]
     if len(ends) > 1:
-        _print_message(flags, _summary(ends))
+        counts = Counter(word for word, _ in ends).items()
+        found = ", ".join(f"{number} {word.replace('_', ' ')}" for word, number in counts)
+        _print_message(flags, f"{len(ends)} recipes: {found}")
     statuses = [status for _, status in ends]
-    worst_status = next((status for status in _STATUS_ORDER if status in statuses), None)
-    if worst_status is not None:
-        return worst_status
-    return statuses[0] if len(set(statuses)) == 1 else 0
+    same = statuses[0] if len(set(statuses)) == 1 else 0
+    return next((status for status in _STATUS_ORDER if status in statuses), same)
 
 
 def _run_recipe(
@@ -146,8 +146,11 @@ def _run_recipe(
     except UserError as error:
         return _report_invalid(recipe.name, recipe.located(error), flags)
     with reached:
-        if (warning := _runner_warning(words, options)) is not None:
-            log.warn(f"{recipe.name}: {warning}")
+        if words:
+            from shardmill.pipelines.jobs.runner import runner_warning
+
+            if (warning := runner_warning(words, options())) is not None:
+                log.warn(f"{recipe.name}: {warning}")
         if flags.dry_run:
             return _dry_run(recipe, flags, options)
         try:
@@ -168,10 +171,8 @@ def _end_interrupted(recipe: Recipe, interrupted: "Interrupted", flags: RebuildO
     from shardmill.pipelines.jobs.outcome import exit_interrupted
 
     record = interrupted.record
-    log.info(
-        f"interrupted; {interrupted}",
-        **({} if record is None else {"build": json.loads(record.without_page_checks.to_json())}),
-    )
+    build = {} if record is None else {"build": json.loads(record.without_page_checks.to_json())}
+    log.info(f"interrupted; {interrupted}", **build)
     if record is not None:
         if flags.json:
             print(record.without_page_checks.to_json(), flush=True)
@@ -199,11 +200,7 @@ def _report_invalid(name: str, error: UserError, flags: RebuildOptions) -> tuple
 
 
 def _configure_stores(words: Sequence[str], parser: Parser) -> AbstractContextManager[None]:
-    """Configure access to object stores with Beam's options; without any, Beam is not imported.
-
-    Raises:
-        UserError: an option is wrong, whether or not there is anything to do.
-    """
+    """Configure access to object stores with Beam's options; without any, Beam is not imported."""
     if not words:
         return nullcontext()
     from shardmill.pipelines.jobs.runner import check_runner_options
@@ -213,25 +210,10 @@ def _configure_stores(words: Sequence[str], parser: Parser) -> AbstractContextMa
     return using_options(options)
 
 
-def _runner_warning(words: Sequence[str], options: Any) -> str | None:
-    if not words:
-        return None
-    from shardmill.pipelines.jobs.runner import runner_warning
-
-    return runner_warning(words, options())
-
-
 def _build_request(flags: RebuildOptions) -> Any:
     from shardmill.pipelines.nightly.planning import RebuildRequest
 
-    return RebuildRequest(
-        version=flags.version,
-        force=flags.force,
-        full=flags.full,
-        set_latest=flags.set_latest,
-        overwrite=flags.overwrite,
-        quiet=flags.quiet,
-    )
+    return RebuildRequest(**{item.name: getattr(flags, item.name) for item in fields(RebuildRequest)})
 
 
 def _message_functions(recipe: Recipe, flags: RebuildOptions) -> tuple[Any, Any]:
@@ -247,30 +229,28 @@ def _dry_run(recipe: Recipe, flags: RebuildOptions, options: Any) -> tuple[str, 
     from shardmill.transforms.stores.protocol import os_error_text
 
     say, warn = _message_functions(recipe, flags)
+    failure: Failure
     try:
         recipe.kind.check_installed()
-        build_plan = make_plan(recipe, begin_build(recipe, _build_request(flags)), _build_request(flags), warn)
-        if isinstance(build_plan.decision, Unchanged):
-            say(f"{build_plan.decision}: nothing would be done")
-            return "unchanged", _exit_status(build_plan.record, recipe, flags)
+        plan = make_plan(recipe, begin_build(recipe, _build_request(flags)), _build_request(flags), warn)
+        if isinstance(plan.decision, Unchanged):
+            say(f"{plan.decision}: nothing would be done")
+            return "unchanged", _exit_status(plan.record, recipe, flags)
         from shardmill.pipelines.jobs.job import dry_run
 
-        say(f"{build_plan.decision}: {build_plan.config.version} would be built")
-        kept_settings = find_kept_settings(recipe, build_plan.config.parent)
+        say(f"{plan.decision}: {plan.config.version} would be built")
+        kept_settings = find_kept_settings(recipe, plan.config.parent)
         for sentence in kept_settings.messages:
             say(sentence)
-        config = kept_settings.config(recipe, build_plan.config.version)
+        config = kept_settings.config(recipe, plan.config.version)
         _print_message(flags, dry_run(recipe.kind.make_job(config), recipe.name, options()))
+        return "to be built", 0
     except (UserError, JobError, CorruptDataError) as error:
-        return _not_planned(recipe, recipe.located(error) if isinstance(error, UserError) else error)
+        failure = recipe.located(error) if isinstance(error, UserError) else error
     except OSError as error:
-        return _not_planned(recipe, JobError(f"a store failed: {os_error_text(error)}"))
-    return "to be built", 0
-
-
-def _not_planned(recipe: Recipe, error: "Failure") -> tuple[str, int]:
-    log.error(f"{recipe.name}: {error}", exit_status=error.exit_status)
-    return "failed", error.exit_status
+        failure = JobError(f"a store failed: {os_error_text(error)}")
+    log.error(f"{recipe.name}: {failure}", exit_status=failure.exit_status)
+    return "failed", failure.exit_status
 
 
 def _exit_status(record: BuildRecord, recipe: Recipe, flags: RebuildOptions) -> int:
@@ -290,11 +270,8 @@ def _report_end(built: "Built", flags: RebuildOptions, status: int) -> None:
     if error is not None:
         log.error(f"{record.name}: {error}", exit_status=status, **as_object)
         return
-    _print_message(
-        flags,
-        f"{record.name}: {record.reason}" if record.status == "unchanged" else published_line(record),
-        **as_object,
-    )
+    line = f"{record.name}: {record.reason}" if record.status == "unchanged" else published_line(record)
+    _print_message(flags, line, **as_object)
     for message in filter(None, (record.since, *(f"NOTE: {notice}" for notice in _notices(built)))):
         _print_message(flags, message)
     for check in record.checks:
@@ -317,9 +294,3 @@ def _print_message(flags: RebuildOptions, text: str, **fields: Any) -> None:
         log.info(text, **fields)
     elif not flags.quiet:
         log.print_result(text)
-
-
-def _summary(ends: Sequence[tuple[str, int]]) -> str:
-    counts = Counter(word for word, _ in ends)
-    listed = ", ".join(f"{number} {word.replace('_', ' ')}" for word, number in counts.items())
-    return f"{len(ends)} recipes: {listed}"

@@ -5,17 +5,22 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from rich.table import Table
-
 from shardmill.errors import UserError
 from shardmill.metadata import file_names
 from shardmill.metadata.versions import resolve_version
-from shardmill.pipelines.commands.versions import configure_stores
-from shardmill.pipelines.config.flags import Parser, add_log_flags, log_options
+from shardmill.pipelines.commands.versions import (
+    DIRECTORY_HELP,
+    STORE_OPTIONS,
+    add_message_flags,
+    command_parser,
+    parse_command,
+    print_outcome,
+    reading,
+)
 from shardmill.pipelines.reports import log
 from shardmill.pipelines.reports.content import read_sources, report_content
 from shardmill.pipelines.reports.page import render_page
-from shardmill.pipelines.reports.summary import human_size, table_text
+from shardmill.pipelines.reports.summary import human_size, new_table, table_text
 from shardmill.quality.checks import run_checks
 from shardmill.quality.difference import describe_changes, find_differences
 from shardmill.quality.limits import CheckResult
@@ -27,21 +32,15 @@ from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import output_error
 
 
-def report_parser() -> Parser:
-    """Return the parser of `shardmill report`."""
-    parser = Parser(
-        prog="shardmill report",
-        description="Write an HTML report about a version: checks, content, changes and rejects.",
-        epilog=(
-            "The page needs neither a network nor a script. Beam's options that say how to reach an object store are"
-            " passed through, after the folder: --s3_endpoint_url, … Exit status: 0 done, whatever the verdict; 1 a"
-            " file of the data set is damaged; 2 a mistake in a flag, or no data set."
-        ),
+def run_report(arguments: Sequence[str]) -> int:
+    """Run `shardmill report` and return its exit status."""
+    parser = command_parser(
+        "report",
+        "Write an HTML report about a version: checks, content, changes and rejects.",
+        f"The page needs neither a network nor a script. {STORE_OPTIONS} Exit status: 0 done, whatever the verdict; 1 a"
+        " file of the data set is damaged; 2 a mistake in a flag, or no data set.",
     )
-    parser.add_argument(
-        "directory",
-        help="Folder of a version, or of its data set (then LATEST selects the version); local, gs://, s3://, az://",
-    )
+    parser.add_argument("directory", help=DIRECTORY_HELP)
     parser.add_argument(
         "--against",
         metavar="VERSION",
@@ -52,52 +51,34 @@ def report_parser() -> Parser:
     parser.add_argument(
         "--json", action="store_true", help="Print the content of the report as JSON, as described in docs/json.md"
     )
-    add_log_flags(parser)
-    parser.add_argument("--debug", action="store_true", help="Show the full traceback of a failure")
-    return parser
-
-
-def run_report(arguments: Sequence[str]) -> int:
-    """Run the command and return its exit status."""
-    parser = report_parser()
-    args, rest = parser.parse_known_args(list(arguments))
-    logging_options = log_options(args)
+    add_message_flags(parser)
+    args = parse_command(parser, arguments, lambda args: [args.directory, *filter(None, [args.output])])
     if args.json and args.output is not None:
         raise UserError("--json prints the content and --output writes the page: give one of them")
-    configure_stores(parser, arguments, rest, args.directory, *filter(None, [args.output]))
-    try:
+    with reading(args.directory):
         sources = read_sources(open_dataset(args.directory, storage.StorageFiles()), args.against)
-    except OSError as error:
-        raise UserError(f"{args.directory} cannot be read: {error.strerror or error}") from None
     found = report_content(sources, with_statistics=args.json)
     if args.json:
         print(json.dumps(found))
         return 0
     output = args.output if args.output is not None else "report.html"
-    _write(output, render_page(found, sources))
-    if log.is_json() or not logging_options.quiet:
-        log.print_result(f"{output}: {found['name']} {found['version']}, {found['verdict']['words']}")
+    try:
+        storage.write_text(output, render_page(found, sources))
+    except OSError as error:
+        raise output_error(f"--output {output}", error) from None
+    print_outcome(args, f"{output}: {found['name']} {found['version']}, {found['verdict']['words']}")
     return 0
 
 
-def _write(path: str, text: str) -> None:
-    try:
-        storage.write_text(path, text)
-    except OSError as error:
-        raise output_error(f"--output {path}", error) from None
-
-
-def diff_parser() -> Parser:
-    """Return the parser of `shardmill diff`."""
-    parser = Parser(
-        prog="shardmill diff",
+def run_diff(arguments: Sequence[str]) -> int:
+    """Run `shardmill diff` and return its exit status."""
+    parser = command_parser(
+        "diff",
+        "Show what differs between two versions: splits, classes, features, types and statistics.",
+        "It reads manifest.json and stats.json alone. Beam's options that say how to reach an object store are passed"
+        " through, after the versions: --s3_endpoint_url, … Exit status: 0 done, whatever differs; 1 one of the two is"
+        " damaged; 2 a mistake, or no such version.",
         usage="shardmill diff [DIRECTORY] A B [--json]",
-        description="Show what differs between two versions: splits, classes, features, types and statistics.",
-        epilog=(
-            "It reads manifest.json and stats.json alone. Beam's options that say how to reach an object store are"
-            " passed through, after the versions: --s3_endpoint_url, … Exit status: 0 done, whatever differs; 1 one of"
-            " the two is damaged; 2 a mistake, or no such version."
-        ),
     )
     parser.add_argument(
         "versions",
@@ -107,17 +88,8 @@ def diff_parser() -> Parser:
         " versions; local, gs://, s3://, az://",
     )
     parser.add_argument("--json", action="store_true", help="Print one line of JSON")
-    add_log_flags(parser)
-    parser.add_argument("--debug", action="store_true", help="Show the full traceback of a failure")
-    return parser
-
-
-def run_diff(arguments: Sequence[str]) -> int:
-    """Run the command and return its exit status."""
-    parser = diff_parser()
-    args, rest = parser.parse_known_args(list(arguments))
-    log_options(args)
-    configure_stores(parser, arguments, rest, *args.versions)
+    add_message_flags(parser)
+    args = parse_command(parser, arguments, lambda args: args.versions)
     try:
         old, new = map(_profile, _directories(args.versions))
     except OSError as error:
@@ -153,11 +125,8 @@ def _profile(directory: str) -> Profile:
 
 
 def difference_lines(new: Profile, old: Profile, results: Sequence[CheckResult]) -> Iterator[str]:
-    """Yield the differences: a summary line, a table of splits, then the results of the checks that precede
-    publishing.
-    """
-    yield describe_changes(new, old)
-    yield ""
+    """Yield a summary of the differences, a table of splits, and the results of the checks that precede publishing."""
+    yield from (describe_changes(new, old), "")
     yield from _splits_comparison(new, old).split("\n")
     findings = [result for result in results if result.severity in ("warn", "error")]
     unknown = sum(result.severity == "unknown" for result in results)
@@ -171,10 +140,7 @@ def difference_lines(new: Profile, old: Profile, results: Sequence[CheckResult])
 
 
 def _splits_comparison(new: Profile, old: Profile) -> str:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("split")
-    for title in ("examples", old.version, new.version, "bytes", old.version, new.version):
-        table.add_column("" if title in ("examples", "bytes") else title, justify="right")
+    table = new_table(["split"], ["", old.version, new.version] * 2)
     for split in dict.fromkeys([*old.splits, *new.splits]):
         counts = [f"{each.splits[split]:,}" if split in each.splits else "-" for each in (old, new)]
         sizes = [

@@ -12,7 +12,14 @@ from apache_beam.pvalue import AsIter
 
 from shardmill.errors import JobError, UserError
 from shardmill.metadata.versions import find_interrupted_publications
-from shardmill.pipelines.config.flags import Parser, add_log_flags, beam_options, check_folder_first, log_options
+from shardmill.pipelines.commands.versions import (
+    DIRECTORY_HELP,
+    add_message_flags,
+    command_parser,
+    print_outcome,
+    reading,
+)
+from shardmill.pipelines.config.flags import Parser, beam_options, check_folder_first, log_options
 from shardmill.pipelines.jobs import launch, runner
 from shardmill.pipelines.jobs.outcome import repair
 from shardmill.pipelines.jobs.runner import scratch_folder
@@ -27,24 +34,18 @@ from shardmill.transforms.workers.resources import core_count
 
 def verify_parser() -> Parser:
     """Return the parser of `shardmill verify`."""
-    parser = Parser(
-        prog="shardmill verify",
-        description="Re-read a data set and check every file, checksum, record and feature against its manifest.",
-        epilog=(
-            "Every option of Apache Beam is passed through, after the folder: --runner, --direct_num_workers, … "
-            "Exit status: 0 no fault; 1 faults, one a line; 2 a mistake in a flag, or no data set."
-        ),
+    parser = command_parser(
+        "verify",
+        "Re-read a data set and check every file, checksum, record and feature against its manifest.",
+        "Every option of Apache Beam is passed through, after the folder: --runner, --direct_num_workers, … Exit"
+        " status: 0 no fault; 1 faults, one a line; 2 a mistake in a flag, or no data set.",
     )
-    parser.add_argument(
-        "directory",
-        help="Folder of a version, or of its data set (then LATEST selects the version); local, gs://, s3://, az://",
-    )
+    parser.add_argument("directory", help=DIRECTORY_HELP)
     parser.add_argument("--decode", action="store_true", help="Decode every image completely as well")
     parser.add_argument(
         "--repair", action="store_true", help="Complete an interrupted publication, and LATEST, before the checks"
     )
-    add_log_flags(parser)
-    parser.add_argument("--debug", action="store_true", help="Show the full traceback of a failure")
+    add_message_flags(parser)
     return parser
 
 
@@ -52,7 +53,7 @@ def run_verify(arguments: Sequence[str]) -> int:
     """Run the command and return its exit status."""
     parser = verify_parser()
     args, rest = parser.parse_known_args(list(arguments))
-    how = log_options(args)
+    args.quiet = log_options(args).quiet
     options = beam_options(rest, parser)
     check_folder_first(arguments, args.directory, rest)
     set_options(options)
@@ -60,16 +61,14 @@ def run_verify(arguments: Sequence[str]) -> int:
     if (message := runner.runner_warning(rest, options)) is not None:
         log.warn(message)
     with _report_folder(options) as folder:
-        try:
+        with reading(args.directory):
             for sentence in repair(args.directory) if args.repair else ():
                 log.info(sentence)
             dataset = open_dataset(args.directory, storage.StorageFiles())
             for sentence in _unfinished_versions(args.directory.rstrip("/"), dataset.directory):
                 log.warn(sentence)
             faults = find_dataset_faults(dataset)
-        except OSError as error:
-            raise UserError(f"{args.directory} cannot be read: {error.strerror or error}") from None
-        faults += shard_faults(dataset, args.decode, options, folder, how.quiet)
+        faults += shard_faults(dataset, args.decode, options, folder, args.quiet)
     for fault in faults:
         if log.is_json():
             log.error(str(fault), file=fault.file, fault=fault.message)
@@ -78,32 +77,21 @@ def run_verify(arguments: Sequence[str]) -> int:
     if faults:
         return 1
     splits = dataset.manifest.splits
-    shards = sum(len(split.shards) for split in splits)
-    if log.is_json() or not how.quiet:
-        examples = plural(sum(split.examples for split in splits), "example")
-        log.print_result(f"verified: {examples} in {plural(shards, 'shard')}, no fault")
+    shards = plural(sum(len(split.shards) for split in splits), "shard")
+    print_outcome(args, f"verified: {plural(sum(split.examples for split in splits), 'example')} in {shards}, no fault")
     return 0
 
 
 def _unfinished_versions(parent: str, opened: str) -> Iterator[str]:
-    """Yield warnings on other versions with an unfinished publication, if the folder `parent` the versions was
-    given.
-    """
+    """Yield warnings on other unfinished publications, if `parent`, the folder of all versions, was given."""
     for version in find_interrupted_publications(storage.StorageFiles(), parent) if parent != opened else ():
-        if storage.join(parent, version) != opened:
-            yield (
-                f"{storage.join(parent, version)} is not verified: its job was interrupted while it published; --repair"
-                " completes it"
-            )
+        if (other := storage.join(parent, version)) != opened:
+            yield f"{other} is not verified: its job was interrupted while it published; --repair completes it"
 
 
 @contextmanager
 def _report_folder(options: PipelineOptions) -> Iterator[str]:
-    """Provide a folder that both workers and this process can reach.
-
-    Raises:
-        UserError: the runner is on other machines, and --temp_location is missing.
-    """
+    """Provide a folder that both workers and this process can reach."""
     if runner.is_local(options):
         with scratch_folder("verify") as folder:
             yield folder
@@ -119,16 +107,15 @@ def _report_folder(options: PipelineOptions) -> Iterator[str]:
 def shard_faults(
     dataset: Dataset, decode: bool, options: PipelineOptions, folder: str, quiet: bool = False
 ) -> list[Fault]:
-    """Verify all shards in a Beam job that leaves its report in `folder`; return their faults in the manifest's order.
-
-    Raises:
-        JobError: the job failed, or did not report on every shard.
-    """
+    """Verify all shards in a Beam job that leaves its report in `folder`; return their faults in its order."""
     path = storage.join(folder, "report.jsonl")
     files = [shard.file for split in dataset.manifest.splits for shard in split.shards]
-    build = partial(build_verify, dataset=dataset, decode=decode, path=path)
     launch.run_pipeline(
-        lambda pipeline, _: build(pipeline), options, f"{dataset.manifest.name}, verify", quiet, shared=folder
+        lambda pipeline, _: build_verify(pipeline, dataset, decode, path),
+        options,
+        f"{dataset.manifest.name}, verify",
+        quiet,
+        shared=folder,
     )
     try:
         lines = storage.read_bytes(path).decode().splitlines()

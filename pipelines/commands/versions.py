@@ -3,84 +3,117 @@
 import argparse
 import json
 import posixpath
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-
-from rich.table import Table
+from typing import Any
 
 from shardmill.errors import CorruptDataError, UserError
 from shardmill.metadata import file_names
 from shardmill.metadata.versions import BuildRecord, record_path
-from shardmill.pipelines.config.flags import Parser, add_log_flags, beam_options, check_folder_first, log_options
+from shardmill.pipelines.config.flags import (
+    LogOptions,
+    Parser,
+    add_flags,
+    beam_options,
+    check_folder_first,
+    log_options,
+)
 from shardmill.pipelines.reports import log
-from shardmill.pipelines.reports.summary import human_size, table_text
+from shardmill.pipelines.reports.summary import human_size, new_table, table_text
 from shardmill.reading.dataset import open_dataset
 from shardmill.text import to_printable
+from shardmill.transforms.options.declare import options_of
 from shardmill.transforms.publishing.catalog import VersionState, read_latest, read_tags
 from shardmill.transforms.publishing.catalog import list_versions as list_versions_catalog
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import output_error
 
+STORE_OPTIONS = (
+    "Beam's options that say how to reach an object store are passed through, after the folder: --s3_endpoint_url, …"
+)
+DIRECTORY_HELP = "Folder of a version, or of its data set (then LATEST selects the version); local, gs://, s3://, az://"
 
-def versions_command_parser(command: str, description: str) -> Parser:
+
+def command_parser(command: str, description: str, epilog: str, **attributes: Any) -> Parser:
+    """Return the parser of a command that does not convert."""
+    return Parser(prog=f"shardmill {command}", description=description, epilog=epilog, **attributes)
+
+
+def add_message_flags(parser: Parser) -> None:
+    """Add the flags of messages, and --debug."""
+    add_flags(parser, options_of(LogOptions))
+    parser.add_argument("--debug", action="store_true", help="Show the full traceback of a failure")
+
+
+def _data_set_parser(command: str, description: str) -> Parser:
     """Return the parser of a command whose first argument is the folder of a data set."""
-    parser = Parser(
-        prog=f"shardmill {command}",
-        description=description,
-        epilog=(
-            "Beam's options for access to an object store are passed through, after the folder:"
-            " --s3_endpoint_url, … Exit status: 0 done; 1 it could not be done; 2 a mistake in a flag, or no data set."
-        ),
+    parser = command_parser(
+        command,
+        description,
+        "Beam's options for access to an object store are passed through, after the folder: --s3_endpoint_url, …"
+        " Exit status: 0 done; 1 it could not be done; 2 a mistake in a flag, or no data set.",
     )
     parser.add_argument(
         "directory", help="Folder of the data set, which holds its versions; local, gs://, s3://, az://"
     )
-    add_log_flags(parser)
-    parser.add_argument("--debug", action="store_true", help="Show the full traceback of a failure")
+    add_message_flags(parser)
     return parser
 
 
-def configure_stores(parser: Parser, arguments: Sequence[str], rest: Sequence[str], folder: str, *paths: str) -> None:
-    """Configure access to the stores of a folder and of other paths with Beam's options.
+def parse_command(
+    parser: Parser, arguments: Sequence[str], paths: Callable[[argparse.Namespace], Sequence[str]]
+) -> argparse.Namespace:
+    """Parse the arguments, and configure access to the stores of `paths`, of which the first is the folder."""
+    args, rest = parser.parse_known_args(list(arguments))
+    args.quiet = log_options(args).quiet
+    _configure_stores(parser, arguments, rest, paths(args))
+    return args
+
+
+def print_outcome(args: argparse.Namespace, message: str) -> None:
+    """Print what a command has done, unless --quiet was given."""
+    if log.is_json() or not args.quiet:
+        log.print_result(message)
+
+
+@contextmanager
+def reading(folder: str) -> Iterator[None]:
+    """Report a failure to read as a mistake in the folder that was given."""
+    try:
+        yield
+    except BrokenPipeError:  # of our own output, not of the data set
+        raise
+    except OSError as error:
+        raise UserError(f"{folder} cannot be read: {error.strerror or error}") from None
+
+
+def _configure_stores(parser: Parser, arguments: Sequence[str], rest: Sequence[str], paths: Sequence[str]) -> None:
+    """Configure access to the stores of `paths` with Beam's options, which `rest` holds.
 
     Importing Beam's options takes longer than reading from a disk. They are therefore not imported if all paths are
     local and no option is given.
-
-    Args:
-        arguments: of the command; `folder` comes before those in `rest`
-        rest: the arguments for Beam
-
-    Raises:
-        UserError: a mistake in an option.
     """
-    if not rest and all(map(storage.is_local, (folder, *paths))):
+    if not rest and all(map(storage.is_local, paths)):
         return
     from apache_beam.options.pipeline_options import StandardOptions
 
     from shardmill.transforms.stores.clients import set_options
 
     options = beam_options(rest, parser)
-    check_folder_first(arguments, folder, rest)
+    check_folder_first(arguments, paths[0], rest)
     if options.view_as(StandardOptions).runner is not None:
         command = parser.prog.rpartition(" ")[2]
         raise UserError(f"--runner has no meaning here: {command} reads the data set in this process")
     set_options(options)
 
 
-def parse_directory(parser: Parser, arguments: Sequence[str]) -> argparse.Namespace:
-    """Parse the arguments and configure access to the data set's store.
-
-    In the result `directory` has no trailing slash, and `how` holds the output options.
-
-    Raises:
-        UserError: a mistake in a flag, or the folder is that of one version.
-    """
-    args, rest = parser.parse_known_args(list(arguments))
-    args.how = log_options(args)
-    written, args.directory = args.directory, args.directory.rstrip("/") or "/"
-    configure_stores(parser, arguments, rest, written)
+def _parse_directory(parser: Parser, arguments: Sequence[str]) -> argparse.Namespace:
+    """Parse the arguments; `directory` gets no trailing slash, and must not be the folder of one version."""
+    args = parse_command(parser, arguments, lambda args: [args.directory])
+    args.directory = args.directory.rstrip("/") or "/"
     above, last = posixpath.split(args.directory)
     if file_names.is_version(last) and storage.exists(storage.join(args.directory, file_names.MANIFEST)):
         raise UserError(f"{args.directory} is one version; give the folder of all of them, {above or '.'}")
@@ -92,38 +125,26 @@ _THREADS = 16  # each version is some requests of an object store
 
 @dataclass(frozen=True, slots=True)
 class VersionRow:
-    """A version in the list.
-
-    Attributes:
-        examples, size_bytes: None if the manifest is unreadable
-        errors, warnings: of its checks; None if nothing was checked
-    """
+    """A version in the list."""
 
     version: str
     published: str  # time in UTC; "" if a deletion has begun
-    examples: int | None
+    examples: int | None  # None, as size_bytes, if the manifest is unreadable
     size_bytes: int | None
     latest: bool  # LATEST names it
     tags: tuple[str, ...]  # that name it
-    errors: int | None
+    errors: int | None  # of its checks; None, as warnings, if nothing was checked
     warnings: int | None
 
 
-def versions_parser() -> Parser:
-    """Return the parser of `shardmill versions`."""
-    parser = versions_command_parser("versions", "List the versions of a data set, the newest first.")
-    parser.add_argument("--json", action="store_true", help="Print one line of JSON")
-    return parser
-
-
 def run_versions(arguments: Sequence[str]) -> int:
-    """Run the command and return its exit status."""
-    args = parse_directory(versions_parser(), arguments)
-    try:
+    """Run `shardmill versions` and return its exit status."""
+    parser = _data_set_parser("versions", "List the versions of a data set, the newest first.")
+    parser.add_argument("--json", action="store_true", help="Print one line of JSON")
+    args = _parse_directory(parser, arguments)
+    with reading(args.directory):
         rows = list_versions(args.directory)
         named = read_latest(args.directory)
-    except OSError as error:
-        raise UserError(f"{args.directory} cannot be read: {error.strerror or error}") from None
     if not rows:
         raise UserError(f"{args.directory} has no version of a data set")
     if args.json or log.is_json():
@@ -131,9 +152,8 @@ def run_versions(arguments: Sequence[str]) -> int:
         return 0
     print(versions_table(rows))
     if not any(row.latest and row.published for row in rows):
-        print(
-            to_printable(f"NOTE: LATEST names {named}, which is not published" if named else "NOTE: there is no LATEST")
-        )
+        latest = f"LATEST names {named}, which is not published" if named else "there is no LATEST"
+        print(to_printable(f"NOTE: {latest}"))
     return 0
 
 
@@ -148,67 +168,44 @@ def _version_row(parent: str, state: VersionState, latest: str, tags: dict[str, 
     when = datetime.fromtimestamp(state.modified, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if state.published else ""
     examples = size = None
     if state.published:
-        try:
+        with suppress(CorruptDataError, UserError):  # said by the two that are missing
             splits = open_dataset(storage.join(parent, state.version), storage.StorageFiles()).manifest.splits
             examples, size = sum(split.examples for split in splits), sum(split.size_bytes for split in splits)
-        except (CorruptDataError, UserError):  # said by the two that are missing
-            pass
     errors, warnings = _check_counts(parent, state.version)
     own = tuple(sorted(tag for tag, version in tags.items() if version == state.version))
     return VersionRow(state.version, when, examples, size, state.version == latest, own, errors, warnings)
 
 
 def _check_counts(parent: str, version: str) -> tuple[int | None, int | None]:
-    path = record_path(parent, version)
-    try:
-        checks = BuildRecord.from_json(storage.read_bytes(path), path).checks
-    except (FileNotFoundError, CorruptDataError):
-        return None, None
-    if not checks:
-        return None, None
-    found = [check.get("severity") for check in checks]
-    return found.count("error"), found.count("warn")
+    path, found = record_path(parent, version), []
+    with suppress(FileNotFoundError, CorruptDataError):
+        found = [check.get("severity") for check in BuildRecord.from_json(storage.read_bytes(path), path).checks]
+    return (found.count("error"), found.count("warn")) if found else (None, None)
 
 
 def versions_table(rows: Sequence[VersionRow]) -> str:
     """Return the rows as a text table."""
-    out = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("version", "published"):
-        out.add_column(title)
-    for title in ("examples", "size"):
-        out.add_column(title, justify="right")
-    out.add_column("named by", overflow="fold")
-    out.add_column("checks", overflow="fold")
+    out = new_table(["version", "published"], ["examples", "size"], ["named by", "checks"])
     for row in rows:
         when = row.published.replace("T", " ").removesuffix("Z") or "no: a deletion began"
         examples = "damaged" if row.published and row.examples is None else f"{row.examples:,}" if row.examples else ""
         size = human_size(row.size_bytes) if row.size_bytes is not None else ""
         names = ", ".join([*(["LATEST"] if row.latest else []), *row.tags])
-        out.add_row(row.version, when, examples, size, names, _checks_text(row))
+        checks = f"{row.errors} errors, {row.warnings} warnings" if row.errors or row.warnings else "passed"
+        out.add_row(row.version, when, examples, size, names, "" if row.errors is None else checks)
     return table_text(out)
 
 
-def _checks_text(row: VersionRow) -> str:
-    if row.errors is None:
-        return ""
-    return f"{row.errors} errors, {row.warnings} warnings" if row.errors or row.warnings else "passed"
-
-
-def tag_parser() -> Parser:
-    """Return the parser of `shardmill tag`."""
-    parser = versions_command_parser(
+def run_tag(arguments: Sequence[str]) -> int:
+    """Run `shardmill tag` and return its exit status."""
+    parser = _data_set_parser(
         "tag", "Give a version a name. load(…, version=TAG) opens it, and a named version is never deleted."
     )
     parser.add_argument("version", help="Version to name: a version, a tag or LATEST; with --delete, the tag to delete")
     parser.add_argument("tag", nargs="?", help="Name of the tag: letters, digits, '_', '.' and '-'")
     parser.add_argument("--move", action="store_true", help="Move the tag if it names another version")
     parser.add_argument("--delete", action="store_true", help="Delete the tag and keep the version")
-    return parser
-
-
-def run_tag(arguments: Sequence[str]) -> int:
-    """Run the command and return its exit status."""
-    args = parse_directory(tag_parser(), arguments)
+    args = _parse_directory(parser, arguments)
     if args.delete and (args.tag is not None or args.move):
         raise UserError("--delete takes the tag alone: shardmill tag DIRECTORY TAG --delete")
     if not args.delete and args.tag is None:
@@ -221,18 +218,17 @@ def run_tag(arguments: Sequence[str]) -> int:
             message = f"{args.version} no longer names {delete_tag(args.directory, args.version)}"
         else:
             before, version = set_tag(args.directory, args.version, args.tag, args.move)
-            moved = f"{before} -> {version}" if before not in ("", version) else f"names {version}"
-            message = f"{args.tag}: {moved}" if before not in ("", version) else f"{args.tag} {moved}"
+            moves = before not in ("", version)
+            message = f"{args.tag}: {before} -> {version}" if moves else f"{args.tag} names {version}"
     except OSError as error:
         raise output_error(f"{args.directory} cannot be read or written", error) from None
-    if log.is_json() or not args.how.quiet:
-        log.print_result(f"{args.directory}: {message}")
+    print_outcome(args, f"{args.directory}: {message}")
     return 0
 
 
-def rollback_parser() -> Parser:
-    """Return the parser of `shardmill rollback`."""
-    parser = versions_command_parser(
+def run_rollback(arguments: Sequence[str]) -> int:
+    """Run `shardmill rollback` and return its exit status."""
+    parser = _data_set_parser(
         "rollback",
         "Point LATEST at another version, which readers open from now on. Nothing is deleted, and a"
         " rebuild from the same input does not undo it.",
@@ -240,12 +236,7 @@ def rollback_parser() -> Parser:
     parser.add_argument(
         "version", nargs="?", help="Version or tag to point LATEST at (default: the newest version older than LATEST's)"
     )
-    return parser
-
-
-def run_rollback(arguments: Sequence[str]) -> int:
-    """Run the command and return its exit status."""
-    args = parse_directory(rollback_parser(), arguments)
+    args = _parse_directory(parser, arguments)
 
     from shardmill.pipelines.nightly.versions import rollback, version_under_way
 
@@ -255,8 +246,7 @@ def run_rollback(arguments: Sequence[str]) -> int:
     except OSError as error:
         raise output_error(f"{args.directory} cannot be read or written", error) from None
     message = f"LATEST: {before or 'none'} -> {version}" if before != version else f"LATEST names {version} already"
-    if log.is_json() or not args.how.quiet:
-        log.print_result(f"{args.directory}: {message}")
+    print_outcome(args, f"{args.directory}: {message}")
     if builder:
         log.warn(f"{builder}: once it is published LATEST names it, if it is newer than {version}")
     return 0

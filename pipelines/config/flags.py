@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NoReturn, TypeVar
 
 from shardmill.errors import UserError
 from shardmill.text import did_you_mean
-from shardmill.transforms.options.declare import Option, Options, flag, options_of
+from shardmill.transforms.options.declare import Option, Options, flag
 
 # What else than a second time may be meant.
 _TWICE = {
@@ -268,11 +268,6 @@ class BuildOutputOptions(LogOptions):
     """Output options of a command that builds a version."""
 
     json: bool = flag(False, "Print only the build record to stdout, as one line of JSON", affects_output=False)
-
-
-def add_log_flags(parser: Parser) -> None:
-    """Add the flags of SayOptions to the parser of a command that declares no other options."""
-    add_flags(parser, options_of(LogOptions))
 
 
 def log_options(args: argparse.Namespace) -> LogOptions:

@@ -25,14 +25,10 @@ from shardmill.transforms.shards.sources import FileIndex
 
 
 def reuse_changes(recipe: Recipe, config: JobConfig, full: bool) -> dict[str, str]:
-    """Return the reuse option for a build of `recipe`, by field.
+    """Return the reuse option for a build of `recipe`, by field; with `full` all files are read, for the next build.
 
     By default it takes unchanged files from LATEST, unless the recipe says otherwise. With `fingerprint: content` it
     takes nothing, since names, sizes and times then prove nothing.
-
-    Args:
-        config: of the recipe's job
-        full: read all files, and remember them for the next build
     """
     if config.is_reuse_requested is None:
         return {}
@@ -53,16 +49,9 @@ def _reads_all(recipe: Recipe) -> bool:
 
 
 def run_build(recipe: Recipe, plan: BuildPlan, request: RebuildRequest, options: PipelineOptions, say: Say) -> Built:
-    """Run a planned build.
+    """Run a planned build; `say` takes progress messages.
 
-    Args:
-        plan: the plan
-        request: options of the command line
-        say: takes progress messages
-
-    Raises:
-        UserError, CorruptDataError: a mistake; nothing was written.
-        Interrupted: by Ctrl-C or SIGTERM.
+    Raises UserError or CorruptDataError for a mistake, with nothing written, and Interrupted.
     """
     refuse_template(options, "a rebuild compares, reports and deletes old versions at its job's end")
     kept_settings = find_kept_settings(recipe, plan.config.parent)

@@ -84,16 +84,13 @@ class Inputs:
 def find_inputs(
     config: JobConfig, fingerprint: str = "metadata", kept_entries: Mapping[str, str] | None = None
 ) -> Inputs:
-    """List what a job of `config` would read.
+    """List what a job of `config`, as it is before labels or a schema are kept, would read.
+
+    Raises UserError if there is no such input.
 
     Args:
-        config: as requested, before labels or a schema are kept
         fingerprint: "metadata", or "content" for checksums of all files, which reads them
         kept_entries: what the recipe keeps of an earlier version: `{"labels": "keep"}`
-
-    Raises:
-        UserError: there is no such input.
-        OSError: a store fails.
     """
     started = time.time()
     for path in config.inputs:
@@ -107,28 +104,25 @@ def find_inputs(
     rows = sorted((name, stat.size_bytes, stat.stamp) for name, stat in found)
     newest = max((stat.modified for _, stat in found if stat.size_bytes != _NO_SIZE), default=None)
     files = pa.Table.from_batches(to_batches(rows, FILES), FILES)
-    code = {"fingerprint": fingerprint, **(kept_entries or {})}
-    return Inputs(
-        files, _code_inputs(config) | {name: json.dumps(value) for name, value in code.items()}, newest, tuple(missing)
-    )
+    kept = {name: json.dumps(value) for name, value in {"fingerprint": fingerprint, **(kept_entries or {})}.items()}
+    return Inputs(files, _code_inputs(config) | kept, newest, tuple(missing))
 
 
 def _find_files(config: JobConfig, missing: list[str]) -> Iterator[_NamedFile]:
     """Yield the input files, and add parts of the input without files to `missing`."""
-    if isinstance(config, ListedFilesConfig) and config.manifest:
-        yield from _manifest_files(config)
-        return
-    if isinstance(config, ListedFilesConfig) and (source := config.annotation_source) is not None:
-        yield from _mask_files(config)
-        yield from _annotated_files(config, source)
-        return
     if isinstance(config, ListedFilesConfig):
-        yield from _mask_files(config)
+        if config.manifest:
+            yield from _manifest_files(config)
+            return
+        if (masks := config.masks_folder) is not None:  # under names that no image has
+            yield from _matched_files(masks, masks, IMAGES, [], f"{_MASKS}/")
+        if (source := config.annotation_source) is not None:
+            yield from _annotated_files(config, source)
+            return
     if isinstance(config, ParallelConfig):
         for name, pattern in config.texts:
-            yield from _matched_files(
-                pattern, _root(config, pattern), accept_language_suffix(config.kind, name), missing, f"{name}="
-            )
+            kind = accept_language_suffix(config.kind, name)
+            yield from _matched_files(pattern, _root(config, pattern), kind, missing, f"{name}=")
         return
     assert config.input is not None
     yield from _matched_files(config.input, config.root, config.kind, missing)
@@ -153,25 +147,17 @@ def _matched_files(
             missing.append(item.name)
 
 
-def _mask_files(config: ListedFilesConfig) -> Iterator[_NamedFile]:
-    """Yield the files of the mask folder, if any, under names that no image has."""
-    folder = config.masks_folder
-    return iter(()) if folder is None else _matched_files(folder, folder, IMAGES, [], f"{_MASKS}/")
-
-
 def _manifest_files(config: ListedFilesConfig) -> Iterator[_NamedFile]:
     """Yield the manifests and the files that they list."""
     from shardmill.transforms.inputs.manifest_rows import Row, read_all_rows, row_digest
 
     several = len(config.manifests) > 1
     for manifest in config.manifests:
-        told = f" {manifest.split}={manifest.path}" if several or manifest.split else ""
-        yield f"{_MANIFEST}{told}", _stat_file(manifest.path)
-    root = config.root
-    rows = read_all_rows(config.manifests, config.allow_outside, (), config.manifest_names)
-    named = []
+        suffix = f" {manifest.split}={manifest.path}" if several or manifest.split else ""
+        yield f"{_MANIFEST}{suffix}", _stat_file(manifest.path)
+    root, named = config.root, []
     seen: set[bytes] = set()
-    for row in rows:
+    for row in read_all_rows(config.manifests, config.allow_outside, (), config.manifest_names):
         if isinstance(row, Row) and (known := row_digest(row)) not in seen:
             seen.add(known)
             named.append((row.name, row.uri or storage.join(root, row.name)))
@@ -220,9 +206,7 @@ def _unreadable(path: str, reason: str) -> FileStat:
 
 
 def _restat_recent(files: Iterable[_NamedFile], started: float) -> Iterator[_NamedFile]:
-    """Yield `files`, with files modified within the last clock tick re-read, whose next write might keep the same
-    time.
-    """
+    """Yield `files`; look again at those of the last clock tick, whose next write might have kept the same time."""
     young = []
     for name, stat in files:
         if stat.modified >= started - _CLOCK_TICK_S and storage.is_local(stat.path):
@@ -236,18 +220,12 @@ def _restat_recent(files: Iterable[_NamedFile], started: float) -> Iterator[_Nam
 
 def _with_checksums(files: list[_NamedFile]) -> list[_NamedFile]:
     """Replace stamps that are not checksums with checksums of the content."""
-    without_checksum = [
-        index
-        for index, (_, stat) in enumerate(files)
-        if stat.size_bytes != _NO_SIZE and not stat.stamp.startswith(CHECKSUM_STAMP)
-    ]
-    completed = list(files)
-    for index, stamp in zip(
-        without_checksum, checksums(files[index][1].path for index in without_checksum), strict=True
-    ):
-        name, stat = files[index]
-        completed[index] = name, replace(stat, stamp=stamp)
-    return completed
+
+    def has_checksum(stat: FileStat) -> bool:
+        return stat.size_bytes == _NO_SIZE or stat.stamp.startswith(CHECKSUM_STAMP)
+
+    stamps = iter(checksums(stat.path for _, stat in files if not has_checksum(stat)))
+    return [(name, stat if has_checksum(stat) else replace(stat, stamp=next(stamps))) for name, stat in files]
 
 
 def _code_inputs(config: JobConfig) -> dict[str, str]:
@@ -267,31 +245,23 @@ _SKEW = 300.0  # seconds that clocks of two machines may differ by, without a wo
 
 
 def check_freshness(newest: float | None, options: FreshnessOptions, now: float) -> str | None:
-    """Return a warning on the age of the newest input; None if it is fresh enough.
+    """Return a warning on the age of the newest input, or None if it is fresh enough; both times are since 1970.
 
-    Args:
-        newest: seconds since 1970; None without input, which the job itself reports
-        now: seconds since 1970
-
-    Raises:
-        ChecksError: it is older than `error_after`, so the expected data are missing.
+    The job itself reports that it has no input. Raises ChecksError if the newest is older than `error_after`.
     """
     if newest is None or (options.warn_after is None and options.error_after is None):
         return None
     age, when = now - newest, datetime.fromtimestamp(newest, UTC).strftime("%Y-%m-%d %H:%M UTC")
     if age < -_SKEW:
         return (
-            f"the newest input was written at {when}, {format_duration(-age)} from now: a clock is wrong, and "
-            f"how fresh the input"
-            " is cannot be known"
+            f"the newest input was written at {when}, {format_duration(-age)} from now: a clock is wrong, and how fresh"
+            " the input is cannot be known"
         )
     message = f"the newest input was written at {when}, {format_duration(max(age, 0.0))} ago"
     if options.error_after is not None and age > options.error_after:
         raise ChecksError(
-            f"{message}; freshness: error_after {format_duration(options.error_after)} allows no more: has"
-            " the "
-            f"source stopped?"
-            " Nothing was published"
+            f"{message}; freshness: error_after {format_duration(options.error_after)} allows no more: has the source"
+            " stopped? Nothing was published"
         )
     if options.warn_after is not None and age > options.warn_after:
         return f"{message}, more than freshness: warn_after {format_duration(options.warn_after)}"

@@ -59,11 +59,9 @@ class Unchanged:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """The decision to build; `reason` is what differs, such as `3 files new, 1 changed, 0 gone` or `option
-    --resize`.
-    """
+    """The decision to build."""
 
-    reason: str
+    reason: str  # what differs, such as `3 files new, 1 changed, 0 gone` or `option --resize`
 
     def __str__(self) -> str:
         return self.reason
@@ -105,7 +103,7 @@ def _difference_to_version(parent: str, version: str, inputs: Inputs) -> str:
 
 def describe_difference(before: Inputs, now: Inputs) -> str:
     """Describe what differs in `now`; "" for no difference."""
-    differences = [*_code_difference(before.code, now.code)]
+    differences = list(_code_difference(before.code, now.code))
     if before.code_version != now.code_version and not differences:
         differences.append("an option")
     if before.data_version != now.data_version:
@@ -120,20 +118,15 @@ def _code_difference(before: Mapping[str, str], now: Mapping[str, str]) -> Itera
         yield f"option{'' if len(flags) == 1 else 's'} {', '.join(flags)}"
     for name in names:
         if name not in flags:
-            one, other = (json.loads(code[name]) if name in code else None for code in (before, now))
-            yield f"{name} {_value_text(one)} -> {_value_text(other)}"
-
-
-def _value_text(value: object) -> str:
-    return "none" if value is None else str(value)
+            values = (json.loads(code.get(name, "null")) for code in (before, now))
+            yield f"{name} {' -> '.join('none' if value is None else str(value) for value in values)}"
 
 
 def _files_difference(before: pa.Table, now: pa.Table) -> str:
     one, other = _by_name(before), _by_name(now)
     counts = Counter("new" if name not in one else "changed" for name, of in other.items() if one.get(name) != of)
     gone = len(one.keys() - other.keys())
-    new = counts["new"]
-    return f"{plural(new, 'file')} new, {counts['changed']:,} changed, {gone:,} gone"
+    return f"{plural(counts['new'], 'file')} new, {counts['changed']:,} changed, {gone:,} gone"
 
 
 def _by_name(files: pa.Table) -> dict[str, tuple[int, str]]:
@@ -152,11 +145,7 @@ def encode_inputs(inputs: Inputs) -> bytes:
 
 
 def decode_inputs(content: bytes, path: str) -> Inputs:
-    """Decode the inputs that `to_bytes` wrote to the file at `path`.
-
-    Raises:
-        CorruptDataError: it is not such a file.
-    """
+    """Decode the file at `path` that holds encoded inputs; raises CorruptDataError."""
     try:
         table = pa.ipc.open_file(pa.BufferReader(content)).read_all()
         metadata = json.loads(table.schema.metadata[b"shardmill"])
@@ -164,9 +153,9 @@ def decode_inputs(content: bytes, path: str) -> Inputs:
             raise CorruptDataError(f"{path} is of a newer format than this shardmill reads; upgrade shardmill")
         code = {str(name): str(value) for name, value in metadata["code"].items()}
         return Inputs(table.cast(FILES), code, metadata["newest"])
+    except CorruptDataError:
+        raise
     except (pa.ArrowException, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        if isinstance(error, CorruptDataError):
-            raise
         raise CorruptDataError(f"{path} is not the list of a version's inputs: {error}") from None
 
 
@@ -189,8 +178,7 @@ class KeptSettings:
 
     def checks(self, recipe: Recipe) -> CheckOptions:
         """Return the checks of a build of `recipe`, with the kept constraints."""
-        checks = recipe.checks
-        return checks if checks.schema is not None else replace(checks, schema=self.constraints)
+        return recipe.checks if recipe.checks.schema is not None else replace(recipe.checks, schema=self.constraints)
 
     def config(self, recipe: Recipe, version: str, **changes: Any) -> JobConfig:
         """Make the configuration that builds `version` with the kept settings; raises as Recipe.config."""
@@ -200,9 +188,7 @@ class KeptSettings:
 def find_kept_settings(recipe: Recipe, parent: str) -> KeptSettings:
     """Find what a build of `recipe` keeps from the version in `parent` that `like`, or else LATEST, names.
 
-    Raises:
-        UserError: `like` names no version, or the recipe contradicts what is to be kept.
-        CorruptDataError: the version cannot be read.
+    Raises UserError if there is no such version, or the recipe contradicts it, and CorruptDataError if it is damaged.
     """
     labels, types, like = recipe.keeps_labels, recipe.keeps_schema, recipe.build.like
     if not (labels or types):
@@ -219,34 +205,32 @@ def find_kept_settings(recipe: Recipe, parent: str) -> KeptSettings:
     dataset = open_dataset(parent, storage.StorageFiles(), like)
     changes: dict[str, Any] = {}
     flags = dataset.manifest.configuration
-    derived = next((what for flag, what in _DERIVED.items() if flags.get(flag) and not _derives_same(recipe, flag)), "")
+    # If the recipe derives the same features, the version's schema describes the input
+    same = {flag for flag in _DERIVED if flag != "materialize" and recipe.options.get(flag) is not None}
+    derived = next((what for flag, what in _DERIVED.items() if flags.get(flag) and flag not in same), "")
+    version = dataset.manifest.version
     if types and _has_option(recipe, "schema") and derived:
         if recipe.build.schema == "keep":
             raise UserError(
-                f"schema: keep: the schema of {dataset.manifest.version} is that of {derived}, not of the input; name a"
-                " schema.pbtxt"
+                f"schema: keep: the schema of {version} is that of {derived}, not of the input; name a schema.pbtxt"
             )
-        messages.append(
-            f"the types of columns are those of the input: {dataset.manifest.version} has {derived.partition(' (')[0]}"
-        )
+        messages.append(f"the types of columns are those of the input: {version} has {derived.partition(' (')[0]}")
     elif types and _has_option(recipe, "schema"):
-        schema = _kept_schema(dataset, labels)
-        changes["schema"] = schema
-        number = len(schema.features)
-        messages.append(f"the types of {plural(number, 'column')} are those of {dataset.manifest.version}")
+        changes["schema"] = schema = _kept_schema(dataset, labels)
+        messages.append(f"the types of {plural(len(schema.features), 'column')} are those of {version}")
     if labels:
         names = _class_names(dataset)
-        messages.append(_labels_message(names, dataset.manifest.version, recipe.options.get("on_new_label", "fail")))
+        messages.append(_labels_message(names, version, recipe.options.get("on_new_label", "fail")))
         if names:
             changes["labels"] = names
     has_own = any(recipe.options.get(name) is not None for name in ("transform_graph", "module_file"))
     keeps_graph = recipe.build.like is not None and not has_own
-    if keeps_graph and "transform" in dataset.manifest.configuration and _has_option(recipe, "transform_graph"):
+    if keeps_graph and "transform" in flags and _has_option(recipe, "transform_graph"):
         changes["transform_graph"] = dataset.directory
-        messages.append(f"the constants of transformed features are those of {dataset.manifest.version}")
+        messages.append(f"the constants of transformed features are those of {version}")
     requests = changes["schema"].constraints if "schema" in changes else ""
     constraints = Constraints(requests) if requests else None
-    return KeptSettings(changes, tuple(messages), dataset.manifest.version if "labels" in changes else "", constraints)
+    return KeptSettings(changes, tuple(messages), version if "labels" in changes else "", constraints)
 
 
 def kept_digest_entries(recipe: Recipe, parent: str) -> dict[str, str]:
@@ -254,39 +238,24 @@ def kept_digest_entries(recipe: Recipe, parent: str) -> dict[str, str]:
 
     A tag enters as the version that it names, since it may be moved. LATEST enters as a name, since it moves with each
     build.
-
-    Raises:
-        UserError: `like` is neither a version nor a tag.
-        CorruptDataError: the file of the tag names no version.
     """
     entries = {name: "keep" for name in ("labels", "schema") if getattr(recipe, f"keeps_{name}")}
     like = recipe.build.like
-    if like is not None:
-        entries["like"] = (
-            like if like == file_names.LATEST else resolve_version(storage.StorageFiles(), parent, like)[0]
-        )
-    return entries
+    if like not in (None, file_names.LATEST):
+        like, _ = resolve_version(storage.StorageFiles(), parent, like)
+    return entries if like is None else {**entries, "like": like}
 
 
 def _check_kept(recipe: Recipe, labels: bool, schema: bool) -> None:
     """Check that no flag sets what is to be kept, and that the command has such a flag; raises UserError."""
-    command = recipe.kind.command
-    for wanted, key, field_, flag in (
-        (labels, "labels", "labels", "labels_file"),
-        (schema, "schema", "schema", "schema"),
-    ):
+    for wanted, key, flag in ((labels, "labels", "labels_file"), (schema, "schema", "schema")):
         given = "like" if recipe.build.like is not None else key
-        if wanted and recipe.options.get(field_) is not None:
-            raise recipe.located(
-                UserError(f"{given}: a version before says it, and so does --{flag}; leave one of them out")
-            )
-        if wanted and given == key and not _has_option(recipe, field_):
-            raise recipe.located(UserError(f"{key}: keep has no meaning for {command}, which has no --{flag}"))
-
-
-def _derives_same(recipe: Recipe, flag: str) -> bool:
-    """Return True if the recipe makes the version's derived features too, so that its schema describes the input."""
-    return flag != "materialize" and recipe.options.get(flag) is not None
+        if wanted and recipe.options.get(key) is not None:
+            mistake = f"{given}: a version before says it, and so does --{flag}; leave one of them out"
+            raise recipe.located(UserError(mistake))
+        if wanted and given == key and not _has_option(recipe, key):
+            mistake = f"{key}: keep has no meaning for {recipe.kind.command}, which has no --{flag}"
+            raise recipe.located(UserError(mistake))
 
 
 def _has_option(recipe: Recipe, name: str) -> bool:
@@ -310,9 +279,7 @@ def _labels_message(labels: Labels, version: str, on_new_label: str) -> str:
 
 
 def _kept_schema(dataset: Dataset, labels: bool) -> GivenSchema:
-    """Return the version's schema as --schema reads it; unless labels are kept, class ids become strings as in the
-    input.
-    """
+    """Return the version's schema as --schema reads it; class ids become strings as in the input, if none is kept."""
     path = storage.join(dataset.directory, file_names.SCHEMA)
     try:
         given = GivenSchema.from_pbtxt(dataset.metadata(file_names.SCHEMA).decode())
@@ -335,22 +302,13 @@ FIRST = "1.0.0"
 
 
 def version_to_build(requested: str, parent: str) -> str:
-    """Return `requested`, or for `auto` the patch after the newest version that ever was: a number is used once.
-
-    Args:
-        requested: by the recipe or the command line
-        parent: the folder of all versions
-
-    Raises:
-        OSError: the folder cannot be listed.
-    """
+    """Return `requested`, or for `auto` the patch after the newest version that ever was: a number is used once."""
     if requested != AUTO:
         return requested
     # Not of folders that a job builds now: two builders want the same version, so the second one gives way.
-    found = list(
-        filter(None, run_concurrently(parent, partial(find_newest_version, parent), partial(find_newest_built, parent)))
-    )
-    return next_patch(max(found, key=version_numbers)) if found else FIRST
+    newest = run_concurrently(parent, partial(find_newest_version, parent), partial(find_newest_built, parent))
+    found = max(filter(None, newest), key=version_numbers, default="")
+    return next_patch(found) if found else FIRST
 
 
 def next_patch(version: str) -> str:
@@ -386,11 +344,7 @@ class BuildPlan:
 
 
 def begin_build(recipe: Recipe, request: RebuildRequest) -> BuildRecord:
-    """Return the record of a build that begins now, with the version to build.
-
-    Raises:
-        OSError: a store fails.
-    """
+    """Return the record of a build that begins now, with the version to build."""
     parent = storage.join(recipe.output, recipe.name)
     return begin_record(recipe.name, version_to_build(request.version or recipe.build.version, parent))
 
@@ -398,18 +352,9 @@ def begin_build(recipe: Recipe, request: RebuildRequest) -> BuildRecord:
 def make_plan(
     recipe: Recipe, record: BuildRecord, request: RebuildRequest, warn: Say, now: float | None = None
 ) -> BuildPlan:
-    """Compare the input with the published versions; nothing is written.
+    """Compare the input with the published versions at `now`, in seconds since 1970; nothing is written.
 
-    Args:
-        record: made by `begin`
-        request: options of the command line
-        warn: takes warnings
-        now: seconds since 1970; None for this moment
-
-    Raises:
-        UserError: a mistake.
-        ChecksError: the newest input is too old.
-        OSError: a store fails.
+    Raises UserError for a mistake, and ChecksError if the newest input is too old.
     """
     config = recipe.config(record.version, **command_line_changes(recipe, request))
     if recipe.checks.baseline != file_names.LATEST:  # a mistake even where there is nothing to compare
@@ -418,10 +363,8 @@ def make_plan(
     if message := check_freshness(inputs.newest, recipe.freshness, time.time() if now is None else now):
         warn(message)
     if inputs.missing and inputs.file_count:  # of no file at all the job tells
-        number = len(inputs.missing)
-        warn(
-            f"no file is there for {number} part{'' if number == 1 else 's'} of the input, such as {inputs.missing[-1]}"
-        )
+        parts = "1 part" if len(inputs.missing) == 1 else f"{len(inputs.missing)} parts"
+        warn(f"no file is there for {parts} of the input, such as {inputs.missing[-1]}")
     decision = decide(config, inputs)
     if isinstance(decision, Unchanged):
         decision = replace(decision, requested=request.version or "")
@@ -433,7 +376,5 @@ def make_plan(
 
 def command_line_changes(recipe: Recipe, request: RebuildRequest) -> dict[str, object]:
     """Return the command-line options that apply to the recipe's command, by field."""
-    fields = {option.field for option in recipe.kind.options}
     given = {"set_latest": request.set_latest, "overwrite": request.overwrite}
-    changes: dict[str, object] = {name: True for name, value in given.items() if value and name in fields}
-    return changes
+    return {name: True for name, value in given.items() if value and _has_option(recipe, name)}

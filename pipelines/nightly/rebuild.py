@@ -24,7 +24,7 @@ from shardmill.pipelines.jobs.outcome import (
     record_interruption,
     write_unpublished,
 )
-from shardmill.pipelines.nightly.planning import BuildPlan, RebuildRequest, Say, Unchanged, begin_build, make_plan
+from shardmill.pipelines.nightly.planning import RebuildRequest, Say, Unchanged, begin_build, make_plan
 from shardmill.pipelines.nightly.recipe import Recipe
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import os_error_text
@@ -38,11 +38,7 @@ def rebuild(
 ) -> Built:
     """Follow a recipe to its end and write the build's record; errors are returned in the result.
 
-    Args:
-        request: options of the command line
-        options: makes Beam's options, only if there is anything to do: importing them takes longer than deciding
-        say: takes progress messages
-        warn: takes warnings
+    Beam's options are made only if there is anything to do: importing them takes longer than deciding.
 
     Raises:
         Interrupted: by Ctrl-C or SIGTERM.
@@ -56,14 +52,21 @@ def _rebuild(
 ) -> Built:
     start_s = time.monotonic()
     record = begin_record(recipe.name, "")
+    failure: Failure
     try:
         recipe.kind.check_installed()
         record = begin_build(recipe, request)
         plan = make_plan(recipe, record, request, warn)
         record = plan.record
-        unchanged = _unchanged_build(plan)
-        if unchanged is not None and not _is_half_published(plan):
-            return unchanged
+        unchanged: Built | None = None
+        if isinstance(plan.decision, Unchanged):
+            unchanged = Built(
+                replace(record, version=plan.decision.latest or plan.decision.version, status="unchanged")
+            )
+            directory = storage.join(plan.config.parent, plan.decision.version)
+            # Unless its publication was killed at its end: LATEST may not name it
+            if not storage.exists(storage.join(directory, file_names.PUBLISHING)):
+                return unchanged
         from shardmill.pipelines.jobs.outcome import complete_interrupted
 
         if completed := complete_interrupted(plan.config.parent):
@@ -86,35 +89,17 @@ def _rebuild(
         record = replace(record, seconds=time.monotonic() - start_s)
         raise record_interruption(parent, record, cause, record_first_failure=True) from cause
     except (UserError, JobError, CorruptDataError) as error:
-        return _failed_build(recipe, replace(record, seconds=time.monotonic() - start_s), error)
+        failure = error
     except OSError as error:
-        ended = replace(record, seconds=time.monotonic() - start_s)
-        return _failed_build(recipe, ended, JobError(f"a store failed: {os_error_text(error)}"))
+        failure = JobError(f"a store failed: {os_error_text(error)}")
     except Exception as error:  # a defect in one recipe's night must not stop the others
-        ended = replace(record, seconds=time.monotonic() - start_s)
-        unexpected = JobError(f"{type(error).__name__}: {error}; nobody expected that: --debug shows where it happened")
-        unexpected.__cause__ = error
-        return _failed_build(recipe, ended, unexpected)
-
-
-def _unchanged_build(plan: BuildPlan) -> Built | None:
-    if not isinstance(plan.decision, Unchanged):
-        return None
-    return Built(replace(plan.record, version=plan.decision.latest or plan.decision.version, status="unchanged"))
-
-
-def _is_half_published(plan: BuildPlan) -> bool:
-    """Return True if the unchanged version's publication was killed at its end: LATEST may not name it."""
-    if not isinstance(plan.decision, Unchanged):
-        return False
-    directory = storage.join(plan.config.parent, plan.decision.version)
-    return storage.exists(storage.join(directory, file_names.PUBLISHING))
+        failure = JobError(f"{type(error).__name__}: {error}; nobody expected that: --debug shows where it happened")
+        failure.__cause__ = error
+    return _failed_build(recipe, replace(record, seconds=time.monotonic() - start_s), failure)
 
 
 def _failed_build(recipe: Recipe, record: BuildRecord, error: Failure) -> Built:
-    """Return the result of a build that failed before its job could write a record; user errors get the recipe's
-    line.
-    """
+    """Return the result of a build whose job wrote no record; user errors get the recipe's line."""
     located = recipe.located(error) if isinstance(error, UserError) else error
     ended = failed_record(record, located)
     if ended.version and not isinstance(located, LockedError):
@@ -158,18 +143,12 @@ def _post(url: str, body: bytes, seconds: float) -> str | None:
         with urllib.request.build_opener(_NoRedirects).open(request, timeout=seconds) as answer:
             answer.read(1)
     except urllib.error.HTTPError as error:
-        return f"answered {error.code} {error.reason}{_redirect_hint(error)}"
+        moved = ": it has moved, give its new address" if 300 <= error.code < 400 else ""
+        return f"answered {error.code} {error.reason}{moved}"
     except (OSError, HTTPException, ValueError) as error:
         reason = getattr(error, "reason", None) or error
         if isinstance(reason, TimeoutError):
             return f"has not answered in {seconds:g} s"
-        return f"could not be reached: {_without(getattr(reason, 'strerror', None) or str(reason), url)}"
+        message = getattr(reason, "strerror", None) or str(reason)
+        return f"could not be reached: {message.replace(url, '…')}"
     return None
-
-
-def _redirect_hint(error: urllib.error.HTTPError) -> str:
-    return ": it has moved, give its new address" if 300 <= error.code < 400 else ""
-
-
-def _without(text: str, url: str) -> str:
-    return text.replace(url, "…")

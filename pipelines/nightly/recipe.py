@@ -41,11 +41,7 @@ _MAX_STATUS = 125  # above, shells and schedulers have meanings of their own
 
 
 def parse_url(value: Any) -> str:
-    """Check an http or https URL and return it.
-
-    Raises:
-        ValueMistake: it is not one.
-    """
+    """Check an http or https URL and return it."""
     text = str(value)
     if not text.startswith(("https://", "http://")) or any(letter.isspace() for letter in text):
         raise OptionValueError("expected a URL that begins with https:// or http://")  # which may hold a secret
@@ -164,16 +160,13 @@ class Recipe:
     labels: keep
     retain: {min_versions: 7, max_age: 30d}
     ```
-
-    Attributes:
-        build, freshness, checks, retain, on_failure: the sections
     """
 
     file: str  # its path, as the user gave it
     kind: Kind  # of its command
     options: Mapping[str, Any]  # parsed values of the command's options, by field
     beam: tuple[str, ...]  # Beam's command-line arguments
-    build: BuildOptions
+    build: BuildOptions  # a section, as the next four
     freshness: FreshnessOptions
     checks: CheckOptions
     retain: RetainOptions
@@ -183,32 +176,27 @@ class Recipe:
 
     @property
     def name(self) -> str:
-        """Return the data set's name."""
         return str(self.options["name"])
 
     @property
     def output(self) -> str:
-        """Return the folder of all data sets."""
         return str(self.options["output"])
 
     @property
     def keeps_labels(self) -> bool:
-        """Return True if classes keep the ids that they have in an earlier version."""
+        """True if classes keep the ids that they have in an earlier version."""
         return self.build.labels == "keep" or self.build.like is not None
 
     @property
     def keeps_schema(self) -> bool:
-        """Return True if columns keep the types that they have in an earlier version."""
+        """True if columns keep the types that they have in an earlier version."""
         return self.build.schema == "keep" or self.build.like is not None
 
     def config(self, version: str, **changes: Any) -> JobConfig:
         """Make the configuration that builds `version`; `changes` are fields that override the recipe's.
 
         If labels are kept but none are given, because there is no version yet, `on_new_label` is ignored: no class is
-        new.
-
-        Raises:
-            UserError: options contradict each other; the message names the line.
+        new. Raises UserError with the line if options contradict each other.
         """
         options = {**self.options, "version": version, **changes}
         if self.keeps_labels and options.get("labels") is None:
@@ -226,11 +214,7 @@ class Recipe:
 
 
 def parse_recipe(recipe: Node, day: date) -> Recipe:
-    """Parse a recipe, whose variables are filled in, for `day`.
-
-    Raises:
-        UserError: a mistake; the message names file and line.
-    """
+    """Parse a recipe, whose variables are filled in, for `day`; raises UserError with file and line."""
     entries = recipe.mapping()
     command = _find_command(recipe, entries)
     kind, own = KINDS[command.key], command.mapping()
@@ -311,11 +295,7 @@ def _section(cls: type[Section], entries: Mapping[str, Node], recipe: Node) -> S
 
 
 def _checks(entries: Mapping[str, Node], recipe: Node, build: BuildOptions, schema: Node | None) -> CheckOptions:
-    """Return the checks of the build.
-
-    `baseline` may be in the section or at the top. Constraints of the command's --schema hold unless the section has
-    its own.
-    """
+    """Return the checks of the build; constraints of the command's --schema hold unless the section has its own."""
     checks = _section(CheckOptions, entries, recipe)
     if schema is not None and checks.schema is None:
         with suppress(OptionValueError):  # which the flag tells, with its line
@@ -348,8 +328,7 @@ def _fill_dates(name: str, node: Node, day: date, days: int) -> Node:
 
 def _check_date_words(nodes: Iterable[Node]) -> None:
     for node in nodes:
-        word = recipe_values.unknown_date_word(node.text())
-        if word is not None:
+        if (word := recipe_values.unknown_date_word(node.text())) is not None:
             raise node.error(f"{node.key}: {word} is no part of a date; expected {{YYYY}}, {{MM}} and {{DD}}")
 
 
@@ -363,12 +342,9 @@ def _check_window(window: Node, input_pattern: Node | None, day: date, days: int
         raise window.error(f"window: {window.text()} up to {day} begins before there are dates, in the year 1")
 
 
-_RECIPE = Document("a recipe", "name, output, and a command over its flags")
-
-
 def read_recipes(data: bytes, file: str) -> list[Node]:
     """Return the recipes of a YAML file as nodes; raises UserError as `read_documents`."""
-    return read_documents(data, file, _RECIPE)
+    return read_documents(data, file, Document("a recipe", "name, output, and a command over its flags"))
 
 
 SUFFIXES = (".yaml", ".yml")
@@ -388,12 +364,6 @@ def load_recipes(
     """Load the recipes in files and in folders of files, in order.
 
     Each is loaded on its own, so that an error in one does not stop the others.
-
-    Args:
-        paths: local, or in object stores
-        set_values: values of `${NAME}`
-        day: the day for date tokens
-        environment: all environment variables; recipes may name some
 
     Raises:
         UserError: a path cannot be read, a folder has no recipe, or no recipe uses a name in `set_values`.
@@ -441,10 +411,10 @@ def _recipe_files(path: str) -> Iterator[str]:
         yield path
         return
     try:
-        names = [name for name, _ in storage.list_files(path) if "/" not in name and name.endswith(SUFFIXES)]
+        names = [name for name, _ in storage.list_files(path) if name.endswith(SUFFIXES)]
     except OSError as error:
         raise UserError(f"{path} cannot be listed: {error}") from None
-    names = [name for name in sorted(names) if not name.startswith(".")]
+    names = sorted(name for name in names if "/" not in name and not name.startswith("."))
     if not names:
         raise UserError(f"{path} has no recipe; expected files whose names end in {' or '.join(SUFFIXES)}")
     yield from (storage.join(path, name) for name in names)
@@ -479,12 +449,7 @@ _PlainDumper.add_implicit_resolver(
 
 
 def recipe_text(kind: Kind, values: Mapping[str, Any], beam: Sequence[str]) -> str:
-    """Return the recipe of a command line.
-
-    Args:
-        values: of the flags, by field, as they were given
-        beam: the arguments for Beam
-    """
+    """Return the recipe of a command line: the given values of flags by field, and the arguments for Beam."""
     names = {option.field: option.name for option in kind.options if not option.flag.hidden}
     given = {names[field]: _plain(value) for field, value in values.items()}
     flags = {name: value for name, value in given.items() if name not in (*_TOP_FLAGS, *_ONCE)}
@@ -503,9 +468,7 @@ def omitted_flags(values: Mapping[str, Any]) -> list[str]:
 def write_recipe(path: str, text: str) -> None:
     """Write a recipe to a new file.
 
-    Raises:
-        UserError: the file exists, or cannot be written.
-        JobError: there is no room for it.
+    Raises UserError if it exists or cannot be written, and JobError if there is no room for it.
     """
     try:
         with open(path, "x", encoding="utf-8") as file:

@@ -17,11 +17,7 @@ _FLAG = re.compile(r"--(\w+)")
 
 
 def parse_value(option: Option, node: Node) -> Any:
-    """Parse the value of an option.
-
-    Raises:
-        UserError: it is not allowed; the flag's own message, with the line.
-    """
+    """Parse the value of an option; raises UserError with the flag's own message and the line."""
     value = node.to_plain()
     if option.type is bool and option.flag.parse is None and isinstance(value, str):
         value = {"true": True, "false": False}.get(value, value)
@@ -34,11 +30,7 @@ def parse_value(option: Option, node: Node) -> Any:
 
 
 def parse_section(cls: type[Section], entries: Mapping[str, Node], place: Node) -> Section:
-    """Make the section `cls` from `entries`, which are at or below the node `place`.
-
-    Raises:
-        UserError: a key is unknown, or a value not allowed; the message names the line.
-    """
+    """Make the section `cls` from `entries`, which are at or below the node `place`; raises UserError."""
     known = {option.name: option for option in options_of(cls)}
     values = {}
     for name, node in entries.items():
@@ -69,11 +61,7 @@ _REFERENCE = re.compile(r"(\$?)\$\{([^}]*)\}")  # `$${` is a `${` that is litera
 
 
 def parse_set(pairs: Iterable[str]) -> dict[str, str]:
-    """Parse `--set NAME=value` arguments into values by name.
-
-    Raises:
-        UserError: one has another form, or a name is given twice.
-    """
+    """Parse `--set NAME=value` arguments into values by name; raises UserError."""
     values: dict[str, str] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
@@ -94,11 +82,7 @@ class Variables:
     environment: "Mapping[str, str] | None" = None  # all environment variables
 
     def fill(self, recipe: Node) -> Node:
-        """Return `recipe` with values in place of names.
-
-        Raises:
-            UserError: a name has no value; the message says where it is and what to do.
-        """
+        """Return `recipe` with values in place of names; raises UserError if a name has none."""
         return recipe.map_texts(self._fill)
 
     def _fill(self, node: Node) -> str:
@@ -113,22 +97,15 @@ class Variables:
         if name in self.set_values:
             return self.set_values[name]
         if name in self.environment_names:
-            found = (self.environment or {}).get(name)
-            if found is None:
-                raise node.error(
-                    f"${{{name}}}: there is no environment variable {name}; set it, or give --set {name}=…"
-                )
-            return found
+            if (found := (self.environment or {}).get(name)) is not None:
+                return found
+            raise node.error(f"${{{name}}}: there is no environment variable {name}; set it, or give --set {name}=…")
         meant = did_you_mean(name, [*self.set_values, *self.environment_names], "; did you mean ${{{}}}?")
         raise node.error(f"${{{name}}} has no value: give --set {name}=…, or name it under environment{meant}")
 
 
 def environment_names(recipe: Node) -> tuple[str, ...]:
-    """Return the environment variables that a recipe lists under `environment`.
-
-    Raises:
-        UserError: it is not a list of names.
-    """
+    """Return the environment variables that a recipe lists under `environment`; raises UserError."""
     node = recipe.mapping().get("environment")
     items = () if node is None else node.value if isinstance(node.value, tuple) else (node,)
     for item in items:
@@ -164,11 +141,7 @@ _MAX_SECONDS = 36_500 * DAY  # a hundred years: what is older than that is a sli
 
 
 def parse_duration(value: Any) -> float:
-    """Parse seconds from a duration such as `26h`; a number is returned as it is.
-
-    Raises:
-        ValueMistake: it is not a duration above 0.
-    """
+    """Parse seconds from a duration above 0 such as `26h`; a number is returned as it is."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return float(value)
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhdw])", str(value).strip(), re.ASCII)
@@ -181,11 +154,7 @@ def parse_duration(value: Any) -> float:
 
 
 def parse_days(value: Any) -> int:
-    """Parse whole days from a duration such as `7d`; an integer is returned as it is.
-
-    Raises:
-        ValueMistake: it is not a number of whole days.
-    """
+    """Parse whole days from a duration such as `7d`; an integer is returned as it is."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     seconds = parse_duration(value)
@@ -208,11 +177,7 @@ _WORD = re.compile(r"(?<!\$)\{[A-Za-z]+\}")  # which `{a,b}`, a choice in a glob
 
 
 def parse_date(value: Any) -> date:
-    """Parse a day such as `2026-11-20`.
-
-    Raises:
-        ValueMistake: it is not a day.
-    """
+    """Parse a day such as `2026-11-20`."""
     if isinstance(value, date):
         return value
     try:
@@ -265,11 +230,7 @@ def dated_version(text: str, day: date) -> str:
 
 
 def beam_arguments(beam: Node) -> Iterator[str]:
-    """Yield the options below `beam:` as command-line arguments.
-
-    Raises:
-        UserError: an option is a mapping.
-    """
+    """Yield the options below `beam:` as command-line arguments; raises UserError if one is a mapping."""
     for name, node in beam.mapping().items():
         if isinstance(node.value, Mapping):
             raise node.error(f"{node.key} is a mapping; expected a text, true, or a list of texts")

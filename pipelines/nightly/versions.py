@@ -24,7 +24,6 @@ from shardmill.transforms.publishing.catalog import (
     write_latest,
 )
 from shardmill.transforms.stores import storage
-from shardmill.transforms.stores import storage as conditional
 from shardmill.transforms.stores.protocol import ChangedError
 
 
@@ -33,35 +32,25 @@ def find_deletable_versions(
 ) -> list[VersionState]:
     """Return the versions that may be deleted, the oldest first.
 
-    Ages are taken at the newest publication, by the store's clock. So a launcher with a wrong clock deletes nothing for
-    that, and nothing ages while the source has stopped.
-
-    Args:
-        states: of all versions
-        protected: versions that stay at any age: LATEST, tags, the baseline
-        min_versions: number of newest published versions that stay
-        max_age: in seconds; younger versions stay
+    Those `protected` (LATEST, tags, the baseline), the newest `min_versions`, and any younger than `max_age` seconds
+    stay. Ages are taken at the newest publication, by the store's clock. So a launcher with a wrong clock deletes
+    nothing for that, and nothing ages while the source has stopped.
     """
-    published = sorted((state for state in states if state.published), key=_order, reverse=True)
+
+    def order(state: VersionState) -> list[int]:
+        return version_numbers(state.version)
+
+    published = sorted((state for state in states if state.published), key=order, reverse=True)
     now = max((state.modified for state in published), default=0.0)
     kept_versions = {state.version for state in published[:min_versions]} | set(protected)
     old = [state for state in states if now - state.modified > max_age and state.version not in kept_versions]
-    return sorted(old, key=_order)
-
-
-def _order(state: VersionState) -> list[int]:
-    return version_numbers(state.version)
+    return sorted(old, key=order)
 
 
 def retain(parent: str, options: RetainOptions, protected: Collection[str] = ()) -> list[str]:
-    """Delete the versions in `parent` that `options` allow, and return messages.
+    """Delete the versions in `parent` that both `options` allow, except those `protected`, and return messages.
 
     Raises nothing: the next build can delete what cannot be deleted now.
-
-    Args:
-        parent: the folder of all versions
-        options: both must be set for any deletion
-        protected: further versions that stay: the baseline, the one just built
     """
     if options.min_versions is None or options.max_age is None:
         return []
@@ -90,8 +79,7 @@ def _retain(parent: str, min_versions: int, max_age: float, protected: Collectio
 
 
 def _delete_remains(parent: str, existing_names: Collection[str]) -> Iterator[str]:
-    """Delete the remains of versions that dead jobs never published, and folders where a killed deletion left only its
-    lease.
+    """Delete what dead jobs left of unpublished versions, and folders where a killed deletion left only its lease.
 
     Neither is listed as a version.
     """
@@ -146,22 +134,19 @@ def _delete(parent: str, version: str, min_versions: int, max_age: float) -> Ite
 def rollback(parent: str, requested: str | None) -> tuple[str, str]:
     """Point the LATEST of the data set in `parent` at another version; return its old and new target.
 
-    Args:
-        parent: the folder of all versions
-        requested: a version or a tag; None for the newest version older than LATEST's
+    Without a requested version or tag, that is the newest version older than LATEST's.
 
     Raises:
         UserError: there is no such version, or it is incomplete.
         JobError: a publication is under way, which would write LATEST as well; or another process wrote it meanwhile.
     """
     _check_no_publication(parent)
-    found = conditional.read(storage.join(parent, file_names.LATEST))
+    found = storage.read(storage.join(parent, file_names.LATEST))
     before = version_in(found)
-    version = (
-        _version_before(parent, before)
-        if requested is None
-        else resolve_version(storage.StorageFiles(), parent, requested)[0]
-    )
+    if requested is None:
+        version = _version_before(parent, before)
+    else:
+        version, _ = resolve_version(storage.StorageFiles(), parent, requested)
     directory = storage.join(parent, version)
     _check_complete(directory)
     if version == before:
@@ -174,7 +159,7 @@ def rollback(parent: str, requested: str | None) -> tuple[str, str]:
         ) from None
     if not storage.exists(storage.join(directory, file_names.SUCCESS)):  # a deletion began before it could see LATEST
         if before:
-            write_latest(directory, before, uuid.uuid4().hex, conditional.read(latest_path(directory)))
+            write_latest(directory, before, uuid.uuid4().hex, storage.read(latest_path(directory)))
         raise JobError(f"a deletion of {directory} had begun; LATEST names {before or version} as before")
     return before, version
 
@@ -192,37 +177,29 @@ def _check_no_publication(parent: str) -> None:
 def _version_before(parent: str, before: str) -> str:
     if not file_names.is_version(before):
         raise UserError(f"LATEST of {parent} names {before!r}, no version to go back from; give the version to go to")
-    older = [
-        state.version for state in list_published(parent) if version_numbers(state.version) < version_numbers(before)
-    ]
-    if not older:
-        raise UserError(f"{parent} has no version that is older than {before}, which LATEST names")
-    return older[0]
+    for state in list_published(parent):
+        if version_numbers(state.version) < version_numbers(before):
+            return state.version
+    raise UserError(f"{parent} has no version that is older than {before}, which LATEST names")
 
 
 def _check_complete(directory: str) -> None:
-    problem = find_damage(directory)
-    if problem:
+    if problem := find_damage(directory):
         raise UserError(f"nothing was changed: {problem}")
 
 
 def set_tag(parent: str, requested: str, tag: str, move: bool) -> tuple[str, str]:
     """Point `tag` at a version of the data set in `parent`; return its old target ("" for none) and its new one.
 
-    Args:
-        parent: the folder of all versions
-        requested: a version, another tag or LATEST
-        move: allow that the tag already names another version
-
     Raises:
         UserError: the version is missing or incomplete, the tag is invalid, or it names another version without `move`.
         JobError: the version was deleted meanwhile, or another process changed the tag.
     """
-    check_tag(tag)
+    _check_tag(tag)
     version, _ = resolve_version(storage.StorageFiles(), parent, requested)
     directory, path = storage.join(parent, version), tag_path(parent, tag)
     _check_complete(directory)
-    found = conditional.read(path)
+    found = storage.read(path)
     before = version_in(found)
     if before == version:
         return before, version
@@ -230,14 +207,14 @@ def set_tag(parent: str, requested: str, tag: str, move: bool) -> tuple[str, str
         raise UserError(f"{tag} names {before} already; give --move, or another tag")
     with _refuse_conflicts(parent, tag):
         if found is None:
-            conditional.create(path, f"{version}\n")
+            storage.create(path, f"{version}\n")
         else:
-            conditional.replace(path, f"{version}\n", found)
+            storage.replace(path, f"{version}\n", found)
     if not storage.exists(storage.join(directory, file_names.SUCCESS)):  # a deletion began before it could see the tag
-        written = conditional.read(path)
+        written = storage.read(path)
         if written is not None and version_in(written) == version:
             with _refuse_conflicts(parent, tag):
-                conditional.delete_if_unchanged(path, written)
+                storage.delete_if_unchanged(path, written)
         raise JobError(f"a deletion of {directory} had begun; {tag} names nothing now")
     return before, version
 
@@ -249,13 +226,13 @@ def delete_tag(parent: str, tag: str) -> str:
         UserError: there is no such tag.
         JobError: another process changed or deleted it meanwhile.
     """
-    check_tag(tag)
+    _check_tag(tag)
     path = tag_path(parent, tag)
-    found = conditional.read(path)
+    found = storage.read(path)
     if found is None:
         raise UserError(f"{parent} has no tag {tag!r}")
     with _refuse_conflicts(parent, tag):
-        conditional.delete_if_unchanged(path, found)
+        storage.delete_if_unchanged(path, found)
     return version_in(found)
 
 
@@ -270,7 +247,6 @@ def _refuse_conflicts(parent: str, tag: str) -> Iterator[None]:
         ) from None
 
 
-def check_tag(tag: str) -> None:
-    """Check that `tag` is a valid tag name; raises UserError."""
+def _check_tag(tag: str) -> None:
     if not is_tag(tag):
         raise UserError(f"{tag!r} can be no tag; expected letters, digits, '_', '.' and '-', and no version")

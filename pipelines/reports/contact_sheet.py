@@ -4,12 +4,13 @@ import base64
 import io
 import math
 import unicodedata
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import chain, zip_longest
-from typing import TypeVar, cast
+from itertools import groupby, islice
+from operator import itemgetter
+from typing import cast
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont, ImageOps
@@ -20,7 +21,7 @@ from shardmill.data.features import MAX_PIXELS, Feature, Features, features_of_k
 from shardmill.data.kinds import kind_of
 from shardmill.data.media import mask_array, open_image, to_rgb
 from shardmill.metadata.manifest import ShardEntry, SplitEntry
-from shardmill.pipelines.reports.pictures import ObjectBox, count_by_class, read_objects
+from shardmill.pipelines.reports.pictures import ObjectBox, count_by_class, evenly_spaced, read_objects, take_in_turn
 from shardmill.reading.dataset import Dataset
 from shardmill.transforms.files.image_codec import pillow_orientation
 from shardmill.transforms.files.image_geometry import UPRIGHT, ImageError, turn_box
@@ -59,15 +60,19 @@ _SMALLEST = 24  # pixels of a box's width, from which on its class is named
 _WIDEST = 2  # times the width of a box that its name may have
 
 
+def _orientation(data: bytes) -> int:
+    """Return how EXIF rotates an image; upright if its header cannot be read."""
+    try:
+        return pillow_orientation(data)
+    except ImageError:
+        return UPRIGHT
+
+
 def draw_objects(image: Image.Image, objects: Sequence[ObjectBox], data: bytes) -> None:
     """Draw the boxes of objects on an upright thumbnail of the image `data`."""
     if not objects:
         return
-    try:
-        lies = pillow_orientation(data)
-    except ImageError:
-        lies = UPRIGHT
-    draw = ImageDraw.Draw(image)
+    draw, lies = ImageDraw.Draw(image), _orientation(data)
     for item in objects:
         box, colour = turn_box(item.box, lies), COLOURS[item.label % len(COLOURS)]
         left, right = (round(edge * (image.width - 1)) for edge in (box.left, box.right))
@@ -79,43 +84,30 @@ def draw_objects(image: Image.Image, objects: Sequence[ObjectBox], data: bytes) 
 
 
 def _write_name(
-    draw: ImageDraw.ImageDraw,
-    name: str,
-    at: tuple[int, int],
-    width: int,
-    picture: int,
-    colour: tuple[int, int, int],
+    draw: ImageDraw.ImageDraw, name: str, at: tuple[int, int], width: int, picture: int, colour: tuple[int, int, int]
 ) -> None:
-    """Write a name on its colour, from a box's corner on or further left at the picture's edge, cut to the space
-    there.
-    """
-    while name and _name_width(name) > width:
+    """Write a name on its colour, from a box's corner or further left, cut to `width`; a picture is `picture` wide."""
+    font = _font(10)
+    while name and math.ceil(font.getlength(name)) + 4 > width:  # with margins
         name = name[:-1]
     if name:
-        at = max(0, min(at[0], picture - _name_width(name))), at[1]
-        around = draw.textbbox((at[0] + 2, at[1] + 1), name, _small_font())
+        at = max(0, min(at[0], picture - math.ceil(font.getlength(name)) - 4)), at[1]
+        around = draw.textbbox((at[0] + 2, at[1] + 1), name, font)
         draw.rectangle((*at, around[2] + 2, around[3] + 1), colour)
         light = sum(weight * part for weight, part in zip((0.3, 0.6, 0.1), colour, strict=True)) > 128
-        draw.text((at[0] + 2, at[1] + 1), name, (0, 0, 0) if light else (255, 255, 255), _small_font())
-
-
-def _name_width(name: str) -> int:
-    """Return the width of a name in pixels, with its margins."""
-    return math.ceil(_small_font().getlength(name)) + 4
+        draw.text((at[0] + 2, at[1] + 1), name, (0, 0, 0) if light else (255, 255, 255), font)
 
 
 @cache
-def _small_font() -> ImageFont.FreeTypeFont:
-    return cast(ImageFont.FreeTypeFont, ImageFont.load_default(size=10))
+def _font(size: int = 12) -> ImageFont.FreeTypeFont:
+    return cast(ImageFont.FreeTypeFont, ImageFont.load_default(size=size))
 
 
 _MASK_OPACITY = 0.5  # of a colour where a mask lies over its image; nothing is laid over its value 0
 
 
 def draw_masks(image: Image.Image, masks: Sequence[bytes], data: bytes) -> None:
-    """Draw masks over an upright thumbnail of the image `data`, in whose stored orientation they are; skip undecodable
-    ones.
-    """
+    """Draw the decodable masks, stored like the image `data`, over its upright thumbnail."""
     for mask in masks:
         try:
             values = Image.fromarray(mask_array(mask, MAX_PIXELS)[..., 0])
@@ -150,7 +142,6 @@ def side_by_side(images: Sequence[Image.Image], side: int) -> Image.Image:
     return row
 
 
-Item = TypeVar("Item")
 _Position = tuple[int, int]  # of a record: shard, index in it
 
 # Pixels: an image's side, around it in its card, between cards, a line of text
@@ -166,9 +157,7 @@ _BAD, _BAD_FRAME, _BAD_CROSS = (253, 240, 238), (198, 40, 40), (239, 187, 182)
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """An encoded image with its two caption lines (empty ones are left out), objects, masks, and its example's further
-    images.
-    """
+    """An encoded image with two caption lines ("" for none), objects and masks, and its example's further images."""
 
     image: bytes
     label: str = ""
@@ -179,17 +168,12 @@ class Sample:
 
 
 def pick_samples(dataset: Dataset, splits: Sequence[SplitEntry], number: int) -> list[Sample]:
-    """Pick at most `number` images, about equally many of each class and shard, in class order; the choice is
-    deterministic.
+    """Pick at most `number` images, about equally many of each class and shard, in class order, deterministically.
 
-    Reads the first records of shards spread over `splits`, or records spread over those shards if they are not
-    shuffled. It reads them twice, for their classes and for the chosen images, so that at most `number` images are in
-    memory.
-
-    Raises:
-        CorruptDataError: a shard is not what was written.
+    Reads the first records of shards spread over `splits`, or spread records if they are not shuffled. It reads them
+    twice, for their classes and for the chosen images, so that at most `number` images are in memory.
     """
-    shards = _evenly_spaced([shard for split in splits for shard in split.shards if shard.examples], number)
+    shards = evenly_spaced([shard for split in splits for shard in split.shards if shard.examples], number)
     if not shards:
         return []
     share = math.ceil(_CANDIDATES * number / len(shards))
@@ -199,7 +183,7 @@ def pick_samples(dataset: Dataset, splits: Sequence[SplitEntry], number: int) ->
     filename = named.name if named is not None else ""
     by_class: dict[int, list[_Position]] = defaultdict(list)
     for number_of_shard, shard in enumerate(shards):
-        wanted = _evenly_spaced(range(shard.examples), share) if ordered else range(min(share, shard.examples))
+        wanted = evenly_spaced(range(shard.examples), share) if ordered else range(min(share, shard.examples))
         for index, record in _records(dataset, shard, wanted):
             by_class[_class_id(decode_example(record).get(label))].append((number_of_shard, index))
     chosen = _choose_evenly([by_class[class_id] for class_id in sorted(by_class)], number)
@@ -244,12 +228,6 @@ def _class_id(values: FeatureValue | None) -> int:
     return int(values[0]) if values is not None and len(values) else -1
 
 
-def _evenly_spaced(items: Sequence[Item], number: int) -> list[Item]:
-    """Return at most `number` of the items, evenly spaced."""
-    count = min(number, len(items))
-    return [items[index * len(items) // count] for index in range(count)]
-
-
 def _records(dataset: Dataset, shard: ShardEntry, wanted: Iterable[int]) -> Iterator[tuple[int, bytes]]:
     """Yield (index, record) for the wanted indexes in ascending order; read nothing after the last."""
     left = set(wanted)
@@ -263,38 +241,18 @@ def _records(dataset: Dataset, shard: ShardEntry, wanted: Iterable[int]) -> Iter
 
 def _choose_evenly(classes: Sequence[list[_Position]], number: int) -> list[_Position]:
     """Choose at most `number` positions, spread as evenly as possible over classes, and within each over shards."""
-    turns = [
-        # Classes begin at different shards: with one sample each, they would all be of the first otherwise.
-        [position for position in chain(*zip_longest(*_rotate(_by_shard(positions), turn))) if position is not None]
-        for turn, positions in enumerate(_evenly_spaced(classes, number))
-    ]
-    rounds = (position for one_of_each in zip_longest(*turns) for position in one_of_each if position is not None)
-    chosen = {position for _, position in zip(range(number), rounds, strict=False)}
+    turns = []
+    for turn, positions in enumerate(evenly_spaced(classes, number)):
+        by_shard = deque(list(found) for _, found in groupby(positions, itemgetter(0)))
+        by_shard.rotate(-turn)  # classes begin at different shards: with one sample each, all would be of the first
+        turns.append(take_in_turn(by_shard))
+    chosen = set(islice(take_in_turn(turns), number))
     return [position for positions in classes for position in positions if position in chosen]
-
-
-def _by_shard(positions: Sequence[_Position]) -> list[list[_Position]]:
-    shards: dict[int, list[_Position]] = defaultdict(list)
-    for position in positions:
-        shards[position[0]].append(position)
-    return list(shards.values())
-
-
-def _rotate(items: list[Item], by: int) -> list[Item]:
-    start = by % len(items)
-    return items[start:] + items[:start]
 
 
 def count_turned(samples: Sequence[Sample]) -> int:
     """Count the samples drawn rotated by EXIF, whose pixels readers return as stored."""
-    return sum(map(_is_turned, samples))
-
-
-def _is_turned(sample: Sample) -> bool:
-    try:
-        return pillow_orientation(sample.image) != UPRIGHT
-    except ImageError:
-        return False
+    return sum(_orientation(sample.image) != UPRIGHT for sample in samples)
 
 
 def draw_contact_sheet(samples: Sequence[Sample], title: str = "") -> bytes:
@@ -348,13 +306,8 @@ def _draw_card(page: Image.Image, sample: Sample, at: tuple[int, int], size: tup
 
 def _thumbnail(data: bytes) -> Image.Image | None:
     """Return the image upright at the size of a cell, or None if it does not decode."""
-    try:
-        with open_image(data) as source:
-            if source.width * source.height > MAX_PIXELS:
-                return None
-            source.draft("RGB", (2 * _CELL, 2 * _CELL))  # a JPEG is decoded at a fraction of its size
-            image = to_rgb(ImageOps.exif_transpose(source))
-    except Exception:  # Pillow's readers raise what their parsing happens to raise
+    _, image = _open_upright(data, 2 * _CELL)
+    if image is None:
         return None
     longest = max(image.size)
     # Digits and icons are enlarged by whole factors, so that their pixels stay pixels.
@@ -379,11 +332,6 @@ def to_ascii(text: str) -> str:
     return "".join(letter if letter.isascii() and letter.isprintable() else "?" for letter in letters)
 
 
-@cache
-def _font() -> ImageFont.FreeTypeFont:
-    return cast(ImageFont.FreeTypeFont, ImageFont.load_default(size=12))
-
-
 SIDE = 96  # pixels of the longest side, on the page
 _THUMBNAILS_CRISP = SIDE // 2  # an image up to so long is enlarged by whole factors, so that its pixels stay pixels
 _QUALITY = 70  # of a JPEG, 1 to 95 as Pillow has it
@@ -391,17 +339,12 @@ _QUALITY = 70  # of a JPEG, 1 to 95 as Pillow has it
 
 @dataclass(frozen=True, slots=True)
 class Thumbnail:
-    """An image on a page.
-
-    Attributes:
-        width, height: of the image itself, in pixels
-        shown_width, shown_height: on the page
-    """
+    """An image on a page."""
 
     source: str = ""  # a data: URI; "" if the image does not decode
-    width: int = 0
+    width: int = 0  # of the image itself, in pixels
     height: int = 0
-    shown_width: int = SIDE
+    shown_width: int = SIDE  # on the page
     shown_height: int = SIDE
     is_crisp: bool = False  # enlarge pixel by pixel
 
@@ -409,11 +352,8 @@ class Thumbnail:
 def thumbnail(
     data: bytes, objects: Sequence[ObjectBox] = (), masks: Sequence[bytes] = (), others: Sequence[bytes] = ()
 ) -> Thumbnail:
-    """Return the thumbnail of an image, with objects and masks drawn on it and other images next to it.
-
-    It has no source if the image does not decode.
-    """
-    (width, height), image = _open_upright(data)
+    """Return the thumbnail of an image, with objects and masks drawn on it and other images next to it."""
+    (width, height), image = _open_upright(data, SIDE)
     if image is None:
         return Thumbnail("", width, height)
     longest = max(image.size)
@@ -423,20 +363,19 @@ def thumbnail(
     small = _scale_down(image)
     draw_masks(small, masks, data)
     draw_objects(small, objects, data)
-    opened = (_open_upright(other)[1] for other in others)
+    opened = (_open_upright(other, SIDE)[1] for other in others)
     small = side_by_side([small, *(_scale_down(other) for other in opened if other is not None)], SIDE)
     return Thumbnail(_uri(small, "JPEG"), width, height, *small.size)
 
 
-def _open_upright(data: bytes) -> tuple[tuple[int, int], Image.Image | None]:
+def _open_upright(data: bytes, side: int) -> tuple[tuple[int, int], Image.Image | None]:
     """Return the size of an image ((0, 0) if unknown) and its upright pixels (None if it does not decode)."""
-    size = (0, 0)
     try:
         with open_image(data) as source:
-            if source.width * source.height > MAX_PIXELS:
-                return source.size, None
             size = source.size
-            source.draft("RGB", (SIDE, SIDE))  # a JPEG is decoded at a fraction of its size, no smaller than that
+            if source.width * source.height > MAX_PIXELS:
+                return size, None
+            source.draft("RGB", (side, side))  # a JPEG is decoded at a fraction of its size, no smaller than that
             return size, to_rgb(ImageOps.exif_transpose(source))
     except Exception:  # Pillow's readers raise what their parsing happens to raise
         return (0, 0), None

@@ -11,7 +11,7 @@ from shardmill.data.features import Feature
 from shardmill.data.kinds import kind_of
 from shardmill.errors import CorruptDataError, UserError
 from shardmill.metadata import file_names
-from shardmill.metadata.manifest import Manifest, SplitEntry
+from shardmill.metadata.manifest import SplitEntry
 from shardmill.metadata.versions import BuildRecord, record_path, resolve_version
 from shardmill.pipelines.reports.pictures import Picture, Pictures, find_pictures
 from shardmill.pipelines.reports.summary import format_share
@@ -19,18 +19,13 @@ from shardmill.quality.checks import run_checks
 from shardmill.quality.difference import describe_changes, find_differences
 from shardmill.quality.limits import LEAKAGE_THRESHOLD, CheckResult, worst_severity
 from shardmill.quality.profile import Profile, number_of_values
-from shardmill.quality.stats_file import FeatureSummary, SplitSummary, StatsFile
+from shardmill.quality.stats_file import FeatureSummary, StatsFile
 from shardmill.reading.dataset import Dataset, open_dataset
 from shardmill.text import listed
 from shardmill.transforms.options.job_options import CheckOptions
 from shardmill.transforms.publishing.build_records import read_record
 from shardmill.transforms.stores import storage
 from shardmill.transforms.workers.rejects import MOST_REASONS, ReasonCounter
-
-
-def feature_entries(manifest: Manifest) -> list[dict[str, Any]]:
-    """Return the features as JSON entries, with all that manifest.json holds."""
-    return [asdict(feature) for feature in manifest.features]
 
 
 def split_entry(split: SplitEntry, stats: StatsFile | None = None) -> dict[str, Any]:
@@ -49,16 +44,6 @@ def split_entry(split: SplitEntry, stats: StatsFile | None = None) -> dict[str, 
     }
 
 
-def near_duplicates_entry(stats: StatsFile | None) -> Mapping[str, Any] | None:
-    """Return the near duplicates as in stats.json; None if they were not searched for."""
-    return None if stats is None or stats.near_duplicates is None else stats.near_duplicates.to_json()
-
-
-def statistics_entry(split: SplitSummary) -> Mapping[str, Any]:
-    """Return the statistics of a split's features by name, as in stats.json."""
-    return {name: summary.to_json() for name, summary in split.features.items()}
-
-
 _MOSTLY = 0.5  # of the examples
 _FEWEST = 20  # values, below which it is no wonder that all differ
 
@@ -70,17 +55,12 @@ def alerts(summaries: Mapping[str, tuple[int, FeatureSummary]], role: str = "") 
         summaries: (examples, statistics of the feature) by split; splits without examples are left out
         role: of the feature; features that shardmill adds, such as `filename`, and labels may predict the label
     """
-    class_alerts = _class_name(summaries) if role not in ("source", "label") else ()
-    return [
-        *class_alerts,
-        *_missing(summaries),
-        *_distinct(summaries),
-        *_not_finite(summaries),
-        *_without_name(summaries),
-    ]
+    own = () if role in ("source", "label") else (_leaks,)
+    kinds = (*own, _missing, _distinct, _not_finite, _without_name)
+    return [alert for find in kinds for alert in find(summaries)]
 
 
-def _class_name(summaries: Mapping[str, tuple[int, FeatureSummary]]) -> Iterator[str]:
+def _leaks(summaries: Mapping[str, tuple[int, FeatureSummary]]) -> Iterator[str]:
     found = {split: one.label_association for split, (_, one) in summaries.items() if one.label_association is not None}
     best = max(found, key=lambda split: found[split], default="")
     if best and found[best] > LEAKAGE_THRESHOLD:
@@ -113,7 +93,7 @@ def _distinct(summaries: Mapping[str, tuple[int, FeatureSummary]]) -> Iterator[s
 
 
 def _is_constant(summary: FeatureSummary) -> bool:
-    """Return True if there is one value; infinite and NaN values are not counted as distinct."""
+    # Infinite and NaN values are not counted as distinct
     others = summary.numbers.infinity + summary.numbers.nan if summary.numbers is not None else 0
     return summary.distinct is not None and summary.distinct.count == 1 and not others
 
@@ -163,31 +143,31 @@ class ReportSources:
 
 
 def report_content(sources: ReportSources, with_statistics: bool = True) -> dict[str, Any]:
-    """Return the content of a report, in the page's order.
+    """Return the content of a report, in the page's order; raise CorruptDataError if a line of rejects/ is malformed.
 
     `shardmill report --json` prints it, docs/json.md describes it, and the page shows it. It depends only on the files
-    in a version's folder and on the build's record, so the same files give the same content.
-
-    Args:
-        with_statistics: add the statistics of features by split; the page takes them from the profile
-
-    Raises:
-        CorruptDataError: a line of rejects/ is malformed.
+    in a version's folder and on the build's record, so the same files give the same content. With statistics, it has
+    those of features by split; the page takes them from the profile.
     """
     profile = sources.profile
-    manifest = profile.manifest
+    manifest, severity = profile.manifest, worst_severity(sources.results)
     return {
         "format": FORMAT,
         "name": manifest.name,
         "version": manifest.version,
-        "verdict": _verdict(sources),
+        "verdict": {
+            "severity": severity,
+            "words": _WORDS[severity],
+            "checked": sources.checked,
+            "checks": [result.to_json() for result in sources.results],
+        },
         "splits": [split_entry(split, profile.stats) for split in manifest.splits],
         "changes": _changes(sources),
         "labels": [_label_counts(profile, feature) for feature in profile.labels],
         "features": [_feature(profile, feature, with_statistics) for feature in manifest.features],
         "pictures": _pictures(sources.pictures),
         "duplicates": None if profile.stats.duplicates is None else profile.stats.duplicates.to_json(),
-        "near_duplicates": near_duplicates_entry(profile.stats),
+        "near_duplicates": None if profile.stats.near_duplicates is None else profile.stats.near_duplicates.to_json(),
         "rejects": _rejects(sources),
         "shards": [
             {"split": split.name, "file": shard.file, "examples": shard.examples, "size_bytes": shard.size_bytes}
@@ -195,16 +175,6 @@ def report_content(sources: ReportSources, with_statistics: bool = True) -> dict
             for shard in split.shards
         ],
         "made": _made(sources),
-    }
-
-
-def _verdict(sources: ReportSources) -> dict[str, Any]:
-    severity = worst_severity(sources.results)
-    return {
-        "severity": severity,
-        "words": _WORDS[severity],
-        "checked": sources.checked,
-        "checks": [result.to_json() for result in sources.results],
     }
 
 
@@ -291,10 +261,10 @@ def _made(sources: ReportSources) -> dict[str, Any]:
         "input": dict(manifest.input),
         "configuration": dict(manifest.configuration),
         "versions": dict(manifest.versions),
-        "notices": list(dict.fromkeys([*manifest.notices, *(sources.record.notices if sources.record else ())])),
+        "notices": list(dict.fromkeys([*manifest.notices, *(record.notices if record else ())])),
         "build": None
         if record is None
-        else {"status": record.status, "started": record.started, "seconds": record.seconds, "reason": record.reason},
+        else {key: getattr(record, key) for key in ("status", "started", "seconds", "reason")},
     }
 
 
@@ -305,22 +275,20 @@ _NAMED = 3  # shards, in a sentence
 def damaged_shards(dataset: Dataset, unreadable: Mapping[str, str]) -> list[CheckResult]:
     """Return an error result if shards are missing, unreadable or of another size than in the manifest, else [].
 
-    `shardmill verify` reads shards completely; this does not.
-
-    Args:
-        unreadable: reasons, by name of a shard that cannot be read
-
-    Raises:
-        OSError: the folder cannot be listed.
+    `shardmill verify` reads shards completely; this takes the reasons in `unreadable`, by shard.
     """
     root = f"{dataset.directory.rstrip('/')}/"
     sizes = {found.path.removeprefix(root): found.size_bytes for found in storage.stat_files(dataset.directory)}
     shards = [shard for split in dataset.manifest.splits for shard in split.shards]
-    sentences = [
-        words
-        for shard in shards
-        for words in _shard_problems(shard.file, shard.size_bytes, sizes.get(shard.file), unreadable.get(shard.file))
-    ]
+    sentences = []
+    for shard in shards:
+        name, size_bytes = shard.file, sizes.get(shard.file)
+        if size_bytes is None:
+            sentences.append(f"{name} is missing")
+        elif size_bytes != shard.size_bytes:
+            sentences.append(f"{name} has {size_bytes:,} bytes, not {shard.size_bytes:,}")
+        elif name in unreadable:
+            sentences.append(f"{name} cannot be read ({unreadable[name]})")
     if not sentences:
         return []
     some = listed(sentences, _NAMED, ", …")
@@ -328,20 +296,8 @@ def damaged_shards(dataset: Dataset, unreadable: Mapping[str, str]) -> list[Chec
     return [CheckResult(CHECK, "error", sentence, value=float(len(sentences)))]
 
 
-def _shard_problems(name: str, expected: int, found: int | None, why: str | None) -> Iterator[str]:
-    if found is None:
-        yield f"{name} is missing"
-    elif found != expected:
-        yield f"{name} has {found:,} bytes, not {expected:,}"
-    elif why is not None:
-        yield f"{name} cannot be read ({why})"
-
-
 def read_sources(dataset: Dataset, against: str | None) -> ReportSources:
-    """Read the sources of a report on a version.
-
-    Args:
-        against: the version or tag to compare with; None for the one that its build was compared with
+    """Read the sources of a report on a version, compared with `against`, or with what its build was compared with.
 
     Raises:
         UserError: stats.json is missing, or the version to compare with is not there.
@@ -359,7 +315,7 @@ def read_sources(dataset: Dataset, against: str | None) -> ReportSources:
     baseline = _profile(open_dataset(storage.join(parent, version), dataset.files))
     pictures = find_pictures(dataset, profile)
     damaged = damaged_shards(dataset, pictures.unreadable)
-    results = [*damaged, *run_checks(profile, baseline, CheckOptions().limits)]
+    results = [*damaged, *run_default_checks(profile, baseline)]
     checked = f"Checked now, against {version}."
     return ReportSources(profile, baseline, "", results, checked, record, _Rejects(dataset), pictures)
 
@@ -371,16 +327,12 @@ def sources_of_build(
     before: Profile | None = None,
     profile: Profile | None = None,
 ) -> ReportSources:
-    """Read the sources of a report on a build.
+    """Read the sources of a report on the build that made `dataset`; raises as `read_sources`.
 
     Args:
-        dataset: the version that it made
-        parent: the folder of all versions
         record: of the build; None if unreadable or missing
         before: profile of the version that LATEST named as it began, if known: it may have been replaced since
         profile: of the version; None to read it
-
-    Raises: as `read_sources`.
     """
     profile = profile or _profile(dataset)
     baseline, why = _compared_with(dataset, parent, record, before)
@@ -458,8 +410,5 @@ class _Rejects:
             yield from self.dataset.lines(name)
         except (FileNotFoundError, UnicodeDecodeError) as error:
             path = storage.join(self.dataset.directory, name)
-            raise CorruptDataError(f"{path} cannot be read: {_read_problem(error)}") from error
-
-
-def _read_problem(error: Exception) -> str:
-    return "it is missing" if isinstance(error, FileNotFoundError) else "it is not UTF-8"
+            problem = "it is missing" if isinstance(error, FileNotFoundError) else "it is not UTF-8"
+            raise CorruptDataError(f"{path} cannot be read: {problem}") from error

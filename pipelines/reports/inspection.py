@@ -18,6 +18,7 @@ from shardmill.pipelines.reports.summary import (
     format_number,
     human_size,
     main_numbers,
+    range_figures,
     table_text,
 )
 from shardmill.quality.stats_file import FeatureSummary, SplitSummary
@@ -46,15 +47,7 @@ def statistics_table(split: SplitSummary) -> str:
 
 def _statistics_cells(summary: FeatureSummary) -> tuple[str, ...]:
     word, numbers = main_numbers(summary)
-    between = [format_number((numbers.quantiles or {}).get(name)) for name in QUANTILES] if numbers is not None else []
-    return (
-        format_number(summary.missing),
-        format_distinct(summary.distinct),
-        format_number(numbers.minimum) if numbers is not None else "",
-        *(between or [""] * len(QUANTILES)),
-        format_number(numbers.maximum) if numbers is not None else "",
-        word,
-    )
+    return (format_number(summary.missing), format_distinct(summary.distinct), *range_figures(numbers), word)
 
 
 _VALUES_SHOWN = 8  # of a list
@@ -90,9 +83,7 @@ def _value_words(value: Any, feature: Feature | None) -> str:
 
 
 def _image_words(feature: Feature, value: Any) -> str | None:
-    """Return format and size of an image; its kind cannot tell, for the code that reads headers belongs to the
-    writers.
-    """
+    """Return format and size of an image; the code that reads headers belongs to the writers, not to its kind."""
     if feature.kind not in ("image", "mask") or not isinstance(value, bytes):
         return None
     try:
@@ -109,9 +100,9 @@ def _bytes_words(data: bytes) -> str:
         return f"{human_size(len(data))}, not text"
 
 
-def clip_text(text: str) -> str:
-    """Cut a text to the room that a line has."""
-    return text if len(text) <= _TEXT_SHOWN else f"{text[: _TEXT_SHOWN - 1]}…"
+def clip_text(text: str, most: int = _TEXT_SHOWN) -> str:
+    """Cut a text to `most` letters."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 _HEAD = 5  # entries of a vocabulary
@@ -134,46 +125,34 @@ def read_transform_file(dataset: Dataset) -> tuple[TransformFile | None, str]:
 
 def transform_lines(transform: TransformFile) -> Iterator[str]:
     """Yield a line for each output, and two more if it has a vocabulary."""
+    analyzed = ", ".join(f"{examples:,} of {split}" for split, examples in transform.analyzed.items())
     if transform.module is not None:
-        yield from _module_lines(transform, transform.module)
+        yield from _module_lines(transform, transform.module, analyzed)
         return
-    yield f"Transformed features, constants of examples: {_analyzed_splits(transform)}"
+    yield f"Transformed features, constants of examples: {analyzed}"
     width = max(len(output.name) for output in transform.outputs)
     for output in transform.outputs:
-        yield f"  {output.name:{width}}  {steps_words(output)}{_constants(output.constants)}"
+        constants = "".join(f"; {name} {_constant_text(value)}" for name, value in output.constants.items())
+        yield f"  {output.name:{width}}  {steps_words(output)}{constants}"
         if output.vocabulary is not None:
             yield from (f"  {'':{width}}    {line}" for line in _vocabulary_lines(output.vocabulary))
 
 
-def _analyzed_splits(transform: TransformFile) -> str:
-    return ", ".join(f"{examples:,} of {split}" for split, examples in transform.analyzed.items())
-
-
-def _module_lines(transform: TransformFile, module: ModuleSummary) -> Iterator[str]:
-    yield (
-        f"Transformed features, by {module.name} (SHA-256 {module.sha256[:_DIGITS]}…), examples: "
-        f"{_analyzed_splits(transform)}"
-    )
+def _module_lines(transform: TransformFile, module: ModuleSummary, analyzed: str) -> Iterator[str]:
+    yield f"Transformed features, by {module.name} (SHA-256 {module.sha256[:_DIGITS]}…), examples: {analyzed}"
     yield f"  {', '.join(output.name for output in transform.outputs)}"
     for asset in module.assets:
-        head = ", ".join(map(_clip_entry, asset.head[:_HEAD]))
-        more = ", …" if asset.entries > _HEAD else ""
-        yield f"  {asset.file}: {asset.entries:,} lines: {head}{more}"
+        head = ", ".join(clip_text(entry, _CLIPPED) for entry in asset.head[:_HEAD])
+        yield f"  {asset.file}: {asset.entries:,} lines: {head}{', …' if asset.entries > _HEAD else ''}"
 
 
 def steps_words(output: TransformedOutput) -> str:
     """Return the steps of an output, as they are written in --transform."""
-    words = [_step_text(name, parameters) for step in output.steps for name, parameters in step.items()]
-    return " | ".join([output.feature, *words]) if words else f"{output.feature}, as it is"
-
-
-def _step_text(name: str, parameters: Mapping[str, Any]) -> str:
-    given = [f"{key}={value}" for key, value in parameters.items() if value not in (None, "")]
-    return f"{name}({', '.join(given)})" if given else name
-
-
-def _constants(constants: Mapping[str, Any]) -> str:
-    return "".join(f"; {name} {_constant_text(value)}" for name, value in constants.items())
+    words = [output.feature]
+    for name, parameters in (item for step in output.steps for item in step.items()):
+        given = [f"{key}={value}" for key, value in parameters.items() if value not in (None, "")]
+        words.append(f"{name}({', '.join(given)})" if given else name)
+    return " | ".join(words) if len(words) > 1 else f"{output.feature}, as it is"
 
 
 def _constant_text(value: Any) -> str:
@@ -184,16 +163,11 @@ def _constant_text(value: Any) -> str:
 
 
 def _vocabulary_lines(vocabulary: VocabularySummary) -> Iterator[str]:
-    head = ", ".join(f"{_clip_entry(entry)} {count:,}" for entry, count in vocabulary.head[:_HEAD])
+    head = ", ".join(f"{clip_text(entry, _CLIPPED)} {count:,}" for entry, count in vocabulary.head[:_HEAD])
     more = ", …" if vocabulary.entries > _HEAD else ""
     yield f"{vocabulary.entries:,} entries of {vocabulary.distinct:,} values: {head}{more}"
-    shares = ", ".join(f"{split} {_unknown_share(*counted)}" for split, counted in vocabulary.unknown.items())
-    yield f"out of it: {shares}"
-
-
-def _unknown_share(values: int, unknown: int) -> str:
-    return f"{unknown / values:.2%} of {values:,}" if values else "no values"
-
-
-def _clip_entry(entry: str) -> str:
-    return entry if len(entry) <= _CLIPPED else f"{entry[: _CLIPPED - 1]}…"
+    shares = [
+        f"{split} {unknown / values:.2%} of {values:,}" if values else f"{split} no values"
+        for split, (values, unknown) in vocabulary.unknown.items()
+    ]
+    yield f"out of it: {', '.join(shares)}"

@@ -21,7 +21,6 @@ class _Stderr(logging.StreamHandler[Any]):
 
     @property
     def stream(self) -> Any:
-        """Return the current sys.stderr."""
         return sys.stderr
 
 
@@ -36,9 +35,7 @@ class _Sentences(logging.Formatter):
 
 
 class _Json(logging.Formatter):
-    """A formatter of JSON lines with the fields of Google Cloud's logging agent and most others: severity, message,
-    time.
-    """
+    """A formatter of JSON lines with the fields that Google Cloud's logging agent and most others know."""
 
     def format(self, record: logging.LogRecord) -> str:
         moment = f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(record.created))}.{int(record.msecs):03}Z"

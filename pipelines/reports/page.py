@@ -68,13 +68,9 @@ MAX_BYTES = 2_000_000  # of a page, which a mail or a ticket still takes
 
 @dataclass(frozen=True, slots=True)
 class PageLimits:
-    """Limits on what a page shows; the first that gives a page of at most MAX_BYTES is used.
+    """Limits on what a page shows; the first that gives a page of at most MAX_BYTES is used."""
 
-    Attributes:
-        features, shards, checks, differences, reasons: rows
-    """
-
-    features: int = 2_000
+    features: int = 2_000  # rows, as the next four
     shards: int = 200
     checks: int = 200
     differences: int = 100
@@ -101,8 +97,7 @@ _MANY_FEATURES = 500  # from which a page with the figures of several splits is 
 def render_page(content: Mapping[str, Any], sources: ReportSources) -> str:
     """Return the HTML page of `content`, which pipelines.reports.content made from `sources`.
 
-    The page has no scripts and no external files, escapes all content, and takes at most 2 MB if the tightest limits
-    suffice.
+    It has no scripts and no external files, escapes all content, and takes at most 2 MB if the tightest limits suffice.
     """
     text = ""
     pictures = picture_rows(sources.pictures)
@@ -114,7 +109,6 @@ def render_page(content: Mapping[str, Any], sources: ReportSources) -> str:
 
 
 def _render_within(content: Mapping[str, Any], profile: Profile, pictures: PictureRows, room: PageLimits) -> str:
-    """Render the page within the limits of `room`."""
     template = _environment(room.letters).get_template("page")
     return template.render(
         content=content,
@@ -147,9 +141,7 @@ def _summaries(profile: Profile, feature: str) -> dict[str, FeatureSummary]:
 
 @cache
 def _environment(letters: int) -> Environment:
-    """Return the cached jinja2 environment with the compiled template: a process that makes many pages compiles it
-    once.
-    """
+    """Return the environment with the compiled template: a process that makes many pages compiles it once."""
     folder = files("shardmill.pipelines.reports")
     template, css = (folder / "page.html").read_text("utf-8"), (folder / "page.css").read_text("utf-8")
     environment = Environment(
@@ -161,16 +153,18 @@ def _environment(letters: int) -> Environment:
         optimized=False,  # or filters would be called as the template is compiled, and what they gave kept
         bytecode_cache=CompiledTemplates(),
     )
+
+    def short(text: object) -> str:
+        return clip_name(str(text), letters, letters // 3)  # names often share their beginning
+
     environment.filters |= {
         "figure": format_number,
         "share": format_share,
         "size": human_size,
-        "short": lambda text: clip_name(str(text), letters, _end_letters(letters)),
+        "short": short,
         "sentence": lambda text: clip_name(str(text), 4 * letters),
-        "words": lambda text: isolate_direction(
-            Markup("_<wbr>").join(clip_name(str(text), letters, _end_letters(letters)).split("_"))
-        ),  # where lines break
-        "isolated": lambda text: isolate_direction(clip_name(str(text), letters, _end_letters(letters))),
+        "words": lambda text: isolate_direction(Markup("_<wbr>").join(short(text).split("_"))),  # where lines break
+        "isolated": lambda text: isolate_direction(short(text)),
         "part": share_bar,
     }
     return environment
@@ -195,11 +189,6 @@ def clip_name(text: str, letters: int, end: int = 0) -> str:
     return shown if len(shown) <= letters else f"{shown[: letters - 1 - end]}…{shown[len(shown) - end :]}"
 
 
-def _end_letters(letters: int) -> int:
-    """Return the number of letters kept from a long name's end (names often share their beginning)."""
-    return letters // 3
-
-
 def write_page(
     parent: str,
     record: BuildRecord,
@@ -212,10 +201,8 @@ def write_page(
     A failure to write is a warning: it must not fail a build that has ended.
 
     Args:
-        parent: the folder of all versions
         path: of the record
-        previous: profile of the version that LATEST named as the build began; None if there was none or it is unknown
-        opened: the opened version and its profile; None to read it
+        previous: profile of the version that LATEST named as the build began, if known
     """
     try:
         dataset, profile = opened or (_open_built(parent, record), None)

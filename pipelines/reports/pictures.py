@@ -2,11 +2,12 @@
 
 import io
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice, zip_longest
+from operator import itemgetter
 from typing import NamedTuple, TypeVar, cast
 
 from shardmill.data.example import FeatureValue, decode_example
@@ -62,9 +63,7 @@ def _read_boxes(example: Mapping[str, FeatureValue], features: Features) -> tupl
 
 def count_by_class(objects: Iterable[ObjectBox]) -> str:
     """Return the number of objects by class as text: `2 cat, dog`."""
-    counts: dict[str, int] = {}
-    for item in objects:
-        counts[item.name] = counts.get(item.name, 0) + 1
+    counts = Counter(item.name for item in objects)
     return ", ".join(f"{count} {name}" if count > 1 else name for name, count in counts.items())
 
 
@@ -81,9 +80,7 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A stored image with its split, label and file name, its objects and masks, and the further images of its
-    example.
-    """
+    """A stored image with its split, label, file name, objects and masks, and its example's further images."""
 
     image: bytes = field(repr=False)
     split: str
@@ -119,21 +116,13 @@ def find_pictures(dataset: Dataset, profile: Profile) -> Pictures:
     return Pictures(*found, tuple(dict.fromkeys(finder.notes)), finder.unreadable)
 
 
-class _Record(NamedTuple):
-    """An example that may be shown, and its split."""
-
-    split: str
-    record: bytes
-
-
 class _PictureFinder:
     def __init__(self, dataset: Dataset, profile: Profile) -> None:
         self._dataset, self._profile = dataset, profile
         manifest = profile.manifest
         self._images = [feature.name for feature in features_of_kind(manifest.features, "image")]
         self._masks = [feature.name for feature in features_of_kind(manifest.features, "mask")]
-        labels = features_of_kind(manifest.features, "class_label")
-        self._label = labels[0] if labels else None
+        self._label = next(iter(features_of_kind(manifest.features, "class_label")), None)
         self._filename = Renames.of(manifest.configuration)("filename")
         self.number_of_classes = len(self._label.class_names) if self._label is not None else 0
         self.notes: list[str] = []
@@ -141,19 +130,23 @@ class _PictureFinder:
 
     def find_classes(self) -> tuple[tuple[str, tuple[Picture, ...]], ...]:
         """Return some images of each class, from as many splits as possible."""
-        found: dict[int, dict[str, list[_Record]]] = defaultdict(lambda: defaultdict(list))
+        found: dict[int, dict[str, list[bytes]]] = defaultdict(lambda: defaultdict(list))
         samples = list(self._shards_to_sample())
         read = [partial(self._read_first, shard, *records) for _, shard, records in samples]
         for (split, *_), records in zip(samples, run_concurrently(self._dataset.directory, *read), strict=True):
             for index, record in records:
-                found[index][split].append(_Record(split, record))
+                found[index][split].append(record)
         shown = evenly_spaced(sorted(found), CLASSES)
         number = OF_A_CLASS if self._label is not None else _OF_NO_CLASS
-        return tuple((self._class_name(index), self._pictures(_take_in_turn(found[index], number))) for index in shown)
+        return tuple((self._class_name(index), tuple(self._pictures(found[index], number))) for index in shown)
 
-    def _pictures(self, records: Sequence["_Record"]) -> tuple[Picture, ...]:
-        pictures = (self._picture(decode_example(each.record), each.split) for each in records)
-        return tuple(picture for picture in pictures if picture is not None)
+    def _pictures(self, by_split: Mapping[str, Sequence[bytes]], number: int) -> Iterator[Picture]:
+        """Yield the images of `number` records, chosen from the splits in turn, split by split."""
+        chosen = list(islice(take_in_turn([(split, each) for each in by_split[split]] for split in by_split), number))
+        for split in by_split:
+            for of_split, record in chosen:
+                if of_split == split and (picture := self._picture(decode_example(record), split)) is not None:
+                    yield picture
 
     def find_extremes(self) -> tuple[tuple[str, tuple[Picture, ...]], ...]:
         """Return the extreme images of all splits together."""
@@ -169,7 +162,7 @@ class _PictureFinder:
         if not self._profile.manifest.codec.keeps_offsets:
             self.notes.append("The extreme ones are in compressed shards, where no record is found by its place.")
             return ()
-        shown = {what: sorted(images, key=_sort_key)[:_EXTREMES] for what, images in found.items()}
+        shown = {what: sorted(images, key=itemgetter(0, 1, 2))[:_EXTREMES] for what, images in found.items()}
         read = [
             partial(self._read_at, split, image.file, image) for images in shown.values() for *_, split, image in images
         ]
@@ -186,14 +179,11 @@ class _PictureFinder:
                 "Pictures that look alike are in compressed shards, where no record is found by its place."
             )
             return ()
-        return tuple(
-            (pair.distance, (self._read_located(pair.one), self._read_located(pair.other)))
-            for pair in near.pairs[:_LOOK_ALIKES]
-        )
 
-    def _read_located(self, image: LocatedImage) -> Picture:
-        member = image.member
-        return self._read_at(member.split, str(member), image)
+        def read(image: LocatedImage) -> Picture:
+            return self._read_at(image.member.split, str(image.member), image)
+
+        return tuple((pair.distance, (read(pair.one), read(pair.other))) for pair in near.pairs[:_LOOK_ALIKES])
 
     def _shards_to_sample(self) -> Iterator[tuple[str, ShardEntry, tuple[int, int]]]:
         """Yield the shards to sample, each with its split and the number of records and bytes to read."""
@@ -206,9 +196,7 @@ class _PictureFinder:
             yield split, shard, (math.ceil(_RECORDS / len(chosen)), _BYTES // len(chosen))
 
     def _read_first(self, shard: ShardEntry, records: int, size_bytes: int) -> list[tuple[int, bytes]]:
-        """Return (class id, record) of a shard's first examples with an image; hardly more bytes than these are
-        requested.
-        """
+        """Return (class id, record) of a shard's first examples with an image; request hardly more bytes than these."""
         found: list[tuple[int, bytes]] = []
         wanted = [*self._images, *([self._label.name] if self._label is not None else [])]
         read_bytes = min(math.ceil(_MARGIN * records * shard.size_bytes / shard.examples), size_bytes)
@@ -246,7 +234,7 @@ class _PictureFinder:
         self.unreadable.setdefault(shard, reason)
 
     def _picture(self, example: dict[str, FeatureValue], split: str) -> Picture | None:
-        image = next((cast(bytes, example[name][0]) for name in self._images if len(example.get(name, ()))), None)
+        image = next(self._values(example, self._images), None)
         if image is None:
             return None
         names = example.get(self._filename, ())
@@ -276,11 +264,9 @@ def evenly_spaced(items: Sequence[Item], number: int) -> list[Item]:
     return [items[index * len(items) // count] for index in range(count)]
 
 
-def _take_in_turn(by_split: dict[str, list[_Record]], number: int) -> tuple[_Record, ...]:
-    """Choose `number` records from the splits in turn, and return them grouped by split."""
-    rounds = (record for one_of_each in zip_longest(*by_split.values()) for record in one_of_each)
-    chosen = list(islice((record for record in rounds if record is not None), number))
-    return tuple(record for split in by_split for record in chosen if record.split == split)
+def take_in_turn(lists: Iterable[Iterable[Item]]) -> Iterator[Item]:
+    """Yield the first items of all lists, then the second ones, and so on."""
+    return (item for one_of_each in zip_longest(*lists) for item in one_of_each if item is not None)
 
 
 def _rank(extreme: str, image: Extreme) -> float:
@@ -290,7 +276,3 @@ def _rank(extreme: str, image: Extreme) -> float:
     if extreme == "largest":
         return -image.width * image.height
     return -max(image.width, image.height) / max(min(image.width, image.height), 1)
-
-
-def _sort_key(found: tuple[float, str, str, Extreme]) -> tuple[float, str, str]:
-    return found[:3]

@@ -9,12 +9,12 @@ from typing import Any
 
 from shardmill.pipelines.reports.pictures import Picture, Pictures
 from shardmill.pipelines.reports.summary import (
-    QUANTILES,
     format_distinct,
     format_number,
     format_share,
     human_size,
     main_numbers,
+    range_figures,
 )
 from shardmill.quality.profile import number_of_values
 from shardmill.quality.stats_file import FeatureSummary
@@ -56,8 +56,7 @@ def _lefts(number: int) -> tuple[str, ...]:
 
 
 def shares_of_bins(all_numbers: Sequence[Numbers | None], bins: int) -> list[list[float]]:
-    """Return histograms of a feature in several splits over the same bins, as shares; [] for a split without a
-    histogram.
+    """Return histograms of a feature in several splits, over the same bins, as shares; [] for a split without one.
 
     Bins are equally wide, or powers of 2 if the histograms are.
     """
@@ -76,14 +75,13 @@ def shares_of_bins(all_numbers: Sequence[Numbers | None], bins: int) -> list[lis
 
 
 def _non_empty(histogram: Sequence[Bucket]) -> Sequence[Bucket]:
-    """Return the non-empty buckets."""
     if isinstance(histogram, BucketColumns) and all(histogram.counts):  # as nearly every one is
         return histogram
     return [bucket for bucket in histogram if bucket.count]
 
 
 def _columns(histogram: Sequence[Bucket]) -> tuple[Sequence[Number], Sequence[Number], Sequence[int]]:
-    """Return the lower bounds, the upper bounds and the counts."""
+    """Return lower bounds, upper bounds and counts."""
     if isinstance(histogram, BucketColumns):
         return histogram.lows, histogram.highs, histogram.counts
     return [one.low for one in histogram], [one.high for one in histogram], [one.count for one in histogram]
@@ -191,9 +189,7 @@ class FeatureRow:
 def feature_row(
     feature: Mapping[str, Any], summaries: Mapping[str, FeatureSummary], splits: int, top_values: int, bins: int
 ) -> FeatureRow:
-    """Return a feature's row: the first `splits` splits in figures and chart, and the first one's most frequent
-    values.
-    """
+    """Return a feature's row: the first `splits` splits in figures and chart, and the first one's top values."""
     first = next(iter(summaries.values()), FeatureSummary())
     series = shares_of_bins([main_numbers(summary)[1] for summary in summaries.values()], bins)
     if not any(series):
@@ -217,17 +213,9 @@ def _figures(summary: FeatureSummary) -> tuple[str, ...]:
     _, numbers = main_numbers(summary)
     total = (summary.count or 0) + (summary.missing or 0)
     missing = "" if summary.missing is None else format_share(summary.missing, total) if summary.missing else "none"
-    if numbers is None:
-        return (missing, "", format_distinct(summary.distinct), "", *("" for _ in QUANTILES), "")
-    quantiles = numbers.quantiles or {}
-    return (
-        missing,
-        format_share(numbers.zeros, whole_values) if numbers.zeros and (whole_values := _count_values(summary)) else "",
-        format_distinct(summary.distinct),
-        format_number(numbers.minimum),
-        *(format_number(quantiles.get(name)) for name in QUANTILES),
-        format_number(numbers.maximum),
-    )
+    values = _count_values(summary)
+    zeros = format_share(numbers.zeros, values) if numbers is not None and numbers.zeros and values else ""
+    return (missing, zeros, format_distinct(summary.distinct), *range_figures(numbers))
 
 
 def _count_values(summary: FeatureSummary) -> float:
@@ -270,18 +258,18 @@ _NAMED = 3  # features named when results are listed together
 
 def check_rows(checks: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
     """Return rows of the results that are not `ok`, the most severe first."""
-    rows = [_check_row(check) for severity in ("error", "warn") for check in checks if check["severity"] == severity]
+
+    def row(check: Mapping[str, Any]) -> dict[str, str]:
+        return {key: str(check[key]) for key in ("severity", "check", "feature", "split", "sentence")}
+
+    rows = [row(check) for severity in ("error", "warn") for check in checks if check["severity"] == severity]
     unknown: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for check in checks:
         if check["severity"] == "unknown":
             unknown[check["check"]].append(check)
     for found in unknown.values():
-        rows += map(_check_row, found) if len(found) <= _ALONE else [_grouped_row(found)]
+        rows += map(row, found) if len(found) <= _ALONE else [_grouped_row(found)]
     return rows
-
-
-def _check_row(check: Mapping[str, Any]) -> dict[str, str]:
-    return {key: str(check[key]) for key in ("severity", "check", "feature", "split", "sentence")}
 
 
 def _grouped_row(found: Sequence[Mapping[str, Any]]) -> dict[str, str]:
@@ -322,10 +310,6 @@ def _value_text(value: Any, key: str = "") -> str:
 
 
 _MAX_PAGE_BYTES = 450_000  # of all images on a page, as text
-_WHY_NONE = {
-    False: "cannot be read",
-    True: "does not decode",
-}  # there is nothing to look at, by whether there are bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,7 +322,7 @@ class PictureRows:
 
 def picture_rows(pictures: Pictures) -> PictureRows:
     """Return the rows of images; once the page is full, images are shown as words only."""
-    pairs = [(_distance_title(bits), shown) for bits, shown in pictures.look_alikes]
+    pairs = [(f"look alike, {plural(bits, 'bit')} apart", shown) for bits, shown in pictures.look_alikes]
     groups: list[tuple[str, Sequence[Picture]]] = [(f"the {what}", shown) for what, shown in pictures.extremes]
     groups += [(name or "images", shown) for name, shown in pictures.classes]
     rows, left = [], _MAX_PAGE_BYTES
@@ -346,10 +330,6 @@ def picture_rows(pictures: Pictures) -> PictureRows:
         images, left = _image_cells(shown, left)
         rows.append({"title": title, "images": images})
     return PictureRows(rows[: len(pairs)], rows[len(pairs) :])
-
-
-def _distance_title(bits: int) -> str:
-    return f"look alike, {plural(bits, 'bit')} apart"
 
 
 def _image_cells(shown: Sequence[Picture], left: int) -> tuple[list[dict[str, Any]], int]:
@@ -361,10 +341,11 @@ def _image_cells(shown: Sequence[Picture], left: int) -> tuple[list[dict[str, An
         fits = len(small.source) <= left
         size = f"{small.width:,} × {small.height:,} pixels" if small.width else "of no known size"
         label = f"{picture.label}, " if picture.label else ""
+        why_none = "does not decode" if picture.image else "cannot be read"
         images.append(
             {
                 "source": small.source if fits else "",
-                "instead": "no room on this page" if not fits else _WHY_NONE[bool(picture.image)],
+                "instead": "no room on this page" if not fits else why_none,
                 "words": f"{label}{picture.file or 'an image'} in {picture.split}, {size}",
                 "width": small.shown_width,
                 "height": small.shown_height,

@@ -3,6 +3,7 @@
 import io
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from rich.console import Console
@@ -80,11 +81,7 @@ def format_distinct(distinct: Distinct | None) -> str:
 
 
 def main_numbers(summary: FeatureSummary) -> tuple[str, Numbers | None]:
-    """Return the numbers that describe a feature, and a word for them.
-
-    Numeric features are described by their values, with the word ""; others by lengths or file sizes. Return ("", None)
-    if nothing was measured.
-    """
+    """Return what describes a feature, and a word for it: its values (""), lengths or file sizes; None for nothing."""
     for word, numbers in (
         ("", summary.numbers),
         ("all values", summary.values),
@@ -96,16 +93,33 @@ def main_numbers(summary: FeatureSummary) -> tuple[str, Numbers | None]:
     return "", None
 
 
+def range_figures(numbers: Numbers | None) -> tuple[str, ...]:
+    """Format the minimum, the quantiles and the maximum of a feature; "" for each if nothing was measured."""
+    if numbers is None:
+        return ("",) * (len(QUANTILES) + 2)
+    between = (numbers.quantiles or {}).get
+    return tuple(map(format_number, (numbers.minimum, *map(between, QUANTILES), numbers.maximum)))
+
+
 _SPLIT_COLUMNS = 100  # characters of a line, where nothing else is asked for
 
 
+def new_table(left: Iterable[str], right: Iterable[str] = (), folded: Iterable[str] = ()) -> Table:
+    """Return a table without lines, whose columns are aligned left or right, or whose cells are folded."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in left:
+        table.add_column(title)
+    for title in right:
+        table.add_column(title, justify="right")
+    for title in folded:
+        table.add_column(title, overflow="fold")
+    return table
+
+
 def table_text(table: Table, columns: int = _SPLIT_COLUMNS) -> str:
-    """Return a table as text, without trailing spaces.
+    """Return a table as text, at most `columns` characters wide, without trailing spaces.
 
     Cells are shown literally even if they contain `[b]` or `:cat:`, and without colours even if FORCE_COLOR is set.
-
-    Args:
-        columns: characters of the longest line
     """
     text = io.StringIO()
     console = Console(file=text, width=columns, markup=False, emoji=False, force_terminal=False, color_system=None)
@@ -132,7 +146,7 @@ class JobWork:
 
     @property
     def slices(self) -> int:
-        """Return the largest number of slices that shards read: one of each run."""
+        """The largest number of slices that shards read: one of each run."""
         return self.runs * self.shards
 
     @property
@@ -163,9 +177,7 @@ class JobWork:
 
 
 def read_file_index(config: JobConfig, manifest_crc32c: str) -> FileIndex | None:
-    """Read the file index of the version that `config` published, whose manifest has this checksum; None without
-    --reuse.
-    """
+    """Read the file index of the version that `config` published, whose manifest has this checksum, with --reuse."""
     if config.is_reuse_requested in (None, NO):
         return None
     return read_index(config.parent, config.version, manifest_crc32c)
@@ -191,7 +203,8 @@ def job_summary(config: JobConfig, dataset: Dataset, index: FileIndex | None = N
         about = "about " if lost.get("estimated") else "at least " if lost.get("uncounted_files") else ""
         read = dataset.manifest.input["records"]
         lines.append(f"{about}{rejects['records']:,} of {read:,} records rejected; see {dataset.directory}/rejects/:")
-        lines += [f"  {times:,} x {reason}" for reason, times in _top_reasons(rejects["reasons"])]
+        reasons = sorted(rejects["reasons"].items(), key=lambda item: (-item[1], item[0]))
+        lines += [f"  {times:,} x {reason}" for reason, times in reasons[:_REASONS_SHOWN]]
     lines += reuse_lines(config, index)
     lines += [f"NOTE: {notice}" for notice in dataset.manifest.notices]
     lines += ["", "Read it:", *reading_code(dataset)]
@@ -242,36 +255,16 @@ def shortened(name: str) -> str:
 
 
 def splits_table(dataset: Dataset, shown: Sequence[SplitEntry] | None = None) -> str:
-    """Return a table with a row for each split, or each of `shown`; with all splits, also one for rejects without a
-    split.
-    """
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("split")
-    for title in ("examples", "shards", "smallest", "largest", "bytes", "rejected"):
-        table.add_column(title, justify="right")
+    """Return a table with a row for each split, or each of `shown`; with all splits, also one for other rejects."""
+    table = new_table(left=["split"], right=["examples", "shards", "smallest", "largest", "bytes", "rejected"])
     splits, rejected_without_split = dataset.manifest.splits, dataset.manifest.rejected_without_split
     for split in splits if shown is None else shown:
-        table.add_row(*_split_cells(split))
+        counts = [shard.examples for shard in split.shards] or [0]
+        numbers = (split.examples, len(split.shards), min(counts), max(counts))
+        table.add_row(split.name, *map(format_number, numbers), human_size(split.size_bytes), f"{split.rejected:,}")
     if rejected_without_split > 0 and (shown is None or len(shown) == len(splits)):
         table.add_row("(no split)", "", "", "", "", "", f"{rejected_without_split:,}")
     return table_text(table)
-
-
-def _split_cells(split: SplitEntry) -> list[str]:
-    counts = [shard.examples for shard in split.shards] or [0]
-    return [
-        split.name,
-        f"{split.examples:,}",
-        f"{len(split.shards):,}",
-        f"{min(counts):,}",
-        f"{max(counts):,}",
-        human_size(split.size_bytes),
-        f"{split.rejected:,}",
-    ]
-
-
-def _top_reasons(reasons: dict[str, int]) -> list[tuple[str, int]]:
-    return sorted(reasons.items(), key=lambda item: (-item[1], item[0]))[:_REASONS_SHOWN]
 
 
 def reading_code(dataset: Dataset) -> list[str]:
@@ -309,19 +302,16 @@ def _other_readers(dataset: Dataset, split: str) -> list[str]:
 
 def read_profile(directory: str) -> Profile | None:
     """Read the profile of a version, or of LATEST's version in a data set's folder; None if it cannot be read."""
-    try:
-        dataset = open_dataset(directory, storage.StorageFiles())
-    except (UserError, CorruptDataError, OSError):
-        return None
-    return opened_profile(dataset)
+    with suppress(UserError, CorruptDataError, OSError):
+        return opened_profile(open_dataset(directory, storage.StorageFiles()))
+    return None
 
 
 def opened_profile(dataset: Dataset) -> Profile | None:
     """Read the profile of an opened version; None if its statistics cannot be read."""
-    try:
+    with suppress(UserError, CorruptDataError, OSError):
         return Profile(dataset.manifest, dataset.stats())
-    except (UserError, CorruptDataError, OSError):
-        return None
+    return None
 
 
 def changes_line(new: Profile | None, old: Profile | None) -> str:

@@ -3,7 +3,7 @@
 import dataclasses
 import inspect
 import typing
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import MISSING, dataclass, field
 from functools import cache
 from typing import Any, ClassVar, TypeVar
@@ -55,22 +55,15 @@ class Option:
     flag: Flag
 
     def parse(self, value: Any) -> Any:
-        """Parse and check `value`, given as text or as the final value.
-
-        Raises:
-            UserError: if it is not allowed; the message names the flag, the value and the allowed values.
-        """
+        """Parse and check `value`, given as text or as the final value; raises UserError if it is not allowed."""
         try:
             parsed = self.flag.parse(value) if self.flag.parse is not None else _convert_scalar(value, self.type)
         except OptionValueError as mistake:
             raise UserError(f"--{self.name}: {mistake}") from None
         if self.flag.choices and parsed not in self.flag.choices:
-            raise UserError(
-                f"--{self.name} {_command_line_text(value)}: expected one of "
-                f"{', '.join(filter(None, self.flag.choices))}"
-            )
-        expected = self.flag.check(parsed) if self.flag.check is not None else None
-        if expected is not None:
+            choices = ", ".join(filter(None, self.flag.choices))
+            raise UserError(f"--{self.name} {_command_line_text(value)}: expected one of {choices}")
+        if self.flag.check is not None and (expected := self.flag.check(parsed)) is not None:
             raise UserError(f"--{self.name} {_command_line_text(value)}: {expected}")
         return parsed
 
@@ -137,14 +130,25 @@ class Options:
 
     def to_json(self) -> dict[str, Any]:
         """Return the options that affect the output, for the manifest; without output paths or run options."""
-        return dict(self._recorded_values())
-
-    def _recorded_values(self) -> Iterator[tuple[str, Any]]:
+        recorded = {}
         for option in options_of(type(self)):
-            value = getattr(self, option.field)
+            value, to_json = getattr(self, option.field), option.flag.to_json
             if option.flag.affects_output and (option.flag.is_always_recorded or value != option.default):
-                to_json = option.flag.to_json
-                yield option.field, value if value is None or to_json is None else to_json(value)
+                recorded[option.field] = value if value is None or to_json is None else to_json(value)
+        return recorded
+
+    @property
+    def first_given_flag(self) -> str:
+        """The first option that is not its default, as on the command line; "" if none."""
+        given = ((option, getattr(self, option.field)) for option in options_of(type(self)))
+        return next((f"--{option.name} {value}" for option, value in given if value != option.default), "")
+
+
+def check_no_repeats(names: Sequence[str], message: str) -> None:
+    """Check that no name is there twice; raises OptionValueError with `message`, in which {} is the name."""
+    for name in names:
+        if names.count(name) > 1:
+            raise OptionValueError(message.format(name))
 
 
 def expected_words(word: str, known_words: Iterable[str]) -> str:

@@ -11,7 +11,7 @@ from shardmill.data.features import MAX_PIXELS as MAX_PIXELS
 from shardmill.errors import UserError
 from shardmill.metadata import file_names
 from shardmill.metadata.labels import LABELS_FILE, ON_NEW_LABEL, parse_labels
-from shardmill.transforms.options.declare import Options, OptionValueError, flag, read_option_file
+from shardmill.transforms.options.declare import Options, OptionValueError, check_no_repeats, flag, read_option_file
 from shardmill.transforms.options.job_options import parse_path
 
 
@@ -26,7 +26,7 @@ def bad_box_flag(**attributes: Any) -> Any:
 
 
 def boxes_seen_flag(**attributes: Any) -> Any:
-    """Return the field of --boxes_seen: whether boxes refer to the stored or the upright image."""
+    """Return the field of --boxes_seen."""
     return flag(
         "",
         "Orientation of boxes in images with an EXIF rotation, if image sizes do not show it: as stored, or upright",
@@ -46,24 +46,13 @@ class BoxOptions(Options):
     on_bad_box: str = bad_box_flag(is_always_recorded=False)
     boxes_seen: str = boxes_seen_flag(is_always_recorded=False)
 
-    @property
-    def first_given_flag(self) -> str:
-        """The first of these options that was given, as on the command line; "" if none."""
-        if self.on_bad_box != "reject":
-            return f"--on_bad_box {self.on_bad_box}"
-        return f"--boxes_seen {self.boxes_seen}" if self.boxes_seen else ""
-
 
 TFDS = "tfds"
 _SPLIT = re.compile(r"(\w+)=(.+)")
 
 
 def parse_annotation_files(value: Any) -> tuple[tuple[str, str], ...]:
-    """Parse `train=a.json` items, pairs or a mapping into (split, path) pairs; the split may be "".
-
-    Raises:
-        ValueMistake: if an item is no path, a split or file is repeated, or only some items have a split.
-    """
+    """Parse `train=a.json` items, pairs or a mapping into (split, path) pairs; the split may be ""."""
     items = value.items() if isinstance(value, dict) else (value,) if isinstance(value, str) else value
     pairs = []
     for item in items:
@@ -72,9 +61,8 @@ def parse_annotation_files(value: Any) -> tuple[tuple[str, str], ...]:
         pairs.append((str(split), parse_path(path)))
     if len({bool(split) for split, _ in pairs}) > 1:
         raise OptionValueError("some files have a split and others not; give each one, as in train=a.json")
-    for problem, values in (("split", [split for split, _ in pairs if split]), ("file", [path for _, path in pairs])):
-        if twice := [name for name in values if values.count(name) > 1]:
-            raise OptionValueError(f"the {problem} {twice[0]} is there twice")
+    check_no_repeats([split for split, _ in pairs if split], "the split {} is there twice")
+    check_no_repeats([path for _, path in pairs], "the file {} is there twice")
     return tuple(pairs)
 
 
@@ -110,14 +98,11 @@ class AnnotationOptions(Options):
         super().__post_init__()
         if len(given := self._given) > 1:
             raise UserError(f"{given[0]} and {given[1]} both say what is in the images; give one")
-        for name, value in (
-            ("--on_bad_box", self.on_bad_box),
-            ("--boxes_seen", self.boxes_seen),
-            ("--feature_names", self.feature_names),
-        ):
-            if not given and not self.has_objects and value not in ("reject", "", TFDS):
+        for name in ("on_bad_box", "boxes_seen", "feature_names"):
+            value = getattr(self, name)
+            if not self.has_objects and value not in ("reject", "", TFDS):
                 raise UserError(
-                    f"{name} {value} is about the objects that --coco, --voc or --yolo annotate, or a column of a"
+                    f"--{name} {value} is about the objects that --coco, --voc or --yolo annotate, or a column of a"
                     " manifest"
                 )
 
@@ -128,8 +113,7 @@ class AnnotationOptions(Options):
 
     @property
     def _given(self) -> list[str]:
-        found = {"--coco": self.coco, "--voc": self.voc, "--yolo": self.yolo}
-        return [name for name, value in found.items() if value]
+        return [f"--{name}" for name in ("coco", "voc", "yolo") if getattr(self, name)]
 
     @property
     def annotation_flag(self) -> str:
@@ -140,16 +124,11 @@ class AnnotationOptions(Options):
 
 
 def parse_mask_columns(value: Any) -> tuple[str, ...]:
-    """Parse column names from `mask,edges` or a list.
-
-    Raises:
-        ValueMistake: if a name is empty or repeated.
-    """
+    """Parse column names from `mask,edges` or a list."""
     names = tuple(value.split(",") if isinstance(value, str) else value)
     if "" in names:
         raise OptionValueError(f"{value!r} names a column without a name")
-    if twice := [name for name in names if names.count(name) > 1]:
-        raise OptionValueError(f"the column {twice[0]} is there twice")
+    check_no_repeats(names, "the column {} is there twice")
     return names
 
 
@@ -214,24 +193,12 @@ class PictureOptions(Options):
     )
     max_pixels: int = max_pixels_flag(is_always_recorded=False)
 
-    @property
-    def first_given_flag(self) -> str:
-        """The first of these options that was given, as on the command line; "" if none."""
-        if self.verify != "header":
-            return f"--verify {self.verify}"
-        return f"--max_pixels {self.max_pixels}" if self.max_pixels != MAX_PIXELS else ""
-
 
 Labels = tuple[str, ...] | Mapping[str, tuple[str, ...]]
 
 
 def read_labels(value: Any) -> Labels:
-    """Read class names from the file at a path, or of several labels from `a=PATH,b=PATH`; return given names
-    unchanged.
-
-    Raises:
-        UserError: if a file cannot be read or holds no class names.
-    """
+    """Read class names from the file at a path, or of several labels from `a=PATH,b=PATH`; return names unchanged."""
     if isinstance(value, Mapping):
         return {name: tuple(_read(names) if isinstance(names, str) else names) for name, names in value.items()}
     if not isinstance(value, str):
@@ -281,18 +248,11 @@ class LabelOptions(Options):
     @property
     def error_prefix(self) -> str:
         """A clause saying that names were given, to begin an error message."""
-        return (
-            f"the labels of version {self.source_version} are kept"
-            if self.source_version
-            else f"{LABELS_FILE} was given"
-        )
+        version = self.source_version
+        return f"the labels of version {version} are kept" if version else f"{LABELS_FILE} was given"
 
     def class_names(self, label: str = "label", labels: Sequence[str] = ("label",)) -> tuple[str, ...] | None:
-        """Return the names given for `label`, which is one of `labels`; None if there are none.
-
-        Raises:
-            UserError: if there are several labels and the names are of one only, or of others.
-        """
+        """Return the names given for `label`, which is one of `labels`; None if there are none."""
         if self.labels is None:
             return None
         if not isinstance(self.labels, Mapping):

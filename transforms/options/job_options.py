@@ -1,6 +1,7 @@
 """Options of every job: output, splits, shards, columns, reuse, manifests and checks."""
 
 import csv
+import operator
 import os
 import re
 from collections.abc import Mapping
@@ -12,10 +13,15 @@ from shardmill.data.codecs import CODECS_BY_OPTION, PLAIN_CODEC, Codec
 from shardmill.data.features import TimeUnit
 from shardmill.errors import UserError
 from shardmill.metadata import file_names
-from shardmill.metadata import file_names as templates
-from shardmill.metadata.file_names import is_version
 from shardmill.quality.limits import LEAKAGE_THRESHOLD, NO_LIMITS, ByFeature, Constraints, Limits
-from shardmill.transforms.options.declare import Options, OptionValueError, expected_words, flag, options_of
+from shardmill.transforms.options.declare import (
+    Options,
+    OptionValueError,
+    check_no_repeats,
+    expected_words,
+    flag,
+    options_of,
+)
 
 # The names of splits, and how much of the data is in each
 Fractions = tuple[tuple[str, Fraction], ...]
@@ -26,12 +32,7 @@ CONTENT = "content"  # --group_by, of what an example holds
 
 
 def parse_splits(value: Any) -> Fractions:
-    """Parse split names and fractions from `train=0.8,test=0.2`, a mapping, or pairs; fractions must add up to 1, up to
-    rounding.
-
-    Raises:
-        ValueMistake: if they do not, or an item is invalid.
-    """
+    """Parse split names and fractions, which add up to 1 up to rounding: `train=0.8,test=0.2`, a mapping, or pairs."""
     splits: dict[str, Fraction] = {}
     for part, name, number in _parts(value):
         try:
@@ -96,9 +97,9 @@ class SplitOptions(Options):
                 "--group_by and --stratify_by contradict each other: whole groups cannot be cut exactly; give one of"
                 " them"
             )
-        for name, column in (("--group_by", self.group_by), ("--stratify_by", self.stratify_by)):
-            if column is not None and self.splits is None:
-                raise UserError(f"{name} {column} needs --splits")
+        for name in ("group_by", "stratify_by"):
+            if getattr(self, name) is not None and self.splits is None:
+                raise UserError(f"--{name} {getattr(self, name)} needs --splits")
         if self.seed and self.no_shuffle:
             raise UserError(
                 f"--seed {self.seed} contradicts --no_shuffle: there is no order to draw; --split_seed is for the"
@@ -119,27 +120,17 @@ NumShards = int | tuple[tuple[str, int], ...]
 
 
 def parse_size(value: Any) -> int:
-    """Parse a size in bytes from `128MiB`, `1GB`, `500k`, `4096` or an int.
-
-    Raises:
-        ValueMistake: if it is no size.
-    """
+    """Parse a size in bytes from `128MiB`, `1GB`, `500k`, `4096` or an int."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", str(value).strip().lower())
     if match is None or match[2] not in _UNITS:
         raise OptionValueError(f"{value!r} is not a size; expected a number and a unit, such as 128MiB or 1GB")
-    from fractions import Fraction
-
     return int(Fraction(match[1]) * _UNITS[match[2]])
 
 
 def parse_num_shards(value: Any) -> NumShards:
-    """Parse one number for every split (`8`), or one for each (`train=16,test=2`, a mapping, or pairs).
-
-    Raises:
-        ValueMistake: if it is neither.
-    """
+    """Parse one number for every split (`8`), or one for each (`train=16,test=2`, a mapping, or pairs)."""
     try:
         if isinstance(value, int) or (isinstance(value, str) and "=" not in value):
             return int(value)
@@ -192,9 +183,9 @@ class ShardOptions(Options):
     )
 
     file_template: str = flag(
-        templates.DEFAULT_TEMPLATE,
+        file_names.DEFAULT_TEMPLATE,
         "Template of shard file names, with TFDS's placeholders, for example {SPLIT}-{SHARD_X_OF_Y}.{FILEFORMAT}",
-        check=templates.template_problem,
+        check=file_names.template_problem,
         is_always_recorded=False,
     )
 
@@ -218,11 +209,7 @@ class ShardOptions(Options):
 
 
 def parse_path(value: Any) -> str:
-    """Check that a value can be a path or a URL, and return it.
-
-    Raises:
-        ValueMistake: if it cannot.
-    """
+    """Check that a value can be a path or a URL, and return it."""
     if not isinstance(value, str) or not value:
         raise OptionValueError(f"{value!r} is no path and no URL")
     try:
@@ -288,12 +275,8 @@ NO, RECORD, LATEST = "no", "record", "LATEST"
 
 
 def parse_reuse(value: Any) -> str:
-    """Check the value of --reuse: a version, or one of three words.
-
-    Raises:
-        ValueMistake: for anything else.
-    """
-    if isinstance(value, str) and (value in (NO, RECORD, LATEST) or is_version(value)):
+    """Check the value of --reuse: a version, or one of three words."""
+    if isinstance(value, str) and (value in (NO, RECORD, LATEST) or file_names.is_version(value)):
         return value
     raise OptionValueError(f"{value!r}: expected {NO}, {RECORD}, {LATEST} or a version such as 1.0.0")
 
@@ -321,37 +304,23 @@ ManifestPaths = tuple[tuple[str, str], ...]
 
 
 def parse_manifests(value: Any) -> ManifestPaths:
-    """Parse `train=a.csv,b.csv` items, pairs or a mapping into (split, file or glob) pairs; the split may be "".
-
-    Raises:
-        ValueMistake: if an item is no path, a file is repeated, or only some items have a split.
-    """
+    """Parse `train=a.csv,b.csv` items, pairs or a mapping into (split, file or glob) pairs; the split may be ""."""
     items = value.items() if isinstance(value, dict) else (value,) if isinstance(value, str) else value
     pairs: list[tuple[str, str]] = []
     for item in items:
         split, paths = _split_and_paths(item) if isinstance(item, str) else item
-        several = [paths] if isinstance(paths, str) and _is_path(paths) else _divide_paths(paths)
-        pairs += [(str(split), parse_path(path)) for path in several]
+        if isinstance(paths, str):  # that is there, whatever characters are in it, or several
+            paths = [paths] if os.path.lexists(paths) else _COMMA.split(paths)
+        pairs += [(str(split), parse_path(path)) for path in paths]
     if len({bool(split) for split, _ in pairs}) > 1:
         raise OptionValueError("some files have a split and others not; give each one, as in train=a.csv")
-    paths = [path for _, path in pairs]
-    if twice := [path for path in paths if paths.count(path) > 1]:
-        raise OptionValueError(f"the file {twice[0]} is there twice")
+    check_no_repeats([path for _, path in pairs], "the file {} is there twice")
     return tuple(pairs)
 
 
 def _split_and_paths(text: str) -> tuple[str, str]:
-    match = _SPLIT.fullmatch(text) if not _is_path(text) else None
+    match = _SPLIT.fullmatch(text) if not os.path.lexists(text) else None
     return (match[1], match[2]) if match else ("", text)
-
-
-def _divide_paths(paths: Any) -> list[Any]:
-    return _COMMA.split(paths) if isinstance(paths, str) else list(paths)
-
-
-def _is_path(text: str) -> bool:
-    """Return True if the unparsed text is an existing path, whatever characters it contains."""
-    return os.path.lexists(text)
 
 
 _WORDS = {"off": NO_LIMITS, "warn": Limits(warn=0.0), "error": Limits(error=0.0)}  # at 0, any change is reported
@@ -363,11 +332,7 @@ _EXPECTED = "expected off, warn, error, a number, or {warn: number, error: numbe
 
 
 def parse_limits(value: Any) -> Limits:
-    """Parse Limits, a mapping, a number, a word, or a text such as `warn=0.1,error=0.3`.
-
-    Raises:
-        ValueMistake: for anything else.
-    """
+    """Parse Limits, a mapping, a number, a word, or a text such as `warn=0.1,error=0.3`."""
     if isinstance(value, Limits):
         return value
     if value is False:  # YAML's `off`
@@ -394,26 +359,8 @@ def _parse_threshold(value: Any, shown: Any) -> float:
     return number
 
 
-def _ceiling_problem(limits: Limits) -> str | None:
-    """Return the problem of a ceiling whose warning threshold is above its error threshold, else None."""
-    if limits.warn is not None and limits.error is not None and limits.warn > limits.error:
-        return "expected to warn before it is an error"
-    return None
-
-
-def _floor_problem(limits: Limits) -> str | None:
-    """Return the problem of a floor whose warning threshold is below its error threshold, else None."""
-    if limits.warn is not None and limits.error is not None and limits.warn < limits.error:
-        return "expected to warn before it is an error"
-    return None
-
-
 def parse_feature_limits(value: Any) -> ByFeature:
-    """Parse the thresholds of single features: by name, `off` or a mapping of checks that apply to one feature.
-
-    Raises:
-        ValueMistake: for anything else.
-    """
+    """Parse the thresholds of single features: by name, `off` or a mapping of checks that apply to one feature."""
     if not isinstance(value, Mapping):
         raise OptionValueError(f"{value!r}: expected features, each with off or its checks, as in {{id: off}}")
     return {str(name): _parse_column(str(name), checks) for name, checks in value.items()}
@@ -438,11 +385,7 @@ def _parse_column(name: str, checks: Any) -> dict[str, Limits]:
 
 
 def parse_constraints(value: Any) -> Constraints:
-    """Read the constraints of the schema.pbtxt at a path; return Constraints unchanged.
-
-    Raises:
-        ValueMistake: if it cannot be read or is no schema.
-    """
+    """Read the constraints of the schema.pbtxt at a path; return Constraints unchanged."""
     if isinstance(value, Constraints):
         return value
     from google.protobuf.text_format import ParseError
@@ -457,16 +400,21 @@ def parse_constraints(value: Any) -> Constraints:
         raise OptionValueError(f"{value} is not a tensorflow-metadata Schema in text form: {error}") from None
 
 
-def _ceiling(help: str, warn: float | None = None, error: float | None = None) -> Any:
-    return flag(Limits(warn, error), help, parse=parse_limits, check=_ceiling_problem, affects_output=False)
+def _ceiling(help: str, warn: float | None = None, error: float | None = None, is_late: Any = operator.gt) -> Any:
+    """Return the field of a check's thresholds; `is_late(warn, error)` says that it warns after the error."""
+
+    def problem(limits: Limits) -> str | None:
+        has_both = limits.warn is not None and limits.error is not None
+        return "expected to warn before it is an error" if has_both and is_late(limits.warn, limits.error) else None
+
+    return flag(Limits(warn, error), help, parse=parse_limits, check=problem, affects_output=False)
 
 
 def _floor(help: str, warn: float | None = None, error: float | None = None) -> Any:
-    return flag(Limits(warn, error), help, parse=parse_limits, check=_floor_problem, affects_output=False)
+    return _ceiling(help, warn, error, operator.lt)
 
 
 def _baseline_problem(name: str) -> str | None:
-    """Return the problem of a baseline's name, or None."""
     fits = file_names.is_version(name) or re.fullmatch(r"[A-Za-z_][\w.-]*", name, re.ASCII)
     return None if fits else "expected a version, such as 1.0.0, LATEST, or a tag"
 
@@ -547,11 +495,7 @@ class CheckOptions(Options):
 
 
 def parse_names(value: Any) -> tuple[str, ...]:
-    """Parse column names from one CSV line (`a,b,"c,d"`) or a list.
-
-    Raises:
-        ValueMistake: if there are none, or one is repeated.
-    """
+    """Parse column names from one CSV line (`a,b,"c,d"`) or a list."""
     names = tuple(next(csv.reader([value]), ())) if isinstance(value, str) else tuple(value)
     if not all(names) or (isinstance(value, str) and not names):
         raise OptionValueError(f"{value!r} is not a list of names, such as id,age,city")
@@ -567,18 +511,11 @@ def parse_missing(value: Any) -> tuple[str, ...]:
 
 
 def parse_fill(value: Any) -> tuple[tuple[str, str], ...]:
-    """Parse `age=-1` items, pairs or a mapping into (column, value) pairs.
-
-    Raises:
-        ValueMistake: if an item is not column=value, or a column is repeated.
-    """
+    """Parse `age=-1` items, pairs or a mapping into (column, value) pairs."""
     if isinstance(value, str):
         value = [value]
     pairs = list(value.items()) if isinstance(value, dict) else [_split_pair(item) for item in value]
-    columns = [column for column, _ in pairs]
-    for column in columns:
-        if columns.count(column) > 1:
-            raise OptionValueError(f"{column}=… is given twice")
+    check_no_repeats([column for column, _ in pairs], "{}=… is given twice")
     return tuple((column, str(text)) for column, text in pairs)
 
 
@@ -590,11 +527,7 @@ def _split_pair(item: Any) -> tuple[str, str]:
 
 
 def parse_delimiter(value: Any) -> str:
-    r"""Parse a delimiter: one ASCII character, or `\t` or `tab` for a tab.
-
-    Raises:
-        ValueMistake: if it is not one character, or ends a line.
-    """
+    r"""Parse a delimiter: one ASCII character that ends no line, or `\t` or `tab` for a tab."""
     character = {"\\t": "\t", "tab": "\t"}.get(value, value)
     if not isinstance(character, str) or len(character) != 1 or not character.isascii() or character in "\r\n":
         raise OptionValueError(f"{value!r} is not one ASCII character, such as ';' or tab")
@@ -611,18 +544,12 @@ TIME_UNITS: dict[str, int] = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_
 
 
 def parse_timestamps(value: Any) -> tuple[tuple[str, TimeUnit], ...]:
-    """Parse `created=ms` items, pairs or a mapping into (column, unit) pairs.
-
-    Raises:
-        ValueMistake: if an item is not column=unit, or a column is repeated.
-    """
+    """Parse `created=ms` items, pairs or a mapping into (column, unit) pairs."""
     items = value.items() if isinstance(value, dict) else (value,) if isinstance(value, str) else value
     pairs = [tuple(item.rpartition("=")[::2]) if isinstance(item, str) else tuple(item) for item in items]
-    columns = [column for column, _ in pairs]
     for column, unit in pairs:
         if not column or unit not in TIME_UNITS:
             shown = f"{column}={unit}" if column else unit
             raise OptionValueError(f"{shown} is not column=unit, such as created=ms; units are {', '.join(TIME_UNITS)}")
-        if columns.count(column) > 1:
-            raise OptionValueError(f"{column}=… is given twice")
+    check_no_repeats([column for column, _ in pairs], "{}=… is given twice")
     return tuple((column, cast(TimeUnit, unit)) for column, unit in pairs)

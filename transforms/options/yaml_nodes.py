@@ -46,24 +46,18 @@ class Node:
         return UserError(f"{self.location}: {sentence}")
 
     def mapping(self) -> "Mapping[str, Node]":
-        """Return the node's keys and values.
-
-        Raises:
-            UserError: if it is no mapping.
-        """
+        """Return the node's keys and values; raises UserError if it is no mapping."""
         if not isinstance(self.value, Mapping):
-            raise self.error(f"{self._named} is {_kind(self.value)}; expected keys and values below it, one a line")
+            raise self.error(
+                f"{self.key or 'the document'} is {_kind(self.value)}; expected keys and values below it, one a line"
+            )
         return self.value
 
     def text(self) -> str:
-        """Return the node's text.
-
-        Raises:
-            UserError: if it is no text.
-        """
+        """Return the node's text; raises UserError if it is none."""
         if not isinstance(self.value, str):
             hint = "; put a text that begins with { or [ in quotes" if self.value else ""
-            raise self.error(f"{self._named} is {_kind(self.value)}; expected a text{hint}")
+            raise self.error(f"{self.key or 'the document'} is {_kind(self.value)}; expected a text{hint}")
         return self.value
 
     def to_plain(self) -> Any:
@@ -90,10 +84,6 @@ class Node:
             return dataclasses.replace(self, value={key: node.map_texts(change) for key, node in self.value.items()})
         return dataclasses.replace(self, value=tuple(node.map_texts(change) for node in self.value))
 
-    @property
-    def _named(self) -> str:
-        return self.key or "the document"
-
 
 def _kind(value: object) -> str:
     return "a text" if isinstance(value, str) else "a list" if isinstance(value, tuple) else "a mapping"
@@ -102,8 +92,7 @@ def _kind(value: object) -> str:
 def read_documents(data: bytes, file: str, document: Document) -> list[Node]:
     """Parse the mappings of a YAML file; each of its documents, separated by `---`, is one.
 
-    Raises:
-        UserError: if it is no YAML, or uses features that are not allowed; the message names file and line.
+    Raises UserError with file and line if it is no YAML, or uses features that are not allowed.
     """
     if len(data) > MAX_BYTES:
         raise UserError(f"{file} has {len(data):,} bytes; {document.noun} has some hundred: is it another file?")
