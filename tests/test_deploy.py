@@ -12,8 +12,8 @@ import yaml
 from croniter import croniter
 
 from shardmill.errors import ChecksError, LockedError, UserError
-from shardmill.pipelines.commands.rebuild import RebuildOptions, rebuild_parser
-from shardmill.pipelines.nightly.recipe import Recipe, load_recipes
+from shardmill.pipelines.commands.rebuild import rebuild_parser
+from shardmill.pipelines.nightly.recipe import RebuildOptions, Recipe, load_recipes
 from tests.support.command import REPOSITORY
 from tests.support.later import Later
 

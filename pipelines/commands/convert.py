@@ -150,35 +150,26 @@ def template_metadata(kinds: Mapping[str, Kind] = KINDS) -> dict[str, Any]:
     Source: https://cloud.google.com/dataflow/docs/guides/templates/configuring-flex-templates#metadata-parameters
     """
     commands = [{"value": name, "label": f"{name}: {kind.summary}"} for name, kind in kinds.items()]
-    command = {
-        "name": COMMAND,
-        "label": COMMAND,
-        "helpText": "Kind of the input",
-        "paramType": "ENUM",
-        "enumOptions": commands,
-    }
+    command = {"name": COMMAND, "label": COMMAND, "helpText": "Kind of the input"}
+    command_parameter = {**command, "paramType": "ENUM", "enumOptions": commands}
     return {
         "name": "shardmill",
         "description": "Raw images, arrays, audio, text and tables to balanced, reproducible TFRecord shards",
-        "parameters": [command, *_parameters(kinds), _IMAGE],
+        "parameters": [command_parameter, *_parameters(kinds), _IMAGE],
     }
 
 
 def _parameters(kinds: Mapping[str, Kind]) -> Iterator[dict[str, Any]]:
     """Yield the parameters of all flags: required ones first, then paths, then those that most commands have."""
-    known: dict[str, list[str]] = {}
-    options: dict[str, Option] = {}
-    several: dict[str, list[str]] = {}  # the commands that take it more than once
+    found: dict[str, dict[str, Option]] = {}  # by name and command
     for command, kind in kinds.items():
         for option in _visible_options(kind):
-            known.setdefault(option.name, []).append(command)
-            options.setdefault(option.name, option)
-            if option.flag.repeats:
-                several.setdefault(option.name, []).append(command)
-    needed = [name for name, option in options.items() if _is_required(option)]
-    for name in sorted(known, key=lambda name: (name not in needed, name not in _PLACES, -len(known[name]))):
-        only = [] if len(known[name]) == len(kinds) else known[name]
-        yield _parameter(options[name], only, [] if several.get(name) == known[name] else several.get(name, []))
+            found.setdefault(option.name, {})[command] = option
+    first = {name: next(iter(options.values())) for name, options in found.items()}
+    for name in sorted(found, key=lambda name: (not _is_required(first[name]), name not in _PLACES, -len(found[name]))):
+        several = [command for command, option in found[name].items() if option.flag.repeats]
+        only = [] if len(found[name]) == len(kinds) else list(found[name])
+        yield _parameter(first[name], only, [] if len(several) == len(found[name]) else several)
 
 
 def _parameter(option: Option, only: Sequence[str], several: Sequence[str]) -> dict[str, Any]:

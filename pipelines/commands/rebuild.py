@@ -5,19 +5,17 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from shardmill.errors import UserError
-from shardmill.metadata import file_names
 from shardmill.metadata.versions import BuildRecord
-from shardmill.pipelines.config.flags import BuildOutputOptions, Parser, add_flags, beam_options
-from shardmill.pipelines.nightly.recipe import InvalidRecipe, Recipe, check_status, load_recipes
-from shardmill.pipelines.nightly.recipe_values import parse_date, parse_set
+from shardmill.pipelines.config.flags import Parser, add_flags, beam_options
+from shardmill.pipelines.nightly.recipe import InvalidRecipe, RebuildOptions, Recipe, load_recipes
+from shardmill.pipelines.nightly.recipe_values import parse_set
 from shardmill.pipelines.reports import log
-from shardmill.transforms.options.declare import flag, options_of
+from shardmill.transforms.options.declare import options_of
 from shardmill.transforms.stores.clients import using_options
 
 if TYPE_CHECKING:
@@ -30,59 +28,6 @@ _EPILOG = (
     " several recipes, the first of 1, 2, 3 and 4 that occurs."
 )
 _STATUS_ORDER = (1, 2, 3, 4)  # of several recipes' statuses, the command returns the last one in this order
-
-
-def _as_tuple(value: Any) -> tuple[str, ...]:
-    return (value,) if isinstance(value, str) else tuple(value)
-
-
-def _check_version(version: str) -> str | None:
-    return None if file_names.is_version(version) else "expected three numbers, such as 1.0.0"
-
-
-@dataclass(frozen=True, kw_only=True)
-class RebuildOptions(BuildOutputOptions):
-    """The options of `shardmill rebuild`."""
-
-    title: ClassVar[str] = "rebuild"
-
-    dry_run: bool = flag(False, "Report what would be done, without writing anything", affects_output=False)
-    force: bool = flag(False, "Build a new version even if nothing changed", affects_output=False)
-    full: bool = flag(
-        False, "Read every input file, without copying records from shards of an older version", affects_output=False
-    )
-    version: str | None = flag(
-        None,
-        "Version to build instead of the recipe's, for example to build one day again",
-        check=_check_version,
-        affects_output=False,
-    )
-    overwrite: bool = flag(False, "Replace the version if it is already published", affects_output=False)
-    set_latest: bool = flag(
-        False, "Point LATEST at this version even if it now points at a newer one", affects_output=False
-    )
-    date: Any = flag(
-        None,
-        "Date that replaces {YYYY}, {MM} and {DD} in inputs and versions, for example 2026-11-20",
-        parse=parse_date,
-        default_words="today, in UTC",
-        affects_output=False,
-    )
-    set: tuple[str, ...] = flag(
-        (),
-        "Value of ${NAME} in recipes; repeatable",
-        parse=_as_tuple,
-        repeats=True,
-        metavar="NAME=VALUE",
-        affects_output=False,
-    )
-    unchanged_status: int | None = flag(
-        None,
-        "Exit status if nothing had to be built; Airflow skips the following tasks at 99",
-        check=check_status,
-        default_words="the recipe's setting, or 0",
-        affects_output=False,
-    )
 
 
 def rebuild_parser() -> Parser:
@@ -154,7 +99,7 @@ def _run_recipe(
         if flags.dry_run:
             return _dry_run(recipe, flags, options)
         try:
-            built = rebuild(recipe, _build_request(flags), options, *_message_functions(recipe, flags))
+            built = rebuild(recipe, flags, options, *_message_functions(recipe, flags))
         except Interrupted as interrupted:
             _end_interrupted(recipe, interrupted, flags)
     if debug and built.error is not None:
@@ -210,12 +155,6 @@ def _configure_stores(words: Sequence[str], parser: Parser) -> AbstractContextMa
     return using_options(options)
 
 
-def _build_request(flags: RebuildOptions) -> Any:
-    from shardmill.pipelines.nightly.planning import RebuildRequest
-
-    return RebuildRequest(**{item.name: getattr(flags, item.name) for item in fields(RebuildRequest)})
-
-
 def _message_functions(recipe: Recipe, flags: RebuildOptions) -> tuple[Any, Any]:
     return (lambda text: _print_message(flags, f"{recipe.name}: {text}")), (
         lambda text: log.warn(f"{recipe.name}: {text}")
@@ -232,7 +171,7 @@ def _dry_run(recipe: Recipe, flags: RebuildOptions, options: Any) -> tuple[str, 
     failure: Failure
     try:
         recipe.kind.check_installed()
-        plan = make_plan(recipe, begin_build(recipe, _build_request(flags)), _build_request(flags), warn)
+        plan = make_plan(recipe, begin_build(recipe, flags), flags, warn)
         if isinstance(plan.decision, Unchanged):
             say(f"{plan.decision}: nothing would be done")
             return "unchanged", _exit_status(plan.record, recipe, flags)
@@ -272,20 +211,18 @@ def _report_end(built: "Built", flags: RebuildOptions, status: int) -> None:
         return
     line = f"{record.name}: {record.reason}" if record.status == "unchanged" else published_line(record)
     _print_message(flags, line, **as_object)
-    for message in filter(None, (record.since, *(f"NOTE: {notice}" for notice in _notices(built)))):
+    notices: tuple[str, ...] = ()
+    if built.published is not None:
+        from shardmill.transforms.layout.options import is_missing_choice
+
+        notices = tuple(
+            notice for notice in built.published.notices if not is_missing_choice(notice)
+        )  # warned of before
+    for message in filter(None, (record.since, *(f"NOTE: {notice}" for notice in notices))):
         _print_message(flags, message)
     for check in record.checks:
         if check.get("severity") == "warn":
             log.warn(f"{record.name}: {check.get('check')}: {check.get('sentence')}")
-
-
-def _notices(built: "Built") -> list[str]:
-    """Return the notices of a published version, without those that the plan has warned of already."""
-    if built.published is None:
-        return []
-    from shardmill.transforms.layout.options import is_missing_choice
-
-    return [notice for notice in built.published.notices if not is_missing_choice(notice)]
 
 
 def _print_message(flags: RebuildOptions, text: str, **fields: Any) -> None:

@@ -11,13 +11,12 @@ from shardmill.pipelines.jobs.outcome import Built
 from shardmill.pipelines.jobs.runner import is_local, refuse_template, return_large_buffers, reuse_large_buffers
 from shardmill.pipelines.nightly.planning import (
     BuildPlan,
-    RebuildRequest,
     Say,
     command_line_changes,
     encode_inputs,
     find_kept_settings,
 )
-from shardmill.pipelines.nightly.recipe import Recipe
+from shardmill.pipelines.nightly.recipe import RebuildOptions, Recipe
 from shardmill.pipelines.nightly.versions import retain
 from shardmill.pipelines.reports.summary import reuse_lines
 from shardmill.transforms.options.job_options import LATEST, NO, RECORD
@@ -48,7 +47,7 @@ def _reads_all(recipe: Recipe) -> bool:
     return recipe.build.fingerprint == "content"
 
 
-def run_build(recipe: Recipe, plan: BuildPlan, request: RebuildRequest, options: PipelineOptions, say: Say) -> Built:
+def run_build(recipe: Recipe, plan: BuildPlan, request: RebuildOptions, options: PipelineOptions, say: Say) -> Built:
     """Run a planned build; `say` takes progress messages.
 
     Raises UserError or CorruptDataError for a mistake, with nothing written, and Interrupted.

@@ -19,7 +19,7 @@ from shardmill.pipelines.config.job import JobConfig
 from shardmill.pipelines.config.record_options import GivenSchema
 from shardmill.pipelines.jobs.outcome import begin_record
 from shardmill.pipelines.nightly.inputs import FILES, Inputs, check_freshness, find_inputs
-from shardmill.pipelines.nightly.recipe import AUTO, Recipe
+from shardmill.pipelines.nightly.recipe import AUTO, RebuildOptions, Recipe
 from shardmill.quality.limits import Constraints
 from shardmill.reading.dataset import Dataset, labels_of, open_dataset
 from shardmill.text import plural, shorten
@@ -321,18 +321,6 @@ def next_patch(version: str) -> str:
 Say = Callable[[str], None]
 
 
-@dataclass(frozen=True, kw_only=True)
-class RebuildRequest:
-    """The rebuild command's options, for all recipes."""
-
-    version: str | None = None  # in place of the recipes' versions; None for these
-    force: bool = False  # build although nothing differs
-    full: bool = False  # take nothing from an older version's shards
-    set_latest: bool = False  # point LATEST at the version even if it names a newer one
-    overwrite: bool = False  # replace the version if it is published
-    quiet: bool = False  # show no progress
-
-
 @dataclass(frozen=True, slots=True)
 class BuildPlan:
     """The plan of a recipe's build."""
@@ -343,14 +331,14 @@ class BuildPlan:
     record: BuildRecord  # of the build, as far as it is known
 
 
-def begin_build(recipe: Recipe, request: RebuildRequest) -> BuildRecord:
+def begin_build(recipe: Recipe, request: RebuildOptions) -> BuildRecord:
     """Return the record of a build that begins now, with the version to build."""
     parent = storage.join(recipe.output, recipe.name)
     return begin_record(recipe.name, version_to_build(request.version or recipe.build.version, parent))
 
 
 def make_plan(
-    recipe: Recipe, record: BuildRecord, request: RebuildRequest, warn: Say, now: float | None = None
+    recipe: Recipe, record: BuildRecord, request: RebuildOptions, warn: Say, now: float | None = None
 ) -> BuildPlan:
     """Compare the input with the published versions at `now`, in seconds since 1970; nothing is written.
 
@@ -374,7 +362,7 @@ def make_plan(
     return BuildPlan(config, inputs, decision, record)
 
 
-def command_line_changes(recipe: Recipe, request: RebuildRequest) -> dict[str, object]:
+def command_line_changes(recipe: Recipe, request: RebuildOptions) -> dict[str, object]:
     """Return the command-line options that apply to the recipe's command, by field."""
     given = {"set_latest": request.set_latest, "overwrite": request.overwrite}
     return {name: True for name, value in given.items() if value and _has_option(recipe, name)}

@@ -24,8 +24,8 @@ from shardmill.pipelines.jobs.outcome import (
     record_interruption,
     write_unpublished,
 )
-from shardmill.pipelines.nightly.planning import RebuildRequest, Say, Unchanged, begin_build, make_plan
-from shardmill.pipelines.nightly.recipe import Recipe
+from shardmill.pipelines.nightly.planning import Say, Unchanged, begin_build, make_plan
+from shardmill.pipelines.nightly.recipe import RebuildOptions, Recipe
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import os_error_text
 
@@ -33,8 +33,9 @@ if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
 
 
+@handle_sigterm()
 def rebuild(
-    recipe: Recipe, request: RebuildRequest, options: "Callable[[], PipelineOptions]", say: Say, warn: Say
+    recipe: Recipe, request: RebuildOptions, options: "Callable[[], PipelineOptions]", say: Say, warn: Say
 ) -> Built:
     """Follow a recipe to its end and write the build's record; errors are returned in the result.
 
@@ -43,13 +44,6 @@ def rebuild(
     Raises:
         Interrupted: by Ctrl-C or SIGTERM.
     """
-    with handle_sigterm():
-        return _rebuild(recipe, request, options, say, warn)
-
-
-def _rebuild(
-    recipe: Recipe, request: RebuildRequest, options: "Callable[[], PipelineOptions]", say: Say, warn: Say
-) -> Built:
     start_s = time.monotonic()
     record = begin_record(recipe.name, "")
     failure: Failure
@@ -72,7 +66,7 @@ def _rebuild(
         if completed := complete_interrupted(plan.config.parent):
             for sentence in completed:
                 warn(sentence)
-            return _rebuild(recipe, request, options, say, warn)  # the published version is another one now
+            return rebuild(recipe, request, options, say, warn)  # the published version is another one now
         if unchanged is not None:  # a job that lives is at it
             return unchanged
         from shardmill.pipelines.nightly.build import run_build

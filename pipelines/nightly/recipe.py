@@ -12,6 +12,7 @@ import yaml
 
 from shardmill.errors import UserError
 from shardmill.metadata import file_names
+from shardmill.pipelines.config.flags import BuildOutputOptions
 from shardmill.pipelines.config.job import JobConfig
 from shardmill.pipelines.jobs.kind import Kind
 from shardmill.pipelines.jobs.registry import KINDS
@@ -22,6 +23,7 @@ from shardmill.pipelines.nightly.recipe_values import (
     beam_arguments,
     beam_entries,
     escape_variables,
+    parse_date,
     parse_days,
     parse_duration,
     parse_section,
@@ -139,6 +141,51 @@ class BuildOptions(Options):
         super().__post_init__()
         if not file_names.is_version(self.version) and self.version != AUTO:
             raise UserError(f"--version {self.version!r}: expected three numbers, such as 1.0.0, or auto")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RebuildOptions(BuildOutputOptions):
+    """The options of `shardmill rebuild`."""
+
+    title: ClassVar[str] = "rebuild"
+
+    dry_run: bool = flag(False, "Report what would be done, without writing anything", affects_output=False)
+    force: bool = flag(False, "Build a new version even if nothing changed", affects_output=False)
+    full: bool = flag(
+        False, "Read every input file, without copying records from shards of an older version", affects_output=False
+    )
+    version: str | None = flag(
+        None,
+        "Version to build instead of the recipe's, for example to build one day again",
+        check=lambda version: None if file_names.is_version(version) else "expected three numbers, such as 1.0.0",
+        affects_output=False,
+    )
+    overwrite: bool = flag(False, "Replace the version if it is already published", affects_output=False)
+    set_latest: bool = flag(
+        False, "Point LATEST at this version even if it now points at a newer one", affects_output=False
+    )
+    date: Any = flag(
+        None,
+        "Date that replaces {YYYY}, {MM} and {DD} in inputs and versions, for example 2026-11-20",
+        parse=parse_date,
+        default_words="today, in UTC",
+        affects_output=False,
+    )
+    set: tuple[str, ...] = flag(
+        (),
+        "Value of ${NAME} in recipes; repeatable",
+        parse=lambda value: (value,) if isinstance(value, str) else tuple(value),
+        repeats=True,
+        metavar="NAME=VALUE",
+        affects_output=False,
+    )
+    unchanged_status: int | None = flag(
+        None,
+        "Exit status if nothing had to be built; Airflow skips the following tasks at 99",
+        check=check_status,
+        default_words="the recipe's setting, or 0",
+        affects_output=False,
+    )
 
 
 # Flags at the top of a recipe, because they are about the data set, not about the command.

@@ -151,12 +151,8 @@ def rollback(parent: str, requested: str | None) -> tuple[str, str]:
     _check_complete(directory)
     if version == before:
         return before, version
-    try:
+    with _refuse_conflicts(f"LATEST of {parent}"):
         write_latest(directory, version, uuid.uuid4().hex, found)
-    except (ChangedError, FileExistsError):
-        raise JobError(
-            f"LATEST of {parent} was changed by another job meanwhile, and is kept; look, and try again"
-        ) from None
     if not storage.exists(storage.join(directory, file_names.SUCCESS)):  # a deletion began before it could see LATEST
         if before:
             write_latest(directory, before, uuid.uuid4().hex, storage.read(latest_path(directory)))
@@ -205,7 +201,7 @@ def set_tag(parent: str, requested: str, tag: str, move: bool) -> tuple[str, str
         return before, version
     if before and not move:
         raise UserError(f"{tag} names {before} already; give --move, or another tag")
-    with _refuse_conflicts(parent, tag):
+    with _refuse_conflicts(f"the tag {tag} of {parent}"):
         if found is None:
             storage.create(path, f"{version}\n")
         else:
@@ -213,7 +209,7 @@ def set_tag(parent: str, requested: str, tag: str, move: bool) -> tuple[str, str
     if not storage.exists(storage.join(directory, file_names.SUCCESS)):  # a deletion began before it could see the tag
         written = storage.read(path)
         if written is not None and version_in(written) == version:
-            with _refuse_conflicts(parent, tag):
+            with _refuse_conflicts(f"the tag {tag} of {parent}"):
                 storage.delete_if_unchanged(path, written)
         raise JobError(f"a deletion of {directory} had begun; {tag} names nothing now")
     return before, version
@@ -231,20 +227,18 @@ def delete_tag(parent: str, tag: str) -> str:
     found = storage.read(path)
     if found is None:
         raise UserError(f"{parent} has no tag {tag!r}")
-    with _refuse_conflicts(parent, tag):
+    with _refuse_conflicts(f"the tag {tag} of {parent}"):
         storage.delete_if_unchanged(path, found)
     return version_in(found)
 
 
 @contextmanager
-def _refuse_conflicts(parent: str, tag: str) -> Iterator[None]:
-    """Raise a JobError if the tag's file is no longer what was read."""
+def _refuse_conflicts(pointer: str) -> Iterator[None]:
+    """Raise a JobError if the file of `pointer` is no longer what was read."""
     try:
         yield
     except (ChangedError, FileExistsError):
-        raise JobError(
-            f"the tag {tag} of {parent} was changed by another job meanwhile, and is kept; look, and try again"
-        ) from None
+        raise JobError(f"{pointer} was changed by another job meanwhile, and is kept; look, and try again") from None
 
 
 def _check_tag(tag: str) -> None:

@@ -53,7 +53,7 @@ def parse_splits(value: Any) -> Fractions:
 
 
 def _parts(value: Any) -> list[tuple[str, str, Any]]:
-    """Return (text as written, name, number) of each split."""
+    """Return (text as written, name, number) of each part of `name=number,…`, a mapping or pairs."""
     if isinstance(value, str):
         pieces = [(part, *part.partition("=")) for part in value.split(",")]
         return [(part, name.strip(), number.strip()) for part, name, _, number in pieces]
@@ -134,11 +134,7 @@ def parse_num_shards(value: Any) -> NumShards:
     try:
         if isinstance(value, int) or (isinstance(value, str) and "=" not in value):
             return int(value)
-        if isinstance(value, str):
-            pairs = [(name.strip(), number) for name, _, number in (part.partition("=") for part in value.split(","))]
-        else:
-            pairs = list(value.items() if isinstance(value, Mapping) else value)
-        counts = tuple((name, int(count)) for name, count in pairs)
+        counts = tuple((name, int(count)) for _, name, count in _parts(value))
     except (TypeError, ValueError):
         raise OptionValueError(f"{value!r} is neither a number nor split=number,…") from None
     if len(dict(counts)) < len(counts):
@@ -340,8 +336,7 @@ def parse_limits(value: Any) -> Limits:
     if isinstance(value, str) and value in _WORDS:
         return _WORDS[value]
     if isinstance(value, str) and "=" in value:
-        pairs = [part.partition("=") for part in value.split(",")]
-        value = {key.strip(): text.strip() for key, _, text in pairs}
+        value = {key: text for _, key, text in _parts(value)}
     if not isinstance(value, Mapping):
         return Limits(error=_parse_threshold(value, value))
     if not value or value.keys() - {"warn", "error"}:

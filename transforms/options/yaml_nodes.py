@@ -109,15 +109,11 @@ def read_documents(data: bytes, file: str, document: Document) -> list[Node]:
             f"{file} line {line}: the character U+{ord(text[error.position]):04X} cannot be in YAML"
         ) from None
     except yaml.MarkedYAMLError as error:
-        raise UserError(f"{file} line {_line_of(error)}: {_problem(error)}") from None
+        mark = error.problem_mark or error.context_mark
+        raise UserError(f"{file} line {mark.line + 1 if mark is not None else 1}: {_problem(error)}") from None
     if not documents:
         raise UserError(f"{file} is empty; expected {document.noun}: {document.expected}")
     return documents
-
-
-def _line_of(error: yaml.MarkedYAMLError) -> int:
-    mark = error.problem_mark or error.context_mark
-    return mark.line + 1 if mark is not None else 1
 
 
 def _problem(error: yaml.MarkedYAMLError) -> str:
@@ -153,14 +149,11 @@ class _Builder:
     def _node(self, event: Any, key: str, line: int, depth: int) -> Node:
         own = event.start_mark.line + 1
         if isinstance(event, yaml.AliasEvent) or event.anchor is not None:
-            indicator = "*" if isinstance(event, yaml.AliasEvent) else "&"
-            raise self._error(
-                own, f"{indicator}{event.anchor}: anchors and aliases are not taken; write out what they refer to"
-            )
+            name = f"{'*' if isinstance(event, yaml.AliasEvent) else '&'}{event.anchor}"
+            raise self._error(own, f"{name}: anchors and aliases are not taken; write out what they refer to")
         if event.tag is not None and event.tag != "!":
-            raise self._error(
-                own, f"tag {_short(event.tag)}: tags are not taken; write plain texts, lists and mappings"
-            )
+            tag = event.tag.replace("tag:yaml.org,2002:", "!!")  # as in the file
+            raise self._error(own, f"tag {tag}: tags are not taken; write plain texts, lists and mappings")
         if depth > _MAX_DEPTH:
             raise self._error(own, f"mappings and lists are nested too deep for {self._document.noun}")
         if isinstance(event, yaml.ScalarEvent):
@@ -188,16 +181,9 @@ class _Builder:
             if name == "<<":
                 raise self._error(line, "<<: merging is not taken; write out what it refers to")
             if name in entries:
-                first = entries[name].line
-                raise self._error(line, f"{name!r} is there twice; the first is in line {first}")
-            below = f"{key}.{name}" if key else name
-            entries[name] = self._node(next(self._events), below, line, depth + 1)
+                raise self._error(line, f"{name!r} is there twice; the first is in line {entries[name].line}")
+            entries[name] = self._node(next(self._events), f"{key}.{name}" if key else name, line, depth + 1)
         return entries
 
     def _error(self, line: int, sentence: str) -> UserError:
         return UserError(f"{self._file} line {line}: {sentence}")
-
-
-def _short(tag: str) -> str:
-    """Return a tag as written in the file, with YAML's own prefix as `!!`."""
-    return tag.replace("tag:yaml.org,2002:", "!!")
