@@ -22,7 +22,6 @@ from shardmill.pipelines.nightly.recipe_values import (
     Variables,
     beam_arguments,
     beam_entries,
-    escape_variables,
     parse_date,
     parse_days,
     parse_duration,
@@ -531,4 +530,4 @@ def _plain(value: Any) -> Any:
         return "true" if value else "false"
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
-    return escape_variables(str(value))
+    return str(value).replace("${", "$${")  # a recipe takes this literally

@@ -130,11 +130,6 @@ def check_all_used(set_values: Mapping[str, str], used_names: set[str], files: s
             raise UserError(f"--set {name}=…: there is no ${{{name}}} in {files}{meant}")
 
 
-def escape_variables(text: str) -> str:
-    """Escape `text` so that a recipe takes it literally."""
-    return text.replace("${", "$${")
-
-
 DAY = 86_400  # seconds
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": DAY, "w": 7 * DAY}  # seconds
 _MAX_SECONDS = 36_500 * DAY  # a hundred years: what is older than that is a slip of the pen

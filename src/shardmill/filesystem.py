@@ -81,11 +81,7 @@ class GFiles:
         return cast(BinaryIO, tf.io.gfile.GFile(path, "rb"))
 
     def exists(self, path: str) -> bool:
-        """Return True if there is a file at `path`.
-
-        Raises:
-            UserError: if TensorFlow has no file system for the path's scheme.
-        """
+        """Return True if there is a file at `path`; raise UserError if TensorFlow has no file system for its scheme."""
         try:
             return tf.io.gfile.exists(path)
         except tf.errors.UnimplementedError as error:

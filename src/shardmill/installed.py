@@ -9,8 +9,6 @@ from urllib.parse import unquote, urlsplit
 
 from shardmill.errors import UserError
 
-_UNKNOWN = "in shardmill's folder, run: pip install {}"
-
 
 def install_hint(extra: str, project: str = "shardmill") -> str:
     """Return the command that adds `extra` to this installation, from the same source.
@@ -37,7 +35,7 @@ def hint_from_direct_url(direct_url: object, extra: str) -> str:
         return f"run: pip install {shlex.quote(requirement)}"
     path = unquote(urlsplit(url).path) if isinstance(url, str) and url.startswith("file://") else ""
     if not path or not os.path.exists(path):  # built elsewhere, or in a folder that is gone
-        return _UNKNOWN.format(shlex.quote(f".[{extra}]"))
+        return f"in shardmill's folder, run: pip install {shlex.quote(f'.[{extra}]')}"
     folder = content.get("dir_info")
     editable = "-e " if isinstance(folder, dict) and folder.get("editable") else ""
     return f"run: pip install {editable}{shlex.quote(f'{path}[{extra}]')}"

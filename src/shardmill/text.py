@@ -10,11 +10,7 @@ _JOINERS = "\u200c\u200d"
 
 
 def to_printable(text: str) -> str:
-    r"""Return `text` on one line, with control characters, line breaks, direction marks and lone surrogates escaped as
-    `\x1b`.
-
-    The function is idempotent.
-    """
+    r"""Return `text` on one line; control characters, direction marks and lone surrogates are escaped, as `\x1b`."""
     if text.isprintable():
         return text
     return "".join(character if _is_shown(character) else repr(character)[1:-1] for character in text)
