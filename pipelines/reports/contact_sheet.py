@@ -21,7 +21,14 @@ from shardmill.data.features import MAX_PIXELS, Feature, Features, features_of_k
 from shardmill.data.kinds import kind_of
 from shardmill.data.media import mask_array, open_image, to_rgb
 from shardmill.metadata.manifest import ShardEntry, SplitEntry
-from shardmill.pipelines.reports.pictures import ObjectBox, count_by_class, evenly_spaced, read_objects, take_in_turn
+from shardmill.pipelines.reports.pictures import (
+    ObjectBox,
+    Picture,
+    count_by_class,
+    evenly_spaced,
+    read_objects,
+    take_in_turn,
+)
 from shardmill.reading.dataset import Dataset
 from shardmill.transforms.files.image_codec import pillow_orientation
 from shardmill.transforms.files.image_geometry import UPRIGHT, ImageError, turn_box
@@ -155,19 +162,7 @@ _CONTACT_SHEET_CRISP, _SMOOTH = Image.Resampling.NEAREST, Image.Resampling.BICUB
 _BAD, _BAD_FRAME, _BAD_CROSS = (253, 240, 238), (198, 40, 40), (239, 187, 182)
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """An encoded image with two caption lines ("" for none), objects and masks, and its example's further images."""
-
-    image: bytes
-    label: str = ""
-    filename: str = ""
-    objects: tuple[ObjectBox, ...] = ()
-    masks: tuple[bytes, ...] = ()
-    others: tuple[bytes, ...] = ()
-
-
-def pick_samples(dataset: Dataset, splits: Sequence[SplitEntry], number: int) -> list[Sample]:
+def pick_samples(dataset: Dataset, splits: Sequence[SplitEntry], number: int) -> list[Picture]:
     """Pick at most `number` images, about equally many of each class and shard, in class order, deterministically.
 
     Reads the first records of shards spread over `splits`, or spread records if they are not shuffled. It reads them
@@ -187,7 +182,7 @@ def pick_samples(dataset: Dataset, splits: Sequence[SplitEntry], number: int) ->
         for index, record in _records(dataset, shard, wanted):
             by_class[_class_id(decode_example(record).get(label))].append((number_of_shard, index))
     chosen = _choose_evenly([by_class[class_id] for class_id in sorted(by_class)], number)
-    found: dict[_Position, Sample] = {}
+    found: dict[_Position, Picture] = {}
     for number_of_shard, shard in enumerate(shards):
         wanted = [index for of_shard, index in chosen if of_shard == number_of_shard]
         for index, record in _records(dataset, shard, wanted):
@@ -195,7 +190,7 @@ def pick_samples(dataset: Dataset, splits: Sequence[SplitEntry], number: int) ->
     return [found[position] for position in chosen]
 
 
-def to_sample(example: dict[str, FeatureValue], features: Features, name_feature: str = "filename") -> Sample:
+def to_sample(example: dict[str, FeatureValue], features: Features, name_feature: str = "filename") -> Picture:
     """Return an example's first image or drawn array (b"" for none) with its label and file name."""
     image, label = b"", ""
     masks, others = [], []
@@ -214,7 +209,7 @@ def to_sample(example: dict[str, FeatureValue], features: Features, name_feature
     filename = example.get(name_feature, ())
     text = filename[0].decode(errors="replace") if len(filename) and isinstance(filename[0], bytes) else ""
     objects = read_objects(example, features)
-    return Sample(image, count_by_class(objects) or label, text, objects, tuple(masks), tuple(others))
+    return Picture(image, count_by_class(objects) or label, text, "", objects, tuple(masks), tuple(others))
 
 
 def _class_text(class_id: int, names: Sequence[str]) -> str:
@@ -250,15 +245,15 @@ def _choose_evenly(classes: Sequence[list[_Position]], number: int) -> list[_Pos
     return [position for positions in classes for position in positions if position in chosen]
 
 
-def count_turned(samples: Sequence[Sample]) -> int:
+def count_turned(samples: Sequence[Picture]) -> int:
     """Count the samples drawn rotated by EXIF, whose pixels readers return as stored."""
     return sum(_orientation(sample.image) != UPRIGHT for sample in samples)
 
 
-def draw_contact_sheet(samples: Sequence[Sample], title: str = "") -> bytes:
+def draw_contact_sheet(samples: Sequence[Picture], title: str = "") -> bytes:
     """Return a PNG of the samples, upright, row by row; an undecodable image becomes a crossed-out empty cell."""
     columns = max(1, min(_MAX_COLUMNS, len(samples), math.ceil(math.sqrt(1.6 * len(samples)))))
-    lines = any(sample.label for sample in samples) + any(sample.filename for sample in samples)
+    lines = any(sample.label for sample in samples) + any(sample.file for sample in samples)
     width, height = _CELL + 2 * _PAD, _CELL + 2 * _PAD + lines * _LINE + (_PAD if lines else 0)
     top = _GAP + (_LINE + _GAP if title else 0)
     rows = math.ceil(len(samples) / columns)
@@ -273,7 +268,7 @@ def draw_contact_sheet(samples: Sequence[Sample], title: str = "") -> bytes:
     return out.getvalue()
 
 
-def _draw_card(page: Image.Image, sample: Sample, at: tuple[int, int], size: tuple[int, int]) -> None:
+def _draw_card(page: Image.Image, sample: Picture, at: tuple[int, int], size: tuple[int, int]) -> None:
     draw = ImageDraw.Draw(page)
     (left, top), (width, height) = at, size
     image = _thumbnail(sample.image)
@@ -297,7 +292,7 @@ def _draw_card(page: Image.Image, sample: Sample, at: tuple[int, int], size: tup
     line = top + 2 * _PAD + _CELL
     for text, colour in (
         (fit_line(sample.label, _CELL), _INK),
-        (fit_line(sample.filename, _CELL, keep_end=True), _FAINT),
+        (fit_line(sample.file, _CELL, keep_end=True), _FAINT),
     ):
         if text:
             draw.text((left + _PAD, line), text, colour, _font())

@@ -83,9 +83,9 @@ class Picture:
     """A stored image with its split, label, file name, objects and masks, and its example's further images."""
 
     image: bytes = field(repr=False)
-    split: str
-    label: str
-    file: str
+    label: str = ""
+    file: str = ""
+    split: str = ""
     objects: tuple[ObjectBox, ...] = ()
     masks: tuple[bytes, ...] = field(default=(), repr=False)
     others: tuple[bytes, ...] = field(default=(), repr=False)
@@ -218,7 +218,7 @@ class _PictureFinder:
 
     def _read_at(self, split: str, file: str, position: Extreme | LocatedImage) -> Picture:
         """Read the image of `file` at the position that the statistics give."""
-        empty = Picture(b"", split, "", file)
+        empty = Picture(b"", "", file, split)
         path = storage.join(self._dataset.directory, position.shard)
         try:
             framed = storage.read_range(path, position.offset, position.length)
@@ -242,7 +242,7 @@ class _PictureFinder:
         objects = read_objects(example, self._profile.manifest.features)
         label = count_by_class(objects) or self._class_name(self._class_id(example))
         masks, others = (tuple(self._values(example, names)) for names in (self._masks, self._images[1:]))
-        return Picture(image, split, label, file, objects, masks, others)
+        return Picture(image, label, file, split, objects, masks, others)
 
     def _values(self, example: dict[str, FeatureValue], names: Sequence[str]) -> Iterator[bytes]:
         return (cast(bytes, example[name][0]) for name in names if len(example.get(name, ())))

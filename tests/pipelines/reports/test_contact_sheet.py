@@ -16,7 +16,6 @@ from shardmill.errors import CorruptDataError
 from shardmill.filesystem import LocalFiles
 from shardmill.metadata.manifest import Manifest, ShardEntry, SplitEntry
 from shardmill.pipelines.reports.contact_sheet import (
-    Sample,
     count_turned,
     draw_contact_sheet,
     fit_line,
@@ -24,6 +23,7 @@ from shardmill.pipelines.reports.contact_sheet import (
     to_ascii,
     to_sample,
 )
+from shardmill.pipelines.reports.pictures import Picture
 from shardmill.reading.dataset import Dataset
 
 _RED_FRAME = (198, 40, 40)
@@ -71,12 +71,12 @@ def _dataset(folder: Path, shards: Sequence[Sequence[int | None]], ordered: bool
     )
 
 
-def _pick(dataset: Dataset, number: int) -> list[Sample]:
+def _pick(dataset: Dataset, number: int) -> list[Picture]:
     return pick_samples(dataset, dataset.manifest.splits, number)
 
 
-def _shards(samples: Sequence[Sample]) -> Counter[str]:
-    return Counter(sample.filename.split("/")[0] for sample in samples)
+def _shards(samples: Sequence[Picture]) -> Counter[str]:
+    return Counter(sample.file.split("/")[0] for sample in samples)
 
 
 def test_classes_are_evened_out(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_more_shards_than_samples(tmp_path: Path) -> None:
 
 def test_all_there_is(tmp_path: Path) -> None:
     samples = _pick(_dataset(tmp_path, [[0, 1], [], [1]]), 40)
-    assert [sample.filename for sample in samples] == ["0/0", "0/1", "2/0"]
+    assert [sample.file for sample in samples] == ["0/0", "0/1", "2/0"]
     assert _pick(_dataset(tmp_path, []), 40) == []
 
 
@@ -131,10 +131,10 @@ def test_shuffled_records_are_read_from_the_beginning_only(tmp_path: Path) -> No
 
 
 def test_sample_of_an_example() -> None:
-    assert to_sample({"image": [b"x"], "label": np.array([3]), "filename": ["ä".encode()]}, _FEATURES) == Sample(
+    assert to_sample({"image": [b"x"], "label": np.array([3]), "filename": ["ä".encode()]}, _FEATURES) == Picture(
         b"x", "class_3", "ä"
     )
-    assert to_sample({"image": [], "label": np.array([20])}, _FEATURES) == Sample(b"", "no class 20")
+    assert to_sample({"image": [], "label": np.array([20])}, _FEATURES) == Picture(b"", "no class 20")
     chinese = (Feature("label", "int64", "class_label", class_names=("dog", "猫")),)
     assert to_sample({"label": np.array([1])}, chinese).label == "class 1"
     assert to_sample({"label": np.array([0])}, chinese).label == "dog"
@@ -143,14 +143,14 @@ def test_sample_of_an_example() -> None:
 
 def test_every_image_is_on_the_sheet() -> None:
     colours = [(index, 255 - index, 7) for index in range(0, 250, 6)]
-    page = _open(draw_contact_sheet([Sample(_png(colour)) for colour in colours]))
+    page = _open(draw_contact_sheet([Picture(_png(colour)) for colour in colours]))
     assert set(colours) <= _colours(page)
     assert _RED_FRAME not in _colours(page)
 
 
 @pytest.mark.parametrize("number", [0, 1, 2, 7, 40, 300])
 def test_page_is_as_large_as_its_grid(number: int) -> None:
-    page = _open(draw_contact_sheet([Sample(_png((1, 2, 3)))] * number))
+    page = _open(draw_contact_sheet([Picture(_png((1, 2, 3)))] * number))
     columns, rows = (page.width - 8) // 148, (page.height - 8) // 148
     assert page.size == (8 + 148 * columns, 8 + 148 * rows)
     assert columns <= 12
@@ -161,7 +161,7 @@ def test_page_is_as_large_as_its_grid(number: int) -> None:
 
 @pytest.mark.parametrize("data", [b"", b"no image", _png((1, 2, 3))[:-25], b"\xff\xd8\xff\xe0" + b"\0" * 50])
 def test_what_does_not_decode_is_marked(data: bytes) -> None:
-    good, bad = Sample(_png((1, 2, 3)), "cat", "a.png"), Sample(data, "cat", "a.png")
+    good, bad = Picture(_png((1, 2, 3)), "cat", "a.png"), Picture(data, "cat", "a.png")
     assert _RED_FRAME not in _colours(_open(draw_contact_sheet([good, good])))
     page = _open(draw_contact_sheet([good, bad]))
     assert page.getpixel((8, 8)) != _RED_FRAME
@@ -173,7 +173,7 @@ def test_a_bomb_is_not_decoded() -> None:
     page = Image.new("1", (20_000, 10_000))  # 200 million pixels, in some 25 kB
     out = io.BytesIO()
     page.save(out, "PNG")
-    assert _RED_FRAME in _colours(_open(draw_contact_sheet([Sample(out.getvalue())])))
+    assert _RED_FRAME in _colours(_open(draw_contact_sheet([Picture(out.getvalue())])))
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_a_bomb_is_not_decoded() -> None:
     ],
 )
 def test_images_fill_their_cell(size: tuple[int, int], shown: tuple[int, int]) -> None:
-    image = (np.asarray(_open(draw_contact_sheet([Sample(_png((9, 8, 7), size))]))) == (9, 8, 7)).all(2)
+    image = (np.asarray(_open(draw_contact_sheet([Picture(_png((9, 8, 7), size))]))) == (9, 8, 7)).all(2)
     rows, columns = np.nonzero(image)
     assert (int(np.ptp(columns)) + 1, int(np.ptp(rows)) + 1) == shown
 
@@ -195,7 +195,11 @@ def test_images_fill_their_cell(size: tuple[int, int], shown: tuple[int, int]) -
 def test_images_of_all_modes() -> None:
     out = io.BytesIO()
     Image.new("CMYK", (200, 100), (0, 0, 0, 0)).save(out, "JPEG")
-    samples = [Sample(_png((5,), (9, 9), "L")), Sample(_png((0, 90, 0, 128), (9, 9), "RGBA")), Sample(out.getvalue())]
+    samples = [
+        Picture(_png((5,), (9, 9), "L")),
+        Picture(_png((0, 90, 0, 128), (9, 9), "RGBA")),
+        Picture(out.getvalue()),
+    ]
     colours = _colours(_open(draw_contact_sheet(samples)))
     assert _RED_FRAME not in colours
     assert {(5, 5, 5), (127, 172, 127)} <= colours
@@ -203,16 +207,16 @@ def test_images_of_all_modes() -> None:
 
 def test_labels_and_names_are_drawn_beneath() -> None:
     image = _png((1, 2, 3))
-    bare, label, both = (draw_contact_sheet([Sample(image, *text)]) for text in ((), ("cat",), ("cat", "cat/1.png")))
+    bare, label, both = (draw_contact_sheet([Picture(image, *text)]) for text in ((), ("cat",), ("cat", "cat/1.png")))
     assert _open(bare).height < _open(label).height < _open(both).height
-    assert label != draw_contact_sheet([Sample(image, "dog")])
-    assert both != draw_contact_sheet([Sample(image, "cat", "cat/2.png")])
-    assert draw_contact_sheet([Sample(image)], "title") not in (bare, draw_contact_sheet([Sample(image)], "other"))
+    assert label != draw_contact_sheet([Picture(image, "dog")])
+    assert both != draw_contact_sheet([Picture(image, "cat", "cat/2.png")])
+    assert draw_contact_sheet([Picture(image)], "title") not in (bare, draw_contact_sheet([Picture(image)], "other"))
 
 
 def test_long_text_stays_in_its_card() -> None:
     image, text = _png((1, 2, 3)), "Ünïcødé 猫 " * 1000
-    page = np.asarray(_open(draw_contact_sheet([Sample(image, text, text)] * 2, text)))
+    page = np.asarray(_open(draw_contact_sheet([Picture(image, text, text)] * 2, text)))
     gap, edge = page[30:, 149:156], page[:, -8:]  # between the two cards; right of the second
     assert _colours(Image.fromarray(gap)) == _colours(Image.fromarray(edge)) == {(241, 243, 245)}
 
@@ -254,4 +258,4 @@ def test_images_that_are_drawn_turned_are_counted() -> None:
     exif[0x0112] = 6
     Image.new("RGB", (9, 3)).save(out, "JPEG", exif=exif)
 
-    assert count_turned([Sample(out.getvalue()), Sample(_png((1, 2, 3))), Sample(b"no image"), Sample(b"")]) == 1
+    assert count_turned([Picture(out.getvalue()), Picture(_png((1, 2, 3))), Picture(b"no image"), Picture(b"")]) == 1

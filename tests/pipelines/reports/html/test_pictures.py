@@ -104,13 +104,13 @@ def test_small_images_stay_pixels() -> None:
 
 
 def test_what_does_not_decode_is_said() -> None:
-    (row,) = picture_rows(Pictures(classes=(("cat", (Picture(b"no", "train", "cat", "a.jpg"),)),))).others
+    (row,) = picture_rows(Pictures(classes=(("cat", (Picture(b"no", "cat", "a.jpg", "train"),)),))).others
 
     assert (row["title"], row["images"][0]["source"], row["images"][0]["instead"]) == ("cat", "", "does not decode")
 
 
 def test_no_more_than_there_is_room_for() -> None:
-    noise = tuple(Picture(image(n, "JPEG", (96, 96)), "train", "a", f"{n}.jpg") for n in range(200))
+    noise = tuple(Picture(image(n, "JPEG", (96, 96)), "a", f"{n}.jpg", "train") for n in range(200))
     (row,) = picture_rows(Pictures(classes=(("a", noise),))).others
     sources = [one["source"] for one in row["images"]]
 
