@@ -475,7 +475,6 @@ def _read_file(path: str) -> bytes:
         raise UserError(f"{path} cannot be read: {error.strerror or error}") from None
 
 
-_TOP_FLAGS = ("name", "output")
 _ONCE = ("version", "overwrite", "set_latest")  # about one version; those of a recipe follow each other
 _HEAD = """\
 # Made by `shardmill {command} --write_recipe`. `shardmill rebuild` follows it, with --dry_run it says what it would do.
@@ -498,8 +497,8 @@ def recipe_text(kind: Kind, values: Mapping[str, Any], beam: Sequence[str]) -> s
     """Return the recipe of a command line: the given values of flags by field, and the arguments for Beam."""
     names = {option.field: option.name for option in kind.options if not option.flag.hidden}
     given = {names[field]: _plain(value) for field, value in values.items()}
-    flags = {name: value for name, value in given.items() if name not in (*_TOP_FLAGS, *_ONCE)}
-    recipe = {**{name: given[name] for name in _TOP_FLAGS}, "version": AUTO, kind.command: flags}
+    flags = {name: value for name, value in given.items() if name not in (*_TOP_KEYS, *_ONCE)}
+    recipe = {**{name: given[name] for name in _TOP_KEYS}, "version": AUTO, kind.command: flags}
     if beam:
         recipe["beam"] = {name: _plain(value) for name, value in beam_entries(beam).items()}
     text = yaml.dump(recipe, Dumper=_PlainDumper, sort_keys=False, allow_unicode=True, width=10_000)

@@ -94,7 +94,7 @@ def test_readers_ask_features_what_they_are_not_how_the_writer_was_told(run: Run
     assert supervised_pair(manifest) == ("image/encoded", "image/class/label")
     assert next(iter(shardmill.load(directory, batch_size=8)))[0].shape == (8, 6, 8, 3)  # their common size is known
     (sample,) = pick_samples(open_dataset(directory), manifest.splits, 1)
-    assert sample.filename in files
+    assert sample.file in files
 
 
 def test_a_manifests_columns(run: Run, tmp_path: Path) -> None:
