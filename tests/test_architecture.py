@@ -47,7 +47,7 @@ ROOMS = (
     Room("src/shardmill/quality", 3, 2_900),
     Room("src/shardmill/reading", 4, 2_000),
     Room("transforms/stores", 3, 4_150),
-    Room("transforms/options", 4, 1_350),
+    Room("transforms/options", 4, 1_200),
     Room("transforms/columns", 5, 2_750),
     Room("transforms/workers", 5, 1_050),
     Room("transforms/formats", 6, 5_300),
@@ -60,10 +60,10 @@ ROOMS = (
     Room("transforms/records", 12, 2_150),
     Room("transforms/publishing", 12, 2_600),
     Room("pipelines/config", 13, 2_200),
-    Room("pipelines/reports", 14, 2_550),
+    Room("pipelines/reports", 14, 2_300),
     Room("pipelines/jobs", 15, 4_500),
-    Room("pipelines/nightly", 16, 2_150),
-    Room("pipelines/commands", 17, 1_550),
+    Room("pipelines/nightly", 16, 1_900),
+    Room("pipelines/commands", 17, 1_350),
 )
 # Modules outside rooms, and their floors
 SINGLE = {
