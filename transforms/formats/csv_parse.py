@@ -3,7 +3,7 @@
 import contextlib
 import io
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -263,18 +263,23 @@ def parse_piece(piece: CsvPiece, table: Table, wanted: Sequence[str], with_lines
             return Parsed(*_parse(piece.text, table, wanted))
     records = find_records(piece.text, table.dialect)
     keep = ~(records.is_blank | records.is_malformed)
-    reasons = [_malformed_reasons(piece, records)]
+    reasons: list[Iterable[tuple[int, str]]] = [_malformed_reasons(piece, records)]
     if not fine:
-        numbers, positions = _undecodable(piece.text, records, keep)
-        keep[numbers] = False
-        reasons.append(_undecodable_reasons(piece.text, records, table, numbers, positions))
+        undecodable = dict(_undecodable_reasons(piece.text, records, keep, table))
+        keep[list(undecodable)] = False
+        reasons.append(undecodable.items())
     try:
         columns, rows = _parse(_kept_text(piece.text, records, keep | records.is_blank), table, wanted)
     except pa.ArrowInvalid:
-        fields = _field_counts(piece.text, records, table.dialect)
+        parted = find_delimiters(piece.text, table.dialect)
+        fields = np.searchsorted(parted, records.stops) - np.searchsorted(parted, records.starts) + 1
         ragged = np.flatnonzero(keep & (fields != len(table.columns)))
         keep[ragged] = False
-        reasons.append(_ragged_reasons(ragged, fields, table))
+        expected = f"expected {len(table.columns)}, one for each column"
+        reasons.append(
+            (number, f"the row has {count} field{'s' if count > 1 else ''}; {expected}")
+            for number, count in zip(ragged.tolist(), fields[ragged].tolist())
+        )
         columns, rows = _parse(_kept_text(piece.text, records, keep), table, wanted)
     if rows != np.count_nonzero(keep):
         raise RuntimeError(
@@ -291,11 +296,7 @@ def parse_piece(piece: CsvPiece, table: Table, wanted: Sequence[str], with_lines
 
 
 def _parse(text: bytes, table: Table, wanted: Sequence[str]) -> tuple[list[pa.Array], int]:
-    """Parse text to the columns `wanted`, and count the rows.
-
-    Raises:
-        pa.ArrowInvalid: if a record has not as many fields as the table.
-    """
+    """Parse text to the columns `wanted`, and count the rows; pa.ArrowInvalid means a wrong number of fields."""
     if not text:
         return [pa.array([], pa.binary()) for _ in wanted], 0
     if text.startswith(BOM):  # which Arrow would leave out, though here it is data; the line is blank
@@ -355,8 +356,8 @@ def _malformed_reasons(piece: CsvPiece, records: Records) -> Iterator[tuple[int,
     """Yield (number, reason) for each record with text after a closing quote."""
     for number in np.flatnonzero(records.is_malformed).tolist():
         first = piece.line + int(records.lines[number])
-        is_last = number + 1 == len(records.lines)
-        last = _last_line(piece, records) if is_last else piece.line + int(records.lines[number + 1]) - 1
+        text = piece.text[int(records.starts[number]) : int(records.stops[number])].rstrip(_NEWLINES)
+        last = first + count_lines(text)
         yield (
             number,
             f"{f'lines {first} to {last}: ' if last > first else ''}text goes on after the quote that closes a field; "
@@ -364,48 +365,20 @@ def _malformed_reasons(piece: CsvPiece, records: Records) -> Iterator[tuple[int,
         )
 
 
-def _last_line(piece: CsvPiece, records: Records) -> int:
-    """Return the line on which the last record ends."""
-    last = piece.text[int(records.starts[-1]) :].rstrip(b"\r\n")
-    return piece.line + int(records.lines[-1]) + last.count(b"\n") + last.count(b"\r") - last.count(b"\r\n")
-
-
-def _undecodable(text: bytes, records: Records, mask: Flags) -> tuple[Positions, Positions]:
-    """Return the numbers of the kept records that are not UTF-8, and the position of each one's first invalid byte."""
+def _undecodable_reasons(text: bytes, records: Records, kept: Flags, table: Table) -> Iterator[tuple[int, str]]:
+    """Yield (number, reason) for each kept record that is not UTF-8."""
     high = np.flatnonzero(np.frombuffer(text, np.uint8) >= 128)
     numbers = np.unique(records.record_numbers(high))
-    numbers = numbers[mask[numbers]]
-    bad, positions = [], []
+    numbers = numbers[kept[numbers]]
+    parted = find_delimiters(text, table.dialect)
     for number, start, stop in zip(numbers.tolist(), records.starts[numbers].tolist(), records.stops[numbers].tolist()):
         try:
             text[start:stop].decode()
         except UnicodeDecodeError as error:
-            bad.append(number)
-            positions.append(start + error.start)
-    return np.array(bad, np.int64), np.array(positions, np.int64)
-
-
-def _undecodable_reasons(
-    text: bytes, records: Records, table: Table, numbers: Positions, positions: Positions
-) -> Iterator[tuple[int, str]]:
-    parted = find_delimiters(text, table.dialect)
-    fields = np.searchsorted(parted, positions) - np.searchsorted(parted, records.starts[numbers])
-    for number, index in zip(numbers.tolist(), fields.tolist()):
-        column = f"column {table.columns[index]!r}" if index < len(table.columns) else f"field {index + 1}"
-        yield number, f"{column}: the text is not {table.encoding}"
-
-
-def _ragged_reasons(numbers: Positions, fields: Positions, table: Table) -> Iterator[tuple[int, str]]:
-    for number, count in zip(numbers.tolist(), fields[numbers].tolist()):
-        yield (
-            number,
-            f"the row has {count} field{'s' if count > 1 else ''}; expected {len(table.columns)}, one for each column",
-        )
-
-
-def _field_counts(text: bytes, records: Records, dialect: Dialect) -> Positions:
-    parted = find_delimiters(text, dialect)
-    return np.searchsorted(parted, records.stops) - np.searchsorted(parted, records.starts) + 1
+            first, bad = np.searchsorted(parted, (start, start + error.start)).tolist()
+            index = bad - first  # of the field
+            column = f"column {table.columns[index]!r}" if index < len(table.columns) else f"field {index + 1}"
+            yield number, f"{column}: the text is not {table.encoding}"
 
 
 _MAGIC = (  # of what is often named .csv by mistake

@@ -236,36 +236,32 @@ class OpenedParquet:
         """Return the type of a column's values, None if it has none; raise UserError if it cannot be read."""
         if name not in self.columns:
             return None
-        if not self._encrypted.isdisjoint(self._leaves_of(name)):
-            raise UserError(
-                f"{self._file.name}: column {name!r} is encrypted, and there is no key; decrypt the file, or leave the"
-                f" column out with --drop {name}"
-            )
         kind, declared = self._schema.field(name).type, self.declared.get(name)
-        if declared is not None and declared.kind == "audio":
-            raise UserError(
-                f"{self._file.name}: column {name!r} is Hugging Face's Audio, and sounds inside of tables are not read;"
-                f" write them to WAV files for `shardmill audio`, or leave it out with --drop {name}"
+        if not self._encrypted.isdisjoint(self._leaves_of(name)):
+            problem = "encrypted, and there is no key; decrypt the file, or leave the column out"
+        elif declared is not None and declared.kind == "audio":
+            problem = (
+                "Hugging Face's Audio, and sounds inside of tables are not read; write them to WAV files for"
+                " `shardmill audio`, or leave it out"
             )
-        if is_list(kind) and is_hf_file(kind.value_type):
-            raise UserError(
-                f"{self._file.name}: column {name!r} is lists of files as Hugging Face has them; expected one image in"
-                f" each row, so give each a row of its own, or leave it out with --drop {name}"
+        elif is_list(kind) and is_hf_file(kind.value_type):
+            problem = (
+                "lists of files as Hugging Face has them; expected one image in each row, so give each a row of its"
+                " own, or leave it out"
             )
-        if is_hf_file(kind):
+        elif is_hf_file(kind) or (name == OBJECTS and object_fields(kind)):
             return "bytes"
-        if object_fields(kind):
-            if name == OBJECTS:
-                return "bytes"
-            raise UserError(
-                f"{self._file.name}: column {name!r} is of boxes as Hugging Face has them, which are read of a column"
-                f" {OBJECTS!r} alone; call it so if its boxes are [x, y, width, height] in pixels, or leave it out with"
-                f" --drop {name}"
+        elif object_fields(kind):
+            problem = (
+                f"of boxes as Hugging Face has them, which are read of a column {OBJECTS!r} alone; call it so if its"
+                " boxes are [x, y, width, height] in pixels, or leave it out"
             )
-        try:
-            return arrow_scalar_type(kind)
-        except UnsupportedTypeError as error:
-            raise unsupported_error(self._file.name, name, str(error)) from None
+        else:
+            try:
+                return arrow_scalar_type(kind)
+            except UnsupportedTypeError as error:
+                raise unsupported_error(self._file.name, name, str(error)) from None
+        raise UserError(f"{self._file.name}: column {name!r} is {problem} with --drop {name}")
 
     def guess(self, name: str, rows: int) -> ColumnType | None:
         """Return a type for `rows` rows of a column whose values cannot be read."""
@@ -291,11 +287,8 @@ class OpenedParquet:
     def size_bytes(self, group: int) -> int:
         """Return the compressed bytes of a row group, without encrypted columns, whose size is encrypted too."""
         chunks = self.metadata.row_group(group)
-        return sum(
-            chunks.column(leaf).total_compressed_size
-            for leaf in range(chunks.num_columns)
-            if leaf not in self._encrypted
-        )
+        readable = (chunks.column(leaf) for leaf in range(chunks.num_columns) if leaf not in self._encrypted)
+        return sum(chunk.total_compressed_size for chunk in readable)
 
     def _leaves_of(self, name: str) -> range:
         """Return the numbers of the leaf columns that store a column."""

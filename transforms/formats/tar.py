@@ -132,7 +132,12 @@ class TarFormat(RecordFormat):
                     declared[name] = DeclaredColumn("class_label", num_classes=max(ids) + 1, is_required=True)
             for name in types:
                 if name.startswith(JSON_PREFIX):
-                    declared[name] = DeclaredColumn("text", message=_prefix_notice(name))
+                    own = name.removeprefix(JSON_PREFIX)
+                    message = (
+                        f"what .json objects call {own!r} is {name!r} where another member of the sample is {own!r}"
+                        " already"
+                    )
+                    declared[name] = DeclaredColumn("text", message=message)
             if OBJECTS in types and OBJECTS not in self.drop and (of_objects := rows.seen.declared_column) is not None:
                 declared[OBJECTS] = of_objects
             for column in values_of:
@@ -248,11 +253,6 @@ def _sample_object(sample: Sample, piece: TarPiece) -> tuple[dict[str, Any], byt
         elif name not in made or made[name] != value:
             made[JSON_PREFIX + name] = value
     return made, line
-
-
-def _prefix_notice(name: str) -> str:
-    own = name.removeprefix(JSON_PREFIX)
-    return f"what .json objects call {own!r} is {name!r} where another member of the sample is {own!r} already"
 
 
 def _members(data: bytes) -> dict[str, Any]:
