@@ -42,7 +42,7 @@ class Room(NamedTuple):
 
 
 ROOMS = (
-    Room("src/shardmill/data", 1, 2_250),
+    Room("src/shardmill/data", 1, 2_050),
     Room("src/shardmill/metadata", 2, 1_650),
     Room("src/shardmill/quality", 3, 2_900),
     Room("src/shardmill/reading", 4, 2_000),
@@ -50,7 +50,7 @@ ROOMS = (
     Room("transforms/options", 4, 1_200),
     Room("transforms/columns", 5, 2_750),
     Room("transforms/workers", 5, 1_050),
-    Room("transforms/formats", 6, 5_300),
+    Room("transforms/formats", 6, 4_800),
     Room("transforms/statistics", 6, 2_600),
     Room("transforms/values", 7, 3_150),
     Room("transforms/shards", 8, 1_350),
