@@ -14,7 +14,7 @@ from os import environ
 from typing import TYPE_CHECKING, Any
 
 from azure.core import MatchConditions
-from azure.core.exceptions import AzureError, HttpResponseError, ResourceExistsError, ResourceNotFoundError
+from azure.core.exceptions import AzureError, HttpResponseError, ResourceNotFoundError
 from azure.core.pipeline.transport import RequestsTransport
 from azure.storage.blob import BlobClient, BlobServiceClient, ContainerClient, ExponentialRetry
 from requests import Session
@@ -23,12 +23,11 @@ from requests.adapters import HTTPAdapter
 from shardmill.errors import UserError
 from shardmill.transforms.stores.prefetch import prefetch_one
 from shardmill.transforms.stores.protocol import (
-    ChangedError,
+    ConditionalStore,
+    ConditionError,
     FileStat,
     Rename,
     StoredFile,
-    check_created,
-    check_replaced,
 )
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ _SINGLE_BYTES = 64 << 20  # read or written in one request
 _CONNECTIONS = 256  # kept open: as many as threads of one process may want at once
 _POLL_SECONDS = 0.2  # between looks at a copy that the store makes by itself
 _RETRIES = {"initial_backoff": 1, "increment_base": 2, "retry_total": 4}  # 1, 3, 5 and 9 seconds; then see patience.py
-_CHANGED = (404, 409, 412)  # statuses of a condition that does not hold
+_CONFLICTS = (409, 412)  # statuses of a condition that does not hold
 # Of a 403, what is about who asks rather than the object:
 # https://learn.microsoft.com/rest/api/storageservices/common-rest-api-error-codes
 _CALLER_CODES = ("AuthenticationFailed", "InvalidAuthenticationInfo", "AccountIsDisabled")
@@ -49,11 +48,7 @@ _shared: "tuple[PipelineOptions, dict[str, BlobServiceClient]] | None" = None
 
 
 def split_az_url(url: str) -> tuple[str, str, str]:
-    """Split a URL into (account, container, name); the name is empty for a container.
-
-    Raises:
-        UserError: if the account or the container is missing.
-    """
+    """Split a URL into (account, container, name), "" for a container; raise UserError without one of the first two."""
     account, _, path = url.partition("://")[2].partition("/")
     container, _, name = path.partition("/")
     if not account or not container:
@@ -111,8 +106,8 @@ def _make_service(account: str, pipeline_options: "PipelineOptions") -> BlobServ
     return made
 
 
-class AzureBlobs:
-    """An ObjectStore for az:// URLs."""
+class AzureBlobs(ConditionalStore):
+    """An ObjectStore for az:// URLs. Azure discards blocks of incomplete uploads within a week."""
 
     def __init__(self, options: "PipelineOptions") -> None:
         self._options = options
@@ -130,15 +125,14 @@ class AzureBlobs:
         with translated_errors(url):
             self._blob(url).upload_blob(data, overwrite=True)
 
-    def upload(self, url: str) -> None:
-        """Return None: Beam's file system writes the object."""
-
-    def create(self, url: str, data: bytes) -> None:
+    def write_if(self, url: str, data: bytes, revision: str | None) -> None:
+        condition = {} if revision is None else _if_unmodified(revision)
         with translated_errors(url):
-            try:
-                self._blob(url).upload_blob(data, overwrite=False)
-            except ResourceExistsError:
-                check_created(url, data, self.read)
+            self._blob(url).upload_blob(data, overwrite=revision is not None, **condition)
+
+    def delete_if(self, url: str, revision: str) -> None:
+        with translated_errors(url):
+            self._blob(url).delete_blob(**_if_unmodified(revision))
 
     def read_with_revision(self, url: str) -> StoredFile:
         """Read a small object with its ETag."""
@@ -147,29 +141,6 @@ class AzureBlobs:
             return StoredFile(
                 bytes(found.readall()), str(found.properties.etag), found.properties.last_modified.timestamp()
             )
-
-    def replace(self, url: str, data: bytes, revision: str) -> None:
-        """Replace an object if it still has the ETag `revision`."""
-        with translated_errors(url):
-            try:
-                self._blob(url).upload_blob(data, overwrite=True, **_if_unmodified(revision))
-            except HttpResponseError as error:
-                if error.status_code not in _CHANGED:
-                    raise
-                check_replaced(url, data, self.read)
-
-    def delete_unchanged(self, url: str, revision: str) -> None:
-        """Delete an object if it still has the ETag `revision`."""
-        with translated_errors(url):
-            try:
-                self._blob(url).delete_blob(**_if_unmodified(revision))
-            except HttpResponseError as error:
-                if error.status_code not in _CHANGED:
-                    raise
-                raise ChangedError(f"{url} was changed by another process") from None
-
-    def size(self, url: str) -> int:
-        return self.stat(url).size_bytes
 
     def stat(self, url: str) -> FileStat:
         with translated_errors(url):
@@ -181,9 +152,6 @@ class AzureBlobs:
             for page in prefetch_one(map(list, container.list_blobs(name_starts_with=start).by_page())):
                 for item in page:
                     yield _stat(f"{bucket}/{item.name}", item)
-
-    def list(self, prefix: str) -> Iterator[tuple[str, int]]:
-        return ((found.path, found.size_bytes) for found in self.stats(prefix))
 
     def folders(self, prefix: str) -> Sequence[str]:
         """List the folders below `prefix`, grouped by the store itself."""
@@ -214,9 +182,6 @@ class AzureBlobs:
                 status = destination.get_blob_properties().copy.status
             if status != "success":
                 raise OSError(f"{move.source}: its copy ended with status {status}")
-
-    def abort_uploads(self, prefix: str) -> None:
-        """Do nothing: Azure discards blocks of incomplete uploads within a week."""
 
     def _blob(self, url: str) -> BlobClient:
         return blob_client(url, self._options)
@@ -258,10 +223,12 @@ def translated_errors(url: str) -> Iterator[None]:
             raise EOFError(f"{url}: {_first_line(error)}") from error
         code = getattr(error, "error_code", None)
         code = getattr(code, "value", code) or ""  # of those that the library knows, it is one of an enumeration
-        forbidden = error.status_code == 403 and code not in _CALLER_CODES
-        raise (PermissionError if forbidden else OSError)(
-            f"{url}: {f'{code}: ' if code else ''}{_first_line(error)}"
-        ) from error
+        kind: type[OSError] = OSError
+        if error.status_code in _CONFLICTS:
+            kind = ConditionError
+        elif error.status_code == 403 and code not in _CALLER_CODES:
+            kind = PermissionError
+        raise kind(f"{url}: {f'{code}: ' if code else ''}{_first_line(error)}") from error
     except AzureError as error:
         raise OSError(f"{url}: {_first_line(error)}") from error
 

@@ -6,6 +6,7 @@ import hashlib
 import io
 import uuid
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -13,37 +14,39 @@ from apache_beam.io.filesystem import BeamIOError, CompressedFile, CompressionTy
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from shardmill.transforms.stores.protocol import TIME_STAMP, ChangedError, FileStat, Rename, StoredFile
+from shardmill.transforms.stores.protocol import TIME_STAMP, ChangedError, FileStat, ObjectStore, Rename, StoredFile
 
 if TYPE_CHECKING:
     from azure.storage.blob import BlobClient
 
 
-class BeamStore:
+class BeamStore(ObjectStore):
     """An ObjectStore that uses Beam's FileSystems."""
 
     def read(self, url: str) -> bytes:
         """Read a file's bytes as stored, without decompressing them."""
-        try:
-            with FileSystems.open(url, compression_type=CompressionTypes.UNCOMPRESSED) as file:
-                return bytes(file.read())
-        except (OSError, BeamIOError) as error:
-            raise self._error(url, error) from error
+        with self._open(url) as file:
+            return bytes(file.read())
 
     def read_range(self, url: str, offset: int, length: int) -> bytes:
+        with self._open(url) as file:
+            file.seek(offset)
+            return bytes(file.read(length))
+
+    @contextmanager
+    def _open(self, url: str) -> Iterator[Any]:
         try:
             with FileSystems.open(url, compression_type=CompressionTypes.UNCOMPRESSED) as file:
-                file.seek(offset)
-                return bytes(file.read(length))
+                yield file
+        except PermissionError as error:
+            raise PermissionError(f"{url}: {error}") from error
         except (OSError, BeamIOError) as error:
-            raise self._error(url, error) from error
+            missing = isinstance(error, FileNotFoundError) or not FileSystems.exists(url)
+            raise (FileNotFoundError(f"{url}: not found") if missing else OSError(f"{url}: {error}")) from error
 
     def write(self, url: str, data: bytes) -> None:
         with FileSystems.create(url, compression_type=CompressionTypes.UNCOMPRESSED) as file:
             file.write(data)
-
-    def upload(self, url: str) -> None:
-        """Return None: Beam's file system writes the object."""
 
     def create(self, url: str, data: bytes) -> None:
         """Write a file if `url` does not exist. FileSystems cannot detect that another process creates it meanwhile."""
@@ -74,9 +77,6 @@ class BeamStore:
         if not unchanged:
             raise ChangedError(f"{url} was changed by another process")
 
-    def size(self, url: str) -> int:
-        return self.stat(url).size_bytes
-
     def stat(self, url: str) -> FileStat:
         for found in self._match(url):
             if found.path == url:
@@ -86,10 +86,6 @@ class BeamStore:
     def stats(self, prefix: str) -> Iterator[FileStat]:
         found = (stat for stat in self._match(f"{prefix}**") if stat.path.startswith(prefix))
         yield from sorted(found, key=lambda stat: stat.path)
-
-    def list(self, prefix: str) -> Iterator[tuple[str, int]]:
-        for stat in self.stats(prefix):
-            yield stat.path, stat.size_bytes
 
     def folders(self, prefix: str) -> Sequence[str]:
         """List the folders below `prefix`, found by listing all files below it: FileSystems cannot list folders."""
@@ -109,9 +105,6 @@ class BeamStore:
                 FileSystems.mkdirs(folder)
         FileSystems.rename([move.source for move in moves], [move.destination for move in moves])
 
-    def abort_uploads(self, prefix: str) -> None:
-        """Do nothing: FileSystems has no notion of uploads."""
-
     def _match(self, pattern: str) -> Iterator[FileStat]:
         try:
             results = FileSystems.match([pattern])
@@ -125,12 +118,6 @@ class BeamStore:
             for metadata in result.metadata_list:
                 modified = float(metadata.last_updated_in_seconds or 0)
                 yield FileStat(metadata.path, metadata.size_in_bytes, f"{TIME_STAMP}{modified}", modified)
-
-    def _error(self, url: str, error: Exception) -> OSError:
-        if isinstance(error, PermissionError):
-            return PermissionError(f"{url}: {error}")
-        missing = isinstance(error, FileNotFoundError) or not FileSystems.exists(url)
-        return FileNotFoundError(f"{url}: not found") if missing else OSError(f"{url}: {error}")
 
 
 _BLOCK_BYTES = 8 << 20  # of 50,000 blocks at most, which makes 390 GiB

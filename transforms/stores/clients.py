@@ -9,7 +9,7 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from shardmill.errors import UserError
 from shardmill.installed import install_hint
@@ -24,12 +24,10 @@ _before: "tuple[PipelineOptions | None, dict[str, str | None]]" = (None, {})  # 
 
 
 def object_store(url: str) -> ObjectStore:
-    """Return the store of `url`, with the pipeline options that FileSystems was given.
+    """Return the store of `url`, with the pipeline options that FileSystems was given; raise UserError if no store has
+    this scheme, or its client library is not installed.
 
     Within the steps of a job, the store retries for minutes; see transforms.stores.patience.
-
-    Raises:
-        UserError: if no store has this scheme, or its client library is not installed.
     """
     from shardmill.transforms.stores.patience import RetryingStore
 
@@ -37,7 +35,7 @@ def object_store(url: str) -> ObjectStore:
         from shardmill.transforms.stores.zip_archive import ZipArchives
 
         return ZipArchives(object_store)
-    return RetryingStore(_store(url))
+    return cast("ObjectStore", RetryingStore(_store(url)))
 
 
 def _store(url: str) -> ObjectStore:
@@ -93,8 +91,6 @@ def using_options(options: "PipelineOptions") -> Iterator[None]:
     """Within this context, reach object stores with `options`; restore the earlier options afterwards."""
     from shardmill.transforms.stores.patience import VARIABLES
 
-    """Reach object stores as `options` say within this block, and afterwards as the enclosing blocks say."""
-
     global _before
     with _lock:
         if not _reached:
@@ -142,10 +138,8 @@ def _options() -> "PipelineOptions":
 
 
 def check_url(url: str) -> None:
-    """Check that the scheme of `url` is supported and that the URL names a bucket where the scheme has buckets.
-
-    Raises:
-        UserError: if not.
+    """Check that the scheme of `url` is supported and that the URL names a bucket where the scheme has buckets; raise
+    UserError if not.
     """
     object_store(url)
     if url.startswith(("gs://", "s3://")):

@@ -6,6 +6,7 @@ Uses the client that Beam creates, which finds credentials or the emulator as Be
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from typing import Any
 
 from apache_beam.io.gcp.gcsio import GcsIO
 from apache_beam.options.pipeline_options import PipelineOptions
@@ -27,13 +28,12 @@ from shardmill.transforms.stores.patience import PatienceOptions
 from shardmill.transforms.stores.prefetch import prefetch_one
 from shardmill.transforms.stores.protocol import (
     CHECKSUM_STAMP,
-    ChangedError,
+    ConditionalStore,
+    ConditionError,
     FileStat,
     Rename,
     StatusError,
     StoredFile,
-    check_created,
-    check_replaced,
     split_url,
 )
 
@@ -52,8 +52,8 @@ _CALLER_REASONS = (
 )
 
 
-class GoogleStorage:
-    """An ObjectStore for gs:// URLs."""
+class GoogleStorage(ConditionalStore):
+    """An ObjectStore for gs:// URLs. Incomplete uploads expire, and cost nothing until then."""
 
     def __init__(self, options: PipelineOptions) -> None:
         if getattr(_thread, "options", None) is not options:
@@ -81,17 +81,15 @@ class GoogleStorage:
         with _translated_errors(url):
             self._blob(url).upload_from_string(data, _TYPE, retry=self._retry)
 
-    def upload(self, url: str) -> None:
-        """Return None: Beam's file system writes the object."""
-
-    def create(self, url: str, data: bytes) -> None:
-        """Write an object on the condition that its generation is 0, so that it does not exist yet."""
+    def write_if(self, url: str, data: bytes, revision: str | None) -> None:
+        """Write an object on the condition that it has this generation, or 0, so that it does not exist yet."""
+        generation = int(revision or 0)
         with _translated_errors(url):
-            blob = self._blob(url)
-            try:
-                blob.upload_from_string(data, _TYPE, retry=self._retry, if_generation_match=0)
-            except PreconditionFailed:
-                check_created(url, data, self.read)
+            self._blob(url).upload_from_string(data, _TYPE, retry=self._retry, if_generation_match=generation)
+
+    def delete_if(self, url: str, revision: str) -> None:
+        with _translated_errors(url):
+            self._blob(url).delete(if_generation_match=int(revision), retry=self._retry)
 
     def read_with_revision(self, url: str) -> StoredFile:
         """Read a small object with its generation."""
@@ -109,29 +107,6 @@ class GoogleStorage:
         data = blob.download_as_bytes(raw_download=True, if_generation_match=generation, retry=self._retry)
         return StoredFile(bytes(data), str(generation), updated.timestamp())
 
-    def replace(self, url: str, data: bytes, revision: str) -> None:
-        """Replace an object if it still has the generation `revision`."""
-        with _translated_errors(url):
-            blob = self._blob(url)
-            try:
-                blob.upload_from_string(data, _TYPE, retry=self._retry, if_generation_match=int(revision))
-            except (PreconditionFailed, NotFound):
-                check_replaced(url, data, self.read)
-
-    def delete_unchanged(self, url: str, revision: str) -> None:
-        """Delete an object if it still has the generation `revision`."""
-        with _translated_errors(url):
-            try:
-                self._blob(url).delete(if_generation_match=int(revision), retry=self._retry)
-            except (PreconditionFailed, NotFound):
-                raise ChangedError(f"{url} was changed by another process") from None
-
-    def size(self, url: str) -> int:
-        with _translated_errors(url):
-            blob = self._blob(url)
-            blob.reload(retry=self._retry)
-            return int(blob.size)
-
     def stat(self, url: str) -> FileStat:
         with _translated_errors(url):
             blob = self._blob(url)
@@ -139,31 +114,32 @@ class GoogleStorage:
             return _stat(url, blob)
 
     def stats(self, prefix: str) -> Iterator[FileStat]:
-        """List objects by prefix, requesting only the fields that are needed."""
-        bucket, start = split_url(prefix)
-        fields = "items(name,size,crc32c,generation,updated),nextPageToken"
+        bucket, _ = split_url(prefix)
         with _translated_errors(f"gs://{bucket}"):
-            blobs = self._io.client.list_blobs(bucket, prefix=start, fields=fields, retry=self._retry)
+            blobs = self._list_blobs(prefix, "items(name,size,crc32c,generation,updated)")
             for page in prefetch_one(map(list, blobs.pages)):
                 for blob in page:
                     yield _stat(f"gs://{bucket}/{blob.name}", blob)
 
     def list(self, prefix: str) -> Iterator[tuple[str, int]]:
-        """List names and sizes by prefix, requesting only the fields that are needed."""
-        bucket, start = split_url(prefix)
+        bucket, _ = split_url(prefix)
         with _translated_errors(f"gs://{bucket}"):
-            fields = "items(name,size),nextPageToken"
-            for blob in self._io.client.list_blobs(bucket, prefix=start, fields=fields, retry=self._retry):
+            for blob in self._list_blobs(prefix, "items(name,size)"):
                 yield f"gs://{bucket}/{blob.name}", int(blob.size)
 
     def folders(self, prefix: str) -> Sequence[str]:
         """List the folders below `prefix`, grouped by the store itself."""
         bucket, start = split_url(prefix)
         with _translated_errors(f"gs://{bucket}"):
-            fields = "prefixes,nextPageToken"
-            blobs = self._io.client.list_blobs(bucket, prefix=start, delimiter="/", fields=fields, retry=self._retry)
+            blobs = self._list_blobs(prefix, "prefixes", delimiter="/")
             names = {name[len(start) : -1] for page in blobs.pages for name in page.prefixes}
         return sorted(filter(None, names))
+
+    def _list_blobs(self, prefix: str, fields: str, **more: str) -> Any:
+        """List objects by prefix, requesting only the fields that are needed."""
+        bucket, start = split_url(prefix)
+        fields = f"{fields},nextPageToken"
+        return self._io.client.list_blobs(bucket, prefix=start, fields=fields, retry=self._retry, **more)
 
     def delete(self, urls: Sequence[str]) -> None:
         """Delete objects, a hundred per request."""
@@ -176,9 +152,6 @@ class GoogleStorage:
         with _translated_errors(pairs[0][0] if pairs else ""):
             _raise_first((source, status) for source, _, status in self._io.copy_batch(pairs))
         self.delete([source for source, _ in pairs])
-
-    def abort_uploads(self, prefix: str) -> None:
-        """Do nothing: incomplete uploads expire, and cost nothing until then."""
 
     def _blob(self, url: str) -> Blob:
         bucket, name = split_url(url)
@@ -196,6 +169,8 @@ def _translated_errors(url: str) -> Iterator[None]:
         yield
     except NotFound as error:
         raise FileNotFoundError(f"{url}: not found") from error
+    except PreconditionFailed as error:
+        raise ConditionError(f"{url}: {error}") from error
     except RequestRangeNotSatisfiable as error:
         raise EOFError(f"{url}: {error}") from error
     except Forbidden as error:

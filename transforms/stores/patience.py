@@ -7,6 +7,7 @@ import time
 from argparse import ArgumentTypeError
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, TypeVar
 
 from apache_beam.options.pipeline_options import PipelineOptions
@@ -18,8 +19,6 @@ from shardmill.transforms.stores.protocol import (
     GivenUpError,
     ObjectStore,
     Rename,
-    StoredFile,
-    Upload,
     call_with_timeout,
     has_short_timeouts,
     is_transient,
@@ -28,6 +27,13 @@ from shardmill.transforms.stores.protocol import (
 )
 
 _SECONDS = 600
+# In this mode botocore waits up to 0.05, 0.1, 0.2, … and at last 20 seconds before each further attempt; after SlowDown
+# it starts at 1 second. The mean wait is half of that: two and a half minutes in all, and less than one minute once in
+# a hundred thousand requests. Each repetition counts against the client's quota, so threads must not share a client
+# (transforms/stores/s3.py; Beam makes one for each file). 24 attempts use two thirds of the quota.
+_ATTEMPTS = 24
+_MODE = "standard"
+VARIABLES = ("AWS_RETRY_MODE", "AWS_MAX_ATTEMPTS")  # what botocore reads them from
 _FIRST_SECONDS, _LONGEST_SECONDS = 0.5, 30.0  # waited before operations are repeated; half of that in the worst of luck
 
 Result = TypeVar("Result")
@@ -36,21 +42,27 @@ _withdrawn.set()
 
 
 class PatienceOptions(PipelineOptions):
-    """--store_patience; workers receive it with Beam's own options."""
+    """--store_patience and --s3_attempts; workers receive them with Beam's own options."""
 
     @classmethod
     def _add_argparse_args(cls, parser: Any) -> None:
         parser.add_argument(
             "--store_patience",
-            type=_seconds,
+            type=partial(_parse_number, "seconds", 0),
             default=_SECONDS,
             help="Seconds for which steps repeat requests to an object store that is overloaded or unreachable",
         )
+        parser.add_argument(
+            "--s3_attempts",
+            type=partial(_parse_number, "a number of attempts", 1),
+            default=_ATTEMPTS,
+            help="Number of attempts at each request to S3; 24 take about two and a half minutes",
+        )
 
 
-def _seconds(text: str) -> int:
-    if not (text.isascii() and text.isdigit()):
-        raise ArgumentTypeError(f"expected seconds, 0 or more, not {text!r}")
+def _parse_number(expected: str, least: int, text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text) >= least):
+        raise ArgumentTypeError(f"expected {expected}, {least} or more, not {text!r}")
     return int(text)
 
 
@@ -72,12 +84,8 @@ def withdraw_at_exit() -> Iterator[None]:
 
 
 def call_with_retries(function: Callable[..., Result], *arguments: Any) -> Result:
-    """Call `function` until it succeeds, or fails for another reason than a transient store error. It must be safe to
-    repeat.
-
-    Raises:
-        GivenUpError: if the store failed for longer than --store_patience.
-        Exception: any other exception of `function`.
+    """Call `function`, which must be safe to repeat, until it succeeds or fails for another reason than a transient
+    store error; raise GivenUpError if the store failed for longer than --store_patience.
     """
     until: float | None = None
     wait = _FIRST_SECONDS
@@ -108,34 +116,18 @@ Item = TypeVar("Item")
 
 
 class RetryingStore:
-    """An ObjectStore that repeats failed operations; each has the same outcome as if it had run once."""
+    """An ObjectStore that repeats failed operations; each has the same outcome as if it had run once.
+
+    After a lost response, `create` and `replace` recognize their own bytes. An upload is not repeated: the bytes
+    already written are gone, so the writer must start again.
+    """
 
     def __init__(self, store: ObjectStore) -> None:
-        self._store = store
+        self._store, self.upload = store, store.upload
 
-    def read(self, url: str) -> bytes:
-        return _call_store(self._store.read, url)
-
-    def read_range(self, url: str, offset: int, length: int) -> bytes:
-        return _call_store(self._store.read_range, url, offset, length)
-
-    def write(self, url: str, data: bytes) -> None:
-        _call_store(self._store.write, url, data)
-
-    def upload(self, url: str) -> Upload | None:
-        """Start an upload, without repeating it: the bytes already written are gone, so the writer must start again."""
-        return self._store.upload(url)
-
-    def create(self, url: str, data: bytes) -> None:
-        """Create an object; after a lost response, the store recognizes its own bytes."""
-        _call_store(self._store.create, url, data)
-
-    def read_with_revision(self, url: str) -> StoredFile:
-        return _call_store(self._store.read_with_revision, url)
-
-    def replace(self, url: str, data: bytes, revision: str) -> None:
-        """Replace an object; after a lost response, the store recognizes its own bytes."""
-        _call_store(self._store.replace, url, data, revision)
+    def __getattr__(self, operation: str) -> Any:
+        """Return an operation that can be repeated as it is."""
+        return partial(_call_store, getattr(self._store, operation))
 
     def delete_unchanged(self, url: str, revision: str) -> None:
         """Delete an unchanged object; if it is gone at a repetition, the first attempt deleted it."""
@@ -152,20 +144,11 @@ class RetryingStore:
 
         _call_store(delete)
 
-    def size(self, url: str) -> int:
-        return _call_store(self._store.size, url)
-
-    def stat(self, url: str) -> FileStat:
-        return _call_store(self._store.stat, url)
-
     def stats(self, prefix: str) -> Iterator[FileStat]:
         return _resume_listing(lambda: self._store.stats(prefix), lambda found: found.path)
 
     def list(self, prefix: str) -> Iterator[tuple[str, int]]:
         return _resume_listing(lambda: self._store.list(prefix), lambda found: found[0])
-
-    def folders(self, prefix: str) -> Sequence[str]:
-        return _call_store(self._store.folders, prefix)
 
     def delete(self, urls: Sequence[str]) -> None:
         for start in range(0, len(urls), _DELETED):
@@ -173,22 +156,19 @@ class RetryingStore:
 
     def rename(self, moves: Sequence[Rename]) -> None:
         """Rename objects; a source that is gone at a repetition was renamed by an earlier attempt."""
-        remaining = list(moves)
+        remaining: Sequence[Rename] | None = None
 
         def rename() -> None:
             nonlocal remaining
-            if len(attempts) > 0:
+            if remaining is None:
+                remaining = moves
+            else:
                 remaining = [
                     move for move in remaining if self._is_there(move.source) or not self._is_there(move.destination)
                 ]
-            attempts.append(True)
             self._store.rename(remaining)
 
-        attempts: list[bool] = []
         _call_store(rename)
-
-    def abort_uploads(self, prefix: str) -> None:
-        _call_store(self._store.abort_uploads, prefix)
 
     def _is_there(self, url: str) -> bool:
         try:
@@ -220,34 +200,6 @@ def _resume_listing(begin: Callable[[], Iterator[Item]], name_of: Callable[[Item
         yield item
 
 
-# In this mode botocore waits up to 0.05, 0.1, 0.2, … and at last 20 seconds before each further attempt; after SlowDown
-# it starts at 1 second. The mean wait is half of that: two and a half minutes in all, and less than one minute once in
-# a hundred thousand requests. Each repetition counts against the client's quota, so threads must not share a client
-# (transforms/stores/s3_clients.py; Beam makes one for each file). 24 attempts use two thirds of the quota.
-_ATTEMPTS = 24
-_MODE = "standard"
-VARIABLES = ("AWS_RETRY_MODE", "AWS_MAX_ATTEMPTS")  # what botocore reads them from
-
-
-class S3RetryOptions(PipelineOptions):
-    """--s3_attempts; workers receive it with Beam's own options."""
-
-    @classmethod
-    def _add_argparse_args(cls, parser: Any) -> None:
-        parser.add_argument(
-            "--s3_attempts",
-            type=_attempts,
-            default=_ATTEMPTS,
-            help="Number of attempts at each request to S3; 24 take about two and a half minutes",
-        )
-
-
-def _attempts(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and int(text)):
-        raise ArgumentTypeError(f"expected a number of attempts, 1 or more, not {text!r}")
-    return int(text)
-
-
 def set_retries(options: PipelineOptions) -> None:
     """Set the number of attempts for S3 clients made from now on, unless AWS's own variables set it.
 
@@ -256,4 +208,4 @@ def set_retries(options: PipelineOptions) -> None:
     if all(name in os.environ for name in VARIABLES):
         return
     os.environ.setdefault("AWS_RETRY_MODE", _MODE)
-    os.environ.setdefault("AWS_MAX_ATTEMPTS", str(options.view_as(S3RetryOptions).s3_attempts))
+    os.environ.setdefault("AWS_MAX_ATTEMPTS", str(options.view_as(PatienceOptions).s3_attempts))

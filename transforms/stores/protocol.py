@@ -5,6 +5,7 @@ import os
 import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -28,33 +29,8 @@ class ChangedError(OSError):
     """A file has been written or deleted by another process since it was read."""
 
 
-def check_created(url: str, data: bytes, read: Callable[[str], bytes]) -> None:
-    """Check, after a store refused to create an object, that our own earlier request created it.
-
-    If the object has our bytes, the response to that request was lost and the request was repeated. `read` returns an
-    object's bytes, or raises FileNotFoundError.
-
-    Raises:
-        FileExistsError: if the object has other bytes or is missing.
-    """
-    if not _has_content(url, data, read):
-        raise FileExistsError(f"{url} is there already") from None
-
-
-def check_replaced(url: str, data: bytes, read: Callable[[str], bytes]) -> None:
-    """Check, after a store refused to replace a revision, that our own earlier request did; see `check_created`.
-
-    Raises:
-        ChangedError: if the object has other bytes or is missing.
-    """
-    if not _has_content(url, data, read):
-        raise ChangedError(f"{url} was changed by another process") from None
-
-
-def _has_content(url: str, data: bytes, read: Callable[[str], bytes]) -> bool:
-    with suppress(FileNotFoundError):
-        return read(url) == data
-    return False
+class ConditionError(OSError):
+    """A store did not write or delete an object, because it is not as the request required."""
 
 
 CHECKSUM_STAMP = "crc32c:"  # what a stamp begins with that is a checksum of the content
@@ -93,7 +69,7 @@ class Upload(Protocol):
 
 
 class ObjectStore(Protocol):
-    """A store of objects by URL.
+    """A store of objects by URL; implementations inherit the methods that have a body here.
 
     All methods raise FileNotFoundError for a missing object or bucket, and PermissionError for an object that may not
     be read or written. Other failures raise OSError.
@@ -114,6 +90,7 @@ class ObjectStore(Protocol):
 
     def upload(self, url: str) -> Upload | None:
         """Start a new object; return None if Beam's file system writes objects that are too large for one request."""
+        return None
 
     def create(self, url: str, data: bytes) -> None:
         """Write an object, but raise FileExistsError if one exists, as far as the store can detect it."""
@@ -129,6 +106,7 @@ class ObjectStore(Protocol):
 
     def size(self, url: str) -> int:
         """Return the size of an object in bytes."""
+        return self.stat(url).size_bytes
 
     def stat(self, url: str) -> FileStat:
         """Return the metadata of an object, in one request."""
@@ -138,6 +116,7 @@ class ObjectStore(Protocol):
 
     def list(self, prefix: str) -> Iterator[tuple[str, int]]:
         """Yield (URL, size in bytes) of each object whose URL starts with `prefix`, sorted by URL."""
+        return ((found.path, found.size_bytes) for found in self.stats(prefix))
 
     def folders(self, prefix: str) -> Sequence[str]:
         """Return the sorted, distinct parts of URLs between `prefix` and the next slash."""
@@ -150,14 +129,48 @@ class ObjectStore(Protocol):
 
     def abort_uploads(self, prefix: str) -> None:
         """Abort incomplete uploads below `prefix`, in stores that keep and charge for their parts."""
+        return
+
+
+class ConditionalStore(ObjectStore, Protocol):
+    """A store whose requests can have conditions. If the response to one was lost and the request was repeated, the
+    condition fails, and the object's bytes show whether our own request wrote it.
+    """
+
+    def write_if(self, url: str, data: bytes, revision: str | None) -> None:
+        """Write an object that has this revision, or with None, that does not exist; else raise ConditionError."""
+
+    def delete_if(self, url: str, revision: str) -> None:
+        """Delete an object that has this revision; else raise ConditionError or FileNotFoundError."""
+
+    def create(self, url: str, data: bytes) -> None:
+        try:
+            self.write_if(url, data, None)
+        except ConditionError:
+            if not self._has_content(url, data):
+                raise FileExistsError(f"{url} is there already") from None
+
+    def replace(self, url: str, data: bytes, revision: str) -> None:
+        try:
+            self.write_if(url, data, revision)
+        except (ConditionError, FileNotFoundError):
+            if not self._has_content(url, data):
+                raise ChangedError(f"{url} was changed by another process") from None
+
+    def delete_unchanged(self, url: str, revision: str) -> None:
+        try:
+            self.delete_if(url, revision)
+        except (ConditionError, FileNotFoundError):
+            raise ChangedError(f"{url} was changed by another process") from None
+
+    def _has_content(self, url: str, data: bytes) -> bool:
+        with suppress(FileNotFoundError):
+            return self.read(url) == data
+        return False
 
 
 def split_url(url: str) -> tuple[str, str]:
-    """Split `url` into (bucket, object name); the name is empty for a bucket.
-
-    Raises:
-        UserError: if the bucket is missing.
-    """
+    """Split `url` into (bucket, object name), "" for a bucket; raise UserError if the bucket is missing."""
     bucket, _, name = url.partition("://")[2].partition("/")
     if not bucket:
         raise UserError(f"{url}: there is no bucket in it; expected {url.partition('://')[0]}://bucket/path")
@@ -201,11 +214,8 @@ def is_out_of_space(error: OSError) -> bool:
 
 
 def output_error(action: str, error: OSError) -> UserError | JobError:
-    """Return the error of a command that cannot write its output: a JobError if there is no space, else a UserError.
-
-    Args:
-        action: the output and its location.
-        error: the reason.
+    """Return the error of a command that cannot write its output, which `action` names: a JobError if there is no
+    space, else a UserError.
     """
     return (JobError if is_out_of_space(error) else UserError)(f"{action}: {error.strerror or error}")
 
@@ -241,10 +251,8 @@ def _free_space_text(path: str) -> str:
 def error_text(error: BaseException, lines: int | None = None) -> str:
     """Return the text of an exception for rejects/ and the manifest: one line, without memory addresses or paths.
 
-    System errors get the system's generic text, because their own text and Arrow's contain the path.
-
-    Args:
-        lines: use only this many lines of the text.
+    System errors get the system's generic text, because their own text and Arrow's contain the path. Of other errors,
+    only the first `lines` lines are used.
     """
     if isinstance(error, NotAFileError):
         return str(error.strerror)
@@ -367,35 +375,24 @@ def mark_store_responsive() -> None:
 
 
 def call_with_timeout(function: Callable[..., Result], *arguments: Any) -> Result:
-    """Call `function` in a thread and wait at most 10 seconds; fail at once if an earlier call timed out.
-
-    Raises:
-        GivenUpError: if the call did not end in time.
-        Exception: whatever `function` raises.
+    """Call `function` in a thread and wait at most 10 seconds; raise GivenUpError then, or at once if an earlier call
+    timed out.
     """
     global _gone
     if _gone:
         raise GivenUpError("the store no longer answers")
-    ended: list[Callable[[], Result]] = []
+    ended: Future[Result] = Future()
 
     def call() -> None:
         try:
-            result = function(*arguments)
-            ended.append(lambda: result)
+            ended.set_result(function(*arguments))
         except BaseException as error:  # handed to the thread that asks, whatever it is
-            ended.append(_raiser(error))
+            ended.set_exception(error)
 
     thread = threading.Thread(target=call, name="shardmill-brief", daemon=True)
     thread.start()
     thread.join(TIMEOUT_S)
-    if not ended:
+    if not ended.done():
         _gone = True
         raise GivenUpError(f"the store has not answered for {TIMEOUT_S:g} seconds")
-    return ended[0]()
-
-
-def _raiser(error: BaseException) -> Callable[[], Any]:
-    def again() -> Any:
-        raise error
-
-    return again
+    return ended.result()

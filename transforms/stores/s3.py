@@ -2,12 +2,13 @@
 
 import functools
 import io
+import itertools
 import os
 import re
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -30,13 +31,12 @@ from obstore.store import S3Store
 
 from shardmill.transforms.stores.prefetch import list_concurrently
 from shardmill.transforms.stores.protocol import (
-    ChangedError,
+    ConditionalStore,
+    ConditionError,
     FileStat,
     Rename,
     StatusError,
     StoredFile,
-    check_created,
-    check_replaced,
     split_url,
 )
 
@@ -329,6 +329,7 @@ _NO_SUCH_RANGE = ("416", "InvalidRange")
 # A HEAD has no code but its status. Other codes of a 403 (InvalidAccessKeyId, RequestTimeTooSkewed, …) are of who asks:
 # https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html
 _FORBIDDEN = ("403", "AccessDenied")
+_CONFLICT_CODES = ("PreconditionFailed", "ConditionalRequestConflict", "412")
 
 
 def error_code(error: ClientError) -> str:
@@ -346,6 +347,8 @@ def translated_errors(url: str) -> Iterator[None]:
             raise FileNotFoundError(f"{url}: not found") from error
         if error_code(error) in _NO_SUCH_RANGE:
             raise EOFError(f"{url}: {error}") from error
+        if error_code(error) in _CONFLICT_CODES:
+            raise ConditionError(f"{url}: {error}") from error
         raise (PermissionError if error_code(error) in _FORBIDDEN else OSError)(f"{url}: {error}") from error
     except BotoCoreError as error:
         raise OSError(f"{url}: {error}") from error
@@ -386,8 +389,7 @@ class S3Upload:
         """Wait until the object exists; raises as `write`."""
         with self._pool, translated_errors(self._url):
             if not self._upload:
-                with self._clients.exclusive_client() as client:
-                    client.put_object(**self._object, Body=self._take_pending())
+                self._request("put_object", Body=self._take_pending())
                 return
             if self._pending:
                 self._send()
@@ -399,11 +401,12 @@ class S3Upload:
         """Discard the object, and its uploaded parts if the store responds."""
         self._pool.shutdown(cancel_futures=True)
         if self._upload:
-            with (
-                suppress(Exception),
-                self._clients.exclusive_client() as client,
-            ):  # the error that led here is the one to tell
-                client.abort_multipart_upload(**self._object, **self._upload)
+            with suppress(Exception):  # the error that led here is the one to tell
+                self._request("abort_multipart_upload")
+
+    def _request(self, operation: str, **arguments: Any) -> Any:
+        with self._clients.exclusive_client() as client:
+            return getattr(client, operation)(**self._object, **self._upload, **arguments)
 
     def _take_pending(self) -> bytes:
         data = self._pending[0] if len(self._pending) == 1 else b"".join(self._pending)
@@ -414,27 +417,24 @@ class S3Upload:
     def _send(self) -> None:
         with translated_errors(self._url):
             if not self._upload:
-                with self._clients.exclusive_client() as client:
-                    self._upload = {"UploadId": client.create_multipart_upload(**self._object)["UploadId"]}
+                self._upload = {"UploadId": self._request("create_multipart_upload")["UploadId"]}
             number = len(self._etags) + len(self._uploading) + 1
             self._uploading.append(self._pool.submit(self._send_part, number, self._take_pending()))
             if len(self._uploading) >= _AT_ONCE:
                 self._etags.append(self._uploading.popleft().result())
 
     def _send_part(self, number: int, data: bytes) -> str:
-        with self._clients.exclusive_client() as client:
-            answer: Any = client.upload_part(**self._object, **self._upload, PartNumber=number, Body=data)
-        return str(answer["ETag"])
+        return str(self._request("upload_part", PartNumber=number, Body=data)["ETag"])
 
     def _complete(self) -> None:
         parts = [{"PartNumber": number, "ETag": etag} for number, etag in enumerate(self._etags, 1)]
-        with self._clients.exclusive_client() as client:
-            try:
-                client.complete_multipart_upload(**self._object, **self._upload, MultipartUpload={"Parts": parts})
-            except ClientError as error:
-                if error_code(error) != "NoSuchUpload":
-                    raise
-                # It was completed, and the answer was lost
+        try:
+            self._request("complete_multipart_upload", MultipartUpload={"Parts": parts})
+        except ClientError as error:
+            if error_code(error) != "NoSuchUpload":
+                raise
+            # It was completed, and the answer was lost
+            with self._clients.exclusive_client() as client:
                 if client.head_object(**self._object)["ContentLength"] != self._size_bytes:
                     raise
 
@@ -444,7 +444,6 @@ _DELETIONS = 1000  # in one request: the limit of S3
 _ATTEMPTS = 3  # at an answer that breaks off midway, which boto3 does not repeat
 _SINGLE_COPY_BYTES = 1 << 30  # one request copies up to 5 GB, and is long about it
 _COPY = TransferConfig(multipart_threshold=_SINGLE_COPY_BYTES, use_threads=False)
-_CONFLICT_CODES = ("PreconditionFailed", "ConditionalRequestConflict", "412")
 
 T = TypeVar("T")
 
@@ -452,7 +451,7 @@ _lock = threading.Lock()
 _shared: "tuple[PipelineOptions, S3Clients] | None" = None
 
 
-class S3:
+class S3(ConditionalStore):
     """An ObjectStore for s3:// URLs."""
 
     def __init__(self, options: PipelineOptions) -> None:
@@ -463,36 +462,31 @@ class S3:
             self._clients = _shared[1]
 
     def read(self, url: str) -> bytes:
-        """Read an object; retry a response that breaks off midway, which boto3 does not."""
-        bucket, key = split_url(url)
-        with translated_errors(url):
-            return _retry_read(lambda: self._clients.read(bucket, key))
+        return self.read_range(url, 0, None)
 
-    def read_range(self, url: str, offset: int, length: int) -> bytes:
+    def read_range(self, url: str, offset: int, length: int | None) -> bytes:
+        """Read an object or part of it; retry a response that breaks off midway, which boto3 does not."""
         bucket, key = split_url(url)
         with translated_errors(url):
             return _retry_read(lambda: self._clients.read(bucket, key, offset, length))
 
     def write(self, url: str, data: bytes) -> None:
         """Write an object, which may be empty, unlike in the multipart uploads of Beam's file system."""
-        bucket, key = split_url(url)
-        with translated_errors(url), self._clients.exclusive_client() as client:
-            client.put_object(Bucket=bucket, Key=key, Body=data)
+        with self._object(url) as (client, place):
+            client.put_object(**place, Body=data)
 
     def upload(self, url: str) -> S3Upload:
         """Start a multipart upload."""
         return S3Upload(self._clients, url)
 
-    def create(self, url: str, data: bytes) -> None:
-        bucket, key = split_url(url)
-        with translated_errors(url):
-            try:
-                with self._clients.exclusive_client() as client:
-                    client.put_object(Bucket=bucket, Key=key, Body=data, IfNoneMatch="*")
-            except ClientError as error:
-                if error_code(error) not in _CONFLICT_CODES:
-                    raise
-                check_created(url, data, self.read)
+    def write_if(self, url: str, data: bytes, revision: str | None) -> None:
+        condition = {"IfNoneMatch": "*"} if revision is None else {"IfMatch": revision}
+        with self._object(url) as (client, place):
+            client.put_object(**place, Body=data, **condition)
+
+    def delete_if(self, url: str, revision: str) -> None:
+        with self._object(url) as (client, place):
+            client.delete_object(**place, IfMatch=revision)
 
     def read_with_revision(self, url: str) -> StoredFile:
         """Read a small object with its ETag, retrying as `read` does."""
@@ -505,39 +499,20 @@ class S3:
             answer = client.get_object(Bucket=bucket, Key=key)
             return StoredFile(bytes(answer["Body"].read()), answer["ETag"], answer["LastModified"].timestamp())
 
-    def replace(self, url: str, data: bytes, revision: str) -> None:
-        """Replace an object if it still has the ETag `revision`."""
-        bucket, key = split_url(url)
-        with translated_errors(url):
-            try:
-                with self._clients.exclusive_client() as client:
-                    client.put_object(Bucket=bucket, Key=key, Body=data, IfMatch=revision)
-            except ClientError as error:
-                if error_code(error) not in (*_CONFLICT_CODES, *MISSING):
-                    raise
-                check_replaced(url, data, self.read)
-
-    def delete_unchanged(self, url: str, revision: str) -> None:
-        """Delete an object if it still has the ETag `revision`."""
-        bucket, key = split_url(url)
-        with translated_errors(url):
-            try:
-                with self._clients.exclusive_client() as client:
-                    client.delete_object(Bucket=bucket, Key=key, IfMatch=revision)
-            except ClientError as error:
-                if error_code(error) not in (*_CONFLICT_CODES, *MISSING):
-                    raise
-                raise ChangedError(f"{url} was changed by another process") from None
-
     def size(self, url: str) -> int:
-        bucket, key = split_url(url)
-        with translated_errors(url), self._clients.exclusive_client() as client:
-            return int(client.head_object(Bucket=bucket, Key=key)["ContentLength"])
+        with self._object(url) as (client, place):
+            return int(client.head_object(**place)["ContentLength"])
 
     def stat(self, url: str) -> FileStat:
+        with self._object(url) as (client, place):
+            return _stat(url, client.head_object(**place), "ContentLength")
+
+    @contextmanager
+    def _object(self, url: str) -> Iterator[tuple[Any, dict[str, str]]]:
+        """Yield a client and its arguments for an object; translate errors."""
         bucket, key = split_url(url)
         with translated_errors(url), self._clients.exclusive_client() as client:
-            return _stat(url, client.head_object(Bucket=bucket, Key=key), "ContentLength")
+            yield client, {"Bucket": bucket, "Key": key}
 
     def stats(self, prefix: str) -> Iterator[FileStat]:
         with translated_errors(f"s3://{split_url(prefix)[0]}"):
@@ -545,51 +520,45 @@ class S3:
 
     def _pages(self, prefix: str, first: str, end: str) -> Iterator[list[FileStat]]:
         """Yield pages of objects below `prefix` with first <= URL < end, as `list_at_once` requires."""
-        bucket, start = split_url(prefix)
+        bucket, _ = split_url(prefix)
         # What comes after the name of the folder without its slash, comes before the folder too: `a.jpg` before `a/`
         more = {"StartAfter": split_url(first)[1].removesuffix("/")} if first else {}
-        with self._clients.exclusive_client() as client:
-            pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=start, **more)
-            for page in pages:
-                found = [_stat(f"s3://{bucket}/{item['Key']}", item, "Size") for item in page.get("Contents", ())]
-                yield [item for item in found if first <= item.path and (not end or item.path < end)]
-                if end and found and found[-1].path >= end:
-                    return
+        for page in self._response_pages(prefix, **more):
+            found = [_stat(f"s3://{bucket}/{item['Key']}", item, "Size") for item in page.get("Contents", ())]
+            yield [item for item in found if first <= item.path and (not end or item.path < end)]
+            if end and found and found[-1].path >= end:
+                return
 
     def _some_folders(self, prefix: str) -> list[str]:
-        bucket, start = split_url(prefix)
-        with self._clients.exclusive_client() as client:
-            page = client.list_objects_v2(Bucket=bucket, Prefix=start, Delimiter="/")
-        return sorted(item["Prefix"][len(start) : -1] for item in page.get("CommonPrefixes", ()))
+        return sorted(_folders(prefix, itertools.islice(self._response_pages(prefix, Delimiter="/"), 1)))
 
     def list(self, prefix: str) -> Iterator[tuple[str, int]]:
-        bucket, start = split_url(prefix)
-        with translated_errors(f"s3://{bucket}"), self._clients.exclusive_client() as client:
-            for page in client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=start):
+        bucket, _ = split_url(prefix)
+        with translated_errors(f"s3://{bucket}"):
+            for page in self._response_pages(prefix):
                 for item in page.get("Contents", ()):
                     yield f"s3://{bucket}/{item['Key']}", int(item["Size"])
 
     def folders(self, prefix: str) -> Sequence[str]:
         """List the folders below `prefix`, grouped by the store itself."""
+        with translated_errors(f"s3://{split_url(prefix)[0]}"):
+            return sorted(filter(None, set(_folders(prefix, self._response_pages(prefix, Delimiter="/")))))
+
+    def _response_pages(self, prefix: str, **more: str) -> Iterator[Mapping[str, Any]]:
         bucket, start = split_url(prefix)
-        with translated_errors(f"s3://{bucket}"), self._clients.exclusive_client() as client:
-            pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=start, Delimiter="/")
-            names = {item["Prefix"][len(start) : -1] for page in pages for item in page.get("CommonPrefixes", ())}
-        return sorted(filter(None, names))
+        with self._clients.exclusive_client() as client:
+            yield from client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=start, **more)
 
     def delete(self, urls: Sequence[str]) -> None:
-        """Delete objects, a thousand of one bucket per request."""
-        buckets: dict[str, list[dict[str, str]]] = {}
-        for bucket, key in map(split_url, urls):
-            buckets.setdefault(bucket, []).append({"Key": key})
-        for bucket, keys in buckets.items():
-            for start in range(0, len(keys), _DELETIONS):
-                some = keys[start : start + _DELETIONS]
-                with translated_errors(f"s3://{bucket}/{some[0]['Key']}"), self._clients.exclusive_client() as client:
-                    answer = client.delete_objects(Bucket=bucket, Delete={"Objects": some, "Quiet": True})
-                for error in answer.get("Errors", ()):
-                    message = f"s3://{bucket}/{error['Key']}: {error['Code']}: {error['Message']}"
-                    raise StatusError(message, error["Code"])
+        """Delete objects, a thousand per request."""
+        for start in range(0, len(urls), _DELETIONS):
+            some = urls[start : start + _DELETIONS]
+            objects = [{"Key": split_url(url)[1]} for url in some]
+            with self._object(some[0]) as (client, place):
+                answer = client.delete_objects(Bucket=place["Bucket"], Delete={"Objects": objects, "Quiet": True})
+            for error in answer.get("Errors", ()):
+                message = f"s3://{place['Bucket']}/{error['Key']}: {error['Code']}: {error['Message']}"
+                raise StatusError(message, error["Code"])
 
     def rename(self, moves: Sequence[Rename]) -> None:
         """Copy objects within the store, several at once, then delete the sources."""
@@ -599,9 +568,8 @@ class S3:
         self.delete([move.source for move in moves])
 
     def _copy(self, move: Rename) -> None:
-        (bucket, key), (to_bucket, to_key) = split_url(move.source), split_url(move.destination)
-        source = {"Bucket": bucket, "Key": key}
-        with translated_errors(move.source), self._clients.exclusive_client() as client:
+        to_bucket, to_key = split_url(move.destination)
+        with self._object(move.source) as (client, source):
             if move.size_bytes < _SINGLE_COPY_BYTES:
                 client.copy_object(CopySource=source, Bucket=to_bucket, Key=to_key)
             else:
@@ -617,6 +585,11 @@ class S3:
             for page in client.get_paginator("list_multipart_uploads").paginate(Bucket=bucket, Prefix=start):
                 for upload in page.get("Uploads", ()):
                     client.abort_multipart_upload(Bucket=bucket, Key=upload["Key"], UploadId=upload["UploadId"])
+
+
+def _folders(prefix: str, pages: Iterable[Mapping[str, Any]]) -> list[str]:
+    _, start = split_url(prefix)
+    return [item["Prefix"][len(start) : -1] for page in pages for item in page.get("CommonPrefixes", ())]
 
 
 def _retry_read(read: Callable[[], T]) -> T:

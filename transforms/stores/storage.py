@@ -10,7 +10,6 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
-from functools import partial
 from typing import Any, BinaryIO
 
 from shardmill.filesystem import LocalFiles
@@ -37,9 +36,6 @@ def open_object(url: str, size_bytes: int | None = None, range_bytes: int = _RAN
     Args:
         size_bytes: size of the object, or of the leading part that is needed; None to look it up.
         range_bytes: bytes per request.
-
-    Raises:
-        FileNotFoundError, OSError: here, or during reading.
     """
     size = object_store(url).size(url) if size_bytes is None else size_bytes
 
@@ -64,13 +60,9 @@ def join(directory: str, name: str) -> str:
 
 
 def open_read(path: str, end: int | None = None) -> BinaryIO:
-    """Open `path` for reading its raw bytes.
+    """Open `path` for reading its raw bytes; raise OSError if it cannot be opened, FileNotFoundError if it is missing.
 
-    Args:
-        end: offset from which on nothing is needed; a store is then not asked for the size either.
-
-    Raises:
-        OSError: if it cannot be opened; FileNotFoundError if it does not exist.
+    With `end`, nothing from that offset on is needed, and a store is not asked for the size.
     """
     return open(path, "rb") if is_local(path) else open_object(path, end)
 
@@ -97,10 +89,8 @@ def read_small(paths: list[str]) -> list[bytes | None]:
 
 
 def read_range(path: str, offset: int, length: int) -> bytes:
-    """Read exactly `length` bytes of `path` from `offset`.
-
-    Raises:
-        OSError: if it cannot be read; EOFError if it ends too early.
+    """Read exactly `length` bytes of `path` from `offset`; raise OSError if it cannot be read, EOFError if it ends too
+    early.
     """
     if not length:
         return b""
@@ -141,10 +131,8 @@ def stat_file(path: str) -> FileStat:
 
 
 def list_files(directory: str) -> Iterator[tuple[str, int]]:
-    """Yield (relative name, size in bytes) of all files below `directory`, unordered; none if it is missing.
-
-    Raises:
-        OSError: if the bucket is missing or cannot be listed.
+    """Yield (relative name, size in bytes) of all files below `directory`, unordered; none if it is missing. Raise
+    OSError if the bucket is missing or cannot be listed.
     """
     root = directory.rstrip("/") or "/"
     if is_local(root):
@@ -248,11 +236,7 @@ def write_all(files: Mapping[str, bytes]) -> None:
 
 
 def create_text(path: str, text: str, temporary: str) -> None:
-    """Write a file that must not exist yet, like `write_text`; of several processes, one succeeds.
-
-    Raises:
-        FileExistsError: if the file exists.
-    """
+    """Write a file like `write_text`, but raise FileExistsError if it exists; of several processes, one succeeds."""
     if is_local(path):
         local.create(path, text.encode(), temporary)
     else:
@@ -347,15 +331,7 @@ _ANSWERS = (FileNotFoundError, PermissionError, NotAFileError)  # 404, 403, and 
 
 
 def raise_if_store_failed(error: OSError, path: str) -> None:
-    """Raise `error` again if it came from a store and a retry may help.
-
-    Args:
-        error: the error of reading `path`.
-        path: the file, or a folder on the same store.
-
-    Raises:
-        OSError: `error` itself.
-    """
+    """Raise the `error` of reading the file or folder `path` again if it came from a store and a retry may help."""
     if not is_local(path) and not isinstance(error, _ANSWERS):
         raise error
 
@@ -424,14 +400,14 @@ def hold_lock(path: str) -> int | None:
 def create_locked(path: str, text: str) -> int | None:
     """Create a file in an existing folder, and lock it like `hold` before its text is written."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-    descriptor_to_keep = False
+    kept = False
     try:
-        descriptor_to_keep = _try_lock(descriptor, wait=False)
+        kept = _try_lock(descriptor, wait=False)
         os.write(descriptor, text.encode())
     finally:
-        if not descriptor_to_keep:
+        if not kept:
             os.close(descriptor)
-    return descriptor if descriptor_to_keep else None
+    return descriptor if kept else None
 
 
 def is_locked(path: str) -> bool:
@@ -490,11 +466,7 @@ def _try_lock(descriptor: int, wait: bool) -> bool:
 
 
 def read(path: str) -> StoredFile | None:
-    """Read the file at `path`; return None if it does not exist.
-
-    Raises:
-        OSError: if it cannot be read.
-    """
+    """Read the file at `path` with its revision; return None if it does not exist."""
     try:
         return _read_local(path) if is_local(path) else object_store(path).read_with_revision(path)
     except FileNotFoundError:
@@ -502,40 +474,26 @@ def read(path: str) -> StoredFile | None:
 
 
 def create(path: str, text: str, temporary: str | None = None) -> None:
-    """Write a file that must not exist yet; of several processes, one succeeds.
+    """Write a file, but raise FileExistsError if it exists; of several processes, one succeeds.
 
-    Args:
-        temporary: a name on the same disk that only this process uses, under which a local file is written first; by
-            default a random one.
-
-    Raises:
-        FileExistsError: if the file exists.
+    A local file is written first as `temporary`: a name on the same disk, by default a random one, that only this
+    process uses.
     """
-    temporary = temporary or _temporary_name(path)
-    with cleaning_up(partial(_delete_temporary, path, temporary)):
-        create_text(path, text, temporary)
+    with _temporary_file(path, temporary) as name:
+        create_text(path, text, name)
 
 
 def replace(path: str, text: str, previous: StoredFile, temporary: str | None = None) -> None:
-    """Replace a file that is unchanged since it was read as `previous`; `temporary` as in `create`.
-
-    Raises:
-        ChangedError: if it has changed.
-    """
+    """Replace a file if it is still as `previous`, else raise ChangedError; `temporary` as in `create`."""
     if not is_local(path):
         object_store(path).replace(path, text.encode(), previous.revision)
         return
-    temporary = temporary or _temporary_name(path)
-    with cleaning_up(partial(_delete_temporary, path, temporary)), _locked_unchanged(path, previous):
-        write_text(path, text, temporary)
+    with _temporary_file(path, temporary) as name, _locked_unchanged(path, previous):
+        write_text(path, text, name)
 
 
 def delete_if_unchanged(path: str, previous: StoredFile) -> None:
-    """Delete a file that is unchanged since it was read as `previous`.
-
-    Raises:
-        ChangedError: if it has changed or no longer exists.
-    """
+    """Delete a file if it is still as `previous`, else raise ChangedError."""
     if not is_local(path):
         object_store(path).delete_unchanged(path, previous.revision)
         return
@@ -563,23 +521,20 @@ def _read_local(path: str) -> StoredFile:
         return StoredFile(file.read(), revision, status.st_mtime)
 
 
-def _temporary_name(path: str) -> str:
-    return f"{path}.{uuid.uuid4().hex}{TEMP_SUFFIX}"
-
-
-def _delete_temporary(path: str, temporary: str) -> None:
-    if is_local(path):
-        delete([temporary])
+@contextmanager
+def _temporary_file(path: str, temporary: str | None) -> Iterator[str]:
+    """Yield a name to write a local file under first, and delete what is left there."""
+    name = temporary or f"{path}.{uuid.uuid4().hex}{TEMP_SUFFIX}"
+    with cleaning_up(lambda: delete([name]) if is_local(path) else None):
+        yield name
 
 
 def rename(sources: Sequence[str], destinations: Sequence[str], *, sizes: Mapping[str, int] | None = None) -> None:
-    """Rename each source to its destination, replacing it; skip sources that an earlier attempt has renamed.
+    """Rename each source to its destination, replacing it; skip sources that an earlier attempt has renamed. Raise
+    FileNotFoundError if neither a source nor its destination exists.
 
     Args:
         sizes: bytes of each existing source by path; None to look them up.
-
-    Raises:
-        FileNotFoundError: if neither a source nor its destination exists.
     """
     there = _existing(sources) if sizes is None else sizes
     moves = []

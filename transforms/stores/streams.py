@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import Any, BinaryIO, Protocol, cast
+from typing import Any, BinaryIO, cast
 
 import xxhash
 import zstandard
@@ -25,10 +25,7 @@ _SINGLE_REQUEST_BYTES = 8 << 20  # in one request of an object store
 def write_stream(path: str, chunks: Iterable[bytes], size_bytes: int) -> None:
     """Write `size_bytes` from `chunks` atomically, replacing an existing file; only one process may do so at a time.
 
-    A local file is not yet synced.
-
-    Raises:
-        OSError: if it cannot be written; nothing of it is left.
+    A local file is not yet synced. If writing fails, nothing of it is left.
     """
     if size_bytes <= _SINGLE_REQUEST_BYTES:
         storage.write_bytes(path, b"".join(chunks), sync=False)
@@ -48,9 +45,8 @@ def write_stream(path: str, chunks: Iterable[bytes], size_bytes: int) -> None:
         raise
 
 
-_INPUT = (
-    16 << 10
-)  # bytes given to a decompressor at once: zstd makes up to 128 KiB of four, and has no limit for its output
+# Bytes given to a decompressor at once: zstd makes up to 128 KiB of four, and has no limit for its output
+_INPUT = 16 << 10
 _OUTPUT = 1 << 20  # bytes asked of one at once, if it takes a limit
 
 
@@ -79,97 +75,49 @@ class TruncatedError(OSError):
         self.is_cut = is_cut
 
 
-class _Member(Protocol):
+class _Member:
     """Decompressor of one member of a compressed file; a file may hold several members in sequence."""
 
-    @property
-    def eof(self) -> bool: ...
+    needs_input = True  # False if it holds output back
+    promised_bytes = 0  # decompressed size that the header gives; 0 if none
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
 
     @property
-    def unused_data(self) -> bytes: ...
+    def eof(self) -> bool:
+        return self._stream.eof
 
     @property
-    def needs_input(self) -> bool: ...
-
-    @property
-    def promised_bytes(self) -> int: ...
-
-    def decompress(self, data: bytes) -> bytes: ...
-
-
-class _Zlib:
-    WBITS = 15  # a header and a checksum of zlib's
-    promised_bytes = 0
-
-    def __init__(self) -> None:
-        self._zlib = zlib.decompressobj(wbits=self.WBITS)
-        self._full = False
+    def unused_data(self) -> bytes:
+        return self._stream.unused_data
 
     def decompress(self, data: bytes) -> bytes:
-        output = self._zlib.decompress(self._zlib.unconsumed_tail + data, _OUTPUT)
-        self._full = len(output) == _OUTPUT
+        raise NotImplementedError
+
+
+class _Zlib(_Member):
+    def decompress(self, data: bytes) -> bytes:
+        output: bytes = self._stream.decompress(self._stream.unconsumed_tail + data, _OUTPUT)
+        self.needs_input = len(output) < _OUTPUT  # zlib may hold output back even when it has consumed all input
         return output
 
-    @property
-    def eof(self) -> bool:
-        return self._zlib.eof
 
-    @property
-    def unused_data(self) -> bytes:
-        return self._zlib.unused_data
-
-    @property
-    def needs_input(self) -> bool:
-        return not self._full  # zlib may hold output back even when it has consumed all input
+class _Bzip2(_Member):
+    def decompress(self, data: bytes) -> bytes:
+        output: bytes = self._stream.decompress(data, _OUTPUT)
+        self.needs_input = self._stream.needs_input
+        return output
 
 
-class _Gzip(_Zlib):
-    WBITS = 31  # of gzip's
-
-
-class _Bzip2:
-    promised_bytes = 0
-
-    def __init__(self) -> None:
-        self._bz2 = bz2.BZ2Decompressor()
+class _Zstandard(_Member):
+    _has_begun = False
 
     def decompress(self, data: bytes) -> bytes:
-        return self._bz2.decompress(data, _OUTPUT)
-
-    @property
-    def eof(self) -> bool:
-        return self._bz2.eof
-
-    @property
-    def unused_data(self) -> bytes:
-        return self._bz2.unused_data
-
-    @property
-    def needs_input(self) -> bool:
-        return self._bz2.needs_input
-
-
-class _Zstandard:
-    needs_input = True
-
-    def __init__(self) -> None:
-        self._zstd = zstandard.ZstdDecompressor().decompressobj()
-        self._begun = False
-        self.promised_bytes = 0
-
-    def decompress(self, data: bytes) -> bytes:
-        if not self._begun and data:
-            self._begun = True
+        if not self._has_begun and data:
+            self._has_begun = True
             self.promised_bytes = _zstd_content_size(data)
-        return self._zstd.decompress(data)
-
-    @property
-    def eof(self) -> bool:
-        return self._zstd.eof
-
-    @property
-    def unused_data(self) -> bytes:
-        return self._zstd.unused_data
+        return self._stream.decompress(data)
 
 
 def _zstd_content_size(data: bytes) -> int:
@@ -180,11 +128,14 @@ def _zstd_content_size(data: bytes) -> int:
         return 0
 
 
-_KINDS: dict[str, tuple[str, Callable[[], _Member]]] = {
-    ".gz": ("gzip", _Gzip),
-    ".tgz": ("gzip", _Gzip),
-    ".bz2": ("bzip2", _Bzip2),
-    ".zst": ("zstd", _Zstandard),
+_Kind = tuple[str, Callable[[], _Member]]  # name and maker of a decompressor
+_GZIP: _Kind = ("gzip", lambda: _Zlib(zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)))
+_ZLIB: _Kind = ("zlib", lambda: _Zlib(zlib.decompressobj()))
+_KINDS: dict[str, _Kind] = {
+    ".gz": _GZIP,
+    ".tgz": _GZIP,
+    ".bz2": ("bzip2", lambda: _Bzip2(bz2.BZ2Decompressor())),
+    ".zst": ("zstd", lambda: _Zstandard(zstandard.ZstdDecompressor().decompressobj())),
 }
 _DAMAGE = (zlib.error, zstandard.ZstdError, OSError, ValueError, EOFError)  # what the three raise; bz2: OSError
 
@@ -203,9 +154,6 @@ def open_decompressed(path: str, name: str, end: int | None = None) -> BinaryIO:
     Args:
         name: its suffix selects the compression, if any.
         end: offset in the stored bytes from which on nothing is needed.
-
-    Raises:
-        OSError: if it cannot be opened; FileNotFoundError if it does not exist.
     """
     raw = storage.open_read(path, end)
     kind = _kind(name)
@@ -214,15 +162,15 @@ def open_decompressed(path: str, name: str, end: int | None = None) -> BinaryIO:
 
 def open_gzip(path: str) -> "Decompressed":
     """Open a gzip file of any name; otherwise like open_decompressed."""
-    return Decompressed(storage.open_read(path), "gzip", _Gzip)
+    return Decompressed(storage.open_read(path), *_GZIP)
 
 
 def open_zlib(path: str) -> "Decompressed":
     """Open a file in zlib format (RFC 1950); otherwise like open_decompressed."""
-    return Decompressed(storage.open_read(path), "zlib", _Zlib)
+    return Decompressed(storage.open_read(path), *_ZLIB)
 
 
-def _kind(name: str) -> tuple[str, Callable[[], _Member]] | None:
+def _kind(name: str) -> _Kind | None:
     return next((kind for suffix, kind in _KINDS.items() if name.lower().endswith(suffix)), None)
 
 
@@ -233,34 +181,21 @@ class Decompressed(io.BufferedIOBase):
     """
 
     def __init__(self, raw: BinaryIO, kind: str, make: Callable[[], _Member]) -> None:
-        self._raw = raw
-        self._kind = kind
-        self._make = make
+        self.good_bytes = 0  # compressed bytes that are decompressed, which may be ahead of reading
+        self.decompressed_bytes = 0
+        self._raw, self._kind, self._make = raw, kind, make
         self._member: _Member | None = None
         self._members = 0
         self._input = b""
         self._ready = memoryview(b"")
         self._read_bytes = 0
-        self._made_bytes = 0
-        self._good_bytes = 0
         self._member_start = 0  # of its contents
         self._error: TruncatedError | None = None
-
-    @property
-    def good_bytes(self) -> int:
-        """Number of compressed bytes decompressed so far, which may be ahead of reading."""
-        return self._good_bytes
-
-    @property
-    def decompressed_bytes(self) -> int:
-        """Number of decompressed bytes produced so far."""
-        return self._made_bytes
 
     def readable(self) -> bool:
         return True
 
     def close(self) -> None:
-        """Close this stream and the underlying file."""
         self._raw.close()
         super().close()
 
@@ -304,7 +239,7 @@ class Decompressed(io.BufferedIOBase):
                 self._input = member.unused_data
                 self._member = None
             if output:
-                self._made_bytes += len(output)
+                self.decompressed_bytes += len(output)
                 return output
         return b""
 
@@ -317,7 +252,7 @@ class Decompressed(io.BufferedIOBase):
         self._input = self._input[len(data) :]
         try:
             output = member.decompress(data)
-            self._good_bytes += len(data) - len(member.unused_data)
+            self.good_bytes += len(data) - len(member.unused_data)
             return output
         except _DAMAGE as error:
             raise self._fail(f"the {self._kind} data is damaged ({error_text(error)})") from error
@@ -332,7 +267,7 @@ class Decompressed(io.BufferedIOBase):
             if self._input:
                 self._member = self._make()
                 self._members += 1
-                self._member_start = self._made_bytes
+                self._member_start = self.decompressed_bytes
                 return True
         if not self._members:
             raise self._fail(f"the file is empty, without even a {self._kind} header", is_cut=True)
@@ -344,8 +279,10 @@ class Decompressed(io.BufferedIOBase):
         return bool(self._input)
 
     def _fail(self, problem: str, promised_bytes: int = 0, is_cut: bool = False) -> TruncatedError:
-        at = f"at byte {self._read_bytes:,} of the compressed file, after {self._made_bytes:,} bytes of contents"
-        self._error = TruncatedError(f"{problem}, {at}", self._good_bytes, self._made_bytes, promised_bytes, is_cut)
+        at = f"at byte {self._read_bytes:,} of the compressed file, after {self.decompressed_bytes:,} bytes of contents"
+        self._error = TruncatedError(
+            f"{problem}, {at}", self.good_bytes, self.decompressed_bytes, promised_bytes, is_cut
+        )
         return self._error
 
 
@@ -381,11 +318,8 @@ UNREADABLE = "reject:"  # the text before the reason, for a file that cannot be 
 
 
 def checksums(paths: Iterable[str]) -> list[str]:
-    """Return the XXH3-128 of each file as `xxh3:` and 32 hex digits, or UNREADABLE and the reason. Files are read in
-    parallel.
-
-    Raises:
-        OSError: if a store fails.
+    """Return the XXH3-128 of each file as `xxh3:` and 32 hex digits, or UNREADABLE and the reason; raise OSError if a
+    store fails. Files are read in parallel.
     """
     wanted = list(paths)
     threads = _THREADS if all(map(storage.is_local, wanted)) else _REMOTE_THREADS
@@ -431,6 +365,8 @@ def combined_identity(identity: int | None, parallel_files: Iterable[tuple[str, 
         parallel_files: (path, identity) of each other file.
     """
     files = list(parallel_files)
-    if not files or identity is None or any(of_other is None for _, of_other in files):
-        return None if any(of_other is None for _, of_other in files) else identity
+    if any(of_other is None for _, of_other in files):
+        return None
+    if not files or identity is None:
+        return identity
     return xxhash.xxh3_64_intdigest("\0".join([str(identity), *(f"{path}\0{other}" for path, other in files)]).encode())

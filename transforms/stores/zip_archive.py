@@ -16,7 +16,7 @@ import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from shardmill.errors import UserError
 from shardmill.transforms.stores import local
@@ -26,8 +26,6 @@ from shardmill.transforms.stores.protocol import (
     NotAFileError,
     ObjectStore,
     Rename,
-    StoredFile,
-    Upload,
     error_text,
 )
 
@@ -224,7 +222,7 @@ def _archive(path: str, stores: Stores, fresh: bool = False) -> _Archive:
         return found
 
 
-class ZipArchives:
+class ZipArchives(ObjectStore):
     """A read-only ObjectStore for zip:// URLs."""
 
     def __init__(self, stores: Stores) -> None:
@@ -262,9 +260,6 @@ class ZipArchives:
         archive, _ = self._archive(prefix, fresh=True)
         return (self._stat(archive, name) for name in self._names_below(archive, prefix))
 
-    def list(self, prefix: str) -> Iterator[tuple[str, int]]:
-        return ((stat.path, stat.size_bytes) for stat in self.stats(prefix))
-
     def folders(self, prefix: str) -> Sequence[str]:
         archive, begin = self._archive(prefix, fresh=True)
         inner = (name[len(begin) :].partition("/") for name in self._names_below(archive, prefix))
@@ -283,33 +278,13 @@ class ZipArchives:
         stamp = f"crc32:{member.crc:08x}"
         return FileStat(f"{SCHEME}{archive.stat.path}/{name}", member.size, stamp, archive.stat.modified)
 
-    def write(self, url: str, data: bytes) -> None:
-        _refuse(url)
+    def _refuse(self, *arguments: Any, **_: Any) -> NoReturn:
+        raise UserError(f"{arguments[0]}: nothing is written to a zip archive")
 
-    def upload(self, url: str) -> Upload | None:
-        _refuse(url)
-
-    def create(self, url: str, data: bytes) -> None:
-        _refuse(url)
-
-    def read_with_revision(self, url: str) -> StoredFile:
-        _refuse(url)
-
-    def replace(self, url: str, data: bytes, revision: str) -> None:
-        _refuse(url)
-
-    def delete_unchanged(self, url: str, revision: str) -> None:
-        _refuse(url)
+    write = upload = create = read_with_revision = replace = delete_unchanged = _refuse
 
     def delete(self, urls: Sequence[str]) -> None:
-        _refuse(*urls[:1])
+        self._refuse(urls[0])
 
     def rename(self, moves: Sequence[Rename]) -> None:
-        _refuse(*(move.destination for move in moves[:1]))
-
-    def abort_uploads(self, prefix: str) -> None:
-        """Do nothing: there are no uploads."""
-
-
-def _refuse(*urls: str) -> NoReturn:
-    raise UserError(f"{' '.join(urls)}: nothing is written to a zip archive")
+        self._refuse(moves[0].destination)
