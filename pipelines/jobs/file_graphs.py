@@ -39,12 +39,11 @@ from shardmill.transforms.layout.files import DEFAULT_SPLITS, Layout, make_layou
 from shardmill.transforms.layout.options import FileLayoutOptions
 from shardmill.transforms.options.job_options import LATEST, NO, RECORD
 from shardmill.transforms.publishing import publish
-from shardmill.transforms.publishing.build_records import IndexOptions
 from shardmill.transforms.publishing.catalog import read_latest_beside
 from shardmill.transforms.publishing.description import Build, PublishOptions
 from shardmill.transforms.shards.balance import ShardKey, shard_count
 from shardmill.transforms.shards.divisions import Divisions
-from shardmill.transforms.shards.sources import ShardInfo, ShardSource, index_folder, read_index
+from shardmill.transforms.shards.sources import FileIndex, ShardInfo, ShardSource, index_folder, read_index
 from shardmill.transforms.shards.writing import REJECTS, WriteShards
 from shardmill.transforms.statistics.duplicates import find_duplicates
 from shardmill.transforms.statistics.files import SplitStats, file_stats, merge_by_split
@@ -60,7 +59,7 @@ from shardmill.transforms.workers.rejects import RejectsPart, gather_rejects, ma
 class Reuse:
     """The settings to remember files for the next job, and the version to take records from, if any."""
 
-    index_options: IndexOptions
+    index_options: FileIndex
     previous: PreviousVersion | None = None
 
 
@@ -79,8 +78,8 @@ def find_reuse(config: FilesConfig, encoding: Mapping[str, str]) -> Reuse | None
     codec = config.codec.name
     found = _find_previous_version(config, encoding, root)
     if isinstance(found, str):
-        return Reuse(IndexOptions(root, config.seed, encoding, codec, why=found))
-    return Reuse(IndexOptions(root, config.seed, encoding, codec, former=found.version), found)
+        return Reuse(FileIndex(root, config.seed, encoding, codec, why=found))
+    return Reuse(FileIndex(root, config.seed, encoding, codec, former=found.version), found)
 
 
 def _find_previous_version(config: FilesConfig, encoding: Mapping[str, str], root: str) -> PreviousVersion | str:

@@ -1,33 +1,26 @@
 """Files in the builds folder: build records, input digests and file indexes."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from posixpath import basename
 
 from shardmill.errors import CorruptDataError
 from shardmill.metadata import file_names
 from shardmill.metadata.versions import BuildRecord, failed_record_path, page_path, record_path, version_numbers
-from shardmill.transforms.shards.sources import FileIndex, IndexedPiece, ShardInfo, ShardPiece, index_folder, index_name
+from shardmill.transforms.publishing.catalog import parent_folder
+from shardmill.transforms.shards.sources import FileIndex, IndexedPiece, ShardInfo, index_folder, index_name
 from shardmill.transforms.stores import storage
-from shardmill.transforms.stores import storage as renames
 from shardmill.transforms.stores.storage import run_concurrently
 
 _STAGED_RECORD = "_RECORD"
 
 
 def write_record(parent: str, record: BuildRecord) -> str:
-    """Write the record of a build and return its path.
+    """Write the record of a build, in the folder `parent` of all versions, and return its path.
 
     A published version has the record of the build that published it. A build that should have replaced it, but failed,
     has its record next to that one.
-
-    Args:
-        parent: folder of all versions.
-        record: of a build that published a version, or tried to.
-
-    Raises:
-        OSError: if it cannot be written.
     """
     path = record_path(parent, record.version)
     if record.status not in ("published", "outrun") and _is_published(read_record(path)):
@@ -39,11 +32,7 @@ def write_record(parent: str, record: BuildRecord) -> str:
 
 
 def read_record(path: str) -> BuildRecord | None:
-    """Return the record at `path`, or None if it is missing or damaged.
-
-    Raises:
-        OSError: if the store fails.
-    """
+    """Return the record at `path`, or None if it is missing or damaged."""
     try:
         return BuildRecord.from_json(storage.read_bytes(path), path)
     except (FileNotFoundError, CorruptDataError):
@@ -55,12 +44,7 @@ def _is_published(record: BuildRecord | None) -> bool:
 
 
 def find_newest_built(parent: str) -> str:
-    """Return the newest version that was ever published according to the records, or "". It may have been deleted
-    since.
-
-    Raises:
-        OSError: if the records cannot be listed.
-    """
+    """Return the newest version that was ever published according to the records, or ""; it may have been deleted."""
     folder = storage.join(parent, file_names.BUILDS)
     names = [name.removesuffix(".json") for name, _ in storage.list_files(folder) if name.endswith(".json")]
     versions = sorted(filter(file_names.is_version, names), key=version_numbers, reverse=True)
@@ -68,32 +52,24 @@ def find_newest_built(parent: str) -> str:
 
 
 def stage_record(directory: str, temporary: str, record: BuildRecord) -> None:
-    """Write the record of a version to its job's `temporary` folder before it is published; raise OSError if that
-    fails.
-    """
-    storage.write_parts(_staged_record_path(directory, temporary), [f"{record.to_json()}\n".encode()])
+    """Write the record of a version to its job's `temporary` folder before it is published."""
+    storage.write_parts(storage.join(directory, temporary, _STAGED_RECORD), [f"{record.to_json()}\n".encode()])
 
 
 def place_record(directory: str, temporary: str) -> None:
-    """Move the job's staged record to the published version in `directory`. Does nothing if it is already done or
-    no record was staged.
+    """Move the job's staged record to the published version in `directory`, unless this is done or none was staged.
 
     The record and page of a failed build that should have replaced the previous version are deleted, because the
     published version is newer.
     """
-    parent, _, version = directory.rpartition("/")
-    parent = parent or ("/" if directory.startswith("/") else ".")
-    staged, failed = _staged_record_path(directory, temporary), failed_record_path(parent, version)
+    parent, version = parent_folder(directory), directory.rpartition("/")[2]
+    staged, failed = storage.join(directory, temporary, _STAGED_RECORD), failed_record_path(parent, version)
     if storage.exists(staged):
         run_concurrently(
             directory,
             partial(storage.delete, [failed, page_path(failed)]),
-            partial(renames.put_in_place, staged, record_path(parent, version)),
+            partial(storage.put_in_place, staged, record_path(parent, version)),
         )
-
-
-def _staged_record_path(directory: str, temporary: str) -> str:
-    return storage.join(storage.join(directory, temporary), _STAGED_RECORD)
 
 
 _STAGED_INPUTS = "_INPUTS"
@@ -101,12 +77,12 @@ _STAGED_INPUTS = "_INPUTS"
 
 def inputs_path(parent: str, version: str) -> str:
     """Return the path of a version's inputs file; `parent` is the folder of all versions."""
-    return storage.join(storage.join(parent, file_names.BUILDS), f"{version}.inputs")
+    return storage.join(parent, file_names.BUILDS, f"{version}.inputs")
 
 
 def stage_inputs(folder: str, content: bytes) -> None:
-    """Write the inputs file to a job's temporary directory; raise OSError if that fails."""
-    storage.write_parts(_staged_inputs_path(folder), [content])
+    """Write the inputs file to a job's temporary directory."""
+    storage.write_parts(storage.join(folder, _STAGED_INPUTS), [content])
 
 
 def delete_inputs(directory: str) -> None:
@@ -115,61 +91,43 @@ def delete_inputs(directory: str) -> None:
 
 
 def place_inputs(directory: str, temporary: str) -> None:
-    """Move the file staged in the job's `temporary` directory to the published version in `directory`. Does
-    nothing if it is already done or no file was staged.
+    """Move the inputs file staged in the job's `temporary` directory to the published version in `directory`, unless
+    this is done or none was staged.
     """
-    renames.put_in_place(_staged_inputs_path(storage.join(directory, temporary)), _inputs_path_of(directory))
-
-
-def _staged_inputs_path(folder: str) -> str:
-    return storage.join(folder, _STAGED_INPUTS)
+    storage.put_in_place(storage.join(directory, temporary, _STAGED_INPUTS), _inputs_path_of(directory))
 
 
 def _inputs_path_of(directory: str) -> str:
-    parent, _, version = directory.rpartition("/")
-    return inputs_path(parent or ("/" if directory.startswith("/") else "."), version)
-
-
-@dataclass(frozen=True, slots=True)
-class IndexOptions:
-    """The part of a FileIndex that the launcher knows; attributes as there."""
-
-    root: str
-    seed: int
-    encoding: Mapping[str, str]
-    codec: str
-    former: str = ""
-    why: str = ""
+    return inputs_path(parent_folder(directory), directory.rpartition("/")[2])
 
 
 def store_index(
-    parent: str, version: str, manifest: bytes, shards: Sequence[ShardInfo], options: IndexOptions | None
+    parent: str, version: str, manifest: bytes, shards: Sequence[ShardInfo], options: FileIndex | None
 ) -> FileIndex | None:
     """Store the pieces of `shards` and their index next to the version that `manifest` describes; return the index.
 
     This can be done before that version is published, and repeated: files of an older version's index are not touched.
+    The launcher knows the part of the index in `options`, None for no index.
     """
     if options is None:
         return None
     folder = index_folder(parent, version)
-    pieces = [(str(shard.name), shard.piece) for shard in shards if shard.piece is not None and shard.piece.path]
+    pieces = [(str(shard.name), shard.piece) for shard in shards if shard.piece is not None]
+    stored = [(shard, piece) for shard, piece in pieces if piece.path]
     storage.make_directory(folder)
-    index = FileIndex(
-        root=options.root,
-        seed=options.seed,
-        encoding=options.encoding,
-        codec=options.codec,
-        former=options.former,
-        why=options.why,
+    index = replace(
+        options,
         files=sum(shard.planned for shard in shards),
-        reused=sum(shard.piece.reused for shard in shards if shard.piece is not None),
-        damaged=sum(shard.piece.damaged for shard in shards if shard.piece is not None),
-        pieces=tuple(_indexed_piece(shard, piece) for shard, piece in pieces),
+        reused=sum(piece.reused for _, piece in pieces),
+        damaged=sum(piece.damaged for _, piece in pieces),
+        pieces=tuple(
+            IndexedPiece(basename(piece.path), piece.crc32c, shard, piece.low, piece.high) for shard, piece in stored
+        ),
     )
-    paths = [piece.path for _, piece in pieces]
+    paths = [piece.path for _, piece in stored]
     run_concurrently(
         folder,
-        partial(renames.rename, paths, [storage.join(folder, basename(path)) for path in paths]),
+        partial(storage.rename, paths, [storage.join(folder, basename(path)) for path in paths]),
         partial(storage.write_text, storage.join(folder, index_name(manifest)), index.to_json(), sync=False),
     )
     return index
@@ -188,7 +146,3 @@ def delete_unindexed(parent: str, version: str, manifest: bytes) -> None:
         path = storage.join(folder, index_name(manifest))
         kept |= {piece.file for piece in FileIndex.from_json(storage.read_bytes(path), path).pieces}
     storage.delete(storage.join(folder, name) for name in sorted(found - kept))
-
-
-def _indexed_piece(shard: str, piece: ShardPiece) -> IndexedPiece:
-    return IndexedPiece(basename(piece.path), piece.crc32c, shard, piece.low, piece.high)

@@ -1,9 +1,10 @@
 """Versions of a data set: list, compare, check and delete them, and update LATEST."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 from shardmill.errors import CorruptDataError, UserError
 from shardmill.metadata import file_names
@@ -12,7 +13,6 @@ from shardmill.metadata.versions import version_numbers
 from shardmill.reading.dataset import open_dataset
 from shardmill.text import shorten
 from shardmill.transforms.stores import storage
-from shardmill.transforms.stores import storage as conditional
 from shardmill.transforms.stores.protocol import ChangedError, FileStat, StoredFile
 
 _THREADS = 16  # each version is a request or three of an object store
@@ -28,26 +28,23 @@ class VersionState:
 
 
 def list_versions(parent: str) -> list[VersionState]:
-    """List the versions in a data set's folder, newest first, except those that a job is building or publishing.
-
-    Raises:
-        OSError: if the folder cannot be listed.
-    """
-    names = [name for name in storage.list_folders(parent) if file_names.is_version(name)]
-    names.sort(key=version_numbers, reverse=True)
+    """List the versions in a data set's folder, newest first, except those that a job is building or publishing."""
     with ThreadPoolExecutor(_THREADS, "shardmill-versions") as pool:
-        return [state for state in pool.map(lambda name: _read_state(parent, name), names) if state is not None]
+        return [state for state in pool.map(partial(_read_state, parent), _version_names(parent)) if state is not None]
 
 
 def find_newest_version(parent: str) -> str:
-    """Return the first of `versions_in`, or "". On object stores it makes only the requests that this needs."""
-    names = [name for name in storage.list_folders(parent) if file_names.is_version(name)]
-    names.sort(key=version_numbers, reverse=True)
-    return next((name for name in names if _read_state(parent, name) is not None), "")
+    """Return the first of `list_versions`, or "". On object stores it makes only the requests that this needs."""
+    return next((name for name in _version_names(parent) if _read_state(parent, name) is not None), "")
+
+
+def _version_names(parent: str) -> list[str]:
+    names = filter(file_names.is_version, storage.list_folders(parent))
+    return sorted(names, key=version_numbers, reverse=True)
 
 
 def list_published(parent: str) -> list[VersionState]:
-    """List the published versions of a data set, newest first; raise as `versions_in`."""
+    """List the published versions of a data set, newest first."""
     return [state for state in list_versions(parent) if state.published]
 
 
@@ -70,21 +67,13 @@ def _stat_if_exists(path: str) -> FileStat | None:
 
 
 def read_tags(parent: str) -> dict[str, str]:
-    """Return the version of each tag of a data set; the content of a tag file is not checked.
-
-    Raises:
-        OSError: if the tags cannot be read.
-    """
-    return dict(_read_tag_files(storage.join(parent, file_names.TAGS)))
-
-
-def _read_tag_files(folder: str) -> Iterator[tuple[str, str]]:
+    """Return the version of each tag of a data set; the content of a tag file is not checked."""
+    folder, tags = storage.join(parent, file_names.TAGS), {}
     for name, _ in sorted(storage.list_files(folder)):
         if "/" not in name and not name.endswith(file_names.TEMP_SUFFIX):
-            try:
-                yield name, storage.read_bytes(storage.join(folder, name)).decode(errors="replace").strip()
-            except FileNotFoundError:  # taken away since it was listed
-                continue
+            with suppress(FileNotFoundError):  # taken away since it was listed
+                tags[name] = storage.read_bytes(storage.join(folder, name)).decode(errors="replace").strip()
+    return tags
 
 
 _ATTEMPTS = 100  # each of which another job has spoilt by publishing
@@ -97,7 +86,7 @@ def read_latest_beside(directory: str) -> str:
 
 def read_latest(folder: str) -> str:
     """Return the version that the LATEST in the folder of all versions names, or ""."""
-    return version_in(conditional.read(storage.join(folder, file_names.LATEST)))
+    return version_in(storage.read(storage.join(folder, file_names.LATEST)))
 
 
 def latest_path(directory: str) -> str:
@@ -125,13 +114,10 @@ def update_latest(directory: str, before: str, job: str, set_latest: bool = Fals
         before: what LATEST named when the publication began.
         job: nonce of the job.
         set_latest: also replace a newer version, if it is the one in `before`.
-
-    Raises:
-        OSError: if it cannot be written.
     """
     version = directory.rpartition("/")[2]
     for _ in range(_ATTEMPTS):
-        stored_file = conditional.read(latest_path(directory))
+        stored_file = storage.read(latest_path(directory))
         current = version_in(stored_file)
         forced = set_latest and current == before
         if current == version or not (forced or is_newer(version, current) or _is_deleted(directory, current)):
@@ -145,16 +131,14 @@ def update_latest(directory: str, before: str, job: str, set_latest: bool = Fals
 
 
 def write_latest(directory: str, version: str, job: str, stored_file: StoredFile | None) -> None:
-    """Point the LATEST next to a version directory at a version, if it is still as `stored_file`.
-
-    Raises:
-        ChangedError, FileExistsError: if it has changed.
+    """Point the LATEST next to a version directory at a version; raise ChangedError or FileExistsError if it is no
+    longer as `stored_file`.
     """
-    path = latest_path(directory)
+    path, temporary = latest_path(directory), _temporary_path(directory, job)
     if stored_file is None:
-        conditional.create(path, f"{version}\n", _temporary_path(directory, job))
+        storage.create(path, f"{version}\n", temporary)
     else:
-        conditional.replace(path, f"{version}\n", stored_file, _temporary_path(directory, job))
+        storage.replace(path, f"{version}\n", stored_file, temporary)
 
 
 def _temporary_path(directory: str, job: str) -> str:
@@ -163,11 +147,8 @@ def _temporary_path(directory: str, job: str) -> str:
 
 def _is_deleted(directory: str, version: str) -> bool:
     """Return True if nothing is left of a version that LATEST names, for example because somebody deleted it."""
-    there = storage.join(parent_folder(directory), version)
-    return not any(
-        storage.exists(storage.join(there, name))
-        for name in (file_names.SUCCESS, file_names.PUBLISHING, file_names.LOCK)
-    )
+    names = (file_names.SUCCESS, file_names.PUBLISHING, file_names.LOCK)
+    return not any(storage.exists(storage.join(parent_folder(directory), version, name)) for name in names)
 
 
 def version_in(found: StoredFile | None) -> str:
@@ -177,20 +158,12 @@ def version_in(found: StoredFile | None) -> str:
 
 def find_previous_version(parent: str) -> tuple[str, str]:
     """Return the version that LATEST names, or the newest published one if that is not published or there is no LATEST.
+    The version is "" if none is published; the second item is a notice, or "".
 
     If somebody deleted a file, the next version of a data set must not be treated as its first.
-
-    Args:
-        parent: folder of all versions.
-
-    Returns:
-        The version, "" if none is published, and a notice, "" without one.
-
-    Raises:
-        OSError: if the store fails.
     """
     latest = read_latest(parent)
-    if file_names.is_version(latest) and storage.exists(storage.join(storage.join(parent, latest), file_names.SUCCESS)):
+    if file_names.is_version(latest) and storage.exists(storage.join(parent, latest, file_names.SUCCESS)):
         return latest, ""
     published = [state.version for state in list_published(parent)]
     if not published:
@@ -211,14 +184,11 @@ def find_damage(directory: str) -> str:
     sizes = dict(storage.list_files(directory))
     for split in manifest.splits:
         for shard in split.shards:
-            actual_size = sizes.get(shard.file)
-            if actual_size != shard.size_bytes:
-                problem = (
-                    "is missing"
-                    if actual_size is None
-                    else f"has {actual_size:,} bytes instead of {shard.size_bytes:,}"
-                )
-                return f"{version} is damaged: {shard.file} {problem}"
+            found = sizes.get(shard.file)
+            if found is None:
+                return f"{version} is damaged: {shard.file} is missing"
+            if found != shard.size_bytes:
+                return f"{version} is damaged: {shard.file} has {found:,} bytes instead of {shard.size_bytes:,}"
     missing = next((name for name in manifest.files if name not in sizes and name != file_names.MANIFEST), None)
     return f"{version} is damaged: {missing} is missing" if missing is not None else ""
 
@@ -226,12 +196,11 @@ def find_damage(directory: str) -> str:
 def delete_version(directory: str, is_named: Callable[[], bool]) -> bool:
     """Delete the version in `directory`, whose lease the caller holds. Return True if it is gone, except for the lease.
 
+    After an OSError, the version is whole, or no version.
+
     Args:
         directory: the version directory.
         is_named: returns True if LATEST or a tag names it by now.
-
-    Raises:
-        OSError: if a file cannot be read or deleted; the version is then whole, or no version.
     """
     if is_named():
         return False
@@ -246,16 +215,12 @@ def delete_version(directory: str, is_named: Callable[[], bool]) -> bool:
     names = [name for name, _ in storage.list_files(directory) if name not in (file_names.MANIFEST, file_names.LOCK)]
     storage.delete(storage.join(directory, name) for name in names)
     storage.sync_directories([directory])
-    _remove_folders(directory)
+    for folder in storage.list_folders(directory):
+        storage.remove_empty(storage.join(directory, folder))
     _delete_build_files(directory)
     storage.delete([manifest])
     storage.remove_empty(directory)
     return True
-
-
-def _remove_folders(directory: str) -> None:
-    for folder in storage.list_folders(directory):
-        storage.remove_empty(storage.join(directory, folder))
 
 
 def _delete_build_files(directory: str) -> None:

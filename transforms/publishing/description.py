@@ -19,7 +19,6 @@ from shardmill.quality.duplicates import NEAR_DUPLICATES_CAVEAT, Duplicates, Nea
 from shardmill.quality.stats_file import FeatureSummary, SplitSummary, StatsFile
 from shardmill.reading.dataset import supervised_pair
 from shardmill.transforms.options.job_options import CONTENT, CheckOptions
-from shardmill.transforms.publishing.build_records import IndexOptions
 from shardmill.transforms.shards.balance import ShardCount
 from shardmill.transforms.shards.divisions import Divisions
 from shardmill.transforms.shards.sources import FileIndex, ShardInfo
@@ -53,7 +52,7 @@ class PublishOptions:
     on_damaged_file: str = "fail"  # "fail" or "reject", if the number of unreadable records in a file is uncertain
     checks: CheckOptions | None = None  # checks before publishing, or None
     build_record: BuildRecord | None = None  # initial build record; None to write none
-    index_options: IndexOptions | None = None  # what the index of files holds for the next build, or None
+    index_options: FileIndex | None = None  # the part of the index of files that the launcher knows, or None
     set_latest: bool = False  # point LATEST at this version even if it names a newer one
     schema_constraints: str = ""  # constraints from --schema, published again, see shardmill.metadata.schema
 
@@ -65,7 +64,11 @@ class PublishOptions:
     @property
     def folder(self) -> str:
         """Path of the job's temporary directory."""
-        return storage.join(self.directory, self.temporary)
+        return self.path(self.temporary)
+
+    def path(self, *names: str) -> str:
+        """Return the path of a file in the version directory."""
+        return storage.join(self.directory, *names)
 
     @property
     def directory(self) -> str:
@@ -102,11 +105,8 @@ class Build:
     notices: Sequence[str] = ()  # notices of the route
     duplicates: Duplicates | None = None  # examples with equal contents; None if not searched
     near_duplicates: NearDuplicates | None = None  # images that look alike; None if not searched
-    make_further_files: Callable[[], Mapping[str, bytes]] | None = (
-        None  # makes further files by name, after all other checks
-    )
-    # returns the notices about the further files
-    further_file_notices: Callable[[Mapping[str, bytes]], Sequence[str]] | None = None
+    make_further_files: Callable[[], Mapping[str, bytes]] | None = None  # by name, after all other checks
+    further_file_notices: Callable[[Mapping[str, bytes]], Sequence[str]] | None = None  # about the further files
     tokens: Mapping[str, int] | None = None  # number of tokens by split; None without tokenization
 
 
@@ -116,6 +116,7 @@ def make_manifest(build: Build, features: Features, options: PublishOptions) -> 
     for shard in sorted(build.shards, key=lambda shard: shard.name.shard):
         by_split[shard.name.split].append(shard)
     losses = build.rejects.losses
+    in_examples = [shard.input_records for shard in build.shards if shard.input_records is not None]
     return Manifest(
         name=options.name,
         version=options.version,
@@ -128,7 +129,7 @@ def make_manifest(build: Build, features: Features, options: PublishOptions) -> 
         input={
             "pattern": options.source,
             "records": build.records,
-            **_count_in_examples(build.shards),
+            **({"in_examples": sum(in_examples)} if in_examples else {}),
             "size_bytes": build.size_bytes,
             "fingerprint": f"{build.fingerprint:032x}",
         },
@@ -143,17 +144,14 @@ def make_manifest(build: Build, features: Features, options: PublishOptions) -> 
     )
 
 
-def _count_in_examples(shards: Sequence[ShardInfo]) -> dict[str, int]:
-    made_of = [shard.input_records for shard in shards if shard.input_records is not None]
-    return {"in_examples": sum(made_of)} if made_of else {}
-
-
 def describe_build(record: BuildRecord, manifest: bytes, index: FileIndex | None = None) -> BuildRecord:
     """Return the build record with data from the manifest's bytes and the index of files."""
     parsed = Manifest.from_json(manifest, file_names.MANIFEST)
-    splits = {split.name: split.examples for split in parsed.splits}
     described = replace(
-        record, splits=splits, rejected=int(parsed.rejects.get("records", 0)), notices=tuple(parsed.notices)
+        record,
+        splits={split.name: split.examples for split in parsed.splits},
+        rejected=int(parsed.rejects.get("records", 0)),
+        notices=tuple(parsed.notices),
     )
     if index is None:
         return described
@@ -167,12 +165,8 @@ def _shard_entry(shard: ShardInfo) -> ShardEntry:
 def make_metadata_files(
     manifest: Manifest, build: Build, schema_constraints: str = "", more: Mapping[str, bytes] = MappingProxyType({})
 ) -> dict[str, bytes]:
-    """Return the bytes of all metadata files by name, except the rejects, which may be too many. The manifest is last
-    and has the checksums of all files, including rejects.
-
-    Args:
-        schema_constraints: see PublishOptions.
-        more: further files.
+    """Return the bytes of all metadata files and of `more` by name, except the rejects, which may be too many. The
+    manifest is last and has the checksums of all files, including rejects.
 
     Raises:
         UserError: if a label's name cannot be a file name, or two labels have the same.
@@ -215,29 +209,17 @@ def make_metadata_files(
 
 def make_stats_file(manifest: Manifest, build: Build) -> StatsFile:
     """Return the content of stats.json: counts, sizes and feature statistics of each split."""
-    class_names = _class_names(manifest.features)
-    return StatsFile(
-        {
-            split.name: SplitSummary(
-                split.examples,
-                split.size_bytes,
-                split.rejected,
-                (
-                    _in_feature_order(build.stats[split.name].summary(class_names), manifest)
-                    if split.name in build.stats
-                    else {}
-                ),
-                None if build.tokens is None else build.tokens.get(split.name, 0),
-            )
-            for split in manifest.splits
-        },
-        build.duplicates,
-        build.near_duplicates,
-    )
+    class_names = {label.name: label.class_names for label in features_of_kind(manifest.features, "class_label")}
+    splits = {}
+    for split in manifest.splits:
+        found = build.stats[split.name].summary(class_names) if split.name in build.stats else {}
+        tokens = None if build.tokens is None else build.tokens.get(split.name, 0)
+        features = _in_feature_order(found, manifest)
+        splits[split.name] = SplitSummary(split.examples, split.size_bytes, split.rejected, features, tokens)
+    return StatsFile(splits, build.duplicates, build.near_duplicates)
 
 
 def _in_feature_order(features: Mapping[str, FeatureSummary], manifest: Manifest) -> dict[str, FeatureSummary]:
-    """Return statistics in the order of the manifest's features."""
     names = [feature.name for feature in manifest.features]
     return {name: features[name] for name in [*names, *sorted(features.keys() - set(names))] if name in features}
 
@@ -269,9 +251,7 @@ def collect_notices(build: Build, features: Features, options: PublishOptions) -
 
 
 def _duplicate_notices(duplicates: Duplicates, configuration: Mapping[str, Any]) -> list[str]:
-    """Return notices about contents shared by splits, with the option that prevents it, and about equal contents with
-    different labels.
-    """
+    """Return notices about contents that splits share, and about equal contents with different labels."""
     notices = _shorten_list(duplicates.describe(), "share contents")
     drawn = configuration.get("splits") is not None and configuration.get("sequence_by") is None  # else by ids
     if notices and drawn and configuration.get("group_by") != CONTENT:
@@ -292,14 +272,8 @@ def _shorten_list(sentences: Sequence[str], share: str) -> list[str]:
     return [*sentences[:_MAX_SPLIT_PAIRS], *([f"{more} more pairs of splits {share}"] if more > 0 else [])]
 
 
-def _class_names(features: Features) -> dict[str, Sequence[str]]:
-    return {feature.name: feature.class_names for feature in features_of_kind(features, "class_label")}
-
-
 def _class_notices(build: Build, feature: Feature, column: str, kept: int) -> list[str]:
-    """Return notices about classes without examples or in one split only. The first `kept` classes, reserved for no
-    object, are ignored.
-    """
+    """Return notices about classes without examples or in one split only, without the first `kept`, for no object."""
     names = feature.class_names
     counts = {split: stats.label_counts(feature.name) for split, stats in build.stats.items()}
     where = {index: [split for split, labels in counts.items() if labels[index]] for index in range(kept, len(names))}

@@ -16,8 +16,6 @@ from pathlib import Path
 from shardmill.errors import LockedError
 from shardmill.metadata import file_names
 from shardmill.transforms.stores import local, protocol, storage
-from shardmill.transforms.stores import storage as conditional
-from shardmill.transforms.stores import storage as locks
 from shardmill.transforms.stores.protocol import ChangedError, StoredFile
 
 FORMAT = 1  # raised when what was written before would be misread
@@ -51,11 +49,8 @@ class Owner:
     def this_process(cls, job: str, seconds: float, detached: bool = False) -> "Owner":
         """Return this process as the owner of a lease for `job`."""
         since = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-        pid = os.getpid()
-        owner = cls(
-            job, socket.gethostname(), _user_name(), pid, since, _boot_id(), _pid_namespace(), _start_tick(pid), seconds
-        )
-        return replace(owner, detached=detached)
+        identity = _boot_id(), _pid_namespace(), _start_tick(os.getpid())
+        return cls(job, socket.gethostname(), _user_name(), os.getpid(), since, *identity, seconds, detached=detached)
 
     def to_json(self) -> str:
         """Return the text of the file."""
@@ -69,18 +64,14 @@ class Owner:
             if content.pop("format") != FORMAT:
                 return None
             owner = cls(**content)
-            types = (
-                *((owner.job, str), (owner.pid, int), (owner.seconds, (int, float)), (owner.beat, int)),
-                (owner.detached, bool),
-            )
-            return owner if all(isinstance(value, kind) for value, kind in types) else None
+            numbers = isinstance(owner.pid, int) and isinstance(owner.seconds, int | float)
+            others = isinstance(owner.job, str) and isinstance(owner.beat, int) and isinstance(owner.detached, bool)
+            return owner if numbers and others else None
         except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
             return None
 
     def is_on_this_kernel(self) -> bool:
-        """Return True if the process runs, or ran, on this process's kernel, which then knows all locks that it
-        holds.
-        """
+        """Return True if this process's kernel runs, or ran, the process; it then knows all locks that it holds."""
         return bool(self.boot) and self.boot == _boot_id()
 
     def is_alive(self) -> bool | None:
@@ -118,9 +109,7 @@ def _pid_namespace() -> str:
 
 
 def _start_tick(pid: int) -> str:
-    """Return the tick since boot at which a process started; "" if there is no such process. Source:
-    proc_pid_stat(5).
-    """
+    """Return the tick since boot at which a process started, see proc_pid_stat(5); "" if there is no such process."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -146,19 +135,17 @@ class Lease:
         self._thread.start()
 
     def release(self) -> None:
-        """Release the lease, so that another job can take it at once. Nothing is raised: if LOCK cannot be deleted, it
-        expires.
-        """
+        """Release the lease, so that another job can take it at once; if LOCK cannot be deleted, it expires."""
         if self._ended.is_set():
             return
         self._stop()
         with suppress(OSError):
-            found = conditional.read(self._path)
+            found = storage.read(self._path)
             if found is not None and _parse_owner(found).job == self._owner.job:
                 if storage.is_local(self._path):  # its lock is ours, so no other process changes it
                     storage.delete([self._path])
                 else:
-                    conditional.delete_if_unchanged(self._path, found)
+                    storage.delete_if_unchanged(self._path, found)
         self._release_lock()
 
     def leave(self) -> None:
@@ -173,7 +160,7 @@ class Lease:
         self._thread.join(protocol.TIMEOUT_S)
 
     def _release_lock(self) -> None:
-        locks.release_lock(self._lock)
+        storage.release_lock(self._lock)
         storage.remove_empty(self._folder)
 
     def _renew(self) -> None:
@@ -182,13 +169,13 @@ class Lease:
                 self._write()
 
     def _write(self) -> None:
-        found = conditional.read(self._path)
+        found = storage.read(self._path)
         if found is None or (owner := _parse_owner(found)).job != self._owner.job:
             return  # it is another's; this job will publish nothing
         if storage.is_local(self._path):
             local.touch(self._path)
             return
-        conditional.replace(self._path, replace(owner, beat=owner.beat + 1).to_json(), found)
+        storage.replace(self._path, replace(owner, beat=owner.beat + 1).to_json(), found)
 
 
 def take_lease(directory: str, folder: str, job: str, seconds: float = LEASE_SECONDS, detached: bool = False) -> Lease:
@@ -213,7 +200,7 @@ def take_lease(directory: str, folder: str, job: str, seconds: float = LEASE_SEC
             taken, lock = (_take_local if storage.is_local(directory) else _take_remote)(directory, folder, owner)
             if taken and is_lease_held(directory, job):  # which a store without conditions has not promised
                 return Lease(directory, folder, owner, lock)
-            locks.release_lock(lock)
+            storage.release_lock(lock)
         except ChangedError as error:
             missing = error.__cause__
         except KeyboardInterrupt:
@@ -237,25 +224,23 @@ def hold_lease(directory: str, folder: str, job: str) -> Iterator[None]:
 
 def read_holder(directory: str) -> Owner | None:
     """Return the owner in a version directory's LOCK, dead or alive; None without one."""
-    found = conditional.read(_lock_path(directory))
+    found = storage.read(_lock_path(directory))
     return None if found is None else _parse_owner(found)
 
 
 def is_maybe_building(directory: str) -> bool:
     """Return True if a job builds the version in a directory, as far as can be known."""
     path = _lock_path(directory)
-    found = conditional.read(path)
+    found = storage.read(path)
     if found is None:
         return False
     owner = _parse_owner(found)
-    if storage.is_local(path) and owner.is_on_this_kernel() and (locks.is_locked(path) or not owner.detached):
-        return locks.is_locked(path)
+    if storage.is_local(path) and owner.is_on_this_kernel() and (storage.is_locked(path) or not owner.detached):
+        return storage.is_locked(path)
     lives = owner.is_alive()
-    return (
-        not _is_expired(directory, file_names.temporary_folder("look", uuid.uuid4().hex), found)
-        if lives is None
-        else lives
-    )
+    if lives is not None:
+        return lives
+    return not _is_expired(directory, file_names.temporary_folder("look", uuid.uuid4().hex), found)
 
 
 def is_lease_held(directory: str, job: str) -> bool:
@@ -291,19 +276,19 @@ def shorten_lease(directory: str, job: str) -> None:
     """
     path = _lock_path(directory)
     with suppress(OSError):
-        found = conditional.read(path)
+        found = storage.read(path)
         if found is None or (owner := _parse_owner(found)).job != job or not owner.detached:
             return
-        if storage.is_local(path) and locks.is_locked(path):  # by the launcher
+        if storage.is_local(path) and storage.is_locked(path):  # by the launcher
             return
-        conditional.replace(path, replace(owner, seconds=LEASE_SECONDS, detached=False).to_json(), found)
+        storage.replace(path, replace(owner, seconds=LEASE_SECONDS, detached=False).to_json(), found)
 
 
 def _take_local(directory: str, folder: str, owner: Owner) -> tuple[bool, int | None]:
     """Return True if the lease was taken, and the lock of the file."""
-    path, temporary = _lock_path(directory), storage.join(storage.join(directory, folder), file_names.LOCK)
-    found = conditional.read(path)
-    if found is not None and locks.is_locked(path):
+    path, temporary = _lock_path(directory), storage.join(directory, folder, file_names.LOCK)
+    found = storage.read(path)
+    if found is not None and storage.is_locked(path):
         if _parse_owner(found).is_alive() is False:  # yet another is about to take it over
             return False, None
         raise _locked_error(directory, _parse_owner(found))
@@ -312,13 +297,13 @@ def _take_local(directory: str, folder: str, owner: Owner) -> tuple[bool, int | 
     def clean_up() -> None:
         storage.delete([temporary])
         if not taken:
-            locks.release_lock(lock)
+            storage.release_lock(lock)
             storage.remove_empty(storage.join(directory, folder))
 
     with storage.cleaning_up(clean_up):
         try:
             storage.make_directory(storage.join(directory, folder))
-            lock = locks.create_locked(temporary, owner.to_json())
+            lock = storage.create_locked(temporary, owner.to_json())
             taken = _place_local(path, temporary, directory, folder)
         except FileNotFoundError as error:  # the job that took it deletes all other folders
             raise ChangedError(str(error)) from error
@@ -340,8 +325,8 @@ def _place_local(path: str, temporary: str, directory: str, folder: str) -> bool
     with suppress(FileExistsError):
         local.link(temporary, path)
         return True
-    with locks.locked(path, wait=False) as got:
-        found = conditional.read(path)
+    with storage.locked(path, wait=False) as got:
+        found = storage.read(path)
         if not got or found is None:
             return False
         owner = _parse_owner(found)
@@ -355,15 +340,15 @@ def _place_local(path: str, temporary: str, directory: str, folder: str) -> bool
 def _take_remote(directory: str, folder: str, owner: Owner) -> tuple[bool, None]:
     path = _lock_path(directory)
     with suppress(FileExistsError):
-        conditional.create(path, owner.to_json())
+        storage.create(path, owner.to_json())
         return True, None
-    found = conditional.read(path)
+    found = storage.read(path)
     if found is None:
         return False, None
     lives = _parse_owner(found).is_alive()
     if lives or (lives is None and not _is_expired(directory, folder, found)):
         raise _locked_error(directory, _parse_owner(found))
-    conditional.replace(path, owner.to_json(), found)
+    storage.replace(path, owner.to_json(), found)
     return True, None
 
 
@@ -378,17 +363,15 @@ def _is_expired(directory: str, folder: str, found: StoredFile) -> bool:
 
 
 def _last_written(directory: str, job: str) -> float:
-    """Return when a job's workers last wrote a file that still exists, by the clock of the store; 0 without such a
-    file.
-    """
-    names = [name for name in storage.list_folders(directory) if file_names.is_temporary_folder_of(name, job)]
-    folders = [storage.join(directory, name) for name in names]
-    return max((stat.modified for folder in folders for stat in storage.stat_files(folder)), default=0.0)
+    """Return when a job's workers last wrote a file that still exists, by the clock of the store; 0 without one."""
+    folders = [name for name in storage.list_folders(directory) if file_names.is_temporary_folder_of(name, job)]
+    stats = (stat for name in folders for stat in storage.stat_files(storage.join(directory, name)))
+    return max((stat.modified for stat in stats), default=0.0)
 
 
 def _store_time(directory: str, folder: str) -> float:
     """Return the time of the directory's store: the modification time of a file written now."""
-    path = storage.join(storage.join(directory, folder), f"{file_names.LOCK}{file_names.TEMP_SUFFIX}")
+    path = storage.join(directory, folder, f"{file_names.LOCK}{file_names.TEMP_SUFFIX}")
     storage.write_parts(path, [b"now"])
 
     def clean_up() -> None:
@@ -396,7 +379,7 @@ def _store_time(directory: str, folder: str) -> float:
         storage.remove_empty(storage.join(directory, folder))
 
     with storage.cleaning_up(clean_up):
-        found = conditional.read(path)
+        found = storage.read(path)
     return time.time() if found is None else found.modified
 
 
@@ -417,9 +400,8 @@ def _locked_error(directory: str, owner: Owner) -> LockedError:
 
 def _parse_owner(found: StoredFile) -> Owner:
     """Return the owner of a LOCK. A damaged LOCK has an unknown owner, and it expires."""
-    return Owner.from_json(found.data) or Owner(
-        "", "a host", "somebody", 0, "a time unknown", "", "", "", LEASE_SECONDS
-    )
+    unknown = Owner("", "a host", "somebody", 0, "a time unknown", "", "", "", LEASE_SECONDS)
+    return Owner.from_json(found.data) or unknown
 
 
 def _lock_path(directory: str) -> str:

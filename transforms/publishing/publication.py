@@ -13,12 +13,9 @@ from shardmill.errors import CorruptDataError, JobError, LockedError
 from shardmill.metadata import file_names
 from shardmill.metadata.manifest import Manifest, success_text
 from shardmill.transforms.publishing import build_records, lease
-from shardmill.transforms.publishing import build_records as inputs_file
 from shardmill.transforms.publishing.catalog import parent_folder, update_latest
 from shardmill.transforms.publishing.lease import Owner
 from shardmill.transforms.stores import storage
-from shardmill.transforms.stores import storage as conditional
-from shardmill.transforms.stores import storage as renames
 from shardmill.transforms.stores.protocol import ChangedError
 from shardmill.transforms.stores.storage import run_concurrently
 
@@ -28,9 +25,7 @@ _CRC32C = re.compile("[0-9a-f]{8}")
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A file of the new version: its temporary and its final name, its size in bytes, and their crc32c (8 hex
-    digits).
-    """
+    """A file of the new version: its temporary and final name, its size in bytes and its crc32c (8 hex digits)."""
 
     temporary: str
     file: str
@@ -62,10 +57,8 @@ class Journal:
 
     @classmethod
     def from_json(cls, text: bytes, path: str) -> "Journal":
-        """Parse the text of the journal at `path`.
-
-        Raises:
-            CorruptDataError: if it is no journal, or names files that are not a data set's.
+        """Parse the text of the journal at `path`; raise CorruptDataError if it is none, or names files that are not a
+        data set's.
         """
         try:
             content = json.loads(text)
@@ -75,9 +68,9 @@ class Journal:
             templates = tuple(content.pop("templates", ()))
             journal = cls(**content, moves=moves, templates=templates)
             journal._check()
+        except CorruptDataError:
+            raise
         except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
-            if isinstance(error, CorruptDataError):
-                raise
             raise CorruptDataError(f"{path} is not the journal of a publication: {error}") from None
         return journal
 
@@ -92,13 +85,12 @@ class Journal:
             raise TypeError(f"set_latest is {self.set_latest!r}, neither true nor false")
         if not self.moves or self.moves[-1].file != file_names.MANIFEST:
             raise ValueError("its last file is not the manifest")
-        if len({move.file for move in self.moves}) + len({move.temporary for move in self.moves}) != 2 * len(
-            self.moves
-        ):
+        names = [move.file for move in self.moves], [move.temporary for move in self.moves]
+        if any(len(set(each)) < len(each) for each in names):
             raise ValueError("it names a file twice")
         for template in self.templates:
-            if file_names.template_problem(template):
-                raise ValueError(f"{template!r} {file_names.template_problem(template)}")
+            if problem := file_names.template_problem(template):
+                raise ValueError(f"{template!r} {problem}")
         for move in self.moves:
             self._check_move(move)
 
@@ -142,9 +134,7 @@ def delete_other_folders(directory: str, own: str) -> None:
 
 
 def is_under_way(directory: str) -> bool:
-    """Return True if a job builds or publishes the version in `directory`, or an interrupted publication is left, as
-    far as can be known.
-    """
+    """Return True if, as far as is known, a job builds or publishes a version, or its publication was interrupted."""
     return storage.exists(storage.join(directory, file_names.PUBLISHING)) or lease.is_maybe_building(directory)
 
 
@@ -164,10 +154,8 @@ def read_templates(directory: str, names: Collection[str]) -> set[str]:
 
 
 def read_journal(directory: str) -> Journal | None:
-    """Return the journal in a version directory, or None if no publication is under way.
-
-    Raises:
-        CorruptDataError: if it is damaged.
+    """Return the journal in a version directory, or None if no publication is under way; raise CorruptDataError if it
+    is damaged.
     """
     path = storage.join(directory, file_names.PUBLISHING)
     try:
@@ -215,8 +203,6 @@ def complete_publication(directory: str, journal: Journal, job: str = "") -> Non
     """Complete the publication of `journal` in `directory`, from wherever it stopped.
 
     Args:
-        directory: the version directory.
-        journal: of the publication.
         job: the job that has the lease of the directory; the journal's job, unless another completes its publication.
 
     Raises:
@@ -237,9 +223,8 @@ def complete_publication(directory: str, journal: Journal, job: str = "") -> Non
             )
             storage.write_text(storage.join(directory, file_names.SUCCESS), success_text(data))
     except OSError as error:
-        raise JobError(
-            f"publishing {directory} was begun but failed: {_format_error(error)}; {_completion_hint(directory)}"
-        ) from error
+        problem = f"publishing {directory} was begun but failed: {_format_error(error)}"
+        raise JobError(f"{problem}; {_completion_hint(directory)}") from error
     _run_after_success(directory, "LATEST could not be written", lambda: _announce(directory, journal))
     _run_after_success(directory, "temporary files could not be deleted", lambda: _delete_temporary(directory, journal))
     if owner is None or owner.detached:
@@ -247,8 +232,7 @@ def complete_publication(directory: str, journal: Journal, job: str = "") -> Non
 
 
 def complete_or_undo(directory: str, journal: Journal, discard: bool, job: str) -> str | None:
-    """Complete a dead job's publication as `complete` does, or undo it if files are missing; then return the
-    LostFilesError's message.
+    """Complete a dead job's publication, or undo it if files are missing; then return the LostFilesError's message.
 
     A previously published version whose files are untouched is kept. Otherwise the remaining files are deleted if
     `discard`, else the error is raised.
@@ -259,7 +243,8 @@ def complete_or_undo(directory: str, journal: Journal, discard: bool, job: str) 
         if not storage.exists(storage.join(directory, file_names.SUCCESS)):
             if not discard:
                 raise
-            storage.delete(storage.join(directory, name) for name in list_dataset_files(directory, journal))
+            names = _filter_dataset_files((file for file, _ in storage.list_files(directory)), journal)
+            storage.delete(storage.join(directory, name) for name in names)
         _delete_temporary(directory, journal)
         return str(error)
     return None
@@ -276,23 +261,14 @@ def list_folders_of(paths: Iterable[str], above: str) -> list[str]:
     return sorted(found, reverse=True)
 
 
-def list_dataset_files(directory: str, journal: Journal) -> list[str]:
-    """List the files of a journal's data set in its version directory, except temporary files, the journal and LOCK."""
-    return _filter_dataset_files((file for file, _ in storage.list_files(directory)), journal)
-
-
 def _filter_dataset_files(files: Iterable[str], journal: Journal) -> list[str]:
+    """Return those of `files` that are of a journal's data set, except temporary files, the journal and LOCK."""
     return [
         file
         for file in files
         if file_names.is_dataset_file(file, journal.name, journal.templates)
         and not file.startswith((file_names.TEMP_PREFIX, file_names.PUBLISHING, file_names.LOCK))
     ]
-
-
-def failed_rejects_path(directory: str, version: str) -> str:
-    """Return the path of the rejects file of a job that fails because of them, next to the version directory."""
-    return storage.join(parent_folder(directory), f"{version}-rejects.jsonl")
 
 
 def crc32c_of(path: str) -> str:
@@ -305,9 +281,7 @@ def crc32c_of(path: str) -> str:
 
 
 def _is_published(directory: str, journal: Journal, sizes: Mapping[str, int]) -> bool:
-    """Return True if the new version has its `_SUCCESS`. The old `_SUCCESS` is deleted before the first file is
-    renamed.
-    """
+    """Return True if the new version has its `_SUCCESS`: the old one is deleted before the first file is renamed."""
     return (
         file_names.SUCCESS in sizes
         and not any(move.temporary in sizes for move in journal.moves)
@@ -325,9 +299,9 @@ def _move_into_place(directory: str, journal: Journal, sizes: Mapping[str, int])
         storage.sync_directories([directory])
     keep = {move.file for move in moved}
     old = [storage.join(directory, name) for name in _filter_dataset_files(sizes, journal) if name not in keep]
-    run_concurrently(directory, partial(inputs_file.delete_inputs, directory), partial(storage.delete, old))
+    run_concurrently(directory, partial(build_records.delete_inputs, directory), partial(storage.delete, old))
     there = {storage.join(directory, move.temporary): move.size_bytes for move in waiting}
-    renames.rename(list(there), [storage.join(directory, move.file) for move in waiting], sizes=there)
+    storage.rename(list(there), [storage.join(directory, move.file) for move in waiting], sizes=there)
     for folder in list_folders_of(old, directory)[:-1]:  # of which no file of the new version may be
         storage.remove_empty(folder)
     paths = [storage.join(directory, move.file) for move in journal.moves]
@@ -340,12 +314,11 @@ def _check_files_exist(
     missing = [move for move in waiting if sizes[move.temporary] != move.size_bytes]
     missing += [move for move in moved if sizes.get(move.file) != move.size_bytes or not _is_new(directory, move)]
     if missing:
-        is_published = file_names.SUCCESS in sizes
+        unchanged, lost = "the version published before is unchanged", "it is no data set; run its job again"
+        outcome = unchanged if file_names.SUCCESS in sizes else lost
         raise LostFilesError(
-            f"the publication of {directory} cannot be completed: {len(missing)} of its"
-            f" {len(waiting) + len(moved)} files are gone, such as {missing[0].file}, which was"
-            f" {missing[0].temporary}; "
-            + ("the version published before is unchanged" if is_published else "it is no data set; run its job again")
+            f"the publication of {directory} cannot be completed: {len(missing)} of its {len(waiting) + len(moved)}"
+            f" files are gone, such as {missing[0].file}, which was {missing[0].temporary}; {outcome}"
         )
 
 
@@ -382,8 +355,8 @@ def _read_journal_if_valid(directory: str) -> Journal | None:
 def _announce(directory: str, journal: Journal) -> None:
     run_concurrently(
         directory,
-        partial(storage.delete, [failed_rejects_path(directory, journal.version)]),
-        partial(inputs_file.place_inputs, directory, journal.temporary),
+        partial(storage.delete, [storage.join(parent_folder(directory), f"{journal.version}-rejects.jsonl")]),
+        partial(build_records.place_inputs, directory, journal.temporary),
         partial(build_records.place_record, directory, journal.temporary),
     )
     update_latest(directory, journal.latest, journal.job, journal.set_latest)
@@ -399,10 +372,10 @@ def _delete_temporary(directory: str, journal: Journal) -> None:
 def _delete_journal(directory: str, journal: Journal) -> None:
     """Delete the journal if it is this job's; another job's may have replaced it."""
     path = storage.join(directory, file_names.PUBLISHING)
-    found = conditional.read(path)
+    found = storage.read(path)
     with suppress(ChangedError, CorruptDataError):
         if found is not None and Journal.from_json(found.data, path).job == journal.job:
-            conditional.delete_if_unchanged(path, found)
+            storage.delete_if_unchanged(path, found)
 
 
 def _check_lease(directory: str, job: str, what: str) -> Owner:
@@ -417,9 +390,8 @@ def _run_after_success(directory: str, what: str, step: Callable[[], None]) -> N
     try:
         step()
     except OSError as error:
-        raise JobError(
-            f"{directory} is published, but {what}: {_format_error(error)}; {_completion_hint(directory)}"
-        ) from error
+        problem = f"{what}: {_format_error(error)}"
+        raise JobError(f"{directory} is published, but {problem}; {_completion_hint(directory)}") from error
 
 
 def _completion_hint(directory: str) -> str:

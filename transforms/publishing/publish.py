@@ -7,12 +7,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
-import google_crc32c
-
 from shardmill.data.features import Features
 from shardmill.errors import ChecksError, CorruptDataError, JobError, LockedError, UserError
 from shardmill.metadata import file_names
-from shardmill.metadata.manifest import Manifest
+from shardmill.metadata.manifest import Manifest, crc32c_hex
 from shardmill.metadata.versions import BuildRecord, describe_comparison, resolve_version
 from shardmill.quality.checks import find_failures, run_checks
 from shardmill.quality.constraints import anomalies_pbtxt
@@ -22,7 +20,6 @@ from shardmill.quality.stats_file import StatsFile
 from shardmill.reading.dataset import open_dataset
 from shardmill.transforms.options.job_options import CheckOptions
 from shardmill.transforms.publishing import build_records, lease, publication
-from shardmill.transforms.publishing import publication as job_folder
 from shardmill.transforms.publishing.build_records import delete_unindexed, store_index, write_record
 from shardmill.transforms.publishing.catalog import find_previous_version, read_latest_beside
 from shardmill.transforms.publishing.description import (
@@ -37,8 +34,6 @@ from shardmill.transforms.publishing.publication import Journal, Move
 from shardmill.transforms.shards.divisions import Divisions
 from shardmill.transforms.shards.sources import ShardInfo
 from shardmill.transforms.stores import storage
-from shardmill.transforms.stores import storage as locks
-from shardmill.transforms.stores import storage as renames
 from shardmill.transforms.stores.storage import run_concurrently
 from shardmill.transforms.stores.streams import write_stream
 from shardmill.transforms.workers.rejects import Rejects
@@ -49,9 +44,7 @@ _CHECKING_MAX_SHOWN = 3  # failed checks in a sentence
 
 @dataclass(frozen=True, slots=True)
 class PassedChecks:
-    """Results of the checks of a version that may be published, and the version that it was compared with, "" if
-    none.
-    """
+    """Results of the checks of a version, and the version that it was compared with, "" if none."""
 
     baseline: str = ""
     results: tuple[CheckResult, ...] = ()
@@ -72,44 +65,36 @@ def check_before_publishing(
 ) -> PassedChecks:
     """Compare the version that is about to be published with its baseline.
 
-    Args:
-        shards: in the job's temporary directory.
-        files: metadata files of the version, by name.
-        rejects: rejects of the version.
-        options: publishing options, with checks.
-        today: current time, with its zone.
-
     Raises:
         ChecksError: if it must not be published. The shards, the files and `anomalies.pbtxt` are kept in
             `<name>/failed/<version>`.
     """
-    assert options.checks is not None
+    checks = options.checks
+    assert checks is not None
     delete_expired_failures(options.parent, today)
     profile = Profile(
         Manifest.from_json(files[file_names.MANIFEST], file_names.MANIFEST),
         StatsFile.from_json(files[file_names.STATS], file_names.STATS),
     )
-    baseline, baseline_results = _open_baseline(options.parent, options.checks)
-    checks = options.checks
-    results = list(baseline_results)
-    if not find_failures(baseline_results):
+    baseline, results = _open_baseline(options.parent, checks)
+    if not find_failures(results):
         results += run_checks(profile, baseline, checks.limits, checks.schema, by_feature=checks.columns)
-    if failed := find_failures(results):
-        compared = None if baseline is None else baseline.manifest.features
-        anomalies = {file_names.ANOMALIES: anomalies_pbtxt(results, compared).encode()}
-        kept = keep_failed_version(shards, {**files, **anomalies}, rejects, options, today)
-        comparison = "" if baseline is None else describe_comparison(options.version, baseline.version)
-        sentences = filter(None, (failure_message(failed), comparison, kept))
-        reason = f"{'; '.join(sentences)}; nothing was published{_remedy(failed, options.checks)}"
-        if options.build_record is not None:
-            compared_with = baseline.version if baseline is not None else ""
-            record = PassedChecks(compared_with, tuple(results)).add_to_record(options.build_record, today)
-            write_record(options.parent, replace(record, status="checks_failed", reason=reason))
-        raise ChecksError(reason)
-    return PassedChecks(baseline.version if baseline is not None else "", tuple(results))
+    checked = PassedChecks("" if baseline is None else baseline.version, tuple(results))
+    failed = find_failures(results)
+    if not failed:
+        return checked
+    anomalies = anomalies_pbtxt(results, None if baseline is None else baseline.manifest.features).encode()
+    kept = keep_failed_version(shards, {**files, file_names.ANOMALIES: anomalies}, rejects, options, today)
+    comparison = describe_comparison(options.version, checked.baseline)
+    sentences = filter(None, (failure_message(failed), comparison, kept))
+    reason = f"{'; '.join(sentences)}; nothing was published{_remedy(failed, checks)}"
+    if options.build_record is not None:
+        record = checked.add_to_record(options.build_record, today)
+        write_record(options.parent, replace(record, status="checks_failed", reason=reason))
+    raise ChecksError(reason)
 
 
-def _open_baseline(parent: str, checks: CheckOptions) -> tuple[Profile | None, tuple[CheckResult, ...]]:
+def _open_baseline(parent: str, checks: CheckOptions) -> tuple[Profile | None, list[CheckResult]]:
     """Return the baseline, None if nothing is published yet, and results: an error if it cannot be read, or a warning
     if it is not what LATEST names.
     """
@@ -123,8 +108,8 @@ def _open_baseline(parent: str, checks: CheckOptions) -> tuple[Profile | None, t
         baseline = Profile(dataset.manifest, dataset.stats()) if dataset else None
     except (UserError, CorruptDataError, FileNotFoundError) as error:
         reason = f"{checks.baseline}, which this version is to be compared with, cannot be read: {error}"
-        return None, (CheckResult("baseline", "error", f"{reason}; {_baseline_hint(parent, checks.baseline)}"),)
-    return baseline, (CheckResult("baseline", "warn", said),) if said else ()
+        return None, [CheckResult("baseline", "error", f"{reason}; {_baseline_hint(parent, checks.baseline)}")]
+    return baseline, [CheckResult("baseline", "warn", said)] if said else []
 
 
 def _baseline_hint(parent: str, baseline: str) -> str:
@@ -137,13 +122,12 @@ def _baseline_hint(parent: str, baseline: str) -> str:
 
 
 def failure_message(failed: Sequence[CheckResult]) -> str:
-    """Return a sentence on the failed checks that shows the first few, preferring different checks to one check in each
-    split.
-    """
+    """Return a sentence on the failed checks that shows a few: one of each check before those of other splits."""
     first_results = {result.check: result for result in reversed(failed)}
     order = sorted(failed, key=lambda result: result is not first_results[result.check])
     sentences = "; ".join(
-        f"{result.check}: {result.sentence}{_format_threshold(result)}" for result in order[:_CHECKING_MAX_SHOWN]
+        f"{result.check}: {result.sentence}" + (f" (error at {result.threshold:g})" if result.threshold else "")
+        for result in order[:_CHECKING_MAX_SHOWN]
     )
     more = f"; and {len(failed) - _CHECKING_MAX_SHOWN} more" if len(failed) > _CHECKING_MAX_SHOWN else ""
     return f"{len(failed)} check{'' if len(failed) == 1 else 's'} failed: {sentences}{more}"
@@ -158,10 +142,6 @@ def _remedy(failed: Sequence[CheckResult], checks: CheckOptions) -> str:
     return f"; if that is as it should be, `checks: {{{allowed}}}` in the recipe lets it pass"
 
 
-def _format_threshold(result: CheckResult) -> str:
-    return f" (error at {result.threshold:g})" if result.threshold else ""
-
-
 def keep_failed_version(
     shards: Sequence[ShardInfo], files: Mapping[str, bytes], rejects: Rejects, options: PublishOptions, today: datetime
 ) -> str:
@@ -173,7 +153,7 @@ def keep_failed_version(
     assert options.checks is not None
     if not options.checks.keep_failed:
         return "its shards are not kept"
-    folder = storage.join(storage.join(options.parent, file_names.FAILED), options.version)
+    folder = storage.join(options.parent, file_names.FAILED, options.version)
     until = today + timedelta(days=options.checks.keep_failed)
     if _read_mark(folder).get("job") != options.job:
         storage.delete_tree(folder)
@@ -184,7 +164,7 @@ def keep_failed_version(
         storage.write_bytes(storage.join(folder, name), data)
     for name, found in rejects_by_file(rejects).items():
         write_stream(storage.join(folder, name), found.chunks(), found.size_bytes)
-    renames.rename([shard.temporary for shard in shards], [storage.join(folder, str(shard.name)) for shard in shards])
+    storage.rename([shard.temporary for shard in shards], [storage.join(folder, str(shard.name)) for shard in shards])
     return f"the shards are kept in {folder} until {until:%Y-%m-%d}"
 
 
@@ -217,10 +197,9 @@ def prepare_folder(options: PublishOptions) -> str:
         LockedError: if the job has lost the lease of the version directory, which its launcher took.
     """
     lease.check_lease(options.directory, options.job)
-    job_folder.delete_other_folders(options.directory, options.temporary)
-    folder = storage.join(options.directory, options.temporary)
-    storage.make_directory(folder)
-    return folder
+    publication.delete_other_folders(options.directory, options.temporary)
+    storage.make_directory(options.folder)
+    return options.folder
 
 
 def publish(build: Build, features: Features, options: PublishOptions) -> list[str]:
@@ -242,28 +221,26 @@ def publish(build: Build, features: Features, options: PublishOptions) -> list[s
     files = make_metadata_files(make_manifest(build, features, options), build, options.schema_constraints, more)
 
     storage.make_directory(options.directory)
-    with locks.locked(options.directory):
+    with storage.locked(options.directory):
         journal = _prepare_journal(shards, files, build.rejects, options)
         if journal is not None:
             publication.complete_publication(options.directory, journal)
             if options.index_options is not None:
                 delete_unindexed(options.parent, options.version, files[file_names.MANIFEST])
-    return [storage.join(options.directory, str(shard.name)) for shard in shards]
+    return [options.path(str(shard.name)) for shard in shards]
 
 
 def find_published_shards(shards: Sequence[ShardInfo], options: PublishOptions) -> list[str] | None:
     """Return the paths of the shards if an earlier attempt of this job has published them and deleted its temporary
     files, else None.
     """
-    if not shards or storage.exists(shards[0].temporary):
+    if not shards or storage.exists(shards[0].temporary) or not storage.exists(options.path(file_names.SUCCESS)):
         return None
-    if not storage.exists(storage.join(options.directory, file_names.SUCCESS)):
-        return None
-    manifest = storage.read_bytes(storage.join(options.directory, file_names.MANIFEST)).decode()
+    manifest = storage.read_bytes(options.path(file_names.MANIFEST)).decode()
     named = [(str(shard.name), f'"{shard.crc32c:08x}"') for shard in shards]
     if not all(f'"{name}"' in manifest and crc in manifest for name, crc in named):
         return None
-    return [storage.join(options.directory, name) for name in sorted(name for name, _ in named)]
+    return [options.path(name) for name in sorted(name for name, _ in named)]
 
 
 def _make_more_files(build: Build, options: PublishOptions) -> dict[str, bytes]:
@@ -275,10 +252,10 @@ def _make_more_files(build: Build, options: PublishOptions) -> dict[str, bytes]:
     try:
         return dict(build.make_further_files())
     except FileNotFoundError:
-        if not storage.exists(storage.join(options.directory, file_names.SUCCESS)):
+        if not storage.exists(options.path(file_names.SUCCESS)):
             raise
     names = [name for name, _ in storage.list_files(options.directory) if file_names.is_transform_file(name)]
-    return {name: storage.read_bytes(storage.join(options.directory, name)) for name in names}
+    return {name: storage.read_bytes(options.path(name)) for name in names}
 
 
 def _prepare_journal(
@@ -288,11 +265,10 @@ def _prepare_journal(
 
     The version directory is locked if the store supports it, so that attempts of one job run one after the other.
     """
-    success = storage.join(options.directory, file_names.SUCCESS)
     found, is_there = run_concurrently(
         options.directory,
-        partial(job_folder.read_journal, options.directory),
-        partial(storage.exists, success),
+        partial(publication.read_journal, options.directory),
+        partial(storage.exists, options.path(file_names.SUCCESS)),
     )
     if found is not None and found.job == options.job:
         return found
@@ -305,19 +281,16 @@ def _prepare_journal(
     if options.checks is not None:
         checked = check_before_publishing(shards, files, rejects, options, datetime.now(UTC))
     _check_shard_files(shards, options)
+    manifest = files[file_names.MANIFEST]
     index, moves, before = run_concurrently(
         options.directory,
-        partial(
-            store_index, options.parent, options.version, files[file_names.MANIFEST], shards, options.index_options
-        ),
+        partial(store_index, options.parent, options.version, manifest, shards, options.index_options),
         partial(_stage_files, shards, files, rejects, options),
         partial(read_latest_beside, options.directory),
     )
     if options.build_record is not None:
         record = checked.add_to_record(options.build_record, datetime.now(UTC))
-        build_records.stage_record(
-            options.directory, options.temporary, describe_build(record, files[file_names.MANIFEST], index)
-        )
+        build_records.stage_record(options.directory, options.temporary, describe_build(record, manifest, index))
     journal = Journal(
         options.job,
         options.name,
@@ -334,7 +307,7 @@ def _prepare_journal(
 
 def _shard_templates(shards: Sequence[ShardInfo], directory: str, is_there: bool) -> tuple[str, ...]:
     """Return the file name templates of shards to publish and shards that exist, except the default."""
-    older = job_folder.read_templates(directory, [file_names.MANIFEST]) if is_there else set()
+    older = publication.read_templates(directory, [file_names.MANIFEST]) if is_there else set()
     return tuple(sorted((older | {shard.name.template for shard in shards}) - {file_names.DEFAULT_TEMPLATE}))
 
 
@@ -352,7 +325,7 @@ def _is_done(shards: Sequence[ShardInfo], files: Mapping[str, bytes], options: P
         JobError: if another job published that version meanwhile, and --overwrite was not given.
     """
     if not any(storage.exists(shard.temporary) for shard in shards[:1]):
-        path = storage.join(options.directory, file_names.MANIFEST)
+        path = options.path(file_names.MANIFEST)
         if storage.exists(path) and storage.read_bytes(path) == files[file_names.MANIFEST]:
             return True
     if not options.overwrite:
@@ -365,8 +338,7 @@ def _is_done(shards: Sequence[ShardInfo], files: Mapping[str, bytes], options: P
 
 def _check_shard_files(shards: Sequence[ShardInfo], options: PublishOptions) -> None:
     """Check that all shards still have their paths and sizes: another job may have taken this one for dead."""
-    folder = storage.join(options.directory, options.temporary)
-    sizes = {storage.join(folder, name): size for name, size in storage.list_files(folder)}
+    sizes = {storage.join(options.folder, name): size for name, size in storage.list_files(options.folder)}
     for shard in shards:
         if sizes.get(shard.temporary) != shard.size_bytes:
             raise JobError(
@@ -390,18 +362,14 @@ def _stage_files(
     ]
     folder = f"{options.temporary}/{_METADATA_FOLDER}"
     for name, found in rejects_by_file(rejects).items():
-        write_stream(storage.join(options.directory, f"{folder}/{name}"), found.chunks(), found.size_bytes)
+        write_stream(options.path(folder, name), found.chunks(), found.size_bytes)
         moves.append(Move(f"{folder}/{name}", name, found.size_bytes, f"{found.crc32c:08x}"))
-    storage.write_all({storage.join(options.directory, f"{folder}/{name}"): data for name, data in files.items()})
-    moves += [_move(f"{folder}/{name}", name, data) for name, data in files.items()]
-    paths = [storage.join(options.directory, move.temporary) for move in moves]
+    storage.write_all({options.path(folder, name): data for name, data in files.items()})
+    moves += [Move(f"{folder}/{name}", name, len(data), crc32c_hex(data)) for name, data in files.items()]
+    paths = [options.path(move.temporary) for move in moves]
     storage.sync_files(paths)
-    storage.sync_directories(publication.list_folders_of(paths, storage.join(options.directory, options.temporary)))
+    storage.sync_directories(publication.list_folders_of(paths, options.folder))
     return moves
-
-
-def _move(temporary: str, name: str, data: bytes) -> Move:
-    return Move(temporary, name, len(data), f"{google_crc32c.value(data):08x}")
 
 
 def check_complete(shards: Sequence[ShardInfo], divisions: Divisions) -> None:
@@ -409,11 +377,10 @@ def check_complete(shards: Sequence[ShardInfo], divisions: Divisions) -> None:
     expected = sorted((split, shard) for split, division in divisions.items() for shard in range(division.parts))
     found = sorted((shard.name.split, shard.name.shard) for shard in shards)
     if found != expected:
-        missing, extra = sorted(set(expected) - set(found)), [key for key, n in Counter(found).items() if n > 1]
+        missing = sorted(set(expected) - set(found))[:_PUBLISH_MAX_SHOWN]
+        extra = [key for key, n in Counter(found).items() if n > 1][:_PUBLISH_MAX_SHOWN]
         raise JobError(
-            f"expected {len(expected)} shards, got {len(found)}; missing: {missing[:_PUBLISH_MAX_SHOWN]}, more "
-            f"than once:"
-            f" {extra[:_PUBLISH_MAX_SHOWN]}"
+            f"expected {len(expected)} shards, got {len(found)}; missing: {missing}, more than once: {extra}"
         )
 
 
@@ -441,9 +408,8 @@ def _check_rejects(build: Build, options: PublishOptions) -> None:
     if number <= options.max_reject_fraction * matched and number < matched:
         return
     _write_failed_rejects(rejects, options)
-    verdict = (
-        f"more than --max_reject_fraction {options.max_reject_fraction} allows" if number < matched else "none is left"
-    )
+    limit = f"more than --max_reject_fraction {options.max_reject_fraction} allows"
+    verdict = limit if number < matched else "none is left"
     most = rejects.most_frequent
     assert most is not None
     times = f"{'at least ' if rejects.is_lower_bound else ''}{most.rejects} time{'' if most.rejects == 1 else 's'}"

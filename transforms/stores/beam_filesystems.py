@@ -1,23 +1,16 @@
-"""Beam file systems: the writer for az://, the holder of pipeline options, and other Beam file systems as object
-stores.
-"""
+"""Beam file systems: the holder of pipeline options, and any Beam file system as an object store."""
 
 import hashlib
-import io
-import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
-from apache_beam.io.filesystem import BeamIOError, CompressedFile, CompressionTypes, FileSystem
+from apache_beam.io.filesystem import BeamIOError, CompressionTypes, FileSystem
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from shardmill.transforms.stores.protocol import TIME_STAMP, ChangedError, FileStat, ObjectStore, Rename, StoredFile
-
-if TYPE_CHECKING:
-    from azure.storage.blob import BlobClient
 
 
 class BeamStore(ObjectStore):
@@ -118,89 +111,6 @@ class BeamStore(ObjectStore):
             for metadata in result.metadata_list:
                 modified = float(metadata.last_updated_in_seconds or 0)
                 yield FileStat(metadata.path, metadata.size_in_bytes, f"{TIME_STAMP}{modified}", modified)
-
-
-_BLOCK_BYTES = 8 << 20  # of 50,000 blocks at most, which makes 390 GiB
-
-
-class AzureFileSystem(FileSystem):
-    """A write-only Beam file system for az://; transforms.stores.azure does everything else."""
-
-    def __init__(self, pipeline_options: Any) -> None:
-        super().__init__(pipeline_options)
-        self._options = pipeline_options
-
-    @classmethod
-    def scheme(cls) -> str:
-        return "az"
-
-    def join(self, basepath: str, *paths: str) -> str:
-        return "/".join([basepath.rstrip("/"), *(path.strip("/") for path in paths)])
-
-    def split(self, path: str) -> tuple[str, str]:
-        """Split a URL at its last slash."""
-        head, _, tail = path.rpartition("/")
-        return head, tail
-
-    def mkdirs(self, path: str) -> None:
-        """Do nothing: the store has no folders."""
-
-    def has_dirs(self) -> bool:
-        return False
-
-    def create(
-        self,
-        path: str,
-        mime_type: str = "application/octet-stream",
-        compression_type: str = CompressionTypes.AUTO,
-    ) -> Any:
-        """Open a new file for writing, in the account and container of `path`."""
-        from shardmill.transforms.stores.azure import blob_client
-
-        kind = compression_type
-        if kind == CompressionTypes.AUTO:
-            kind = CompressionTypes.detect_compression_type(path)
-        writer = io.BufferedWriter(_BlockWriter(path, blob_client(path, self._options)), _BLOCK_BYTES)
-        return writer if kind == CompressionTypes.UNCOMPRESSED else CompressedFile(writer, compression_type=kind)
-
-    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
-        raise OSError("az:// is read and listed by shardmill.transforms.stores.azure")
-
-    _list = open = copy = rename = exists = size = last_updated = metadata = checksum = delete = _refuse
-
-
-class _BlockWriter(io.RawIOBase):
-    """An object written block by block, which exists once it is closed."""
-
-    def __init__(self, url: str, client: "BlobClient") -> None:
-        self._url, self._client = url, client
-        self._names: list[str] = []
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: Any) -> int:
-        """Upload a block."""
-        from shardmill.transforms.stores.azure import translated_errors
-
-        name, block = uuid.uuid4().hex, bytes(data)
-        if block:
-            with translated_errors(self._url):
-                self._client.stage_block(name, block)
-            self._names.append(name)
-        return len(block)
-
-    def close(self) -> None:
-        """Commit the uploaded blocks as an object."""
-        if self.closed:
-            return
-        from azure.storage.blob import BlobBlock
-
-        from shardmill.transforms.stores.azure import translated_errors
-
-        super().close()
-        with translated_errors(self._url):
-            self._client.commit_block_list([BlobBlock(name) for name in self._names])
 
 
 _SCHEME = "shardmill-options"

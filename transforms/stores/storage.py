@@ -54,9 +54,9 @@ def is_local(path: str) -> bool:
     return "://" not in path
 
 
-def join(directory: str, name: str) -> str:
-    """Return the path of `name` in `directory`."""
-    return f"{directory.rstrip('/')}/{name}" if directory != "/" else f"/{name}"
+def join(directory: str, *names: str) -> str:
+    """Return the path of a file in `directory`; the names before its own are of folders."""
+    return "/".join([directory.rstrip("/"), *names])
 
 
 def open_read(path: str, end: int | None = None) -> BinaryIO:

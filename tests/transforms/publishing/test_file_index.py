@@ -7,12 +7,12 @@ import pytest
 
 from shardmill.errors import CorruptDataError
 from shardmill.metadata.file_names import ShardName
-from shardmill.transforms.publishing.build_records import IndexOptions, delete_unindexed, store_index
+from shardmill.transforms.publishing.build_records import delete_unindexed, store_index
 from shardmill.transforms.shards.sources import FileIndex, IndexedPiece, ShardInfo, ShardPiece, index_name, read_index
 
 PIECE = IndexedPiece("train-0.parquet", 7, "n-train.tfrecord-00000-of-00001", 0, (1 << 64) - 1)
 INDEX = FileIndex("/in", (1 << 64) - 1, {"pillow": "1"}, "", "1.0.0", "", 100_000, 98_990, 0, (PIECE,))
-OPTIONS = IndexOptions("/in", 3, {"pillow": "1"}, "", former="0.9.0")
+OPTIONS = FileIndex("/in", 3, {"pillow": "1"}, "", former="0.9.0")
 MANIFEST = b'{"a": 1}'
 
 
