@@ -91,9 +91,7 @@ def delete_inputs(directory: str) -> None:
 
 
 def place_inputs(directory: str, temporary: str) -> None:
-    """Move the inputs file staged in the job's `temporary` directory to the published version in `directory`, unless
-    this is done or none was staged.
-    """
+    """Move the inputs file from the job's `temporary` directory to its published version, if it is there."""
     storage.put_in_place(storage.join(directory, temporary, _STAGED_INPUTS), _inputs_path_of(directory))
 
 
@@ -134,9 +132,7 @@ def store_index(
 
 
 def delete_unindexed(parent: str, version: str, manifest: bytes) -> None:
-    """Delete all files in a published version's index folder that the index for `manifest` does not name. Replaced
-    versions and dead jobs leave such files.
-    """
+    """Delete what replaced versions and dead jobs left in an index folder: what `manifest`'s index does not name."""
     folder = index_folder(parent, version)
     found = {name for name, _ in storage.list_files(folder)}
     if not found:

@@ -107,13 +107,9 @@ def is_newer(version: str, other: str) -> bool:
 
 
 def update_latest(directory: str, before: str, job: str, set_latest: bool = False) -> None:
-    """Point LATEST at the version in `directory`, unless it names a newer version that still exists.
+    """Point LATEST at the published version in `directory`, unless it names a newer version that still exists.
 
-    Args:
-        directory: the version directory, published.
-        before: what LATEST named when the publication began.
-        job: nonce of the job.
-        set_latest: also replace a newer version, if it is the one in `before`.
+    With `set_latest`, also replace a newer version if it is `before`, what LATEST named when the publication began.
     """
     version = directory.rpartition("/")[2]
     for _ in range(_ATTEMPTS):
@@ -173,9 +169,7 @@ def find_previous_version(parent: str) -> tuple[str, str]:
 
 
 def find_damage(directory: str) -> str:
-    """Return a sentence on what is wrong with the version in `directory`, or "". All files in the manifest must exist,
-    shards with the right size, and the manifest must match its seal.
-    """
+    """Return a sentence on what is wrong with a version, or "": its manifest, a missing file, or a shard's size."""
     version = directory.rpartition("/")[2]
     try:
         manifest = open_dataset(directory, storage.StorageFiles()).manifest
@@ -198,9 +192,7 @@ def delete_version(directory: str, is_named: Callable[[], bool]) -> bool:
 
     After an OSError, the version is whole, or no version.
 
-    Args:
-        directory: the version directory.
-        is_named: returns True if LATEST or a tag names it by now.
+    `is_named` returns True if LATEST or a tag names it by now; then it is kept.
     """
     if is_named():
         return False

@@ -75,9 +75,7 @@ class Owner:
         return bool(self.boot) and self.boot == _boot_id()
 
     def is_alive(self) -> bool | None:
-        """Return True if the job is alive, judged by its process. Return None if unknown: the process is on another
-        machine, or it has ended and left the job to a cluster.
-        """
+        """Return True if the job's process lives; None if that is unknown, or it has left the job to a cluster."""
         if not self.is_on_this_kernel() or self.processes != _pid_namespace():
             return None
         process_lives = self.started != "" and _start_tick(self.pid) == self.started
@@ -184,7 +182,7 @@ def take_lease(directory: str, folder: str, job: str, seconds: float = LEASE_SEC
     Args:
         directory: version directory; created if missing.
         folder: the job's folder in it, for temporary files.
-        job: nonce of the job, by which `check` knows it anywhere.
+        job: nonce of the job.
         seconds: time without renewal after which others may take the lease.
         detached: the job may continue without this process. Others then also wait until none of its files has been
             written for that time.
@@ -250,11 +248,7 @@ def is_lease_held(directory: str, job: str) -> bool:
 
 
 def check_lease(directory: str, job: str) -> Owner:
-    """Check, on any worker, that a job still has the lease of its version directory; return the lease's owner.
-
-    Raises:
-        LockedError: if it has not; the message names the new owner.
-    """
+    """Return the owner of a version directory's lease if it is `job`, on any worker; else raise LockedError."""
     owner = read_holder(directory)
     if owner is None:
         raise LockedError(
@@ -353,9 +347,7 @@ def _take_remote(directory: str, folder: str, owner: Owner) -> tuple[bool, None]
 
 
 def _is_expired(directory: str, folder: str, found: StoredFile) -> bool:
-    """Return True if a lease was not renewed in time and, for a detached job, no file of it was written in that
-    time.
-    """
+    """Return True if a lease was not renewed in time, and a detached job has not written any file in that time."""
     now, owner = _store_time(directory, folder), _parse_owner(found)
     if now - found.modified <= owner.seconds:
         return False

@@ -57,9 +57,7 @@ class Journal:
 
     @classmethod
     def from_json(cls, text: bytes, path: str) -> "Journal":
-        """Parse the text of the journal at `path`; raise CorruptDataError if it is none, or names files that are not a
-        data set's.
-        """
+        """Parse the journal at `path`; raise CorruptDataError if it is none, or names files of no data set."""
         try:
             content = json.loads(text)
             if content.pop("format") != FORMAT:
@@ -114,9 +112,7 @@ class Journal:
 
 
 def delete_unpublished(directory: str, folder: str) -> bool:
-    """Delete a job's folder, unless its publication has begun. Return True if it is gone. The job must no longer have a
-    lease.
-    """
+    """Delete the folder of a job without a lease, unless its publication has begun; return True if it is gone."""
     with suppress(CorruptDataError):
         journal = read_journal(directory)
         if journal is None or journal.temporary != folder:
@@ -139,9 +135,7 @@ def is_under_way(directory: str) -> bool:
 
 
 def read_templates(directory: str, names: Collection[str]) -> set[str]:
-    """Return the file name templates of shards in a version directory: those in its manifest and journal, if these are
-    in `names` and can be read.
-    """
+    """Return the shards' name templates in a version's manifest and journal, if in `names` and readable."""
     found: set[str] = set()
     with suppress(CorruptDataError, FileNotFoundError):
         if file_names.PUBLISHING in names and (journal := read_journal(directory)) is not None:
@@ -154,9 +148,7 @@ def read_templates(directory: str, names: Collection[str]) -> set[str]:
 
 
 def read_journal(directory: str) -> Journal | None:
-    """Return the journal in a version directory, or None if no publication is under way; raise CorruptDataError if it
-    is damaged.
-    """
+    """Return the journal in a version directory, or None without one; raise CorruptDataError if it is damaged."""
     path = storage.join(directory, file_names.PUBLISHING)
     try:
         return Journal.from_json(storage.read_bytes(path), path)
@@ -323,9 +315,7 @@ def _check_files_exist(
 
 
 def _is_new(directory: str, move: Move) -> bool:
-    """Return True if a file under its final name is the new version's. Object stores rename by copying, so there its
-    size suffices.
-    """
+    """Return True if a renamed file is the new version's; on object stores, which copy, its size suffices."""
     path = storage.join(directory, move.file)
     return not storage.is_local(path) or crc32c_of(path) == move.crc32c
 

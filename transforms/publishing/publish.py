@@ -95,9 +95,7 @@ def check_before_publishing(
 
 
 def _open_baseline(parent: str, checks: CheckOptions) -> tuple[Profile | None, list[CheckResult]]:
-    """Return the baseline, None if nothing is published yet, and results: an error if it cannot be read, or a warning
-    if it is not what LATEST names.
-    """
+    """Return the baseline, None if nothing is published, and an error or warning about it."""
     files, said = storage.StorageFiles(), ""
     try:
         if checks.baseline == file_names.LATEST:
@@ -191,11 +189,7 @@ _METADATA_FOLDER = "metadata"  # the folder that what describes the data set is 
 
 
 def prepare_folder(options: PublishOptions) -> str:
-    """Delete what dead jobs left; return the temporary directory.
-
-    Raises:
-        LockedError: if the job has lost the lease of the version directory, which its launcher took.
-    """
+    """Delete what dead jobs left, and return the temporary directory; raise LockedError if the job lost its lease."""
     lease.check_lease(options.directory, options.job)
     publication.delete_other_folders(options.directory, options.temporary)
     storage.make_directory(options.folder)
@@ -231,9 +225,7 @@ def publish(build: Build, features: Features, options: PublishOptions) -> list[s
 
 
 def find_published_shards(shards: Sequence[ShardInfo], options: PublishOptions) -> list[str] | None:
-    """Return the paths of the shards if an earlier attempt of this job has published them and deleted its temporary
-    files, else None.
-    """
+    """Return the paths of the shards if an earlier attempt of this job has published them, else None."""
     if not shards or storage.exists(shards[0].temporary) or not storage.exists(options.path(file_names.SUCCESS)):
         return None
     manifest = storage.read_bytes(options.path(file_names.MANIFEST)).decode()
@@ -244,9 +236,7 @@ def find_published_shards(shards: Sequence[ShardInfo], options: PublishOptions) 
 
 
 def _make_more_files(build: Build, options: PublishOptions) -> dict[str, bytes]:
-    """Return the files that a route adds. If another attempt has published, the temporary files they are made of are
-    gone, and they are read from the version directory.
-    """
+    """Return the files that a route adds: made of temporary files, or read if another attempt has published them."""
     if build.make_further_files is None:
         return {}
     try:
@@ -319,10 +309,8 @@ def _check_lease(options: PublishOptions) -> None:
 
 
 def _is_done(shards: Sequence[ShardInfo], files: Mapping[str, bytes], options: PublishOptions) -> bool:
-    """Return True if an earlier attempt published the existing version and deleted its temporary files.
-
-    Raises:
-        JobError: if another job published that version meanwhile, and --overwrite was not given.
+    """Return True if an earlier attempt published the existing version; raise JobError if another job did, without
+    --overwrite.
     """
     if not any(storage.exists(shard.temporary) for shard in shards[:1]):
         path = options.path(file_names.MANIFEST)

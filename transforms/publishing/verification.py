@@ -74,9 +74,7 @@ def _name_of(element: tuple[str, ShardEntry]) -> str:
 
 
 class _VerifyShardFn(beam.DoFn):
-    """DoFn with a thread pool for decoding. The other checks hold the interpreter's lock and gain nothing from
-    threads.
-    """
+    """DoFn with threads for decoding; the other checks hold the interpreter's lock and gain nothing from threads."""
 
     def __init__(self, dataset: Dataset, decode: bool, threads: int) -> None:
         self._dataset, self._decode, self._threads = dataset, decode, threads
@@ -97,23 +95,17 @@ class _VerifyShardFn(beam.DoFn):
 def verify_shard(
     dataset: Dataset, split_name: str, shard: ShardEntry, decode: bool, pool: Executor | None = None, window: int = 1
 ) -> list[Fault]:
-    """Read one shard once, as a stream, and compare it with its manifest.
+    """Read one shard once, as a stream, and compare it with its entry in the manifest; raise OSError if an object store
+    fails, so that a runner tries again.
 
     Args:
-        dataset: the opened data set.
-        split_name: split of the shard.
-        shard: the shard's entry in the manifest.
         decode: decode every image.
         pool: executor that checks records, or None for this thread.
         window: maximum number of records in memory.
-
-    Raises:
-        OSError: if an object store fails; a runner then tries again.
     """
+    check = partial(check_example, dataset.manifest, decode)
     try:
-        messages = _check_shard(
-            dataset, split_name, shard, partial(check_example, dataset.manifest, decode), pool, window
-        )
+        messages = _check_shard(dataset, split_name, shard, check, pool, window)
     except FileNotFoundError:
         messages = ["is missing"]
     except OSError as error:
@@ -152,23 +144,15 @@ def _check_shard(
             pass
     if hidden:
         found.append(f"and {hidden} more faults in its records")
-    return [*_check_file(counted, shard), *found, *_check_end(records, shard)]
-
-
-def _check_file(found: "_ChecksummedFile", shard: ShardEntry) -> list[str]:
-    if found.size_bytes != shard.size_bytes:  # then the checksum differs as a matter of course
-        return [f"has {found.size_bytes} bytes; the manifest says {shard.size_bytes}"]
-    if f"{found.crc32c:08x}" != shard.crc32c:
-        return [f"has crc32c {found.crc32c:08x}; the manifest says {shard.crc32c}"]
-    return []
-
-
-def _check_end(records: "_ReadableRecords", shard: ShardEntry) -> list[str]:
+    if counted.size_bytes != shard.size_bytes:  # then the checksum differs as a matter of course
+        found.insert(0, f"has {counted.size_bytes} bytes; the manifest says {shard.size_bytes}")
+    elif f"{counted.crc32c:08x}" != shard.crc32c:
+        found.insert(0, f"has crc32c {counted.crc32c:08x}; the manifest says {shard.crc32c}")
     if records.fault:
-        return [records.fault]
-    if records.count != shard.examples:
-        return [f"holds {records.count} records; the manifest says {shard.examples}"]
-    return []
+        found.append(records.fault)
+    elif records.count != shard.examples:
+        found.append(f"holds {records.count} records; the manifest says {shard.examples}")
+    return found
 
 
 class _ChecksummedFile(io.RawIOBase):
@@ -257,7 +241,6 @@ _REJECTS_PATH = f"{file_names.REJECTS_DIR}/{file_names.REJECTS_FILE}"
 _MANY_REJECTS = 10_000  # which are read as they come, not held
 
 _Check = Callable[[bytes, Manifest], Iterable[str]]
-_TextCheck = Callable[[str, Manifest], Iterable[str]]
 
 
 def find_dataset_faults(dataset: Dataset) -> list[Fault]:
@@ -289,7 +272,7 @@ def find_dataset_faults(dataset: Dataset) -> list[Fault]:
 
 def _metadata_checks(manifest: Manifest) -> dict[str, _Check]:
     """Return the check of each required metadata file, apart from its checksum."""
-    checks: dict[str, _TextCheck] = {
+    checks: dict[str, _Check] = {
         file_names.FEATURES: _check_features,
         file_names.SCHEMA: _check_schema,
         file_names.STATS: _check_stats,
@@ -300,33 +283,24 @@ def _metadata_checks(manifest: Manifest) -> dict[str, _Check]:
         checks[file_names.DATASET_INFO] = _check_dataset_info
     if manifest.rejects.get("records"):
         checks[_REJECTS_PATH] = _check_rejects
-    found: dict[str, _Check] = {
-        name: partial(_check_decoded, check) for name, check in checks.items() if file_names.is_inside(name)
-    }
     if file_names.FEATURE_STATS in manifest.files:  # which data sets made before there was it have not
-        found[file_names.FEATURE_STATS] = _check_feature_stats
-    return found
-
-
-def _check_decoded(check: _TextCheck, data: bytes, manifest: Manifest) -> Iterable[str]:
-    return check(data.decode(), manifest)
+        checks[file_names.FEATURE_STATS] = _check_feature_stats
+    return {name: check for name, check in checks.items() if file_names.is_inside(name)}
 
 
 def _check_file_content(dataset: Dataset, name: str, checks: Mapping[str, _Check]) -> list[str]:
     """Return the faults of a metadata file; a wrong checksum is only reported if there is no other fault."""
     try:
-        if (
-            name == _REJECTS_PATH
-            and dataset.manifest.files
-            and dataset.manifest.rejects.get("records", 0) > _MANY_REJECTS
-        ):
+        manifest = dataset.manifest
+        if name == _REJECTS_PATH and manifest.files and manifest.rejects.get("records", 0) > _MANY_REJECTS:
             return _check_lines(dataset, name)
         data = storage.read_bytes(storage.join(dataset.directory, name))
-        found = list(checks[name](data, dataset.manifest)) if name in checks else []
-        expected = dataset.manifest.files.get(name, crc32c_hex(data))
-        return found or (
-            [f"has crc32c {crc32c_hex(data)}; the manifest says {expected}"] if crc32c_hex(data) != expected else []
-        )
+        found = list(checks[name](data, manifest)) if name in checks else []
+        crc32c = crc32c_hex(data)
+        expected = manifest.files.get(name, crc32c)
+        if crc32c != expected and not found:
+            return [f"has crc32c {crc32c}; the manifest says {expected}"]
+        return found
     except FileNotFoundError:
         return ["is missing"]
     except OSError as error:
@@ -345,9 +319,9 @@ def _check_lines(dataset: Dataset, name: str) -> list[str]:
     return []
 
 
-def _check_features(text: str, manifest: Manifest) -> Iterator[str]:
+def _check_features(data: bytes, manifest: Manifest) -> Iterator[str]:
     right = tfds_metadata.to_features_json(manifest.features, translated_features(manifest.configuration))
-    return _differences("feature", *(_feature_entries(json.loads(content)) for content in (text, right)))
+    return _differences("feature", *(_feature_entries(json.loads(content)) for content in (data.decode(), right)))
 
 
 def _feature_entries(content: dict[str, Any]) -> dict[str, Any]:
@@ -358,18 +332,18 @@ def _feature_entries(content: dict[str, Any]) -> dict[str, Any]:
     return entries
 
 
-def _check_schema(text: str, manifest: Manifest) -> Iterator[str]:
+def _check_schema(data: bytes, manifest: Manifest) -> Iterator[str]:
+    text = data.decode()
     found = text_format.Parse(text, schema_pb2.Schema())
-    expected = merge_requests(
-        schema.to_schema(manifest.features), schema_requests(text)
-    )  # it may ask for what it likes
+    # It may ask for what it likes
+    expected = merge_requests(schema.to_schema(manifest.features), schema_requests(text))
     return _differences(
         "feature", *({feature.name: feature for feature in proto.feature} for proto in (found, expected))
     )
 
 
-def _check_labels(feature: Feature, text: str, _: Manifest) -> Iterator[str]:
-    found = text.split("\n")[:-1]
+def _check_labels(feature: Feature, data: bytes, _: Manifest) -> Iterator[str]:
+    found = data.decode().split("\n")[:-1]
     if len(found) != len(feature.class_names):
         yield f"has {len(found)} lines; the manifest has {len(feature.class_names)} classes"
     for index, (name, expected) in enumerate(zip(found, feature.class_names, strict=False)):
@@ -378,15 +352,15 @@ def _check_labels(feature: Feature, text: str, _: Manifest) -> Iterator[str]:
             return  # the names after it are most likely only shifted
 
 
-def _check_rejects(text: str, manifest: Manifest) -> Iterator[str]:
-    found, expected = text.count("\n"), manifest.rejects["records"]
+def _check_rejects(data: bytes, manifest: Manifest) -> Iterator[str]:
+    found, expected = data.decode().count("\n"), manifest.rejects["records"]
     # Of data sets made when each line was one record, and no checksum was kept
     if not manifest.files and found != expected:
         yield f"has {found} lines; the manifest counts {expected} rejected"
 
 
-def _check_stats(text: str, manifest: Manifest) -> Iterator[str]:
-    splits = StatsFile.from_json(text, file_names.STATS).splits
+def _check_stats(data: bytes, manifest: Manifest) -> Iterator[str]:
+    splits = StatsFile.from_json(data.decode(), file_names.STATS).splits
     keys = ("examples", "size_bytes", "rejected")
     found, expected = (
         {name: {key: getattr(split, key) for key in keys} for name, split in pairs}
@@ -408,28 +382,22 @@ def _check_feature_stats(data: bytes, manifest: Manifest) -> Iterator[str]:
     yield from _differences("split", found, {split.name: split.examples for split in manifest.splits})
     known = {feature.name for feature in manifest.features}
     for dataset in datasets:
-        names = [".".join(feature.path.step) for feature in dataset.features]
-        yield from (
-            f"split {dataset.name!r} has feature {name!r}, which is not in the manifest"
-            for name in names
-            if name not in known
-        )
+        for feature in dataset.features:
+            if (name := ".".join(feature.path.step)) not in known:
+                yield f"split {dataset.name!r} has feature {name!r}, which is not in the manifest"
 
 
-def _check_dataset_info(text: str, manifest: Manifest) -> Iterator[str]:
-    content = json.loads(text)
+def _check_dataset_info(data: bytes, manifest: Manifest) -> Iterator[str]:
+    content = json.loads(data.decode())
     expected = {"name": manifest.name, "version": manifest.version}
     yield from _differences("field", {key: content.get(key) for key in expected}, expected)
     found = {split["name"]: (split["shardLengths"], split["numBytes"]) for split in content["splits"]}
-    yield from _differences(
-        "split",
-        found,
-        {
-            split.name: ([str(shard.examples) for shard in split.shards], str(split.size_bytes))
-            for split in manifest.splits
-            if split.shards
-        },
-    )
+    splits = {
+        split.name: ([str(shard.examples) for shard in split.shards], str(split.size_bytes))
+        for split in manifest.splits
+        if split.shards
+    }
+    yield from _differences("split", found, splits)
 
 
 def _differences(what: str, found: Mapping[str, Any], expected: Mapping[str, Any]) -> Iterator[str]:

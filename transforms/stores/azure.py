@@ -118,7 +118,7 @@ class AzureUpload:
         self._pending = bytearray()
 
     def write(self, data: bytes) -> None:
-        self._pending += data
+        self._pending += memoryview(data)  # of arrays, too
         if len(self._pending) >= _BLOCK_BYTES:
             self._send()
 

@@ -138,9 +138,7 @@ def _options() -> "PipelineOptions":
 
 
 def check_url(url: str) -> None:
-    """Check that the scheme of `url` is supported and that the URL names a bucket where the scheme has buckets; raise
-    UserError if not.
-    """
+    """Raise UserError if the scheme of `url` is not supported, or the URL lacks the bucket that its scheme needs."""
     object_store(url)
     if url.startswith(("gs://", "s3://")):
         split_url(url)

@@ -21,9 +21,7 @@ except ImportError:  # not compiled
         return [None] * len(paths)
 
 
-_SMALL_BYTES = (
-    1 << 20
-)  # of a file that is read with others: what is larger takes longer than a thread waits for its turn
+_SMALL_BYTES = 1 << 20  # of a file that is read with others: a larger one takes longer than a thread waits for its turn
 _SYNCERS = 8  # threads: a disk orders what it is asked to write at once
 _DELETERS = 4  # threads: to give back the blocks of a large file, a file system waits for its disk
 _REST_BYTES = 1 << 20  # read at once of a file that is longer than the system says, such as those of /proc
@@ -34,9 +32,7 @@ PIECE_BYTES = 1 << 18
 
 
 def read_small(paths: list[str]) -> list[bytes | None]:
-    """Read several small files in one call. The result is None for a file that is large or must be read alone, for
-    example because reading fails.
-    """
+    """Read several small files in one call. The result is None for a large file, and if reading fails."""
     return read_files(paths, _SMALL_BYTES)
 
 

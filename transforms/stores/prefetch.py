@@ -14,10 +14,7 @@ Item = TypeVar("Item")
 
 
 def prefetch_one(items: Iterable[Item]) -> Iterator[Item]:
-    """Yield `items`, producing each in a thread while the caller works on the one before it.
-
-    Items are produced one at a time. If the caller stops early, the last one is produced in vain.
-    """
+    """Yield `items`, producing each in a thread while the caller works on the one before it."""
     iterator = iter(items)
     with ThreadPoolExecutor(1, "shardmill-ahead") as pool:
         following = pool.submit(_next, iterator)
@@ -59,26 +56,19 @@ def list_concurrently(pages: Pages, folders: Callable[[str], Sequence[str]], pre
         following = prefetch_one(first)
     else:
         following = _fetch_in_order(
-            [partial(_pages_before, first, cuts[0])] + [partial(pages, *cut) for cut in _ranges(cuts)]
+            [partial(_pages_before, first, cuts[0])] + [partial(pages, *cut) for cut in itertools.pairwise([*cuts, ""])]
         )
     for page in following:
         yield from page
 
 
 def find_range_bounds(prefix: str, last: str, folders: Callable[[str], Sequence[str]]) -> list[str]:
-    """Return the sorted folders after object `last` at which to divide the rest into ranges of about four pages.
-
-    `last` ends the first two pages. For the other arguments see `list_at_once`.
-    """
+    """Return the sorted folders after `last`, the end of two pages, that divide the rest into ranges of some pages."""
     path = last[len(prefix) :].split("/")[:-1]
     above = [prefix + "".join(f"{name}/" for name in path[:depth]) for depth in range(max(1, len(path)))]
     found = sorted(f"{folder}{name}/" for folder in above for name in folders(folder))
     listed = sum(folder <= last for folder in found)
     return found[listed :: max(1, listed * _PAGES // 2)]
-
-
-def _ranges(cuts: Sequence[str]) -> Iterator[tuple[str, str]]:
-    return itertools.pairwise([*cuts, ""])
 
 
 def _pages_before(pages: Iterator[Page], end: str) -> Iterator[Page]:

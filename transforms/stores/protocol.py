@@ -15,13 +15,10 @@ from shardmill.errors import JobError, UserError
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A small file that was read completely.
-
-    On S3 the ETag depends on the content alone.
-    """
+    """A small file that was read completely."""
 
     data: bytes
-    revision: str  # changes with each write: generation, ETag or file status
+    revision: str  # changes with each write: generation, file status or ETag; that of S3 with the content alone
     modified: float  # write time, seconds since 1970 by the store's clock; or 0
 
 
@@ -79,11 +76,7 @@ class ObjectStore(Protocol):
         """Read an object in one request."""
 
     def read_range(self, url: str, offset: int, length: int) -> bytes:
-        """Read `length` bytes from `offset` in one request, fewer at the object's end, but at least one.
-
-        Raises:
-            EOFError: if the object ends before `offset`.
-        """
+        """Read `length` bytes from `offset` in one request, fewer at the end; raise EOFError if there are none."""
 
     def write(self, url: str, data: bytes) -> None:
         """Write an object atomically, in one request."""
@@ -196,9 +189,7 @@ _ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]+")
 
 
 class NotAFileError(OSError):
-    """The path exists but is no regular file, for example a folder or a pipe. The system has no error number for this,
-    so the text is ours.
-    """
+    """The path exists but is no regular file, for which the system has no error number; the text is ours."""
 
 
 def os_error_text(error: OSError) -> str:
@@ -207,16 +198,12 @@ def os_error_text(error: OSError) -> str:
 
 
 def is_out_of_space(error: OSError) -> bool:
-    """Return True if there is no room for the output (disk full, quota or file size limit), which is no mistake of the
-    user's.
-    """
+    """Return True if there is no room for the output, which is no mistake of the user's."""
     return error.errno in (*_DISK_FULL_ERRNOS, errno.EFBIG)
 
 
 def output_error(action: str, error: OSError) -> UserError | JobError:
-    """Return the error of a command that cannot write its output, which `action` names: a JobError if there is no
-    space, else a UserError.
-    """
+    """Return the error of a command that cannot write the output in `action`: a JobError if there is no space."""
     return (JobError if is_out_of_space(error) else UserError)(f"{action}: {error.strerror or error}")
 
 
@@ -375,9 +362,7 @@ def mark_store_responsive() -> None:
 
 
 def call_with_timeout(function: Callable[..., Result], *arguments: Any) -> Result:
-    """Call `function` in a thread and wait at most 10 seconds; raise GivenUpError then, or at once if an earlier call
-    timed out.
-    """
+    """Call `function` in a thread for at most 10 seconds; raise GivenUpError then, or at once if a call timed out."""
     global _gone
     if _gone:
         raise GivenUpError("the store no longer answers")

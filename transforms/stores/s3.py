@@ -110,17 +110,10 @@ class SentRequest:
 
 
 class ObstoreReader:
-    """The obstore reads of this process, from any number of threads. A bucket is read only after boto3 has shown
-    how.
-    """
+    """The obstore reads of this process, from any threads. A bucket is read only after boto3 has shown how."""
 
     def __init__(self, credentials: Credentials, trusts_system: bool = True) -> None:
-        """Create the reader.
-
-        Args:
-            credentials: returns those that boto3 signs with at that moment.
-            trusts_system: True if https connections trust the system's certificates.
-        """
+        """Create the reader of what `credentials` may read; https needs `trusts_system`, to use its certificates."""
         self._credentials, self._trusts_system = credentials, trusts_system
         self._stores: dict[str, S3Store] = {}
         self._resting: dict[str, float] = {}  # until when
@@ -155,9 +148,7 @@ class ObstoreReader:
 
 
 def _is_plain(key: str) -> bool:
-    """Return True if object_store takes a key unchanged: without empty parts, leading or trailing slashes, or dot
-    segments.
-    """
+    """Return True if obstore takes a key unchanged: without empty parts, outer slashes or dot segments."""
     return key.isprintable() and all(part not in ("", ".", "..") for part in key.split("/"))
 
 
@@ -375,11 +366,7 @@ class S3Upload:
         self._pool = ThreadPoolExecutor(_AT_ONCE, "shardmill-upload")
 
     def write(self, data: bytes) -> None:
-        """Add bytes.
-
-        Raises:
-            OSError: if the store refuses these bytes or earlier ones.
-        """
+        """Add bytes; raise OSError if the store refuses these or earlier ones."""
         self._pending.append(bytes(data))
         self._pending_bytes += len(data)
         if self._pending_bytes >= PART_BYTES:

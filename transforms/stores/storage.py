@@ -31,12 +31,7 @@ _RANGE_BYTES = 8 << 20  # a request takes some ten milliseconds, in which as muc
 
 
 def open_object(url: str, size_bytes: int | None = None, range_bytes: int = _RANGE_BYTES) -> io.BufferedReader:
-    """Open an object for reading.
-
-    Args:
-        size_bytes: size of the object, or of the leading part that is needed; None to look it up.
-        range_bytes: bytes per request.
-    """
+    """Open an object for reading; of its first `size_bytes`, or all if None, each request reads `range_bytes`."""
     size = object_store(url).size(url) if size_bytes is None else size_bytes
 
     def read_range(offset: int, length: int) -> bytes:
@@ -78,9 +73,7 @@ def read_bytes(path: str) -> bytes:
 
 
 def read_small(paths: list[str]) -> list[bytes | None]:
-    """Read several small local files in one call. The result is None for any other file and for one that cannot be
-    read; `read_bytes` reports the reason.
-    """
+    """Read several small local files in one call; None for any other file, of which `read_bytes` tells the problem."""
     found: list[bytes | None] = [None] * len(paths)
     indices = [index for index, path in enumerate(paths) if is_local(path)]
     for index, data in zip(indices, local.read_small([paths[index] for index in indices]), strict=True):
@@ -89,9 +82,7 @@ def read_small(paths: list[str]) -> list[bytes | None]:
 
 
 def read_range(path: str, offset: int, length: int) -> bytes:
-    """Read exactly `length` bytes of `path` from `offset`; raise OSError if it cannot be read, EOFError if it ends too
-    early.
-    """
+    """Read exactly `length` bytes of `path` from `offset`; raise EOFError if it ends too early."""
     if not length:
         return b""
     read = local.read_range if is_local(path) else object_store(path).read_range
@@ -131,9 +122,7 @@ def stat_file(path: str) -> FileStat:
 
 
 def list_files(directory: str) -> Iterator[tuple[str, int]]:
-    """Yield (relative name, size in bytes) of all files below `directory`, unordered; none if it is missing. Raise
-    OSError if the bucket is missing or cannot be listed.
-    """
+    """Yield (relative name, size in bytes) of all files below `directory`, unordered; none if only it is missing."""
     root = directory.rstrip("/") or "/"
     if is_local(root):
         yield from local.list_files(root)
@@ -167,9 +156,7 @@ def make_directory(path: str) -> None:
 
 
 def write_parts(path: str, parts: Sequence[Any]) -> None:
-    """Write a new file from bytes-like `parts`. Use it for temporary files: a local file exists before it is
-    complete.
-    """
+    """Write a new file, a temporary one, from bytes-like `parts`: a local file exists before it is complete."""
     if is_local(path):
         local.write_parts(path, parts)
     else:
@@ -177,17 +164,13 @@ def write_parts(path: str, parts: Sequence[Any]) -> None:
 
 
 def upload(path: str) -> Upload | None:
-    """Start a new object to be written as its bytes arrive. Return None on a local disk, and if Beam's file systems
-    write it.
-    """
+    """Start a new object to write as its bytes arrive; None on a local disk, and if Beam's file systems write it."""
     return None if is_local(path) else object_store(path).upload(path)
 
 
 @contextmanager
 def open_write(path: str) -> Iterator[Any]:
-    """Open a new file for writing. Use it for temporary files: an interruption may leave part of the file, on object
-    stores too.
-    """
+    """Open a new file, a temporary one, for writing: an interruption may leave part of it, on object stores too."""
     if is_local(path):
         with local.open_new(path) as file:
             yield file
@@ -250,9 +233,7 @@ def remove_empty(folder: str) -> None:
 
 
 def sync_files(paths: Iterable[str]) -> None:
-    """Sync local files to disk, including those of other processes; object stores are durable once they have
-    acknowledged a write.
-    """
+    """Sync local files to disk, including those of other processes; object stores have acknowledged durable writes."""
     local.sync_files(filter(is_local, paths))
 
 
@@ -365,9 +346,7 @@ def hold_shared(key: Hashable, context: Callable[[], AbstractContextManager[Any]
 
 def run_concurrently(directory: str, *calls: Callable[[], Any]) -> list[Any]:
     """Return the results of `calls`, in order. They run concurrently if `directory` is on an object store, one by one
-    on a local disk.
-
-    All calls have ended when this returns. If several fail, the error of the first in order is raised.
+    on a local disk. All have ended when this returns. If several fail, the error of the first in order is raised.
     """
     if is_local(directory):
         return [call() for call in calls]
@@ -390,9 +369,7 @@ def locked(directory: str, wait: bool = True) -> Iterator[bool]:
 
 
 def hold_lock(path: str) -> int | None:
-    """Hold the lock of the file at `path` until `release` or the end of the process; return None if another process
-    holds it or there are no locks.
-    """
+    """Hold the lock of a file until `release_lock` or the end of the process; return None if that is not possible."""
     descriptor = _lock_file(path, wait=False)
     return None if descriptor == _BUSY else descriptor
 
@@ -451,9 +428,7 @@ def _lock_file(path: str, wait: bool) -> int | None:
 
 
 def _try_lock(descriptor: int, wait: bool) -> bool:
-    """Lock an open file; return False if the file system has no locks. Raises BlockingIOError if another process holds
-    the lock.
-    """
+    """Lock an open file; return False if its disk has no locks, raise BlockingIOError if another process holds it."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
     except BlockingIOError:
@@ -554,10 +529,7 @@ def rename(sources: Sequence[str], destinations: Sequence[str], *, sizes: Mappin
 
 
 def _existing(paths: Sequence[str]) -> dict[str, int]:
-    """Return the sizes in bytes of those `paths` that exist.
-
-    Objects below one folder are found by one listing, not by a request each.
-    """
+    """Return the sizes in bytes of those `paths` that exist; one listing finds all objects below one folder."""
     found = {path: os.path.getsize(path) for path in paths if is_local(path) and os.path.exists(path)}
     outer = ""
     for folder in sorted({f"{path.rpartition('/')[0]}/" for path in paths if not is_local(path)}):
@@ -568,8 +540,7 @@ def _existing(paths: Sequence[str]) -> dict[str, int]:
 
 
 def put_in_place(source: str, destination: str) -> bool:
-    """Rename a small file, replacing `destination`; return False if `source` is missing, which an earlier attempt may
-    have renamed.
+    """Rename a small file, replacing `destination`; return False if `source` is missing, as after an earlier attempt.
 
     On an object store, where this is a copy, the source is left for the cleanup of its folder.
     """

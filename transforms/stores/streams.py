@@ -151,9 +151,7 @@ def open_decompressed(path: str, name: str, end: int | None = None) -> BinaryIO:
     Reading raises TruncatedError where the compressed data ends too early or is damaged, after all data before that
     point has been returned.
 
-    Args:
-        name: its suffix selects the compression, if any.
-        end: offset in the stored bytes from which on nothing is needed.
+    The suffix of `name` selects the compression, if any. Nothing is needed from offset `end` of the stored bytes on.
     """
     raw = storage.open_read(path, end)
     kind = _kind(name)
@@ -200,9 +198,7 @@ class Decompressed(io.BufferedIOBase):
         super().close()
 
     def peek(self, size: int = 0) -> bytes:
-        """Return some of the next bytes without consuming them; with this method, `readline` does not read single
-        bytes.
-        """
+        """Return some of the next bytes without consuming them; without it, `readline` would read single bytes."""
         if not self._ready:
             self._ready = memoryview(self._next())
         return bytes(self._ready[: max(size, 8 << 10)])
@@ -258,9 +254,7 @@ class Decompressed(io.BufferedIOBase):
             raise self._fail(f"the {self._kind} data is damaged ({error_text(error)})") from error
 
     def _start(self) -> bool:
-        """Start the next member and return True, or False at the end. Zeros between members are padding, as on
-        tapes.
-        """
+        """Start the next member, behind zeros, which are padding, as on tapes; return False at the end."""
         while self._input or self._fill():
             if self._members:
                 self._input = self._input.lstrip(b"\0")
@@ -318,9 +312,7 @@ UNREADABLE = "reject:"  # the text before the reason, for a file that cannot be 
 
 
 def checksums(paths: Iterable[str]) -> list[str]:
-    """Return the XXH3-128 of each file as `xxh3:` and 32 hex digits, or UNREADABLE and the reason; raise OSError if a
-    store fails. Files are read in parallel.
-    """
+    """Return the XXH3-128 of each file, `xxh3:` and 32 hex digits, or UNREADABLE and the reason. Reads in parallel."""
     wanted = list(paths)
     threads = _THREADS if all(map(storage.is_local, wanted)) else _REMOTE_THREADS
     with ThreadPoolExecutor(threads, "shardmill-read") as pool:

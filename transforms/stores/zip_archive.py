@@ -64,11 +64,8 @@ def archive_path(path: str) -> str:
 
 
 def content_folder(path: str, stores: Stores) -> str:
-    """Return the URL of an archive's contents, or of its only folder if that has the archive's name.
-
-    Raises:
-        UserError: if it is no archive.
-        OSError: if it cannot be read.
+    """Return the URL of an archive's contents, or of its only folder if that has the archive's name; raise UserError if
+    it is no archive.
     """
     found = _archive(path, stores, fresh=True)
     stem = f"{path.rpartition('/')[2].rpartition('.')[0]}/"
@@ -226,7 +223,6 @@ class ZipArchives(ObjectStore):
     """A read-only ObjectStore for zip:// URLs."""
 
     def __init__(self, stores: Stores) -> None:
-        """Create the store; `stores` returns the store on which an archive lies."""
         self._stores = stores
 
     def _archive(self, url: str, fresh: bool = False) -> tuple[_Archive, str]:
