@@ -39,7 +39,7 @@ from shardmill.transforms.layout.files import DEFAULT_SPLITS, Layout, make_layou
 from shardmill.transforms.layout.options import FileLayoutOptions
 from shardmill.transforms.options.job_options import LATEST, NO, RECORD
 from shardmill.transforms.publishing import publish
-from shardmill.transforms.publishing.catalog import read_latest_beside
+from shardmill.transforms.publishing.catalog import read_latest
 from shardmill.transforms.publishing.description import Build, PublishOptions
 from shardmill.transforms.shards.balance import ShardKey, shard_count
 from shardmill.transforms.shards.divisions import Divisions
@@ -87,7 +87,7 @@ def _find_previous_version(config: FilesConfig, encoding: Mapping[str, str], roo
     if config.reuse == RECORD:
         return f"--reuse {RECORD} takes nothing from an older version"
     parent = storage.join(config.output, config.name)
-    version = read_latest_beside(config.directory) if config.reuse == LATEST else config.reuse
+    version = read_latest(config.parent) if config.reuse == LATEST else config.reuse
     if not version:
         return "no older version is published"
     directory = storage.join(parent, version)

@@ -53,7 +53,7 @@ from shardmill.reading.dataset import open_dataset
 from shardmill.transforms.inputs.listing import expand_choices, input_root, is_glob, matches_glob
 from shardmill.transforms.publishing import build_records
 from shardmill.transforms.publishing.build_records import read_record, write_record
-from shardmill.transforms.publishing.catalog import is_newer, read_latest_beside
+from shardmill.transforms.publishing.catalog import is_newer, read_latest
 from shardmill.transforms.publishing.lease import DETACHED_LEASE_SECONDS, Lease
 from shardmill.transforms.publishing.publication import read_templates
 from shardmill.transforms.stores import storage
@@ -306,7 +306,7 @@ def run_conversion(
     check_job(config, options)
     missing = missing_folders(config)
     before, named = run_concurrently(
-        config.directory, partial(read_success, config), partial(read_latest_beside, config.directory)
+        config.directory, partial(read_success, config), partial(read_latest, config.parent)
     )
     lease = None
     try:
@@ -383,7 +383,7 @@ def check_not_outrun(config: JobConfig, before: str) -> None:
     Raises:
         OutrunError: another job published a newer version.
     """
-    now = read_latest_beside(config.directory)
+    now = read_latest(config.parent)
     if not file_names.is_version(now) or not is_newer(now, config.version):
         return
     if now != before:

@@ -73,7 +73,7 @@ def decide(config: JobConfig, inputs: Inputs) -> Unchanged | Changed:
     Compared versions: the one that LATEST names; the one to be built, which a backfill may have made; and newer ones
     than LATEST's. A newer one was rolled back from, and building the same again would be no better.
     """
-    latest = latest_file.read_latest_beside(config.directory)
+    latest = latest_file.read_latest(config.parent)
     published = [state.version for state in list_published(config.parent)]
     if latest not in published:  # readers find nothing, so there is something to do
         named = f"LATEST names {shorten(latest)!r}, which is not published" if latest else "there is no LATEST"

@@ -201,7 +201,7 @@ class _PictureFinder:
         wanted = [*self._images, *([self._label.name] if self._label is not None else [])]
         read_bytes = min(math.ceil(_MARGIN * records * shard.size_bytes / shard.examples), size_bytes)
         try:
-            with storage.open_beginning(self._dataset.path(shard), shard.size_bytes, read_bytes) as file:
+            with storage.open_read(self._dataset.path(shard), shard.size_bytes, read_bytes) as file:
                 for record in islice(self._profile.manifest.codec.read_records(file, shard.file), records):
                     example = decode_example(record, wanted)
                     if any(len(example.get(name, ())) for name in self._images):

@@ -11,7 +11,6 @@ from shardmill.metadata.versions import BuildRecord, failed_record_path, page_pa
 from shardmill.transforms.publishing.catalog import parent_folder
 from shardmill.transforms.shards.sources import FileIndex, IndexedPiece, ShardInfo, index_folder, index_name
 from shardmill.transforms.stores import storage
-from shardmill.transforms.stores.storage import run_concurrently
 
 _STAGED_RECORD = "_RECORD"
 
@@ -65,7 +64,7 @@ def place_record(directory: str, temporary: str) -> None:
     parent, version = parent_folder(directory), directory.rpartition("/")[2]
     staged, failed = storage.join(directory, temporary, _STAGED_RECORD), failed_record_path(parent, version)
     if storage.exists(staged):
-        run_concurrently(
+        storage.run_concurrently(
             directory,
             partial(storage.delete, [failed, page_path(failed)]),
             partial(storage.put_in_place, staged, record_path(parent, version)),
@@ -123,7 +122,7 @@ def store_index(
         ),
     )
     paths = [piece.path for _, piece in stored]
-    run_concurrently(
+    storage.run_concurrently(
         folder,
         partial(storage.rename, paths, [storage.join(folder, basename(path)) for path in paths]),
         partial(storage.write_text, storage.join(folder, index_name(manifest)), index.to_json(), sync=False),

@@ -79,11 +79,6 @@ def read_tags(parent: str) -> dict[str, str]:
 _ATTEMPTS = 100  # each of which another job has spoilt by publishing
 
 
-def read_latest_beside(directory: str) -> str:
-    """Return the version that the LATEST next to a version directory names, or ""."""
-    return read_latest(parent_folder(directory))
-
-
 def read_latest(folder: str) -> str:
     """Return the version that the LATEST in the folder of all versions names, or ""."""
     return version_in(storage.read(storage.join(folder, file_names.LATEST)))

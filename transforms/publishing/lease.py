@@ -93,17 +93,15 @@ def _user_name() -> str:
 
 
 def _boot_id() -> str:
-    try:
+    with suppress(OSError):
         return _BOOT_ID_FILE.read_text().strip()
-    except OSError:
-        return ""
+    return ""
 
 
 def _pid_namespace() -> str:
-    try:
+    with suppress(OSError):
         return os.readlink(_PID_NAMESPACE_LINK)
-    except OSError:
-        return ""
+    return ""
 
 
 def _start_tick(pid: int) -> str:
@@ -247,20 +245,23 @@ def is_lease_held(directory: str, job: str) -> bool:
     return owner is not None and owner.job == job
 
 
-def check_lease(directory: str, job: str) -> Owner:
-    """Return the owner of a version directory's lease if it is `job`, on any worker; else raise LockedError."""
+def check_lease(directory: str, job: str, outcome: str = "") -> Owner:
+    """Return the owner of a version directory's lease, on any worker, if it is `job`; else raise LockedError, with the
+    `outcome` of that.
+    """
     owner = read_holder(directory)
-    if owner is None:
-        raise LockedError(
-            f"this job no longer has the lease of {directory}: the process that launched it has given it up; another"
-            " job may write there now"
-        )
-    if owner.job != job:
-        raise LockedError(
+    if owner is not None and owner.job == job:
+        return owner
+    problem = (
+        f"this job no longer has the lease of {directory}: the process that launched it has given it up; another"
+        " job may write there now"
+    )
+    if owner is not None:
+        problem = (
             f"this job has lost the lease of {directory}, which was not renewed in time, to {owner}, which writes there"
             " now"
         )
-    return owner
+    raise LockedError(f"{problem}; {outcome}" if outcome else problem)
 
 
 def shorten_lease(directory: str, job: str) -> None:

@@ -14,10 +14,8 @@ from shardmill.metadata import file_names
 from shardmill.metadata.manifest import Manifest, success_text
 from shardmill.transforms.publishing import build_records, lease
 from shardmill.transforms.publishing.catalog import parent_folder, update_latest
-from shardmill.transforms.publishing.lease import Owner
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import ChangedError
-from shardmill.transforms.stores.storage import run_concurrently
 
 FORMAT = 1  # raised when what was written before would be misread
 _CRC32C = re.compile("[0-9a-f]{8}")
@@ -203,14 +201,14 @@ def complete_publication(directory: str, journal: Journal, job: str = "") -> Non
         JobError: if an operation failed; the message says what is published and what completes it.
     """
     owner = None
-    check_lease = partial(_check_lease, directory, job or journal.job, _completion_hint(directory))
+    check_lease = partial(lease.check_lease, directory, job or journal.job, _completion_hint(directory))
     try:
         sizes = dict(storage.list_files(directory))
         if not _is_published(directory, journal, sizes):
             check_lease()
             _move_into_place(directory, journal, sizes)  # nobody else writes there while the lease is held
             manifest = partial(storage.read_bytes, storage.join(directory, file_names.MANIFEST))
-            _, owner, data = run_concurrently(
+            _, owner, data = storage.run_concurrently(
                 directory, partial(_check_placed, directory, journal), check_lease, manifest
             )
             storage.write_text(storage.join(directory, file_names.SUCCESS), success_text(data))
@@ -291,7 +289,7 @@ def _move_into_place(directory: str, journal: Journal, sizes: Mapping[str, int])
         storage.sync_directories([directory])
     keep = {move.file for move in moved}
     old = [storage.join(directory, name) for name in _filter_dataset_files(sizes, journal) if name not in keep]
-    run_concurrently(directory, partial(build_records.delete_inputs, directory), partial(storage.delete, old))
+    storage.run_concurrently(directory, partial(build_records.delete_inputs, directory), partial(storage.delete, old))
     there = {storage.join(directory, move.temporary): move.size_bytes for move in waiting}
     storage.rename(list(there), [storage.join(directory, move.file) for move in waiting], sizes=there)
     for folder in list_folders_of(old, directory)[:-1]:  # of which no file of the new version may be
@@ -321,7 +319,7 @@ def _is_new(directory: str, move: Move) -> bool:
 
 
 def _check_placed(directory: str, journal: Journal) -> None:
-    files, found = run_concurrently(
+    files, found = storage.run_concurrently(
         directory, lambda: list(storage.list_files(directory)), partial(_read_journal_if_valid, directory)
     )
     sizes = dict(files)
@@ -343,7 +341,7 @@ def _read_journal_if_valid(directory: str) -> Journal | None:
 
 
 def _announce(directory: str, journal: Journal) -> None:
-    run_concurrently(
+    storage.run_concurrently(
         directory,
         partial(storage.delete, [storage.join(parent_folder(directory), f"{journal.version}-rejects.jsonl")]),
         partial(build_records.place_inputs, directory, journal.temporary),
@@ -354,7 +352,9 @@ def _announce(directory: str, journal: Journal) -> None:
 
 def _delete_temporary(directory: str, journal: Journal) -> None:
     folder = storage.join(directory, journal.temporary)
-    run_concurrently(directory, partial(storage.delete_tree, folder), partial(storage.abort_uploads, f"{folder}/"))
+    storage.run_concurrently(
+        directory, partial(storage.delete_tree, folder), partial(storage.abort_uploads, f"{folder}/")
+    )
     _delete_journal(directory, journal)
     storage.sync_directories([directory])
 
@@ -366,13 +366,6 @@ def _delete_journal(directory: str, journal: Journal) -> None:
     with suppress(ChangedError, CorruptDataError):
         if found is not None and Journal.from_json(found.data, path).job == journal.job:
             storage.delete_if_unchanged(path, found)
-
-
-def _check_lease(directory: str, job: str, what: str) -> Owner:
-    try:
-        return lease.check_lease(directory, job)
-    except LockedError as error:
-        raise LockedError(f"{error}; {what}") from None
 
 
 def _run_after_success(directory: str, what: str, step: Callable[[], None]) -> None:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from shardmill.data.features import Features
-from shardmill.errors import ChecksError, CorruptDataError, JobError, LockedError, UserError
+from shardmill.errors import ChecksError, CorruptDataError, JobError, UserError
 from shardmill.metadata import file_names
 from shardmill.metadata.manifest import Manifest, crc32c_hex
 from shardmill.metadata.versions import BuildRecord, describe_comparison, resolve_version
@@ -21,7 +21,7 @@ from shardmill.reading.dataset import open_dataset
 from shardmill.transforms.options.job_options import CheckOptions
 from shardmill.transforms.publishing import build_records, lease, publication
 from shardmill.transforms.publishing.build_records import delete_unindexed, store_index, write_record
-from shardmill.transforms.publishing.catalog import find_previous_version, read_latest_beside
+from shardmill.transforms.publishing.catalog import find_previous_version, read_latest
 from shardmill.transforms.publishing.description import (
     Build,
     PublishOptions,
@@ -34,7 +34,6 @@ from shardmill.transforms.publishing.publication import Journal, Move
 from shardmill.transforms.shards.divisions import Divisions
 from shardmill.transforms.shards.sources import ShardInfo
 from shardmill.transforms.stores import storage
-from shardmill.transforms.stores.storage import run_concurrently
 from shardmill.transforms.stores.streams import write_stream
 from shardmill.transforms.workers.rejects import Rejects
 
@@ -255,7 +254,7 @@ def _prepare_journal(
 
     The version directory is locked if the store supports it, so that attempts of one job run one after the other.
     """
-    found, is_there = run_concurrently(
+    found, is_there = storage.run_concurrently(
         options.directory,
         partial(publication.read_journal, options.directory),
         partial(storage.exists, options.path(file_names.SUCCESS)),
@@ -264,7 +263,7 @@ def _prepare_journal(
         return found
     if is_there and _is_done(shards, files, options):
         return None
-    _check_lease(options)
+    lease.check_lease(options.directory, options.job, "nothing of this one was published")
     if found is not None:  # of a job that had lost its lease as it began
         publication.complete_or_undo(options.directory, found, discard=True, job=options.job)
     checked = PassedChecks()
@@ -272,15 +271,17 @@ def _prepare_journal(
         checked = check_before_publishing(shards, files, rejects, options, datetime.now(UTC))
     _check_shard_files(shards, options)
     manifest = files[file_names.MANIFEST]
-    index, moves, before = run_concurrently(
+    index, moves, before = storage.run_concurrently(
         options.directory,
         partial(store_index, options.parent, options.version, manifest, shards, options.index_options),
         partial(_stage_files, shards, files, rejects, options),
-        partial(read_latest_beside, options.directory),
+        partial(read_latest, options.parent),
     )
     if options.build_record is not None:
         record = checked.add_to_record(options.build_record, datetime.now(UTC))
         build_records.stage_record(options.directory, options.temporary, describe_build(record, manifest, index))
+    older = publication.read_templates(options.directory, [file_names.MANIFEST]) if is_there else set()
+    templates = (older | {shard.name.template for shard in shards}) - {file_names.DEFAULT_TEMPLATE}
     journal = Journal(
         options.job,
         options.name,
@@ -289,23 +290,10 @@ def _prepare_journal(
         before,
         tuple(moves),
         options.set_latest,
-        _shard_templates(shards, options.directory, is_there),
+        tuple(sorted(templates)),
     )
     publication.begin_publication(options.directory, journal)
     return journal
-
-
-def _shard_templates(shards: Sequence[ShardInfo], directory: str, is_there: bool) -> tuple[str, ...]:
-    """Return the file name templates of shards to publish and shards that exist, except the default."""
-    older = publication.read_templates(directory, [file_names.MANIFEST]) if is_there else set()
-    return tuple(sorted((older | {shard.name.template for shard in shards}) - {file_names.DEFAULT_TEMPLATE}))
-
-
-def _check_lease(options: PublishOptions) -> None:
-    try:
-        lease.check_lease(options.directory, options.job)
-    except LockedError as error:
-        raise LockedError(f"{error}; nothing of this one was published") from None
 
 
 def _is_done(shards: Sequence[ShardInfo], files: Mapping[str, bytes], options: PublishOptions) -> bool:
@@ -339,13 +327,9 @@ def _stage_files(
     shards: Sequence[ShardInfo], files: Mapping[str, bytes], rejects: Rejects, options: PublishOptions
 ) -> Iterable[Move]:
     """Write `files` and the rejects next to the shards, and sync all of them to disk."""
+    above = f"{options.directory}/"
     moves = [
-        Move(
-            shard.temporary.removeprefix(f"{options.directory}/"),
-            str(shard.name),
-            shard.size_bytes,
-            f"{shard.crc32c:08x}",
-        )
+        Move(shard.temporary.removeprefix(above), str(shard.name), shard.size_bytes, f"{shard.crc32c:08x}")
         for shard in shards
     ]
     folder = f"{options.temporary}/{_METADATA_FOLDER}"
@@ -388,26 +372,20 @@ def check_counts(build: Build) -> None:
 
 
 def _check_rejects(build: Build, options: PublishOptions) -> None:
-    rejects = build.rejects
+    """Raise JobError if too much was rejected, after writing all rejects next to the version directory."""
+    rejects, number, matched = build.rejects, build.rejects.records, build.records
     if damaged := rejects.losses.failure(options.on_damaged_file):
-        _write_failed_rejects(rejects, options)
-        raise JobError(f"{damaged}; all rejects are in {options.failed_rejects}; nothing was published")
-    number, matched = rejects.records, build.records
-    if number <= options.max_reject_fraction * matched and number < matched:
+        problem = f"{damaged}; all rejects are"
+    elif number <= options.max_reject_fraction * matched and number < matched:
         return
-    _write_failed_rejects(rejects, options)
-    limit = f"more than --max_reject_fraction {options.max_reject_fraction} allows"
-    verdict = limit if number < matched else "none is left"
-    most = rejects.most_frequent
-    assert most is not None
-    times = f"{'at least ' if rejects.is_lower_bound else ''}{most.rejects} time{'' if most.rejects == 1 else 's'}"
-    raise JobError(
-        f"{number} of {matched} records were rejected, {verdict}; "
-        f"most often ({times}): {most.text}, such as {most.source!r}; "
-        f"all are in {options.failed_rejects}; nothing was published"
-    )
-
-
-def _write_failed_rejects(rejects: Rejects, options: PublishOptions) -> None:
-    """Write the rejects of a failing job next to the version directory."""
+    else:
+        limit = f"more than --max_reject_fraction {options.max_reject_fraction} allows"
+        most = rejects.most_frequent
+        assert most is not None
+        times = f"{'at least ' if rejects.is_lower_bound else ''}{most.rejects} time{'' if most.rejects == 1 else 's'}"
+        problem = (
+            f"{number} of {matched} records were rejected, {limit if number < matched else 'none is left'}; "
+            f"most often ({times}): {most.text}, such as {most.source!r}; all are"
+        )
     write_stream(options.failed_rejects, rejects.chunks(), rejects.size_bytes)
+    raise JobError(f"{problem} in {options.failed_rejects}; nothing was published")

@@ -5,12 +5,12 @@ supports one account, and requests an object's metadata before reading it. Azure
 slash.
 """
 
-import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from os import environ
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -38,6 +38,7 @@ _MAX_CONCURRENT = 16  # copies or deletions
 _BLOCK_BYTES = 8 << 20  # of 50,000 blocks at most, which makes 390 GiB
 _SINGLE_BYTES = 64 << 20  # read or written in one request
 _CONNECTIONS = 256  # kept open: as many as threads of one process may want at once
+_ACCOUNTS = 16  # whose clients are kept
 _POLL_SECONDS = 0.2  # between looks at a copy that the store makes by itself
 _RETRIES = {"initial_backoff": 1, "increment_base": 2, "retry_total": 4}  # 1, 3, 5 and 9 seconds; then see patience.py
 _CONFLICTS = (409, 412)  # statuses of a condition that does not hold
@@ -46,8 +47,6 @@ _CONFLICTS = (409, 412)  # statuses of a condition that does not hold
 _CALLER_CODES = ("AuthenticationFailed", "InvalidAuthenticationInfo", "AccountIsDisabled")
 
 T = TypeVar("T")
-_lock = threading.Lock()
-_shared: "tuple[PipelineOptions, dict[str, BlobServiceClient]] | None" = None
 
 
 def split_az_url(url: str) -> tuple[str, str, str]:
@@ -65,19 +64,9 @@ def blob_client(url: str, options: "PipelineOptions") -> BlobClient:
     return _service(account, options).get_blob_client(container, name)
 
 
-def _service(account: str, options: "PipelineOptions") -> BlobServiceClient:
+@lru_cache(maxsize=_ACCOUNTS)
+def _service(account: str, pipeline_options: "PipelineOptions") -> BlobServiceClient:
     """Return the client of an account; all threads share it."""
-    global _shared
-    with _lock:
-        if _shared is None or _shared[0] is not options:
-            _shared = options, {}
-        clients = _shared[1]
-        if account not in clients:
-            clients[account] = _make_service(account, options)
-        return clients[account]
-
-
-def _make_service(account: str, pipeline_options: "PipelineOptions") -> BlobServiceClient:
     from apache_beam.options.pipeline_options import AzureOptions
 
     options = pipeline_options.view_as(AzureOptions)

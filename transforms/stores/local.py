@@ -42,19 +42,16 @@ def read_bytes(path: str) -> bytes:
     # Without O_NONBLOCK a named pipe that took the place of a file would be waited on for ever.
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
-        return _read_all(descriptor, os.fstat(descriptor).st_size)
+        size_bytes = os.fstat(descriptor).st_size
+        data = os.read(descriptor, size_bytes + 1)
+        if len(data) == size_bytes:
+            return data
+        parts = [data]
+        while data := os.read(descriptor, _REST_BYTES):
+            parts.append(data)
+        return b"".join(parts)
     finally:
         os.close(descriptor)
-
-
-def _read_all(descriptor: int, size_bytes: int) -> bytes:
-    data = os.read(descriptor, size_bytes + 1)
-    if len(data) == size_bytes:
-        return data
-    parts = [data]
-    while data := os.read(descriptor, _REST_BYTES):
-        parts.append(data)
-    return b"".join(parts)
 
 
 def read_range(path: str, offset: int, length: int) -> bytes:
@@ -100,13 +97,6 @@ def list_files(directory: str) -> Iterator[tuple[str, int]]:
 def _raise_unless_gone(error: OSError) -> None:
     if not isinstance(error, FileNotFoundError):
         raise error
-
-
-def list_folders(directory: str) -> list[str]:
-    """Return the sorted names of the folders in `directory`, including empty ones; none if it is missing."""
-    if not os.path.isdir(directory):
-        return []
-    return sorted(entry.name for entry in os.scandir(directory) if entry.is_dir(follow_symlinks=False))
 
 
 def make_directory(path: str) -> None:
@@ -262,12 +252,6 @@ def remove(path: str) -> None:
     """Delete a file; a missing one is no error."""
     with suppress(FileNotFoundError):
         os.remove(path)
-
-
-def remove_empty(folder: str) -> None:
-    """Remove a folder if it is empty."""
-    with suppress(OSError):
-        os.rmdir(folder)
 
 
 def delete_tree(directory: str) -> None:

@@ -54,17 +54,13 @@ def join(directory: str, *names: str) -> str:
     return "/".join([directory.rstrip("/"), *names])
 
 
-def open_read(path: str, end: int | None = None) -> BinaryIO:
+def open_read(path: str, end: int | None = None, range_bytes: int = _RANGE_BYTES) -> BinaryIO:
     """Open `path` for reading its raw bytes; raise OSError if it cannot be opened, FileNotFoundError if it is missing.
 
-    With `end`, nothing from that offset on is needed, and a store is not asked for the size.
+    With `end`, nothing from that offset on is needed, and a store is not asked for the size. If little more than the
+    first `range_bytes` will be read, this makes for small requests.
     """
-    return open(path, "rb") if is_local(path) else open_object(path, end)
-
-
-def open_beginning(path: str, size_bytes: int, range_bytes: int) -> BinaryIO:
-    """Open a file of `size_bytes` like `open_read`, if little more than its first `range_bytes` will be read."""
-    return open(path, "rb") if is_local(path) else open_object(path, size_bytes, max(range_bytes, 1))
+    return open(path, "rb") if is_local(path) else open_object(path, end, max(range_bytes, 1))
 
 
 def read_bytes(path: str) -> bytes:
@@ -143,9 +139,11 @@ def stat_files(directory: str) -> Iterator[FileStat]:
 
 
 def list_folders(directory: str) -> list[str]:
-    """Return the names of the folders in `directory`, including empty local ones; none if it is missing."""
+    """Return the sorted names of the folders in `directory`, including empty local ones; none if it is missing."""
     if is_local(directory):
-        return local.list_folders(directory)
+        if not os.path.isdir(directory):
+            return []
+        return sorted(entry.name for entry in os.scandir(directory) if entry.is_dir(follow_symlinks=False))
     return list(object_store(directory).folders(f"{directory.rstrip('/')}/"))
 
 
@@ -209,13 +207,11 @@ def write_bytes(path: str, data: bytes, temporary: str | None = None, sync: bool
 
 def write_all(files: Mapping[str, bytes]) -> None:
     """Write several files like `write_bytes`, without syncing; in parallel on object stores."""
+    for path in filter(is_local, files):
+        write_bytes(path, files[path], sync=False)
+    remote = [path for path in files if not is_local(path)]
     with ThreadPoolExecutor(_WRITERS, "shardmill-write") as pool:
-        remote = [path for path in files if not is_local(path)]
-        written = [pool.submit(write_bytes, path, files[path]) for path in remote]
-        for path in filter(is_local, files):
-            write_bytes(path, files[path], sync=False)
-        for future in written:
-            future.result()
+        list(pool.map(write_bytes, remote, map(files.__getitem__, remote)))
 
 
 def create_text(path: str, text: str, temporary: str) -> None:
@@ -229,7 +225,8 @@ def create_text(path: str, text: str, temporary: str) -> None:
 def remove_empty(folder: str) -> None:
     """Remove a local folder if it is empty; do nothing on an object store."""
     if is_local(folder):
-        local.remove_empty(folder)
+        with suppress(OSError):
+            os.rmdir(folder)
 
 
 def sync_files(paths: Iterable[str]) -> None:

@@ -130,6 +130,13 @@ class _Archive:
             for name, info in infos.items()
         }
 
+    def names_below(self, begin: str) -> Iterator[str]:
+        for name in self.names[bisect.bisect_left(self.names, begin) :]:
+            if not name.startswith(begin):
+                return
+            if not name.endswith("/") and not name.startswith(_JUNK):
+                yield name
+
     def member(self, name: str) -> _Member:
         if not name or name.endswith("/") or name not in self._members:
             raise FileNotFoundError(errno.ENOENT, "no such member", f"{SCHEME}{self.stat.path}/{name}")
@@ -180,23 +187,11 @@ def _name(info: zipfile.ZipInfo) -> str:
     return info.filename.replace("\\", "/") if is_of_windows else info.filename
 
 
-def _inflate(data: bytes, size: int) -> bytes:
-    return zlib.decompressobj(-zlib.MAX_WBITS).decompress(data, size + 1)
-
-
-def _decompress_bzip2(data: bytes, size: int) -> bytes:
-    return bz2.BZ2Decompressor().decompress(data, size + 1)
-
-
-def _copy_stored(data: bytes, size: int) -> bytes:
-    return data
-
-
 # By the number of the method; never more than a byte beyond the declared size
 _METHODS: dict[int, Callable[[bytes, int], bytes]] = {
-    zipfile.ZIP_STORED: _copy_stored,
-    zipfile.ZIP_DEFLATED: _inflate,
-    zipfile.ZIP_BZIP2: _decompress_bzip2,
+    zipfile.ZIP_STORED: lambda data, size: data,
+    zipfile.ZIP_DEFLATED: lambda data, size: zlib.decompressobj(-zlib.MAX_WBITS).decompress(data, size + 1),
+    zipfile.ZIP_BZIP2: lambda data, size: bz2.BZ2Decompressor().decompress(data, size + 1),
 }
 _MAX_ARCHIVES = 4  # archives
 _known: dict[str, _Archive] = {}
@@ -253,21 +248,13 @@ class ZipArchives(ObjectStore):
         return self._stat(*self._archive(url))
 
     def stats(self, prefix: str) -> Iterator[FileStat]:
-        archive, _ = self._archive(prefix, fresh=True)
-        return (self._stat(archive, name) for name in self._names_below(archive, prefix))
+        archive, begin = self._archive(prefix, fresh=True)
+        return (self._stat(archive, name) for name in archive.names_below(begin))
 
     def folders(self, prefix: str) -> Sequence[str]:
         archive, begin = self._archive(prefix, fresh=True)
-        inner = (name[len(begin) :].partition("/") for name in self._names_below(archive, prefix))
+        inner = (name[len(begin) :].partition("/") for name in archive.names_below(begin))
         return sorted({folder for folder, slash, _ in inner if slash})
-
-    def _names_below(self, archive: _Archive, prefix: str) -> Iterator[str]:
-        _, begin = _parts(prefix, self._stores)
-        for name in archive.names[bisect.bisect_left(archive.names, begin) :]:
-            if not name.startswith(begin):
-                return
-            if not name.endswith("/") and not name.startswith(_JUNK):
-                yield name
 
     def _stat(self, archive: _Archive, name: str) -> FileStat:
         member = archive.member(name)

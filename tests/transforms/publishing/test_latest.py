@@ -43,7 +43,7 @@ def test_what_is_named(parent: Path, before: str | None, announced: str, set_lat
     if before is not None:
         (parent / file_names.LATEST).write_text(before)
     directory = str(parent / announced)
-    catalog.update_latest(directory, catalog.read_latest_beside(directory), "job", set_latest)
+    catalog.update_latest(directory, catalog.read_latest(catalog.parent_folder(directory)), "job", set_latest)
     assert named(parent) == expected
 
 
