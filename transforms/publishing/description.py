@@ -31,12 +31,7 @@ _MAX_SPLIT_PAIRS = 3  # that share contents, told one by one
 
 @dataclass(frozen=True, slots=True)
 class PublishOptions:
-    """Options of publishing: metadata, and limits above which nothing is published.
-
-    Attributes:
-        name, version: of the data set
-        configuration, versions: see shardmill.metadata.manifest
-    """
+    """Options of publishing: metadata, and limits above which nothing is published."""
 
     output: str  # folder of all data sets; this version is in `<output>/<name>/<version>`
     name: str
@@ -45,8 +40,8 @@ class PublishOptions:
     max_reject_fraction: float  # of the input's records; more fail the job
     shard_counts: Mapping[str, ShardCount]  # requested, by split; `""` for all other splits
     source: str  # the input as the user gave it
-    configuration: Mapping[str, Any]
-    versions: Mapping[str, str]
+    configuration: Mapping[str, Any]  # see shardmill.metadata.manifest
+    versions: Mapping[str, str]  # of libraries, see there
     job: str  # nonce chosen by the launcher; not in any published file
     overwrite: bool = False  # replace a published version
     on_damaged_file: str = "fail"  # "fail" or "reject", if the number of unreadable records in a file is uncertain
@@ -88,15 +83,11 @@ class PublishOptions:
 
 @dataclass(frozen=True, slots=True)
 class Build:
-    """Everything found, planned and written by a job, complete before publishing.
-
-    Attributes:
-        size_bytes, fingerprint: of the input
-    """
+    """Everything found, planned and written by a job, complete before publishing."""
 
     records: int  # in the input; must equal written plus rejected
-    size_bytes: int
-    fingerprint: int
+    size_bytes: int  # of the input
+    fingerprint: int  # of the input
     splits: Sequence[str]  # in order, with empty ones
     divisions: Divisions
     shards: Sequence[ShardInfo]

@@ -169,7 +169,7 @@ class Lease:
         if found is None or (owner := _parse_owner(found)).job != self._owner.job:
             return  # it is another's; this job will publish nothing
         if storage.is_local(self._path):
-            local.touch(self._path)
+            os.utime(self._path)
             return
         storage.replace(self._path, replace(owner, beat=owner.beat + 1).to_json(), found)
 

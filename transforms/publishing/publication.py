@@ -33,11 +33,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """The content of a journal.
-
-    Attributes:
-        name, version: of the data set
-    """
+    """The content of a journal."""
 
     job: str  # nonce of the publishing job
     name: str
@@ -101,12 +97,10 @@ class Journal:
 
     def _publishes(self, file: str) -> bool:
         """Return True if `file` may be renamed. `_SUCCESS` and the journal are written in their own steps."""
-        temporary = file.startswith(file_names.TEMP_PREFIX) or file.endswith(file_names.TEMP_SUFFIX)
-        return (
-            file_names.is_dataset_file(file, self.name, self.templates)
-            and not temporary
-            and file not in (file_names.SUCCESS, file_names.PUBLISHING, file_names.LOCK)
-        )
+        is_temporary = file.startswith(file_names.TEMP_PREFIX) or file.endswith(file_names.TEMP_SUFFIX)
+        if is_temporary or file in (file_names.SUCCESS, file_names.PUBLISHING, file_names.LOCK):
+            return False
+        return file_names.is_dataset_file(file, self.name, self.templates)
 
 
 def delete_unpublished(directory: str, folder: str) -> bool:

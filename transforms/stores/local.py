@@ -216,11 +216,6 @@ def move(source: str, destination: str) -> None:
     os.replace(source, destination)
 
 
-def touch(path: str) -> None:
-    """Set a file's modification time to now, by the clock of its disk."""
-    os.utime(path)
-
-
 def sync_files(paths: Iterable[str]) -> None:
     """Sync files to disk, including those that other processes wrote."""
     with ThreadPoolExecutor(_SYNCERS, "shardmill-sync") as pool:

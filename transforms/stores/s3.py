@@ -240,7 +240,9 @@ class S3Clients:
 
     def __init__(self, options: "S3Options") -> None:
         self._options = options
-        _share_service_descriptions()
+        # All sessions share botocore's parsed descriptions of services. Beam makes a session for each shard that it
+        # writes, and each would parse 3 MB of JSON, which takes 0.3 s of a core.
+        botocore.session.create_loader = _create_loader
         core = botocore.session.get_session()
         core.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=parse_time)
         self._session = boto3.session.Session(botocore_session=core)
@@ -305,14 +307,6 @@ class S3Clients:
             )
         parse_pages(client)
         return _Client(client)
-
-
-def _share_service_descriptions() -> None:
-    """Share botocore's parsed service descriptions among all sessions of this process.
-
-    Beam makes a session for each shard that it writes. Each would parse 3 MB of JSON, which takes 0.3 s of a core.
-    """
-    botocore.session.create_loader = _create_loader
 
 
 MISSING = ("404", "NoSuchKey", "NoSuchBucket")

@@ -30,17 +30,6 @@ from shardmill.transforms.stores.protocol import (
 _RANGE_BYTES = 8 << 20  # a request takes some ten milliseconds, in which as much could be read
 
 
-def open_object(url: str, size_bytes: int | None = None, range_bytes: int = _RANGE_BYTES) -> io.BufferedReader:
-    """Open an object for reading; of its first `size_bytes`, or all if None, each request reads `range_bytes`."""
-    size = object_store(url).size(url) if size_bytes is None else size_bytes
-
-    def read_range(offset: int, length: int) -> bytes:
-        return object_store(url).read_range(url, offset, length)  # of the thread that reads
-
-    ranges = ReadAhead(read_range, size, range_bytes)
-    return io.BufferedReader(RangeReader(ranges.read, size, ranges.close), range_bytes)
-
-
 _WRITERS = 16  # threads: a write of a small object is a wait of some tens of milliseconds
 
 
@@ -60,7 +49,16 @@ def open_read(path: str, end: int | None = None, range_bytes: int = _RANGE_BYTES
     With `end`, nothing from that offset on is needed, and a store is not asked for the size. If little more than the
     first `range_bytes` will be read, this makes for small requests.
     """
-    return open(path, "rb") if is_local(path) else open_object(path, end, max(range_bytes, 1))
+    if is_local(path):
+        return open(path, "rb")
+    size_bytes = object_store(path).size(path) if end is None else end
+    range_bytes = max(range_bytes, 1)
+
+    def read_range(offset: int, length: int) -> bytes:
+        return object_store(path).read_range(path, offset, length)  # of the thread that reads
+
+    ranges = ReadAhead(read_range, size_bytes, range_bytes)
+    return io.BufferedReader(RangeReader(ranges.read, size_bytes, ranges.close), range_bytes)
 
 
 def read_bytes(path: str) -> bytes:
@@ -70,11 +68,9 @@ def read_bytes(path: str) -> bytes:
 
 def read_small(paths: list[str]) -> list[bytes | None]:
     """Read several small local files in one call; None for any other file, of which `read_bytes` tells the problem."""
-    found: list[bytes | None] = [None] * len(paths)
-    indices = [index for index, path in enumerate(paths) if is_local(path)]
-    for index, data in zip(indices, local.read_small([paths[index] for index in indices]), strict=True):
-        found[index] = data
-    return found
+    local_paths = list(filter(is_local, paths))
+    found = dict(zip(local_paths, local.read_small(local_paths), strict=True))
+    return [found.get(path) for path in paths]
 
 
 def read_range(path: str, offset: int, length: int) -> bytes:
@@ -358,17 +354,21 @@ def locked(directory: str, wait: bool = True) -> Iterator[bool]:
 
     Object stores and some file systems have no locks: there it counts as obtained at once.
     """
-    descriptor = _lock_file(directory, wait) if is_local(directory) else None
+    descriptor, is_held = None, False
+    with suppress(BlockingIOError):
+        descriptor = _lock_file(directory, wait) if is_local(directory) else None
+        is_held = True
     try:
-        yield descriptor != _BUSY
+        yield is_held
     finally:
         release_lock(descriptor)
 
 
 def hold_lock(path: str) -> int | None:
     """Hold the lock of a file until `release_lock` or the end of the process; return None if that is not possible."""
-    descriptor = _lock_file(path, wait=False)
-    return None if descriptor == _BUSY else descriptor
+    with suppress(BlockingIOError):
+        return _lock_file(path, wait=False)
+    return None
 
 
 def create_locked(path: str, text: str) -> int | None:
@@ -387,25 +387,23 @@ def create_locked(path: str, text: str) -> int | None:
 def is_locked(path: str) -> bool:
     """Return True if a living process holds the lock of a local file."""
     try:
-        descriptor = _lock_file(path, wait=False)
-    except FileNotFoundError:
-        return False
-    release_lock(descriptor)
-    return descriptor == _BUSY
+        with suppress(FileNotFoundError):
+            release_lock(_lock_file(path, wait=False))
+    except BlockingIOError:
+        return True
+    return False
 
 
 def release_lock(descriptor: int | None) -> None:
     """Release a lock."""
-    if descriptor is not None and descriptor != _BUSY:
+    if descriptor is not None:
         with suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_UN)  # not by closing alone: a process forked meanwhile has it open, too
         os.close(descriptor)
 
 
-_BUSY = -1  # in place of a descriptor: another process holds the lock
-
-
 def _lock_file(path: str, wait: bool) -> int | None:
+    """Lock a file; return None if its disk has no locks, raise BlockingIOError if another process holds it."""
     while True:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         kept = False
@@ -417,19 +415,14 @@ def _lock_file(path: str, wait: bool) -> int | None:
                 kept = os.path.samestat(os.fstat(descriptor), os.stat(path))
             if kept:
                 return descriptor
-        except BlockingIOError:
-            return _BUSY
         finally:
             if not kept:
                 os.close(descriptor)
 
 
 def _try_lock(descriptor: int, wait: bool) -> bool:
-    """Lock an open file; return False if its disk has no locks, raise BlockingIOError if another process holds it."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except BlockingIOError:
-        raise
     except OSError as error:
         if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EBADF, errno.EINVAL):
             raise

@@ -51,14 +51,7 @@ _OUTPUT = 1 << 20  # bytes asked of one at once, if it takes a limit
 
 
 class TruncatedError(OSError):
-    """Compressed data that ends too early or is damaged. The message gives the position, but no file name.
-
-    Attributes:
-        good_bytes: compressed bytes before the damage
-        decompressed_bytes: decompressed bytes
-        promised_bytes: decompressed size that the header gives; 0 if none
-        is_cut: True if the file ends too early, False if it is damaged
-    """
+    """Compressed data that ends too early or is damaged. The message gives the position, but no file name."""
 
     def __init__(
         self,
@@ -69,10 +62,10 @@ class TruncatedError(OSError):
         is_cut: bool = False,
     ) -> None:
         super().__init__(message)
-        self.good_bytes = good_bytes
+        self.good_bytes = good_bytes  # compressed bytes before the damage
         self.decompressed_bytes = decompressed_bytes
-        self.promised_bytes = promised_bytes
-        self.is_cut = is_cut
+        self.promised_bytes = promised_bytes  # decompressed size that the header gives; 0 if none
+        self.is_cut = is_cut  # the file ends too early; if not, it is damaged
 
 
 class _Member:
@@ -336,12 +329,9 @@ _TICK_SECONDS = 2.0
 
 
 def file_identity(size: int, stamp: str, modified: float, now: float | None = None) -> int | None:
-    """Return a hash that changes whenever the file does; None if a change might go unnoticed.
+    """Return a hash that changes whenever the file of a FileStat does; None if a change might go unnoticed.
 
-    Args:
-        size: in bytes.
-        stamp, modified: see transforms.stores.protocol.FileStat.
-        now: seconds since 1970; by default the current time.
+    `now` is in seconds since 1970, by default the current time.
     """
     moment = time.time() if now is None else now
     if stamp.startswith(TIME_STAMP) and not 0 < modified <= moment - _TICK_SECONDS:
@@ -350,11 +340,8 @@ def file_identity(size: int, stamp: str, modified: float, now: float | None = No
 
 
 def combined_identity(identity: int | None, parallel_files: Iterable[tuple[str, int | None]]) -> int | None:
-    """Return a hash that changes whenever one of several files does; None if a change might go unnoticed.
-
-    Args:
-        identity: of the first file; it is the result if there are no `parallel_files`.
-        parallel_files: (path, identity) of each other file.
+    """Return a hash that changes whenever a file, or one of its `parallel_files` (path, identity), does; None if a
+    change might go unnoticed. Without parallel files it is the file's `identity`.
     """
     files = list(parallel_files)
     if any(of_other is None for _, of_other in files):
