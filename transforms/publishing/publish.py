@@ -105,17 +105,14 @@ def _open_baseline(parent: str, checks: CheckOptions) -> tuple[Profile | None, l
         baseline = Profile(dataset.manifest, dataset.stats()) if dataset else None
     except (UserError, CorruptDataError, FileNotFoundError) as error:
         reason = f"{checks.baseline}, which this version is to be compared with, cannot be read: {error}"
-        return None, [CheckResult("baseline", "error", f"{reason}; {_baseline_hint(parent, checks.baseline)}")]
+        hint = "let baseline name another version"
+        if checks.baseline == file_names.LATEST:
+            hint = (
+                f"`shardmill rollback {parent} VERSION` points LATEST at an intact version; without one, delete the"
+                " folder of the damaged one"
+            )
+        return None, [CheckResult("baseline", "error", f"{reason}; {hint}")]
     return baseline, [CheckResult("baseline", "warn", said)] if said else []
-
-
-def _baseline_hint(parent: str, baseline: str) -> str:
-    if baseline != file_names.LATEST:
-        return "let baseline name another version"
-    return (
-        f"`shardmill rollback {parent} VERSION` points LATEST at an intact version; without one, delete the"
-        " folder of the damaged one"
-    )
 
 
 def failure_message(failed: Sequence[CheckResult]) -> str:
