@@ -43,7 +43,7 @@ def profile(
         for batch in table.to_batches(max_chunksize=4096):
             stats.add(batch, random.integers(0, 2**63, len(batch)).astype(np.uint64), list(classes))
         features = stats.summary(classes) if len(table) else {}
-        summaries[split] = SplitSummary(len(table), 100 * len(table), 0, features)
+        summaries[split] = SplitSummary(len(table), 100 * len(table), 0, features=features)
         sizes = shards.get(split, [len(table)])
         entries.append(
             SplitEntry(split, tuple(ShardEntry(f"{split}-{i}", n, 100 * n, "0" * 8) for i, n in enumerate(sizes)))

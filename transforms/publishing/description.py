@@ -206,7 +206,7 @@ def make_stats_file(manifest: Manifest, build: Build) -> StatsFile:
         found = build.stats[split.name].summary(class_names) if split.name in build.stats else {}
         tokens = None if build.tokens is None else build.tokens.get(split.name, 0)
         features = _in_feature_order(found, manifest)
-        splits[split.name] = SplitSummary(split.examples, split.size_bytes, split.rejected, features, tokens)
+        splits[split.name] = SplitSummary(split.examples, split.size_bytes, split.rejected, tokens, features)
     return StatsFile(splits, build.duplicates, build.near_duplicates)
 
 

@@ -263,9 +263,9 @@ def find_duplicates(
     within = sorted(counted.within_splits.items())
     return Duplicates(
         content,
-        {split: RepeatedContents(examples, counted.repeated_contents[split]) for split, examples in within},
         nest_by_split(counted.across_splits),
         dict(sorted(counted.in_other_splits.items())),
+        {split: RepeatedContents(examples, counted.repeated_contents[split]) for split, examples in within},
         tuple(pair for _, pair in pairs),
         _conflicts(counted, members, class_names),
     )

@@ -52,23 +52,9 @@ def template_problem(template: str) -> str | None:
     return None
 
 
-def fill_template(template: str, **words: str) -> str:
-    """Return the template filled with `words`: `name`, `split`, `format`, and `shard` and `count` as numbers or `*`."""
-    return template.format(
-        DATASET=words["name"],
-        SPLIT=words["split"],
-        FILEFORMAT=words["format"],
-        SHARD_INDEX=words["shard"],
-        NUM_SHARDS=words["count"],
-        SHARD_X_OF_Y=f"{words['shard']}-of-{words['count']}",
-    )
-
-
 @lru_cache(maxsize=64)
 def shard_name_pattern(template: str, name: str | None = None, split: str | None = None) -> re.Pattern[str]:
-    """Return a regular expression for shard names, with the codec's suffix as group `suffix`, optionally of one dataset
-    or split.
-    """
+    """Return a pattern for shard names, optionally of one dataset or split; its group `suffix` is the codec's."""
     known = {"DATASET": name, "SPLIT": split}
     found = []
     for literal, word, _, _ in string.Formatter().parse(template):
@@ -84,9 +70,7 @@ PUBLISHING = "_PUBLISHING"  # the journal of a publication under way; see shardm
 LOCK = "LOCK"  # who builds a version, in its directory while it is built; see shardmill.transforms.publishing.lease
 LATEST = "LATEST"
 TAGS = "TAGS"  # a folder next to the versions, with one file for each tag; see shardmill.metadata.versions
-FAILED = (
-    "failed"  # a folder next to the versions, of versions that failed their checks; see transforms.publishing.publish
-)
+FAILED = "failed"  # a folder next to the versions, of versions that failed their checks
 BUILDS = "builds"  # a folder next to the versions; see shardmill.metadata.versions
 MANIFEST = "manifest.json"
 STATS = "stats.json"
@@ -103,6 +87,20 @@ REJECTS_FILE = "rejects-00000-of-00001.jsonl"
 TEMP_SUFFIX = ".tmp"  # of a metadata file on a local disk until it is whole
 TEMP_PREFIX = "beam-temp-"  # FileBasedSink's own prefix for temporary directories
 
+# Files in a version's folder other than shards and labels files
+_FILES = (
+    SUCCESS,
+    PUBLISHING,
+    LOCK,
+    MANIFEST,
+    STATS,
+    FEATURE_STATS,
+    SCHEMA,
+    FEATURES,
+    DATASET_INFO,
+    LABEL_MAP,
+    TRANSFORM,
+)
 MAX_NAME_BYTES = 255  # of a file, on all the usual file systems
 # What parts of paths are separated by, controls, halves of characters, and what else ends a line.
 _NO_FILE_NAME = re.compile("[/\\\\\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029]")
@@ -128,9 +126,7 @@ def is_version(version: str) -> bool:
 
 
 def is_file_name(name: str) -> bool:
-    """Return True if `name` is a valid file name on every system, with room for TEMP_SUFFIX, and cannot lead to another
-    folder.
-    """
+    """Return True if `name` is a valid file name on every system, even with TEMP_SUFFIX, and leads to no folder."""
     if name in ("", ".", "..") or _NO_FILE_NAME.search(name):
         return False
     return len(name.encode()) + len(TEMP_SUFFIX) <= MAX_NAME_BYTES
@@ -143,14 +139,12 @@ def is_inside(path: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ShardName:
-    """The parts of a shard's file name: dataset, split, index (from 0), number of shards of the split, file format and
-    template.
-    """
+    """The parts of a shard's file name."""
 
-    name: str
+    name: str  # of the dataset
     split: str
-    shard: int
-    num_shards: int
+    shard: int  # from 0
+    num_shards: int  # of the split
     codec: Codec = PLAIN_CODEC
     template: str = DEFAULT_TEMPLATE
 
@@ -186,8 +180,16 @@ def shards_glob(name: str, split: str, codec: Codec, template: str) -> str:
 
 
 def _shard_file_name(template: str, name: str, split: str, codec: Codec, shard: str, count: str) -> str:
-    words = {"name": name, "split": split, "format": codec.file_format, "shard": shard, "count": count}
-    return f"{fill_template(template, **words)}{codec.suffix}"
+    """Return the template filled in, with the codec's suffix; `shard` and `count` are numbers or `*`."""
+    stem = template.format(
+        DATASET=name,
+        SPLIT=split,
+        FILEFORMAT=codec.file_format,
+        SHARD_INDEX=shard,
+        NUM_SHARDS=count,
+        SHARD_X_OF_Y=f"{shard}-of-{count}",
+    )
+    return f"{stem}{codec.suffix}"
 
 
 def shard_prefix(name: str, split: str, codec: Codec = PLAIN_CODEC) -> str:
@@ -196,9 +198,7 @@ def shard_prefix(name: str, split: str, codec: Codec = PLAIN_CODEC) -> str:
 
 
 def labels_file(feature: str) -> str:
-    """Return TFDS's name for the file of a feature's class names, one a line; the feature may be called
-    image/class/label.
-    """
+    """Return TFDS's name for the file of a feature's class names; the feature may be called image/class/label."""
     return f"{feature.replace('/', '.')}.labels.txt"
 
 
@@ -230,18 +230,6 @@ def is_dataset_file(path: str, name: str, templates: Collection[str] = ()) -> bo
     head, _, rest = path.removesuffix(TEMP_SUFFIX).partition("/")
     if rest:
         return head.startswith(TEMP_PREFIX) or head in (REJECTS_DIR, TRANSFORM_GRAPH)
-    known = {
-        SUCCESS,
-        PUBLISHING,
-        LOCK,
-        MANIFEST,
-        STATS,
-        FEATURE_STATS,
-        SCHEMA,
-        FEATURES,
-        DATASET_INFO,
-        LABEL_MAP,
-        TRANSFORM,
-    }
-    shards = any(is_shard(head, template, name) for template in {DEFAULT_TEMPLATE, *templates})
-    return head in known or head.endswith(".labels.txt") or shards
+    if head in _FILES or head.endswith(".labels.txt"):
+        return True
+    return any(is_shard(head, template, name) for template in {DEFAULT_TEMPLATE, *templates})

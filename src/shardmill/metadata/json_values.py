@@ -2,14 +2,16 @@
 
 import json
 import math
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from dataclasses import MISSING, Field, dataclass, fields
+from functools import cache
+from types import MappingProxyType, UnionType
+from typing import Any, Literal, Self, TypeVar, get_args, get_origin, get_type_hints
 
 from shardmill.errors import CorruptDataError
 
+Json = dict[str, Any]
 Content = TypeVar("Content")
 MAX_INTEGER = (1 << 63) - 1  # the largest int64
 _MAX_SHOWN = 60  # letters of a value that is no good
@@ -54,10 +56,10 @@ class Value:
             raise self.wrong("a string of whole characters") from None
         return text
 
-    def matching(self, pattern: re.Pattern[str], description: str) -> str:
-        """Return the value as a string that `pattern` matches; `description` describes the expected string."""
+    def matching(self, matches: Callable[[str], object], description: str) -> str:
+        """Return the value as a string for which `matches` is true; `description` describes the expected string."""
         text = self.text()
-        if pattern.fullmatch(text) is None:
+        if not matches(text):
             raise self.wrong(description)
         return text
 
@@ -69,17 +71,13 @@ class Value:
 
     def integer(self, low: int = 0, high: int = MAX_INTEGER) -> int:
         """Return the value as an integer from `low` to `high`."""
-        if not isinstance(self.value, int) or isinstance(self.value, bool) or not low <= self.value <= high:
+        if type(self.value) is not int or not low <= self.value <= high:
             raise self.wrong(f"an integer from {low} to {high}")
         return self.value
 
     def number(self) -> int | float:
         """Return the value as a finite number."""
-        if (
-            isinstance(self.value, bool)
-            or not isinstance(self.value, (int, float))
-            or not -math.inf < self.value < math.inf
-        ):
+        if not is_plain_number(self.value):
             raise self.wrong("a finite number")
         return self.value
 
@@ -105,6 +103,132 @@ class Value:
             return "an object" if isinstance(self.value, dict) else "a list"
         text = json.dumps(self.value)
         return text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN - 1]}…"
+
+
+def is_plain_integer(value: Any) -> bool:
+    """Return True for a 64-bit integer."""
+    return type(value) is int and -MAX_INTEGER <= value <= MAX_INTEGER
+
+
+def is_plain_number(value: Any) -> bool:
+    """Return True for a finite number."""
+    return type(value) in (int, float) and -math.inf < value < math.inf
+
+
+def is_plain_count(value: Any) -> bool:
+    """Return True for a 64-bit integer that is not negative."""
+    return is_plain_integer(value) and value >= 0
+
+
+def parse_counts(value: Value) -> dict[str, int]:
+    """Parse counts by name; raise ValueError if one is invalid."""
+    found = value.value
+    if isinstance(found, dict) and all(map(is_plain_count, found.values())):
+        return dict(found)
+    return {name: count.integer() for name, count in value.entries().items()}
+
+
+# Metadata of dataclass fields that JSON leaves out while they have their default.
+OPTIONAL = MappingProxyType({"is_optional": True})
+
+
+class JsonObject:
+    """A dataclass that is stored as a JSON object of its fields, in their order.
+
+    The metadata of a field may be OPTIONAL, or have a function `parse` in place of the parser of the field's type.
+    """
+
+    __slots__ = ()
+
+    def to_json(self) -> Json:
+        """Return the JSON object."""
+        return write_fields(self)
+
+    @classmethod
+    def from_json(cls, value: Value) -> Self:
+        """Parse the JSON object; raise ValueError if it is invalid."""
+        return cls(**parse_fields(cls, value))
+
+
+def write_fields(record: Any) -> Json:
+    """Return the JSON object of a dataclass's fields, without optional ones that have their default."""
+    changed = changed_fields(record)
+    kept = [item.name for item in fields(record) if item.name in changed or "is_optional" not in item.metadata]
+    return {name: to_plain(getattr(record, name)) for name in kept}
+
+
+def changed_fields(record: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass that differ from their defaults, by name."""
+    values = ((item, getattr(record, item.name)) for item in fields(record))
+    return {item.name: value for item, value in values if value != _default_of(item)}
+
+
+def _default_of(item: Field[Any]) -> Any:
+    return item.default if item.default_factory is MISSING else item.default_factory()
+
+
+def to_plain(value: Any) -> Any:
+    """Return a value as JSON has it: records as objects, tuples as lists, and keys as text."""
+    if isinstance(value, str | int | float) or value is None:
+        return value
+    if hasattr(value, "to_json"):
+        return value.to_json()
+    if isinstance(value, Mapping):
+        return {str(key): to_plain(item) for key, item in value.items()}
+    return [to_plain(item) for item in value]
+
+
+def parse_fields(cls: Any, value: Value, with_defaults: bool = False) -> dict[str, Any]:
+    """Parse the fields of a dataclass by their types; unknown members are ignored.
+
+    Args:
+        with_defaults: all fields that have a default may be absent, not only the optional ones.
+
+    Raises:
+        ValueError: if a member is missing or invalid.
+    """
+    known = value.mapping()
+    absent = {
+        item.name for item in fields(cls) if "is_optional" in item.metadata or (with_defaults and _has_default(item))
+    }
+    absent -= known.keys()
+    return {name: parse(value[name]) for name, parse in field_parsers(cls).items() if name not in absent}
+
+
+def _has_default(item: Field[Any]) -> bool:
+    return item.default is not MISSING or item.default_factory is not MISSING
+
+
+@cache
+def field_parsers(cls: Any) -> dict[str, Callable[[Value], Any]]:
+    """Return the parser of each field of a dataclass, by name."""
+    hints = get_type_hints(cls)
+    return {item.name: item.metadata.get("parse") or parser_of(hints[item.name]) for item in fields(cls)}
+
+
+_PARSERS: dict[Any, Callable[[Value], Any]] = {
+    bool: Value.flag,
+    int: Value.integer,
+    str: Value.text,
+    Mapping[str, Any]: Value.mapping,
+    Mapping[str, int]: parse_counts,
+}
+
+
+def parser_of(hint: Any) -> Callable[[Value], Any]:
+    """Return the parser of a type: a plain type, Literal, tuple, Mapping or JsonObject, or one of these or None."""
+    if hint in _PARSERS:
+        return _PARSERS[hint]
+    kind, arguments = get_origin(hint), get_args(hint)
+    if kind is Literal:
+        return lambda value: value.one_of(*arguments)
+    if kind is tuple:
+        item = parser_of(arguments[0])
+        return lambda value: tuple(map(item, value.items()))
+    if kind is Mapping:
+        member = parser_of(arguments[1])
+        return lambda value: {key: member(found) for key, found in value.entries().items()}
+    return parser_of(arguments[0]) if kind is UnionType else hint.from_json
 
 
 def parse_json(text: str | bytes) -> Value:

@@ -19,7 +19,7 @@ class ClassNames:
 
     names: tuple[str, ...]
     source: str = field(default=LABELS_FILE, compare=False)  # origin of the names, for messages
-    _ids: dict[str, int] = field(init=False, repr=False, compare=False)
+    ids: Mapping[str, int] = field(init=False, repr=False, compare=False)  # by name
 
     def __post_init__(self) -> None:
         ids = {name: index for index, name in enumerate(self.names)}
@@ -32,24 +32,18 @@ class ClassNames:
                     f"class name {name!r} cannot be in a labels file, which holds one name a line; "
                     "rename the class so that it has no line break and no space at its ends"
                 )
-        object.__setattr__(self, "_ids", ids)
+        object.__setattr__(self, "ids", ids)
 
     def id(self, name: str) -> int | None:
         """Return the id of class `name`, or None if there is no such class."""
-        return self._ids.get(name)
-
-    @property
-    def ids(self) -> Mapping[str, int]:
-        """Return the id of each class by its name."""
-        return self._ids
+        return self.ids.get(name)
 
     def __len__(self) -> int:
         return len(self.names)
 
 
 def check_label_name(label: str) -> None:
-    """Check that a label's name, which may be like image/class/label, gives its labels file a valid name in the
-    dataset's folder.
+    """Check that the labels file of a label such as image/class/label has a valid name.
 
     Raises:
         UserError: if the name would lead to another folder, where it could overwrite files, or cannot name a file.

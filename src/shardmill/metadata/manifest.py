@@ -2,19 +2,20 @@
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import google_crc32c
 
 from shardmill.data import features as roles
 from shardmill.data.codecs import CODECS, Codec
 from shardmill.data.feature_kind import ELEMENT_TYPES
-from shardmill.data.features import DType, Feature, Features, Kind, Role, TimeUnit
+from shardmill.data.features import Feature, Features
 from shardmill.metadata import file_names
 from shardmill.metadata.file_names import MANIFEST, ShardName
-from shardmill.metadata.json_values import Value, parse_file
+from shardmill.metadata.json_values import Value, field_parsers, parse_file
 from shardmill.metadata.tfds_metadata import dump_json
 
 _CRC32C = re.compile(r"[0-9a-f]{8}")
@@ -22,10 +23,8 @@ _MAX_VALUES = 1 << 31  # in a feature: an Example has 2 GB at most
 _MAX_DIMENSIONS = 64  # NumPy's
 
 
-def parse_features(values: Value, configured: Mapping[str, Any]) -> Features:
-    """Parse the features, whose names must be unique. If an old manifest has no roles, they are inferred from
-    `configured`.
-    """
+def _parse_features(values: Value, configured: Mapping[str, Any]) -> Features:
+    """Parse the features. If an old manifest has no roles, they are inferred from `configured`."""
     found = tuple(map(_parse_feature, values.items()))
     _check_once(values, (feature.name for feature in found))
     if found and not any("role" in value.mapping() for value in values.items()):
@@ -34,136 +33,83 @@ def parse_features(values: Value, configured: Mapping[str, Any]) -> Features:
 
 
 def _parse_feature(value: Value) -> Feature:
-    name = value["name"].text()
-    shape = value.get("shape", [])
-    sizes = tuple(None if size.value is None else size.integer(0, _MAX_VALUES) for size in shape.items())
-    if len(sizes) > _MAX_DIMENSIONS or math.prod(size for size in sizes if size is not None) > _MAX_VALUES:
-        raise shape.wrong(f"{_MAX_DIMENSIONS} sizes and {_MAX_VALUES} values at most")
     # Of all that a feature may have most have a third, and a wide table has thousands.
-    known = value.mapping()
-    others = {key: take(value[key]) for key, take in _OPTIONAL_FIELDS if key in known}
-    return Feature(
-        name=name,
-        dtype=value["dtype"].one_of(*get_args(DType)),
-        shape=sizes,
-        **others,
-    )
+    known = {"name", "dtype", *value.mapping()}
+    return Feature(**{key: parse(value[key]) for key, parse in _FEATURE_PARSERS.items() if key in known})
 
 
-def _parse_texts(value: Value) -> tuple[str, ...]:
-    return tuple(item.text() for item in value.items())
+def _parse_shape(value: Value) -> tuple[int | None, ...]:
+    sizes = tuple(None if size.value is None else size.integer(0, _MAX_VALUES) for size in value.items())
+    if len(sizes) > _MAX_DIMENSIONS or math.prod(size for size in sizes if size is not None) > _MAX_VALUES:
+        raise value.wrong(f"{_MAX_DIMENSIONS} sizes and {_MAX_VALUES} values at most")
+    return sizes
 
 
-_OPTIONAL_FIELDS: tuple[tuple[str, Callable[[Value], Any]], ...] = (
-    ("kind", lambda value: value.one_of(*get_args(Kind))),
-    ("required", Value.flag),
-    ("class_names", _parse_texts),
-    ("encoding", Value.text),
-    ("element", lambda value: value.one_of("", *ELEMENT_TYPES)),
-    ("sample_rate", Value.integer),
-    ("channels", Value.integer),
-    ("role", lambda value: value.one_of(*get_args(Role))),
-    ("original", Value.text),
-    ("sequence", Value.text),
-    ("time", lambda value: value.one_of(*get_args(TimeUnit))),
-)
+_FEATURE_PARSERS: Mapping[str, Callable[[Value], Any]] = {
+    **field_parsers(Feature),
+    "shape": _parse_shape,
+    "element": lambda value: value.one_of("", *ELEMENT_TYPES),
+}
 
 
-def parse_split_name(value: Value) -> str:
-    """Parse a split's name."""
-    if not file_names.is_split_name(value.text()):
-        raise value.wrong("the name of a split: letters, digits and '_'")
-    return value.text()
+def _parse_crc32c(value: Value) -> str:
+    return value.matching(_CRC32C.fullmatch, "8 hex digits")
 
 
-def parse_shard_file(value: Value, expected: file_names.ShardName) -> str:
-    """Parse a shard's file name, which must be `expected`: no other folder, no other shard."""
-    if value.text() != str(expected):
-        raise value.wrong(repr(str(expected)))
-    return value.text()
-
-
-def parse_crc32c(value: Value) -> str:
-    """Parse a checksum of 8 hex digits."""
-    return value.matching(_CRC32C, "8 hex digits")
-
-
-def parse_dataset_name(value: Value) -> str:
-    """Parse a dataset's name."""
-    if not file_names.is_dataset_name(value.text()):
-        raise value.wrong("the name of a data set: a letter, then letters, digits and '_'")
-    return value.text()
-
-
-def parse_version(value: Value) -> str:
-    """Parse a version."""
-    if not file_names.is_version(value.text()):
-        raise value.wrong("three numbers, such as 1.0.0")
-    return value.text()
-
-
-def parse_files(value: Value) -> dict[str, str]:
+def _parse_files(value: Value) -> dict[str, str]:
     """Parse checksums by the names of files in or below the version's folder."""
     entries = value.entries()
     for name, entry in entries.items():
         if not file_names.is_inside(name):
             raise ValueError(f"{entry.where} is not the name of a file of the data set")
-    return {name: parse_crc32c(entry) for name, entry in entries.items()}
+    return {name: _parse_crc32c(entry) for name, entry in entries.items()}
 
 
-def parse_configuration(value: Value) -> dict[str, Any]:
+def _parse_configuration(value: Value) -> dict[str, Any]:
     """Parse the options that shaped the output, and check the types of those that readers use."""
-    if (written := value.get("format", None)).value is not None:
-        written.text()
-    if (label := value.get("label", None)).value is not None:
+    given = {name: option for name, option in value.entries().items() if option.value is not None}
+    if "format" in given:
+        given["format"].text()
+    if (label := given.get("label")) is not None:
         for name in label.items() if isinstance(label.value, list) else [label]:
             name.text()
-    if (pixels := value.get("max_pixels", None)).value is not None:
-        pixels.integer(1)
-    if (template := value.get("file_template", None)).value is not None and file_names.template_problem(
-        template.text()
-    ):
-        raise template.wrong("a template of shards' names")
+    if "max_pixels" in given:
+        given["max_pixels"].integer(1)
+    if "file_template" in given:
+        given["file_template"].matching(
+            lambda template: not file_names.template_problem(template), "a template of shards' names"
+        )
     return value.mapping()
 
 
-def parse_rejects(value: Value) -> dict[str, Any]:
-    """Parse the number of rejected records, in all and by reason."""
+def _parse_rejects(value: Value) -> dict[str, Any]:
     value.get("records", 0).integer()
     for count in value.get("reasons", {}).entries().values():
         count.integer()
     return value.mapping()
 
 
-def parse_input(value: Value) -> dict[str, Any]:
-    """Parse the description of the input."""
+def _parse_input(value: Value) -> dict[str, Any]:
     value.get("pattern", "").text()
-    value.get("records", 0).integer()
+    for name in ("records", "in_examples"):
+        value.get(name, 0).integer()
     return value.mapping()
 
 
-def check_total(read: Value, rejected: Value, examples: int) -> None:
+def _check_total(manifest: "Manifest") -> None:
     """Check that the records read equal those in shards plus those rejected; raise ValueError otherwise."""
-    if "records" not in read.mapping() or "records" not in rejected.mapping():
+    if "records" not in manifest.input or "records" not in manifest.rejects:
         return
-    records, others = read["records"].integer(), rejected["records"].integer()
-    if "in_examples" in read.mapping():
-        examples = read["in_examples"].integer()
-    if records != examples + others:
-        raise ValueError(f"it counts {records} records read, but {examples} in its shards and {others} rejected")
-
-
-def check_splits(values: Value, names: Iterable[str]) -> None:
-    """Check that no split occurs twice; raise ValueError otherwise."""
-    _check_once(values, names)
+    records, rejected = manifest.input["records"], manifest.rejects["records"]
+    examples = manifest.input.get("in_examples", sum(split.examples for split in manifest.splits))
+    if records != examples + rejected:
+        raise ValueError(f"it counts {records} records read, but {examples} in its shards and {rejected} rejected")
 
 
 def _check_once(values: Value, names: Iterable[str]) -> None:
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
+    for name, count in Counter(names).items():
+        if count > 1:
             raise ValueError(f"{values.where} has {name!r} twice")
-        seen.add(name)
 
 
 MANIFEST_FORMAT = 1  # raised when a reader of the previous format would misread the file
@@ -171,12 +117,12 @@ MANIFEST_FORMAT = 1  # raised when a reader of the previous format would misread
 
 @dataclass(frozen=True, slots=True)
 class ShardEntry:
-    """A shard file: its name, number of examples, size on disk and crc32c (8 hex digits)."""
+    """A shard file."""
 
     file: str
     examples: int
-    size_bytes: int
-    crc32c: str
+    size_bytes: int  # on disk
+    crc32c: str  # 8 hex digits
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,9 +175,7 @@ class Manifest:
 
     @property
     def rejected_without_split(self) -> int:
-        """Return the number of rejected records that belong to no split, or were rejected before their split was
-        known.
-        """
+        """Return the number of rejected records whose split is unknown."""
         return int(self.rejects.get("records", 0)) - sum(split.rejected for split in self.splits)
 
     def split(self, name: str) -> SplitEntry:
@@ -264,25 +208,28 @@ class Manifest:
 
     @classmethod
     def _from_value(cls, content: Value) -> "Manifest":
-        name, codec = parse_dataset_name(content["name"]), CODECS[content["compression"].one_of(*CODECS)]
-        configuration = parse_configuration(content.get("configuration", {}))
+        name = content["name"].matching(
+            file_names.is_dataset_name, "the name of a data set: a letter, then letters, digits and '_'"
+        )
+        codec = CODECS[content["compression"].one_of(*CODECS)]
+        configuration = _parse_configuration(content.get("configuration", {}))
         called = (name, codec, _template_of(configuration))
         splits = tuple(_parse_split(split, *called) for split in content["splits"].items())
-        check_splits(content["splits"], (split.name for split in splits))
+        _check_once(content["splits"], (split.name for split in splits))
         manifest = cls(
             name=name,
-            version=parse_version(content["version"]),
+            version=content["version"].matching(file_names.is_version, "three numbers, such as 1.0.0"),
             compression=codec.name,
-            features=parse_features(content["features"], configuration),
+            features=_parse_features(content["features"], configuration),
             splits=splits,
-            input=parse_input(content.get("input", {})),
+            input=_parse_input(content.get("input", {})),
             configuration=configuration,
             versions=content.get("versions", {}).mapping(),
-            rejects=parse_rejects(content.get("rejects", {})),
+            rejects=_parse_rejects(content.get("rejects", {})),
             notices=tuple(notice.text() for notice in content.get("notices", []).items()),
-            files=parse_files(content.get("files", {})),
+            files=_parse_files(content.get("files", {})),
         )
-        check_total(content.get("input", {}), content.get("rejects", {}), sum(split.examples for split in splits))
+        _check_total(manifest)
         return manifest
 
 
@@ -299,18 +246,17 @@ def _template_of(configuration: Mapping[str, Any]) -> str:
 
 
 def _parse_split(value: Value, name: str, codec: Codec, template: str) -> SplitEntry:
-    split, shards = parse_split_name(value["name"]), value["shards"].items()
+    split = value["name"].matching(file_names.is_split_name, "the name of a split: letters, digits and '_'")
+    shards = value["shards"].items()
     names = (ShardName(name, split, index, len(shards), codec, template) for index in range(len(shards)))
-    return SplitEntry(split, tuple(map(_parse_shard, shards, names)), value["rejected"].integer())
+    return SplitEntry(split, tuple(map(_parse_shard, shards, map(str, names))), value["rejected"].integer())
 
 
-def _parse_shard(value: Value, name: ShardName) -> ShardEntry:
-    return ShardEntry(
-        parse_shard_file(value["file"], name),
-        value["examples"].integer(),
-        value["size_bytes"].integer(),
-        parse_crc32c(value["crc32c"]),
-    )
+def _parse_shard(value: Value, name: str) -> ShardEntry:
+    """Parse a shard, whose file must be `name`: no other folder, no other shard."""
+    file = value["file"].matching(name.__eq__, repr(name))
+    crc32c = _parse_crc32c(value["crc32c"])
+    return ShardEntry(file, value["examples"].integer(), value["size_bytes"].integer(), crc32c)
 
 
 def crc32c_hex(data: bytes) -> str:
@@ -356,9 +302,7 @@ class Reject:
         return self.records != 1 or self.size_bytes > 0 or self.count != "exact"
 
     def to_json(self) -> dict[str, Any]:
-        """Return its line in rejects/, with its amount unless that is one record, and its manifest only if there are
-        several.
-        """
+        """Return its line in rejects/; one record has no amount, and the manifest is left out if there is only one."""
         lost = {"records": self.records, "size_bytes": self.size_bytes, "count": self.count} if self.is_loss else {}
         of = {"manifest": self.manifest} if self.manifest else {}
         return {"source": self.source, **of, "line": self.line, "stage": self.stage, "reason": self.reason, **lost}

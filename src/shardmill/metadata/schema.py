@@ -18,37 +18,18 @@ _FORMATS: dict[TimeUnit, int] = {
 }
 
 
-def set_time_unit(proto: schema_pb2.Feature, unit: TimeUnit) -> None:
-    """Set the time unit of a schema's feature; do nothing if `unit` is ""."""
-    if unit:
-        proto.time_domain.integer_format = _FORMATS[unit]
-
-
-def time_unit_of(proto: schema_pb2.Feature) -> TimeUnit:
+def _time_unit_of(proto: schema_pb2.Feature) -> TimeUnit:
     """Return the time unit of a schema's feature; "" if it is no time or has an unsupported unit."""
     if proto.type != schema_pb2.INT or not proto.HasField("time_domain"):
         return ""
     return next((unit for unit, number in _FORMATS.items() if number == proto.time_domain.integer_format), "")
 
 
-def unsupported_time_unit_of(proto: schema_pb2.Feature) -> str:
-    """Return the name of an unsupported time unit of a schema's feature, such as UNIX_DAYS; "" if it has none."""
-    number = proto.time_domain.integer_format
-    if time_unit_of(proto) or number == schema_pb2.TimeDomain.FORMAT_UNKNOWN:
-        return ""
-    return schema_pb2.TimeDomain.IntegerTimeFormat.Name(number)
-
-
-_FIELDS_NAMING_FEATURES = ("sparse_feature", "weighted_feature", "tensor_representation_group")  # which name features
+_FIELDS_NAMING_FEATURES = ("sparse_feature", "weighted_feature", "tensor_representation_group")
 
 
 def schema_requests(text: str, rename: Callable[[str], str] = str) -> str:
-    """Return the parts of a schema.pbtxt that go beyond each feature's description, which is written anyway; "" if
-    there are none.
-
-    Args:
-        text: a schema, written by shardmill or by others.
-        rename: maps a feature's name in the schema to its new name.
+    """Return the parts of a schema.pbtxt beyond the descriptions of its features, which `rename` renames; "" if none.
 
     Raises:
         google.protobuf.text_format.ParseError: if `text` is not a schema.
@@ -67,24 +48,26 @@ def schema_requests(text: str, rename: Callable[[str], str] = str) -> str:
 
 def unsupported_time_units(requests: str) -> dict[str, str]:
     """Return, by feature, the requested time units that shardmill does not support, such as UNIX_DAYS."""
-    schema = text_format.Parse(requests, schema_pb2.Schema())
-    return {feature.name: unit for feature in schema.feature if (unit := unsupported_time_unit_of(feature))}
+    units = schema_pb2.TimeDomain
+    return {
+        feature.name: units.IntegerTimeFormat.Name(feature.time_domain.integer_format)
+        for feature in text_format.Parse(requests, schema_pb2.Schema()).feature
+        if feature.time_domain.integer_format != units.FORMAT_UNKNOWN and not _time_unit_of(feature)
+    }
 
 
 def _strip_description(feature: schema_pb2.Feature) -> None:
     """Remove what only repeats the feature's description."""
-    if time_unit_of(feature):
+    if _time_unit_of(feature):
         feature.ClearField("time_domain")
-    feature.ClearField("type")
-    feature.ClearField("shape")
+    for field in ("type", "shape", "bool_domain", "image_domain"):
+        feature.ClearField(field)
     if feature.presence.min_fraction == 1.0 and feature.presence.min_count <= 1:
         feature.ClearField("presence")
     if feature.value_count.min == feature.value_count.max:
         feature.ClearField("value_count")
     if feature.int_domain.is_categorical:
         feature.ClearField("int_domain")
-    feature.ClearField("bool_domain")
-    feature.ClearField("image_domain")
     tags = [tag for tag in feature.annotation.tag if not NOTE_PATTERN.fullmatch(tag)]
     del feature.annotation.tag[:]
     feature.annotation.tag.extend(tags)
@@ -93,10 +76,7 @@ def _strip_description(feature: schema_pb2.Feature) -> None:
 
 
 def merge_requests(schema: schema_pb2.Schema, requests: str) -> schema_pb2.Schema:
-    """Return a dataset's schema merged with `requests` of `schema_requests`.
-
-    Requests for features that the dataset lacks are dropped.
-    """
+    """Return a dataset's schema merged with `requests` of `schema_requests`, except for features that it lacks."""
     merged = text_format.Parse(requests, schema_pb2.Schema())
     feature_requests = {feature.name: feature for feature in merged.feature}
     if feature_requests.keys() - {feature.name for feature in schema.feature}:
@@ -134,7 +114,7 @@ def to_schema(features: Features) -> schema_pb2.Schema:
 
 
 def to_pbtxt(features: Features, requests: str = "") -> str:
-    """Return the text of `schema.pbtxt`, merged with the requests in `requests`, see shardmill.metadata.schema."""
+    """Return the text of `schema.pbtxt`, merged with `requests` of `schema_requests`."""
     return text_format.MessageToString(merge_requests(to_schema(features), requests), as_utf8=True)
 
 
@@ -162,7 +142,7 @@ def _parse_feature(proto: schema_pb2.Feature) -> Feature:
     notes = read_notes(proto)
     if "shape" in notes and not proto.HasField("shape"):
         shape = parse_shape_note(notes["shape"])
-    plain = Feature(proto.name, dtype, "tensor", shape, required, time=time_unit_of(proto))
+    plain = Feature(proto.name, dtype, "tensor", shape, required, time=_time_unit_of(proto))
     found = (kind.from_schema(proto, plain, notes) for kind in KINDS.values())
     return next(feature for feature in found if feature is not None)
 
@@ -182,7 +162,8 @@ def _add_feature(proto: schema_pb2.Feature, feature: Feature) -> None:
         proto.value_count.min = proto.value_count.max = math.prod(size for size in shape if size is not None)
     if feature.is_packed or (len(shape) > 1 and not feature.is_dense):
         proto.annotation.tag.append(shape_note(feature))
-    set_time_unit(proto, feature.time)
+    if feature.time:
+        proto.time_domain.integer_format = _FORMATS[feature.time]
     kind_of(feature).annotate(proto, feature)
 
 

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from shardmill.data import feature_kind
@@ -10,22 +11,28 @@ from shardmill.data.codecs import PLAIN_CODEC
 from shardmill.data.features import Feature, Features, find_feature
 from shardmill.data.kinds import kind_of
 from shardmill.metadata import file_names
-from shardmill.metadata.json_values import Value, parse_file
+from shardmill.metadata.json_values import (
+    OPTIONAL,
+    Json,
+    JsonObject,
+    Value,
+    parse_fields,
+    parse_file,
+    write_fields,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class SplitInfo:
-    """A split as TFDS describes it: the number of examples in each shard, and the size of all shards."""
+    """A split as TFDS describes it."""
 
     name: str
-    shard_lengths: tuple[int, ...]
-    size_bytes: int
+    shard_lengths: tuple[int, ...]  # examples in each shard
+    size_bytes: int  # of all shards
 
 
 def to_features_json(features: Features, languages: Sequence[str] = ()) -> str:
-    """Return the text of `features.json`. If all features are texts of `languages`, it describes a Translation, as in
-    TFDS's own datasets.
-    """
+    """Return the text of `features.json`; features that are all texts of `languages` are a Translation, as in TFDS."""
     are_texts = all(feature.dtype == "bytes" for feature in features)
     if languages and are_texts and {feature.name for feature in features} == set(languages):
         return dump_json(feature_kind.translation_entry(languages))
@@ -35,12 +42,10 @@ def to_features_json(features: Features, languages: Sequence[str] = ()) -> str:
         if not feature.member:
             entries[feature.name] = kind_of(feature).tfds_entry(feature)
             continue
-        if feature.sequence not in members:
-            members[feature.sequence] = {}
-            entries[feature.sequence] = feature_kind.sequence_entry(
-                feature_kind.features_dict_entry(members[feature.sequence])
-            )
-        members[feature.sequence][feature.member] = kind_of(feature).tfds_member_entry(feature)
+        found = members.setdefault(feature.sequence, {})
+        if not found:
+            entries[feature.sequence] = feature_kind.sequence_entry(feature_kind.features_dict_entry(found))
+        found[feature.member] = kind_of(feature).tfds_member_entry(feature)
     return dump_json(feature_kind.features_dict_entry(entries))
 
 
@@ -75,9 +80,7 @@ def to_dataset_info_json(
 
 
 def supervised_keys(features: Features, label: str = "label") -> tuple[str, str] | None:
-    """Return input (image, `text`, array or audio) and target (`label`) of `as_supervised=True`; None if either is
-    absent.
-    """
+    """Return input (image, `text`, array or audio) and target of `as_supervised=True`; None if either is absent."""
     text = find_feature(features, "text")
     inputs = [(rank, item.name) for item in features if (rank := _input_rank(item, item is text)) is not None]
     found = min(inputs, key=lambda pair: pair[0])[1] if inputs else label  # the first of those of a rank
@@ -85,9 +88,7 @@ def supervised_keys(features: Features, label: str = "label") -> tuple[str, str]
 
 
 def _input_rank(feature: Feature, is_text: bool) -> int | None:
-    """Return the rank of a feature as model input, least first; None if it is no input. Of several strings, only the
-    one named `text` is an input.
-    """
+    """Return the rank of a feature as model input, least first; None if it is no input. A string is one if `text`."""
     rank = kind_of(feature).input_rank
     if rank is None and feature.name == "image":
         rank = 0
@@ -103,63 +104,44 @@ FORMAT = 1  # raised when a reader of the previous format would misread the file
 HEAD_ENTRIES = 10  # entries of a vocabulary that are listed
 
 
+def _parse_head(value: Value) -> tuple[tuple[str, int], ...]:
+    pairs = (pair.items() for pair in value.items())
+    return tuple((entry.text(), count.integer()) for entry, count in pairs)
+
+
+def _parse_unknown(value: Value) -> dict[str, tuple[int, int]]:
+    splits = value.entries().items()
+    return {split: (found["values"].integer(), found["unknown"].integer()) for split, found in splits}
+
+
 @dataclass(frozen=True, slots=True)
-class VocabularySummary:
+class VocabularySummary(JsonObject):
     """A summary of a vocabulary."""
 
     file: str  # its entries, one a line; relative to the version's folder
     entries: int  # number of entries
     distinct: int  # distinct values before any threshold or limit
-    head: tuple[tuple[str, int], ...]  # most frequent entries with counts
-    unknown: Mapping[str, tuple[int, int]]  # by split: number of values, and of those out of the vocabulary
+    head: tuple[tuple[str, int], ...] = field(metadata={"parse": _parse_head})  # most frequent entries with counts
+    # by split: number of values, and of those out of the vocabulary
+    unknown: Mapping[str, tuple[int, int]] = field(metadata={"parse": _parse_unknown})
 
-    @classmethod
-    def from_json(cls, value: Value) -> "VocabularySummary":
-        """Parse the JSON object; raise ValueError if it is invalid."""
-        pairs = (pair.items() for pair in value["head"].items())
-        return cls(
-            value["file"].text(),
-            value["entries"].integer(),
-            value["distinct"].integer(),
-            tuple((entry.text(), count.integer()) for entry, count in pairs),
-            {
-                split: (found["values"].integer(), found["unknown"].integer())
-                for split, found in value["unknown"].entries().items()
-            },
-        )
-
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """Return the JSON object."""
-        return {
-            "file": self.file,
-            "entries": self.entries,
-            "distinct": self.distinct,
-            "head": [list(pair) for pair in self.head],
-            "unknown": {split: {"values": n, "unknown": out} for split, (n, out) in self.unknown.items()},
-        }
+        unknown = {split: {"values": n, "unknown": out} for split, (n, out) in self.unknown.items()}
+        return {**write_fields(self), "unknown": unknown}
 
 
 @dataclass(frozen=True, slots=True)
-class Asset:
+class Asset(JsonObject):
     """A file of a graph whose lines were found by analysis, such as a vocabulary."""
 
     file: str  # relative to the version's folder
     entries: int  # number of lines
     head: tuple[str, ...]  # first lines
 
-    @classmethod
-    def from_json(cls, value: Value) -> "Asset":
-        """Parse the JSON object; raise ValueError if it is invalid."""
-        head = tuple(entry.text() for entry in value["head"].items())
-        return cls(value["file"].text(), value["entries"].integer(), head)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the JSON object."""
-        return {"file": self.file, "entries": self.entries, "head": list(self.head)}
-
 
 @dataclass(frozen=True, slots=True)
-class ModuleSummary:
+class ModuleSummary(JsonObject):
     """A summary of a graph made by a module's preprocessing_fn."""
 
     name: str  # of the module's file
@@ -167,54 +149,18 @@ class ModuleSummary:
     found: str  # SHA-256 of TFT's analysis: numbers in the graph, and assets
     assets: tuple[Asset, ...] = ()  # such as vocabularies
 
-    @classmethod
-    def from_json(cls, value: Value) -> "ModuleSummary":
-        """Parse the JSON object; raise ValueError if it is invalid."""
-        assets = tuple(map(Asset.from_json, value["assets"].items()))
-        return cls(value["name"].text(), value["sha256"].text(), value["found"].text(), assets)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the JSON object."""
-        content = {"name": self.name, "sha256": self.sha256, "found": self.found}
-        return {**content, "assets": [asset.to_json() for asset in self.assets]}
-
 
 @dataclass(frozen=True, slots=True)
-class TransformedOutput:
+class TransformedOutput(JsonObject):
     """One feature of transformed examples."""
 
     name: str
     feature: str  # raw feature it is made of; "" if a module made it
     steps: tuple[Mapping[str, Any], ...] = ()  # in order, each `{name: parameters}`; none if unchanged
     constants: Mapping[str, Any] = field(default_factory=dict)  # found by analysis, by name
-    vocabulary: VocabularySummary | None = None
+    vocabulary: VocabularySummary | None = field(default=None, metadata=OPTIONAL)
     # constants of these examples, if those of a previous version are used
-    drift: Mapping[str, Any] = field(default_factory=dict)
-
-    @classmethod
-    def from_json(cls, value: Value) -> "TransformedOutput":
-        """Parse the JSON object; raise ValueError if it is invalid."""
-        entry = value.mapping()
-        return cls(
-            value["name"].text(),
-            value["feature"].text(),
-            tuple(step.mapping() for step in value["steps"].items()),
-            value["constants"].mapping(),
-            VocabularySummary.from_json(value["vocabulary"]) if "vocabulary" in entry else None,
-            value.get("drift", {}).mapping(),
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the JSON object."""
-        content = {
-            "name": self.name,
-            "feature": self.feature,
-            "steps": [dict(step) for step in self.steps],
-            "constants": dict(self.constants),
-        }
-        if self.vocabulary is not None:
-            content["vocabulary"] = self.vocabulary.to_json()
-        return content | ({"drift": dict(self.drift)} if self.drift else {})
+    drift: Mapping[str, Any] = field(default_factory=dict, metadata=OPTIONAL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,18 +169,14 @@ class TransformFile:
 
     analyzed: Mapping[str, int]  # number of examples analyzed, by split
     outputs: tuple[TransformedOutput, ...]  # in order
-    former: str = ""  # dataset and version of the constants; "" if from these examples
-    module: ModuleSummary | None = None  # that made the graph; None if --transform did
+    # dataset and version of the constants; "" if from these examples
+    former: str = field(default="", metadata=OPTIONAL)
+    module: ModuleSummary | None = field(default=None, metadata=OPTIONAL)  # made the graph; None if --transform did
 
     def to_json(self) -> str:
         """Return the text of the file."""
-        content = {
-            "format": FORMAT,
-            "analyzed": dict(self.analyzed),
-            **({"former": self.former} if self.former else {}),
-            **({"module": self.module.to_json()} if self.module is not None else {}),
-            "outputs": [output.to_json() for output in self.outputs],
-        }
+        content = {"format": FORMAT, **write_fields(self)}
+        content["outputs"] = content.pop("outputs")  # comes last
         return json.dumps(content, ensure_ascii=False, indent=1) + "\n"
 
     @classmethod
@@ -244,11 +186,5 @@ class TransformFile:
         Raises:
             CorruptDataError: if it is not a transform.json, or of a newer format.
         """
-        return parse_file(text, name, FORMAT, "does not say what was found for a transform", cls._from_value)
-
-    @classmethod
-    def _from_value(cls, content: Value) -> "TransformFile":
-        analyzed = {split: count.integer() for split, count in content["analyzed"].entries().items()}
-        outputs = tuple(map(TransformedOutput.from_json, content["outputs"].items()))
-        module = ModuleSummary.from_json(content["module"]) if "module" in content.mapping() else None
-        return cls(analyzed, outputs, content.get("former", "").text(), module)
+        problem = "does not say what was found for a transform"
+        return cls(**parse_file(text, name, FORMAT, problem, partial(parse_fields, cls)))

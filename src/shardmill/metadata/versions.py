@@ -3,15 +3,15 @@
 import json
 import posixpath
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from shardmill.errors import CorruptDataError, UserError
 from shardmill.filesystem import Files, FolderLister, read_if_exists
 from shardmill.metadata import file_names
-from shardmill.metadata.json_values import Value, parse_file
+from shardmill.metadata.json_values import Value, parse_fields, parse_file
 from shardmill.text import listed
 
 FORMAT = 1  # raised when a reader of the previous format would misread the file
@@ -19,6 +19,20 @@ FORMAT = 1  # raised when a reader of the previous format would misread the file
 Status = Literal["published", "unchanged", "failed", "checks_failed", "locked", "outrun", "interrupted", "launched"]
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
+
+
+def _parse_count(value: Value) -> int | None:
+    return None if value.value is None else value.integer()
+
+
+def _parse_seconds(value: Value) -> float:
+    if value.number() < 0:
+        raise value.wrong("a number of seconds")
+    return float(value.number())
+
+
+def _parse_time(value: Value) -> str:
+    return value.matching(_TIME.fullmatch, "a time in UTC, such as 2026-11-20T03:00:00Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +44,13 @@ class BuildRecord:
     # `unchanged`: nothing to do; `locked`: another job builds it; `outrun`: LATEST names another version;
     # `interrupted`: Ctrl-C or SIGTERM; `launched`: only returned, for a job written as a template
     status: Status
-    started: str  # UTC: `2026-11-20T03:00:00Z`
+    started: str = field(metadata={"parse": _parse_time})  # UTC: `2026-11-20T03:00:00Z`
     reason: str = ""  # one sentence: why it was built, or not published
     code_version: str = ""  # digest of all that shapes the bytes except the input; "" if not computed
     data_version: str = ""  # digest of the input; "" if not computed
     baseline: str = ""  # version it was checked against; "" if none
     before: str = ""  # version in LATEST at the start, possibly the replaced one; "" if none
-    seconds: float = 0.0  # duration
+    seconds: float = field(default=0.0, metadata={"parse": _parse_seconds})  # duration
     splits: Mapping[str, int] = field(default_factory=dict)  # examples by split, in order
     rejected: int = 0  # number of rejected records
     checks: tuple[Mapping[str, Any], ...] = ()  # objects written by shardmill.quality.limits
@@ -45,8 +59,9 @@ class BuildRecord:
     notices: tuple[str, ...] = ()  # shown to the user
     since: str = ""  # changes since the version in LATEST, as text; "" if none
     shardmill: str = ""  # version of shardmill
-    reused: int | None = None  # files reused from an older version; None if not counted
-    read: int | None = None  # files that were read; None if not counted
+    # files reused from an older version, and files that were read; None if not counted
+    reused: int | None = field(default=None, metadata={"parse": _parse_count})
+    read: int | None = field(default=None, metadata={"parse": _parse_count})
 
     def is_same_build(self, other: "BuildRecord") -> bool:
         """Return True if both are records of the same build, at different times."""
@@ -54,10 +69,7 @@ class BuildRecord:
 
     @property
     def without_page_checks(self) -> "BuildRecord":
-        """Return the record as printed and sent, without the checks that only its page shows.
-
-        Those grow with the number of columns, and schedulers accept 48 kB.
-        """
+        """Return the record as printed and sent; `page_checks` grow with the columns, and schedulers accept 48 kB."""
         return replace(self, page_checks=())
 
     def to_json(self) -> str:
@@ -72,41 +84,10 @@ class BuildRecord:
             CorruptDataError: if it is not a build record, or of a newer format; the message names the file and the
                 faulty value.
         """
-        return parse_file(text, name, FORMAT, "is not the record of a build", cls._from_value)
-
-    @classmethod
-    def _from_value(cls, content: Value) -> "BuildRecord":
-        return cls(
-            name=content["name"].text(),
-            version=content["version"].text(),
-            status=content["status"].one_of(*get_args(Status)),
-            started=content["started"].matching(_TIME, "a time in UTC, such as 2026-11-20T03:00:00Z"),
-            reason=content.get("reason", "").text(),
-            code_version=content.get("code_version", "").text(),
-            data_version=content.get("data_version", "").text(),
-            baseline=content.get("baseline", "").text(),
-            before=content.get("before", "").text(),
-            seconds=_parse_seconds(content.get("seconds", 0.0)),
-            splits={split: count.integer() for split, count in content.get("splits", {}).entries().items()},
-            rejected=content.get("rejected", 0).integer(),
-            checks=tuple(check.mapping() for check in content.get("checks", []).items()),
-            page_checks=tuple(check.mapping() for check in content.get("page_checks", []).items()),
-            notices=tuple(notice.text() for notice in content.get("notices", []).items()),
-            since=content.get("since", "").text(),
-            shardmill=content.get("shardmill", "").text(),
-            reused=_parse_count(content.get("reused", None)),
-            read=_parse_count(content.get("read", None)),
+        problem = "is not the record of a build"
+        return parse_file(
+            text, name, FORMAT, problem, lambda content: cls(**parse_fields(cls, content, with_defaults=True))
         )
-
-
-def _parse_count(value: Value) -> int | None:
-    return None if value.value is None else value.integer()
-
-
-def _parse_seconds(value: Value) -> float:
-    if value.number() < 0:
-        raise value.wrong("a number of seconds")
-    return float(value.number())
 
 
 def record_path(parent: str, version: str) -> str:
@@ -123,10 +104,8 @@ def page_path(record: str) -> str:
 
 
 def failed_record_path(parent: str, version: str) -> str:
-    """Return the path of the record of a failed attempt to replace `version`, which is still published with its own
-    record.
-
-    A later record of a successful build supersedes it.
+    """Return the path of the record of a failed attempt to replace the published `version`; its next build replaces
+    this record.
     """
     return posixpath.join(parent, file_names.BUILDS, f"{version}.failed.json")
 
@@ -136,20 +115,12 @@ _MAX_SHOWN_VERSIONS = 5  # versions; to look whether one is published costs a re
 
 def describe_published_versions(files: Files, directory: str) -> str:
     """Return the end of an error message about `directory`, a version's folder or its parent: the versions published
-    there, and how to open one.
-
-    It is empty if `directory` is not related to versions, or if its folder cannot be listed: then the error itself
-    matters.
+    there, and how to open one; "" if they cannot be listed.
     """
     is_version = file_names.is_version(posixpath.basename(directory))
     above = (posixpath.dirname(directory) or ".") if is_version else directory
-    if not isinstance(files, FolderLister):
-        return ""
-    try:
-        found = list(
-            islice(_versions_with(files, above, files.folders(above), file_names.SUCCESS), _MAX_SHOWN_VERSIONS + 1)
-        )
-    except OSError:
+    found = _find_versions(files, above, file_names.SUCCESS, _MAX_SHOWN_VERSIONS + 1)
+    if found is None:
         return ""
     if not found:
         return f"; no version is published in {above}" if is_version else ""
@@ -161,20 +132,18 @@ def find_interrupted_publications(files: Files, above: str) -> list[str]:
     """Return the versions in the folder `above` whose publication was begun but not completed, newest first; [] if the
     folder cannot be listed.
     """
+    return _find_versions(files, above, file_names.PUBLISHING, _MAX_SHOWN_VERSIONS) or []
+
+
+def _find_versions(files: Files, above: str, file: str, limit: int) -> list[str] | None:
+    """Return the newest versions in a folder that contain `file`; None if the folder cannot be listed."""
     if not isinstance(files, FolderLister):
-        return []
+        return None
     try:
-        return list(
-            islice(_versions_with(files, above, files.folders(above), file_names.PUBLISHING), _MAX_SHOWN_VERSIONS)
-        )
+        versions = sorted(filter(file_names.is_version, files.folders(above)), key=version_numbers, reverse=True)
+        return list(islice((name for name in versions if files.exists(posixpath.join(above, name, file))), limit))
     except OSError:
-        return []
-
-
-def _versions_with(files: Files, above: str, names: list[str], file: str) -> Iterator[str]:
-    """Yield those of `names` that are versions and contain `file`, newest first."""
-    versions = sorted(filter(file_names.is_version, names), key=version_numbers, reverse=True)
-    return (version for version in versions if files.exists(posixpath.join(above, version, file)))
+        return None
 
 
 def version_numbers(version: str) -> list[int]:
@@ -183,10 +152,7 @@ def version_numbers(version: str) -> list[int]:
 
 
 def describe_comparison(version: str, baseline: str) -> str:
-    """Describe the baseline of a version; "" without one.
-
-    A baseline newer than the version is pointed out: users who rebuild an older version may want another.
-    """
+    """Describe the baseline of a version, with a hint if it is newer than the version; "" without one."""
     if not baseline:
         return ""
     newer = version_numbers(baseline) > version_numbers(version)
@@ -220,28 +186,25 @@ def resolve_version(files: Files, directory: str, requested: str) -> tuple[str, 
     """
     if file_names.is_version(requested):
         return requested, ""
-    path = (
-        posixpath.join(directory, file_names.LATEST)
-        if requested == file_names.LATEST
-        else tag_path(directory, requested)
-    )
-    found = _read_version(files, directory, path) if requested == file_names.LATEST or is_tag(requested) else None
+    found = None
+    if requested == file_names.LATEST:
+        found = read_latest(files, directory)
+    elif is_tag(requested):
+        found = _read_version(files, directory, tag_path(directory, requested))
     if found is None:
         raise UserError(
             f"{directory} has no version or tag {requested!r}{describe_published_versions(files, directory)}"
         )
-    return found, path
+    return found
 
 
 def read_latest(files: Files, directory: str) -> tuple[str, str] | None:
     """Return the version in LATEST and the path of that file; None if there is no such file."""
-    path = posixpath.join(directory, file_names.LATEST)
-    found = _read_version(files, directory, path)
-    return None if found is None else (found, path)
+    return _read_version(files, directory, posixpath.join(directory, file_names.LATEST))
 
 
-def _read_version(files: Files, directory: str, path: str) -> str | None:
-    """Return the version that a file holds, or None if there is no such file."""
+def _read_version(files: Files, directory: str, path: str) -> tuple[str, str] | None:
+    """Return the version that the file `path` holds, and `path`; None if there is no such file."""
     data = read_if_exists(files, path)
     if data is None:
         return None
@@ -251,4 +214,4 @@ def _read_version(files: Files, directory: str, path: str) -> str | None:
             f"{path} holds {version[:_MAX_QUOTED]!r}; expected a version, such as"
             f" 1.0.0{describe_published_versions(files, directory)}"
         )
-    return version
+    return version, path

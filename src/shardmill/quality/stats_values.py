@@ -2,24 +2,21 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import Any, NamedTuple, TypeVar, overload
+from typing import Any, NamedTuple, overload
 
-from shardmill.metadata.json_values import MAX_INTEGER, Value
-
-Json = dict[str, Any]
-T = TypeVar("T")
-
-
-def drop_none(**members: Any) -> Json:
-    """Return the members that are not None."""
-    return {name: value for name, value in members.items() if value is not None}
-
-
-def parse_optional(value: Value, key: str, take: Callable[[Value], T]) -> T | None:
-    """Return a member parsed by `take`, or None if it is absent; raise ValueError if `take` does."""
-    return take(value[key]) if key in value.mapping() else None
+from shardmill.metadata.json_values import (
+    MAX_INTEGER,
+    Json,
+    JsonObject,
+    Value,
+    changed_fields,
+    is_plain_count,
+    is_plain_integer,
+    is_plain_number,
+    to_plain,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +27,13 @@ class JsonMember:
     take: Callable[[Value], Any]  # parses and checks the value
     is_plain: Callable[[Any], bool] | None = None  # True for values that need no parsing
     plain: Callable[[Any], Any] | None = None  # quick parser; returns None for values that `take` must check
+
+
+def write_attributes(attributes: Mapping[str, Any], members: Mapping[str, JsonMember]) -> Json:
+    """Return the JSON object of attributes by name, in the order of `members`; absent ones are left out."""
+    return {
+        key: to_plain(attributes[member.attribute]) for key, member in members.items() if member.attribute in attributes
+    }
 
 
 def parse_attributes(value: Value, members: Mapping[str, JsonMember]) -> dict[str, Any]:
@@ -54,29 +58,6 @@ def parse_attributes(value: Value, members: Mapping[str, JsonMember]) -> dict[st
     return found
 
 
-def is_plain_integer(value: Any) -> bool:
-    """Return True for a 64-bit integer."""
-    return type(value) is int and -MAX_INTEGER <= value <= MAX_INTEGER
-
-
-def is_plain_number(value: Any) -> bool:
-    """Return True for a finite number."""
-    return type(value) in (int, float) and -math.inf < value < math.inf
-
-
-def is_plain_count(value: Any) -> bool:
-    """Return True for a 64-bit integer that is not negative."""
-    return is_plain_integer(value) and value >= 0
-
-
-def parse_counts(value: Value) -> dict[str, int]:
-    """Parse counts by name; raise ValueError if one is invalid."""
-    found = value.value
-    if isinstance(found, dict) and all(map(is_plain_count, found.values())):
-        return dict(found)
-    return {name: count.integer() for name, count in value.entries().items()}
-
-
 def parse_counts_by_integer(value: Value) -> dict[int, int]:
     """Parse counts by nonnegative integers, which are text in JSON; raise ValueError if one is invalid."""
     for name in value.mapping():
@@ -86,7 +67,7 @@ def parse_counts_by_integer(value: Value) -> dict[int, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Extreme:
+class Extreme(JsonObject):
     """One of the smallest, largest or most elongated images."""
 
     file: str  # name of the image
@@ -95,17 +76,6 @@ class Extreme:
     shard: str = ""  # name of its shard file
     offset: int = 0  # of the framed record in the uncompressed shard, in bytes
     length: int = 0  # of the framed record, in bytes
-
-    def to_json(self) -> Json:
-        """Return the JSON object."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, value: Value) -> "Extreme":
-        """Parse the JSON object; raise ValueError if it is invalid."""
-        numbers = (value[key].integer() for key in ("width", "height", "offset", "length"))
-        width, height, offset, length = numbers
-        return cls(value["file"].text(), width, height, value["shard"].text(), offset, length)
 
 
 Number = int | float
@@ -194,19 +164,7 @@ class Numbers:
 
     def to_json(self) -> Json:
         """Return the JSON object."""
-        return drop_none(
-            count=self.count,
-            min=self.minimum,
-            max=self.maximum,
-            mean=self.mean,
-            std_dev=self.std_dev,
-            zeros=self.zeros,
-            nan=self.nan or None,
-            infinity=self.infinity or None,
-            quantiles=self.quantiles,
-            quantiles_relative_error=self.relative_error,
-            histogram=None if self.histogram is None else [bucket.to_json() for bucket in self.histogram],
-        )
+        return write_attributes(changed_fields(self), _MEMBERS)
 
     @classmethod
     def from_json(cls, value: Value) -> "Numbers":
@@ -282,7 +240,8 @@ class Distinct:
 
     def to_json(self) -> Json:
         """Return the JSON object."""
-        return {"count": self.count, "exact": self.is_exact, **drop_none(relative_error=self.relative_error)}
+        error = {} if self.relative_error is None else {"relative_error": self.relative_error}
+        return {"count": self.count, "exact": self.is_exact, **error}
 
     @classmethod
     def from_json(cls, value: Value) -> "Distinct":
@@ -301,24 +260,16 @@ class Distinct:
         return cls(count, error) if exact is False and is_plain_number(error) else None
 
 
+def _parse_top_value(value: Value) -> int | str:
+    return value.text() if isinstance(value.value, str) else value.integer(_LEAST_INTEGER)
+
+
 @dataclass(frozen=True, slots=True)
-class TopValue:
+class TopValue(JsonObject):
     """A frequent value and its count. Strings may be cut, and bytes that are not UTF-8 are shown as numbers."""
 
-    value: int | str
+    value: int | str = field(metadata={"parse": _parse_top_value})
     count: int
-
-    def to_json(self) -> Json:
-        """Return the JSON object."""
-        return {"value": self.value, "count": self.count}
-
-    @classmethod
-    def from_json(cls, value: Value) -> "TopValue":
-        """Parse the JSON object; raise ValueError if it is invalid."""
-        shown = value["value"]
-        return cls(
-            shown.text() if isinstance(shown.value, str) else shown.integer(_LEAST_INTEGER), value["count"].integer()
-        )
 
 
 def parse_top_values(value: Value) -> tuple[TopValue, ...]:

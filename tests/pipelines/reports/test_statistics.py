@@ -12,7 +12,7 @@ def test_a_row_a_feature() -> None:
             4_000,
             1,
             0,
-            {
+            features={
                 "age": FeatureSummary(count=3_000, missing=1_000, distinct=Distinct(100), numbers=age),
                 "id": FeatureSummary(distinct=Distinct(4_003, 0.03), numbers=Numbers(minimum=-0.5, maximum=0.25)),
                 "note": FeatureSummary(missing=0, length_bytes=Numbers(minimum=2, maximum=70)),
@@ -30,10 +30,10 @@ def test_a_row_a_feature() -> None:
 
 
 def test_nothing_to_say() -> None:
-    assert statistics_table(SplitSummary(1, 1, 0, {"label": FeatureSummary(classes={"cat": 1})})) == ""
+    assert statistics_table(SplitSummary(1, 1, 0, features={"label": FeatureSummary(classes={"cat": 1})})) == ""
 
 
 def test_names_of_features_are_not_markup() -> None:
     summary = FeatureSummary(missing=7)
 
-    assert "[red]x :cat: \\x1b  " in statistics_table(SplitSummary(1, 1, 0, {"[red]x :cat: \x1b": summary}))
+    assert "[red]x :cat: \\x1b  " in statistics_table(SplitSummary(1, 1, 0, features={"[red]x :cat: \x1b": summary}))

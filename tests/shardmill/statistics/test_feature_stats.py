@@ -34,7 +34,7 @@ TRAIN = SplitSummary(
     12,
     1000,
     0,
-    {
+    features={
         "image": FeatureSummary(
             formats={"png": 8, "jpeg": 4}, size_bytes=Numbers(count=12, minimum=70, maximum=90, mean=80.5)
         ),
@@ -159,7 +159,7 @@ def test_a_sample_is_no_count(by_name: dict[str, Any]) -> None:
     assert by_name["ids"].WhichOneof("stats") == "num_stats"
     city = TRAIN.features["city"]
     drawn = FeatureSummary(top_values=city.top_values, top_values_from="1024 values")
-    stats = StatsFile({"train": SplitSummary(12, 1, 0, {"city": drawn})})
+    stats = StatsFile({"train": SplitSummary(12, 1, 0, features={"city": drawn})})
     (feature,) = pb.DatasetFeatureStatisticsList.FromString(to_bytes(stats, (FEATURES[3],))).datasets[0].features
     assert (len(feature.string_stats.top_values), len(feature.string_stats.rank_histogram.buckets)) == (0, 0)
 

@@ -44,12 +44,12 @@ FEATURES = {
 }
 DUPLICATES = Duplicates(
     "records",
-    {"train": RepeatedContents(4, 2)},
     {"train": {"test": 3}, "test": {"train": 1}},
     {"test": 1, "train": 3},
+    {"train": RepeatedContents(4, 2)},
     (Pair(ExampleSource("test", "a.csv", 0), ExampleSource("train", "b.png")),),
 )
-STATS = StatsFile({"train": SplitSummary(10, 999, 1, FEATURES), "test": SplitSummary(0, 0, 0)}, DUPLICATES)
+STATS = StatsFile({"train": SplitSummary(10, 999, 1, features=FEATURES), "test": SplitSummary(0, 0, 0)}, DUPLICATES)
 
 
 def test_what_is_read_is_what_was_written() -> None:

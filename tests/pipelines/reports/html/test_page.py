@@ -46,7 +46,7 @@ def profile(features: dict[str, tuple[Feature, FeatureSummary]], version: str = 
         rejects={"records": rejected, "reasons": {}},
     )
     summaries = {name: summary for name, (_, summary) in features.items()}
-    stats = {split: SplitSummary(n, 100 * n, 0, summaries) for split, n in sizes.items()}
+    stats = {split: SplitSummary(n, 100 * n, 0, features=summaries) for split, n in sizes.items()}
     return Profile(manifest, StatsFile(stats))
 
 
@@ -103,7 +103,9 @@ def hostile() -> str:
     classes = {"label": (Feature(HOSTILE, "int64", "class_label", class_names=(HOSTILE,)), FeatureSummary())}
     made = profile({**named, **classes}, rejected=1)
     of_label = {**made.stats.splits["train"].features, HOSTILE: FeatureSummary(classes={HOSTILE: 4_000})}
-    stats = StatsFile({"train": SplitSummary(4_000, 1, 0, of_label), "test": SplitSummary(1_000, 1, 0, {})})
+    stats = StatsFile(
+        {"train": SplitSummary(4_000, 1, 0, features=of_label), "test": SplitSummary(1_000, 1, 0, features={})}
+    )
     manifest = replace(
         made.manifest,
         input={"pattern": HOSTILE, "records": 5_001},
