@@ -28,18 +28,15 @@ def check_columns(new: Profile, old: Profile, limits: LimitsByCheck) -> Iterator
     """Check for features that were removed or added, or whose type changed."""
     before, now = old.features, new.features
     gone, added = [name for name in before if name not in now], [name for name in now if name not in before]
-    yield from check_count("columns_gone", "feature", gone, f"gone since {old.version}", limits["columns_gone"])
-    yield from check_count("columns_new", "feature", added, f"new since {old.version}", limits["columns_new"])
-    changed = [
-        f"{name} ({describe_type(before[name])} -> {describe_type(now[name])})"
-        for name in before
-        if name in now and describe_type(before[name]) != describe_type(now[name])
-    ]
+    yield from _check_count("columns_gone", "feature", gone, f"gone since {old.version}", limits["columns_gone"])
+    yield from _check_count("columns_new", "feature", added, f"new since {old.version}", limits["columns_new"])
+    types = [(name, describe_type(before[name]), describe_type(now[name])) for name in before if name in now]
+    changed = [f"{name} ({then} -> {type_})" for name, then, type_ in types if then != type_]
     limit = limits["types_changed"]
-    yield from check_count("types_changed", "feature", changed, f"of another type than in {old.version}", limit)
+    yield from _check_count("types_changed", "feature", changed, f"of another type than in {old.version}", limit)
 
 
-def check_count(
+def _check_count(
     check: str, noun: str, names: list[str], state: str, limit: Limits, feature: str = ""
 ) -> Iterator[CheckResult]:
     """Check the number of items in `names`, and list them in the result."""
@@ -68,9 +65,7 @@ def describe_type(feature: Feature) -> str:
 def check_presence(
     new: Profile, old: Profile, limits: LimitsByCheck, overrides: ByFeature = NO_OVERRIDES
 ) -> Iterator[CheckResult]:
-    """Check the decrease of each feature's share of examples, in each split of both versions; `overrides` are limits of
-    single features.
-    """
+    """Check the decrease of each feature's share of examples, in each split of both versions."""
     for split in new.splits:
         if not new.splits[split] or not old.splits.get(split):
             continue
@@ -100,28 +95,27 @@ _PROBABILITY = 0.01
 def check_classes(
     new: Profile, old: Profile, limits: LimitsByCheck, overrides: ByFeature = NO_OVERRIDES
 ) -> Iterator[CheckResult]:
-    """Check the classes of each label that both versions have, by name, over all splits; `overrides` are limits of
-    single
-    features.
-    """
+    """Check the classes of each label that both versions have, by name, over all splits."""
     for label in new.labels:
         before = old.features.get(label.name)
         if before is None or not kind_of(before).has_classes:
             continue
         limit = feature_limits(label.name, limits, overrides)
-        moved = changed_ids(before, label)
-        yield from check_count(
-            "classes_moved", "class", moved, f"of another id than in {old.version}", limit["classes_moved"], label.name
-        )
+        moved, state = changed_ids(before, label), f"of another id than in {old.version}"
+        yield from _check_count("classes_moved", "class", moved, state, limit["classes_moved"], label.name)
         counts, counts_before = new.class_counts(label), old.class_counts(before)
         if counts is None or counts_before is None:
-            for check in ("classes_gone", "classes_new"):
-                message = f"how many {label.unit}s each class of {label.name!r} has is not on record"
-                yield CheckResult(check, "unknown", message, label.name)
+            yield _unknown_classes("classes_gone", label)
+            yield _unknown_classes("classes_new", label)
             continue
         gone, fresh = f"gone since {old.version}", f"new since {old.version}"
         yield from _check_missing("classes_gone", gone, counts_before, counts, limit["classes_gone"], label)
         yield from _check_missing("classes_new", fresh, counts, counts_before, limit["classes_new"], label)
+
+
+def _unknown_classes(check: str, label: Feature) -> CheckResult:
+    message = f"how many {label.unit}s each class of {label.name!r} has is not on record"
+    return CheckResult(check, "unknown", message, label.name)
 
 
 def _check_missing(
@@ -144,10 +138,7 @@ def _check_missing(
 
 
 def max_examples_by_chance(examples: int, other_examples: int) -> float:
-    """Return how many examples a class may have among `examples`, but none among `other_examples`, by chance once
-    in a hundred
-    times.
-    """
+    """Return how many of `examples` a class may have by chance, once in a hundred times, but none of the others."""
     if not examples or not other_examples:
         return 0.0  # one of the two has no examples at all, which no chance explains
     return math.log(_PROBABILITY) / math.log(examples / (examples + other_examples))
@@ -166,15 +157,14 @@ def changed_ids(before: Feature, now: Feature) -> list[str]:
 def check_smallest_class(
     new: Profile, limits: LimitsByCheck, overrides: ByFeature = NO_OVERRIDES
 ) -> Iterator[CheckResult]:
-    """Check the class with the fewest examples of each label; `overrides` are limits of single features."""
+    """Check the class with the fewest examples of each label."""
     for label in new.labels:
         limit = feature_limits(label.name, limits, overrides)["min_examples_per_class"]
         if limit.is_off:
             continue
         counts = new.class_counts(label)
         if not counts:
-            message = f"how many {label.unit}s each class of {label.name!r} has is not on record"
-            yield CheckResult("min_examples_per_class", "unknown", message, label.name)
+            yield _unknown_classes("min_examples_per_class", label)
             continue
         name, fewest = min(counts.items(), key=lambda item: item[1])
         severity, threshold = limit.under(fewest)
@@ -259,32 +249,21 @@ def _check_smallest_shard(new: Profile, split: SplitEntry, limits: LimitsByCheck
     return CheckResult("shards_under", severity, message, "", split.name, share, threshold)
 
 
-_TRAIN = "train"  # whose examples are to be seen: what is measured on is the others
-
-
 def measured_label_association(profile: Profile, feature: str) -> float | None:
-    """Return how well a feature predicts the label, 0 to 1, in train or else the first split with examples; None if
-    unknown.
-    """
-    filled = [split for split, examples in profile.splits.items() if examples]
+    """Return how well a feature predicts the label, 0 to 1, in the training split; None if unknown."""
+    filled = profile.filled_splits
     if not filled:
         return None
-    summary = profile.summary(_TRAIN if _TRAIN in filled else filled[0], feature)
+    summary = profile.summary(profile.training_split, feature)
     return None if summary is None or summary.label_association is None else float(summary.label_association)
 
 
-def check_label_leakage(
-    new: Profile, limits: LimitsByCheck, overrides: ByFeature = NO_OVERRIDES
-) -> Iterator[CheckResult]:
-    """Check how well each feature predicts the label; `overrides` are limits of single features."""
+def _check_label_leakage(new: Profile, limits: LimitsByCheck, overrides: ByFeature) -> Iterator[CheckResult]:
+    """Check how well each feature predicts the label, except those such as `filename`, in the label's folder."""
     for feature, description in new.features.items():
-        limit, association = (
-            feature_limits(feature, limits, overrides)["label_leakage"],
-            measured_label_association(new, feature),
-        )
-        if (
-            limit.is_off or association is None or description.role != "input"
-        ):  # such as `filename`, in the label's folder
+        limit = feature_limits(feature, limits, overrides)["label_leakage"]
+        association = measured_label_association(new, feature)
+        if limit.is_off or association is None or description.role != "input":
             continue
         severity, threshold = limit.over(association)
         message = f"who knows {feature!r} guesses the label wrongly {association:.1%} less often than who knows nothing"
@@ -293,16 +272,13 @@ def check_label_leakage(
         yield CheckResult("label_leakage", severity, message, feature, "", association, threshold)
 
 
-def check_similar_contents(new: Profile, limits: LimitsByCheck) -> Iterator[CheckResult]:
-    """Check the share of each split's images that look like one in another split; yield nothing if that was not
-    computed.
-    """
-    limit, near = limits["similar_contents"], new.stats.near_duplicates
-    splits = {split: examples for split, examples in new.splits.items() if examples}
+def _check_similar_contents(new: Profile, limits: LimitsByCheck) -> Iterator[CheckResult]:
+    """Check the share of each split's images that look like one in another split."""
+    limit, near, splits = limits["similar_contents"], new.stats.near_duplicates, new.filled_splits
     if limit.is_off or near is None or len(splits) < 2:
         return
     for split, examples in splits.items():
-        if split == _TRAIN:
+        if split == "train":
             continue
         shared = near.elsewhere.get(split, 0)
         severity, threshold = limit.over(shared / examples)
@@ -310,7 +286,7 @@ def check_similar_contents(new: Profile, limits: LimitsByCheck) -> Iterator[Chec
         yield CheckResult("similar_contents", severity, message, "", split, shared / examples, threshold)
 
 
-def check_conflicting_labels(new: Profile, limits: LimitsByCheck) -> Iterator[CheckResult]:
+def _check_conflicting_labels(new: Profile, limits: LimitsByCheck) -> Iterator[CheckResult]:
     """Check the share of examples that equal an example of another class; yield nothing if there are none."""
     limit, duplicates = limits["conflicting_labels"], new.stats.duplicates
     if limit.is_off or duplicates is None or duplicates.conflicts is None or not new.examples:
@@ -320,10 +296,8 @@ def check_conflicting_labels(new: Profile, limits: LimitsByCheck) -> Iterator[Ch
     yield CheckResult("conflicting_labels", severity, duplicates.conflicts.describe(), "", "", share, threshold)
 
 
-def check_shared_contents(new: Profile, limits: LimitsByCheck) -> Iterator[CheckResult]:
-    """Check the share of each split's examples, or of the documents that they are cut from, that are also in another
-    split.
-    """
+def _check_shared_contents(new: Profile, limits: LimitsByCheck) -> Iterator[CheckResult]:
+    """Check the share of each split's examples, or of their documents, that are also in another split."""
     limit, duplicates = limits["shared_contents"], new.stats.duplicates
     counted = new.splits if duplicates is None or duplicates.documents is None else duplicates.documents
     splits = {split: number for split, number in counted.items() if number}
@@ -334,7 +308,7 @@ def check_shared_contents(new: Profile, limits: LimitsByCheck) -> Iterator[Check
         return
     noun = duplicates.compared
     for split, number in splits.items():
-        if split == _TRAIN:
+        if split == "train":
             continue
         shared = duplicates.elsewhere.get(split, 0)
         severity, threshold = limit.over(shared / number)
@@ -370,12 +344,15 @@ def run_checks(
         *_check_unknown_features(new, feature_overrides),
         *check_smallest_class(new, limits, overrides),
         *profile.check_skew(new, limits, overrides),
-        *check_shared_contents(new, limits),
-        *check_similar_contents(new, limits),
-        *check_conflicting_labels(new, limits),
-        *check_label_leakage(new, limits, overrides),
-        *_check_schema_constraints(new, old, constraints),
+        *_check_shared_contents(new, limits),
+        *_check_similar_contents(new, limits),
+        *_check_conflicting_labels(new, limits),
+        *_check_label_leakage(new, limits, overrides),
     ]
+    if constraints is not None:
+        from shardmill.quality.constraints import check_constraints  # late: it needs protos
+
+        results += check_constraints(new, old, constraints)
     if old is None:
         message = "no version to compare with: what changed is not checked"
         return [CheckResult("baseline", "unknown", message), *results]
@@ -387,17 +364,6 @@ def run_checks(
         *profile.check_drift(new, old, limits, overrides),
         *results,
     ]
-
-
-def _check_schema_constraints(
-    new: Profile, old: Profile | None, constraints: Constraints | None
-) -> Iterable[CheckResult]:
-    """Check the schema's constraints except distances; protos are imported only if there is a schema."""
-    if constraints is None:
-        return ()
-    from shardmill.quality.constraints import check_constraints
-
-    return check_constraints(new, old, constraints)
 
 
 def _check_unknown_features(new: Profile, overrides: ByFeature) -> Iterator[CheckResult]:

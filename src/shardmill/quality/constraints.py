@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2
@@ -17,9 +18,7 @@ _UNCHECKED = ("unique_constraints", "value_counts")
 
 
 def check_constraints(new: Profile, old: Profile | None, constraints: Constraints) -> Iterator[CheckResult]:
-    """Check all constraints of a schema except comparators' distances, and report those that are violated or cannot be
-    checked.
-    """
+    """Check all constraints of a schema except the distances of comparators, and report those that are not covered."""
     schema = constraints.schema()
     yield from _check_examples(new, old, schema.dataset_constraints)
     domains = {domain.name: set(domain.value) for domain in schema.string_domain}
@@ -32,7 +31,9 @@ def check_constraints(new: Profile, old: Profile | None, constraints: Constraint
                 yield CheckResult("columns_gone", "error", message, feature.name)
             continue
         yield from _report_unmeasured(new, feature)
-        yield from _report_unchecked(feature)
+        for name in (name for name in _UNCHECKED if feature.HasField(name)):
+            message = f"the schema asks for {name} of {feature.name!r}, which is not looked at"
+            yield CheckResult(name, "unknown", message, feature.name)
         for split, examples in new.splits.items():
             if examples:
                 yield from _check_presence(new, split, feature)
@@ -46,14 +47,11 @@ def _check_examples(
 ) -> Iterator[CheckResult]:
     total = new.examples
     message = f"there are {total:,} examples"
+    least, most = constraints.min_examples_count, constraints.max_examples_count
     if constraints.HasField("min_examples_count"):
-        yield _bound_result(
-            "min_examples_count", message, total, constraints.min_examples_count, total < constraints.min_examples_count
-        )
+        yield _bound_result("min_examples_count", message, total, least, total < least)
     if constraints.HasField("max_examples_count"):
-        yield _bound_result(
-            "max_examples_count", message, total, constraints.max_examples_count, total > constraints.max_examples_count
-        )
+        yield _bound_result("max_examples_count", message, total, most, total > most)
     for name in ("num_examples_drift_comparator", "num_examples_version_comparator"):
         if constraints.HasField(name):
             yield from _check_ratio(name, new, old, getattr(constraints, name))
@@ -67,15 +65,23 @@ def _check_ratio(
         yield CheckResult("examples_under", "unknown", message)
         return
     ratio = new.examples / old.examples if old.examples else float("inf")
-    message = (
-        f"there are {new.examples:,} examples, {old.examples:,} in {old.version}: {ratio:.3g} times as many; {name}"
-    )
-    for check, key, wrong in (
-        ("examples_under", "min_fraction_threshold", ratio < constraints.min_fraction_threshold),
-        ("examples_over", "max_fraction_threshold", ratio > constraints.max_fraction_threshold),
-    ):
-        if constraints.HasField(key):
-            yield _bound_result(check, message, ratio, getattr(constraints, key), wrong)
+    counts = f"{new.examples:,} examples, {old.examples:,} in {old.version}"
+    message = f"there are {counts}: {ratio:.3g} times as many; {name}"
+    least, most = constraints.min_fraction_threshold, constraints.max_fraction_threshold
+    if constraints.HasField("min_fraction_threshold"):
+        yield _bound_result("examples_under", message, ratio, least, ratio < least)
+    if constraints.HasField("max_fraction_threshold"):
+        yield _bound_result("examples_over", message, ratio, most, ratio > most)
+
+
+def _domain_results(
+    check: str, message: str, low: float, high: float, domain: Any, feature: str, split: str
+) -> Iterator[CheckResult]:
+    """Yield the results for values from `low` to `high`, of which a proto's `min` and `max` are the bounds."""
+    if domain.HasField("min"):
+        yield _bound_result(check, message, low, domain.min, low < domain.min, feature, split)
+    if domain.HasField("max"):
+        yield _bound_result(check, message, high, domain.max, high > domain.max, feature, split)
 
 
 def _bound_result(
@@ -103,16 +109,9 @@ def _report_unmeasured(new: Profile, feature: schema_pb2.Feature) -> Iterator[Ch
             yield CheckResult(f"{'numeric' if is_numeric else 'string'}_{check}", "unknown", message, feature.name)
 
 
-def _report_unchecked(feature: schema_pb2.Feature) -> Iterator[CheckResult]:
-    """Report constraints of a feature that no check covers."""
-    for name in (name for name in _UNCHECKED if feature.HasField(name)):
-        message = f"the schema asks for {name} of {feature.name!r}, which is not looked at"
-        yield CheckResult(name, "unknown", message, feature.name)
-
-
 def _check_lengths(new: Profile, split: str, feature: schema_pb2.Feature) -> Iterator[CheckResult]:
     """Check the number of values in examples that have the feature."""
-    bounds, shape, name = feature.value_count, new.features[feature.name].shape, feature.name
+    shape, name = new.features[feature.name].shape, feature.name
     if not feature.HasField("value_count"):
         return
     summary = new.summary(split, name)
@@ -125,10 +124,7 @@ def _check_lengths(new: Profile, split: str, feature: schema_pb2.Feature) -> Ite
         yield CheckResult("value_count", "unknown", message, name, split)
         return
     message = f"examples of {split!r} have {fewest:g} to {most:g} values of {name!r}"
-    if bounds.HasField("min"):
-        yield _bound_result("value_count", message, fewest, bounds.min, fewest < bounds.min, name, split)
-    if bounds.HasField("max"):
-        yield _bound_result("value_count", message, most, bounds.max, most > bounds.max, name, split)
+    yield from _domain_results("value_count", message, fewest, most, feature.value_count, name, split)
 
 
 def _check_presence(new: Profile, split: str, feature: schema_pb2.Feature) -> Iterator[CheckResult]:
@@ -163,16 +159,9 @@ def _check_range(new: Profile, split: str, feature: schema_pb2.Feature) -> Itera
         message = f"the range of {feature.name!r} in {split!r} is not on record"
         yield CheckResult("domain", "unknown", message, feature.name, split)
         return
-    domain = getattr(feature, kind)
-    message = f"{feature.name!r} in {split!r} is from {numbers.minimum:g} to {numbers.maximum:g}"
-    if domain.HasField("min"):
-        yield _bound_result(
-            "domain", message, numbers.minimum, domain.min, numbers.minimum < domain.min, feature.name, split
-        )
-    if domain.HasField("max"):
-        yield _bound_result(
-            "domain", message, numbers.maximum, domain.max, numbers.maximum > domain.max, feature.name, split
-        )
+    low, high = numbers.minimum, numbers.maximum
+    message = f"{feature.name!r} in {split!r} is from {low:g} to {high:g}"
+    yield from _domain_results("domain", message, low, high, getattr(feature, kind), feature.name, split)
 
 
 def _check_values(
@@ -221,21 +210,17 @@ _TYPES: dict[str, int] = {
     "string_domain": _Type.ENUM_TYPE_UNEXPECTED_STRING_VALUES,
     "classes_new": _Type.ENUM_TYPE_UNEXPECTED_STRING_VALUES,
 }
+_L_INFINITY = (_Type.COMPARATOR_L_INFTY_HIGH, _Measured.L_INFTY)
+_JENSEN_SHANNON = (_Type.COMPARATOR_JENSEN_SHANNON_DIVERGENCE_HIGH, _Measured.JENSEN_SHANNON_DIVERGENCE)
 _MEASURES: dict[str, tuple[int, int]] = {
-    **{
-        f"{values}_{check}": (_Type.COMPARATOR_L_INFTY_HIGH, _Measured.L_INFTY)
-        for values in ("label", "string")
-        for check in ("drift", "skew")
-    },
-    **{
-        f"numeric_{check}": (_Type.COMPARATOR_JENSEN_SHANNON_DIVERGENCE_HIGH, _Measured.JENSEN_SHANNON_DIVERGENCE)
-        for check in ("drift", "skew")
-    },
+    f"{values}_{check}": measure
+    for values, measure in (("label", _L_INFINITY), ("string", _L_INFINITY), ("numeric", _JENSEN_SHANNON))
+    for check in COMPARISONS
 }
 
 
-def to_anomalies(results: Sequence[CheckResult], baseline: Features | None = None) -> anomalies_pb2.Anomalies:
-    """Return the Anomalies proto: warnings and errors by feature or of the dataset, and all distances.
+def anomalies_pbtxt(results: Sequence[CheckResult], baseline: Features | None = None) -> str:
+    """Return the text of `anomalies.pbtxt`: warnings and errors by feature or of the dataset, and all distances.
 
     Args:
         results: of all checks.
@@ -253,12 +238,7 @@ def to_anomalies(results: Sequence[CheckResult], baseline: Features | None = Non
         else:
             _describe(anomalies.dataset_anomaly_info, feature_results)
     _add_distances(anomalies, [result for result in results if result.check in _MEASURES and result.value is not None])
-    return anomalies
-
-
-def anomalies_pbtxt(results: Sequence[CheckResult], baseline: Features | None = None) -> str:
-    """Return the text of `anomalies.pbtxt`."""
-    return text_format.MessageToString(to_anomalies(results, baseline), as_utf8=True)
+    return text_format.MessageToString(anomalies, as_utf8=True)
 
 
 def _describe(info: anomalies_pb2.AnomalyInfo, results: Sequence[CheckResult]) -> None:

@@ -45,6 +45,8 @@ def describe_changes(new: Profile, old: Profile) -> str:
 
 def find_differences(new: Profile, old: Profile) -> list[Difference]:
     """Return all differences beyond chance, the most important first. Removed and added items are always included."""
+    means = sorted(_compare_means(new, old), key=_relative_change, reverse=True)
+    values = sorted(_compare_values(new, old), key=_change, reverse=True)
     return [
         *_compare_counts(new, old),
         *_compare_splits(new, old),
@@ -52,10 +54,8 @@ def find_differences(new: Profile, old: Profile) -> list[Difference]:
         *_compare_features(new, old),
         *_compare_presence(new, old),
         *_compare_leakage(new, old),
-        *sorted(_compare_means(new, old), key=lambda found: -_relative_change(found))[:_SHOWN],
-        *sorted(_compare_values(new, old), key=lambda found: -abs(_number(found.after) - _number(found.before)))[
-            :_SHOWN
-        ],
+        *means[:_SHOWN],
+        *values[:_SHOWN],
     ]
 
 
@@ -112,16 +112,15 @@ def _compare_class_names(
 
 
 def _compare_features(new: Profile, old: Profile) -> Iterator[Difference]:
-    before, now = old.features, new.features
+    before, now = ({name: describe_type(feature) for name, feature in side.features.items()} for side in (old, new))
     for name in before:
         if name not in now:
-            yield Difference("feature", f"column {name} gone", name, describe_type(before[name]), None)
+            yield Difference("feature", f"column {name} gone", name, before[name], None)
     for name in now:
         if name not in before:
-            yield Difference("feature", f"column {name} new", name, None, describe_type(now[name]))
-        elif describe_type(before[name]) != describe_type(now[name]):
-            types = describe_type(before[name]), describe_type(now[name])
-            yield Difference("type", f"column {name} {types[0]} -> {types[1]}", name, *types)
+            yield Difference("feature", f"column {name} new", name, None, now[name])
+        elif before[name] != now[name]:
+            yield Difference("type", f"column {name} {before[name]} -> {now[name]}", name, before[name], now[name])
 
 
 def _compare_presence(new: Profile, old: Profile) -> Iterator[Difference]:
@@ -134,9 +133,8 @@ def _compare_presence(new: Profile, old: Profile) -> Iterator[Difference]:
 
 def _compare_leakage(new: Profile, old: Profile) -> Iterator[Difference]:
     """Yield the features that began or ceased to look like the label."""
-    features = old.features
     for name, feature in new.features.items():
-        if name not in features or feature.role == "source":
+        if name not in old.features or feature.role == "source":
             continue
         before, after = measured_label_association(old, name), measured_label_association(new, name)
         if before is None or after is None or (before > LEAKAGE_THRESHOLD) == (after > LEAKAGE_THRESHOLD):
@@ -160,19 +158,15 @@ def _compare_means(new: Profile, old: Profile) -> Iterator[Difference]:
         before, after = old.numeric_mean(name), new.numeric_mean(name)
         if before is None or after is None:
             continue
-        deviation, error = (
-            _largest_deviation(old, name),
-            math.hypot(_standard_error(old, name), _standard_error(new, name)),
-        )
+        deviation = _largest_deviation(old, name)
+        error = math.hypot(_standard_error(old, name), _standard_error(new, name))
         if abs(after - before) > max(_FEWEST * deviation, _STANDARD_ERRORS * error):
-            yield Difference(
-                "mean", f"{name} mean {_format_number(before)} -> {_format_number(after)}", name, before, after
-            )
+            words = f"{name} mean {_format_number(before)} -> {_format_number(after)}"
+            yield Difference("mean", words, name, before, after)
 
 
 def _format_number(number: float) -> str:
-    digits = 0 if abs(number) >= 1000 else 3
-    return f"{number:,.0f}" if digits == 0 else f"{number:.3g}"
+    return f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.3g}"
 
 
 def _largest_deviation(profile: Profile, feature: str) -> float:
@@ -188,37 +182,35 @@ def _standard_error(profile: Profile, feature: str) -> float:
 
 
 def _relative_change(difference: Difference) -> float:
-    """Return the relative change of a mean."""
-    before, after = _number(difference.before), _number(difference.after)
-    return abs(after - before) / max(abs(before), abs(after))
+    return _change(difference) / max(abs(float(difference.before or 0.0)), abs(float(difference.after or 0.0)))
 
 
-def _number(value: float | str | None) -> float:
-    return float(value or 0.0)
+def _change(difference: Difference) -> float:
+    return abs(float(difference.after or 0.0) - float(difference.before or 0.0))
 
 
 def _compare_values(new: Profile, old: Profile) -> Iterator[Difference]:
     """Yield strings whose frequency changed, for the split with the largest change."""
     for name in new.features:
         found = [difference for split in new.splits if (difference := _most_moved(new, old, split, name)) is not None]
-        yield from sorted(found, key=lambda one: -abs(_number(one.after) - _number(one.before)))[:1]
+        if found:
+            yield max(found, key=_change)
 
 
 def _most_moved(new: Profile, old: Profile, split: str, feature: str) -> Difference | None:
     now, then = new.summary(split, feature), old.summary(split, feature)
     if now is None or then is None or not new.splits[split] or not old.splits.get(split):
         return None
-    one, other = frequencies(now, new.splits[split]).get(""), frequencies(then, old.splits[split]).get("")
-    if one is None or other is None:
+    counted, counted_before = frequencies(now, new.splits[split]).get(""), frequencies(then, old.splits[split]).get("")
+    if counted is None or counted_before is None:
         return None
-    counted = one, other
-    if now.classes is not None and then.classes is not None:  # `_classes` tells of those that only one has
+    if now.classes is not None and then.classes is not None:  # `_compare_classes` yields those that only one has
         both = {name for name, count in now.classes.items() if count and then.classes.get(name)}
-        counted = _restrict_to(counted[0], both), _restrict_to(counted[1], both)
-    value, distance = l_infinity_lower_bound(counted[0], counted[1])
-    before, after = counted[1].share(value)[0], counted[0].share(value)[0]
+        counted, counted_before = _restrict_to(counted, both), _restrict_to(counted_before, both)
+    value, distance = l_infinity_lower_bound(counted, counted_before)
+    before, after = counted_before.share(value)[0], counted.share(value)[0]
     sizes = sample_size(now, new.splits[split]), sample_size(then, old.splits[split])
-    if distance <= max(_FEWEST, share_floor((before + after) / 2, *sizes, len(counted[0].counts) + 1)):
+    if distance <= max(_FEWEST, share_floor((before + after) / 2, *sizes, len(counted.counts) + 1)):
         return None
     words = f"{feature} {value} {before:.2%} -> {after:.2%} of {split}"
     return Difference("values", words, feature, before, after)

@@ -40,9 +40,7 @@ class Frequencies:
 
 
 def l_infinity_lower_bound(one: Frequencies, other: Frequencies) -> tuple[str, float]:
-    """Return the value whose shares differ most, and a lower bound of the difference: TFDV's L-infinity; ("", 0.0)
-    without values.
-    """
+    """Return the value whose shares differ most, and a lower bound of TFDV's L-infinity; ("", 0.0) without values."""
     differences = {}
     for value in {**one.counts, **other.counts}:
         (low, high), (other_low, other_high) = one.share(value), other.share(value)
@@ -122,9 +120,7 @@ def _is_wide(bucket: Interval) -> bool:
 
 
 def _spread(buckets: Iterable[Interval], bounds: Sequence[float]) -> list[float]:
-    """Return the counts between `bounds`, which include those of all buckets, with numbers spread evenly over each
-    bucket.
-    """
+    """Return the counts between `bounds`, which include all buckets' bounds, with numbers spread evenly in each."""
     counts = [0.0] * max(len(bounds) - 1, 0)
     for bucket in filter(_is_wide, buckets):
         for place in range(bisect_left(bounds, bucket.low), bisect_left(bounds, bucket.high)):
@@ -213,9 +209,7 @@ class _Cumulative:
         self.borders = {low for low, high in zip(self._lows[1:], self._highs) if low == high}
 
     def below(self, bounds: FloatArray, strictly: NDArray[np.bool_]) -> tuple[FloatArray, FloatArray]:
-        """Return the least and greatest share below each bound; numbers on a bound are excluded if `strictly`, else
-        included.
-        """
+        """Return the least and greatest share below each bound; numbers on a bound count unless `strictly`."""
         is_border = np.isin(bounds, list(self.borders)) if self.borders else np.zeros(len(bounds), bool)
         complete = _search_sorted(self._highs, bounds, ~is_border & strictly)
         started = _search_sorted(self._lows, bounds, is_border | strictly)
@@ -267,9 +261,7 @@ def divergence_floor(bins: int, one: float, other: float, tried: int = 1) -> flo
 
 
 def _chi_squared(freedom: int, chance: float) -> float:
-    """Return the value that chi-squared exceeds with this probability: Wilson and Hilferty's approximation, exact for
-    one degree.
-    """
+    """Return the value that chi-squared exceeds with this probability, by Wilson and Hilferty's approximation."""
     if freedom == 1:
         return _quantile(1 - chance / 2) ** 2
     spread = 2 / (9 * freedom)

@@ -74,8 +74,7 @@ class Limits:
     def over(self, value: float, floor: float = 0.0) -> tuple[Severity, float | None]:
         """Return the severity of a value that should be small, and the threshold that decided it.
 
-        Args:
-            floor: noise floor; thresholds below it have no effect.
+        Thresholds below the noise floor have no effect.
         """
         if self.error is not None and value > max(self.error, floor):
             return "error", self.error
@@ -86,13 +85,14 @@ class Limits:
     def under(self, value: float, floor: float | None = None) -> tuple[Severity, float | None]:
         """Return the severity of a value that should be large, and the threshold that decided it.
 
-        Args:
-            floor: the lowest value that chance can explain; higher thresholds are lowered to it.
+        Thresholds above `floor`, the lowest value that chance can explain, are lowered to it.
         """
-        severity, threshold = Limits(_negative(self.warn), _negative(self.error)).over(
-            -value, float("-inf") if floor is None else -floor
-        )
-        return severity, _negative(threshold)
+        floor = math.inf if floor is None else floor
+        if self.error is not None and value < min(self.error, floor):
+            return "error", self.error
+        if self.warn is not None and value < min(self.warn, floor):
+            return "warn", self.warn
+        return "ok", self.error if self.warn is None else self.warn
 
 
 LimitsByCheck = Mapping[str, Limits]
@@ -104,10 +104,6 @@ NO_OVERRIDES: ByFeature = MappingProxyType({})  # no feature has limits of its o
 def feature_limits(feature: str, limits: LimitsByCheck, overrides: ByFeature) -> LimitsByCheck:
     """Return the limits of a feature: its own, and for other checks those of all features."""
     return {**limits, **overrides.get(feature, {})}
-
-
-def _negative(value: float | None) -> float | None:
-    return None if value is None else -value
 
 
 COMPARISONS = ("drift", "skew")

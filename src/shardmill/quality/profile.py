@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 from shardmill.data.features import Feature, features_of_kind
 from shardmill.data.kinds import kind_of
@@ -26,6 +27,7 @@ from shardmill.quality.limits import (
     CheckResult,
     Limits,
     LimitsByCheck,
+    Severity,
     feature_limits,
 )
 from shardmill.quality.stats_file import FeatureSummary, SplitSummary, StatsFile
@@ -57,6 +59,16 @@ class Profile:
         return {split.name: split.examples for split in self.manifest.splits}
 
     @property
+    def filled_splits(self) -> dict[str, int]:
+        """Return the number of examples by split, of the splits that have any."""
+        return {split: examples for split, examples in self.splits.items() if examples}
+
+    @property
+    def training_split(self) -> str:
+        """Return `train`, or the first split with examples; "" if no split has any."""
+        return "train" if "train" in self.filled_splits else next(iter(self.filled_splits), "")
+
+    @property
     def features(self) -> dict[str, Feature]:
         """Return the features by name, in the manifest's order."""
         return {feature.name: feature for feature in self.manifest.features}
@@ -77,15 +89,14 @@ class Profile:
                 yield split, split.features[feature]
 
     def class_counts(self, feature: Feature) -> Counter[str] | None:
-        """Return the examples by class over all splits, including empty classes; None if a split with examples lacks
-        the counts.
-        """
+        """Return the examples by class over all splits, including empty classes; None if not recorded."""
         counts = Counter(dict.fromkeys(feature.class_names, 0))
         for split, examples in self.splits.items():
             summary = self.summary(split, feature.name)
-            if examples and (summary is None or summary.classes is None):
+            classes = None if summary is None else summary.classes
+            if examples and classes is None:
                 return None
-            counts.update(summary.classes or {} if summary is not None else {})
+            counts.update(classes or {})
         return counts
 
     def presence(self, split: str, feature: str) -> float | None:
@@ -126,20 +137,19 @@ def sample_size(summary: FeatureSummary, examples: int) -> float:
 def frequencies(summary: FeatureSummary, examples: int) -> dict[str, Frequencies]:
     """Return frequencies of values by property: "" for the feature itself, or for example `formats`."""
     if summary.classes is not None:
-        counts: dict[str, float] = {**summary.classes}
-        return _frequencies_by_word("", counts, math.fsum(counts.values()) + summary.without_name)
+        total = math.fsum(summary.classes.values()) + summary.without_name
+        return {"": Frequencies(summary.classes, total)} if total else {}
     found: dict[str, Frequencies] = {}
-    words: dict[str, Mapping[str, int] | Mapping[int, int] | None] = {
+    words: dict[str, Mapping[Any, int] | None] = {
         "formats": summary.formats,
         "encodings": summary.encodings,
         "rates": summary.frames_by_rate,
         "channels": summary.files_by_channels,
     }
     for word, counted in words.items():
-        if counted:
-            found |= _frequencies_by_word(
-                word, {str(key): count for key, count in counted.items()}, sum(counted.values())
-            )
+        if counted and any(counted.values()):
+            counts = {str(key): count for key, count in counted.items()}
+            found[word] = Frequencies(counts, sum(counts.values()))
     if summary.top_values is not None and summary.numbers is None:
         top = Counter[str]()  # values that are cut may look the same
         for entry in summary.top_values:
@@ -148,10 +158,6 @@ def frequencies(summary: FeatureSummary, examples: int) -> dict[str, Frequencies
         if total:
             found[""] = Frequencies(dict(top), total, _max_unseen_count(summary, total))
     return found
-
-
-def _frequencies_by_word(word: str, counts: Mapping[str, float], total: float) -> dict[str, Frequencies]:
-    return {word: Frequencies(counts, total)} if total else {}
 
 
 def _max_unseen_count(summary: FeatureSummary, total: float) -> float:
@@ -193,37 +199,27 @@ _MIDDLE = (0.2, 0.8)  # where in its range the mean of what is dealt out one by 
 
 
 def grows_like_an_identifier(now: FeatureSummary, then: FeatureSummary) -> bool:
-    """Return True if integers are nearly all distinct on both sides, start no lower, end higher, and are as dense as
-    before.
-    """
-    spacing = _spacing(now), _spacing(then)
-    if spacing[0] is None or spacing[1] is None or now.numbers is None or then.numbers is None:
+    """Return True if integers are nearly all distinct, start no lower, end higher, and are as dense as before."""
+    numbers, numbers_before = _distinct_integers(now), _distinct_integers(then)
+    if numbers is None or numbers_before is None:
         return False
-    (low, high), (low_before, high_before) = _bounds(now.numbers), _bounds(then.numbers)
-    return low >= low_before and high > high_before and 1 / _SPACING <= spacing[0] / spacing[1] <= _SPACING
+    (low, high, spacing), (low_before, high_before, spacing_before) = numbers, numbers_before
+    return low >= low_before and high > high_before and 1 / _SPACING <= spacing / spacing_before <= _SPACING
 
 
-def _spacing(summary: FeatureSummary) -> float | None:
-    """Return the mean gap between at least two integers that are nearly all distinct; None for other values."""
+def _distinct_integers(summary: FeatureSummary) -> tuple[int, int, float] | None:
+    """Return minimum, maximum and mean gap of integers that are nearly all distinct; None for other values."""
     numbers, count = summary.numbers, summary.count
     if numbers is None or numbers.mean is None or summary.distinct is None or count is None or count < 2:
         return None
-    if summary.per_example is not None:
-        return None  # lists
-    if not isinstance(numbers.minimum, int) or not isinstance(numbers.maximum, int):
-        return None
-    low, high = _bounds(numbers)
+    low, high = numbers.minimum, numbers.maximum
+    if summary.per_example is not None or not isinstance(low, int) or not isinstance(high, int):
+        return None  # lists or floats
     if high == low or summary.distinct.count < _DISTINCT * count:
         return None
     if not _MIDDLE[0] <= (numbers.mean - low) / (high - low) <= _MIDDLE[1]:
         return None
-    return (high - low) / (count - 1)
-
-
-def _bounds(numbers: Numbers) -> tuple[float, float]:
-    assert numbers.minimum is not None
-    assert numbers.maximum is not None
-    return numbers.minimum, numbers.maximum
+    return low, high, (high - low) / (count - 1)
 
 
 _ROUNDED = 1e-9  # bits: divergences that differ by less are the same
@@ -237,72 +233,54 @@ class Side:
     summary: FeatureSummary
     examples: int  # of the split
 
+    @property
+    def sample_size(self) -> float:
+        """Return the number of independent values."""
+        return sample_size(self.summary, self.examples)
+
 
 def check_drift(
     new: Profile, old: Profile, limits: LimitsByCheck, overrides: ByFeature = NO_OVERRIDES
 ) -> Iterator[CheckResult]:
     """Check the values of each feature in each split that has examples in both versions.
 
-    Identifiers differ in every version, so their drift is an error only if `overrides`, the limits of single
-    features, sets
-    one.
+    Identifiers differ in every version, so their drift is an error only if `overrides` have a limit for it.
     """
-    for split in new.splits:
-        if not new.splits[split] or not old.splits.get(split):
+    for split in new.filled_splits:
+        if not old.splits.get(split):
             continue
         for name, feature in new.features.items():
             before = old.features.get(name)
             if before is None or (before.dtype, before.kind) != (feature.dtype, feature.kind):
                 continue  # which `columns` says
-            now = _side(new, split, name, repr(split))
+            now, then = _side(new, split, name, repr(split)), _side(old, split, name, old.version)
             if now is None and feature.role == "source":
                 continue  # shardmill added it and counts nothing of it
-            then = _side(old, split, name, old.version)
-            found = compare_sides(
-                "drift", name, split, kind_of(feature).has_classes, now, then, feature_limits(name, limits, overrides)
-            )
-            yield from (
-                found if "numeric_drift" in overrides.get(name, {}) else _without_identifier_drift(found, now, then)
-            )
+            found = _compare_sides("drift", feature, split, now, then, feature_limits(name, limits, overrides))
+            is_identifier = now and then and grows_like_an_identifier(now.summary, then.summary)
+            is_judged = not is_identifier or "numeric_drift" in overrides.get(name, {})
+            yield from found if is_judged else map(_without_judgement, found)
 
 
 def check_skew(new: Profile, limits: LimitsByCheck, overrides: ByFeature = NO_OVERRIDES) -> Iterator[CheckResult]:
-    """Check the values of each feature in train, or the first split, against each other split.
-
-    `overrides` are limits of single features.
-    """
-    filled = [split for split, examples in new.splits.items() if examples]
-    if len(filled) < 2:
-        return
-    train = "train" if "train" in filled else filled[0]
-    for split in filled:
+    """Check the values of each feature in the training split against each other split."""
+    train = new.training_split
+    for split in new.filled_splits:
         for name, feature in new.features.items() if split != train else ():
             now, then = _side(new, split, name, repr(split)), _side(new, train, name, repr(train))
-            if now is None and feature.role == "source":
-                continue
-            yield from compare_sides(
-                "skew", name, split, kind_of(feature).has_classes, now, then, feature_limits(name, limits, overrides)
-            )
-
-
-def _without_identifier_drift(
-    found: Iterator[CheckResult], now: Side | None, then: Side | None
-) -> Iterator[CheckResult]:
-    is_identifier = now is not None and then is not None and grows_like_an_identifier(now.summary, then.summary)
-    yield from map(_without_judgement, found) if is_identifier else found
+            if now is not None or feature.role != "source":
+                yield from _compare_sides("skew", feature, split, now, then, feature_limits(name, limits, overrides))
 
 
 def _without_judgement(result: CheckResult) -> CheckResult:
     """Return a result without judgement, for a feature that grows like an identifier."""
     if result.check != "numeric_drift" or result.severity == "ok":
         return result
-    message = (
-        f"{result.sentence}; its integers are nearly all distinct and grow, as identifiers and times do: not judged"
-    )
-    remedy = (
+    sentence = (
+        f"{result.sentence}; its integers are nearly all distinct and grow, as identifiers and times do: not judged; "
         f"in a recipe, `checks: {{columns: {{{result.feature}: {{numeric_drift: 0.3}}}}}}` has it judged, off is silent"
     )
-    return replace(result, severity="unknown", sentence=f"{message}; {remedy}")
+    return replace(result, severity="unknown", sentence=sentence)
 
 
 def _with_remedy(result: CheckResult) -> CheckResult:
@@ -318,107 +296,85 @@ def _side(profile: Profile, split: str, feature: str, name: str) -> Side | None:
     return None if summary is None else Side(name, summary, profile.splits[split])
 
 
-def compare_sides(
-    check: str, feature: str, split: str, is_label: bool, now: Side | None, then: Side | None, limits: LimitsByCheck
+def _compare_sides(
+    check: str, feature: Feature, split: str, now: Side | None, then: Side | None, limits: LimitsByCheck
 ) -> Iterator[CheckResult]:
-    """Compare the values of a feature between two sides.
-
-    Args:
-        check: `drift` or `skew`.
-        feature: the feature's name.
-        split: the split in the results.
-        is_label: True for class ids.
-        now, then: the sides; None if nothing is recorded.
-        limits: by check.
-    """
-    of_values = f"{'label' if is_label else 'string'}_{check}"
+    """Compare the values of a feature between two sides, None if nothing is recorded; `check` is `drift` or `skew`."""
+    of_values = f"{'label' if kind_of(feature).has_classes else 'string'}_{check}"
     strings, numbers = limits.get(of_values, NO_LIMITS), limits.get(f"numeric_{check}", NO_LIMITS)
     if strings.is_off and numbers.is_off:
         return
     if now is not None and then is not None and 0 in (now.summary.count, then.summary.count):
         return  # no example has it on one side, which `presence` says
+    name = feature.name
     values, buckets = set[str](), set[str]()
     if now is not None and then is not None:
         counted = frequencies(now.summary, now.examples), frequencies(then.summary, then.examples)
         spread = histograms(now.summary), histograms(then.summary)
         values, buckets = counted[0].keys() & counted[1].keys(), spread[0].keys() & spread[1].keys()
         for word in sorted(values) if not strings.is_off else ():
-            pair = counted[0][word], counted[1][word]
-            yield _with_remedy(_compare_values(of_values, feature, split, word, (now, then), pair, strings))
+            found = _compare_values(word, name, (now, then), (counted[0][word], counted[1][word]), strings)
+            yield _with_remedy(CheckResult(of_values, found.severity, found.message, name, split, *found[2:]))
         for word in sorted(buckets) if not numbers.is_off else ():
-            both = spread[0][word], spread[1][word]
-            yield _with_remedy(_compare_numbers(f"numeric_{check}", feature, split, word, (now, then), both, numbers))
+            found = _compare_numbers(word, name, (now, then), (spread[0][word], spread[1][word]), numbers)
+            yield _with_remedy(CheckResult(f"numeric_{check}", found.severity, found.message, name, split, *found[2:]))
     if not values and not buckets:
-        message = f"what values {feature!r} has in {split!r} is not on record, so nothing is compared"
-        yield CheckResult(of_values, "unknown", message, feature, split)
+        message = f"what values {name!r} has in {split!r} is not on record, so nothing is compared"
+        yield CheckResult(of_values, "unknown", message, name, split)
+
+
+def _subject(word: str, feature: str) -> str:
+    return f"{word} of {feature!r}" if word else repr(feature)
+
+
+class _Comparison(NamedTuple):
+    """A distance between two sides, and what it means."""
+
+    severity: Severity
+    message: str
+    distance: float
+    threshold: float | None
+    noise_floor: float
 
 
 def _compare_values(
-    check: str,
-    feature: str,
-    split: str,
-    word: str,
-    sides: tuple[Side, Side],
-    counted: tuple[Frequencies, Frequencies],
-    limit: Limits,
-) -> CheckResult:
+    word: str, feature: str, sides: tuple[Side, Side], counted: tuple[Frequencies, Frequencies], limit: Limits
+) -> _Comparison:
     now, then = counted
     value, least = l_infinity_lower_bound(now, then)
-    sizes = sample_size(sides[0].summary, sides[0].examples), sample_size(sides[1].summary, sides[1].examples)
+    sizes = sides[0].sample_size, sides[1].sample_size
     shares = [now.share(value)[0], then.share(value)[0]]
     kinds = {**now.counts, **then.counts}
-    pooled = max((_pooled(each, now, then, sizes) for each in kinds), key=lambda p: p * (1 - p), default=0.0)
-    floor = share_floor(pooled, *sizes, len(kinds))
+    pooled = [(now.share(each)[0] * sizes[0] + then.share(each)[0] * sizes[1]) / sum(sizes) for each in kinds]
+    floor = share_floor(max(pooled, key=lambda p: p * (1 - p), default=0.0), *sizes, len(kinds))
     severity, threshold = limit.over(least, floor)
-    what = f"{word} of {feature!r}" if word else f"{feature!r}"
-    message = f"{what} in {sides[0].name}: L-infinity {least:.3g} from {sides[1].name}"
+    message = f"{_subject(word, feature)} in {sides[0].name}: L-infinity {least:.3g} from {sides[1].name}"
     if least:
         message += f"; {value!r} is {shares[0]:.3g} of the values, {shares[1]:.3g} in {sides[1].name}"
     most = l_infinity_upper_bound(now, then)
     if severity == "ok" and limit.over(most, floor)[0] != "ok":
         severity, message = "unknown", f"{message}; it may be {most:.3g}, for not all values are on record"
-    return CheckResult(check, severity, message, feature, split, least, threshold, floor)
-
-
-def _pooled(value: str, now: Frequencies, then: Frequencies, sizes: tuple[float, float]) -> float:
-    return (now.share(value)[0] * sizes[0] + then.share(value)[0] * sizes[1]) / sum(sizes)
+    return _Comparison(severity, message, least, threshold, floor)
 
 
 def _compare_numbers(
-    check: str,
-    feature: str,
-    split: str,
-    word: str,
-    sides: tuple[Side, Side],
-    spread: tuple[Histogram, Histogram],
-    limit: Limits,
-) -> CheckResult:
-    sizes = sample_size(sides[0].summary, sides[0].examples), sample_size(sides[1].summary, sides[1].examples)
+    word: str, feature: str, sides: tuple[Side, Side], spread: tuple[Histogram, Histogram], limit: Limits
+) -> _Comparison:
+    sizes = sides[0].sample_size, sides[1].sample_size
     least = jensen_shannon_lower_bound(*spread)
     floor = divergence_floor(least.bins, *sizes, least.tried)
     severity, threshold = limit.over(least.value, floor)
-    what = f"{word} of {feature!r}" if word else f"{feature!r}"
-    message = f"{what} in {sides[0].name}: Jensen-Shannon divergence {least.value:.3g} from {sides[1].name}"
-    means = [mean for mean in map(_mean, (side.summary for side in reversed(sides))) if mean is not None]
+    distance = f"Jensen-Shannon divergence {least.value:.3g} from {sides[1].name}"
+    message = f"{_subject(word, feature)} in {sides[0].name}: {distance}"
+    numbers = [side.summary.numbers for side in reversed(sides)]
+    means = [found.mean for found in numbers if found is not None and found.mean is not None]
     if not word and len(means) == 2:
         message += f"; mean {means[0]:.4g} -> {means[1]:.4g}"
-    now, then = map(_as_adjacent_ranges, spread)
-    evenly = jensen_shannon(now, then, nan_is_a_bin=True)
-    if (
-        severity == "ok"
-        and evenly > least.value + _ROUNDED
-        and limit.over(evenly, _all_bins_floor(spread, sizes))[0] != "ok"
-    ):
+    evenly = jensen_shannon(_as_adjacent_ranges(spread[0]), _as_adjacent_ranges(spread[1]), nan_is_a_bin=True)
+    all_bins_floor = divergence_floor(sum(len(each.buckets) for each in spread), *sizes)
+    if severity == "ok" and evenly > least.value + _ROUNDED and limit.over(evenly, all_bins_floor)[0] != "ok":
         severity, message = "unknown", f"{message}; {evenly:.3g} if numbers are spread evenly over each bucket"
-    return CheckResult(check, severity, message, feature, split, least.value, threshold, floor)
-
-
-def _mean(summary: FeatureSummary) -> float | None:
-    return summary.numbers.mean if summary.numbers is not None else None
-
-
-def _all_bins_floor(spread: tuple[Histogram, Histogram], sizes: tuple[float, float]) -> float:
-    return divergence_floor(sum(len(each.buckets) for each in spread), *sizes)
+    return _Comparison(severity, message, least.value, threshold, floor)
 
 
 def _as_adjacent_ranges(histogram: Histogram) -> Histogram:
@@ -426,7 +382,6 @@ def _as_adjacent_ranges(histogram: Histogram) -> Histogram:
     wide = [bucket for bucket in histogram.buckets if math.isfinite(bucket.low)]
     if not all(isinstance(bucket.low, int) for bucket in wide):
         return histogram
-    met = (Interval(bucket.low, bucket.high + 1, bucket.numbers) for bucket in wide)
-    return Histogram(
-        (*met, *(bucket for bucket in histogram.buckets if not math.isfinite(bucket.low))), (), histogram.nan_count
-    )
+    adjacent = (bucket._replace(high=bucket.high + 1) for bucket in wide)
+    infinite = (bucket for bucket in histogram.buckets if not math.isfinite(bucket.low))
+    return Histogram((*adjacent, *infinite), (), histogram.nan_count)
