@@ -25,9 +25,6 @@ class Separated:
     dtype: DType  # type of the values; bytes for class names
 
 
-_LISTS = pa.large_list(pa.large_binary())
-
-
 def split_text(text: str, separator: str) -> list[str]:
     """Split a text at the separator, strip spaces and leave out empty parts."""
     return [part for part in map(str.strip, text.split(separator)) if part]
@@ -40,7 +37,7 @@ def split_texts(texts: pa.LargeBinaryArray, separator: str) -> pa.LargeListArray
         [part.encode(errors="surrogateescape") for part in split_text(text.decode(errors="surrogateescape"), separator)]
         for text in encoded.dictionary.to_pylist()
     ]
-    lists = pa.array([*found, []], _LISTS)
+    lists = pa.array([*found, []], pa.large_list(pa.large_binary()))
     return lists.take(pc.fill_null(encoded.indices, pa.scalar(len(found), encoded.indices.type)))
 
 
@@ -105,46 +102,31 @@ def as_text(value: object) -> str:
 def parse_fill(text: str) -> int | float | str:
     """Parse a fill value: JSON of a number, boolean or string; any other text is returned as it is."""
     try:
-        value = json.loads(text, parse_constant=_refuse)
+        value = json.loads(text, parse_constant=lambda constant: text)  # NaN and Infinity are no JSON
     except ValueError:
         return text
-    if not isinstance(value, int | float | str):
-        return text
-    return text if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63 else value
-
-
-def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no JSON")
+    is_large = isinstance(value, int) and not -(1 << 63) <= value < 1 << 63
+    return value if isinstance(value, int | float | str) and not is_large else text
 
 
 Flags = npt.NDArray[np.bool_]
-_IS_LIST = (
-    pa.types.is_list,
-    pa.types.is_large_list,
-    pa.types.is_fixed_size_list,
-    pa.types.is_list_view,
-    pa.types.is_large_list_view,
-)
+_LISTS = (pa.ListType, pa.LargeListType, pa.FixedSizeListType, pa.ListViewType, pa.LargeListViewType)
 
 
 def is_list(kind: pa.DataType) -> bool:
     """Return True if an Arrow type is any kind of list."""
-    return any(test(kind) for test in _IS_LIST)
+    return isinstance(kind, _LISTS)
 
 
 def storage_type_of(kind: pa.DataType) -> pa.DataType:
-    """Return the value type of a dictionary and the storage type of an extension; other types are returned
-    unchanged.
-    """
+    """Return the value type of a dictionary, the storage type of an extension, and any other type unchanged."""
     while pa.types.is_dictionary(kind) or isinstance(kind, pa.BaseExtensionType):
         kind = kind.value_type if pa.types.is_dictionary(kind) else kind.storage_type
     return kind
 
 
 def decode_array(array: pa.Array) -> pa.Array:
-    """Return the array with dictionaries decoded, extensions replaced by their storage and string views cast to
-    large_binary.
-    """
+    """Return the array with dictionaries decoded, extensions replaced by their storage, and views as large_binary."""
     while pa.types.is_dictionary(array.type) or isinstance(array.type, pa.BaseExtensionType):
         array = array.dictionary_decode() if pa.types.is_dictionary(array.type) else array.storage
     is_view = pa.types.is_string_view(array.type) or pa.types.is_binary_view(array.type)
@@ -182,10 +164,7 @@ def flatten(array: pa.Array, inner: tuple[int, ...]) -> FlatColumn:
 
 
 def list_type(array: pa.Array, dtype: ScalarType) -> ColumnType:
-    """Return the type of a column of lists of `dtype` with at least one value.
-
-    Rows that will be rejected are counted with the most frequent shape.
-    """
+    """Return the type of a column of lists with a value; rejects are counted with the most frequent shape."""
     array = decode_array(array).drop_null()
     lengths = pc.list_value_length(array).to_numpy()
     items, inner = decode_array(array.flatten()), []
@@ -211,9 +190,7 @@ def _type_by_row(array: pa.Array, dtype: ScalarType) -> ColumnType:
 
 
 def buffer_items(buffer: pa.Buffer | None, dtype: type, start: int, count: int) -> np.ndarray:
-    """Return `count` items of a buffer from item `start` on; zeros without a buffer, which Arrow permits if nothing is
-    read.
-    """
+    """Return `count` items of a buffer from item `start` on; zeros without a buffer, which Arrow may leave out."""
     if buffer is None or buffer.size == 0:
         return np.zeros(count, dtype)
     return np.ndarray(count, dtype, buffer, start * np.dtype(dtype).itemsize)
@@ -238,9 +215,7 @@ def text_buffers(column: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[n
 
 
 def narrow_codes(codes: NDArray[np.int64], groups: int) -> NDArray[np.unsignedinteger]:
-    """Convert codes below `groups` to the smallest unsigned type; NumPy sorts one or two bytes by radix, several times
-    faster than eight.
-    """
+    """Convert codes below `groups` to the smallest unsigned type: NumPy sorts one or two bytes several times faster."""
     return codes.astype(np.min_scalar_type(max(groups - 1, 0)), copy=False)
 
 

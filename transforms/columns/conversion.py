@@ -31,6 +31,7 @@ from shardmill.transforms.columns.types import (
     check_shape,
     common_type,
     leaf_values,
+    merge_by_key,
     preview_value,
     shape_and_values,
     value_type,
@@ -95,9 +96,7 @@ def column_array(values: Sequence[Any], column: ColumnType) -> pa.Array | None:
     if not column.is_variable and (lengths[~missing] != column.length).any():
         return None
     try:
-        (size, *inner), items = shape_and_values(
-            list(chain.from_iterable(value for value in values if value is not None))
-        )
+        (size, *inner), items = shape_and_values(list(chain.from_iterable(value or () for value in values)))
     except ColumnError:
         return None
     if size and tuple(inner) != column.item_shape:
@@ -108,6 +107,7 @@ def column_array(values: Sequence[Any], column: ColumnType) -> pa.Array | None:
 
 
 def _make_lists(items: pa.Array, lengths: np.ndarray, missing: np.ndarray, column: ColumnType) -> pa.LargeListArray:
+    """Return lists of `lengths`, null where `missing`, or empty in a column of lists of any length."""
     offsets = pa.array(np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths))))
     nulls = pa.array(missing) if missing.any() and not column.is_variable else None
     return pa.LargeListArray.from_arrays(offsets, items, mask=nulls)
@@ -153,16 +153,17 @@ def convert_value(value: Any, column: ColumnType) -> Any:
 def _convert(value: Any, dtype: ScalarType) -> Any:
     if dtype == "bytes":
         return as_text(value).encode()
-    if dtype == "bool" and isinstance(value, bool):
+    is_boolean = isinstance(value, bool)  # which Python takes for an integer
+    if dtype == "bool" and is_boolean:
         return int(value)
-    if isinstance(value, bool):  # which is an integer to Python alone
-        raise ColumnError(f"{preview_value(value)} is no {_NAMES[dtype]}")
-    if dtype == "int64" and (
-        isinstance(value, int) or (isinstance(value, float) and value.is_integer() and _fits(value))
-    ):
+    if dtype == "int64" and isinstance(value, int) and not is_boolean:
+        return value
+    is_integral = isinstance(value, float) and value.is_integer()
+    if dtype == "int64" and is_integral and -NO_LONGER_EXACT <= value < NO_LONGER_EXACT:
         return int(value)
-    if dtype == "float32" and isinstance(value, int | float):
-        number = _as_float32(float(value))
+    if dtype == "float32" and isinstance(value, int | float) and not is_boolean:
+        with np.errstate(over="ignore"):
+            number = float(np.float32(float(value)))
         if math.isinf(number):
             raise ColumnError(f"{value} is beyond the range of float32")
         return number
@@ -170,15 +171,6 @@ def _convert(value: Any, dtype: ScalarType) -> Any:
 
 
 _NAMES = {"bool": "true or false", "int64": "integer", "float32": "number"}
-
-
-def _fits(value: float) -> bool:
-    return -NO_LONGER_EXACT <= value < NO_LONGER_EXACT
-
-
-def _as_float32(value: float) -> float:
-    with np.errstate(over="ignore"):
-        return float(np.float32(value))
 
 
 def converted_array(converted: Sequence[Any], column: ColumnType) -> pa.Array:
@@ -204,17 +196,17 @@ class Rounded:
     count: int  # how many integers change
     example: str  # the first one in text order
 
+    def merge(self, other: "Rounded") -> "Rounded":
+        """Merge the changed integers of two sets of rows."""
+        return Rounded(self.count + other.count, min(self.example, other.example))
+
 
 RoundedColumns = Mapping[str, Rounded]
 
 
 def merge_rounded(one: RoundedColumns, other: RoundedColumns) -> RoundedColumns:
     """Merge the changed integers of two sets of rows, by column."""
-    merged = {**one, **other}
-    for name in one.keys() & other.keys():
-        a, b = one[name], other[name]
-        merged[name] = Rounded(a.count + b.count, min(a.example, b.example))
-    return merged
+    return merge_by_key(one, other, Rounded.merge)
 
 
 def rounded_texts(texts: pa.Array, floats: pa.Array) -> Rounded | None:
@@ -252,10 +244,8 @@ def rounded_values(values: Sequence[Any], floats: pa.Array) -> Rounded | None:
     )
 
 
-def rounded_numbers(numbers: pa.Array, floats: pa.Array) -> npt.NDArray[np.bool_]:
-    """Flag the integers among Arrow integers or floats that changed when converted to `floats`; nulls are not
-    flagged.
-    """
+def _rounded_numbers(numbers: pa.Array, floats: pa.Array) -> npt.NDArray[np.bool_]:
+    """Flag the integers, but no nulls, among Arrow integers or floats that changed when converted to `floats`."""
     large = _are_large(floats)
     if not large.any():
         return large
@@ -267,11 +257,6 @@ def rounded_numbers(numbers: pa.Array, floats: pa.Array) -> npt.NDArray[np.bool_
         return large
     wide = numbers.cast(pa.float64()).to_numpy(zero_copy_only=False)
     return large & (np.abs(wide) < _EXACT_DOUBLE) & (np.floor(wide) == wide) & (wide != narrow)
-
-
-def summarize_rounded(numbers: pa.Array) -> Rounded | None:
-    """Return the count and the example of Arrow integers or floats that are all changed."""
-    return _summary([str(int(value)) for value in numbers.to_pylist()])
 
 
 def rounded_notices(rounded: RoundedColumns) -> list[str]:
@@ -353,24 +338,17 @@ def is_duration_or_time(kind: pa.DataType) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ConvertedColumn:
-    """A column converted to the requested type.
-
-    Attributes:
-        rounded_numbers, rounded_rows: integers that float32 changes, and their rows
-    """
+    """A column converted to the requested type."""
 
     array: pa.Array  # the values; null or arbitrary where a value does not fit
     problems: dict[int, str]  # reason for each row whose value does not fit
-    rounded_numbers: pa.Array
-    rounded_rows: npt.NDArray[np.int64]
+    rounded_numbers: pa.Array  # integers that float32 changes
+    rounded_rows: npt.NDArray[np.int64]  # their rows
 
     def summarize_rounded(self, good_rows: Flags) -> Rounded | None:
         """Return the integers in the rows `good_rows` that float32 changes."""
-        return (
-            summarize_rounded(self.rounded_numbers.filter(pa.array(good_rows[self.rounded_rows])))
-            if len(self.rounded_rows)
-            else None
-        )
+        numbers = self.rounded_numbers.filter(pa.array(good_rows[self.rounded_rows], pa.bool_()))
+        return _summary([str(int(value)) for value in numbers.to_pylist()])
 
 
 def convert_column(array: pa.Array, column: ColumnType, fill: Any = None) -> ConvertedColumn:
@@ -392,14 +370,11 @@ def convert_column(array: pa.Array, column: ColumnType, fill: Any = None) -> Con
         wrong = flat.misfits if column.is_variable else flat.misfits | (valid & (flat.lengths != column.length))
         for row in np.flatnonzero(wrong).tolist():
             problems.setdefault(row, _misfit_reason(array[row].as_py(), column))
-        counts = np.bincount(flat.rows, minlength=len(array))
-        offsets = pa.array(np.concatenate((np.zeros(1, np.int64), np.cumsum(counts))))
-        mask = None if column.is_variable or valid.all() else pa.array(~valid)
-        whole = pa.LargeListArray.from_arrays(offsets, values, mask=mask)
+        whole = _make_lists(values, np.bincount(flat.rows, minlength=len(array)), ~valid, column)
     whole = whole if fill is None else _fill_missing(whole, valid, column, fill, problems)
     if column.dtype != "float32" or not (pa.types.is_integer(flat.items.type) or pa.types.is_float64(flat.items.type)):
         return ConvertedColumn(whole, problems, flat.items.slice(0, 0), np.zeros(0, np.int64))
-    rounded = rounded_numbers(flat.items, values)
+    rounded = _rounded_numbers(flat.items, values)
     return ConvertedColumn(whole, problems, flat.items.filter(pa.array(rounded)), flat.rows[rounded])
 
 
@@ -433,11 +408,7 @@ _Problem = Callable[[int], str]
 
 
 def _convert_items(items: pa.Array, dtype: ScalarType) -> tuple[pa.Array, Flags, _Problem]:
-    """Convert `items` to `dtype`.
-
-    Returns:
-        The values, flags of the items that do not fit, and a function that returns the reason for one of them.
-    """
+    """Return `items` as `dtype`, flags of those that do not fit, and a function that returns the reason for one."""
     bad = items.is_null().to_numpy(zero_copy_only=False)
     if any(test(items.type) for test in _IS_TEXTUAL):
         items, failed = _as_strings(items)
@@ -460,8 +431,7 @@ def _convert_items(items: pa.Array, dtype: ScalarType) -> tuple[pa.Array, Flags,
             return f"{value} does not fit a 64-bit integer"
         if dtype == "float32" and isinstance(value, float):
             return f"{value} is beyond the range of float32"
-        shown = shorten(as_text(value))
-        return f"{shown} is no {'true or false' if dtype == 'bool' else 'integer' if dtype == 'int64' else 'number'}"
+        return f"{shorten(as_text(value))} is no {_NAMES.get(dtype, 'number')}"
 
     converter = {"bool": _to_bool, "int64": _to_int64, "float32": _to_float32, "bytes": _to_bytes}[dtype]
     values, misfit = converter(items)

@@ -6,15 +6,14 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from shardmill.data.example import is_sequence_example
 from shardmill.data.features import DType
 from shardmill.text import plural
-from shardmill.transforms.columns.arrow import as_text, data_of, distinct_texts, offsets_of, to_batch
+from shardmill.transforms.columns.arrow import Flags, as_text, data_of, distinct_texts, offsets_of, to_batch
 from shardmill.transforms.columns.text import key_texts
-from shardmill.transforms.columns.types import ColumnType, Inferred, ScalarType, ValuesOf, common_type
+from shardmill.transforms.columns.types import ColumnType, Inferred, ScalarType, ValuesOf, common_type, merge_by_key
 
 _FEATURES_TAG = 0x0A  # of field 1, `features` of an Example and `context` of a SequenceExample
 _NOTHING = b""  # a schema without features: records are parsed, and no value is copied
@@ -30,6 +29,20 @@ class DecodedPart:
     stop: int
     features: pa.RecordBatch | None  # None for a single record that is not an Example
 
+    @property
+    def columns(self) -> list[tuple[str, pa.Array]]:
+        """Return name and values of each feature that has a kind in some record."""
+        if self.features is None:
+            return []
+        columns = zip(self.features.schema.names, self.features.columns)
+        return [(name, array) for name, array in columns if not pa.types.is_null(array.type)]
+
+    def column(self, name: str) -> pa.Array:
+        """Return the values of a feature; of type null if no record has a kind of it."""
+        if self.features is None or name not in self.features.schema.names:
+            return pa.nulls(self.stop - self.start)
+        return self.features[name]
+
 
 @lru_cache(maxsize=2)
 def _decoder(schema: bytes | None) -> Any:
@@ -39,12 +52,12 @@ def _decoder(schema: bytes | None) -> Any:
     return ExamplesToRecordBatchDecoder(schema)
 
 
-def flag_non_examples(records: pa.LargeBinaryArray) -> npt.NDArray[np.bool_]:
+def flag_non_examples(records: pa.LargeBinaryArray) -> Flags:
     """Flag the records that are not serialized tf.train.Examples: bool (records,)."""
     return _flag_undecodable(_decode(records.to_pylist(), _NOTHING), len(records))
 
 
-def flag_sequence_examples(records: pa.LargeBinaryArray) -> npt.NDArray[np.bool_]:
+def flag_sequence_examples(records: pa.LargeBinaryArray) -> Flags:
     """Flag the records that are tf.train.SequenceExamples; parsers of Examples ignore their feature lists.
 
     Records must not be null.
@@ -70,7 +83,7 @@ def flag_sequence_examples(records: pa.LargeBinaryArray) -> npt.NDArray[np.bool_
     return found
 
 
-def _flag_undecodable(parts: Iterable[DecodedPart], rows: int) -> npt.NDArray[np.bool_]:
+def _flag_undecodable(parts: Iterable[DecodedPart], rows: int) -> Flags:
     bad = np.zeros(rows, bool)
     for part in parts:
         bad[part.start : part.stop] = part.features is None
@@ -82,13 +95,8 @@ def decode_parts(records: pa.LargeBinaryArray) -> list[DecodedPart]:
     return list(_decode(records.to_pylist(), None))
 
 
-def decode_examples(records: pa.LargeBinaryArray) -> tuple[pa.RecordBatch, npt.NDArray[np.bool_]]:
-    """Decode serialized tf.train.Examples and merge their features; see `merge_parts`.
-
-    Returns:
-        A column for each feature, and flags of the records that are not Examples, shape (records,); their rows are
-        null.
-    """
+def decode_examples(records: pa.LargeBinaryArray) -> tuple[pa.RecordBatch, Flags]:
+    """Decode serialized tf.train.Examples as `merge_parts` does; flag records that are none, whose rows are null."""
     parts = decode_parts(records)
     return merge_parts(parts, len(records)), _flag_undecodable(parts, len(records))
 
@@ -110,26 +118,17 @@ def merge_parts(parts: Sequence[DecodedPart], rows: int) -> pa.RecordBatch:
 
 
 def feature_key_texts(parts: Sequence[DecodedPart], name: str) -> pa.LargeBinaryArray:
-    """Return the key texts (see transforms.columns.text) of a feature of all records, null where a record lacks
-    it.
+    """Return the key texts (see transforms.columns.text) of a feature of all records, null where a record lacks it.
 
-    Each part is converted on its own: the kind of a value depends on its own record, and a wider kind would change its
-    key.
+    Each part is converted on its own, because the wider kind of another record would change a key.
     """
-    texts = [pa.array([], pa.large_binary())]
-    for part in parts:
-        values = pa.nulls(part.stop - part.start)
-        if part.features is not None and name in part.features.schema.names:
-            values = part.features[name]
-        texts.append(key_texts(values))
-    return pa.concat_arrays(texts)
+    return pa.concat_arrays([pa.array([], pa.large_binary()), *(key_texts(part.column(name)) for part in parts)])
 
 
 def infer_examples(
     features: pa.RecordBatch, columns: Iterable[str] | None = None, values_of: Sequence[ValuesOf] = ()
 ) -> Inferred:
-    """Infer the types of the columns that `decode_examples` returns; a feature with exactly one value in every record
-    that has it is a scalar.
+    """Infer the types of the columns that `decode_examples` returns; a scalar has one value wherever it is present.
 
     Args:
         features: decoded Examples.
@@ -159,10 +158,7 @@ def _column_type(array: pa.LargeListArray) -> ColumnType:
 
 
 def _decode(records: Sequence[bytes], schema: bytes | None, start: int = 0) -> Iterator[DecodedPart]:
-    """Decode records in the largest batches that the decoder accepts.
-
-    The decoder refuses a whole batch if one record is not an Example, or if a feature has different kinds.
-    """
+    """Decode records in the largest batches that the decoder accepts: of Examples whose features have one kind each."""
     if not records:
         return
     try:
@@ -180,8 +176,8 @@ def _widest_kinds(parts: Sequence[DecodedPart], with_values: bool) -> dict[str, 
     """Return the widest kind of each feature, over all parts or only those with a value."""
     kinds: dict[str, ScalarType] = {}
     for part in parts:
-        for name, array in zip(part.features.schema.names, part.features.columns) if part.features is not None else ():
-            if not pa.types.is_null(array.type) and (len(array.values) or not with_values):
+        for name, array in part.columns:
+            if len(array.values) or not with_values:
                 kind = KINDS[array.type.value_type]
                 kinds[name] = common_type(kinds.get(name, kind), kind)
     return kinds
@@ -189,17 +185,14 @@ def _widest_kinds(parts: Sequence[DecodedPart], with_values: bool) -> dict[str, 
 
 def _merge_column(name: str, kind: ScalarType, parts: Sequence[DecodedPart]) -> pa.LargeListArray:
     """Return one feature of all records."""
-    nothing = pa.large_list(_TYPES[kind])
-    arrays = []
-    for part in parts:
-        array = part.features[name] if part.features is not None and name in part.features.schema.names else None
-        has_kind = array is not None and not pa.types.is_null(array.type)
-        arrays.append(_widen(array, kind) if has_kind else pa.nulls(part.stop - part.start, nothing))
+    arrays = [_widen(part.column(name), kind) for part in parts]
     return arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
 
 
 def _widen(array: pa.LargeListArray, kind: ScalarType) -> pa.LargeListArray:
-    """Return the lists with their values cast to `kind`."""
+    """Return the lists with their values cast to `kind`; nulls of a column without a kind."""
+    if pa.types.is_null(array.type):
+        return pa.nulls(len(array), pa.large_list(_TYPES[kind]))
     if array.type.value_type == _TYPES[kind]:
         return array
     if kind == "bytes":
@@ -219,43 +212,30 @@ class KindCount:
     records: int  # number of records
     first_record: tuple[str, int]  # file and record number of the first one
 
+    def merge(self, other: "KindCount") -> "KindCount":
+        """Merge the counts of two sets of records."""
+        return KindCount(self.records + other.records, min(self.first_record, other.first_record))
+
 
 Kinds = Mapping[str, Mapping[DType, KindCount]]  # by feature
 
 
 def count_kinds(parts: Iterable[DecodedPart], files: pa.Array, numbers: np.ndarray) -> Kinds:
-    """Count the kinds of each feature.
-
-    Args:
-        parts: decoded records.
-        files: name of each record's file.
-        numbers: number of each record in its file.
-    """
+    """Count the kinds of each feature in records, given the file of each and its number in that file."""
     rank = _ranks(files, numbers)
     kinds: dict[str, dict[DType, KindCount]] = {}
     for part in parts:
         for name, kind, there in _columns(part):
             first = int(there[rank[there].argmin()])
-            _add_kind_count(
-                kinds.setdefault(name, {}), kind, KindCount(len(there), (files[first].as_py(), int(numbers[first])))
-            )
+            count = KindCount(len(there), (files[first].as_py(), int(numbers[first])))
+            held = kinds.setdefault(name, {})
+            held[kind] = held[kind].merge(count) if kind in held else count
     return kinds
 
 
 def merge_kinds(one: Kinds, other: Kinds) -> Kinds:
     """Merge the kinds in two sets of records; associative and commutative."""
-    merged = {name: dict(count) for name, count in one.items()}
-    for name, kinds in other.items():
-        for kind, count in kinds.items():
-            _add_kind_count(merged.setdefault(name, {}), kind, count)
-    return merged
-
-
-def _add_kind_count(kinds: dict[DType, KindCount], kind: DType, count: KindCount) -> None:
-    known = kinds.get(kind)
-    kinds[kind] = (
-        KindCount(known.records + count.records, min(known.first_record, count.first_record)) if known else count
-    )
+    return merge_by_key(one, other, lambda kinds, others: merge_by_key(kinds, others, KindCount.merge))
 
 
 def most_frequent_kinds(kinds: Kinds) -> dict[str, DType]:
@@ -297,15 +277,10 @@ def _describe_kinds(name: str, kinds: Mapping[DType, KindCount]) -> str:
 
 def _columns(part: DecodedPart) -> Iterator[tuple[str, DType, np.ndarray]]:
     """Yield name, kind and rows of each feature that has a kind in some record of a part."""
-    if part.features is None:
-        return
-    for name, array in zip(part.features.schema.names, part.features.columns):
-        if not pa.types.is_null(array.type) and array.null_count < len(array):
-            yield (
-                name,
-                KINDS[array.type.value_type],
-                part.start + np.flatnonzero(array.is_valid().to_numpy(zero_copy_only=False)),
-            )
+    for name, array in part.columns:
+        rows = np.flatnonzero(array.is_valid().to_numpy(zero_copy_only=False))
+        if len(rows):
+            yield name, KINDS[array.type.value_type], part.start + rows
 
 
 def _ranks(files: pa.Array, numbers: np.ndarray) -> np.ndarray:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from shardmill.text import shorten
-from shardmill.transforms.columns.arrow import as_text, decode_array, is_list, text_buffers
+from shardmill.transforms.columns.arrow import Flags, as_text, decode_array, is_list, text_buffers
 from shardmill.transforms.columns.types import FALSE, TRUE, ColumnType, ScalarType, leaf_values, text_scalar_type
 from shardmill.transforms.options.job_options import TIME_UNITS
 
@@ -66,11 +66,8 @@ def _infer_number_type(column: pa.Array) -> ScalarType:
     if not _flag_non_digits(codes[starts[zeros] + signs[zeros] + 1]).all():  # a leading zero
         return "bytes"
     only_signs = np.count_nonzero(signs) == others
-    if (
-        not only_signs
-        and not _are_decimals(codes, starts, digits, others - int(np.count_nonzero(signs)))
-        and not _are_floats(column, codes)
-    ):
+    points = others - int(np.count_nonzero(signs))
+    if not (only_signs or _are_decimals(codes, starts, digits, points) or _are_floats(column, codes)):
         return "bytes"
     long = np.flatnonzero(digits > _SAFE_DIGITS)
     if not only_signs and len(long):
@@ -87,7 +84,7 @@ def count_non_digits(codes: npt.NDArray[np.uint8]) -> int:
     )
 
 
-def _flag_non_digits(codes: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
+def _flag_non_digits(codes: npt.NDArray[np.uint8]) -> Flags:
     return (codes - 48) > 9  # unsigned: what is below "0" wraps around
 
 
@@ -97,8 +94,7 @@ def _are_decimals(
     digits: npt.NDArray[np.signedinteger],
     others: int,
 ) -> bool:
-    """Return True if each value is a sign or none, digits and at most one point; takes a third of the time of
-    converting them.
+    """Return True if each value is a sign or none, digits and at most one point: three times as fast as a conversion.
 
     Args:
         codes: the bytes of all values.
@@ -114,9 +110,7 @@ def _are_decimals(
 
 
 def _are_floats(column: pa.Array, codes: npt.NDArray[np.uint8]) -> bool:
-    """Return True if all values of a binary array, whose bytes are `codes`, are numbers; leading zeros are not
-    checked.
-    """
+    """Return True if all values of a binary array are numbers, perhaps with leading zeros; `codes` are its bytes."""
     if (codes == ord("(")).any():  # Arrow takes nan(1) for a number; otherwise its grammar is ours
         return False
     try:
@@ -129,41 +123,37 @@ def _are_floats(column: pa.Array, codes: npt.NDArray[np.uint8]) -> bool:
 def _are_integers(
     codes: npt.NDArray[np.uint8],
     offsets: npt.NDArray[np.signedinteger],
-    signs: npt.NDArray[np.bool_],
+    signs: Flags,
     rows: npt.NDArray[np.int64],
-) -> npt.NDArray[np.bool_]:
+) -> Flags:
     """Flag those of `rows`, numbers of many digits, that are integers."""
     integers = codes[offsets[rows] + signs[rows] + 1] != ord(".")  # 0.1234567890123456789 is what most are
     maybe = rows[integers]
     others = np.flatnonzero(_flag_non_digits(codes)) if len(maybe) else maybe
-    integers[integers] = (
-        np.searchsorted(others, offsets[maybe + 1]) - np.searchsorted(others, offsets[maybe]) == signs[maybe]
-    )
+    counts = np.searchsorted(others, offsets[maybe + 1]) - np.searchsorted(others, offsets[maybe])
+    integers[integers] = counts == signs[maybe]
     return integers
 
 
 def _fit_64_bits(column: pa.Array) -> bool:
     """Return True if all decimal integers, without leading zeros, fit 64 bits."""
     try:
-        pc.replace_substring_regex(column, r"^\+", "").view(pa.string()).cast(pa.int64())
+        _strip_plus(column).view(pa.string()).cast(pa.int64())
     except pa.ArrowInvalid:
         return False
     return True
 
 
-_TEXT_VALUES_INTEGER = r"[+-]?[0-9]+"
+_INTEGER = r"[+-]?[0-9]+"
 _FLOAT = r"[+-]?(([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?|(?i:nan|inf(inity)?))"
-_BOOLEAN_TEXTS = pa.array(TRUE + FALSE, pa.binary())
-_PLUS = ord("+")
 _SHOWN = 60  # characters of a value in a reason
 
 
 def parse_values(column: pa.Array, dtype: ScalarType) -> tuple[pa.Array, npt.NDArray[np.int64]]:
-    """Parse a binary array as `dtype`.
+    """Parse a binary array as `dtype`; leading zeros are accepted: 007 as int64 is 7.
 
     Arrow's own conversions are used only where they agree with the grammar of `infer_type`: Arrow accepts 0x10 as an
-    integer and nan(1) as a number. A requested type may differ from the inferred one, so leading zeros are accepted:
-    007 as int64 is 7.
+    integer and nan(1) as a number.
 
     Returns:
         The values as stored (booleans as int64), null where a value is missing or does not fit, and the positions of
@@ -172,7 +162,7 @@ def parse_values(column: pa.Array, dtype: ScalarType) -> tuple[pa.Array, npt.NDA
     if dtype == "bytes":
         return column.cast(pa.large_binary()), np.zeros(0, np.int64)
     if dtype == "bool":
-        found = pc.index_in(column, value_set=_BOOLEAN_TEXTS)
+        found = pc.index_in(column, value_set=_BOOLEANS)
         values = pc.cast(pc.less(found, len(TRUE)), pa.int64())
     elif dtype == "int64":
         values = _integers(column)
@@ -195,7 +185,7 @@ def misfit_reason(value: bytes, dtype: ScalarType) -> str:
     shown = repr(value[: 4 * _SHOWN].decode("utf-8", "replace")[:_SHOWN]) + ("…" if len(value) > _SHOWN else "")
     if dtype == "bool":
         return f"{shown} is neither true nor false (bool)"
-    pattern, kind = (_TEXT_VALUES_INTEGER, "an integer") if dtype == "int64" else (_FLOAT, "a number")
+    pattern, kind = (_INTEGER, "an integer") if dtype == "int64" else (_FLOAT, "a number")
     is_number = re.fullmatch(pattern.encode(), value)
     return f"{shown} is beyond the range of {dtype}" if is_number else f"{shown} is not {kind} ({dtype})"
 
@@ -204,12 +194,11 @@ def _integers(column: pa.Array) -> pa.Array:
     codes, offsets = text_buffers(column)
     others = count_non_digits(codes)
     if others:
-        filled = offsets[:-1] < offsets[1:]
-        first = codes[offsets[:-1][filled]]
-        plus = bool((first == _PLUS).any())
-        if np.count_nonzero((first == _PLUS) | (first == ord("-"))) < others:
+        first = codes[offsets[:-1][offsets[:-1] < offsets[1:]]]
+        has_plus = first == ord("+")
+        if np.count_nonzero(has_plus | (first == ord("-"))) < others:
             return _parse_mixed_integers(column)
-        column = _strip_plus(column) if plus else column
+        column = _strip_plus(column) if has_plus.any() else column
     try:
         return column.view(pa.string()).cast(pa.int64())
     except pa.ArrowInvalid:
@@ -218,7 +207,7 @@ def _integers(column: pa.Array) -> pa.Array:
 
 def _parse_mixed_integers(column: pa.Array) -> pa.Array:
     """Parse a column as int64, with null for values that are not 64-bit integers."""
-    column = _strip_plus(_null_unless(column, _matches(column, _TEXT_VALUES_INTEGER)))
+    column = _strip_plus(_null_unless(column, _matches(column, _INTEGER)))
     try:
         return column.view(pa.string()).cast(pa.int64())
     except pa.ArrowInvalid:  # beyond 64 bits
@@ -261,7 +250,7 @@ def _strip_plus(column: pa.Array) -> pa.Array:
     return pc.replace_substring_regex(column, r"\A\+", "")
 
 
-_KEY_TEXTS_INTEGER = r"[+-]?(?:0|[1-9][0-9]*)(?:\.0*)?"
+_KEY_INTEGER = r"[+-]?(?:0|[1-9][0-9]*)(?:\.0*)?"
 _DECIMAL = r"[+-]?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _WORD = r"[+-]?(?i:nan|inf|infinity)|true|True|TRUE|false|False|FALSE"
 _CANONICAL = r"0|-?[1-9][0-9]*"
@@ -318,8 +307,7 @@ def _value_text(value: Any) -> bytes:
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    tests = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
-    return any(test(kind) for test in tests)
+    return kind in (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
 
 
 def _binary(texts: pa.Array) -> pa.LargeBinaryArray:
@@ -348,9 +336,8 @@ def _float_key_texts(column: pa.DoubleArray) -> pa.LargeBinaryArray:
     if np.isnan(numbers).any():  # which have a sign
         texts = pc.if_else(pa.array(np.isnan(numbers)), "nan", texts)
     whole = pa.array(np.where(integers, rounded, 0).astype(np.int64)).cast(pa.string())
-    return _binary(
-        pc.if_else(pa.array(integers), whole, pc.if_else(pa.array(missing), pa.scalar(None, pa.string()), texts))
-    )
+    texts = pc.if_else(pa.array(missing), pa.scalar(None, pa.string()), texts)
+    return _binary(pc.if_else(pa.array(integers), whole, texts))
 
 
 def _is_integer(numbers: np.ndarray) -> np.ndarray:
@@ -375,7 +362,7 @@ def _canonical_texts(column: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
 def _canonical_spelling(texts: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
     """Give numbers and words that have several spellings a single one."""
     texts = pc.replace_substring_regex(texts, r"\A\+", "")
-    integers = pc.match_substring_regex(texts, rf"\A(?:{_KEY_TEXTS_INTEGER})\z")
+    integers = pc.match_substring_regex(texts, rf"\A(?:{_KEY_INTEGER})\z")
     words = pc.match_substring_regex(texts, r"\A(?i:true|false)\z")
     whole = pc.replace_substring_regex(pc.replace_substring_regex(texts, r"\.0*\z", ""), r"\A-0\z", "0")
     lower = _binary(pc.ascii_lower(texts.view(pa.large_string())))
@@ -394,7 +381,6 @@ _FRACTION, _DIGITS = 20, 9  # where the digits of a fraction begin, and how many
 _DAY, _HOUR, _MINUTE = 86_400, 3_600, 60  # seconds
 _DATE_DIGITS, _TIME_DIGITS, _SECOND_DIGITS = (0, 1, 2, 3, 5, 6, 8, 9), (11, 12, 14, 15), (17, 18)
 
-Flags = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.int64]
 
 
@@ -431,14 +417,9 @@ def read_times(texts: pa.Array, unit: str, counted: bool = False) -> Times:
     missing = texts.is_null().to_numpy(zero_copy_only=False)
     data, offsets = text_buffers(texts)
     data = np.concatenate((data, np.zeros(_LONGEST, np.uint8)))
-    parts = [
-        _read(data, offsets[start : start + _ROWS + 1].astype(np.int64), unit) for start in range(0, len(texts), _ROWS)
-    ]
-    values, good, beyond, naive, cut = (
-        (np.concatenate(columns) for columns in zip(*parts, strict=True))
-        if parts
-        else (np.zeros(0, np.int64), *(np.zeros(0, bool) for _ in range(4)))
-    )
+    starts = range(0, max(len(texts), 1), _ROWS)
+    parts = [_read(data, offsets[start : start + _ROWS + 1].astype(np.int64), unit) for start in starts]
+    values, good, beyond, naive, cut = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     good = good & ~missing
     return Times(pa.array(values, mask=~good), ~good & ~missing, beyond, naive & good, cut & good, texts, unit)
 

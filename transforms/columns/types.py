@@ -2,15 +2,17 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import chain
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from shardmill.data.features import Feature, Kind
 from shardmill.text import shorten
 
+Key = TypeVar("Key", bound=Hashable)
+Item = TypeVar("Item")
 MAX_RANK = 8  # far more than data have, far less than what parsers and NumPy bear
 
 
@@ -30,9 +32,8 @@ def shape_and_values(value: Sequence[Any]) -> tuple[tuple[int, ...], Sequence[An
         if not lengths:
             raise ColumnError("a list of lists and values; expected lists alone, or values alone")
         if len(lengths) > 1:
-            raise ColumnError(
-                f"lists of {min(lengths)} and of {max(lengths)} in one list; expected lists of one length"
-            )
+            sizes = f"lists of {min(lengths)} and of {max(lengths)}"
+            raise ColumnError(f"{sizes} in one list; expected lists of one length")
         if lengths == {0}:
             raise ColumnError("a list of empty lists; expected [] where there are none")
         if len(shape) == MAX_RANK:
@@ -104,11 +105,8 @@ class ColumnType:
         """Return the type over both sets of rows; associative and commutative. A type without a value has no effect."""
         if not self.present or not other.present:
             return self if self.present else other
-        if (
-            self.item_shape == other.item_shape
-            and not (self.minority_types or other.minority_types)
-            and 0 not in (self.length, other.length)
-        ):
+        has_one_shape = self.item_shape == other.item_shape and not (self.minority_types or other.minority_types)
+        if has_one_shape and 0 not in (self.length, other.length):
             return self._join(other)
         empty = self._empty + other._empty
         parts: dict[tuple[int, ...], ColumnType] = {}
@@ -155,11 +153,7 @@ def common_type(one: ScalarType, other: ScalarType) -> ScalarType:
 
 
 def value_type(value: Any, is_text: bool) -> ColumnType | None:
-    """Return the type of one value; None if it is missing.
-
-    Args:
-        value: text of a cell, or a JSON value.
-        is_text: True if numbers are written as text, as in CSV.
+    """Return the type of a JSON value, or of a cell of a CSV file if `is_text`; None if it is missing.
 
     Raises:
         ColumnError: for an object, a list whose inner lists differ, or an integer that does not fit 64 bits.
@@ -199,12 +193,19 @@ def _scalar_type(value: Any, is_text: bool) -> ScalarType:
     raise ColumnError(f"{preview_value(value)} is not a number, a string or a list of them")
 
 
+def merge_by_key(
+    one: Mapping[Key, Item], other: Mapping[Key, Item], merge: Callable[[Item, Item], Item]
+) -> dict[Key, Item]:
+    """Return all items of both mappings; those with one key are merged."""
+    merged = dict(one)
+    for key, item in other.items():
+        merged[key] = merge(merged[key], item) if key in merged else item
+    return merged
+
+
 def merge_types(one: Mapping[str, ColumnType], other: Mapping[str, ColumnType]) -> dict[str, ColumnType]:
     """Merge types by column name over both sets of rows, in order of first appearance."""
-    merged = dict(one)
-    for name, column in other.items():
-        merged[name] = merged[name].merge(column) if name in merged else column
-    return merged
+    return merge_by_key(one, other, ColumnType.merge)
 
 
 def check_shape(value: Any, column: ColumnType) -> None:
@@ -250,9 +251,7 @@ class DeclaredColumn:
     """A file format's own metadata about a column, in addition to the type of its values."""
 
     kind: Kind  # image, class_label, bbox, or text if there is only a message
-    class_names: frozenset[tuple[str, ...]] = (
-        frozenset()
-    )  # class names by id, one tuple for each distinct list in files
+    class_names: frozenset[tuple[str, ...]] = frozenset()  # by id, one tuple for each distinct list in files
     num_classes: int = 0  # greatest class id + 1, if classes have no names
     is_required: bool = False  # True if a row without a value is an error
     path: str = ""  # first path, if files are referenced but not stored; else ""
@@ -285,19 +284,13 @@ class Inferred:
     def merge(self, other: "Inferred") -> "Inferred":
         """Merge what was inferred from two sets of rows."""
         values = merge_values(self.values, other.values)
-        declared = {**self.declared, **other.declared}
-        for name in self.declared.keys() & other.declared.keys():
-            declared[name] = self.declared[name].merge(other.declared[name])
+        declared = merge_by_key(self.declared, other.declared, DeclaredColumn.merge)
         return Inferred(merge_types(self.types, other.types), self.rows + other.rows, values, declared)
 
 
 def merge_values(one: Values, other: Values) -> Values:
     """Merge the distinct values of two sets of rows, by column."""
-    if not (one and other):
-        return one or other
-    return {
-        name: _merge_distinct(one.get(name, frozenset()), other.get(name, frozenset())) for name in {**one, **other}
-    }
+    return merge_by_key(one, other, _merge_distinct)
 
 
 def _merge_distinct(one: frozenset[str] | None, other: frozenset[str] | None) -> frozenset[str] | None:
