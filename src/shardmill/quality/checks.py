@@ -129,9 +129,9 @@ def _check_missing(
     severity, threshold = limit.over(len(certain))
     message = f"no class of {label.name!r} is {state}"
     if names:
-        listed = list_some(f"{name!r} ({present_counts[name]:,} {label.unit}s)" for name in certain or names)
+        names_shown = list_some(f"{name!r} ({present_counts[name]:,} {label.unit}s)" for name in certain or names)
         plural = "class is" if len(certain or names) == 1 else "classes are"
-        message = f"{len(certain or names)} {plural} {state}: {listed}"
+        message = f"{len(certain or names)} {plural} {state}: {names_shown}"
     if names and not certain:
         message += "; so few that chance may do it"
     yield CheckResult(check, severity, message, label.name, value=len(names), threshold=threshold, noise_floor=floor)
