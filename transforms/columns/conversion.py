@@ -82,10 +82,7 @@ def _check_numbers(values: Sequence[Any]) -> None:
 
 
 def column_array(values: Sequence[Any], column: ColumnType) -> pa.Array | None:
-    """Convert all `values` to an array of type `column`; return None if they must be converted one by one.
-
-    Columns of few kinds of values, as almost all are, are converted at once, with the same result as `convert_value`.
-    """
+    """Convert values of few kinds at once, with the same result as `convert_value`; None if they have many kinds."""
     kinds = set(map(type, values)) - {_NONE}
     if column.length is None:
         return _make_scalars(values, kinds, column.dtype)
@@ -136,11 +133,7 @@ def _make_floats(array: pa.Array) -> pa.Array | None:
 
 
 def convert_value(value: Any, column: ColumnType) -> Any:
-    """Convert one value to a type that Arrow accepts: int, float, bytes, a list of them, or None.
-
-    Raises:
-        ColumnError: if the value does not fit the column.
-    """
+    """Convert one value to int, float, bytes, a list of them, or None; raise ColumnError if it does not fit."""
     found = value_type(value, is_text=False)
     if found is None:
         return [] if column.is_variable else None
@@ -302,11 +295,7 @@ class UnsupportedTypeError(ValueError):
 
 
 def arrow_scalar_type(kind: pa.DataType) -> ScalarType | None:
-    """Return the type that the values of a column become; None if the Arrow type is null.
-
-    Raises:
-        UnsupportedTypeError: for structs, maps and other types that no feature can hold.
-    """
+    """Return the type that values become; None if it is null. Raise UnsupportedTypeError for structs and others."""
     item, rank = storage_type_of(kind), 0
     while is_list(item):
         item, rank = storage_type_of(item.value_type), rank + 1

@@ -17,9 +17,7 @@ _HEADER_ROOM, _FOOTER_ROOM = bytes(HEADER_BYTES), bytes(FOOTER_BYTES)
 
 
 def frame(records: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
-    """Frame each record for a TFRecord file: length, masked crc32c of the length, payload, masked crc32c of the
-    payload.
-    """
+    """Frame each record: length, masked crc32c of the length, payload, masked crc32c of the payload."""
     offsets = offsets_of(records)
     sizes = np.diff(offsets)
     framed = np.zeros(len(records) + 1, np.int64)
@@ -32,9 +30,7 @@ def frame(records: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
 
 
 class RecordFramer:
-    """Collects records in parts and frames all of them at once, so that parts of many megabytes are copied only
-    once.
-    """
+    """Collects records in parts and frames all at once, so that parts of many megabytes are copied only once."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
@@ -62,9 +58,7 @@ def payload_hashes(framed: pa.LargeBinaryArray, seeds: Sequence[int]) -> np.ndar
 
 
 def sliding_items(data: Any, dtype: np.dtype) -> np.ndarray:
-    """Return a view of `data` as overlapping items of `dtype`, one starting at each byte; indexing it copies many short
-    pieces in one call.
-    """
+    """Return `data` as overlapping items, one at each byte; indexing it copies many short pieces in one call."""
     size = memoryview(data).nbytes
     return np.ndarray(max(size - dtype.itemsize + 1, 0), dtype, data, 0, (1,))
 
@@ -78,11 +72,7 @@ def max_size(sizes: Sizes) -> int:
 
 
 def varint_widths(values: Sizes) -> Sizes:
-    """Return the number of bytes, 1 to 10, of each value as a varint; an int if it is the same for all.
-
-    Args:
-        values: uint64, or non-negative int64.
-    """
+    """Return the bytes, 1 to 10, of each uint64 or non-negative int64 as a varint; an int if all have the same."""
     if isinstance(values, int):
         return len(encode_varint(values))
     if not len(values):

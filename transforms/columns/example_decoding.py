@@ -58,10 +58,7 @@ def flag_non_examples(records: pa.LargeBinaryArray) -> Flags:
 
 
 def flag_sequence_examples(records: pa.LargeBinaryArray) -> Flags:
-    """Flag the records that are tf.train.SequenceExamples; parsers of Examples ignore their feature lists.
-
-    Records must not be null.
-    """
+    """Flag the non-null records that are SequenceExamples; parsers of Examples ignore their feature lists."""
     offsets = offsets_of(records)
     codes = data_of(records)
     starts, ends = offsets[:-1], offsets[1:]
@@ -128,13 +125,7 @@ def feature_key_texts(parts: Sequence[DecodedPart], name: str) -> pa.LargeBinary
 def infer_examples(
     features: pa.RecordBatch, columns: Iterable[str] | None = None, values_of: Sequence[ValuesOf] = ()
 ) -> Inferred:
-    """Infer the types of the columns that `decode_examples` returns; a scalar has one value wherever it is present.
-
-    Args:
-        features: decoded Examples.
-        columns: names of columns; None for all.
-        values_of: features whose distinct values are collected.
-    """
+    """Infer the types of the columns that `decode_examples` returns; a scalar has one value wherever it is present."""
     wanted = set(features.schema.names if columns is None else columns)
     types = {}
     for name, array in zip(features.schema.names, features.columns):

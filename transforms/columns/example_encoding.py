@@ -28,23 +28,17 @@ _NO_BOUNDS = np.zeros(1, np.int64)  # of a part without lists
 
 
 class Payload(NamedTuple):
-    """The sizes in bytes of each row's values.
-
-    Attributes:
-        min_size, max_size: minimum and maximum of sizes
-    """
+    """The sizes in bytes of each row's values."""
 
     sizes: Sizes  # int if equal in all rows, else an array
-    min_size: int
-    max_size: int
+    min_size: int  # minimum of sizes
+    max_size: int  # maximum of sizes
     item_sizes: Sizes = 0  # for lists, size of each item without a string's header
     bounds: np.ndarray = _NO_BOUNDS  # for lists, offsets of all items laid end to end, int64
 
     @classmethod
     def from_sizes(cls, sizes: Sizes) -> "Payload":
-        """Return the payload of values of `sizes` bytes, without `item_sizes` and `bounds`. Equal sizes become an
-        int.
-        """
+        """Return the payload of values of `sizes` bytes, without `item_sizes` and `bounds`; one size is an int."""
         if isinstance(sizes, int):
             return cls(sizes, sizes, sizes)
         low, high = (int(sizes.min()), int(sizes.max())) if len(sizes) else (0, 0)
@@ -66,9 +60,7 @@ class FeatureEntries(ABC):
 
     @abstractmethod
     def payload(self, rows: slice) -> Payload:
-        """Return the sizes of the values in their list, without the leading tag and size of a packed list or a
-        string.
-        """
+        """Return the sizes of the values in their list, without the tag and size before a packed list or a string."""
 
     @abstractmethod
     def write_payload(self, writer: PieceWriter, rows: slice, payload: Payload) -> None:
@@ -203,15 +195,21 @@ class _Strings(FeatureEntries):
 
 
 @dataclass(frozen=True, slots=True)
-class _PackedLists(FeatureEntries):
-    """A list of numbers a row; an empty list has no bytes, not a packed field of size zero."""
+class _Lists(FeatureEntries):
+    """A list a row."""
 
-    values: np.ndarray
     offsets: np.ndarray
 
     @property
     def num_items(self) -> int:
         return int(self.offsets[-1] - self.offsets[0])
+
+
+@dataclass(frozen=True, slots=True)
+class _PackedLists(_Lists):
+    """A list of numbers a row; an empty list has no bytes, not a packed field of size zero."""
+
+    values: np.ndarray
 
     def has_header(self, sizes: Sizes) -> bool | np.ndarray:
         return sizes > 0
@@ -248,15 +246,10 @@ class _IntLists(_PackedLists):
 
 
 @dataclass(frozen=True, slots=True)
-class _StringLists(FeatureEntries):
+class _StringLists(_Lists):
     """A list of byte strings a row, each with its own tag and size."""
 
     strings: _Strings
-    offsets: np.ndarray
-
-    @property
-    def num_items(self) -> int:
-        return int(self.offsets[-1] - self.offsets[0])
 
     def has_header(self, sizes: Sizes) -> bool | np.ndarray:
         return False
@@ -313,7 +306,8 @@ def _zero_missing_sizes(sizes: np.ndarray, present: np.ndarray | None, rows: sli
 
 
 def _column_entries(name: str, array: pa.Array) -> FeatureEntries:
-    kind, present = array.type, _presence_mask(array)
+    kind = array.type
+    present = array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else None
     if not (pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)):
         return _scalar_entries(name, array, kind, present)
     if pa.types.is_fixed_size_list(kind):
@@ -323,10 +317,10 @@ def _column_entries(name: str, array: pa.Array) -> FeatureEntries:
     _check_items(name, array.values, offsets, present)
     items = _scalar_entries(name, array.values, kind, None)
     if isinstance(items, _Ints):
-        return _IntLists(items.prefix, items.tag, present, items.values, offsets)
+        return _IntLists(items.prefix, items.tag, present, offsets, items.values)
     if isinstance(items, _Floats):
-        return _FloatLists(items.prefix, items.tag, present, items.values, offsets)
-    return _StringLists(items.prefix, items.tag, present, items, offsets)
+        return _FloatLists(items.prefix, items.tag, present, offsets, items.values)
+    return _StringLists(items.prefix, items.tag, present, offsets, items)
 
 
 def _scalar_entries(
@@ -346,10 +340,6 @@ def _scalar_entries(
         data = buffer_items(buffers[2], np.uint8, 0, int(offsets[-1]))
         return _Strings(prefix, _BYTES, present, data, offsets)
     raise TypeError(f"column {name!r} is {declared}; expected int64, float32, binary, string or lists of one of them")
-
-
-def _presence_mask(array: pa.Array) -> np.ndarray | None:
-    return array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else None
 
 
 def _check_items(name: str, items: pa.Array, offsets: np.ndarray, present: np.ndarray | None) -> None:
@@ -401,25 +391,22 @@ def encode_framed(batch: pa.RecordBatch) -> pa.LargeBinaryArray:
 
 
 def example_sizes(batch: pa.RecordBatch) -> np.ndarray:
-    """Return the size in bytes of each record of `encode_examples(batch)`, as int64 (rows,), computed from lengths
-    alone.
-
-    Raises:
-        TypeError, ValueError: like `encode_examples`, except for large records.
-    """
+    """Return the size in bytes of each record of `encode_examples(batch)`, int64 (rows,), from lengths alone."""
     entries = _entries_sizes(feature_columns(batch), batch.num_rows)
     return entries + 1 + varint_widths(entries)
 
 
 def _encode(batch: pa.RecordBatch, before: int, after: int, headed: bool = True) -> tuple[pa.Buffer, np.ndarray]:
-    """Encode rows with `before` and `after` bytes of room around each; return the data and the offsets.
-
-    Each row is an Example if `headed`, otherwise only its entries.
-    """
+    """Encode rows as Examples, or as entries unless `headed`, with room around each; return data and offsets."""
     columns = feature_columns(batch)
     entries = _entries_sizes(columns, batch.num_rows)
     sizes = entries + 1 + varint_widths(entries) if headed else entries
-    _check_sizes(sizes)
+    if sizes.max(initial=0) > MAX_RECORD_BYTES:
+        row = int(sizes.argmax())
+        raise ValueError(
+            f"row {row} makes a record of {sizes[row]} bytes, protobuf reads up to {MAX_RECORD_BYTES}; leave it out"
+            " (example_sizes)"
+        )
     offsets = np.zeros(batch.num_rows + 1, np.int64)
     np.cumsum(sizes + (before + after), out=offsets[1:])
     data = pa.allocate_buffer(int(offsets[-1]) + before)
@@ -449,15 +436,6 @@ def _entries_sizes(columns: Sequence[FeatureEntries], rows: int) -> np.ndarray:
         for column in columns:
             part += column.sizes(tile)
     return sizes
-
-
-def _check_sizes(sizes: np.ndarray) -> None:
-    if sizes.max(initial=0) > MAX_RECORD_BYTES:
-        row = int(sizes.argmax())
-        raise ValueError(
-            f"row {row} makes a record of {sizes[row]} bytes, protobuf reads up to {MAX_RECORD_BYTES}; leave it out"
-            " (example_sizes)"
-        )
 
 
 def _tile_rows(columns: Sequence[FeatureEntries], rows: int) -> int:

@@ -281,10 +281,7 @@ def key_texts(column: pa.Array) -> pa.LargeBinaryArray:
 
 
 def key_texts_of_values(values: Sequence[Any]) -> pa.LargeBinaryArray:
-    """Return the canonical texts of JSON values, like `key_texts`.
-
-    Lists and scalars may be mixed; a list of one value equals that value.
-    """
+    """Return the canonical texts of JSON values, like `key_texts`; a list of one value equals that value."""
     kinds = set(map(type, values)) - {type(None)}
     if len(kinds) == 1 and kinds <= {int, str, bool}:
         try:
@@ -405,11 +402,7 @@ class Times:
 
 
 def read_times(texts: pa.Array, unit: str, counted: bool = False) -> Times:
-    """Parse binary `texts` as times, in a unit of UNITS since 1970-01-01T00:00:00Z.
-
-    Args:
-        counted: read whole numbers as counts of the unit.
-    """
+    """Parse binary `texts` as times in `unit` since 1970 in UTC; if `counted`, whole numbers are counts of the unit."""
     if counted:
         numbers, _ = parse_values(texts.cast(pa.binary()), "int64")
         found = read_times(pc.if_else(pc.is_valid(numbers), pa.scalar(None, texts.type), texts), unit)

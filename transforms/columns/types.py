@@ -153,11 +153,7 @@ def common_type(one: ScalarType, other: ScalarType) -> ScalarType:
 
 
 def value_type(value: Any, is_text: bool) -> ColumnType | None:
-    """Return the type of a JSON value, or of a cell of a CSV file if `is_text`; None if it is missing.
-
-    Raises:
-        ColumnError: for an object, a list whose inner lists differ, or an integer that does not fit 64 bits.
-    """
+    """Return the type of a JSON value, or of a cell if `is_text`; None if missing. Raise ColumnError if none fits."""
     if value is None or (is_text and value == ""):
         return None
     if isinstance(value, list):
@@ -209,11 +205,7 @@ def merge_types(one: Mapping[str, ColumnType], other: Mapping[str, ColumnType]) 
 
 
 def check_shape(value: Any, column: ColumnType) -> None:
-    """Check that a value has the shape of the column; a scalar counts as a list of one item.
-
-    Raises:
-        ColumnError: if the shapes differ.
-    """
+    """Check that a value has the shape of the column, or raise ColumnError; a scalar counts as a list of one item."""
     shape, _ = shape_and_values(value if isinstance(value, list) else [value])
     if column.length is None:
         if isinstance(value, list):

@@ -232,11 +232,7 @@ def parser_of(hint: Any) -> Callable[[Value], Any]:
 
 
 def parse_json(text: str | bytes) -> Value:
-    """Parse a JSON file.
-
-    Raises:
-        ValueError: if it is not JSON, or nested too deeply.
-    """
+    """Parse a JSON file; raise ValueError if it is not JSON, or nested too deeply."""
     try:
         return Value(json.loads(text))
     except RecursionError:

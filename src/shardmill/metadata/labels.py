@@ -43,11 +43,7 @@ class ClassNames:
 
 
 def check_label_name(label: str) -> None:
-    """Check that the labels file of a label such as image/class/label has a valid name.
-
-    Raises:
-        UserError: if the name would lead to another folder, where it could overwrite files, or cannot name a file.
-    """
+    """Check that a label, such as image/class/label, gives its labels file a valid name; raise UserError otherwise."""
     if not (file_names.is_inside(label) and file_names.is_file_name(file_names.labels_file(label))):
         shown = label if len(label) <= _MAX_SHOWN else f"{label[:_MAX_SHOWN]}…"
         raise UserError(
@@ -58,11 +54,7 @@ def check_label_name(label: str) -> None:
 
 
 def labels_files(labels: Features) -> dict[str, str]:
-    """Return the content of each label's labels file, by file name.
-
-    Raises:
-        UserError: if `check_label_name` refuses a label, or two labels would share a file.
-    """
+    """Return the content of each labels file by name; raise UserError if a label has no valid or no own file."""
     named: dict[str, Feature] = {}
     for feature in labels:
         check_label_name(feature.stem)

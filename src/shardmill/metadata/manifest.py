@@ -234,9 +234,7 @@ class Manifest:
 
 
 def _without_empty_fields(feature: dict[str, Any]) -> dict[str, Any]:
-    """Drop empty fields that only audio, renamed features, objects and times have, so that manifests of others stay
-    unchanged.
-    """
+    """Drop empty fields that few features have, so that manifests without such features stay unchanged."""
     rare = ("sample_rate", "channels", "original", "sequence", "time")
     return {key: value for key, value in feature.items() if value or key not in rare}
 

@@ -104,9 +104,7 @@ def page_path(record: str) -> str:
 
 
 def failed_record_path(parent: str, version: str) -> str:
-    """Return the path of the record of a failed attempt to replace the published `version`; its next build replaces
-    this record.
-    """
+    """Return the path of the record of a failed attempt to replace a published version."""
     return posixpath.join(parent, file_names.BUILDS, f"{version}.failed.json")
 
 
@@ -129,9 +127,7 @@ def describe_published_versions(files: Files, directory: str) -> str:
 
 
 def find_interrupted_publications(files: Files, above: str) -> list[str]:
-    """Return the versions in the folder `above` whose publication was begun but not completed, newest first; [] if the
-    folder cannot be listed.
-    """
+    """Return the versions in a folder whose publication was begun but not completed, newest first."""
     return _find_versions(files, above, file_names.PUBLISHING, _MAX_SHOWN_VERSIONS) or []
 
 

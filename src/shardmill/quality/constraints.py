@@ -220,12 +220,7 @@ _MEASURES: dict[str, tuple[int, int]] = {
 
 
 def anomalies_pbtxt(results: Sequence[CheckResult], baseline: Features | None = None) -> str:
-    """Return the text of `anomalies.pbtxt`: warnings and errors by feature or of the dataset, and all distances.
-
-    Args:
-        results: of all checks.
-        baseline: the features of the version compared with; None without one.
-    """
+    """Return the text of `anomalies.pbtxt`; `baseline` are the features of the version compared with."""
     anomalies = anomalies_pb2.Anomalies()
     if baseline is not None:
         anomalies.baseline.CopyFrom(to_schema(baseline))

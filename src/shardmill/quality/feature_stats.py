@@ -1,7 +1,7 @@
 """Convert stats.json to TensorFlow Metadata statistics protos."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tensorflow_metadata.proto.v0 import statistics_pb2 as pb
 
@@ -39,13 +39,18 @@ def _feature(feature: Feature, summary: FeatureSummary, common: pb.CommonStatist
     statistics = pb.FeatureNameStatistics(type=_type(feature))
     statistics.path.step.append(feature.name)
     if kind_of(feature).has_classes:
-        _add_classes(statistics.string_stats, feature, summary, common)
+        statistics.string_stats.common_stats.CopyFrom(common)
+        _add_classes(statistics.string_stats, feature, summary)
     elif statistics.type == pb.FeatureNameStatistics.STRING:
-        _add_strings(statistics.string_stats, summary, common)
+        statistics.string_stats.common_stats.CopyFrom(common)
+        _add_strings(statistics.string_stats, summary)
     elif statistics.type == pb.FeatureNameStatistics.BYTES:
-        _add_files(statistics.bytes_stats, summary, common)
+        statistics.bytes_stats.common_stats.CopyFrom(common)
+        _add_files(statistics.bytes_stats, summary)
     else:
-        _add_numbers(statistics.num_stats, summary, common)
+        statistics.num_stats.common_stats.CopyFrom(common)
+        if summary.numbers is not None:
+            _add_numbers(statistics.num_stats, summary.numbers, int(common.tot_num_values))
     classes = {name: count for name, count in (summary.classes or {}).items() if count}
     for name, counts in (("classes", classes), ("formats", summary.formats), ("encodings", summary.encodings)):
         if counts:
@@ -84,38 +89,30 @@ def _common(feature: Feature, summary: FeatureSummary, examples: int) -> pb.Comm
     return common
 
 
-def _add_classes(
-    statistics: pb.StringStatistics, feature: Feature, summary: FeatureSummary, common: pb.CommonStatistics
-) -> None:
-    """Add classes as categorical integers: values are ids, which TFDV compares with the schema. `_feature` adds the
-    names.
-    """
-    statistics.common_stats.CopyFrom(common)
+def _add_classes(statistics: pb.StringStatistics, feature: Feature, summary: FeatureSummary) -> None:
+    """Add classes as categorical integers, which TFDV compares with the schema; `_feature` adds the names."""
     ids = {name: index for index, name in enumerate(feature.class_names)}
-    counts = sorted(
-        ((name, count) for name, count in (summary.classes or {}).items() if count and name in ids),
-        key=lambda item: (-item[1], ids[item[0]]),
-    )
-    statistics.unique = len(counts)
-    for name, count in counts:
-        statistics.top_values.add(value=str(ids[name]), frequency=count)
-    _rank(statistics.rank_histogram, ((str(ids[name]), count) for name, count in counts))
+    found = [(-count, ids[name]) for name, count in (summary.classes or {}).items() if count and name in ids]
+    statistics.unique = len(found)
+    _add_top_values(statistics, [(str(index), -negative) for negative, index in sorted(found)])
 
 
-def _add_strings(statistics: pb.StringStatistics, summary: FeatureSummary, common: pb.CommonStatistics) -> None:
-    statistics.common_stats.CopyFrom(common)
+def _add_top_values(statistics: pb.StringStatistics, counts: Sequence[tuple[str, int]]) -> None:
+    for value, count in counts:
+        statistics.top_values.add(value=value, frequency=count)
+    _rank(statistics.rank_histogram, counts)
+
+
+def _add_strings(statistics: pb.StringStatistics, summary: FeatureSummary) -> None:
     if summary.distinct is not None:
         statistics.unique = summary.distinct.count
     if summary.length_bytes is not None and summary.length_bytes.mean is not None:
         statistics.avg_length = summary.length_bytes.mean
     if summary.top_values and not summary.top_values_from:
-        for entry in summary.top_values:
-            statistics.top_values.add(value=str(entry.value), frequency=entry.count)
-        _rank(statistics.rank_histogram, ((str(entry.value), entry.count) for entry in summary.top_values))
+        _add_top_values(statistics, [(str(entry.value), entry.count) for entry in summary.top_values])
 
 
-def _add_files(statistics: pb.BytesStatistics, summary: FeatureSummary, common: pb.CommonStatistics) -> None:
-    statistics.common_stats.CopyFrom(common)
+def _add_files(statistics: pb.BytesStatistics, summary: FeatureSummary) -> None:
     if summary.distinct is not None:
         statistics.unique = summary.distinct.count
     sizes = summary.size_bytes or summary.length_bytes
@@ -125,11 +122,7 @@ def _add_files(statistics: pb.BytesStatistics, summary: FeatureSummary, common: 
         statistics.avg_num_bytes = sizes.mean or 0.0
 
 
-def _add_numbers(statistics: pb.NumericStatistics, summary: FeatureSummary, common: pb.CommonStatistics) -> None:
-    statistics.common_stats.CopyFrom(common)
-    numbers = summary.numbers
-    if numbers is None:
-        return
+def _add_numbers(statistics: pb.NumericStatistics, numbers: Numbers, count: int) -> None:
     values: Mapping[str, float | None] = {
         "mean": numbers.mean,
         "std_dev": numbers.std_dev,
@@ -144,7 +137,7 @@ def _add_numbers(statistics: pb.NumericStatistics, summary: FeatureSummary, comm
     if numbers.histogram is not None or numbers.nan:
         statistics.histograms.append(_histogram(numbers))
     if numbers.quantiles and numbers.minimum is not None and numbers.maximum is not None:
-        statistics.histograms.append(_quantiles(numbers, int(common.tot_num_values) - numbers.nan - numbers.infinity))
+        statistics.histograms.append(_quantiles(numbers, count - numbers.nan - numbers.infinity))
 
 
 def _histogram(numbers: Numbers) -> pb.Histogram:

@@ -72,10 +72,7 @@ class Limits:
         return self.warn is None and self.error is None
 
     def over(self, value: float, floor: float = 0.0) -> tuple[Severity, float | None]:
-        """Return the severity of a value that should be small, and the threshold that decided it.
-
-        Thresholds below the noise floor have no effect.
-        """
+        """Return the severity of a value that should be small, and its threshold; `floor` is what chance explains."""
         if self.error is not None and value > max(self.error, floor):
             return "error", self.error
         if self.warn is not None and value > max(self.warn, floor):
@@ -83,10 +80,7 @@ class Limits:
         return "ok", self.error if self.warn is None else self.warn
 
     def under(self, value: float, floor: float | None = None) -> tuple[Severity, float | None]:
-        """Return the severity of a value that should be large, and the threshold that decided it.
-
-        Thresholds above `floor`, the lowest value that chance can explain, are lowered to it.
-        """
+        """Return the severity of a value that should be large, and its threshold; `floor` is what chance explains."""
         floor = math.inf if floor is None else floor
         if self.error is not None and value < min(self.error, floor):
             return "error", self.error

@@ -37,13 +37,7 @@ def write_attributes(attributes: Mapping[str, Any], members: Mapping[str, JsonMe
 
 
 def parse_attributes(value: Value, members: Mapping[str, JsonMember]) -> dict[str, Any]:
-    """Return an object's attributes by name; unknown members are ignored.
-
-    Only present members are visited: most features have a third of all possible ones.
-
-    Raises:
-        ValueError: if a member is invalid.
-    """
+    """Return the attributes that are present, by name; raise ValueError if one is invalid."""
     found: dict[str, Any] = {}
     for key, item in value.mapping().items():
         member = members.get(key)
@@ -82,9 +76,7 @@ Number = int | float
 
 
 class Bucket(NamedTuple):
-    """The count of values from `low` to `high`, both included. In histograms by powers of 2, JSON holds `below`, the
-    next power above.
-    """
+    """The count of values from `low` to `high`, both included; those by powers of 2 are stored by the next power."""
 
     low: Number
     high: Number
@@ -115,10 +107,7 @@ class Bucket(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BucketColumns(Sequence[Bucket]):
-    """Buckets as columns, none by powers of 2.
-
-    A wide table has a hundred thousand buckets, of which readers use few.
-    """
+    """Buckets as columns, none by powers of 2: a wide table has a hundred thousand, of which readers use few."""
 
     lows: tuple[Number, ...]
     highs: tuple[Number, ...]
@@ -177,9 +166,7 @@ def _buckets_from_json(value: Value) -> Sequence[Bucket]:
 
 
 def _plain_buckets(value: Any) -> BucketColumns | None:
-    """Return the buckets of a list of plain objects with exactly three valid members, checked column by column; None
-    otherwise.
-    """
+    """Return the buckets of plain objects with three valid members, checked column by column; None for others."""
     if type(value) is not list or not value:
         return None
     if set(map(type, value)) != {dict} or set(map(len, value)) != {3}:

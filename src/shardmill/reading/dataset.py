@@ -31,14 +31,12 @@ _SHOWN = 60  # letters of what a file should not hold
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """A published dataset: its version's folder, manifest, files to read through, and the crc32c of the manifest's file
-    as opened ("" if not computed).
-    """
+    """A published dataset."""
 
-    directory: str
+    directory: str  # folder of the version
     manifest: Manifest
-    files: Files
-    manifest_crc32c: str = ""
+    files: Files  # to read through
+    manifest_crc32c: str = ""  # of the manifest's file as opened; "" if not computed
 
     def path(self, shard: ShardEntry) -> str:
         """Return the full path of a shard."""
@@ -52,13 +50,15 @@ class Dataset:
             CorruptDataError: if it differs from what was written.
         """
         data = read_small_file(self.files, posixpath.join(self.directory, name))
-        expected = self.manifest.files.get(name)
-        if expected is not None and crc32c_hex(data) != expected:
-            raise CorruptDataError(
-                f"{posixpath.join(self.directory, name)} is not the file that was written: its crc32c is"
-                f" {crc32c_hex(data)}, the manifest says {expected}"
-            )
+        self._check_file(name, crc32c_hex(data))
         return data
+
+    def _check_file(self, name: str, crc32c: str) -> None:
+        if crc32c != (expected := self.manifest.files.get(name, crc32c)):
+            raise CorruptDataError(
+                f"{posixpath.join(self.directory, name)} is not the file that was written: its crc32c is {crc32c}, the"
+                f" manifest says {expected}"
+            )
 
     def lines(self, name: str) -> Iterator[str]:
         """Yield the lines, without line ends, of a metadata file that may be too large for memory.
@@ -68,16 +68,12 @@ class Dataset:
             UnicodeDecodeError: if it is not UTF-8.
             CorruptDataError: after the last line, if it differs from what was written.
         """
-        path, checksum = posixpath.join(self.directory, name), 0
-        with self.files.open(path) as file:
+        checksum = 0
+        with self.files.open(posixpath.join(self.directory, name)) as file:
             for line in file:
                 checksum = google_crc32c.extend(checksum, line)
                 yield line.removesuffix(b"\n").decode()
-        expected = self.manifest.files.get(name, f"{checksum:08x}")
-        if f"{checksum:08x}" != expected:
-            raise CorruptDataError(
-                f"{path} is not the file that was written: its crc32c is {checksum:08x}, the manifest says {expected}"
-            )
+        self._check_file(name, f"{checksum:08x}")
 
     def stats(self) -> StatsFile:
         """Return the content of stats.json.
@@ -94,17 +90,24 @@ class Dataset:
         Raises:
             CorruptDataError: if the shard is missing or differs from what was written.
         """
-        try:
-            raw = self.files.open(self.path(shard))
-        except FileNotFoundError as error:
-            raise CorruptDataError(f"{shard.file} is missing") from error
         count = 0
-        with raw:
+        with _open_shard(self, shard) as raw:
             for record in self.manifest.codec.read_records(raw, shard.file):
                 count += 1
                 yield record
-        if count != shard.examples:
-            raise CorruptDataError(f"{shard.file} holds {count} records; the manifest says {shard.examples}")
+        _check_count(shard, count)
+
+
+def _open_shard(dataset: Dataset, shard: ShardEntry) -> BinaryIO:
+    try:
+        return dataset.files.open(dataset.path(shard))
+    except FileNotFoundError as error:
+        raise CorruptDataError(f"{shard.file} is missing") from error
+
+
+def _check_count(shard: ShardEntry, count: int) -> None:
+    if count != shard.examples:
+        raise CorruptDataError(f"{shard.file} holds {count} records; the manifest says {shard.examples}")
 
 
 def open_dataset(path: str | os.PathLike[str], files: Files | None = None, version: str | None = None) -> Dataset:
@@ -158,9 +161,8 @@ def _open_version(files: Files, directory: str, naming_file: str) -> Dataset:
     content = Manifest.from_json(text, manifest)
     if sealed and sealed != success_text(text).encode():  # empty in data sets made before it held anything
         raise CorruptDataError(
-            f"{manifest} is not the file that was written: its crc32c is {crc32c_hex(text)}, but "
-            f"{file_names.SUCCESS} says "
-            f"{sealed[:_SHOWN].decode(errors='replace').strip()!r}; one of the two was changed"
+            f"{manifest} is not the file that was written: its crc32c is {crc32c_hex(text)}, but {file_names.SUCCESS}"
+            f" says {sealed[:_SHOWN].decode(errors='replace').strip()!r}; one of the two was changed"
         )
     return Dataset(directory, content, files, crc32c_hex(text))
 
@@ -206,6 +208,11 @@ class Part:
         total = sum(shard.examples for shard in self.shards)
         return max(total - self.first + self.step - 1, 0) // self.step
 
+    @property
+    def mean_example_bytes(self) -> float:
+        """Return the mean size of an example on disk, in bytes."""
+        return sum(shard.size_bytes for shard in self.shards) / max(sum(shard.examples for shard in self.shards), 1)
+
 
 @dataclass(frozen=True, slots=True)
 class Columns:
@@ -221,11 +228,7 @@ class Columns:
 
 
 def find_split(manifest: Manifest, name: str) -> SplitEntry:
-    """Return the split `name`.
-
-    Raises:
-        UserError: if the data set has no such split; the message lists the splits.
-    """
+    """Return the split `name`; raise UserError if there is none, with a list of the splits."""
     try:
         return manifest.split(name)
     except KeyError as error:
@@ -233,8 +236,7 @@ def find_split(manifest: Manifest, name: str) -> SplitEntry:
 
 
 def select_part(split: SplitEntry, num_workers: int, worker_index: int) -> Part:
-    """Return the part of a split that worker `worker_index` of `num_workers` reads. The parts are disjoint and cover
-    the split.
+    """Return the part of a split that a worker reads; the parts of all workers are disjoint and cover the split.
 
     A part is every num_workers-th shard. If there are fewer shards than workers, it is every num_workers-th example,
     with a warning: each worker then reads all shards.
@@ -260,11 +262,7 @@ def select_part(split: SplitEntry, num_workers: int, worker_index: int) -> Part:
 
 
 def find_features(manifest: Manifest, names: Sequence[str]) -> Features:
-    """Return the features called `names`, in that order.
-
-    Raises:
-        UserError: if one does not exist; the message lists the features.
-    """
+    """Return the features called `names`, in that order; raise UserError if one does not exist."""
     known = {feature.name: feature for feature in manifest.features}
     for name in names:
         if name not in known:
@@ -278,9 +276,7 @@ def labels_of(manifest: Manifest) -> Features:
 
 
 def supervised_pair(manifest: Manifest) -> tuple[str, str] | None:
-    """Return input and target of TFDS's `as_supervised=True`: an input and the first label, or without a label two
-    languages; None if neither exists.
-    """
+    """Return input and target of TFDS's `as_supervised=True`, or two languages without a label; None without either."""
     label = next(iter(labels_of(manifest)), None)
     if label is not None:
         return supervised_keys(manifest.features, label.name)
@@ -419,12 +415,7 @@ def check_sizes(dataset: Dataset, shards: Sequence[ShardEntry]) -> None:
 
 
 def check_contents(dataset: Dataset, shards: Sequence[ShardEntry]) -> None:
-    """Read each shard and check its bytes against the manifest.
-
-    Raises:
-        CorruptDataError: if a shard differs from what was written; the message names it, and the record if one is
-            damaged.
-    """
+    """Check the bytes of each shard like `check_content`, several at a time."""
     _check_concurrently(lambda shard: check_content(dataset, shard), shards)
 
 
@@ -468,17 +459,13 @@ def read_shard(dataset: Dataset, shard: ShardEntry) -> Iterator[list[bytes]]:
     Raises:
         CorruptDataError: if the shard is missing or differs from what was written; the message names it and the record.
     """
-    try:
-        raw = _ChecksummedFile(dataset.files.open(dataset.path(shard)))
-    except FileNotFoundError as error:
-        raise CorruptDataError(f"{shard.file} is missing") from error
+    raw = _ChecksummedFile(_open_shard(dataset, shard))
     count = 0
     with raw.file:
         for records in dataset.manifest.codec.read_blocks(cast(BinaryIO, raw), shard.file):
             count += len(records)
             yield records
-    if count != shard.examples:
-        raise CorruptDataError(f"{shard.file} holds {count} records; the manifest says {shard.examples}")
+    _check_count(shard, count)
     if f"{raw.crc:08x}" != shard.crc32c:
         raise replaced_shard_error(shard, raw.crc)
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from shardmill.data.example import decode_example, encode_varint
 from shardmill.data.feature_kind import fixed_sizes
-from shardmill.data.features import DType, Feature, Features, features_of_kind
+from shardmill.data.features import DType, Feature, Features
 from shardmill.data.kinds import kind_of
 from shardmill.errors import CorruptDataError, UserError
 from shardmill.filesystem import Files, files_for
@@ -68,8 +68,12 @@ class ExampleDecoder:
         self._features = {item.name: item for item in features}
         self._wanted = set(self._features if names is None else names)
         self._required = frozenset(item.name for item in features if item.required) & self._wanted
-        self._plans = {item.name: _plan(item, item.name in self._wanted) for item in features}
+        self._plans = {item.name: self._plan(item) for item in features}
         self._order = list(self._plans.values())
+
+    def _plan(self, feature: Feature) -> _Plan:
+        read = _reader(feature) if feature.name in self._wanted else None
+        return feature.name, feature.required, read, _Prefixes(feature)
 
     def __call__(self, record: bytes) -> dict[str, Any]:
         """Return the wanted features of a serialized example.
@@ -150,15 +154,8 @@ def _reshape(feature: Feature, values: Any) -> np.ndarray:
     return array.reshape([-1 if size is None else size for size in feature.shape])
 
 
-def _plan(feature: Feature, names: bool) -> _Plan:
-    return feature.name, feature.required, _reader(feature) if names else None, _Prefixes(feature)
-
-
 def _prefix(feature: Feature, size: int) -> bytes:
-    """Return the bytes before the values in an entry of `size` bytes.
-
-    Values are a scalar, an array, a packed list or a list of bytes.
-    """
+    """Return the bytes before a scalar, an array, a packed list or a list of bytes in an entry of `size` bytes."""
     listed = feature.dtype == "bytes" and not _is_single(feature)
     name = feature.name.encode()
     key = b"\x0a" + encode_varint(len(name)) + name + b"\x12"
@@ -276,13 +273,9 @@ def unpack_varints(packed: bytes) -> np.ndarray:
 
 
 def check_defaults(features: Features, defaults: Mapping[str, Any], all_features: Features) -> dict[str, Any]:
-    """Return the defaults of `features` in their shape and type: bytes for text, one value for lists of any length, and
-    arrays for kind `array`.
+    """Return the defaults of `features`, some of `all_features`, in their shape and type.
 
-    Args:
-        features: the features that are read.
-        defaults: by name; one value may fill a whole list or array.
-        all_features: all features, for which defaults are allowed.
+    They are bytes for text, one value for lists of any length, and arrays for kind `array`.
 
     Raises:
         UserError: if a default is for an unknown feature, or does not fit its feature.
@@ -291,11 +284,8 @@ def check_defaults(features: Features, defaults: Mapping[str, Any], all_features
     for name in defaults:
         if name not in names:
             raise UserError(f"defaults names {name!r}, which is no feature; there are {', '.join(names)}")
-    return {
-        feature.name: _parse_default(feature, defaults[feature.name])
-        for feature in features
-        if feature.name in defaults
-    }
+    given = [feature for feature in features if feature.name in defaults]
+    return {feature.name: _parse_default(feature, defaults[feature.name]) for feature in given}
 
 
 def check_complete(features: Features, defaults: Mapping[str, Any]) -> None:
@@ -304,13 +294,11 @@ def check_complete(features: Features, defaults: Mapping[str, Any]) -> None:
     Raises:
         UserError: if one has no default; the message suggests one.
     """
-    lacking = [
-        feature
-        for feature in features
-        if not feature.required and None not in feature.shape and feature.name not in defaults
-    ]
+    fixed = [feature for feature in features if not feature.required and None not in feature.shape]
+    lacking = [feature for feature in fixed if feature.name not in defaults]
     if lacking:
-        wanted = ", ".join(f"{feature.name!r}: {_example_default(feature)}" for feature in lacking)
+        examples = ("0" if feature.is_packed else _EXAMPLE_DEFAULTS[feature.dtype] for feature in lacking)
+        wanted = ", ".join(f"{feature.name!r}: {default}" for feature, default in zip(lacking, examples, strict=True))
         what = "is a feature that some examples lack" if len(lacking) == 1 else "are features that some examples lack"
         raise UserError(
             f"{', '.join(feature.name for feature in lacking)} {what}; give a value for missing ones, "
@@ -321,28 +309,21 @@ def check_complete(features: Features, defaults: Mapping[str, Any]) -> None:
 _EXAMPLE_DEFAULTS: dict[DType, str] = {"int64": "0", "float32": "0.0", "bytes": "''"}
 
 
-def _example_default(feature: Feature) -> str:
-    return "0" if feature.is_packed else _EXAMPLE_DEFAULTS[feature.dtype]
-
-
 def _parse_default(feature: Feature, value: Any) -> Any:
     shape = () if None in feature.shape else fixed_sizes(feature)
-    if feature.is_packed:
-        array = _parse_numbers(feature, value, np.dtype(feature.element))
-    elif feature.dtype == "bytes":
-        array = np.array(value, object)
-        if not all(isinstance(item, (str, bytes)) for item in array.flat):
+    if feature.dtype == "bytes" and not feature.is_packed:
+        given = np.array(value, object)
+        if not all(isinstance(item, (str, bytes)) for item in given.flat):
             raise UserError(f"the default {value!r} of feature {feature.name!r} is no text")
-        array = np.array([item.encode() if isinstance(item, str) else item for item in array.flat], object).reshape(
-            array.shape
-        )
+        texts = [item.encode() if isinstance(item, str) else item for item in given.flat]
+        array = np.array(texts, object).reshape(given.shape)
     else:
-        array = _parse_numbers(feature, value, np.dtype(feature.dtype))
+        array = _parse_numbers(feature, value, np.dtype(feature.element if feature.is_packed else feature.dtype))
     if array.shape not in ((), shape):
         raise UserError(
             f"the default {value!r} of feature {feature.name!r} has shape {array.shape}; expected {shape} or one value"
         )
-    return np.broadcast_to(array, shape)[()] if shape == () else np.broadcast_to(array, shape)
+    return array[()] if shape == () else np.broadcast_to(array, shape)
 
 
 def _parse_numbers(feature: Feature, value: Any, dtype: np.dtype[Any]) -> np.ndarray:
@@ -451,15 +432,16 @@ def examples(
         for feature in chosen
         if feature.kind in wanted and (opener := kind_of(feature).file_decoder(feature, manifest.configuration))
     }
-    if decode_audio and not features_of_kind(chosen, "audio"):
-        raise UserError(f"decode_audio is for audio; those of {manifest.name} that are read are {_names(chosen)}")
-    if decode_images and not features_of_kind(chosen, "image") and not features_of_kind(chosen, "mask"):
-        raise UserError(f"decode_images is for images; those of {manifest.name} that are read are {_names(chosen)}")
+    names, kinds = ", ".join(feature.name for feature in chosen), {feature.kind for feature in chosen}
+    if decode_audio and "audio" not in kinds:
+        raise UserError(f"decode_audio is for audio; those of {manifest.name} that are read are {names}")
+    if decode_images and not kinds & {"image", "mask"}:
+        raise UserError(f"decode_images is for images; those of {manifest.name} that are read are {names}")
     check_sizes(dataset, part.shards)
     if not shuffle_buffer_size:
         return _read(dataset, part, chosen, fills, openers)
     generator = random.Random(seed)
-    shuffled = Part(tuple(generator.sample(part.shards, len(part.shards))), part.first, part.step)
+    shuffled = Part(tuple(generator.sample(part.shards, len(part.shards))))
     if part.step > 1:  # whose examples are counted in the order of the shards
         shuffled = part
     return _shuffle(_read(dataset, shuffled, chosen, fills, openers), shuffle_buffer_size, generator)
@@ -485,16 +467,13 @@ def _read(
                         if name in example:
                             example[name] = opener(example[name])
                 except ValueError as error:
-                    raise CorruptDataError(f"{shard.file}: record {_index(records, record, index)}: {error}") from error
+                    position = index + next(place for place, item in enumerate(records) if item is record)
+                    raise CorruptDataError(f"{shard.file}: record {position}: {error}") from error
                 for name, value in defaults.items():
                     example.setdefault(name, value)
                 yield example
             number += len(records)
             index += len(records)
-
-
-def _index(records: Sequence[bytes], record: bytes, before: int) -> int:
-    return before + next(position for position, item in enumerate(records) if item is record)
 
 
 def _shuffle(stream: Iterator[Example], size: int, generator: random.Random) -> Iterator[Example]:
@@ -509,7 +488,3 @@ def _shuffle(stream: Iterator[Example], size: int, generator: random.Random) -> 
         held[place] = example
     generator.shuffle(held)
     yield from held
-
-
-def _names(features: Sequence[Feature]) -> str:
-    return ", ".join(feature.name for feature in features)

@@ -85,10 +85,7 @@ class EpochOptions:
     cache: bool | str
 
     def apply(self, examples: Any, count: int, example_bytes: float) -> Any:
-        """Cache, shuffle and repeat `count` examples of `example_bytes` each, as configured.
-
-        This order reshuffles cached examples, and never mixes two epochs.
-        """
+        """Cache, shuffle and repeat examples: this order reshuffles cached ones, and never mixes two epochs."""
         if self.cache:
             examples = examples.cache("" if self.cache is True else self.cache)
         if self.shuffle:
@@ -104,8 +101,7 @@ class EpochOptions:
 
 
 def read_part(dataset: Dataset, part: Part, shuffle: bool, seed: int | None, is_verified: bool) -> Any:
-    """Return the serialized examples of one epoch as scalar strings. A number that differs from the manifest's is an
-    error at the end.
+    """Return the serialized examples of one epoch as scalar strings; another number of them is an error at the end.
 
     Args:
         shuffle: read shards in a new order each time, several interleaved.
@@ -117,28 +113,25 @@ def read_part(dataset: Dataset, part: Part, shuffle: bool, seed: int | None, is_
         tf.constant([dataset.path(shard) for shard in part.shards], tf.string, (len(part.shards),))
     )
     exactly = tf.data.experimental.assert_cardinality
-    if part.step > 1 or not shuffle or len(part.shards) < 2:
+    is_mixed = shuffle and part.step == 1 and len(part.shards) > 1
+    if is_mixed:
+        paths = paths.shuffle(len(part.shards), seed)
+    if is_verified:
+        paths = with_shard_checks(dataset, part.shards, paths)
+    if not is_mixed:
         total = sum(shard.examples for shard in part.shards)
-        paths = with_shard_checks(dataset, part.shards, paths) if is_verified else paths
         records = codec.tensors(paths, _READ_BYTES).apply(exactly(total))
         return records.shard(part.step, part.first) if part.step > 1 else records
-    paths = paths.shuffle(len(part.shards), seed)
     cycle = min(len(part.shards), _SHARDS_AT_ONCE)
-    records = (with_shard_checks(dataset, part.shards, paths) if is_verified else paths).interleave(
+    records = paths.interleave(
         lambda path: codec.tensors(path, _READ_BYTES),
         cycle_length=cycle,
         block_length=_BLOCK_RECORDS,
-        num_parallel_calls=tf.data.AUTOTUNE
-        if isinstance(dataset.files, LocalFiles)
-        else cycle,  # object stores make one wait
+        # Object stores make one wait
+        num_parallel_calls=tf.data.AUTOTUNE if isinstance(dataset.files, LocalFiles) else cycle,
         deterministic=seed is not None,
     )
     return records.apply(exactly(part.examples))
-
-
-def mean_example_bytes(part: Part) -> float:
-    """Return the mean size of an example on disk, in bytes."""
-    return sum(shard.size_bytes for shard in part.shards) / max(sum(shard.examples for shard in part.shards), 1)
 
 
 _PARSED_AT_ONCE = 32  # where batches of the caller's size cannot be: the examples are taken apart again to be decoded
@@ -290,7 +283,7 @@ def load(
     # Cached after decoding, which it then saves; anything but images is smaller as it is stored, and parsed fast.
     decodes_after_cache = bool(cache) and bool(decoders)
     if not decodes_after_cache:
-        records = epochs.apply(records, part.examples, mean_example_bytes(part))
+        records = epochs.apply(records, part.examples, part.mean_example_bytes)
     if batch_size is not None and not assembler.is_single and augment is None:
         examples = records.batch(batch_size, drop_remainder).map(assembler.batch, calls)
     else:
@@ -317,16 +310,13 @@ def _decoders(
     if not pictures:
         if wanted != ImageDecoder():
             names = ", ".join(feature.name for feature in columns.all_features)
-            arrays = [feature.name for feature in features_of_kind(columns.all_features, "array")]
-            raise UserError(
+            message = (
                 f"image_size, image_dtype, channels and antialias are for images, and {dataset.manifest.name} is read"
                 f" without any; its features here are {names}"
-                + (
-                    f", of which {arrays[0]} is an array, given as it was stored; scale it with augment"
-                    if arrays
-                    else ""
-                )
             )
+            if arrays := features_of_kind(columns.all_features, "array"):
+                message += f", of which {arrays[0].name} is an array, given as it was stored; scale it with augment"
+            raise UserError(message)
         return []
     known, sizes = common_image_size(dataset, split)
     decoders = []
@@ -341,11 +331,7 @@ def _decoders(
 
 
 def _check_options(assembler: Assembler, epochs: EpochOptions, batch_size: int | None, drop_remainder: bool) -> None:
-    """Check that each option has an effect.
-
-    Raises:
-        UserError: if one has none, or is out of range.
-    """
+    """Check that each option has an effect and is in range; raise UserError otherwise."""
     size = epochs.buffer_size
     for name, value in (("batch_size", batch_size), ("shuffle_buffer_size", size), ("repeat", epochs.repeat or None)):
         if value is not None and value < 1:

@@ -34,19 +34,16 @@ def multi_hot(ids: Any, classes: int) -> Any:
 
 
 def multi_hot_classes(features: Features, option: bool | int) -> dict[str, int]:
-    """Return the number of classes of each feature that multi_hot applies to, by name.
-
-    These are lists of ids with class names, and lists of integers if `option` is a number of classes.
-
-    Raises:
-        UserError: if there are none, or the number is invalid.
-    """
+    """Return the number of classes of each list of class ids, and of other integers if `option` is a number."""
     if option is False:
         return {}
     lists = [item for item in features if item.shape == (None,) and item.dtype == "int64" and not item.sequence]
-    found = {
-        item.name: _class_count(item, option) for item in lists if item.kind == "class_label" or _is_number(option)
-    }
+    found = {item.name: len(item.class_names) for item in lists if item.kind == "class_label"}
+    unnamed = [item.name for item in lists if item.kind != "class_label"]
+    if unnamed and not isinstance(option, bool):
+        if option < 1:
+            raise UserError(f"multi_hot is {option}; expected True, or a number of classes")
+        found |= dict.fromkeys(unnamed, int(option))
     if found:
         return found
     if lists:
@@ -56,18 +53,6 @@ def multi_hot_classes(features: Features, option: bool | int) -> dict[str, int]:
         )
     names = ", ".join(item.name for item in features)
     raise UserError(f"multi_hot is for lists of classes, and none of what is read is one: {names}")
-
-
-def _is_number(option: bool | int) -> bool:
-    return not isinstance(option, bool)
-
-
-def _class_count(feature: Feature, option: bool | int) -> int:
-    if feature.kind == "class_label":
-        return len(feature.class_names)
-    if option < 1:
-        raise UserError(f"multi_hot is {option}; expected True, or a number of classes")
-    return int(option)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +66,6 @@ class Assembler:
     graph: TransformGraph | None = None  # transform graph whose outputs are the columns; None if not transformed
     # number of classes of multi-hot encoded lists of ids, by name
     multi_hot: Mapping[str, int] = field(default_factory=dict)
-
-    @property
-    def is_variable(self) -> bool:
-        """Return True if there are lists of any length."""
-        return bool(self.variable)
 
     @property
     def variable(self) -> list[str]:
@@ -129,7 +109,7 @@ class Assembler:
 
     def rebatch(self, examples: Any, batch_size: int, drop_remainder: bool) -> Any:
         """Batch a dataset of single examples."""
-        if not self.is_variable:
+        if not self.variable:
             return examples.batch(batch_size, drop_remainder)
         batches = examples.ragged_batch(batch_size, drop_remainder)
         return batches.map(lambda *parts: self._pad_lists(_as_element(parts))) if self.pad else batches
@@ -181,7 +161,7 @@ class Assembler:
 
     def _fill_missing(self, values: Any, features: Features) -> Any:
         if isinstance(values, Mapping):
-            return {name: self._fill(name, value) for name, value in values.items()}
+            return {name: self._fill(name, value) for name, value in values.items()}  # augment may have other names
         return self._fill(features[0].name, values)
 
     def _fill(self, name: str, value: Any) -> Any:
@@ -258,9 +238,7 @@ class ImageDecoder:
         return tf.image.convert_image_dtype(image, tf.float32) if self.dtype == "float32" else image
 
     def mask(self, data: Any, dtype: str = "uint8") -> Any:
-        """Decode a scalar string tensor to a mask (height, width, 1) of `dtype`, scaled as its image is, by the nearest
-        pixel.
-        """
+        """Decode a scalar string tensor to a mask (height, width, 1) of `dtype`, scaled by the nearest pixel."""
         mask = tf.io.decode_png(data, channels=1, dtype=dtype)
         mask.set_shape((*(self.known_size or (None, None)), 1))
         if self.resize is not None and self.resize != self.known_size:
@@ -317,10 +295,7 @@ def common_image_size(dataset: Dataset, split: str) -> tuple[Size | None, str]:
 
 
 def other_image_size(dataset: Dataset, feature: Feature) -> tuple[Size | None, str]:
-    """Return height and width of a further image feature if all were resized; else None and an explanation.
-
-    Statistics hold the sizes of the first image feature only.
-    """
+    """Return height and width of a further image feature if all were resized, for statistics lack it; else why not."""
     resized = dataset.manifest.configuration.get("resize")
     if isinstance(resized, list) and len(resized) == 2 and all(isinstance(side, int) for side in resized):
         return (resized[1], resized[0]), ""

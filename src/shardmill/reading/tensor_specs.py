@@ -51,12 +51,7 @@ def feature_spec(
 
 
 def to_spec(features: Features, defaults: Mapping[str, Any], ragged: bool = False) -> dict[str, Any]:
-    """Return the spec of `features`.
-
-    Args:
-        defaults: by name, from check_defaults.
-        ragged: read lists of any length as ragged rather than sparse tensors; both are flat.
-    """
+    """Return the spec of `features`; lists of any length are flat tensors, sparse or `ragged`."""
     return {feature.name: _spec(feature, defaults.get(feature.name), ragged) for feature in features}
 
 
@@ -145,9 +140,7 @@ class TransformGraph:
         return replace(self._manifest, features=self._features)
 
     def __call__(self, records: Any, features: Features, defaults: Mapping[str, Any]) -> Tensors:
-        """Transform a batch of serialized examples to `features`; lists are ragged, and missing values replaced by
-        `defaults`.
-        """
+        """Transform serialized examples to `features`; lists are ragged, and `defaults` replace missing values."""
         values = self._model.transform_fn(tf.io.parse_example(records, self._spec))
         return {feature.name: _with_default(feature, values[feature.name], defaults) for feature in features}
 
