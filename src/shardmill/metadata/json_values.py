@@ -4,9 +4,10 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import MISSING, Field, dataclass, fields
-from functools import cache
-from types import MappingProxyType, UnionType
+from dataclasses import MISSING, dataclass, fields
+from functools import cache, reduce
+from operator import or_
+from types import MappingProxyType, NoneType, UnionType
 from typing import Any, Literal, Self, TypeVar, get_args, get_origin, get_type_hints
 
 from shardmill.errors import CorruptDataError
@@ -152,27 +153,32 @@ class JsonObject:
 
 def write_fields(record: Any) -> Json:
     """Return the JSON object of a dataclass's fields, without optional ones that have their default."""
-    changed = changed_fields(record)
-    kept = [item.name for item in fields(record) if item.name in changed or "is_optional" not in item.metadata]
-    return {name: to_plain(getattr(record, name)) for name in kept}
+    return {
+        name: to_plain(value)
+        for name, default, is_optional in _defaults_of(record.__class__)
+        if (value := getattr(record, name)) != default or not is_optional
+    }
 
 
 def changed_fields(record: Any) -> dict[str, Any]:
     """Return the fields of a dataclass that differ from their defaults, by name."""
-    values = ((item, getattr(record, item.name)) for item in fields(record))
-    return {item.name: value for item, value in values if value != _default_of(item)}
+    defaults = _defaults_of(record.__class__)
+    return {name: value for name, default, _ in defaults if (value := getattr(record, name)) != default}
 
 
-def _default_of(item: Field[Any]) -> Any:
-    return item.default if item.default_factory is MISSING else item.default_factory()
+@cache
+def _defaults_of(cls: Any) -> list[tuple[str, Any, bool]]:
+    """Return each field's name, default (MISSING without one) and whether it is optional."""
+    defaults = (item.default if item.default_factory is MISSING else item.default_factory() for item in fields(cls))
+    return [(item.name, default, "is_optional" in item.metadata) for item, default in zip(fields(cls), defaults)]
 
 
 def to_plain(value: Any) -> Any:
     """Return a value as JSON has it: records as objects, tuples as lists, and keys as text."""
-    if isinstance(value, str | int | float) or value is None:
+    if value is None or isinstance(value, (str, int, float)):
         return value
-    if hasattr(value, "to_json"):
-        return value.to_json()
+    if (write := getattr(value, "to_json", None)) is not None:
+        return write()
     if isinstance(value, Mapping):
         return {str(key): to_plain(item) for key, item in value.items()}
     return [to_plain(item) for item in value]
@@ -187,16 +193,12 @@ def parse_fields(cls: Any, value: Value, with_defaults: bool = False) -> dict[st
     Raises:
         ValueError: if a member is missing or invalid.
     """
-    known = value.mapping()
-    absent = {
-        item.name for item in fields(cls) if "is_optional" in item.metadata or (with_defaults and _has_default(item))
+    known, parsers = value.mapping(), field_parsers(cls)
+    return {
+        name: parsers[name](value[name])
+        for name, default, is_optional in _defaults_of(cls)
+        if name in known or not (is_optional or (with_defaults and default is not MISSING))
     }
-    absent -= known.keys()
-    return {name: parse(value[name]) for name, parse in field_parsers(cls).items() if name not in absent}
-
-
-def _has_default(item: Field[Any]) -> bool:
-    return item.default is not MISSING or item.default_factory is not MISSING
 
 
 @cache
@@ -210,6 +212,7 @@ _PARSERS: dict[Any, Callable[[Value], Any]] = {
     bool: Value.flag,
     int: Value.integer,
     str: Value.text,
+    int | float: Value.number,
     Mapping[str, Any]: Value.mapping,
     Mapping[str, int]: parse_counts,
 }
@@ -228,7 +231,9 @@ def parser_of(hint: Any) -> Callable[[Value], Any]:
     if kind is Mapping:
         member = parser_of(arguments[1])
         return lambda value: {key: member(found) for key, found in value.entries().items()}
-    return parser_of(arguments[0]) if kind is UnionType else hint.from_json
+    if kind is UnionType:
+        return parser_of(reduce(or_, (argument for argument in arguments if argument is not NoneType)))
+    return hint.from_json
 
 
 def parse_json(text: str | bytes) -> Value:

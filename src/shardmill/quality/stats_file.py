@@ -10,12 +10,8 @@ from shardmill.metadata.json_values import (
     JsonObject,
     Value,
     changed_fields,
-    is_plain_count,
-    is_plain_number,
-    parse_counts,
     parse_fields,
     parse_large_json,
-    parser_of,
     write_fields,
 )
 from shardmill.metadata.tfds_metadata import dump_json
@@ -24,10 +20,10 @@ from shardmill.quality.stats_values import (
     NUMBERS_MEMBERS,
     Distinct,
     Extreme,
-    JsonMember,
     Number,
     Numbers,
     TopValue,
+    members_of,
     parse_attributes,
     parse_counts_by_integer,
     parse_top_values,
@@ -37,6 +33,10 @@ from shardmill.quality.stats_values import (
 _MIXED = "mixed"
 
 
+def _is_mixed(value: Value) -> bool:
+    return bool(value.value == _MIXED)
+
+
 @dataclass(frozen=True, slots=True)
 class FeatureSummary:
     """Statistics of a feature in the examples of one split."""
@@ -44,7 +44,8 @@ class FeatureSummary:
     count: int | None = None  # examples that have it; None if all do, except for height, width and frames of files
     missing: int | None = None  # examples that lack it; None as for `count`
     per_example: Numbers | None = None  # lengths of lists
-    is_mixed: bool = False  # has different kinds in different examples; no other statistics
+    # has different kinds in different examples; no other statistics
+    is_mixed: bool = field(default=False, metadata={"parse": _is_mixed})
     distinct: Distinct | None = None  # number of distinct values
     numbers: Numbers | None = None  # of a numeric feature
     formats: Mapping[str, int] | None = None  # files by format
@@ -59,9 +60,11 @@ class FeatureSummary:
     length_bytes: Numbers | None = None  # of strings or whole texts
     classes: Mapping[str, int] | None = None  # examples by class name in id order, including 0
     without_name: int = 0  # values that are no class id
-    frames_by_rate: Mapping[int, int] | None = None  # of audio, by rate in Hz
-    files_by_channels: Mapping[int, int] | None = None  # of audio
-    top_values: tuple[TopValue, ...] | None = None  # most frequent first; None if there are too many integers to count
+    # of audio, by rate in Hz, and by number of channels
+    frames_by_rate: Mapping[int, int] | None = field(default=None, metadata={"parse": parse_counts_by_integer})
+    files_by_channels: Mapping[int, int] | None = field(default=None, metadata={"parse": parse_counts_by_integer})
+    # most frequent first; None if there are too many integers to count
+    top_values: tuple[TopValue, ...] | None = field(default=None, metadata={"parse": parse_top_values})
     top_values_from: str = ""  # source of a sample, if not from all values
     # Goodman and Kruskal's lambda, 0 to 1: reduction of label errors by knowing the value; None without label or with
     # too many values
@@ -77,41 +80,23 @@ class FeatureSummary:
     def from_json(cls, value: Value) -> "FeatureSummary":
         """Parse the JSON object; raise ValueError if it is invalid."""
         found = parse_attributes(value, _MEMBERS)
-        own = {name: found.pop(name) for name in _NUMBERS_ATTRIBUTES if name in found}
+        own = {name: found.pop(name) for name, _ in NUMBERS_MEMBERS.values() if name in found}
         return cls(**found, numbers=Numbers(**own) if own else None)
 
 
-def _is_mixed(value: Value) -> bool:
-    return bool(value.value == _MIXED)
-
-
-_COUNT_PARSERS = (Value.integer, is_plain_count)
-_MEMBERS: Mapping[str, JsonMember] = {
-    "count": JsonMember("count", *_COUNT_PARSERS),
-    "missing": JsonMember("missing", *_COUNT_PARSERS),
-    "values_per_example": JsonMember("per_example", Numbers.from_json),
-    "kind": JsonMember("is_mixed", _is_mixed),
-    "distinct": JsonMember("distinct", Distinct.from_json, plain=Distinct.from_plain),
-    **NUMBERS_MEMBERS,
-    "formats": JsonMember("formats", parse_counts),
-    "encodings": JsonMember("encodings", parse_counts),
-    "seconds": JsonMember("seconds", Value.number),
-    "size_bytes": JsonMember("size_bytes", Numbers.from_json),
-    "width": JsonMember("width", Numbers.from_json),
-    "height": JsonMember("height", Numbers.from_json),
-    "turned_by_exif": JsonMember("turned_by_exif", *_COUNT_PARSERS),
-    "extremes": JsonMember("extremes", parser_of(Mapping[str, tuple[Extreme, ...]])),
-    "values": JsonMember("values", Numbers.from_json),
-    "length_bytes": JsonMember("length_bytes", Numbers.from_json),
-    "classes": JsonMember("classes", parse_counts),
-    "ids_without_a_name": JsonMember("without_name", *_COUNT_PARSERS),
-    "frames": JsonMember("frames_by_rate", parse_counts_by_integer),
-    "files": JsonMember("files_by_channels", parse_counts_by_integer),
-    "top_values": JsonMember("top_values", parse_top_values),
-    "top_values_from": JsonMember("top_values_from", Value.text),
-    "label_association": JsonMember("label_association", Value.number, is_plain_number),
+_KEYS = {
+    "per_example": "values_per_example",
+    "is_mixed": "kind",
+    "without_name": "ids_without_a_name",
+    "frames_by_rate": "frames",
+    "files_by_channels": "files",
 }
-_NUMBERS_ATTRIBUTES = tuple(member.attribute for member in NUMBERS_MEMBERS.values())
+# The members of `numbers` are members of the feature's own object.
+_MEMBERS = {
+    key: member
+    for field_key, own_member in members_of(FeatureSummary, _KEYS).items()
+    for key, member in (NUMBERS_MEMBERS if field_key == "numbers" else {field_key: own_member}).items()
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,43 +12,37 @@ from shardmill.metadata.json_values import (
     JsonObject,
     Value,
     changed_fields,
+    field_parsers,
     is_plain_count,
     is_plain_integer,
     is_plain_number,
     to_plain,
 )
 
-
-@dataclass(frozen=True, slots=True)
-class JsonMember:
-    """A member of a JSON object."""
-
-    attribute: str  # name of the attribute that holds it
-    take: Callable[[Value], Any]  # parses and checks the value
-    is_plain: Callable[[Any], bool] | None = None  # True for values that need no parsing
-    plain: Callable[[Any], Any] | None = None  # quick parser; returns None for values that `take` must check
+Number = int | float
+Parse = Callable[[Value], Any]
+Members = Mapping[str, tuple[str, Parse]]  # by key in JSON: name of the attribute, and its parser
+_PLAIN: Mapping[Parse, Callable[[Any], bool]] = {Value.integer: is_plain_count, Value.number: is_plain_number}
 
 
-def write_attributes(attributes: Mapping[str, Any], members: Mapping[str, JsonMember]) -> Json:
+def members_of(cls: type, keys: Mapping[str, str]) -> dict[str, tuple[str, Parse]]:
+    """Return the members of a dataclass's JSON object; `keys` are those that differ from the name of the field."""
+    return {keys.get(name, name): (name, parse) for name, parse in field_parsers(cls).items()}
+
+
+def write_attributes(attributes: Mapping[str, Any], members: Members) -> Json:
     """Return the JSON object of attributes by name, in the order of `members`; absent ones are left out."""
-    return {
-        key: to_plain(attributes[member.attribute]) for key, member in members.items() if member.attribute in attributes
-    }
+    return {key: to_plain(attributes[name]) for key, (name, _) in members.items() if name in attributes}
 
 
-def parse_attributes(value: Value, members: Mapping[str, JsonMember]) -> dict[str, Any]:
+def parse_attributes(value: Value, members: Members) -> dict[str, Any]:
     """Return the attributes that are present, by name; raise ValueError if one is invalid."""
     found: dict[str, Any] = {}
     for key, item in value.mapping().items():
-        member = members.get(key)
-        if member is None:
-            continue
-        if member.is_plain is not None and member.is_plain(item):
-            found[member.attribute] = item
-        elif member.plain is not None and (made := member.plain(item)) is not None:
-            found[member.attribute] = made
-        else:
-            found[member.attribute] = member.take(value[key])
+        if key in members:
+            name, parse = members[key]
+            is_plain = _PLAIN.get(parse)
+            found[name] = item if is_plain is not None and is_plain(item) else parse(value[key])
     return found
 
 
@@ -70,9 +64,6 @@ class Extreme(JsonObject):
     shard: str = ""  # name of its shard file
     offset: int = 0  # of the framed record in the uncompressed shard, in bytes
     length: int = 0  # of the framed record, in bytes
-
-
-Number = int | float
 
 
 class Bucket(NamedTuple):
@@ -135,34 +126,16 @@ class BucketColumns(Sequence[Bucket]):
         return hash(tuple(self))
 
 
-@dataclass(frozen=True, slots=True)
-class Numbers:
-    """The distribution of numbers."""
-
-    count: int | None = None  # None if the feature or split holds it
-    minimum: Number | None = None  # of finite numbers; None if there are none
-    maximum: Number | None = None  # of finite numbers; None if there are none
-    mean: Number | None = None  # of finite numbers; None if not computed
-    std_dev: Number | None = None  # of finite numbers; None if not computed
-    zeros: int | None = None  # None if not counted
-    nan: int = 0  # number of NaNs
-    infinity: int = 0  # number of infinities
-    quantiles: Mapping[str, Number] | None = None  # by fraction as text: `0.5` is the median
-    relative_error: Number | None = None  # bound of each quantile's relative error
-    histogram: Sequence[Bucket] | None = None  # ascending; empty buckets are left out
-
-    def to_json(self) -> Json:
-        """Return the JSON object."""
-        return write_attributes(changed_fields(self), _MEMBERS)
-
-    @classmethod
-    def from_json(cls, value: Value) -> "Numbers":
-        """Parse the JSON object; raise ValueError if it is invalid."""
-        return cls(**parse_attributes(value, _MEMBERS))
+def _parse_quantiles(value: Value) -> dict[str, Number]:
+    found = value.value
+    if type(found) is dict and all(map(is_plain_number, found.values())):
+        return found
+    return {name: number.number() for name, number in value.entries().items()}
 
 
-def _buckets_from_json(value: Value) -> Sequence[Bucket]:
-    return tuple(map(Bucket.from_json, value.items()))
+def _parse_buckets(value: Value) -> Sequence[Bucket]:
+    found = _plain_buckets(value.value)
+    return tuple(map(Bucket.from_json, value.items())) if found is None else found
 
 
 def _plain_buckets(value: Any) -> BucketColumns | None:
@@ -182,29 +155,37 @@ def _plain_buckets(value: Any) -> BucketColumns | None:
     return BucketColumns(lows, highs, numbers)
 
 
-def _numbers_by_name(value: Value) -> dict[str, Number]:
-    return {name: number.number() for name, number in value.entries().items()}
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """The distribution of numbers."""
+
+    count: int | None = None  # None if the feature or split holds it
+    minimum: Number | None = None  # of finite numbers; None if there are none
+    maximum: Number | None = None  # of finite numbers; None if there are none
+    mean: Number | None = None  # of finite numbers; None if not computed
+    std_dev: Number | None = None  # of finite numbers; None if not computed
+    zeros: int | None = None  # None if not counted
+    nan: int = 0  # number of NaNs
+    infinity: int = 0  # number of infinities
+    # by fraction as text: `0.5` is the median
+    quantiles: Mapping[str, Number] | None = field(default=None, metadata={"parse": _parse_quantiles})
+    relative_error: Number | None = None  # bound of each quantile's relative error
+    # ascending; empty buckets are left out
+    histogram: Sequence[Bucket] | None = field(default=None, metadata={"parse": _parse_buckets})
+
+    def to_json(self) -> Json:
+        """Return the JSON object."""
+        return write_attributes(changed_fields(self), _MEMBERS)
+
+    @classmethod
+    def from_json(cls, value: Value) -> "Numbers":
+        """Parse the JSON object; raise ValueError if it is invalid."""
+        return cls(**parse_attributes(value, _MEMBERS))
 
 
-def _plain_numbers(value: Any) -> dict[str, Number] | None:
-    """Return the numbers by name if `value` is plain, else None."""
-    return value if type(value) is dict and all(map(is_plain_number, value.values())) else None
-
-
-# Members of a feature's own numbers in stats.json; other numbers also have `count`.
-NUMBERS_MEMBERS: Mapping[str, JsonMember] = {
-    "min": JsonMember("minimum", Value.number, is_plain_number),
-    "max": JsonMember("maximum", Value.number, is_plain_number),
-    "mean": JsonMember("mean", Value.number, is_plain_number),
-    "std_dev": JsonMember("std_dev", Value.number, is_plain_number),
-    "zeros": JsonMember("zeros", Value.integer, is_plain_count),
-    "nan": JsonMember("nan", Value.integer, is_plain_count),
-    "infinity": JsonMember("infinity", Value.integer, is_plain_count),
-    "quantiles": JsonMember("quantiles", _numbers_by_name, plain=_plain_numbers),
-    "quantiles_relative_error": JsonMember("relative_error", Value.number, is_plain_number),
-    "histogram": JsonMember("histogram", _buckets_from_json, plain=_plain_buckets),
-}
-_MEMBERS: Mapping[str, JsonMember] = {"count": JsonMember("count", Value.integer, is_plain_count), **NUMBERS_MEMBERS}
+_MEMBERS = members_of(Numbers, {"minimum": "min", "maximum": "max", "relative_error": "quantiles_relative_error"})
+# A feature's own numbers have no `count`.
+NUMBERS_MEMBERS = {key: member for key, member in _MEMBERS.items() if key != "count"}
 
 
 MAX_TOP_VALUES = 20  # the most frequent ones, that stats.json has of a feature
@@ -234,17 +215,6 @@ class Distinct:
     def from_json(cls, value: Value) -> "Distinct":
         """Parse the JSON object; raise ValueError if it is invalid."""
         return cls(value["count"].integer(), None if value["exact"].flag() else value["relative_error"].number())
-
-    @classmethod
-    def from_plain(cls, value: Any) -> "Distinct | None":
-        """Return the parsed object if it is plain, else None."""
-        if type(value) is not dict or not is_plain_count(value.get("count")):
-            return None
-        count: int = value["count"]
-        exact, error = value.get("exact"), value.get("relative_error")
-        if exact is True:
-            return cls(count)
-        return cls(count, error) if exact is False and is_plain_number(error) else None
 
 
 def _parse_top_value(value: Value) -> int | str:
