@@ -16,7 +16,6 @@ from shardmill.transforms.options.image_options import ELEMENTS, MAX_DIMENSIONS
 if TYPE_CHECKING:
     from shardmill.data.features import Features
     from shardmill.pipelines.jobs.file_graphs import FileRoute
-    from shardmill.pipelines.jobs.job import Job
     from shardmill.transforms.files.arrays import ArrayLayout, ArrayOptions
     from shardmill.transforms.files.image_objects import ObjectNames
     from shardmill.transforms.inputs.annotations import ObjectField
@@ -146,23 +145,6 @@ def _image_layout(
     return layout
 
 
-def _images_job(config: ImagesConfig) -> "Job":
-    from shardmill.pipelines.jobs.job import file_job
-
-    return file_job(config, images_route(config))
-
-
-IMAGE_KINDS = (
-    Kind(
-        "images",
-        "turn a tree of images, or a manifest that lists them, into TFRecord shards",
-        "Turn a tree of images, or a manifest that lists them, into balanced, shuffled TFRecord shards.",
-        ImagesConfig,
-        _images_job,
-    ),
-)
-
-
 AUDIO_RESERVED = ("audio", "filename", "sample_rate", "channels", "frames")  # features, which a column cannot also be
 
 
@@ -171,17 +153,11 @@ class AudioConfig(ListedFilesConfig):
     """The configuration of `shardmill audio`."""
 
     title: ClassVar[str] = "audio"
+    kind: ClassVar[FileKind] = AUDIO
+    format_name: ClassVar[str] = "audio"
 
     input: str | None = tree_flag("wav")
     decode_audio: bool = flag(False, "Store float32 samples in [-1, 1] instead of the files' bytes")
-
-    @property
-    def format_name(self) -> str:
-        return "audio"
-
-    @property
-    def kind(self) -> FileKind:
-        return AUDIO
 
 
 def audio_route(config: AudioConfig) -> "FileRoute":
@@ -207,32 +183,11 @@ def _describe_audio(
     return audio_features(layout, summary.records, total, decoded), audio_notices(total, decoded)
 
 
-def _audio_job(config: AudioConfig) -> "Job":
-    from shardmill.pipelines.jobs.job import file_job
-
-    return file_job(config, audio_route(config))
-
-
-AUDIO_KINDS = (
-    Kind(
-        "audio",
-        "turn WAV files into TFRecord shards",
-        "Turn a tree of WAV files, or a manifest that lists them, into balanced, shuffled TFRecord shards.",
-        AudioConfig,
-        _audio_job,
-    ),
-)
-
-
 ARRAY_RESERVED = ("label", "filename", "split")  # features that every array has, or columns that mean something else
 
 
 def parse_shape(value: Any) -> tuple[int | None, ...]:
-    """Parse sizes from `64,64` or numbers; the first may be None (any size), and `''` means a single value.
-
-    Raises:
-        ValueMistake: one of them is not a size.
-    """
+    """Parse sizes from `64,64` or numbers; the first may be None (any size), and `''` means a single value."""
     text = value if isinstance(value, str) else ",".join(map(str, value))
     words = [word.strip() for word in text.split(",")] if text.strip() else []
     if "None" in words[1:]:
@@ -247,11 +202,7 @@ def parse_shape(value: Any) -> tuple[int | None, ...]:
 
 
 def parse_feature(value: Any) -> str:
-    """Parse the name of the array's feature.
-
-    Raises:
-        ValueMistake: it is not a name, or another feature's name.
-    """
+    """Parse the name of the array's feature, which no other feature has; raises OptionValueError."""
     if not isinstance(value, str) or not value or not value.isprintable():
         raise OptionValueError(f"{value!r}: expected a name")
     if value in ARRAY_RESERVED:
@@ -264,6 +215,8 @@ class ArraysConfig(ListedFilesConfig):
     """The configuration of `shardmill arrays`."""
 
     title: ClassVar[str] = "arrays"
+    kind: ClassVar[FileKind] = ARRAYS
+    format_name: ClassVar[str] = "arrays"
 
     input: str | None = tree_flag("npy")
     feature: str = flag("image", "Name of the array's feature", parse=parse_feature)
@@ -291,20 +244,12 @@ class ArraysConfig(ListedFilesConfig):
             )
 
     @property
-    def format_name(self) -> str:
-        return "arrays"
-
-    @property
     def array_options(self) -> "ArrayOptions":
         """Return the array options that the layout is made with."""
         from shardmill.transforms.files.arrays import ArrayOptions, ArrayType
 
         given = ArrayType(self.dtype, self.shape) if self.shape is not None and self.dtype is not None else None
         return ArrayOptions(self.root, self.feature, given)
-
-    @property
-    def kind(self) -> FileKind:
-        return ARRAYS
 
 
 def arrays_route(config: ArraysConfig) -> "FileRoute":
@@ -330,19 +275,27 @@ def _describe_arrays(
     return array_features(layout, summary.records, feature), ()
 
 
-def _arrays_job(config: ArraysConfig) -> "Job":
-    from shardmill.pipelines.jobs.job import file_job
-
-    return file_job(config, arrays_route(config))
-
-
-ARRAY_KINDS = (
+KINDS = (
+    Kind(
+        "images",
+        "turn a tree of images, or a manifest that lists them, into TFRecord shards",
+        "Turn a tree of images, or a manifest that lists them, into balanced, shuffled TFRecord shards.",
+        ImagesConfig,
+        images_route,
+    ),
     Kind(
         "arrays",
         "turn .npy arrays into TFRecord shards",
         "Turn a tree of .npy arrays, or a manifest that lists them, into balanced, shuffled TFRecord shards. "
         "All arrays are of one shape and type; those of another are rejected.",
         ArraysConfig,
-        _arrays_job,
+        arrays_route,
+    ),
+    Kind(
+        "audio",
+        "turn WAV files into TFRecord shards",
+        "Turn a tree of WAV files, or a manifest that lists them, into balanced, shuffled TFRecord shards.",
+        AudioConfig,
+        audio_route,
     ),
 )

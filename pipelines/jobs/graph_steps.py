@@ -90,7 +90,7 @@ def read_layout(
     inferred: Any = ()
     if planned is not None:
         inferred = (planned.inferred,)
-    elif config.spec.has_inferred_types and options.needs_inference:
+    elif config.spec.unit == "row" and options.needs_inference:
         columns = wanted_columns(options)
         infer = InferColumns(config.format, columns, options.label_values, config.read_threads)
         inferred = AsIter(indexed.tasks | "Infer" >> infer)
@@ -121,7 +121,7 @@ def _make_record_layout(
 def _layout_of_route(summary: InputSummary, inferred: Inferred, config: RecordsConfig) -> TableLayout:
     if not summary.folders and not summary.rejected:
         raise UserError("; ".join([f"no {config.kind.plural} in {config.source}", *skipped_notices(summary)]))
-    layout = config.spec.make_layout()(summary, inferred, config.table_options, config.line_numbers)
+    layout = config.make_layout(summary, inferred, config.table_options, config.line_numbers)
     layout = add_object_features(layout)
     if config.tokenization is not None:
         layout = tokenized_layout(layout, config.tokenization, config.source)

@@ -399,7 +399,7 @@ def describe_records_plan(plan: RecordsDryRun, config: RecordsConfig) -> str:
     features = config.renames.rename_features(plan.layout.features)
     none = (
         "those of the records"
-        if not config.spec.has_columns
+        if config.spec.is_passed_through
         else "none, as no row can be read; the job says why of each"
     )
     lines += [f"Features: {len(features):,}" if features else f"Features: {none}"]
