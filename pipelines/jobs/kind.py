@@ -34,11 +34,7 @@ class Kind:
         return options_of(self.config)
 
     def make_config(self, values: Mapping[str, Any]) -> JobConfig:
-        """Make a configuration from `values`, keyed by flag or field name, each a text or an already parsed value.
-
-        Raises:
-            UserError: an option is unknown, missing or has a wrong value.
-        """
+        """Make a configuration from `values`, keyed by flag or field name, each a text or an already parsed value."""
         return make_config(self.config, self.options, values)
 
     def make_job(self, config: JobConfig) -> "Job":

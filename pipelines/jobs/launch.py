@@ -23,14 +23,19 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 import shardmill
 from shardmill.errors import ERRORS_BY_NAME, JobError, UserError
 from shardmill.pipelines.config.beam_flags import CachedOptions
-from shardmill.pipelines.jobs.local_cluster import WorkerProcesses, log_level, loopback_workers, own_job_server
+from shardmill.pipelines.jobs.local_cluster import (
+    WorkerProcesses,
+    log_level,
+    loopback_workers,
+    own_job_server,
+    replaced,
+)
 from shardmill.pipelines.jobs.runner import (
     check_running_mode,
     dataflow_refusal,
     has_local_workers,
     is_local,
     make_runner,
-    quiet_client,
     scratch_folder,
     server_timeout_s,
     submission_message,
@@ -101,13 +106,9 @@ _SHOWN_LETTERS = 300  # letters of what TensorFlow says
 def error_to_raise(error: BaseException, failure: Failure | None) -> Exception:
     """Return the error to show for what a runner raised: our own errors with their message, else a JobError.
 
-    A failing step records its error (transforms.workers.running). If it could not, or if no step failed, only the
-    runner's exception is left. In the launcher's process Beam makes it from the step's exception; elsewhere it has the
+    A failing step reports its `failure` (transforms.workers.running). If it could not, or if no step failed, only the
+    runner's `error` is left. In the launcher's process Beam makes it from the step's exception; elsewhere it has the
     runner's own words.
-
-    Args:
-        error: the runner's exception
-        failure: the failure that a step reported
     """
     if failure is not None and failure.kind in ERRORS_BY_NAME:
         return ERRORS_BY_NAME[failure.kind](failure.sentence)
@@ -179,34 +180,27 @@ class ProgressDisplay:
             self._bar.stop()
 
     def update(self) -> None:
-        """Show the current progress."""
-        if self._folder is None:
-            self._update_remote()
-            return
-        counts = read_progress(self._folder)
+        """Show the current progress, or that the job runs: the pages of a remote runner show its progress."""
+        counts = None if self._folder is None else read_progress(self._folder)
         now = time.monotonic()
-        if counts.planned_examples and self._writing_since is None:
+        if counts is not None and counts.planned_examples and self._writing_since is None:
             self._writing_since = now
-        if self._live:
+        writing = now - (self._writing_since or now)
+        if self._live and counts is None:
+            self._bar.update(self._task, description=f"{self._title}: running")
+        elif self._live and counts is not None:
             self._bar.update(
                 self._task,
                 description=f"{self._title}: {progress_phase(counts)}",
                 total=counts.planned_examples or None,
                 completed=counts.examples,
-                rate=progress_rate(counts, now - (self._writing_since or now)),
+                rate=progress_rate(counts, writing),
             )
         elif now - self._last_line >= _PLAIN_INTERVAL:
             self._last_line = now
-            log_progress(progress_line(self._title, counts, now - self._started, now - (self._writing_since or now)))
-
-    def _update_remote(self) -> None:
-        """Show only that the job runs: remote workers report to their runner, whose own pages show progress."""
-        now = time.monotonic()
-        if self._live:
-            self._bar.update(self._task, description=f"{self._title}: running")
-        elif now - self._last_line >= _PLAIN_INTERVAL:
-            self._last_line = now
-            log_progress(f"{self._title}: {now - self._started:.0f} s, running")
+            elapsed = now - self._started
+            remote = f"{self._title}: {elapsed:.0f} s, running"
+            log_progress(remote if counts is None else progress_line(self._title, counts, elapsed, writing))
 
 
 def progress_phase(counts: Counts) -> str:
@@ -254,17 +248,11 @@ def cache_signatures() -> Iterator[None]:
 
 @contextmanager
 def _remembering() -> Iterator[None]:
-    original_functions = [module.get_signature for module in _MODULES]
-    specs_of = userstate.get_dofn_specs
-    for module, ask in zip(_MODULES, original_functions, strict=True):
-        module.get_signature = _MethodSignatures(ask)
-    userstate.get_dofn_specs = _DoFnSpecs(specs_of)
-    try:
+    with ExitStack() as stack:
+        for module in _MODULES:
+            stack.enter_context(replaced(module, "get_signature", _MethodSignatures(module.get_signature)))
+        stack.enter_context(replaced(userstate, "get_dofn_specs", _DoFnSpecs(userstate.get_dofn_specs)))
         yield
-    finally:
-        userstate.get_dofn_specs = specs_of
-        for module, ask in zip(_MODULES, original_functions, strict=True):
-            module.get_signature = ask
 
 
 class _DoFnSpecs:
@@ -308,28 +296,20 @@ class JobWatch:
     """A watch on the files that workers leave in the folder they share with the launcher.
 
     It finds a problem that no retry fixes within a minute, while the cluster itself would wait or retry.
-
-    Attributes:
-        works_here: the job's workers end with the launcher
     """
 
     def __init__(self, report: str, options: PipelineOptions, worker_requested: threading.Event) -> None:
-        """Args:
-        report: path to which failing steps write their error
-        options: of the job, as given
-        worker_requested: set once the cluster has requested a worker here, whose first step may take its time
-        """
-        self._report, self._options, self._worker_requested = report, options, worker_requested
-        self.works_here = has_local_workers(options)
+        self._report, self._options = report, options  # the path to which failing steps write their error
+        # Set once the cluster has requested a worker here, whose first step may take its time
+        self._worker_requested = worker_requested
+        self.works_here = has_local_workers(options)  # the job's workers end with the launcher
         portable = options.view_as(PortableOptions)
         self._patience = server_timeout_s(portable, _START_TIMEOUT_S)
         self._has_begun = portable.environment_type not in _STARTED_BY_OTHERS
         self._since = self._last = time.monotonic()
 
     def look(self) -> Failure | JobError | None:
-        """Return the reason to cancel the job: an error that a retry cannot fix, or that no worker has begun; None to
-        go on.
-        """
+        """Return the reason to cancel the job: an error that a retry cannot fix, or that no worker has begun."""
         now = time.monotonic()
         if now - self._last < _WATCH_INTERVAL_S:
             return None
@@ -369,13 +349,8 @@ def run_pipeline(
 ) -> None:
     """Build a pipeline with `build(pipeline, progress folder)` and run it to its end.
 
-    Args:
-        title: heads the progress display
-        quiet: do not show progress
-        shared: folder that remote workers reach, for the error of a failing step; local workers have their own folder
-
-    Raises:
-        UserError, JobError: raised in a step of the pipeline; a JobError for anything else that stopped it.
+    `title` heads the progress display. Remote workers report the error of a failing step to the folder `shared`. Raises
+    the UserError or JobError of a step, and a JobError for anything else that stopped the pipeline.
     """
     check_running_mode(options)
     local, watch = is_local(options), None
@@ -391,10 +366,15 @@ def run_pipeline(
             worker_requested = threading.Event()
             watch = partial(JobWatch, options=options, worker_requested=worker_requested)
             options = stack.enter_context(loopback_workers(options, worker_requested))
-            stack.enter_context(quiet_client())
+            # Beam logs what Dataflow refuses as critical, which is reported once, by us
+            stack.enter_context(log_level("apache_beam.runners.dataflow", logging.CRITICAL + 1))
         # Steps of a local job in this process are patient, as long as any such job runs
         stack.enter_context(hold_shared("patience", patience.withdraw_at_exit))
-        build(pipeline := _pipeline(options, workers), folder)
+        try:
+            pipeline = beam.Pipeline(runner=make_runner(options, workers), options=options.view_as(CachedOptions))
+        except ValueError as error:  # an option that is missing, or no good, for this runner
+            raise UserError(f"Beam refuses the options of the run: {' '.join(str(error).split())}") from None
+        build(pipeline, folder)
         if not local:
             stack.enter_context(own_job_server(pipeline.runner, options))
         report = storage.join(place, FAILURE_FILE) if (place := folder or shared) is not None else None
@@ -402,13 +382,6 @@ def run_pipeline(
             report_failures(pipeline, report, reports_start=not local)
         looking = partial(watch, report) if watch is not None and report is not None else None
         _run_with_progress(pipeline, None if quiet else ProgressDisplay(folder, title), report, looking, options)
-
-
-def _pipeline(options: PipelineOptions, workers: WorkerProcesses | None = None) -> beam.Pipeline:
-    try:
-        return beam.Pipeline(runner=make_runner(options, workers), options=options.view_as(CachedOptions))
-    except ValueError as error:  # an option that is missing, or no good, for this runner
-        raise UserError(f"Beam refuses the options of the run: {' '.join(str(error).split())}") from None
 
 
 def _run_with_progress(

@@ -2,7 +2,7 @@
 
 import pickle
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -15,10 +15,9 @@ from shardmill.data.kinds import kind_of
 from shardmill.errors import UserError
 from shardmill.pipelines.config.records import RecordsConfig
 from shardmill.pipelines.jobs.graph_steps import (
-    PlannedColumns,
+    RecordsDryRun,
     check_ids,
     find_equal_contents,
-    module_graph,
     prepare_output,
     publish_options,
     published_features,
@@ -40,7 +39,7 @@ from shardmill.transforms.inputs.record_blocks import Task
 from shardmill.transforms.inputs.summary import InputSummary
 from shardmill.transforms.layout.columns import time_notices
 from shardmill.transforms.layout.files import DEFAULT_SPLITS
-from shardmill.transforms.layout.options import TableOptions, label_notices
+from shardmill.transforms.layout.options import label_notices
 from shardmill.transforms.layout.tables import TableLayout
 from shardmill.transforms.publishing import publish
 from shardmill.transforms.publishing.description import Build, PublishOptions
@@ -57,10 +56,9 @@ from shardmill.transforms.shards.sources import ShardInfo
 from shardmill.transforms.shards.writing import REJECTS, SHARDS_AT_ONCE, WriteShards
 from shardmill.transforms.statistics.files import SplitStats, merge_by_split
 from shardmill.transforms.stores import storage
-from shardmill.transforms.values.analyzers import Analysis
 from shardmill.transforms.values.graph_process import quiet_tensorflow
 from shardmill.transforms.values.options import Sequencing
-from shardmill.transforms.values.tokens_encoding import INPUT_IDS, Tokenization
+from shardmill.transforms.values.tokens_encoding import INPUT_IDS
 from shardmill.transforms.values.transform_graph import StagedGraph, transform_files, transform_notices
 from shardmill.transforms.workers.elements import single
 from shardmill.transforms.workers.rejects import RejectsPart, gather_rejects
@@ -69,17 +67,16 @@ _REMOTE_SHARDS_AT_ONCE = 4  # by each worker: a store has each wait for the slic
 
 
 def build_records(
-    root: beam.Pipeline, progress_folder: str | None, config: RecordsConfig, planned: PlannedColumns | None = None
+    root: beam.Pipeline, progress_folder: str | None, config: RecordsConfig, plan: RecordsDryRun | None = None
 ) -> beam.PCollection[str]:
     """Build the whole job, which outputs the paths of the published shards.
 
-    Args:
-        root: an empty pipeline
-        progress_folder: where workers on this machine report progress, or None
-        planned: results of the planning job that --module_file needs
+    Workers on this machine report progress to `progress_folder`. A job with --module_file has a `plan`.
     """
+    if plan is not None:
+        _module_outputs(plan, config)
     options = publish_options(config)
-    reading = read_layout(root, config, options.folder, planned)
+    reading = read_layout(root, config, options.folder, plan)
     # The layout represents "the input makes sense": a user's mistake is found before anything is written.
     # All that writes takes the layout that has passed through here.
     layout = reading.layout | "Prepare" >> beam.Map(prepare_output, options).with_output_types(TableLayout)
@@ -87,11 +84,8 @@ def build_records(
     divisions = _divisions(staged, config)
     slices = staged.runs | "SliceRuns" >> SliceRuns(divisions, config.read_threads)
     graph: Any = None
-    if planned is not None:
-        analysis = config.module_analysis(planned.features)
-        graph = module_graph(layout, staged, config, options, analysis, progress_folder or options.folder)
-    elif config.materialize:
-        graph = transform_graph(layout, staged, config, options)
+    if plan is not None or config.materialize:
+        graph = transform_graph(layout, staged, config, options, plan, progress_folder or options.folder)
     written = (
         slices
         | "ByShard" >> beam.GroupByKey()
@@ -119,15 +113,9 @@ def build_records(
         AsIter(staged.staged),
         AsIter(written["shards"]),
         AsIter(rejects),
-        config.table_options,
-        config.compared_content,
-        options,
-        config.analysis,
         () if graph is None else AsIter(graph),
-        config.materialize,
-        config.tokenization,
-        "" if config.pack_to is None else config.end_token[0],
-        config.sequencing,
+        config,
+        options,
     ).with_output_types(str)
 
 
@@ -200,19 +188,15 @@ def _publish_records(
     all_staged: Iterable[StagedFindings],
     shards: Iterable[ShardInfo],
     rejects: Iterable[RejectsPart],
-    table: TableOptions,
-    content: str,
-    options: PublishOptions,
-    analysis: Analysis | None,
     graphs: Iterable[StagedGraph],
-    materialize: bool,
-    tokenization: Tokenization | None,
-    end_of_text: str,
-    sequencing: Sequencing | None,
+    config: RecordsConfig,
+    options: PublishOptions,
 ) -> list[str]:
     shards = list(shards)
     if (done := publish.find_published_shards(shards, options)) is not None:
         return done
+    table, analysis = config.table_options, config.analysis
+    sequencing, tokenization = config.sequencing, config.tokenization
     staged, indexed = single(all_staged, StagedFindings()), layout.input_counts
     if not staged.record_count and not indexed.rejected:
         raise UserError(f"{table.source} has no rows")
@@ -243,7 +227,7 @@ def _publish_records(
         rejects=gathered,
         stats=staged.stats,
         notices=notices,
-        duplicates=find_equal_contents(content, layout, staged, shards, is_packed),
+        duplicates=find_equal_contents(config.compared_content, layout, staged, shards, is_packed),
         make_further_files=partial(
             transform_files, analysis, staged.gathered, features, Renames.of(options.configuration)
         )
@@ -253,6 +237,7 @@ def _publish_records(
     )
     if tokenization is not None:
         tokens = tokens_by_split(staged, shards, tokenization)
+        end_of_text = "" if config.pack_to is None else config.end_token[0]
         notices_of_tokens = token_notices(staged, tokens, tokenization, end_of_text)
         build = replace(build, tokens=tokens, notices=(*build.notices, *notices_of_tokens))
     if sequencing is not None:
@@ -262,7 +247,7 @@ def _publish_records(
         build = replace(build, stats=_stats_of_shards(shards))
     if graph.features and analysis is None:
         build = replace(build, make_further_files=graph.read)
-    if graph.features and materialize:
+    if graph.features and config.materialize:
         return publish.publish(
             replace(build, stats=_stats_of_shards(shards), make_further_files=graph.read), graph.features, options
         )
@@ -300,21 +285,8 @@ def _stats_of_shards(shards: Iterable[ShardInfo]) -> dict[str, SplitStats]:
 _SHOWN = 30  # features, by --dry_run
 
 
-@dataclass(frozen=True, slots=True)
-class RecordsDryRun:
-    """The plan of a job over records inside files."""
-
-    summary: InputSummary
-    inferred: Inferred
-    layout: TableLayout
-    rejects: list[RejectsPart]
-    tasks: int  # parts of the input that become one run each
-    blocks: int  # parts of the input that are read at once
-    reads_per_block: int  # how often each block is read
-
-
 def plan_records_dry_run(root: beam.Pipeline, path: str, config: RecordsConfig) -> None:
-    """Index the input and infer its columns, and pickle the DryRun to `path`.
+    """Index the input and infer its columns, and pickle the RecordsDryRun to `path`.
 
     A job with --module_file starts with it, since TensorFlow Transform needs the column types to build its graph.
     """
@@ -345,16 +317,6 @@ def _save_dry_run(
         reads_per_block=reads_per_block,
     )
     storage.write_bytes(path, pickle.dumps(found))
-
-
-def build_planned_records(
-    root: beam.Pipeline, progress_folder: str | None, config: RecordsConfig, plan: RecordsDryRun | None = None
-) -> beam.PCollection[str]:
-    """Build the whole job, see build_records; reuse the results in `plan`."""
-    if plan is None:
-        return build_records(root, progress_folder, config)
-    _module_outputs(plan, config)
-    return build_records(root, progress_folder, config, PlannedColumns(plan.inferred, plan.layout.features))
 
 
 def _module_outputs(plan: RecordsDryRun, config: RecordsConfig) -> dict[str, str]:
