@@ -210,9 +210,7 @@ class ListedFilesConfig(DeclaredOptions, FilesConfig, ABC):
         return None
 
     def _apply_metadata(self) -> None:
-        """Use the metadata files of a Hugging Face imagefolder as manifests; columns ending in _file_name name further
-        files.
-        """
+        """Use the metadata files of a Hugging Face imagefolder as manifests, and its columns …_file_name as files."""
         from shardmill.transforms.inputs.listing import is_glob
         from shardmill.transforms.inputs.manifest_files import find_metadata_files
 
@@ -286,20 +284,23 @@ class ListedFilesConfig(DeclaredOptions, FilesConfig, ABC):
     def layout_options(self) -> "FileLayoutOptions":
         from shardmill.transforms.inputs.manifest_rows import FILE_COLUMNS
 
-        label_flags: tuple[str, ...] = ()
+        notices: tuple[str, ...] = ()
         if self.imagefolder is not None and self.input is None:
             names = ", ".join(path for _, path in self.manifest)
-            label_flags = (
+            notices = (
                 f"--input {self.imagefolder}: {names} say{'s' if len(self.manifest) == 1 else ''} what its"
                 f" {self.kind.plural} are, as --manifest does, and those that are not named there are left out;"
                 " --folders any goes by the folders instead",
             )
-        by_file = any(split for split, _ in self.manifest)
+        by_file, objects = any(split for split, _ in self.manifest), self.objects_column
         return replace(
             super().layout_options,
+            is_annotated=bool(self.annotation_flag) or objects is not None,
+            in_manifest=objects is not None,
+            has_class_ids=objects is not None and objects.has_class_ids and not objects.names,
             separators={} if self.label_separator is None else {"label": self.label_separator},
             file_column=self.file_column or FILE_COLUMNS[0],
-            input_notices=label_flags,
+            input_notices=notices,
             split_source="--manifest, by file," if by_file else "the manifest's column 'split'",
         )
 
@@ -360,5 +361,7 @@ class ListedFilesConfig(DeclaredOptions, FilesConfig, ABC):
 
     @property
     def is_remote(self) -> bool:
-        """Return True if files may be in an object store; with `allow_outside` they may be anywhere."""
-        return super().is_remote or self.allow_outside
+        """Return True if files, masks or reused records may be in an object store, or anywhere (`allow_outside`)."""
+        from shardmill.transforms.stores import storage
+
+        return super().is_remote or self.allow_outside or not storage.is_local(self.masks_folder or "")

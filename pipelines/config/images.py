@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from shardmill.transforms.inputs.annotations import AnnotationSource
     from shardmill.transforms.inputs.found_files import Companion
     from shardmill.transforms.inputs.manifest_files import ObjectsColumn
-    from shardmill.transforms.layout.options import FileLayoutOptions
 
 MAX_SIDE = 65_500  # pixels: the limit of JPEG encoders
 DEFAULT_QUALITY = 95  # of JPEG: beyond it Pillow's files grow without a visible gain
@@ -215,13 +214,6 @@ class ImagesConfig(MaskOptions, AnnotationOptions, ListedFilesConfig):
         return (*in_folder, *companions_of_columns(self.file_columns[1:], self.mask_column))
 
     @property
-    def is_remote(self) -> bool:
-        """Return True if images, masks or reusable records may be in an object store."""
-        from shardmill.transforms.stores import storage
-
-        return super().is_remote or (self.masks is not None and not storage.is_local(self.masks))
-
-    @property
     def masks_folder(self) -> str | None:
         return self.masks.rstrip("/") or "/" if self.masks is not None else None
 
@@ -293,16 +285,6 @@ class ImagesConfig(MaskOptions, AnnotationOptions, ListedFilesConfig):
         return super().root if source is None else source.root
 
     @property
-    def layout_options(self) -> "FileLayoutOptions":
-        labels = self.objects_column
-        return replace(
-            super().layout_options,
-            is_annotated=self.has_objects,
-            in_manifest=labels is not None,
-            has_class_ids=labels is not None and labels.has_class_ids and not labels.names,
-        )
-
-    @property
     def libraries(self) -> tuple[str, ...]:
         return (*super().libraries, *(["pillow"] if self.is_reencoding else []))
 
@@ -318,11 +300,7 @@ class ImagesConfig(MaskOptions, AnnotationOptions, ListedFilesConfig):
         return replace(options, record_bytes=images * image_bytes + masks * mask_bytes)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the options that shape the output, for the manifest.
-
-        `coordinates` and `near_duplicates` are left out if unset; options on objects are left out if nothing is
-        annotated.
-        """
+        """Return the options that shape the output, for the manifest; some are left out if they have no use."""
         of_objects = () if self.has_objects else ("on_bad_box", "boxes_seen")
         shaping = {name: value for name, value in super().to_json().items() if name not in of_objects}
         if self.annotation_flag:

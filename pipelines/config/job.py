@@ -46,9 +46,7 @@ def parse_renames(value: Any) -> tuple[tuple[str, str], ...]:
     pairs = [tuple(item.partition("=")[::2]) if isinstance(item, str) else tuple(item) for item in items]
     for old, new in pairs:
         if not old or not new:
-            raise OptionValueError(
-                f"{old + '=' + new if old and new else old or new!r} is not name=new name, such as image=image_raw"
-            )
+            raise OptionValueError(f"{old or new!r} is not name=new name, such as image=image_raw")
     return tuple((old, new) for old, new in pairs)
 
 

@@ -80,15 +80,7 @@ _MIN_BLOCK_SIZE, _MAX_BLOCK_SIZE = 1 << 10, 1 << 30  # bytes
 
 
 @dataclass(frozen=True, kw_only=True)
-class RecordOptions(
-    TransformOptions,
-    TokenOptions,
-    SequenceOptions,
-    PictureOptions,
-    BoxOptions,
-    JobConfig,
-    ABC,
-):
+class RecordOptions(TransformOptions, TokenOptions, SequenceOptions, PictureOptions, BoxOptions, JobConfig, ABC):
     """The options of all record formats; options that a format has no flag for keep their defaults."""
 
     title: ClassVar[str] = "features"

@@ -292,6 +292,10 @@ def _publish_files(
             constants.merge(shard.gathered)
     gathered, records = gather_rejects(rejects, summary.total_records, summary.size_bytes, lines_of)
     names = () if layout.class_names is None else layout.class_names.names
+    equal = find_duplicates(content, [shard.section for shard in written if shard.section is not None], names)
+    hashes = [shard.image_hashes for shard in written if shard.image_hashes is not None]
+    renames = Renames.of(options.configuration)
+    transform = None if analysis is None else partial(transform_files, analysis, constants, features, renames)
     build = Build(
         records=records,
         size_bytes=summary.size_bytes,
@@ -302,15 +306,9 @@ def _publish_files(
         rejects=gathered,
         stats=stats,
         notices=(*layout.notices, *notices),
-        duplicates=find_duplicates(content, [shard.section for shard in written if shard.section is not None], names),
-        near_duplicates=find_near_duplicates(
-            near_duplicates, [shard.image_hashes for shard in written if shard.image_hashes is not None]
-        )
-        if near_duplicates
-        else None,
-        make_further_files=partial(transform_files, analysis, constants, features, Renames.of(options.configuration))
-        if analysis is not None
-        else None,
+        duplicates=equal,
+        near_duplicates=find_near_duplicates(near_duplicates, hashes) if near_duplicates else None,
+        make_further_files=transform,
         further_file_notices=transform_notices,
     )
     return publish.publish(*rename_build(build, features, options), options)

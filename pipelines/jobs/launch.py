@@ -230,7 +230,7 @@ def progress_line(title: str, counts: Counts, elapsed: float, writing: float) ->
 
 
 _MODULES: tuple[Any, ...] = (decorators, core)  # where `get_signature` is looked up
-_KNOWN: "WeakKeyDictionary[FunctionType, Signature]" = WeakKeyDictionary()
+_SIGNATURES: "WeakKeyDictionary[FunctionType, Signature]" = WeakKeyDictionary()
 
 
 @contextmanager
@@ -250,41 +250,37 @@ def cache_signatures() -> Iterator[None]:
 def _remembering() -> Iterator[None]:
     with ExitStack() as stack:
         for module in _MODULES:
-            stack.enter_context(replaced(module, "get_signature", _MethodSignatures(module.get_signature)))
-        stack.enter_context(replaced(userstate, "get_dofn_specs", _DoFnSpecs(userstate.get_dofn_specs)))
+            cached = _cached(module.get_signature, _function_of, _SIGNATURES)
+            stack.enter_context(replaced(module, "get_signature", cached))
+        # By DoFn, not by class: a DoFn may hold the function that it calls
+        cached = _cached(userstate.get_dofn_specs, lambda dofn: dofn, WeakKeyDictionary())
+        stack.enter_context(replaced(userstate, "get_dofn_specs", cached))
         yield
 
 
-class _DoFnSpecs:
-    """A cache of state and timer specs per DoFn, not per class: a DoFn may hold the function that it calls."""
+def _cached(
+    function: Callable[[Any], Any], key_of: Callable[[Any], Any], known: "WeakKeyDictionary[Any, Any]"
+) -> Callable[[Any], Any]:
+    """Return `function` with its results kept in `known` by the key of its argument, unless that is None."""
 
-    def __init__(self, ask: Callable[[Any], Any]) -> None:
-        self._ask = ask
-        self._known: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
-
-    def __call__(self, dofn: Any) -> Any:
+    def cached(argument: Any) -> Any:
+        if (key := key_of(argument)) is None:
+            return function(argument)
         try:
-            found = self._known.get(dofn)
+            found = known.get(key)
         except TypeError:  # of one that has no hash
-            return self._ask(dofn)
+            return function(argument)
         if found is None:
-            found = self._known[dofn] = self._ask(dofn)
+            found = known[key] = function(argument)
         return found
 
+    return cached
 
-class _MethodSignatures:
-    """A cache of signatures per function, however many bound methods it has."""
 
-    def __init__(self, ask: Callable[[Any], Signature]) -> None:
-        self._ask = ask
-
-    def __call__(self, function: Any) -> Signature:
-        if not isinstance(function, MethodType) or not isinstance(function.__func__, FunctionType):
-            return self._ask(function)
-        found = _KNOWN.get(function.__func__)
-        if found is None:
-            found = _KNOWN[function.__func__] = self._ask(function)
-        return found
+def _function_of(method: Any) -> FunctionType | None:
+    """Return the function of a bound method, of which there may be many; None for anything else."""
+    function = method.__func__ if isinstance(method, MethodType) else None
+    return function if isinstance(function, FunctionType) else None
 
 
 _START_TIMEOUT_S = 60  # until a worker must have begun

@@ -126,6 +126,7 @@ def _stage(
     config: RecordsConfig,
     progress_folder: str | None,
 ) -> StagedRuns:
+    weighed = config.tokenization if config.balance == "tokens" and config.pack_to is None else None
     staging = Staging(
         config.format,
         config.encoder,
@@ -133,7 +134,7 @@ def _stage(
         config.block_size,
         config.run_size,
         config.analysis,
-        token_features=_weighed_columns(config),
+        token_features=() if weighed is None else tuple(weighed.token_columns.values()),
     )
     strata = None
     if config.stratify_by is not None:
@@ -143,12 +144,6 @@ def _stage(
             read_keys, partial(_stratum_ranks, fractions), config.read_threads
         )
     return tasks | "Stage" >> StageRuns(staging, layout, temporary, strata, config.read_threads, progress_folder)
-
-
-def _weighed_columns(config: RecordsConfig) -> tuple[str, ...]:
-    if config.balance != "tokens" or config.pack_to is not None or config.tokenization is None:
-        return ()
-    return tuple(config.tokenization.token_columns.values())
 
 
 def _stratum_ranks(fractions: tuple[Fraction, ...], stratum: str, examples: int, size_bytes: int) -> list[int]:
@@ -217,6 +212,8 @@ def _publish_records(
     graph = single(graphs, StagedGraph())
     is_packed = tokenization is not None and tokenization.is_packed
     gathered, records = gather_rejects(rejects, staged.record_count + indexed.rejected, indexed.size_bytes)
+    renames = Renames.of(options.configuration)
+    transform = None if analysis is None else partial(transform_files, analysis, staged.gathered, features, renames)
     build = Build(
         records=records,
         size_bytes=indexed.size_bytes,
@@ -228,11 +225,7 @@ def _publish_records(
         stats=staged.stats,
         notices=notices,
         duplicates=find_equal_contents(config.compared_content, layout, staged, shards, is_packed),
-        make_further_files=partial(
-            transform_files, analysis, staged.gathered, features, Renames.of(options.configuration)
-        )
-        if analysis is not None
-        else None,
+        make_further_files=transform,
         further_file_notices=transform_notices,
     )
     if tokenization is not None:

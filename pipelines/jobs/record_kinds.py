@@ -163,13 +163,7 @@ LINES = FormatSpec(
     summary="turn text into TFRecord shards, one example for each line or file",
     description="Turn text into balanced, shuffled TFRecord shards, an example for each line or, with --record file, "
     "for each file.",
-    flags=(
-        "encoding",
-        "line_numbers",
-        "folders",
-        *_VALUE_FLAGS,
-        "block_size",
-    ),
+    flags=("encoding", "line_numbers", "folders", *_VALUE_FLAGS, "block_size"),
     unit="line",
 )
 
