@@ -143,11 +143,10 @@ class JobConfig(OutputOptions, LabelOptions, NameOptions, ShardOptions, SplitOpt
 
     @cached_property
     def root(self) -> str:
-        """Return the folder that file names are relative to; for a URL this may ask the store."""
+        """Return the folder that names of the first input's files are relative to; for a URL this may ask the store."""
         from shardmill.transforms.inputs.listing import input_root
 
-        assert self.input is not None
-        return input_root(self.input)
+        return input_root(self.inputs[0])
 
     @property
     @abstractmethod

@@ -4,7 +4,7 @@ import glob
 import os
 import re
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from shardmill.data.features import LANGUAGES_KEY, Features, features_of_kind
@@ -395,12 +395,6 @@ class ParallelConfig(RecordsConfig):
     @property
     def source(self) -> str:
         return " ".join(f"--input {name}={path}" for name, path in self.texts)
-
-    @cached_property
-    def root(self) -> str:
-        from shardmill.transforms.inputs.listing import input_root
-
-        return input_root(self.texts[0][1])
 
     @property
     def table_options(self) -> "TableOptions":

@@ -278,7 +278,7 @@ def _cached(
 
 
 def _function_of(method: Any) -> FunctionType | None:
-    """Return the function of a bound method, of which there may be many; None for anything else."""
+    """Return the function of a bound method; None for anything else."""
     function = method.__func__ if isinstance(method, MethodType) else None
     return function if isinstance(function, FunctionType) else None
 
@@ -366,11 +366,7 @@ def run_pipeline(
             stack.enter_context(log_level("apache_beam.runners.dataflow", logging.CRITICAL + 1))
         # Steps of a local job in this process are patient, as long as any such job runs
         stack.enter_context(hold_shared("patience", patience.withdraw_at_exit))
-        try:
-            pipeline = beam.Pipeline(runner=make_runner(options, workers), options=options.view_as(CachedOptions))
-        except ValueError as error:  # an option that is missing, or no good, for this runner
-            raise UserError(f"Beam refuses the options of the run: {' '.join(str(error).split())}") from None
-        build(pipeline, folder)
+        build(pipeline := _pipeline(options, workers), folder)
         if not local:
             stack.enter_context(own_job_server(pipeline.runner, options))
         report = storage.join(place, FAILURE_FILE) if (place := folder or shared) is not None else None
@@ -378,6 +374,13 @@ def run_pipeline(
             report_failures(pipeline, report, reports_start=not local)
         looking = partial(watch, report) if watch is not None and report is not None else None
         _run_with_progress(pipeline, None if quiet else ProgressDisplay(folder, title), report, looking, options)
+
+
+def _pipeline(options: PipelineOptions, workers: WorkerProcesses | None = None) -> beam.Pipeline:
+    try:
+        return beam.Pipeline(runner=make_runner(options, workers), options=options.view_as(CachedOptions))
+    except ValueError as error:  # an option that is missing, or no good, for this runner
+        raise UserError(f"Beam refuses the options of the run: {' '.join(str(error).split())}") from None
 
 
 def _run_with_progress(
@@ -402,32 +405,27 @@ def _run_with_progress(
 
     # The main thread stays free to draw and to take Ctrl-C; the local runner blocks the thread that runs it.
     thread = threading.Thread(target=work, name="shardmill-run", daemon=True)
-    with shown or nullcontext(), _cancel_if_interrupted(running):
-        thread.start()
-        while thread.is_alive():
-            thread.join(_POLL_S)
-            if shown is not None:
-                shown.update()
+    with shown or nullcontext():
+        try:
+            thread.start()
+            while thread.is_alive():
+                thread.join(_POLL_S)
+                if shown is not None:
+                    shown.update()
+                for result, watch in running:
+                    if watch is not None and (why := watch.look()) is not None:
+                        _cancel(result)
+                        own, reported = (why, None) if isinstance(why, JobError) else (JobError(), why)
+                        raise error_to_raise(own, reported)
+        except KeyboardInterrupt:
             for result, watch in running:
-                if watch is not None and (why := watch.look()) is not None:
+                if watch is not None and watch.works_here:
                     _cancel(result)
-                    raise error_to_raise(why, None) if isinstance(why, JobError) else error_to_raise(JobError(), why)
+            raise
     if failure:
         if (refused := dataflow_refusal(failure[0], options)) is not None:
             raise refused from failure[0]
         raise error_to_raise(failure[0], None if report is None else read_failure(report)) from failure[0]
-
-
-@contextmanager
-def _cancel_if_interrupted(running: list[tuple[Any, JobWatch | None]]) -> Iterator[None]:
-    """Cancel an interrupted job whose workers end with this process."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        for result, watch in running:
-            if watch is not None and watch.works_here:
-                _cancel(result)
-        raise
 
 
 def _cancel(result: Any) -> None:
