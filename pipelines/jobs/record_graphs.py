@@ -86,25 +86,23 @@ def build_records(
     graph: Any = None
     if plan is not None or config.materialize:
         graph = transform_graph(layout, staged, config, options, plan, progress_folder or options.folder)
-    written = (
-        slices
-        | "ByShard" >> beam.GroupByKey()
-        | "Write"
-        >> WriteShards(
-            config.directory,
-            config.name,
-            graph | "Shards" >> beam.Map(transformed_shards, config.source)
-            if config.materialize
-            else _shard_source(layout, config),
-            divisions,
-            options.folder,
-            config.codec,
-            config.file_template,
-            config.threads,
-            progress_folder,
-            shards_at_once=SHARDS_AT_ONCE if storage.is_local(options.folder) else _REMOTE_SHARDS_AT_ONCE,
-        )
+    if config.materialize:
+        source = graph | "Shards" >> beam.Map(transformed_shards, config.source)
+    else:
+        source = _shard_source(layout, config)
+    write = WriteShards(
+        config.directory,
+        config.name,
+        source,
+        divisions,
+        options.folder,
+        config.codec,
+        config.file_template,
+        config.threads,
+        progress_folder,
+        shards_at_once=SHARDS_AT_ONCE if storage.is_local(options.folder) else _REMOTE_SHARDS_AT_ONCE,
     )
+    written = slices | "ByShard" >> beam.GroupByKey() | "Write" >> write
     report_divisions(divisions, progress_folder)
     rejects = (reading.indexed.rejects, staged.rejects, written[REJECTS]) | "AllRejects" >> beam.Flatten()
     return layout | "Publish" >> beam.FlatMap(
@@ -300,16 +298,9 @@ def _save_dry_run(
     path: str,
 ) -> None:
     blocks = list(blocks)
-    found = RecordsDryRun(
-        summary,
-        single(inferred, Inferred()),
-        layout,
-        list(rejects),
-        tasks=len(blocks),
-        blocks=sum(blocks),
-        reads_per_block=reads_per_block,
-    )
-    storage.write_bytes(path, pickle.dumps(found))
+    counts = (len(blocks), sum(blocks), reads_per_block)
+    plan = RecordsDryRun(summary, single(inferred, Inferred()), layout, list(rejects), *counts)
+    storage.write_bytes(path, pickle.dumps(plan))
 
 
 def _module_outputs(plan: RecordsDryRun, config: RecordsConfig) -> dict[str, str]:
@@ -345,18 +336,15 @@ def describe_records_plan(plan: RecordsDryRun, config: RecordsConfig) -> str:
     rows = f", {plural(plan.inferred.rows, 'row')}" if plan.inferred.rows else ""
     lines = [
         f"Dry run: nothing is written. Would write {config.directory}",
-        (f"Input: {config.source}: {plural(files, 'file')}, {human_size(plan.summary.size_bytes)}{rows}"),
+        f"Input: {config.source}: {plural(files, 'file')}, {human_size(plan.summary.size_bytes)}{rows}",
+        *dry_run_rejects(plan.rejects),
     ]
-    lines += dry_run_rejects(plan.rejects)
     fractions = plan.layout.fractions
     for index, split in enumerate(plan.layout.splits):
         lines.append(f"Split {split}: {f'{float(fractions[index]):.4g} of the rows' if fractions else 'by its folder'}")
     features = config.renames.rename_features(plan.layout.features)
-    none = (
-        "those of the records"
-        if config.spec.is_passed_through
-        else "none, as no row can be read; the job says why of each"
-    )
+    unread = "none, as no row can be read; the job says why of each"
+    none = "those of the records" if config.spec.is_passed_through else unread
     lines += [f"Features: {len(features):,}" if features else f"Features: {none}"]
     lines += [f"  {_describe_feature(feature)}" for feature in features[:_SHOWN]]
     if len(features) > _SHOWN:
@@ -370,13 +358,11 @@ def describe_records_plan(plan: RecordsDryRun, config: RecordsConfig) -> str:
 
 
 def _describe_feature(feature: Feature) -> str:
-    shape = (
-        "" if not feature.shape else " list" if feature.shape == (None,) else f" list of {format_shape(feature.shape)}"
-    )
-    classes = (
-        f", {plural(len(feature.class_names), 'class', 'classes')}: {first_and_last(feature.class_names)}"
-        if kind_of(feature).has_classes
-        else ""
-    )
+    shape = f" list of {format_shape(feature.shape)}" if feature.shape else ""
+    if feature.shape == (None,):
+        shape = " list"
+    names, classes = feature.class_names, ""
+    if kind_of(feature).has_classes:
+        classes = f", {plural(len(names), 'class', 'classes')}: {first_and_last(names)}"
     unit = f", {feature.time} since 1970 in UTC" if feature.time else ""
     return f"{feature.name}: {feature.dtype}{shape}{unit}{classes}{'' if feature.required else ', may be missing'}"

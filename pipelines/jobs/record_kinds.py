@@ -46,10 +46,8 @@ FORMATS = (
         plural="CSV files",
         suffixes=f"(?:csv|tsv){COMPRESSED}",
         summary="turn CSV or TSV files into TFRecord shards",
-        description=(
-            "Turn CSV or TSV files into balanced, shuffled TFRecord shards. Types come from all rows, not from a"
-            " sample."
-        ),
+        description="Turn CSV or TSV files into balanced, shuffled TFRecord shards. Types come from all rows, not from"
+        " a sample.",
         flags=("delimiter", "quote", "columns", "encoding", "missing", *_COLUMN_FLAGS, "block_size"),
     ),
     FormatSpec(
@@ -58,9 +56,8 @@ FORMATS = (
         plural="JSON lines",
         suffixes=f"(?:jsonl|ndjson|json){COMPRESSED}",
         summary="turn JSON lines into TFRecord shards",
-        description=(
-            "Turn JSON lines, one object each, into balanced, shuffled TFRecord shards. Lists become lists of values."
-        ),
+        description="Turn JSON lines, one object each, into balanced, shuffled TFRecord shards. Lists become lists of"
+        " values.",
         flags=(*_COLUMN_FLAGS, "block_size"),
     ),
     FormatSpec(
@@ -88,10 +85,8 @@ FORMATS = (
         plural="tar files",
         suffixes=rf"tar{COMPRESSED}|tgz",
         summary="turn tar files of WebDataset into TFRecord shards",
-        description=(
-            "Turn tar files whose members are samples, such as 0001.jpg next to 0001.cls, 0001.txt or 0001.json, into"
-            " balanced, shuffled TFRecord shards."
-        ),
+        description="Turn tar files whose members are samples, such as 0001.jpg next to 0001.cls, 0001.txt or"
+        " 0001.json, into balanced, shuffled TFRecord shards.",
         flags=(*_PICTURE_FLAGS, *_BOX_FLAGS, *_COLUMN_FLAGS, "block_size"),
         has_objects=True,
         row_name_column="filename",
@@ -102,9 +97,8 @@ FORMATS = (
         plural="TFRecord files",
         suffixes=r"(?:tfrecords?|tfr)(?:-\d+(?:-of-\d+)?)?(?:\.gz)?",
         summary="distribute existing TFRecords to balanced, shuffled shards",
-        description=(
-            "Distribute the unchanged records of existing TFRecord files to a new number of balanced, shuffled shards."
-        ),
+        description="Distribute the unchanged records of existing TFRecord files to a new number of balanced, shuffled"
+        " shards.",
         flags=("label", "key", "schema", "on_mixed", "block_size"),
         unit="example",
         required_modules=(("tfx_bsl", "reshard decodes Examples with tfx-bsl", "reshard"),),

@@ -180,9 +180,7 @@ def dataflow_refusal(error: BaseException, options: PipelineOptions) -> UserErro
     )
 
 
-_LOCAL = frozenset(
-    {None, "DirectRunner", "SwitchingDirectRunner", "FnApiRunner", "apache_beam.runners.direct.DirectRunner"}
-)
+_LOCAL = (None, "DirectRunner", "SwitchingDirectRunner", "FnApiRunner", "apache_beam.runners.direct.DirectRunner")
 
 
 def is_local(options: PipelineOptions) -> bool:
