@@ -35,10 +35,7 @@ def cluster_flags(rest: Sequence[str]) -> list[str]:
 
 
 def beam_parser() -> argparse.ArgumentParser:
-    """Return a parser that knows every option of Beam, and the options that shardmill adds to them.
-
-    Beam has no public way to it, and its `PipelineOptions` only warns about unknown options.
-    """
+    """Return a parser of every option of Beam and of those that shardmill adds; Beam has no public way to it."""
     return _parser(tuple(PipelineOptions.__subclasses__()))
 
 
@@ -63,10 +60,9 @@ def is_portable(options: argparse.Namespace) -> bool:
 
 
 def server_flags(options: argparse.Namespace) -> frozenset[str] | None:
-    """Return the flags that the job server at --job_endpoint knows; None if there is no server or no answer.
+    """Return the flags that the job server at --job_endpoint knows, such as Flink's `--max_bundle_size`.
 
-    Only the server knows some options, such as Flink's `--max_bundle_size`. A missing answer is reported later, when
-    the runner is checked.
+    None means that there is no server, or no answer, which is reported when the runner is checked.
     """
     if not options.job_endpoint or options.job_endpoint == "embed":
         return None
@@ -93,21 +89,17 @@ _VIEWS = "_remembered_views"
 
 
 class CachedOptions(PipelineOptions):
-    """Beam's pipeline options with each view made once.
+    """Beam's pipeline options with each view made once; since views share their values, it equals a new one.
 
-    Building a graph requests hundreds of views, which took a third of a short job's time. Views of one object share
-    their values, so that a cached view equals a new one.
+    Building a graph requests hundreds of views, which took a third of a short job's time.
     """
 
     def view_as(self, cls: type[View]) -> View:
-        """Return the cached view as `cls`."""
         views: dict[type[PipelineOptions], Any] = self.__dict__.setdefault(_VIEWS, {type(self): self})
         if cls not in views:
             views[cls] = super().view_as(cls)
         return views[cls]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state without cached views: Beam may give views of a copy other values, to leave out a
-        credential.
-        """
+        # Without cached views: Beam may give views of a copy other values, to leave out a credential.
         return {name: value for name, value in super().__getstate__().items() if name != _VIEWS}

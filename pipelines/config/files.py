@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from shardmill.errors import UserError
 from shardmill.pipelines.config.job import JobConfig, input_flag
-from shardmill.transforms.options.declare import Options, flag
+from shardmill.transforms.options.declare import flag
 from shardmill.transforms.options.image_options import LabelOptions
 from shardmill.transforms.options.job_options import NO, ReuseOptions, SplitOptions, parse_manifests, parse_path
 from shardmill.transforms.values.options import DeclaredOptions
@@ -20,13 +20,6 @@ if TYPE_CHECKING:
     from shardmill.transforms.inputs.manifest_rows import ManifestNames
     from shardmill.transforms.layout.options import FileLayoutOptions
     from shardmill.transforms.values.analyzers import Analysis
-
-
-def is_on_disk(path: str) -> bool:
-    """Return True if `path`, or the zip archive that contains it, is on a local disk."""
-    from shardmill.transforms.stores import storage
-
-    return storage.is_local(path.removeprefix("zip://"))
 
 
 def inside_archive(path: str) -> str:
@@ -51,10 +44,6 @@ class FilesConfig(JobConfig, ReuseOptions, ABC):
     """The configuration of jobs that make one example per file."""
 
     @property
-    def is_reuse_requested(self) -> str | None:
-        return self.reuse
-
-    @property
     def is_decoding(self) -> bool:
         """Return True if reading a file is CPU work rather than waiting."""
         return False
@@ -64,7 +53,8 @@ class FilesConfig(JobConfig, ReuseOptions, ABC):
         """Return True if reading a file, or its record in the previous version, may be a request to an object store."""
         from shardmill.transforms.stores import storage
 
-        return not is_on_disk(self.root) or (self.has_file_identities and not storage.is_local(self.output))
+        is_on_disk = storage.is_local(self.root.removeprefix("zip://"))
+        return not is_on_disk or (self.has_file_identities and not storage.is_local(self.output))
 
     @property
     def mask_flag(self) -> str:
@@ -78,11 +68,9 @@ class FilesConfig(JobConfig, ReuseOptions, ABC):
 
     @property
     def read_threads(self) -> int:
-        """Return the number of threads per worker that read and encode; 0 means the number of its cores.
-
-        Small local files take microseconds to read, so more threads would only contend for the interpreter. Decoding
-        runs outside it.
-        """
+        """Return the number of threads per worker that read and encode; 0 means the number of its cores."""
+        # Small local files take microseconds to read, so more threads would only contend for the interpreter.
+        # Decoding runs outside it.
         if self.is_remote:
             return self.threads or _REMOTE_THREADS
         return self.threads if self.is_decoding else self.threads or 1
@@ -99,14 +87,7 @@ class FilesConfig(JobConfig, ReuseOptions, ABC):
 
         split_shards = tuple(name for name, _ in self.split_shards)
         split, classes = self.subset(SplitOptions), self.subset(LabelOptions)
-        return FileLayoutOptions(
-            self.source, split, classes, split_shards, self.kind, self.folders, self.root, separators=self.separators
-        )
-
-    @property
-    def separators(self) -> dict[str, str]:
-        """Return the separators between classes in a label's text, by label name."""
-        return {}
+        return FileLayoutOptions(self.source, split, classes, split_shards, self.kind, self.folders, self.root)
 
     @property
     def line_resolver(self) -> "LineResolver | None":
@@ -123,23 +104,25 @@ class FilesConfig(JobConfig, ReuseOptions, ABC):
         """Return the options that keys and sizes are computed with."""
         from shardmill.transforms.files.references import PlanOptions
 
-        return PlanOptions(self.subset(SplitOptions), self.record_bytes, self.renames, self.root)
-
-    @property
-    def record_bytes(self) -> int | None:
-        """Return the size of every encoded record in bytes; None if it is that of its file."""
-        return None
+        return PlanOptions(self.subset(SplitOptions), None, self.renames, self.root)
 
 
 def _or_none(text: str) -> str | None:
     return text or None
 
 
+def tree_flag(suffix: str) -> Any:
+    """Return the --input field for a tree of files with a suffix."""
+    return input_flag(f"Folder (<label>/*.{suffix}, <split>/<label>/*.{suffix}, or flat) or glob to read")
+
+
 @dataclass(frozen=True, kw_only=True)
-class ManifestOptions(Options):
-    """Options for manifests, the lists of input files."""
+class ListedFilesConfig(DeclaredOptions, FilesConfig, ABC):
+    """The configuration of jobs whose files a --manifest may list."""
 
     title: ClassVar[str] = "input"
+    takes_archives: ClassVar[bool] = True
+    _has_several_files: ClassVar[bool] = False  # True if an example may have several files
 
     manifest: tuple[tuple[str, str], ...] = flag(
         (),
@@ -169,58 +152,6 @@ class ManifestOptions(Options):
     file_root: str = flag(
         "", "Folder of a manifest's files, relative to the manifest's folder, for example train/", to_json=_or_none
     )
-
-    def check_manifest_names(self) -> None:
-        """Check the given names of columns and files; called late, because a folder's metadata can set some of them.
-
-        Raises:
-            UserError: a name is invalid, or has another meaning.
-        """
-        from shardmill.transforms.inputs.manifest_rows import FILE_COLUMNS
-
-        if self.label_separator is not None and not self.label_separator.strip():
-            raise UserError(
-                f"--label_separator {self.label_separator!r}: expected a separator of classes, such as ';' or '|'"
-            )
-        if self.label_column in self.file_columns or self.label_column in ("", "split", *FILE_COLUMNS):
-            raise UserError(f"--label_column {self.label_column!r}: expected a column of its own")
-        for column in self.file_columns:
-            if column in ("label", "split"):
-                raise UserError(f"--file_column {column}: that column says something else; expected one of its own")
-        if "/" in self.file_suffix:
-            raise UserError(
-                f"--file_suffix {self.file_suffix}: expected the end of a name, such as .jpg; --file_root is for"
-                " folders"
-            )
-
-    @property
-    def file_columns(self) -> tuple[str, ...]:
-        """Return the columns that name files, the example's main file first; () for the default column."""
-        return tuple(self.file_column.split(",")) if self.file_column else ()
-
-    @cached_property
-    def manifests(self) -> "tuple[ManifestFile, ...]":
-        """Return the manifests that files and globs match; raises UserError if a glob matches none."""
-        from shardmill.transforms.inputs.manifest_files import find_manifests
-        from shardmill.transforms.inputs.manifest_rows import is_textual
-
-        found = find_manifests(self.manifest)
-        for manifest in found:
-            is_textual(manifest.path)
-        return found
-
-
-def tree_flag(suffix: str) -> Any:
-    """Return the --input field for a tree of files with a suffix."""
-    return input_flag(f"Folder (<label>/*.{suffix}, <split>/<label>/*.{suffix}, or flat) or glob to read")
-
-
-@dataclass(frozen=True, kw_only=True)
-class ListedFilesConfig(ManifestOptions, DeclaredOptions, FilesConfig, ABC):
-    """The configuration of jobs whose files a --manifest may list."""
-
-    title: ClassVar[str] = "input"
-
     imagefolder: str | None = flag(
         None,
         "Folder that was searched for metadata files, which are used as manifests",
@@ -247,18 +178,30 @@ class ListedFilesConfig(ManifestOptions, DeclaredOptions, FilesConfig, ABC):
                 raise UserError(
                     f"--folders {self.folders} is about the folders of --input; of a --manifest, columns say it"
                 )
-        elif self.allow_outside and not self.annotations:
+        elif self.allow_outside and not self.annotation_flag:
             raise UserError("--allow_outside is about the names in a --manifest; with --input it has no meaning")
         elif self.transform is not None:
             raise UserError("--transform is about the columns of a --manifest; with --input it has no meaning")
 
     @property
-    def takes_archives(self) -> bool:
-        return True
+    def file_columns(self) -> tuple[str, ...]:
+        """Return the columns that name files, the example's main file first; () for the default column."""
+        return tuple(self.file_column.split(",")) if self.file_column else ()
+
+    @cached_property
+    def manifests(self) -> "tuple[ManifestFile, ...]":
+        """Return the manifests that files and globs match; raises UserError if a glob matches none."""
+        from shardmill.transforms.inputs.manifest_files import find_manifests
+        from shardmill.transforms.inputs.manifest_rows import is_textual
+
+        found = find_manifests(self.manifest)
+        for manifest in found:
+            is_textual(manifest.path)
+        return found
 
     @property
-    def annotations(self) -> str:
-        """Return the annotation flags as text, for example "--coco FILE"; "" for none."""
+    def annotation_flag(self) -> str:
+        """Return the annotation option as given on the command line; "" for none."""
         return ""
 
     @property
@@ -267,13 +210,11 @@ class ListedFilesConfig(ManifestOptions, DeclaredOptions, FilesConfig, ABC):
         return None
 
     def _apply_metadata(self) -> None:
-        """Use the metadata files of a Hugging Face imagefolder as manifests; columns ending in _file_name name further
-        files.
-        """
+        """Use the metadata files of a Hugging Face imagefolder as manifests, and its columns …_file_name as files."""
         from shardmill.transforms.inputs.listing import is_glob
         from shardmill.transforms.inputs.manifest_files import find_metadata_files
 
-        if self.input is None or self.manifest or self.folders is not None or self.annotations or self._has_masks:
+        if self.input is None or self.manifest or self.folders is not None or self.annotation_flag or self.masks_folder:
             return
         if self.imagefolder is not None:  # a copy of a configuration, which looked already
             return
@@ -288,24 +229,11 @@ class ListedFilesConfig(ManifestOptions, DeclaredOptions, FilesConfig, ABC):
             from shardmill.transforms.inputs.manifest_rows import FILE_COLUMNS, peek_columns
 
             columns_of_metadata = peek_columns(found[0][1])
-            columns = [
-                name
-                for name in file_name_columns(columns_of_metadata)
-                if name not in self._file_columns and name not in FILE_COLUMNS
-            ]
+            known = (*getattr(self, "mask_column", ()), *FILE_COLUMNS)
+            columns = [name for name in file_name_columns(columns_of_metadata) if name not in known]
             first = next((name for name in FILE_COLUMNS if name in columns_of_metadata), None)
             if columns and first is not None:
                 object.__setattr__(self, "file_column", ",".join([first, *columns]))
-
-    @property
-    def _file_columns(self) -> tuple[str, ...]:
-        """Return the columns already known to name files."""
-        return ()
-
-    @property
-    def _has_masks(self) -> bool:
-        """Return True if a folder of masks was given."""
-        return False
 
     def _check_inputs(self) -> None:
         """Check that exactly one input was given; raises UserError."""
@@ -313,13 +241,15 @@ class ListedFilesConfig(ManifestOptions, DeclaredOptions, FilesConfig, ABC):
             raise UserError("give either --input, a folder or a glob, or --manifest, a .csv, .jsonl or .parquet file")
 
     def _check_names(self) -> None:
-        """Check the flags for a manifest's columns and file names; raises UserError."""
+        """Check the flags for a manifest's columns and file names, some of which its folder's metadata may have set."""
+        from shardmill.transforms.inputs.manifest_rows import FILE_COLUMNS
+
         for name, value in (
             ("--file_column", self.file_column),
             ("--file_suffix", self.file_suffix),
             ("--file_root", self.file_root),
         ):
-            about = self.manifest or (name == "--file_root" and self.annotations.startswith("--coco"))
+            about = self.manifest or (name == "--file_root" and self.annotation_flag.startswith("--coco"))
             if value and not about:
                 raise UserError(f"{name} {value} is about a --manifest; with --input it has no meaning")
         if self.label_column != "label" and not self.manifest:
@@ -331,40 +261,48 @@ class ListedFilesConfig(ManifestOptions, DeclaredOptions, FilesConfig, ABC):
                 f"--label_separator {self.label_separator!r} is about the labels of a --manifest; with --input it has"
                 " no meaning"
             )
-        self.check_manifest_names()
+        if self.label_separator is not None and not self.label_separator.strip():
+            raise UserError(
+                f"--label_separator {self.label_separator!r}: expected a separator of classes, such as ';' or '|'"
+            )
+        if self.label_column in self.file_columns or self.label_column in ("", "split", *FILE_COLUMNS):
+            raise UserError(f"--label_column {self.label_column!r}: expected a column of its own")
+        for column in self.file_columns:
+            if column in ("label", "split"):
+                raise UserError(f"--file_column {column}: that column says something else; expected one of its own")
+        if "/" in self.file_suffix:
+            raise UserError(
+                f"--file_suffix {self.file_suffix}: expected the end of a name, such as .jpg; --file_root is for"
+                " folders"
+            )
         if self.file_columns and not self._has_several_files and len(self.file_columns) > 1:
             raise UserError(
                 f"--file_column {self.file_column}: expected one column; only an example of images has several files"
             )
 
     @property
-    def separators(self) -> dict[str, str]:
-        return {} if self.label_separator is None else {"label": self.label_separator}
-
-    @property
     def layout_options(self) -> "FileLayoutOptions":
         from shardmill.transforms.inputs.manifest_rows import FILE_COLUMNS
 
-        label_flags: tuple[str, ...] = ()
+        notices: tuple[str, ...] = ()
         if self.imagefolder is not None and self.input is None:
             names = ", ".join(path for _, path in self.manifest)
-            label_flags = (
+            notices = (
                 f"--input {self.imagefolder}: {names} say{'s' if len(self.manifest) == 1 else ''} what its"
                 f" {self.kind.plural} are, as --manifest does, and those that are not named there are left out;"
                 " --folders any goes by the folders instead",
             )
-        by_file = any(split for split, _ in self.manifest)
+        by_file, objects = any(split for split, _ in self.manifest), self.objects_column
         return replace(
             super().layout_options,
+            is_annotated=bool(self.annotation_flag) or objects is not None,
+            in_manifest=objects is not None,
+            has_class_ids=objects is not None and objects.has_class_ids and not objects.names,
+            separators={} if self.label_separator is None else {"label": self.label_separator},
             file_column=self.file_column or FILE_COLUMNS[0],
-            input_notices=label_flags,
+            input_notices=notices,
             split_source="--manifest, by file," if by_file else "the manifest's column 'split'",
         )
-
-    @property
-    def _has_several_files(self) -> bool:
-        """Return True if an example may have several files."""
-        return False
 
     @property
     def companions(self) -> "tuple[Companion, ...]":
@@ -423,5 +361,7 @@ class ListedFilesConfig(ManifestOptions, DeclaredOptions, FilesConfig, ABC):
 
     @property
     def is_remote(self) -> bool:
-        """Return True if files may be in an object store; with `allow_outside` they may be anywhere."""
-        return super().is_remote or self.allow_outside
+        """Return True if files, masks or reused records may be in an object store, or anywhere (`allow_outside`)."""
+        from shardmill.transforms.stores import storage
+
+        return super().is_remote or self.allow_outside or not storage.is_local(self.masks_folder or "")

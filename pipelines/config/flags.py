@@ -38,15 +38,11 @@ class _StoreOnce(argparse._StoreAction):
 
 
 class Parser(argparse.ArgumentParser):
-    """An ArgumentParser that raises UserErrors and takes no abbreviations, since Beam's flags share the command line.
-
-    Attributes:
-        given: single-value flags found so far in the current line
-    """
+    """An ArgumentParser that raises UserErrors and takes no abbreviations: Beam's flags share the command line."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(allow_abbrev=False, **kwargs)
-        self.given: set[str] = set()
+        self.given: set[str] = set()  # single-value flags found so far in the current line
         for name in (None, "store"):
             self.register("action", name, _StoreOnce)
 
@@ -83,11 +79,7 @@ EPILOG = (
 
 
 def beam_options(rest: Sequence[str], own_parser: argparse.ArgumentParser) -> Any:
-    """Return Beam's PipelineOptions made from the flags that are not ours.
-
-    Raises:
-        UserError: neither we nor Beam know a flag; names the nearest known one. Beam itself only warns.
-    """
+    """Return Beam's PipelineOptions made from the flags that are not ours; raises UserError for an unknown flag."""
     from apache_beam.options.pipeline_options import StandardOptions
 
     from shardmill.pipelines.config.beam_flags import CachedOptions
@@ -105,11 +97,7 @@ def beam_options(rest: Sequence[str], own_parser: argparse.ArgumentParser) -> An
 def check_known(rest: Sequence[str], own_parser: argparse.ArgumentParser) -> list[str]:
     """Check that every word unknown to `own_parser` is a flag of Beam or of the job server, or its value.
 
-    Returns:
-        The flags to add for the runner; see pipelines.config.beam_flags.
-
-    Raises:
-        UserError: a flag is unknown. If the job server gives no answer, a flag unlike any known one is passed on.
+    If the job server gives no answer, a flag unlike any known one is passed on. Return the flags to add for the runner.
     """
     from shardmill.pipelines.config.beam_flags import beam_parser, default_flags, is_portable, server_flags
 
@@ -124,11 +112,8 @@ def check_known(rest: Sequence[str], own_parser: argparse.ArgumentParser) -> lis
     for place, word in enumerate(unknown):
         if word.startswith("--"):
             flag = word.partition("=")[0]
-            if (
-                flag not in theirs
-                if theirs
-                else difflib.get_close_matches(flag, [*_flags(own_parser), *beams], 1, _NEAR)
-            ):
+            near = difflib.get_close_matches(flag, [*_flags(own_parser), *beams], 1, _NEAR) if not theirs else ()
+            if near or (theirs and flag not in theirs):
                 _refuse_first(unknown[place:], own_parser, beams)
         elif not (place and unknown[place - 1].startswith("--") and "=" not in unknown[place - 1]):
             _refuse_first(unknown[place:], own_parser, beams)
@@ -150,31 +135,25 @@ def _flags(parser: argparse.ArgumentParser) -> list[str]:
 
 
 def nearest_flags(word: str, own_flags: Sequence[str], beam_flags: Sequence[str]) -> list[str]:
-    """Return suggestions for an unknown flag: the nearest of ours, and one of Beam's hundreds only if it is very
-    near.
-    """
+    """Return the nearest of our flags to an unknown one, and one of Beam's hundreds only if it is very near."""
+
+    def likeness(other: str) -> float:
+        return difflib.SequenceMatcher(None, word, other).ratio()
+
     own_matches = difflib.get_close_matches(word, [flag for flag in own_flags if flag not in OUTPUT_FLAGS], 1)
-    saying = difflib.get_close_matches(word, [flag for flag in own_flags if flag in OUTPUT_FLAGS], 1)
-    if saying and (not own_matches or _likeness(word, saying[0]) > _likeness(word, own_matches[0]) + _FAR):
-        own_matches = saying
+    output_matches = difflib.get_close_matches(word, [flag for flag in own_flags if flag in OUTPUT_FLAGS], 1)
+    if output_matches and (not own_matches or likeness(output_matches[0]) > likeness(own_matches[0]) + _FAR):
+        own_matches = output_matches
     beam_matches = difflib.get_close_matches(word, beam_flags, 1, _NEAR)
-    if own_matches and beam_matches and _likeness(word, beam_matches[0]) <= _likeness(word, own_matches[0]):
+    if own_matches and beam_matches and likeness(beam_matches[0]) <= likeness(own_matches[0]):
         return own_matches
-    if beam_matches and own_matches and _likeness(word, own_matches[0]) < _NEAR:
+    if beam_matches and own_matches and likeness(own_matches[0]) < _NEAR:
         return beam_matches
     return [*own_matches, *beam_matches]
 
 
-def _likeness(one: str, other: str) -> float:
-    return difflib.SequenceMatcher(None, one, other).ratio()
-
-
 def check_folder_first(arguments: Sequence[str], folder: str, rest: Sequence[str]) -> None:
-    """Refuse `--runner X FOLDER`: only Beam knows that X belongs to --runner, and X would be taken for the folder.
-
-    Raises:
-        UserError: an option of Beam comes before the folder.
-    """
+    """Refuse `--runner X FOLDER`: only Beam knows that X belongs to --runner, and X would be taken for the folder."""
     before = arguments[: list(arguments).index(folder)]
     if any(flag in before for flag in rest if flag.startswith("-")):
         raise UserError(
@@ -219,8 +198,8 @@ def _add_flag(group: Any, option: Option) -> None:
 
 
 def _help(option: Option) -> str:
-    has_no_default = option.default is None or option.default is MISSING or isinstance(option.default, bool)
-    default = option.flag.default_words or ("" if has_no_default or option.default in ("", ()) else str(option.default))
+    has_default = option.default not in (None, MISSING, "", ()) and not isinstance(option.default, bool)
+    default = option.flag.default_words or (str(option.default) if has_default else "")
     words = f"{option.flag.help} (default: {default})" if default else option.flag.help
     return words.replace("%", "%%")
 
@@ -228,16 +207,10 @@ def _help(option: Option) -> str:
 def make_config(cls: type[Config], options: Sequence[Option], values: Mapping[str, Any], **fixed: Any) -> Config:
     """Make a configuration from `values`, keyed by field or flag name, each a text or an already parsed value.
 
-    Args:
-        options: the options of `cls` that may be given
-        fixed: fields that are not options
-
-    Raises:
-        UserError: an option is unknown, missing or has a wrong value.
+    `options` are those of `cls` that may be given; `fixed` are fields that are not options.
     """
-    fields = {option.field: option.field for option in options} | {
-        o.name: o.field for o in options if not o.flag.hidden
-    }
+    flags = {option.name: option.field for option in options if not option.flag.hidden}
+    fields = {option.field: option.field for option in options} | flags
     named = {fields[name]: value for name, value in values.items() if name in fields}
     for name in values:
         if name not in fields:

@@ -12,7 +12,7 @@ from shardmill.errors import UserError
 from shardmill.installed import install_hint
 from shardmill.pipelines.config.files import ListedFilesConfig, inside_archive, tree_flag
 from shardmill.transforms.inputs.folders import IMAGES, FileKind
-from shardmill.transforms.options.declare import Options, OptionValueError, flag
+from shardmill.transforms.options.declare import OptionValueError, flag
 from shardmill.transforms.options.image_options import (
     FORMATS,
     MAX_PIXELS,
@@ -27,10 +27,10 @@ from shardmill.transforms.options.image_options import (
 if TYPE_CHECKING:
     from shardmill.transforms.files.image_codec import Reencode
     from shardmill.transforms.files.image_objects import ObjectNames
+    from shardmill.transforms.files.references import PlanOptions
     from shardmill.transforms.inputs.annotations import AnnotationSource
     from shardmill.transforms.inputs.found_files import Companion
     from shardmill.transforms.inputs.manifest_files import ObjectsColumn
-    from shardmill.transforms.layout.options import FileLayoutOptions
 
 MAX_SIDE = 65_500  # pixels: the limit of JPEG encoders
 DEFAULT_QUALITY = 95  # of JPEG: beyond it Pillow's files grow without a visible gain
@@ -40,11 +40,7 @@ _BYTES_PER_MASK_PIXEL = 0.05  # of a PNG of a few areas
 
 
 def parse_resolution(value: Any) -> tuple[int, int]:
-    """Parse (width, height) in pixels from `224x224` or a pair.
-
-    Raises:
-        ValueMistake: it is not a resolution, or larger than encoders accept.
-    """
+    """Parse (width, height) in pixels from `224x224` or a pair; raises OptionValueError."""
     text = value if isinstance(value, str) else "x".join(map(str, value))
     match = re.fullmatch(r"(\d+)x(\d+)", text.lower())
     if match is None or not 0 < int(match[1]) <= MAX_SIDE or not 0 < int(match[2]) <= MAX_SIDE:
@@ -53,11 +49,7 @@ def parse_resolution(value: Any) -> tuple[int, int]:
 
 
 def parse_coordinates(value: Any) -> tuple[tuple[str, str], ...]:
-    """Parse ((column, kind), …) from `boxes=relative,vector=none`, from pairs or from a mapping.
-
-    Raises:
-        ValueMistake: a kind is unknown, or a column is given twice.
-    """
+    """Parse (column, kind) pairs from `boxes=relative,vector=none`, pairs or a mapping; raises OptionValueError."""
     from shardmill.transforms.layout.objects import KINDS
 
     if isinstance(value, str):
@@ -75,11 +67,14 @@ def parse_coordinates(value: Any) -> tuple[tuple[str, str], ...]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PixelOptions(Options):
-    """Options for checking, decoding and re-encoding images."""
+class ImagesConfig(MaskOptions, AnnotationOptions, ListedFilesConfig):
+    """The configuration of `shardmill images`."""
 
     title: ClassVar[str] = "images"
+    kind: ClassVar[FileKind] = IMAGES
+    _has_several_files: ClassVar[bool] = True
 
+    input: str | None = tree_flag("jpg")
     verify: str = flag("header", "Check of each image: its header, or all of its pixels", choices=VERIFY)
     image_format: str = flag(
         "",
@@ -125,51 +120,6 @@ class PixelOptions(Options):
             )
         if self.near_duplicates and find_spec("imagehash") is None:
             raise UserError(f"--near_duplicates needs the library imagehash; {install_hint('near_duplicates')}")
-
-    @property
-    def is_reencoding(self) -> bool:
-        """Return True if images are decoded and re-encoded."""
-        return bool(self.image_format) or self.resize is not None
-
-    @property
-    def is_decoding(self) -> bool:
-        """Return True if pixels are decoded; decoding runs outside the interpreter, so that one thread per core
-        pays.
-        """
-        return self.is_reencoding or self.verify == "decode" or self.near_duplicates
-
-    @property
-    def reencode(self) -> "Reencode | None":
-        """Return how images are re-encoded; None if their bytes pass through."""
-        from shardmill.transforms.files.image_codec import Reencode
-
-        return (
-            Reencode(self.image_format, self.resize, self.resize_mode, self.jpeg_quality)
-            if self.is_reencoding
-            else None
-        )
-
-    def encoded_bytes(self, pictures: int, masks: int) -> int | None:
-        """Return the approximate bytes of `pictures` images and `masks` masks resized to one size; None without
-        --resize.
-        """
-        if self.resize is None:
-            return None
-        pixels = self.resize[0] * self.resize[1]
-        each = int(pixels * _BYTES_PER_PIXEL[self.image_format])
-        return pictures * each + masks * int(pixels * _BYTES_PER_MASK_PIXEL)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ImagesConfig(PixelOptions, MaskOptions, AnnotationOptions, ListedFilesConfig):
-    """The configuration of `shardmill images`."""
-
-    title: ClassVar[str] = "images"
-
-    input: str | None = tree_flag("jpg")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
         if self.masks is not None:
             object.__setattr__(self, "masks", inside_archive(self.masks))
         if self.feature_names == features.OBJECT_DETECTION:
@@ -201,21 +151,18 @@ class ImagesConfig(PixelOptions, MaskOptions, AnnotationOptions, ListedFilesConf
             raise UserError(f"--verify none contradicts {mask_flag}: masks are checked by the size of their image")
         if self.masks is not None and self.manifest:
             raise UserError(
-                f"{mask_flag} is about the images of --input, --coco, --voc or --yolo; --mask_column says"
-                " which column of a"
-                " --manifest names them"
+                f"{mask_flag} is about the images of --input, --coco, --voc or --yolo; --mask_column says which column"
+                " of a --manifest names them"
             )
         if self.masks is not None and is_glob(self.masks):
             raise UserError(f"{mask_flag}: expected a folder, not a glob")
-        mask_folder = (
-            self.masks_folder if not self.annotation_flag else None
-        )  # which name the images, wherever masks lie
+        # Annotations name the images, wherever masks are
+        mask_folder = None if self.annotation_flag else self.masks_folder
         if mask_folder is not None and (inside := f"{mask_folder}/").startswith(f"{self.root}/"):
             folder = inside.removeprefix(f"{self.root}/").split("/")[0]
             raise UserError(
-                f"{mask_flag} is in --input {self.input}, so its masks would be read as images; give --input"
-                " the folder of"
-                f" the images alone, next to {folder}/"
+                f"{mask_flag} is in --input {self.input}, so its masks would be read as images; give --input the folder"
+                f" of the images alone, next to {folder}/"
             )
         if self.mask_column and not self.manifest:
             raise UserError(
@@ -230,10 +177,28 @@ class ImagesConfig(PixelOptions, MaskOptions, AnnotationOptions, ListedFilesConf
         for name in (names := [item.feature for item in self.companions]):
             if name in (*RESERVED, "label", "split") or names.count(name) > 1:
                 raise UserError(
-                    f"{mask_flag or f'--file_column {self.file_column}'}: its feature would be called"
-                    f" {name!r}, which each"
-                    " example has already; call the column otherwise"
+                    f"{mask_flag or f'--file_column {self.file_column}'}: its feature would be called {name!r}, which"
+                    " each example has already; call the column otherwise"
                 )
+
+    @property
+    def is_reencoding(self) -> bool:
+        """Return True if images are decoded and re-encoded."""
+        return bool(self.image_format) or self.resize is not None
+
+    @property
+    def is_decoding(self) -> bool:
+        """Return True if pixels are decoded, outside the interpreter, so that one thread per core pays."""
+        return self.is_reencoding or self.verify == "decode" or self.near_duplicates
+
+    @property
+    def reencode(self) -> "Reencode | None":
+        """Return how images are re-encoded; None if their bytes pass through."""
+        from shardmill.transforms.files.image_codec import Reencode
+
+        if not self.is_reencoding:
+            return None
+        return Reencode(self.image_format, self.resize, self.resize_mode, self.jpeg_quality)
 
     @property
     def mask_flag(self) -> str:
@@ -242,30 +207,11 @@ class ImagesConfig(PixelOptions, MaskOptions, AnnotationOptions, ListedFilesConf
         return f"--mask_column {','.join(self.mask_column)}" if self.mask_column else ""
 
     @property
-    def _has_several_files(self) -> bool:
-        return True
-
-    @property
     def companions(self) -> "tuple[Companion, ...]":
         from shardmill.transforms.inputs.found_files import MASK_IN_FOLDER, companions_of_columns
 
         in_folder = (MASK_IN_FOLDER,) if self.masks is not None else ()
         return (*in_folder, *companions_of_columns(self.file_columns[1:], self.mask_column))
-
-    @property
-    def _file_columns(self) -> tuple[str, ...]:
-        return self.mask_column
-
-    @property
-    def _has_masks(self) -> bool:
-        return self.masks is not None
-
-    @property
-    def is_remote(self) -> bool:
-        """Return True if images, masks or reusable records may be in an object store."""
-        from shardmill.transforms.stores import storage
-
-        return super().is_remote or (self.masks is not None and not storage.is_local(self.masks))
 
     @property
     def masks_folder(self) -> str | None:
@@ -298,9 +244,8 @@ class ImagesConfig(PixelOptions, MaskOptions, AnnotationOptions, ListedFilesConf
         from shardmill.transforms.inputs.yolo import YoloSource, yolo_root
 
         if self.coco:
-            root = (
-                self.input.rstrip("/") or "/" if self.input is not None else coco_root([path for _, path in self.coco])
-            )
+            files = [path for _, path in self.coco]
+            root = coco_root(files) if self.input is None else self.input.rstrip("/") or "/"
             return CocoSource(self.coco, root, self.input is not None, self.file_root)
         if self.voc is not None:
             return VocSource(self.voc, voc_root(self.voc), self.splits is None, self.masks_folder)
@@ -312,20 +257,15 @@ class ImagesConfig(PixelOptions, MaskOptions, AnnotationOptions, ListedFilesConf
 
     @cached_property
     def objects_column(self) -> "ObjectsColumn | None":
-        """Return the manifest's column of objects in images, or None.
-
-        If its classes are ids without names, the names are those of --labels_file.
-        """
+        """Return the manifest's column of objects in images, or None. --labels_file names ids without names."""
         from shardmill.transforms.inputs.manifest_rows import find_objects_column
 
         found = find_objects_column(self.manifests[0].path) if self.manifest else None
         if found is None:
             return None
-        names = (
-            tuple(self.subset(LabelOptions).class_names() or ())
-            if found.has_class_ids and not found.names
-            else found.names
-        )
+        names = found.names
+        if found.has_class_ids and not names:
+            names = tuple(self.subset(LabelOptions).class_names() or ())
         return replace(found, names=names, image_id=self.object_names.image_id)
 
     @property
@@ -345,40 +285,27 @@ class ImagesConfig(PixelOptions, MaskOptions, AnnotationOptions, ListedFilesConf
         return super().root if source is None else source.root
 
     @property
-    def layout_options(self) -> "FileLayoutOptions":
-        labels = self.objects_column
-        return replace(
-            super().layout_options,
-            is_annotated=self.has_objects,
-            in_manifest=labels is not None,
-            has_class_ids=labels is not None and labels.has_class_ids and not labels.names,
-        )
-
-    @property
     def libraries(self) -> tuple[str, ...]:
         return (*super().libraries, *(["pillow"] if self.is_reencoding else []))
 
     @property
-    def record_bytes(self) -> int | None:
-        """Return the approximate bytes of an encoded example if all images are resized to one size, else None."""
-        masks = sum(item.is_mask for item in self.companions)
-        return self.encoded_bytes(1 + len(self.companions) - masks, masks)
-
-    @property
-    def kind(self) -> FileKind:
-        return IMAGES
+    def resolve_options(self) -> "PlanOptions":
+        """Return the options that keys and sizes are computed with; --resize gives all images about one size."""
+        options = super().resolve_options
+        if self.resize is None:
+            return options
+        pixels, masks = self.resize[0] * self.resize[1], sum(item.is_mask for item in self.companions)
+        image_bytes, mask_bytes = int(pixels * _BYTES_PER_PIXEL[self.image_format]), int(pixels * _BYTES_PER_MASK_PIXEL)
+        images = 1 + len(self.companions) - masks
+        return replace(options, record_bytes=images * image_bytes + masks * mask_bytes)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the options that shape the output, for the manifest.
-
-        `coordinates` and `near_duplicates` are left out if unset; options on objects are left out if nothing is
-        annotated.
-        """
-        left_out = ("coordinates", "near_duplicates")
+        """Return the options that shape the output, for the manifest; some are left out if they have no use."""
         of_objects = () if self.has_objects else ("on_bad_box", "boxes_seen")
         shaping = {name: value for name, value in super().to_json().items() if name not in of_objects}
         if self.annotation_flag:
             shaping["annotations"] = self.annotation_flag.partition(" ")[0].removeprefix("--")
         elif self.has_objects:
             shaping["annotations"] = "manifest"
-        return {name: value for name, value in shaping.items() if name not in left_out or value}
+        left_out = [name for name in ("coordinates", "near_duplicates") if not shaping[name]]
+        return {name: value for name, value in shaping.items() if name not in left_out}

@@ -31,11 +31,7 @@ MAX_THREADS = 256  # beyond which threads of one process only wait for each othe
 
 
 def parse_folders(value: Any) -> FolderRoles:
-    """Parse the meaning of each folder level, from `split/label` or `any/label`.
-
-    Raises:
-        ValueMistake: a level means something else.
-    """
+    """Parse the meaning of each folder level, from `split/label` or `any/label`; raises OptionValueError."""
     if isinstance(value, FolderRoles):
         return value
     try:
@@ -45,46 +41,19 @@ def parse_folders(value: Any) -> FolderRoles:
 
 
 def parse_renames(value: Any) -> tuple[tuple[str, str], ...]:
-    """Parse (name, new name) pairs from texts such as `image=image_raw`, from pairs or from a mapping.
-
-    Raises:
-        ValueMistake: one of them is not name=new name.
-    """
-    if isinstance(value, str):
-        value = (value,)
-    items = value.items() if isinstance(value, dict) else value
+    """Parse (name, new name) pairs from texts `image=image_raw`, pairs or a mapping; raises OptionValueError."""
+    items = value.items() if isinstance(value, dict) else [value] if isinstance(value, str) else value
     pairs = [tuple(item.partition("=")[::2]) if isinstance(item, str) else tuple(item) for item in items]
     for old, new in pairs:
         if not old or not new:
-            raise OptionValueError(
-                f"{old + '=' + new if old and new else old or new!r} is not name=new name, such as image=image_raw"
-            )
+            raise OptionValueError(f"{old or new!r} is not name=new name, such as image=image_raw")
     return tuple((old, new) for old, new in pairs)
-
-
-def _check_threads(threads: int) -> str | None:
-    return None if 0 <= threads <= MAX_THREADS else f"expected 0 (chosen for you) to {MAX_THREADS}"
 
 
 def input_flag(description: str = "Folder, file or glob to read", **attributes: Any) -> Any:
     """Return the --input field; `description` describes the paths that it accepts."""
     words = f"{description}; local, gs://, s3://, az://"
     return flag(None, words, parse=parse_path, group="input", affects_output=False, **attributes)
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunOptions(Options):
-    """Options for how a job runs; they do not change its output."""
-
-    title: ClassVar[str] = "run"
-
-    threads: int = flag(
-        0,
-        "Number of threads that read and encode in each worker",
-        check=_check_threads,
-        default_words="chosen for the kind of input",
-        affects_output=False,
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,9 +89,19 @@ class NameOptions(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
-class JobConfig(RunOptions, OutputOptions, LabelOptions, NameOptions, ShardOptions, SplitOptions, ABC):
+class JobConfig(OutputOptions, LabelOptions, NameOptions, ShardOptions, SplitOptions, ABC):
     """The configuration of every job: what it reads, where it writes, how it splits, orders and shards."""
 
+    takes_archives: ClassVar[bool] = False  # True if --input may be a zip archive
+
+    threads: int = flag(
+        0,
+        "Number of threads that read and encode in each worker",
+        check=lambda threads: None if 0 <= threads <= MAX_THREADS else f"expected 0 (chosen for you) to {MAX_THREADS}",
+        group="run",
+        default_words="chosen for the kind of input",
+        affects_output=False,
+    )
     input: str | None = input_flag()
     checks: CheckOptions | None = None  # run before the version is published; None for none
     # the start of this build's record; None for no record
@@ -132,34 +111,25 @@ class JobConfig(RunOptions, OutputOptions, LabelOptions, NameOptions, ShardOptio
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.balance == "tokens" and not self.has_tokens:
+        if self.balance == "tokens" and getattr(self, "tokenizer", None) is None:
             raise UserError("--balance tokens needs --tokenizer, whose tokens shards are to be equal in")
         names = [name for name, _ in self.splits or ()]
         for name, count in self.split_shards:
             if names and name not in names:
                 raise UserError(f"--num_shards {name}={count}: no such split; --splits has {', '.join(names)}")
-        self._check_shard_names(max((*names, TRAINING), key=len))
-
-    def _check_shard_names(self, split: str) -> None:
-        """Check that shard names of `split` fit into a file name; splits named by folders are not known yet."""
-        name = str(file_names.ShardName(self.name, split, 0, 1, self.codec, self.file_template))
+        longest = max((*names, TRAINING), key=len)  # splits named by folders are not known yet
+        name = str(file_names.ShardName(self.name, longest, 0, 1, self.codec, self.file_template))
         if not file_names.is_file_name(name):
             raise UserError(
                 f"--file_template {shorten(self.file_template)}: a shard's name would have {len(name):,} bytes, and"
-                f" that of a file has {file_names.MAX_NAME_BYTES - len(file_names.TEMP_SUFFIX)} at most; give a "
-                f"shorter one, or"
-                " a shorter --name"
+                f" that of a file has {file_names.MAX_NAME_BYTES - len(file_names.TEMP_SUFFIX)} at most; give a"
+                " shorter one, or a shorter --name"
             )
 
     @property
     def format_name(self) -> str:
         """Return the input format's name in manifest.json; "" for images."""
         return ""
-
-    @property
-    def has_tokens(self) -> bool:
-        """Return True if examples have tokens."""
-        return False
 
     @property
     def source(self) -> str:
@@ -173,11 +143,10 @@ class JobConfig(RunOptions, OutputOptions, LabelOptions, NameOptions, ShardOptio
 
     @cached_property
     def root(self) -> str:
-        """Return the folder that file names are relative to; for a URL this may ask the store."""
+        """Return the folder that names of the first input's files are relative to; for a URL this may ask the store."""
         from shardmill.transforms.inputs.listing import input_root
 
-        assert self.input is not None
-        return input_root(self.input)
+        return input_root(self.inputs[0])
 
     @property
     @abstractmethod
@@ -185,14 +154,9 @@ class JobConfig(RunOptions, OutputOptions, LabelOptions, NameOptions, ShardOptio
         """Return the kind of files to search a folder for."""
 
     @property
-    def takes_archives(self) -> bool:
-        """Return True if --input may be a zip archive."""
-        return False
-
-    @property
     def is_reuse_requested(self) -> str | None:
         """Return the value of --reuse; None if the job has no such option."""
-        return None
+        return getattr(self, "reuse", None)
 
     @property
     def schema_text(self) -> str:
@@ -220,11 +184,8 @@ class JobConfig(RunOptions, OutputOptions, LabelOptions, NameOptions, ShardOptio
         from shardmill.transforms.shards.balance import ShardCount
 
         assert not isinstance(self.num_shards, tuple)
-        others = (
-            ShardCount(self.num_shards)
-            if self.num_shards
-            else ShardCount(size_bytes=self.shard_size or DEFAULT_SHARD_SIZE)
-        )
+        size_bytes = None if self.num_shards else self.shard_size or DEFAULT_SHARD_SIZE
+        others = ShardCount(self.num_shards, size_bytes)
         return {"": others, **{name: ShardCount(count) for name, count in self.split_shards}}
 
     def to_json(self) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from shardmill.data.features import Features, TimeUnit
 from shardmill.errors import UserError
 from shardmill.pipelines.config.job import JobConfig, input_flag
 from shardmill.transforms.formats.conventions import MISSING
-from shardmill.transforms.options.declare import Options, OptionValueError, flag, read_option_file
+from shardmill.transforms.options.declare import OptionValueError, flag, read_option_file
 from shardmill.transforms.options.image_options import BoxOptions, PictureOptions
 from shardmill.transforms.options.job_options import (
     parse_delimiter,
@@ -40,17 +40,12 @@ class GivenSchema:
     def from_pbtxt(cls, text: str) -> "GivenSchema":
         """Parse the text of a schema.pbtxt; raises as shardmill.metadata.schema.from_pbtxt."""
         from shardmill.metadata import schema
-        from shardmill.metadata import schema as asked_schema
 
-        return cls(schema.from_pbtxt(text), asked_schema.schema_requests(text))
+        return cls(schema.from_pbtxt(text), schema.schema_requests(text))
 
 
 def read_schema(value: Any) -> GivenSchema:
-    """Read the schema.pbtxt at a path; a schema or features given in its place are taken as they are.
-
-    Raises:
-        UserError: it cannot be read, or is not a schema.
-    """
+    """Read the schema.pbtxt at a path; a schema or features given in its place are taken as they are."""
     if not isinstance(value, str):
         return value if isinstance(value, GivenSchema) else GivenSchema(tuple(value))
     from google.protobuf import text_format
@@ -62,17 +57,14 @@ def read_schema(value: Any) -> GivenSchema:
     names = [feature.name for feature in given.features]
     twice = next((name for name in names if names.count(name) > 1), None)
     if not names or "" in names or twice is not None:
-        problem = (
-            f"has feature {twice!r} twice" if twice else "has a feature without a name" if names else "has no features"
-        )
+        unnamed = "has a feature without a name" if names else "has no features"
+        problem = f"has feature {twice!r} twice" if twice else unnamed
         raise UserError(f"--schema {value} {problem}; expected features with names that differ")
     return given
 
 
 def _parse_separators(value: Any) -> dict[str, str]:
-    """Parse class separators by label from `;`, from `tags=;` or from a mapping; the key "" means the only
-    label.
-    """
+    """Parse class separators by label from `;`, `tags=;` or a mapping; the key "" means the only label."""
     if isinstance(value, Mapping):
         found = {str(name): str(separator) for name, separator in value.items()}
     else:
@@ -83,20 +75,41 @@ def _parse_separators(value: Any) -> dict[str, str]:
     return found
 
 
-def _separators_to_json(separators: Mapping[str, str]) -> str | dict[str, str]:
-    return separators[""] if "" in separators else dict(separators)
-
-
-def _names_to_json(names: tuple[str, ...]) -> str | list[str]:
-    return names[0] if len(names) == 1 else list(names)
+DEFAULT_BLOCK_SIZE = 16 << 20  # bytes: large enough for vectorised work, small enough for a few in memory at once
+_MIN_BLOCK_SIZE, _MAX_BLOCK_SIZE = 1 << 10, 1 << 30  # bytes
 
 
 @dataclass(frozen=True, kw_only=True)
-class ColumnOptions(Options):
-    """Options for columns of tables, and for features of records that are already tf.train.Examples."""
+class RecordOptions(TransformOptions, TokenOptions, SequenceOptions, PictureOptions, BoxOptions, JobConfig, ABC):
+    """The options of all record formats; options that a format has no flag for keep their defaults."""
 
     title: ClassVar[str] = "features"
 
+    input: str | None = input_flag(required=True)
+    delimiter: str | None = flag(
+        None,
+        "Delimiter between fields",
+        parse=parse_delimiter,
+        default_words="a comma; a tab in .tsv files",
+        group="input",
+    )
+    quote: str = flag('"', "Quote character of fields; '' turns quoting off", parse=parse_quote, group="input")
+    columns: tuple[str, ...] | None = flag(
+        None,
+        "Comma-separated column names, for files without a header line",
+        parse=parse_names,
+        to_json=list,
+        group="input",
+    )
+    encoding: str = flag("utf-8", "Text encoding of the input, for example latin-1", group="input")
+    missing: tuple[str, ...] = flag(
+        MISSING,
+        "Comma-separated texts that mean a missing value, in addition to an empty field",
+        parse=parse_missing,
+        default_words=",".join(MISSING[1:]),
+        to_json=list,
+        group="input",
+    )
     fill: tuple[tuple[str, str], ...] = flag(
         (),
         "Value that replaces missing values of a column; repeatable",
@@ -119,13 +132,13 @@ class ColumnOptions(Options):
         "Column or feature with the label, or comma-separated columns; strings become class ids,"
         " numbers are kept, a list holds several classes",
         parse=parse_names,
-        to_json=_names_to_json,
+        to_json=lambda names: names[0] if len(names) == 1 else list(names),
     )
     label_separator: Mapping[str, str] | None = flag(
         None,
         "Separator between the classes in a label with several classes; for one of several labels, for example tags=;",
         parse=_parse_separators,
-        to_json=_separators_to_json,
+        to_json=lambda separators: separators[""] if "" in separators else dict(separators),
         group="labels",
         is_always_recorded=False,
     )
@@ -147,65 +160,6 @@ class ColumnOptions(Options):
         is_always_recorded=False,
     )
     key: str | None = flag(None, "Column that identifies a record", default_words="the whole record")
-
-
-@dataclass(frozen=True, kw_only=True)
-class DelimitedOptions(Options):
-    """Options for fields in delimited text."""
-
-    title: ClassVar[str] = "input"
-
-    delimiter: str | None = flag(
-        None, "Delimiter between fields", parse=parse_delimiter, default_words="a comma; a tab in .tsv files"
-    )
-    quote: str = flag('"', "Quote character of fields; '' turns quoting off", parse=parse_quote)
-    columns: tuple[str, ...] | None = flag(
-        None, "Comma-separated column names, for files without a header line", parse=parse_names, to_json=list
-    )
-    encoding: str = flag("utf-8", "Text encoding of the input, for example latin-1")
-    missing: tuple[str, ...] = flag(
-        MISSING,
-        "Comma-separated texts that mean a missing value, in addition to an empty field",
-        parse=parse_missing,
-        default_words=",".join(MISSING[1:]),
-        to_json=list,
-    )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.delimiter == self.quote and self.quote:
-            raise UserError(f"--delimiter and --quote are both {self.quote!r}")
-        if self.delimiter is None and self.quote in (",", "\t"):
-            raise UserError(
-                f"--quote {self.quote!r} needs --delimiter, which is a comma otherwise, or a tab in .tsv files"
-            )
-
-
-DEFAULT_BLOCK_SIZE = 16 << 20  # bytes: large enough for vectorised work, small enough for a few in memory at once
-_MIN_BLOCK_SIZE, _MAX_BLOCK_SIZE = 1 << 10, 1 << 30  # bytes
-
-
-def _check_block_size(size: int) -> str | None:
-    return None if _MIN_BLOCK_SIZE <= size < _MAX_BLOCK_SIZE else "expected 1KiB to 1GiB"
-
-
-@dataclass(frozen=True, kw_only=True)
-class RecordOptions(
-    ColumnOptions,
-    DelimitedOptions,
-    TransformOptions,
-    TokenOptions,
-    SequenceOptions,
-    PictureOptions,
-    BoxOptions,
-    JobConfig,
-    ABC,
-):
-    """The options of all record formats; options that a format has no flag for keep their defaults."""
-
-    title: ClassVar[str] = "features"
-
-    input: str | None = input_flag(required=True)
     line_numbers: bool = flag(False, "Add the features filename and line_number", group="input")
     on_mixed: str = flag(
         "fail",
@@ -217,7 +171,7 @@ class RecordOptions(
         DEFAULT_BLOCK_SIZE,
         "Size of the blocks in which input files are read",
         parse=parse_size,
-        check=_check_block_size,
+        check=lambda size: None if _MIN_BLOCK_SIZE <= size < _MAX_BLOCK_SIZE else "expected 1KiB to 1GiB",
         group="run",
         default_words="16MiB",
         affects_output=False,
@@ -225,6 +179,12 @@ class RecordOptions(
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.delimiter == self.quote and self.quote:
+            raise UserError(f"--delimiter and --quote are both {self.quote!r}")
+        if self.delimiter is None and self.quote in (",", "\t"):
+            raise UserError(
+                f"--quote {self.quote!r} needs --delimiter, which is a comma otherwise, or a tab in .tsv files"
+            )
         if self.materialize and self.schema is not None and self.schema.constraints:
             raise UserError(
                 f"--materialize: {self.schema.origin} asks for more of raw values than their types, and transformed"
@@ -239,10 +199,8 @@ class RecordOptions(
             return
         from shardmill.metadata.schema import unsupported_time_units
 
-        units = {
-            self.renames.original_name(name): unit
-            for name, unit in unsupported_time_units(self.schema.constraints).items()
-        }
+        unsupported = unsupported_time_units(self.schema.constraints)
+        units = {self.renames.original_name(name): unit for name, unit in unsupported.items()}
         for name, unit in self.timestamp:
             if other := units.get(name):
                 raise UserError(
@@ -292,14 +250,8 @@ class RecordOptions(
                 raise UserError(f"--drop {name}: sequences are made by it; leave it in")
 
     @property
-    def has_tokens(self) -> bool:
-        return self.tokenizer is not None
-
-    @property
     def input_schema(self) -> Features | None:
-        """Return the features of --schema by input names, with texts in place of tokens and rows in place of
-        sequences.
-        """
+        """Return the features of --schema by input names, with texts for tokens and rows for sequences."""
         if self.schema is None:
             return None
         features = self.renames.restore_features(self.schema.features)

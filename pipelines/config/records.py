@@ -3,12 +3,11 @@
 import glob
 import os
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
 
-from shardmill.data.features import LANGUAGES_KEY, Features, Renames, features_of_kind
+from shardmill.data.features import LANGUAGES_KEY, Features, features_of_kind
 from shardmill.errors import UserError
 from shardmill.pipelines.config.record_options import RecordOptions
 from shardmill.transforms.inputs.folders import FileKind
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from shardmill.transforms.records.encoding import RecordEncoder
     from shardmill.transforms.records.keys import KeyOptions
     from shardmill.transforms.records.staging import ModuleAnalysis, RunSize
-    from shardmill.transforms.values.tokens_encoding import Tokenization
 
 
 @dataclass(frozen=True)
@@ -38,21 +36,15 @@ class FormatSpec:
     summary: str  # shown by `shardmill --help`
     description: str  # shown by the command's own --help
     flags: tuple[str, ...]  # the options it uses, besides those of every job
-    make_format: "Callable[[RecordOptions], RecordFormat]"  # makes the reader of records
-    # from helper columns (keys, groups, strata), renames, tokenization
-    make_encoder: "Callable[[tuple[str, ...], Renames, Tokenization | None], RecordEncoder]"
-    make_layout: "Callable[[], MakeLayout]"  # returns the function that decides how to read; imports late
-    has_inferred_types: bool = True  # types come from the rows if there is no --schema
-    has_columns: bool = True  # features are known before records are read
+    unit: Literal["row", "line", "example"] = "row"  # of a table, of text, or an existing tf.train.Example
     row_name_column: str = ""  # source column whose text names a row in rejects; "" for none
     has_objects: bool = False  # a column may hold objects in images
-    is_passed_through: bool = False  # records pass through unchanged
     required_modules: tuple[tuple[str, str, str], ...] = ()  # (module, purpose, extra that installs it)
 
     @property
-    def kind(self) -> FileKind:
-        """Return the kind of files to search a folder for."""
-        return FileKind(self.plural, self.suffixes)
+    def is_passed_through(self) -> bool:
+        """Return True if records pass through unchanged; their features are known only once they are read."""
+        return self.unit == "example"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,25 +57,21 @@ class RecordsConfig(RecordOptions):
         super().__post_init__()
         if not self.inputs:
             raise UserError("give --input, a folder, a file or a glob")
-        if self.spec.is_passed_through:
-            self._check_untouched()
+        if self.spec.is_passed_through and self.on_new_label != "fail":
+            raise UserError(
+                f"--on_new_label {self.on_new_label}: reshard passes records through with the ids that they have; add"
+                " the names of new ids to --labels_file"
+            )
+        if self.spec.is_passed_through and self.rename:
+            raise UserError(
+                "--rename: reshard does not change records, and each of them contains the names; rename where the"
+                " reader parses them, or convert what these records were made of"
+            )
         self._check_separators()
         try:
             _ = self.format  # built to be checked
         except ValueError as error:
             raise UserError(str(error)) from None
-
-    def _check_untouched(self) -> None:
-        if self.on_new_label != "fail":
-            raise UserError(
-                f"--on_new_label {self.on_new_label}: reshard passes records through with the ids that they have; "
-                "add the names of new ids to --labels_file"
-            )
-        if self.rename:
-            raise UserError(
-                "--rename: reshard does not change records, and each of them contains the names; rename where the"
-                " reader parses them, or convert what these records were made of"
-            )
 
     def _check_separators(self) -> None:
         for name, separator in (self.label_separator or {}).items():
@@ -119,22 +107,60 @@ class RecordsConfig(RecordOptions):
     @property
     def format(self) -> "RecordFormat":
         """Return the format that reads the records."""
-        return self.spec.make_format(self)
+        if self.spec.name == "csv":
+            from shardmill.transforms.formats.csv import CsvFormat
+
+            delimiter, block = self.delimiter or "", self.block_size
+            return CsvFormat(delimiter, self.quote, self.columns, self.encoding, self.missing, self.fill, block)
+        if self.spec.name == "jsonl":
+            from shardmill.transforms.formats.json_lines import JsonLinesFormat
+
+            return JsonLinesFormat(self.block_size, self.fill, self.drop)
+        if self.spec.name == "parquet":
+            from shardmill.transforms.formats.parquet import ParquetFormat
+
+            return ParquetFormat(self.fill, self.drop, self.image)
+        if self.spec.name == "avro":
+            from shardmill.transforms.formats.avro import AvroFormat
+
+            return AvroFormat(self.block_size, self.fill, self.drop)
+        if self.spec.name == "webdataset":
+            from shardmill.transforms.formats.tar import TarFormat
+
+            return TarFormat(self.block_size, self.fill, self.drop)
+        if self.spec.name == "tfrecords":
+            from shardmill.transforms.formats.tfrecords import TFRecordFormat
+
+            return TFRecordFormat(self.block_size)
+        from shardmill.transforms.formats.lines import LinesFormat
+
+        return LinesFormat(self.block_size, self.encoding, self.line_numbers)
 
     @property
     def encoder(self) -> "RecordEncoder":
         """Return the encoder of rows."""
-        if self.sequencing is not None:
-            from shardmill.transforms.records.encoding import SequenceRowEncoder
+        from shardmill.transforms.records.encoding import LineEncoder, RecordPasser, SequenceRowEncoder, TableEncoder
 
-            return SequenceRowEncoder(
-                tuple(self.table_options.helper_columns), self.renames, sequencing=self.sequencing
-            )
-        return self.spec.make_encoder(tuple(self.table_options.helper_columns), self.renames, self.tokenization)
+        helpers = tuple(self.table_options.helper_columns)
+        if self.sequencing is not None:
+            return SequenceRowEncoder(helpers, self.renames, sequencing=self.sequencing)
+        if self.spec.unit == "example":
+            return RecordPasser(helpers)
+        make = LineEncoder if self.spec.unit == "line" else TableEncoder
+        return make(helpers, self.renames, self.tokenization)
+
+    @property
+    def make_layout(self) -> "MakeLayout":
+        """Return the function that decides how records are read."""
+        from shardmill.transforms.layout.tables import make_line_layout, make_record_layout, make_table_layout
+
+        if self.spec.unit == "row":
+            return make_table_layout
+        return make_line_layout if self.spec.unit == "line" else make_record_layout
 
     @property
     def kind(self) -> FileKind:
-        return self.spec.kind
+        return FileKind(self.spec.plural, self.spec.suffixes)
 
     @property
     def schema_text(self) -> str:
@@ -151,21 +177,13 @@ class RecordsConfig(RecordOptions):
 
     @property
     def _schema_and_objects(self) -> "tuple[Features | None, Features]":
-        """Return the input features of --schema, and the features of objects in images that replace one of their
-        columns.
-        """
+        """Return the input features of --schema, and the features of objects that their column replaces."""
         features = super().input_schema
         if features is None or not self.spec.has_objects:
             return features, ()
         from shardmill.transforms.layout.options import split_object_features
 
         return split_object_features(features)
-
-    @property
-    def _schema_labels(self) -> tuple[str, ...]:
-        """Return the only class label of --schema, which its writer was given as --label; () for none or several."""
-        labels = tuple(feature.name for feature in features_of_kind(self.input_schema or (), "class_label"))
-        return labels if len(labels) == 1 and not self.spec.is_passed_through else ()
 
     @property
     def schema_requests(self) -> str:
@@ -177,8 +195,11 @@ class RecordsConfig(RecordOptions):
 
     @property
     def table_labels(self) -> tuple[str, ...]:
-        """Return the columns that are labels."""
-        return self.label or self._schema_labels
+        """Return the columns that are labels: those of --label, or the only class label of --schema."""
+        if self.label:
+            return self.label
+        labels = tuple(feature.name for feature in features_of_kind(self.input_schema or (), "class_label"))
+        return labels if len(labels) == 1 and not self.spec.is_passed_through else ()
 
     @property
     def _split(self) -> SplitOptions:
@@ -281,12 +302,7 @@ _RESERVED_NAMES = ("label", "filename", "line_number")  # what shardmill calls f
 
 
 def parse_inputs(value: Any) -> tuple[tuple[str, str], ...]:
-    """Parse (name, path) pairs from texts such as `de=train.de`, from pairs or from a mapping; a single input has the
-    name "".
-
-    Raises:
-        ValueMistake: one of several has no name, two share a name, or a path is invalid.
-    """
+    """Parse (name, path) pairs from texts such as `de=train.de`, pairs or a mapping; a single input has the name ""."""
     items = tuple(value.items()) if isinstance(value, dict) else (value,) if isinstance(value, str) else tuple(value)
     if len(items) == 1:
         return (("", parse_path(_single_path(items[0]))),)
@@ -301,7 +317,7 @@ def parse_inputs(value: Any) -> tuple[tuple[str, str], ...]:
 
 
 def _single_path(item: Any) -> Any:
-    """Return the path of a single input, which has no name; raises ValueMistake."""
+    """Return the path of a single input, which has no name; raises OptionValueError."""
     name, path = ("", item) if isinstance(item, str) else tuple(item)
     found = _NAMED.fullmatch(item) if isinstance(item, str) and not _exists(item) else None
     if found is not None and (_exists(found[2]) or "://" in found[2]):
@@ -357,9 +373,7 @@ class ParallelConfig(RecordsConfig):
         """Return the features of the texts, by the names given with --input."""
         return tuple(name for name, _ in self.texts)
 
-    @property
-    def text_columns(self) -> tuple[str, ...]:
-        return self.languages
+    text_columns = languages
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -372,15 +386,15 @@ class ParallelConfig(RecordsConfig):
         return RecordFiles(self.texts)
 
     @property
+    def format(self) -> "RecordFormat":
+        from shardmill.transforms.formats.lines import LinesFormat, ParallelFormat
+
+        block = max(self.block_size // len(self.texts), 1)
+        return ParallelFormat(LinesFormat(block, self.encoding, self.line_numbers), self.languages)
+
+    @property
     def source(self) -> str:
         return " ".join(f"--input {name}={path}" for name, path in self.texts)
-
-    @cached_property
-    def root(self) -> str:
-        """Return the folder that names of the first input's files are relative to."""
-        from shardmill.transforms.inputs.listing import input_root
-
-        return input_root(self.texts[0][1])
 
     @property
     def table_options(self) -> "TableOptions":

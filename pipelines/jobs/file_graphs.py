@@ -43,7 +43,7 @@ from shardmill.transforms.publishing.catalog import read_latest
 from shardmill.transforms.publishing.description import Build, PublishOptions
 from shardmill.transforms.shards.balance import ShardKey, shard_count
 from shardmill.transforms.shards.divisions import Divisions
-from shardmill.transforms.shards.sources import FileIndex, ShardInfo, ShardSource, index_folder, read_index
+from shardmill.transforms.shards.sources import FileIndex, ShardInfo, index_folder, read_index
 from shardmill.transforms.shards.writing import REJECTS, WriteShards
 from shardmill.transforms.statistics.duplicates import find_duplicates
 from shardmill.transforms.statistics.files import SplitStats, file_stats, merge_by_split
@@ -66,11 +66,7 @@ class Reuse:
 def find_reuse(config: FilesConfig, encoding: Mapping[str, str]) -> Reuse | None:
     """Return the reuse that --reuse asks for; None if nothing is reused or remembered.
 
-    Args:
-        encoding: options and library versions that an encoded record depends on
-
-    Raises:
-        UserError: the version that --reuse names is not published.
+    `encoding` has the options and library versions that an encoded record depends on.
     """
     if config.reuse == NO:
         return None
@@ -106,14 +102,9 @@ def _find_previous_version(config: FilesConfig, encoding: Mapping[str, str], roo
         return f"the shards of {version} are {index.codec}, in which a record has no place of its own"
     if index.root != root:
         return f"the files of {version} lie in {index.root}, not in {root}"
-    if other := _differing_names(index.encoding, encoding):
+    if other := sorted(name for name in {*index.encoding, *encoding} if index.encoding.get(name) != encoding.get(name)):
         return f"{version} was encoded with another {', another '.join(other)}"
     return PreviousVersion(version, directory, index_folder(parent, version), index)
-
-
-def _differing_names(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
-    """Return the names of options and libraries in which two encodings differ."""
-    return sorted(name for name in {*one, *other} if one.get(name) != other.get(name))
 
 
 # (summary, layout, statistics of each split) -> (features, notices)
@@ -213,10 +204,7 @@ def build_files(
 ) -> beam.PCollection[str]:
     """Build the whole job, which outputs the paths of the published shards.
 
-    Args:
-        root: an empty pipeline
-        progress_folder: where workers on this machine report progress, or None
-        route: how this kind of file is read
+    Workers on this machine report progress to `progress_folder`.
     """
     options = publish_options(config)
     plan = plan_files(root, config, route, options)
@@ -225,10 +213,14 @@ def build_files(
         options = replace(options, index_options=reuse.index_options)
     shards = partial(_shard_source, files_per_task=config.files_per_task, reuse=reuse, versions=options.versions)
     report_divisions(plan.divisions, progress_folder)
+    if route.make_encoder is None:
+        source = shards(route.encoder)
+    else:
+        source = plan.layout | "Encoder" >> beam.Map(_source_of_layout, route.make_encoder, shards)
     write = WriteShards(
         config.directory,
         config.name,
-        _source(plan, route, shards),
+        source,
         plan.divisions,
         options.folder,
         config.codec,
@@ -252,14 +244,6 @@ def build_files(
         config.analysis,
         config.line_resolver,
     ).with_output_types(str)
-
-
-def _source(
-    plan: FilesPlan, route: FileRoute, shards: Callable[[FileEncoder], ShardSource]
-) -> ShardSource | beam.PCollection[ShardSource]:
-    if route.make_encoder is None:
-        return shards(route.encoder)
-    return plan.layout | "Encoder" >> beam.Map(_source_of_layout, route.make_encoder, shards)
 
 
 # Any: Beam checks annotations, and cannot check protocols
@@ -301,8 +285,16 @@ def _publish_files(
         return done
     stats = merge_by_split((shard.name.split, shard.stats) for shard in written if shard.stats is not None)
     features, notices = describe(summary, layout, list(map(file_stats, stats.values())))
+    constants = Gathered()  # for --transform, of all shards
+    for shard in written:
+        if shard.gathered is not None:
+            constants.merge(shard.gathered)
     gathered, records = gather_rejects(rejects, summary.total_records, summary.size_bytes, lines_of)
     names = () if layout.class_names is None else layout.class_names.names
+    equal = find_duplicates(content, [shard.section for shard in written if shard.section is not None], names)
+    hashes = [shard.image_hashes for shard in written if shard.image_hashes is not None]
+    renames = Renames.of(options.configuration)
+    transform = None if analysis is None else partial(transform_files, analysis, constants, features, renames)
     build = Build(
         records=records,
         size_bytes=summary.size_bytes,
@@ -313,29 +305,12 @@ def _publish_files(
         rejects=gathered,
         stats=stats,
         notices=(*layout.notices, *notices),
-        duplicates=find_duplicates(content, [shard.section for shard in written if shard.section is not None], names),
-        near_duplicates=find_near_duplicates(
-            near_duplicates, [shard.image_hashes for shard in written if shard.image_hashes is not None]
-        )
-        if near_duplicates
-        else None,
-        make_further_files=partial(
-            transform_files, analysis, _merge_constants(written), features, Renames.of(options.configuration)
-        )
-        if analysis is not None
-        else None,
+        duplicates=equal,
+        near_duplicates=find_near_duplicates(near_duplicates, hashes) if near_duplicates else None,
+        make_further_files=transform,
         further_file_notices=transform_notices,
     )
     return publish.publish(*rename_build(build, features, options), options)
-
-
-def _merge_constants(shards: Iterable[ShardInfo]) -> Gathered:
-    """Merge the column constants for --transform from all shards."""
-    found = Gathered()
-    for shard in shards:
-        if shard.gathered is not None:
-            found.merge(shard.gathered)
-    return found
 
 
 _EXAMPLES_SHOWN, _LAST_SHOWN = 10, 3  # classes of many, by --dry_run: the first, and the last
@@ -343,7 +318,7 @@ _EXAMPLES_SHOWN, _LAST_SHOWN = 10, 3  # classes of many, by --dry_run: the first
 
 @dataclass(frozen=True, slots=True)
 class FilesDryRun:
-    """The plan of a job over whole files."""
+    """The plan of a job over whole files, pickled by its dry run."""
 
     summary: InputSummary
     layout: Layout
@@ -354,7 +329,7 @@ class FilesDryRun:
 
 
 def plan_files_dry_run(root: beam.Pipeline, path: str, config: FilesConfig, route: FileRoute) -> None:
-    """Index and plan the input, and pickle the DryRun to `path`."""
+    """Index and plan the input, and pickle the FilesDryRun to `path`."""
     planned = plan_files(root, config, route)
     shards = planned.shards | "CountShard" >> beam.MapTuple(_count_shard)
     _ = planned.summary | "Save" >> beam.Map(

@@ -16,11 +16,9 @@ from shardmill.transforms.options.image_options import ELEMENTS, MAX_DIMENSIONS
 if TYPE_CHECKING:
     from shardmill.data.features import Features
     from shardmill.pipelines.jobs.file_graphs import FileRoute
-    from shardmill.pipelines.jobs.job import Job
-    from shardmill.transforms.files.arrays import ArrayLayout, ArrayOptions
+    from shardmill.transforms.files.arrays import ArrayLayout
+    from shardmill.transforms.files.image_encoder import ImageEncoder
     from shardmill.transforms.files.image_objects import ObjectNames
-    from shardmill.transforms.inputs.annotations import ObjectField
-    from shardmill.transforms.inputs.found_files import Companion
     from shardmill.transforms.inputs.summary import InputSummary
     from shardmill.transforms.layout.files import Layout
     from shardmill.transforms.layout.options import FileLayoutOptions
@@ -38,65 +36,44 @@ def images_route(config: ImagesConfig) -> "FileRoute":
     from shardmill.transforms.inputs.sources import ReadAnnotations
     from shardmill.transforms.layout.objects import coordinate_columns
 
-    declared, reencoding, names = dict(config.coordinates), config.reencode, config.object_names
-    source, objects = config.annotation_source, None
-    if (told := source or config.objects_column) is not None:
-        objects = ObjectEncoder(told.members, config.on_bad_box, config.boxes_seen, config.renames, names)
-    coordinates, near = coordinate_columns(declared), config.near_duplicates
-    companion_encoder = None
-    if config.companions:
-        companion_encoder = CompanionEncoder(config.companions, config.masks_seen, config.renames, config.mask_dtype)
+    declared, reencoding = dict(config.coordinates), config.reencode
+    names, renames = config.object_names, config.renames
+    source, companions = config.annotation_source, config.companions
+    objects = None
+    if (annotated := source or config.objects_column) is not None:
+        objects = ObjectEncoder(annotated.members, config.on_bad_box, config.boxes_seen, renames, names)
     encoder = ImageEncoder(
         config.root,
         config.verify,
         reencoding,
         config.max_pixels,
-        coordinates,
-        config.renames,
-        near,
+        coordinate_columns(declared),
+        renames,
+        config.near_duplicates,
         objects,
-        companion_encoder,
+        CompanionEncoder(companions, config.masks_seen, renames, config.mask_dtype) if companions else None,
     )
+    describe = partial(_describe_images, encoder=encoder, names=names, for_tfds=config.codec.is_read_by_tfds)
     mode = None if reencoding is None else "" if reencoding.size is None else reencoding.mode
-    members = told.members if told is not None else ()
-    describe = partial(
-        _describe_images,
-        measured=encoder.has_sizes,
-        for_tfds=config.codec.is_read_by_tfds,
-        members=members,
-        names=names,
-        companions=config.companions,
-        mask_dtype=config.mask_dtype,
-        reencoded=reencoding is not None,
-    )
     # Boxes of annotations are moved with the picture, columns of a manifest are not
     layout = partial(_image_layout, coordinates=declared, mode=mode if source is None else None, names=names)
     if source is None:
         index = find_files(config, RESERVED)
     else:
-        index = partial(
-            ReadAnnotations,
-            source,
-            config.allow_outside,
-            config.has_file_identities,
-            names.image_id,
-            config.masks_folder,
-        )
+        read = partial(ReadAnnotations, source, config.allow_outside, config.has_file_identities)
+        index = partial(read, names.image_id, config.masks_folder)
     of_layout = encoder.of_layout if config.manifest or names.is_detection_api else None
-    return FileRoute(index, encoder, describe, layout, of_layout, image_codec.hash_method() if near else "")
+    near_duplicates = image_codec.hash_method() if config.near_duplicates else ""
+    return FileRoute(index, encoder, describe, layout, of_layout, near_duplicates)
 
 
 def _describe_images(
     summary: "InputSummary",
     layout: "Layout",
     stats: "Sequence[SplitStats]",
-    measured: bool,
-    for_tfds: bool,
-    members: "Sequence[ObjectField]",
+    encoder: "ImageEncoder",
     names: "ObjectNames",
-    companions: "Sequence[Companion]",
-    mask_dtype: str,
-    reencoded: bool,
+    for_tfds: bool,
 ) -> "tuple[Features, Sequence[str]]":
     from collections import Counter
 
@@ -109,23 +86,27 @@ def _describe_images(
         naming_notices,
         turned_notices,
     )
+    from shardmill.transforms.files.image_masks import CompanionEncoder
     from shardmill.transforms.statistics.files import ImageStats
 
-    formats: Counter[str] = sum((images.formats for images in stats if isinstance(images, ImageStats)), Counter())
-    boxes: Counter[str] = sum((Counter(images.boxes) for images in stats if isinstance(images, ImageStats)), Counter())
-    of_tfds = [*animation_notices(formats), *naming_notices(names)] if for_tfds else []
+    pictures = [images for images in stats if isinstance(images, ImageStats)]
+    boxes: Counter[str] = sum((Counter(images.boxes) for images in pictures), Counter())
     written = ImageStats()
-    for images in stats:
-        if isinstance(images, ImageStats):
-            written.merge(images)
-    in_order = [item.feature for item in companions if item.feature in written.companions]
-    of_companions = companion_notices({name: written.companions[name] for name in in_order}, reencoded)
-    of_images = [*turned_notices(written.rotated), *deep_notices(written.high_bit_depth, reencoded)]
-    notices = [*of_images, *of_tfds, *box_notices(boxes), *of_companions]
-    features = image_features(
-        layout, summary.records, measured, formats, members, names, companions, written.companions, mask_dtype
-    )
-    return features, notices
+    for images in pictures:
+        written.merge(images)
+    members = encoder.objects.members if encoder.objects is not None else ()
+    further = encoder.companions or CompanionEncoder(())
+    known = (layout, summary.records, encoder.has_sizes, written.formats, members, names)
+    features = image_features(*known, further.companions, written.companions, further.mask_dtype)
+    reencoded = encoder.reencode is not None
+    in_order = [item.feature for item in further.companions if item.feature in written.companions]
+    return features, [
+        *turned_notices(written.rotated),
+        *deep_notices(written.high_bit_depth, reencoded),
+        *([*animation_notices(written.formats), *naming_notices(names)] if for_tfds else ()),
+        *box_notices(boxes),
+        *companion_notices({name: written.companions[name] for name in in_order}, reencoded),
+    ]
 
 
 def _image_layout(
@@ -146,23 +127,6 @@ def _image_layout(
     return layout
 
 
-def _images_job(config: ImagesConfig) -> "Job":
-    from shardmill.pipelines.jobs.job import file_job
-
-    return file_job(config, images_route(config))
-
-
-IMAGE_KINDS = (
-    Kind(
-        "images",
-        "turn a tree of images, or a manifest that lists them, into TFRecord shards",
-        "Turn a tree of images, or a manifest that lists them, into balanced, shuffled TFRecord shards.",
-        ImagesConfig,
-        _images_job,
-    ),
-)
-
-
 AUDIO_RESERVED = ("audio", "filename", "sample_rate", "channels", "frames")  # features, which a column cannot also be
 
 
@@ -171,17 +135,11 @@ class AudioConfig(ListedFilesConfig):
     """The configuration of `shardmill audio`."""
 
     title: ClassVar[str] = "audio"
+    kind: ClassVar[FileKind] = AUDIO
+    format_name: ClassVar[str] = "audio"
 
     input: str | None = tree_flag("wav")
     decode_audio: bool = flag(False, "Store float32 samples in [-1, 1] instead of the files' bytes")
-
-    @property
-    def format_name(self) -> str:
-        return "audio"
-
-    @property
-    def kind(self) -> FileKind:
-        return AUDIO
 
 
 def audio_route(config: AudioConfig) -> "FileRoute":
@@ -207,32 +165,11 @@ def _describe_audio(
     return audio_features(layout, summary.records, total, decoded), audio_notices(total, decoded)
 
 
-def _audio_job(config: AudioConfig) -> "Job":
-    from shardmill.pipelines.jobs.job import file_job
-
-    return file_job(config, audio_route(config))
-
-
-AUDIO_KINDS = (
-    Kind(
-        "audio",
-        "turn WAV files into TFRecord shards",
-        "Turn a tree of WAV files, or a manifest that lists them, into balanced, shuffled TFRecord shards.",
-        AudioConfig,
-        _audio_job,
-    ),
-)
-
-
 ARRAY_RESERVED = ("label", "filename", "split")  # features that every array has, or columns that mean something else
 
 
 def parse_shape(value: Any) -> tuple[int | None, ...]:
-    """Parse sizes from `64,64` or numbers; the first may be None (any size), and `''` means a single value.
-
-    Raises:
-        ValueMistake: one of them is not a size.
-    """
+    """Parse sizes from `64,64` or numbers; the first may be None (any size), and `''` means a single value."""
     text = value if isinstance(value, str) else ",".join(map(str, value))
     words = [word.strip() for word in text.split(",")] if text.strip() else []
     if "None" in words[1:]:
@@ -247,11 +184,7 @@ def parse_shape(value: Any) -> tuple[int | None, ...]:
 
 
 def parse_feature(value: Any) -> str:
-    """Parse the name of the array's feature.
-
-    Raises:
-        ValueMistake: it is not a name, or another feature's name.
-    """
+    """Parse the name of the array's feature, which no other feature has; raises OptionValueError."""
     if not isinstance(value, str) or not value or not value.isprintable():
         raise OptionValueError(f"{value!r}: expected a name")
     if value in ARRAY_RESERVED:
@@ -264,6 +197,8 @@ class ArraysConfig(ListedFilesConfig):
     """The configuration of `shardmill arrays`."""
 
     title: ClassVar[str] = "arrays"
+    kind: ClassVar[FileKind] = ARRAYS
+    format_name: ClassVar[str] = "arrays"
 
     input: str | None = tree_flag("npy")
     feature: str = flag("image", "Name of the array's feature", parse=parse_feature)
@@ -290,34 +225,19 @@ class ArraysConfig(ListedFilesConfig):
                 f"--shape and --dtype go together; {missing} is missing (without both, the first file says them)"
             )
 
-    @property
-    def format_name(self) -> str:
-        return "arrays"
-
-    @property
-    def array_options(self) -> "ArrayOptions":
-        """Return the array options that the layout is made with."""
-        from shardmill.transforms.files.arrays import ArrayOptions, ArrayType
-
-        given = ArrayType(self.dtype, self.shape) if self.shape is not None and self.dtype is not None else None
-        return ArrayOptions(self.root, self.feature, given)
-
-    @property
-    def kind(self) -> FileKind:
-        return ARRAYS
-
 
 def arrays_route(config: ArraysConfig) -> "FileRoute":
     """Return how arrays are found, read and described."""
     from shardmill.pipelines.jobs.file_graphs import FileRoute, find_files
-    from shardmill.transforms.files.arrays import ArrayEncoder, make_array_layout
+    from shardmill.transforms.files.arrays import ArrayEncoder, ArrayOptions, ArrayType, make_array_layout
 
+    given = None if config.shape is None or config.dtype is None else ArrayType(config.dtype, config.shape)
     encoder = ArrayEncoder(config.root, config.feature, renames=config.renames)
     return FileRoute(
         find_files(config, (config.feature, "filename")),
         encoder,
         partial(_describe_arrays, feature=config.feature),
-        layout=partial(make_array_layout, arrays=config.array_options),
+        layout=partial(make_array_layout, arrays=ArrayOptions(config.root, config.feature, given)),
         make_encoder=encoder.of_layout,
     )
 
@@ -330,19 +250,27 @@ def _describe_arrays(
     return array_features(layout, summary.records, feature), ()
 
 
-def _arrays_job(config: ArraysConfig) -> "Job":
-    from shardmill.pipelines.jobs.job import file_job
-
-    return file_job(config, arrays_route(config))
-
-
-ARRAY_KINDS = (
+KINDS = (
+    Kind(
+        "images",
+        "turn a tree of images, or a manifest that lists them, into TFRecord shards",
+        "Turn a tree of images, or a manifest that lists them, into balanced, shuffled TFRecord shards.",
+        ImagesConfig,
+        images_route,
+    ),
     Kind(
         "arrays",
         "turn .npy arrays into TFRecord shards",
         "Turn a tree of .npy arrays, or a manifest that lists them, into balanced, shuffled TFRecord shards. "
         "All arrays are of one shape and type; those of another are rejected.",
         ArraysConfig,
-        _arrays_job,
+        arrays_route,
+    ),
+    Kind(
+        "audio",
+        "turn WAV files into TFRecord shards",
+        "Turn a tree of WAV files, or a manifest that lists them, into balanced, shuffled TFRecord shards.",
+        AudioConfig,
+        audio_route,
     ),
 )

@@ -36,7 +36,6 @@ from shardmill.transforms.records.staging import (
     AnalyzeRuns,
     CountKinds,
     InferColumns,
-    ModuleAnalysis,
     StagedFindings,
     StagedRuns,
     check_examples,
@@ -53,6 +52,7 @@ from shardmill.transforms.values.preprocessing_declaration import check_analyzed
 from shardmill.transforms.values.tokens_encoding import CUT, INPUT_IDS, LOST, Tokenization, total_tokens
 from shardmill.transforms.values.transform_graph import StagedGraph, module_files, transform_files
 from shardmill.transforms.workers.elements import single
+from shardmill.transforms.workers.rejects import RejectsPart
 from shardmill.transforms.workers.running import report_plan
 
 
@@ -66,22 +66,24 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedColumns:
-    """The results of an earlier planning job."""
+class RecordsDryRun:
+    """The plan of a job over records inside files, pickled by its dry run."""
 
+    summary: InputSummary
     inferred: Inferred  # the types of all rows
-    features: Features  # the resulting features, by input names
+    layout: TableLayout
+    rejects: list[RejectsPart]
+    tasks: int  # parts of the input that become one run each
+    blocks: int  # parts of the input that are read at once
+    reads_per_block: int  # how often each block is read
 
 
 def read_layout(
-    root: beam.Pipeline, config: RecordsConfig, temporary: str | None = None, planned: PlannedColumns | None = None
+    root: beam.Pipeline, config: RecordsConfig, temporary: str | None = None, planned: RecordsDryRun | None = None
 ) -> Reading:
-    """Index the input and decide how it is read.
+    """Index the input and decide how it is read, with the column types of an earlier job if it is `planned`.
 
-    Args:
-        root: an empty pipeline
-        temporary: the job's temporary folder; None in a dry run
-        planned: results that need not be computed again
+    A dry run has no `temporary` folder.
     """
     options = config.table_options
     indexed = root | "Index" >> IndexBlocks(
@@ -90,14 +92,14 @@ def read_layout(
     inferred: Any = ()
     if planned is not None:
         inferred = (planned.inferred,)
-    elif config.spec.has_inferred_types and options.needs_inference:
+    elif config.spec.unit == "row" and options.needs_inference:
         columns = wanted_columns(options)
         infer = InferColumns(config.format, columns, options.label_values, config.read_threads)
         inferred = AsIter(indexed.tasks | "Infer" >> infer)
     kinds: Any = ()
     if config.on_mixed == "reject" and config.schema is None:
         kinds = AsIter(indexed.tasks | "Kinds" >> CountKinds(config.format, config.read_threads))
-    side = (inferred, kinds, config, None if planned is None else planned.features)
+    side = (inferred, kinds, config, None if planned is None else planned.layout.features)
     layout = indexed.summary | "Layout" >> beam.Map(_make_record_layout, *side).with_output_types(TableLayout)
     return Reading(indexed, inferred, layout)
 
@@ -121,7 +123,7 @@ def _make_record_layout(
 def _layout_of_route(summary: InputSummary, inferred: Inferred, config: RecordsConfig) -> TableLayout:
     if not summary.folders and not summary.rejected:
         raise UserError("; ".join([f"no {config.kind.plural} in {config.source}", *skipped_notices(summary)]))
-    layout = config.spec.make_layout()(summary, inferred, config.table_options, config.line_numbers)
+    layout = config.make_layout(summary, inferred, config.table_options, config.line_numbers)
     layout = add_object_features(layout)
     if config.tokenization is not None:
         layout = tokenized_layout(layout, config.tokenization, config.source)
@@ -149,15 +151,11 @@ def published_features(layout: TableLayout, staged: StagedFindings, table: Table
         for feature in features
         if feature.kind == "image"
         for notice in (
-            *turned_notices(_count_turned(staged, feature.name), _TURN),
+            *turned_notices(sum(stats.count_rotated(feature.name) for stats in staged.stats.values()), _TURN),
             *deep_notices(staged.deep[feature.name]),
         )
     ]
     return features, [*notices, *of_images]
-
-
-def _count_turned(staged: StagedFindings, feature: str) -> int:
-    return sum(stats.count_rotated(feature) for stats in staged.stats.values())
 
 
 def schema_notices(layout: TableLayout, staged: StagedFindings, table: TableOptions) -> list[str]:
@@ -230,14 +228,11 @@ def _check_schema(schema: Features, features: Mapping[str, Feature], origin: str
         if existing is None and not feature.required:
             continue
         if existing is None or existing.dtype != feature.dtype or (feature.required and not existing.required):
-            is_found = (
-                f"{existing.dtype}{'' if existing.required else ', and missing in some'}"
-                if existing
-                else "in no record"
-            )
+            missing = "" if existing is None or existing.required else ", and missing in some"
             raise UserError(
                 f"{origin} says that feature {feature.name!r} is"
-                f" {feature.dtype}{' in every record' if feature.required else ''}, but it is {is_found}"
+                f" {feature.dtype}{' in every record' if feature.required else ''}, but it is"
+                f" {'in no record' if existing is None else existing.dtype}{missing}"
             )
 
 
@@ -260,11 +255,8 @@ def find_equal_contents(
 ) -> Duplicates:
     """Find contents that occur more than once.
 
-    Args:
-        content: what is compared of records without images, as text
-        staged: results of staging the rows
-        shards: for sequences, compared by their writers rather than row by row
-        is_packed: documents were compared, from which examples are cut
+    `content` describes what is compared of records without images. Sequences are compared by the writers of `shards`.
+    If examples are packed, the documents are compared that they are cut from.
     """
     if layout.images:
         content = f"images of {', '.join(map(repr, layout.images))}, as they are stored"
@@ -295,11 +287,10 @@ def _run_sizes(run: Run) -> dict[str, int]:
 
 
 def _sum_sizes(sizes: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    total: dict[str, int] = {}
+    total: Counter[str] = Counter()
     for each in sizes:
-        for group, size in each.items():
-            total[group] = total.get(group, 0) + size
-    return total
+        total.update(each)
+    return dict(total)
 
 
 def _packed_count(counts: Mapping[str, ShardCount], block: int, split: str, documents: int, size_bytes: int) -> int:
@@ -332,18 +323,14 @@ def tokens_by_split(staged: StagedFindings, shards: Sequence[ShardInfo], tokeniz
 
 
 def token_notices(staged: StagedFindings, tokens: Mapping[str, int], tokenization: Tokenization, end: str) -> list[str]:
-    """Return notices on tokens that were cut off, packed or dropped.
-
-    Raises:
-        JobError: the tokens left over from a split's blocks are negative, or fill a block.
-    """
+    """Return notices on tokens that were cut off, packed or dropped."""
     notices = []
     if cut := staged.tokens[CUT]:
         lost = staged.tokens[LOST]
         texts = len(tokenization.columns) * sum(stats.examples for stats in staged.stats.values())
         notices.append(
-            f"{cut:,} of {texts:,} texts had more than --max_length"
-            f" {tokenization.max_length} tokens and were cut: {lost:,} tokens were lost"
+            f"{cut:,} of {texts:,} texts had more than --max_length {tokenization.max_length} tokens and were cut:"
+            f" {lost:,} tokens were lost"
         )
     if tokenization.pack_to is None:
         return notices
@@ -353,9 +340,8 @@ def token_notices(staged: StagedFindings, tokens: Mapping[str, int], tokenizatio
             raise JobError(f"split {split!r}: {all_tokens:,} tokens are in documents, but {tokens[split]:,} in blocks")
         notices.append(
             f"split {split!r}: {documents:,} texts, each with {end!r} behind it, are {all_tokens:,} tokens:"
-            f" {tokens[split] // tokenization.pack_to:,} blocks of {tokenization.pack_to:,}; the last"
-            f" {left:,} tokens fill none and were"
-            " dropped"
+            f" {tokens[split] // tokenization.pack_to:,} blocks of {tokenization.pack_to:,}; the last {left:,} tokens"
+            " fill none and were dropped"
         )
     return notices
 
@@ -365,63 +351,46 @@ def transform_graph(
     staged: StagedRuns,
     config: RecordsConfig,
     options: PublishOptions,
+    planned: RecordsDryRun | None,
+    temporary: str,
 ) -> beam.PCollection[StagedGraph]:
-    """Make the transform graph of --transform from everything staged."""
-    side = (AsIter(staged.staged), config.table_options, options, config.analysis)
+    """Make the graph of --transform, or of --module_file, from everything staged.
+
+    A job with --module_file is `planned`, and TensorFlow analyzes everything staged and writes below `temporary`.
+    """
+    analysis: Any = config.analysis
+    folder: Any = ""
+    if planned is not None:
+        analysis = config.module_analysis(planned.layout.features)
+        folder = AsSingleton(staged.runs | "AnalyzeModule" >> AnalyzeRuns(analysis, staged.staged, temporary))
+    side = (folder, AsIter(staged.staged), config.table_options, options, analysis)
     return layout | "TransformGraph" >> beam.Map(_make_graph, *side).with_output_types(StagedGraph)
 
 
 def _make_graph(
     layout: TableLayout,
-    all_staged: Iterable[StagedFindings],
-    table: TableOptions,
-    options: PublishOptions,
-    analysis: Analysis,
-) -> StagedGraph:
-    staged = single(all_staged, StagedFindings())
-    if not staged.gathered.examples:  # which Publish says
-        return StagedGraph()
-    features, renames = published_features(layout, staged, table)[0], Renames.of(options.configuration)
-    files = transform_files(analysis, staged.gathered, features, renames)
-    return StagedGraph.write(
-        options.folder, files, mark_labels(renames.rename_features(features), options.configuration)
-    )
-
-
-def module_graph(
-    layout: beam.PCollection[TableLayout],
-    staged: StagedRuns,
-    config: RecordsConfig,
-    options: PublishOptions,
-    analysis: ModuleAnalysis,
-    temporary: str,
-) -> beam.PCollection[StagedGraph]:
-    """Analyze everything staged with --module_file and make its graph; TensorFlow writes below `temporary`."""
-    folder = staged.runs | "AnalyzeModule" >> AnalyzeRuns(analysis, staged.staged, temporary)
-    side = (AsSingleton(folder), AsIter(staged.staged), config.table_options, options, analysis)
-    return layout | "TransformGraph" >> beam.Map(_take_graph, *side).with_output_types(StagedGraph)
-
-
-def _take_graph(
-    layout: TableLayout,
     folder: str,
     all_staged: Iterable[StagedFindings],
     table: TableOptions,
     options: PublishOptions,
-    analysis: ModuleAnalysis,
+    analysis: Any,  # an Analysis or a ModuleAnalysis, and the folder of its results
 ) -> StagedGraph:
     staged, renames = single(all_staged, StagedFindings()), Renames.of(options.configuration)
-    features = renames.rename_features(published_features(layout, staged, table)[0])
-    graph, found = read_analyzed_files(folder)
-    counts = check_examples(staged, analysis.splits)
-    files = module_files(analysis.module, graph, to_pbtxt(features), found, counts)
-    return StagedGraph.write(options.folder, files, mark_labels(features, options.configuration))
+    if isinstance(analysis, Analysis) and not staged.gathered.examples:  # which Publish says
+        return StagedGraph()
+    features = published_features(layout, staged, table)[0]
+    renamed = renames.rename_features(features)
+    if isinstance(analysis, Analysis):
+        files = transform_files(analysis, staged.gathered, features, renames)
+    else:
+        graph, found = read_analyzed_files(folder)
+        counts = check_examples(staged, analysis.splits)
+        files = module_files(analysis.module, graph, to_pbtxt(renamed), found, counts)
+    return StagedGraph.write(options.folder, files, mark_labels(renamed, options.configuration))
 
 
 def transformed_shards(graph: StagedGraph, source: str) -> Any:
-    """Return the ShardSource of examples transformed by `graph`, whose rejects name `source`; Any, as Beam cannot check
-    protocols.
-    """
+    """Return the ShardSource of examples transformed by `graph`; typed Any because Beam cannot check protocols."""
     return TransformedShards(graph, source)
 
 

@@ -90,7 +90,7 @@ def file_job(config: FilesConfig, route: FileRoute) -> Job:
 def record_job(config: RecordsConfig) -> Job:
     """Return the job of `config` over records inside files."""
     return Job(
-        build=partial(record_graphs.build_planned_records, config=config),
+        build=partial(record_graphs.build_records, config=config),
         plan=partial(record_graphs.plan_records_dry_run, config=config),
         describe=partial(record_graphs.describe_records_plan, config=config),
         measure_work=partial(record_graphs.records_work, config=config),
@@ -100,16 +100,7 @@ def record_job(config: RecordsConfig) -> Job:
 
 
 def run_planning(job: Job, options: PipelineOptions, title: str, quiet: bool = False, shared: str | None = None) -> Any:
-    """Run the planning graph of `job`, and return its plan.
-
-    Args:
-        title: heads the progress display
-        quiet: do not show progress
-        shared: folder that remote workers reach; the local runner needs none
-
-    Raises:
-        UserError, JobError: as pipelines.jobs.launch.run_pipeline.
-    """
+    """Run the planning graph of `job` as pipelines.jobs.launch.run_pipeline does, and return its plan."""
     if (template := template_of(options)) is not None:
         raise UserError(f"--template_location {template}: {job.plans_first}, which a template cannot wait for")
     local = runner.is_local(options)
@@ -133,31 +124,24 @@ def check_job(config: JobConfig, options: PipelineOptions, asks: bool = True) ->
 
 
 def check_input(config: JobConfig) -> None:
-    """Check that a local input exists and can be read, and that a remote one has a bucket.
-
-    Raises:
-        UserError: it cannot be read, or the output lies inside it.
-    """
+    """Check that a local input can be read, that a remote one has a bucket, and that the output is not inside it."""
     for path in config.inputs:
         _check_input_path(config, path)
 
 
 def _check_input_path(config: JobConfig, path: str) -> None:
-    if is_glob(path):
-        _check_archive(config, path)
-        _check_glob(config, path)
-        return
-    if not storage.is_local(path):
-        _check_archive(config, path)
-        check_url(path)
-        _check_output_outside(config, path, config.directory, config.root if path == config.input else input_root(path))
-        return
-    if not os.path.exists(path):
+    is_local = storage.is_local(path)
+    if is_local and not is_glob(path) and not os.path.exists(path):
         raise UserError(f"--input {path}: no such file or folder{_path_hint(path)}")
     _check_archive(config, path)
-    if not os.access(path, os.R_OK | (os.X_OK if os.path.isdir(path) else 0)):
+    if is_glob(path):
+        _check_glob(config, path)
+    elif not is_local:
+        check_url(path)
+        _check_output_outside(config, path, config.directory, config.root if path == config.input else input_root(path))
+    elif not os.access(path, os.R_OK | (os.X_OK if os.path.isdir(path) else 0)):
         raise UserError(f"--input {path} cannot be read: permission denied")
-    if storage.is_local(config.output):
+    elif storage.is_local(config.output):
         _check_output_outside(config, path, os.path.realpath(config.directory), os.path.realpath(path))
 
 
@@ -172,26 +156,23 @@ def _path_hint(path: str) -> str:
 
 
 def _check_archive(config: JobConfig, path: str) -> None:
-    """Check that --input is not an archive that the command cannot read; raises UserError."""
+    """Check that --input is not an archive that the command cannot read."""
     found = _ARCHIVE.search(path)
     is_folder = storage.is_local(path) and os.path.isdir(path)
     if found is None or is_folder or config.kind.accepts(path) or path.startswith(SCHEME):
         return
+    if config.takes_archives and found[1].lower() == "zip" and not is_glob(path):
+        return  # a store has no such object, which its listing says
     if config.takes_archives and found[1].lower() == "zip":
-        if not is_glob(path):
-            return  # a store has no such object, which its listing says
         raise UserError(
             f"--input {path} is a glob of archives, and of zip archives one is read, given by its path; unpack them"
             " into one folder, and give --input that"
         )
-    tar = (
-        "; tar files of samples, 1.jpg next to 1.cls, are for `shardmill webdataset`"
-        if found[1].lower().startswith("t")
-        else ""
-    )
+    is_tar = found[1].lower().startswith("t")
+    tar = "; tar files of samples, 1.jpg next to 1.cls, are for `shardmill webdataset`" if is_tar else ""
     raise UserError(
-        f"--input {path} is an archive, and {config.kind.plural} in it are not read; unpack it, and give"
-        f" --input the folder{tar}"
+        f"--input {path} is an archive, and {config.kind.plural} in it are not read; unpack it, and give --input the"
+        f" folder{tar}"
     )
 
 
@@ -230,11 +211,7 @@ def _refuse_output(config: JobConfig, path: str) -> NoReturn:
 
 
 def check_output(config: JobConfig, overwrite: bool) -> list[str]:
-    """Check that the version directory may be written, and return the names of its files.
-
-    Raises:
-        UserError: it is published and --overwrite was not given, it holds other files, or it cannot be written.
-    """
+    """Check that the version directory may be written and holds no files of others; return the names of its files."""
     if storage.is_local(config.output):
         _check_writable(config.directory)
     else:
@@ -260,14 +237,7 @@ def check_output(config: JobConfig, overwrite: bool) -> list[str]:
 
 
 def check_baseline(config: JobConfig) -> None:
-    """Check that the baseline version or tag of the checks exists.
-
-    LATEST need not exist: the first version has no baseline.
-
-    Raises:
-        UserError: there is no such version.
-        CorruptDataError: it is damaged.
-    """
+    """Check that the baseline version or tag of the checks exists; LATEST need not: the first version has none."""
     if config.checks is None or config.checks.baseline == file_names.LATEST:
         return
     files = storage.StorageFiles()
@@ -290,11 +260,8 @@ def run_conversion(
 ) -> Published | Launched:
     """Run the job that `config` describes to its end, and clean up after a failure; prints only progress.
 
-    A job written as a template is not waited for.
-
-    Args:
-        quiet: do not show progress
-        inputs: the inputs file, with which the next build compares; see transforms.publishing.build_records
+    A job written as a template is not waited for. `inputs` is the inputs file, with which the next build compares; see
+    transforms.publishing.build_records.
 
     Raises:
         UserError: a mistake; nothing was written.
@@ -345,7 +312,8 @@ def run_conversion(
             f"{storage.join(config.directory, file_names.LOCK)} is deleted"
         ) from cause
     finally:
-        _release(lease)
+        if lease is not None:
+            lease.release()
     check_not_outrun(config, named)
     return found
 
@@ -355,13 +323,9 @@ def _abandon(
 ) -> str:
     """End the lease of a failed job and clean up; return a sentence on what was published."""
     with short_timeouts():
-        _release(lease)
+        if lease is not None:
+            lease.release()
         return clean_up(config, created_folders, previous_success)
-
-
-def _release(lease: Lease | None) -> None:
-    if lease is not None:
-        lease.release()
 
 
 def open_published(config: JobConfig) -> Published:
@@ -373,16 +337,7 @@ def open_published(config: JobConfig) -> Published:
 
 
 def check_not_outrun(config: JobConfig, before: str) -> None:
-    """Check that no other job published a newer version while this one ran.
-
-    For a backfill, log that LATEST still names a newer version.
-
-    Args:
-        before: the target of LATEST when the job began
-
-    Raises:
-        OutrunError: another job published a newer version.
-    """
+    """Raise an OutrunError if another job published a newer version meanwhile; log that a backfill left LATEST."""
     now = read_latest(config.parent)
     if not file_names.is_version(now) or not is_newer(now, config.version):
         return
@@ -403,19 +358,10 @@ def run_recorded(
     run_job: Callable[..., Published | Launched] = run_conversion,
     record_first_failure: bool = False,
 ) -> Built:
-    """Run a job as `run` does, write its build record and page, and return any error of ours in the result.
+    """Run a job with `run_job`, write its build record and page, and return any error of ours in the result.
 
-    A launched job writes its record itself.
-
-    Args:
-        make_job: makes the job of a configuration
-        config, options, quiet: see `run`
-        record: as it began
-        run_job: runs the job
-        record_first_failure: record a failure even if there is no data set yet
-
-    Raises:
-        Interrupted: see `run`; also after the version is published, which its message then says.
+    A launched job writes its record itself. With `record_first_failure` a failure is recorded even if there is no data
+    set yet. Raises Interrupted also after the version is published, which its message then says.
     """
     start_s = time.monotonic()
     previous_profile = read_profile(config.parent)
@@ -423,40 +369,30 @@ def run_recorded(
     config = replace(config, record=record)
     try:
         with handle_sigterm():
-            return _run_recorded(
-                lambda: run_job(make_job(config), config, options, quiet),
-                config,
-                record,
-                previous_profile,
-                start_s,
-                record_first_failure,
-            )
+            try:
+                published = run_job(make_job(config), config, options, quiet)
+            except (UserError, JobError, CorruptDataError) as error:
+                with short_timeouts():
+                    ended = _with_written_checks(config, failed_record(record, error))
+                ended = replace(ended, seconds=time.monotonic() - start_s)
+                is_recorded = not isinstance(error, (UserError, LockedError)) or isinstance(error, OutrunError)
+                if is_recorded and (path := write_unpublished(config.parent, ended, record_first_failure)):
+                    write_page(config.parent, ended, path, previous_profile)
+                return Built(ended, None, error)
+            if isinstance(published, Published):
+                return _record_published(config, record, published, previous_profile, start_s)
+            seconds = time.monotonic() - start_s
+            return Built(replace(record, status="launched", reason=str(published), seconds=seconds))
     except KeyboardInterrupt as interruption:
         ended = replace(record, seconds=time.monotonic() - start_s)
         recorded = record_interruption(config.parent, ended, interruption, record_first_failure)
         raise recorded from (interruption.__cause__ or interruption)
 
 
-def _run_recorded(
-    job: Callable[[], Published | Launched],
-    config: JobConfig,
-    record: BuildRecord,
-    previous_profile: Profile | None,
-    start_s: float,
-    record_first_failure: bool,
+def _record_published(
+    config: JobConfig, record: BuildRecord, published: Published, previous_profile: Profile | None, start_s: float
 ) -> Built:
-    try:
-        published = job()
-    except (UserError, JobError, CorruptDataError) as error:
-        with short_timeouts():
-            ended = _with_written_checks(config, failed_record(record, error))
-        ended = replace(ended, seconds=time.monotonic() - start_s)
-        is_recorded = not isinstance(error, (UserError, LockedError)) or isinstance(error, OutrunError)
-        if is_recorded and (path := write_unpublished(config.parent, ended, record_first_failure)):
-            write_page(config.parent, ended, path, previous_profile)
-        return Built(ended, None, error)
-    if isinstance(published, Launched):
-        return Built(replace(record, status="launched", reason=str(published), seconds=time.monotonic() - start_s))
+    """Write the record and page of a published version."""
     opened = published.dataset
     index, as_written, profile = run_concurrently(
         config.parent,
@@ -488,9 +424,7 @@ def _run_recorded(
 
 
 def _with_written_checks(config: JobConfig, record: BuildRecord) -> BuildRecord:
-    """Return `record` with the checks and baseline that the job itself has written; unchanged if they cannot be
-    read.
-    """
+    """Return `record` with the checks and baseline that the job itself has written, if they can be read."""
     for path in (record_path(config.parent, record.version), failed_record_path(config.parent, record.version)):
         with suppress(OSError):
             found = read_record(path)
@@ -502,9 +436,10 @@ def _with_written_checks(config: JobConfig, record: BuildRecord) -> BuildRecord:
 def dry_run(job: Job, name: str, options: PipelineOptions) -> str:
     """Plan a job on this machine, whatever its runner, and describe the plan and its work."""
     options.view_as(StandardOptions).runner = None
+    workers = options.view_as(WorkerOptions)
     slots = max(
         options.view_as(FlinkRunnerOptions).parallelism or 0,
-        options.view_as(WorkerOptions).max_num_workers or options.view_as(WorkerOptions).num_workers or 0,
+        workers.max_num_workers or workers.num_workers or 0,
         options.view_as(DirectOptions).direct_num_workers or 0,
     )
     plan = run_planning(job, options, f"{name}, dry run")

@@ -1,18 +1,20 @@
 """A kind of input: its command, configuration and route to a job."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from shardmill.errors import UserError
 from shardmill.installed import install_hint
+from shardmill.pipelines.config.files import FilesConfig
 from shardmill.pipelines.config.flags import make_config
 from shardmill.pipelines.config.job import JobConfig
 from shardmill.pipelines.config.records import FormatSpec, RecordsConfig
 from shardmill.transforms.options.declare import Option, options_of
 
 if TYPE_CHECKING:
+    from shardmill.pipelines.jobs.file_graphs import FileRoute
     from shardmill.pipelines.jobs.job import Job
 
 
@@ -24,7 +26,7 @@ class Kind:
     summary: str  # shown by `shardmill --help`
     description: str  # shown by the command's own --help
     config: type[JobConfig]  # the class of its configurations
-    make_job: "Callable[[Any], Job]"  # makes the job of a configuration; imports Beam
+    route: "Callable[[Any], FileRoute] | None" = None  # finds and reads files that are an example each; imports Beam
 
     @property
     def options(self) -> tuple[Option, ...]:
@@ -32,12 +34,18 @@ class Kind:
         return options_of(self.config)
 
     def make_config(self, values: Mapping[str, Any]) -> JobConfig:
-        """Make a configuration from `values`, keyed by flag or field name, each a text or an already parsed value.
-
-        Raises:
-            UserError: an option is unknown, missing or has a wrong value.
-        """
+        """Make a configuration from `values`, keyed by flag or field name, each a text or an already parsed value."""
         return make_config(self.config, self.options, values)
+
+    def make_job(self, config: JobConfig) -> "Job":
+        """Return the job of `config`."""
+        from shardmill.pipelines.jobs.job import file_job, record_job
+
+        if isinstance(config, RecordsConfig):
+            return record_job(config)
+        assert isinstance(config, FilesConfig)
+        assert self.route is not None
+        return file_job(config, self.route(config))
 
     def owns(self, config: JobConfig) -> bool:
         """Return True if `config` is a configuration of this command."""
@@ -54,14 +62,12 @@ class Kind:
 class RecordsKind(Kind):
     """A command that converts records inside files of one format."""
 
-    spec: FormatSpec
+    spec: FormatSpec = field(kw_only=True)
 
     @property
     def options(self) -> tuple[Option, ...]:
-        """Return the options of every job and those of the format."""
-        chosen = {*(option.field for option in options_of(JobConfig)), *self.spec.flags} - (
-            {"folders"} - {*self.spec.flags}
-        )
+        """Return the options of every job, without --folders, and those of the format."""
+        chosen = {option.field for option in options_of(JobConfig)} - {"folders"} | {*self.spec.flags}
         return tuple(option for option in options_of(self.config) if option.field in chosen)
 
     def make_config(self, values: Mapping[str, Any]) -> JobConfig:

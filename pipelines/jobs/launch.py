@@ -23,14 +23,19 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 import shardmill
 from shardmill.errors import ERRORS_BY_NAME, JobError, UserError
 from shardmill.pipelines.config.beam_flags import CachedOptions
-from shardmill.pipelines.jobs.local_cluster import WorkerProcesses, log_level, loopback_workers, own_job_server
+from shardmill.pipelines.jobs.local_cluster import (
+    WorkerProcesses,
+    log_level,
+    loopback_workers,
+    own_job_server,
+    replaced,
+)
 from shardmill.pipelines.jobs.runner import (
     check_running_mode,
     dataflow_refusal,
     has_local_workers,
     is_local,
     make_runner,
-    quiet_client,
     scratch_folder,
     server_timeout_s,
     submission_message,
@@ -101,13 +106,9 @@ _SHOWN_LETTERS = 300  # letters of what TensorFlow says
 def error_to_raise(error: BaseException, failure: Failure | None) -> Exception:
     """Return the error to show for what a runner raised: our own errors with their message, else a JobError.
 
-    A failing step records its error (transforms.workers.running). If it could not, or if no step failed, only the
-    runner's exception is left. In the launcher's process Beam makes it from the step's exception; elsewhere it has the
+    A failing step reports its `failure` (transforms.workers.running). If it could not, or if no step failed, only the
+    runner's `error` is left. In the launcher's process Beam makes it from the step's exception; elsewhere it has the
     runner's own words.
-
-    Args:
-        error: the runner's exception
-        failure: the failure that a step reported
     """
     if failure is not None and failure.kind in ERRORS_BY_NAME:
         return ERRORS_BY_NAME[failure.kind](failure.sentence)
@@ -179,34 +180,27 @@ class ProgressDisplay:
             self._bar.stop()
 
     def update(self) -> None:
-        """Show the current progress."""
-        if self._folder is None:
-            self._update_remote()
-            return
-        counts = read_progress(self._folder)
+        """Show the current progress, or that the job runs: the pages of a remote runner show its progress."""
+        counts = None if self._folder is None else read_progress(self._folder)
         now = time.monotonic()
-        if counts.planned_examples and self._writing_since is None:
+        if counts is not None and counts.planned_examples and self._writing_since is None:
             self._writing_since = now
-        if self._live:
+        writing = now - (self._writing_since or now)
+        if self._live and counts is None:
+            self._bar.update(self._task, description=f"{self._title}: running")
+        elif self._live and counts is not None:
             self._bar.update(
                 self._task,
                 description=f"{self._title}: {progress_phase(counts)}",
                 total=counts.planned_examples or None,
                 completed=counts.examples,
-                rate=progress_rate(counts, now - (self._writing_since or now)),
+                rate=progress_rate(counts, writing),
             )
         elif now - self._last_line >= _PLAIN_INTERVAL:
             self._last_line = now
-            log_progress(progress_line(self._title, counts, now - self._started, now - (self._writing_since or now)))
-
-    def _update_remote(self) -> None:
-        """Show only that the job runs: remote workers report to their runner, whose own pages show progress."""
-        now = time.monotonic()
-        if self._live:
-            self._bar.update(self._task, description=f"{self._title}: running")
-        elif now - self._last_line >= _PLAIN_INTERVAL:
-            self._last_line = now
-            log_progress(f"{self._title}: {now - self._started:.0f} s, running")
+            elapsed = now - self._started
+            remote = f"{self._title}: {elapsed:.0f} s, running"
+            log_progress(remote if counts is None else progress_line(self._title, counts, elapsed, writing))
 
 
 def progress_phase(counts: Counts) -> str:
@@ -236,7 +230,7 @@ def progress_line(title: str, counts: Counts, elapsed: float, writing: float) ->
 
 
 _MODULES: tuple[Any, ...] = (decorators, core)  # where `get_signature` is looked up
-_KNOWN: "WeakKeyDictionary[FunctionType, Signature]" = WeakKeyDictionary()
+_SIGNATURES: "WeakKeyDictionary[FunctionType, Signature]" = WeakKeyDictionary()
 
 
 @contextmanager
@@ -254,49 +248,39 @@ def cache_signatures() -> Iterator[None]:
 
 @contextmanager
 def _remembering() -> Iterator[None]:
-    original_functions = [module.get_signature for module in _MODULES]
-    specs_of = userstate.get_dofn_specs
-    for module, ask in zip(_MODULES, original_functions, strict=True):
-        module.get_signature = _MethodSignatures(ask)
-    userstate.get_dofn_specs = _DoFnSpecs(specs_of)
-    try:
+    with ExitStack() as stack:
+        for module in _MODULES:
+            cached = _cached(module.get_signature, _function_of, _SIGNATURES)
+            stack.enter_context(replaced(module, "get_signature", cached))
+        # By DoFn, not by class: a DoFn may hold the function that it calls
+        cached = _cached(userstate.get_dofn_specs, lambda dofn: dofn, WeakKeyDictionary())
+        stack.enter_context(replaced(userstate, "get_dofn_specs", cached))
         yield
-    finally:
-        userstate.get_dofn_specs = specs_of
-        for module, ask in zip(_MODULES, original_functions, strict=True):
-            module.get_signature = ask
 
 
-class _DoFnSpecs:
-    """A cache of state and timer specs per DoFn, not per class: a DoFn may hold the function that it calls."""
+def _cached(
+    function: Callable[[Any], Any], key_of: Callable[[Any], Any], known: "WeakKeyDictionary[Any, Any]"
+) -> Callable[[Any], Any]:
+    """Return `function` with its results kept in `known` by the key of its argument, unless that is None."""
 
-    def __init__(self, ask: Callable[[Any], Any]) -> None:
-        self._ask = ask
-        self._known: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
-
-    def __call__(self, dofn: Any) -> Any:
+    def cached(argument: Any) -> Any:
+        if (key := key_of(argument)) is None:
+            return function(argument)
         try:
-            found = self._known.get(dofn)
+            found = known.get(key)
         except TypeError:  # of one that has no hash
-            return self._ask(dofn)
+            return function(argument)
         if found is None:
-            found = self._known[dofn] = self._ask(dofn)
+            found = known[key] = function(argument)
         return found
 
+    return cached
 
-class _MethodSignatures:
-    """A cache of signatures per function, however many bound methods it has."""
 
-    def __init__(self, ask: Callable[[Any], Signature]) -> None:
-        self._ask = ask
-
-    def __call__(self, function: Any) -> Signature:
-        if not isinstance(function, MethodType) or not isinstance(function.__func__, FunctionType):
-            return self._ask(function)
-        found = _KNOWN.get(function.__func__)
-        if found is None:
-            found = _KNOWN[function.__func__] = self._ask(function)
-        return found
+def _function_of(method: Any) -> FunctionType | None:
+    """Return the function of a bound method; None for anything else."""
+    function = method.__func__ if isinstance(method, MethodType) else None
+    return function if isinstance(function, FunctionType) else None
 
 
 _START_TIMEOUT_S = 60  # until a worker must have begun
@@ -308,28 +292,20 @@ class JobWatch:
     """A watch on the files that workers leave in the folder they share with the launcher.
 
     It finds a problem that no retry fixes within a minute, while the cluster itself would wait or retry.
-
-    Attributes:
-        works_here: the job's workers end with the launcher
     """
 
     def __init__(self, report: str, options: PipelineOptions, worker_requested: threading.Event) -> None:
-        """Args:
-        report: path to which failing steps write their error
-        options: of the job, as given
-        worker_requested: set once the cluster has requested a worker here, whose first step may take its time
-        """
-        self._report, self._options, self._worker_requested = report, options, worker_requested
-        self.works_here = has_local_workers(options)
+        self._report, self._options = report, options  # the path to which failing steps write their error
+        # Set once the cluster has requested a worker here, whose first step may take its time
+        self._worker_requested = worker_requested
+        self.works_here = has_local_workers(options)  # the job's workers end with the launcher
         portable = options.view_as(PortableOptions)
         self._patience = server_timeout_s(portable, _START_TIMEOUT_S)
         self._has_begun = portable.environment_type not in _STARTED_BY_OTHERS
         self._since = self._last = time.monotonic()
 
     def look(self) -> Failure | JobError | None:
-        """Return the reason to cancel the job: an error that a retry cannot fix, or that no worker has begun; None to
-        go on.
-        """
+        """Return the reason to cancel the job: an error that a retry cannot fix, or that no worker has begun."""
         now = time.monotonic()
         if now - self._last < _WATCH_INTERVAL_S:
             return None
@@ -369,13 +345,8 @@ def run_pipeline(
 ) -> None:
     """Build a pipeline with `build(pipeline, progress folder)` and run it to its end.
 
-    Args:
-        title: heads the progress display
-        quiet: do not show progress
-        shared: folder that remote workers reach, for the error of a failing step; local workers have their own folder
-
-    Raises:
-        UserError, JobError: raised in a step of the pipeline; a JobError for anything else that stopped it.
+    `title` heads the progress display. Remote workers report the error of a failing step to the folder `shared`. Raises
+    the UserError or JobError of a step, and a JobError for anything else that stopped the pipeline.
     """
     check_running_mode(options)
     local, watch = is_local(options), None
@@ -391,7 +362,8 @@ def run_pipeline(
             worker_requested = threading.Event()
             watch = partial(JobWatch, options=options, worker_requested=worker_requested)
             options = stack.enter_context(loopback_workers(options, worker_requested))
-            stack.enter_context(quiet_client())
+            # Beam logs what Dataflow refuses as critical, which is reported once, by us
+            stack.enter_context(log_level("apache_beam.runners.dataflow", logging.CRITICAL + 1))
         # Steps of a local job in this process are patient, as long as any such job runs
         stack.enter_context(hold_shared("patience", patience.withdraw_at_exit))
         build(pipeline := _pipeline(options, workers), folder)
@@ -433,32 +405,27 @@ def _run_with_progress(
 
     # The main thread stays free to draw and to take Ctrl-C; the local runner blocks the thread that runs it.
     thread = threading.Thread(target=work, name="shardmill-run", daemon=True)
-    with shown or nullcontext(), _cancel_if_interrupted(running):
-        thread.start()
-        while thread.is_alive():
-            thread.join(_POLL_S)
-            if shown is not None:
-                shown.update()
+    with shown or nullcontext():
+        try:
+            thread.start()
+            while thread.is_alive():
+                thread.join(_POLL_S)
+                if shown is not None:
+                    shown.update()
+                for result, watch in running:
+                    if watch is not None and (why := watch.look()) is not None:
+                        _cancel(result)
+                        own, reported = (why, None) if isinstance(why, JobError) else (JobError(), why)
+                        raise error_to_raise(own, reported)
+        except KeyboardInterrupt:
             for result, watch in running:
-                if watch is not None and (why := watch.look()) is not None:
+                if watch is not None and watch.works_here:
                     _cancel(result)
-                    raise error_to_raise(why, None) if isinstance(why, JobError) else error_to_raise(JobError(), why)
+            raise
     if failure:
         if (refused := dataflow_refusal(failure[0], options)) is not None:
             raise refused from failure[0]
         raise error_to_raise(failure[0], None if report is None else read_failure(report)) from failure[0]
-
-
-@contextmanager
-def _cancel_if_interrupted(running: list[tuple[Any, JobWatch | None]]) -> Iterator[None]:
-    """Cancel an interrupted job whose workers end with this process."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        for result, watch in running:
-            if watch is not None and watch.works_here:
-                _cancel(result)
-        raise
 
 
 def _cancel(result: Any) -> None:

@@ -38,8 +38,6 @@ from shardmill.transforms.stores.storage import hold_shared
 WORKER_EXIT_TIMEOUT_S = 10.0  # seconds for a worker that a disk holds; others end in milliseconds
 _LISTENERS = ("beam_control_read", "read_grpc_client_inputs", "run_worker")
 _LOGS = ("apache_beam.runners.worker.data_plane", "apache_beam.runners.worker.sdk_worker")
-
-
 _ignored: list[Callable[[threading.ExceptHookArgs], bool]] = []
 
 
@@ -47,7 +45,7 @@ _ignored: list[Callable[[threading.ExceptHookArgs], bool]] = []
 def silence_broken_streams() -> Iterator[None]:
     """Suppress tracebacks of broken gRPC streams; on exit, wait for the threads whose streams broke."""
     with ExitStack() as stack:
-        stack.enter_context(no_word_of(_is_lost_stream))
+        stack.enter_context(no_word_of(lambda failed: isinstance(failed.exc_value, RpcError)))
         for name in _LOGS:
             stack.enter_context(hold_shared(("filter", name), partial(_filtered, logging.getLogger(name))))
         yield
@@ -75,6 +73,17 @@ def log_level(name: str, level: int) -> Iterator[None]:
 
 
 @contextmanager
+def replaced(target: Any, name: str, value: Any) -> Iterator[None]:
+    """Set an attribute of a module or object while the context lasts."""
+    before = getattr(target, name)
+    setattr(target, name, value)
+    try:
+        yield
+    finally:
+        setattr(target, name, before)
+
+
+@contextmanager
 def _hook() -> Iterator[None]:
     hook = threading.excepthook
 
@@ -82,11 +91,8 @@ def _hook() -> Iterator[None]:
         if not any(is_ignored(failed) for is_ignored in tuple(_ignored)):
             hook(failed)
 
-    threading.excepthook = pass_on
-    try:
+    with replaced(threading, "excepthook", pass_on):
         yield
-    finally:
-        threading.excepthook = hook
 
 
 @contextmanager
@@ -108,10 +114,6 @@ def _level(log: logging.Logger, level: int) -> Iterator[None]:
         log.setLevel(before)
 
 
-def _is_lost_stream(failed: threading.ExceptHookArgs) -> bool:
-    return isinstance(failed.exc_value, RpcError)
-
-
 def _is_other_record(record: logging.LogRecord) -> bool:
     return record.exc_info is None or not isinstance(record.exc_info[1], RpcError)
 
@@ -120,10 +122,10 @@ _GRACE = 1  # seconds, at the end, for answers that are under way
 
 
 class _WorkerPool(BeamFnExternalWorkerPoolServicer):
-    """Beam's worker pool, with workers told apart by the client that started them as well as by name.
+    """Beam's worker pool, with workers known by the client that started them as well as by name.
 
-    Beam's own pool confuses workers of one name, and each Flink TaskManager numbers its workers from one. So the
-    TaskManager that finished first stopped another's worker, whose stream broke off.
+    Each Flink TaskManager numbers its workers from one. In Beam's own pool the one that finished first stopped the
+    worker of another, whose stream broke off.
     """
 
     def __init__(self, worker_requested: threading.Event, **settings: Any) -> None:
@@ -133,7 +135,6 @@ class _WorkerPool(BeamFnExternalWorkerPoolServicer):
         self._started: dict[tuple[str, str], Any] = {}
 
     def StartWorker(self, request: Any, context: Any) -> Any:
-        """Start a worker for the requesting client."""
         self._asked.set()
         with self._lock:
             answer = super().StartWorker(request, context)
@@ -142,7 +143,6 @@ class _WorkerPool(BeamFnExternalWorkerPoolServicer):
         return answer
 
     def StopWorker(self, request: Any, context: Any) -> Any:
-        """Stop the worker with the requested id, if the requesting client started it."""
         with self._lock:
             worker = self._started.pop((context.peer(), request.worker_id), None)
             if worker is None:
@@ -161,23 +161,18 @@ class _WorkerPool(BeamFnExternalWorkerPoolServicer):
 
 @contextmanager
 def loopback_workers(options: PipelineOptions, worker_requested: threading.Event) -> Iterator[PipelineOptions]:
-    """Run a worker pool in this process, and yield options that point the cluster to it.
+    """Run a worker pool in this process, and yield options that point the cluster to it, if they ask for that.
 
-    Args:
-        options: Beam's; yielded unchanged if they ask for other workers
-        worker_requested: set once the cluster requests a worker
+    `worker_requested` is set once the cluster requests a worker.
     """
-    debug = options.view_as(DebugOptions)
-    if options.view_as(PortableOptions).environment_type != "LOOPBACK" or debug.lookup_experiment(
-        "use_loopback_process_worker"
-    ):
+    uses_processes = options.view_as(DebugOptions).lookup_experiment("use_loopback_process_worker")
+    if options.view_as(PortableOptions).environment_type != "LOOPBACK" or uses_processes:
         yield options
         return
     import grpc
 
-    pool = _WorkerPool(
-        worker_requested, state_cache_size=options.view_as(WorkerOptions).max_cache_memory_usage_mb << 20
-    )
+    cache_bytes = options.view_as(WorkerOptions).max_cache_memory_usage_mb << 20
+    pool = _WorkerPool(worker_requested, state_cache_size=cache_bytes)
     pings = [("grpc.http2.max_pings_without_data", 0), ("grpc.http2.max_ping_strikes", 0)]
     server = grpc.server(thread_pool_executor.shared_unbounded_instance(), options=pings)
     beam_fn_api_pb2_grpc.add_BeamFnExternalWorkerPoolServicer_to_server(pool, server)
@@ -200,17 +195,16 @@ _BEAM_LOGGERS = ("apache_beam.utils.subprocess_server", "")  # loggers of Beam's
 
 
 class _RunningServer(JobServer):
-    """A job server that already runs."""
+    """A job server that already runs, and ends with the context that started it."""
 
     def __init__(self, service: Any) -> None:
         self._service = service
 
     def start(self) -> Any:
-        """Return the service that takes jobs."""
         return self._service
 
     def stop(self) -> None:
-        """Do nothing: the server ends with the context that started it."""
+        pass
 
 
 @contextmanager
@@ -219,9 +213,6 @@ def own_job_server(runner: Any, options: PipelineOptions) -> Iterator[None]:
 
     Beam would start it in the thread that runs the job and set a Ctrl-C handler there, which only the main thread may
     do. Ctrl-C would also stop the server before the job is cancelled through it.
-
-    Raises:
-        UserError: the server cannot be started.
     """
     server = _make_server(runner, options)
     if server is None:
@@ -250,18 +241,18 @@ def _stop(server: JavaJarJobServer) -> None:
 @contextmanager
 def _silence_closed_channels() -> Iterator[None]:
     """Suppress gRPC's tracebacks about closed channels; on exit, wait for the threads that watch them."""
+
+    def is_closed_channel(failed: threading.ExceptHookArgs) -> bool:
+        return isinstance(failed.exc_value, ValueError) and "Channel closed" in str(failed.exc_value)
+
     before = set(threading.enumerate())
-    with no_word_of(_is_closed_channel):
+    with no_word_of(is_closed_channel):
         try:
             yield
         finally:
             for thread in threading.enumerate():
                 if thread not in before and thread.name.endswith(_WATCHERS):
                     thread.join(_PATIENCE)
-
-
-def _is_closed_channel(failed: threading.ExceptHookArgs) -> bool:
-    return isinstance(failed.exc_value, ValueError) and "Channel closed" in str(failed.exc_value)
 
 
 def _make_server(runner: Any, options: PipelineOptions) -> JavaJarJobServer | None:
@@ -305,22 +296,12 @@ def _server_log(server: str) -> Iterator[deque[str]]:
     log, handler = logging.getLogger(server), _LineHandler(lines)
     with ExitStack() as stack:
         stack.enter_context(log_level(server, logging.INFO))
-        stack.enter_context(hold_shared(("apart", server), partial(_separate_log, log)))
+        stack.enter_context(hold_shared(("apart", server), partial(replaced, log, "propagate", False)))
         log.addHandler(handler)
         stack.callback(log.removeHandler, handler)
         for name in _BEAM_LOGGERS:
             stack.enter_context(log_level(name, logging.CRITICAL))
         yield lines
-
-
-@contextmanager
-def _separate_log(log: logging.Logger) -> Iterator[None]:
-    before = log.propagate
-    log.propagate = False
-    try:
-        yield
-    finally:
-        log.propagate = before
 
 
 _BACKLOG = 1024  # workers whose connections wait, as they all do until the end
@@ -329,8 +310,8 @@ _BACKLOG = 1024  # workers whose connections wait, as they all do until the end
 class WorkerProcesses:
     """The socket that this launcher's workers connect to; leaving the context ends them and waits for their end.
 
-    No worker outlives its launcher. Each first connects to it (`pipelines/running/worker.py`), and ends when that
-    connection closes. The launcher closes it to end the worker; if the launcher is killed, the system does.
+    Each worker first connects to it (see worker.py), and ends when the launcher closes the connection. If the launcher
+    is killed, the system closes it. So no worker outlives its launcher.
     """
 
     def __init__(self) -> None:
@@ -339,9 +320,7 @@ class WorkerProcesses:
 
     @property
     def command(self) -> str:
-        """Return the shell command that starts a worker; without `exec` a shell would stay between it and its
-        parent.
-        """
+        """Return the shell command that starts a worker; without `exec` a shell would stay above it."""
         port = str(self._server.getsockname()[1])
         return "exec " + shlex.join([sys.executable, "-m", "shardmill.pipelines.jobs.worker", port])
 
@@ -372,7 +351,6 @@ class LocalRunner(FnApiRunner):
         self._workers = workers
 
     def run_via_runner_api(self, pipeline_proto: Any, options: Any) -> Any:
-        """Run the graph with our worker command in each subprocess environment."""
         for environment in pipeline_proto.components.environments.values():
             if self._workers is not None and environment.urn == python_urns.SUBPROCESS_SDK:
                 environment.payload = self._workers.command.encode()

@@ -23,14 +23,11 @@ from shardmill.pipelines.reports import log
 from shardmill.pipelines.reports.page import write_page_of
 from shardmill.reading.dataset import Dataset
 from shardmill.transforms.publishing import lease, publication
-from shardmill.transforms.publishing import publication as job_folder
 from shardmill.transforms.publishing.build_records import read_record, write_record
 from shardmill.transforms.publishing.catalog import latest_path, write_latest
 from shardmill.transforms.publishing.lease import Lease
 from shardmill.transforms.shards.sources import FileIndex
 from shardmill.transforms.stores import storage
-from shardmill.transforms.stores import storage as conditional
-from shardmill.transforms.stores import storage as locks
 from shardmill.transforms.stores.protocol import StoredFile, os_error_text, output_error, short_timeouts, writing_error
 
 Failure = UserError | JobError | CorruptDataError
@@ -104,22 +101,16 @@ def record_interruption(
 ) -> Interrupted:
     """Write the record of an interrupted build and return the exception to raise, with that record.
 
-    If the version was published all the same, its published record stays.
-
-    Args:
-        parent: the folder of all versions
-        record: as far as it is known
-        cause: the interruption; an Interrupted if it already says what was published
-        record_first_failure: see `write_unpublished`
+    If the version was published all the same, its published record stays. The `cause` is an Interrupted if it already
+    says what was published.
     """
     current = None
     with short_timeouts(), suppress(OSError):
         current = read_record(record_path(parent, record.version)) if record.version else None
-    if current is not None and current.is_same_build(record) and current.status == "published":
-        outcome = f"{storage.join(parent, record.version)} is published"
-        interruption = cause if isinstance(cause, Interrupted) else Interrupted(outcome)
-    else:
-        interruption = cause if isinstance(cause, Interrupted) else Interrupted("nothing was published")
+    is_published = current is not None and current.is_same_build(record) and current.status == "published"
+    outcome = f"{storage.join(parent, record.version)} is published" if is_published else "nothing was published"
+    interruption = cause if isinstance(cause, Interrupted) else Interrupted(outcome)
+    if not is_published:
         current = replace(record, status="interrupted", reason=str(interruption))
         if record.version:
             write_unpublished(parent, current, record_first_failure)
@@ -130,13 +121,9 @@ def record_interruption(
 def write_unpublished(parent: str, record: BuildRecord, record_first_failure: bool = False) -> str:
     """Write the record of a build that published nothing, and return its path; "" if it was not written.
 
-    A failure to write is only logged, for how the build ended matters more.
-
-    Args:
-        parent: the folder of all versions
-        record_first_failure: write it even if there is no data set yet, as for a night that nobody watches; a command
-            that failed
-            at a prompt leaves nothing behind
+    A failure to write is only logged, for how the build ended matters more. With `record_first_failure` it is written
+    even if there is no data set yet, as for a night that nobody watches. A command that failed at a prompt leaves
+    nothing behind.
     """
     try:
         with short_timeouts():
@@ -159,10 +146,8 @@ class Terminated(KeyboardInterrupt):
 @contextmanager
 def handle_sigterm() -> Iterator[None]:
     """Let the first SIGTERM raise Terminated in the main thread; a second one ends the process as usual."""
-    if (
-        threading.current_thread() is not threading.main_thread()
-        or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
-    ):
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
         yield
         return
 
@@ -188,10 +173,8 @@ _CLEANUP_ATTEMPTS, _CLEANUP_PAUSE_S = 20, 0.02  # at clearing up, with so many s
 def take_lease(config: JobConfig, detached: bool = False) -> Lease:
     """Take the lease of the version directory; a `detached` job may outlive this process.
 
-    Raises:
-        LockedError: another job builds that version.
-        UserError: the directory cannot be written.
-        JobError: there is no room for it.
+    Raises a LockedError if another job builds that version, a UserError if it cannot be written, and a JobError if
+    there is no room.
     """
     try:
         seconds = lease.DETACHED_LEASE_SECONDS if detached else lease.LEASE_SECONDS
@@ -203,10 +186,8 @@ def take_lease(config: JobConfig, detached: bool = False) -> Lease:
 
 
 def read_success(config: JobConfig) -> StoredFile | None:
-    """Return the stored `_SUCCESS` of the version directory, or None; it differs if the version was published
-    meanwhile.
-    """
-    return conditional.read(storage.join(config.directory, file_names.SUCCESS))
+    """Return the stored `_SUCCESS` of the version directory, or None; it differs once the version is published."""
+    return storage.read(storage.join(config.directory, file_names.SUCCESS))
 
 
 def missing_folders(config: JobConfig) -> list[str]:
@@ -223,14 +204,8 @@ def clean_up(config: JobConfig, created_folders: Sequence[str], previous_success
     """Delete the temporary files of a failed job whose lease has ended, and the folders it created if they are empty.
 
     If its publication has begun, nothing is deleted: all files are there, and the next run completes it. Files that
-    cannot be deleted are reported; the next run deletes them.
-
-    Args:
-        created_folders: folders that the job created
-        previous_success: the version's _SUCCESS file before the job began; None if there was none
-
-    Returns:
-        A sentence on what was published.
+    cannot be deleted are reported; the next run deletes them. `previous_success` is the version's _SUCCESS file before
+    the job began. Return a sentence on what was published.
     """
     folder = storage.join(config.directory, config.temporary)
     completes = f"the next run, or `shardmill verify --repair {config.directory}`, completes it"
@@ -239,9 +214,7 @@ def clean_up(config: JobConfig, created_folders: Sequence[str], previous_success
         try:
             if not publication.delete_unpublished(config.directory, config.temporary):
                 return f"the publication of {config.directory} had begun: {completes}"
-        except (
-            OSError
-        ) as error:  # threads of the job are still writing there, or the store fails, as it did for the job
+        except OSError as error:  # threads of the job still write there, or the store fails, as it did for the job
             failed = error
         if not storage.is_local(folder) or not os.path.lexists(folder):
             break
@@ -266,11 +239,8 @@ def clean_up(config: JobConfig, created_folders: Sequence[str], previous_success
 def recover(config: JobConfig) -> bool:
     """Complete the publication that an earlier run of this version began; return True if that run was like this one.
 
-    The job must hold the version's lease. True means that nothing is left to do.
-
-    Raises:
-        UserError: the version is now published by a different run, and --overwrite was not given.
-        JobError: it cannot be completed now.
+    The job must hold the version's lease. True means that nothing is left to do. Raises a UserError if the version is
+    now published by a different run and --overwrite was not given, and a JobError if it cannot be completed now.
     """
     message = _complete_version(config.directory, True, config.job)
     if message is None:
@@ -298,40 +268,30 @@ def complete_interrupted(parent: str) -> list[str]:
     """Complete the publications that dead jobs began in the folder `parent`, and return a sentence for each.
 
     Call it before comparing inputs: an interrupted publication belongs to its own input.
-
-    Raises:
-        JobError: a publication cannot be completed now.
-        OSError: the folder cannot be read or written.
     """
     messages = []
-    for version in storage.list_folders(parent):
-        if file_names.is_version(version):
-            with suppress(LockedError):  # it is not dead
-                messages.append(_repair_version(storage.join(parent, version), discard=True))
+    for version in _versions(parent):
+        with suppress(LockedError):  # it is not dead
+            messages.append(_repair_version(version, discard=True))
     return [sentence for sentence in messages if sentence is not None]
+
+
+def _versions(parent: str) -> list[str]:
+    """Return the version directories in the folder of all versions."""
+    return [storage.join(parent, name) for name in storage.list_folders(parent) if file_names.is_version(name)]
 
 
 def repair(path: str) -> list[str]:
     """Complete every interrupted publication in `path`, a version directory or the folder above, and fix LATEST.
 
-    Returns:
-        A sentence for each repair.
-
-    Raises:
-        LockedError: the publishing job is still alive.
-        JobError: a publication cannot be completed.
-        OSError: the folder cannot be read or written.
+    Return a sentence for each repair. Raises a LockedError if the publishing job is still alive, and a JobError if a
+    publication cannot be completed.
     """
     directory = path.rstrip("/") or "/"
     if storage.is_local(directory):
         directory = os.path.abspath(directory)
-    versions = [directory]
-    if not file_names.is_version(directory.rpartition("/")[2]):
-        versions = [
-            storage.join(directory, folder)
-            for folder in storage.list_folders(directory)
-            if file_names.is_version(folder)
-        ]
+    is_version = file_names.is_version(directory.rpartition("/")[2])
+    versions = [directory] if is_version else _versions(directory)
     messages = [sentence for version in versions if (sentence := _repair_version(version)) is not None]
     return [*messages, *_repair_latest(versions)]
 
@@ -353,13 +313,12 @@ def _repair_latest(versions: list[str]) -> Iterator[str]:
     if len(complete) != 1 or not _is_version_folder(complete[0]):
         return
     (directory,) = complete
-    found = conditional.read(latest_path(directory))
+    parent, _, version = directory.rpartition("/")
+    found = storage.read(latest_path(directory))
     named = "" if found is None else found.data.decode(errors="replace").strip()
-    if file_names.is_version(named) and storage.exists(
-        storage.join(storage.join(directory.rpartition("/")[0], named), file_names.SUCCESS)
-    ):
+    if file_names.is_version(named) and storage.exists(storage.join(parent, f"{named}/{file_names.SUCCESS}")):
         return
-    write_latest(directory, directory.rpartition("/")[2], uuid.uuid4().hex, found)
+    write_latest(directory, version, uuid.uuid4().hex, found)
     yield f"LATEST {f'named {named}, which is not published; it' if named else 'was missing; it'} names {directory} now"
 
 
@@ -373,13 +332,11 @@ def _is_version_folder(directory: str) -> bool:
 
 
 def _complete_version(directory: str, discard: bool, job: str) -> str | None:
-    """Complete the publication in a version directory leased by `job`, and return a sentence on it; None if there was
-    none.
-    """
+    """Complete the publication in a version directory leased by `job`, and return a sentence on it, or None."""
     if not storage.exists(storage.join(directory, file_names.PUBLISHING)):
         return None
-    with locks.locked(directory):  # a worker of the dead job may live, and publish
-        journal = job_folder.read_journal(directory)
+    with storage.locked(directory):  # a worker of the dead job may live, and publish
+        journal = publication.read_journal(directory)
         if journal is None:
             return None
         lost = publication.complete_or_undo(directory, journal, discard, job)

@@ -2,7 +2,7 @@
 
 import pickle
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -15,10 +15,9 @@ from shardmill.data.kinds import kind_of
 from shardmill.errors import UserError
 from shardmill.pipelines.config.records import RecordsConfig
 from shardmill.pipelines.jobs.graph_steps import (
-    PlannedColumns,
+    RecordsDryRun,
     check_ids,
     find_equal_contents,
-    module_graph,
     prepare_output,
     publish_options,
     published_features,
@@ -40,7 +39,7 @@ from shardmill.transforms.inputs.record_blocks import Task
 from shardmill.transforms.inputs.summary import InputSummary
 from shardmill.transforms.layout.columns import time_notices
 from shardmill.transforms.layout.files import DEFAULT_SPLITS
-from shardmill.transforms.layout.options import TableOptions, label_notices
+from shardmill.transforms.layout.options import label_notices
 from shardmill.transforms.layout.tables import TableLayout
 from shardmill.transforms.publishing import publish
 from shardmill.transforms.publishing.description import Build, PublishOptions
@@ -57,10 +56,9 @@ from shardmill.transforms.shards.sources import ShardInfo
 from shardmill.transforms.shards.writing import REJECTS, SHARDS_AT_ONCE, WriteShards
 from shardmill.transforms.statistics.files import SplitStats, merge_by_split
 from shardmill.transforms.stores import storage
-from shardmill.transforms.values.analyzers import Analysis
 from shardmill.transforms.values.graph_process import quiet_tensorflow
 from shardmill.transforms.values.options import Sequencing
-from shardmill.transforms.values.tokens_encoding import INPUT_IDS, Tokenization
+from shardmill.transforms.values.tokens_encoding import INPUT_IDS
 from shardmill.transforms.values.transform_graph import StagedGraph, transform_files, transform_notices
 from shardmill.transforms.workers.elements import single
 from shardmill.transforms.workers.rejects import RejectsPart, gather_rejects
@@ -69,17 +67,16 @@ _REMOTE_SHARDS_AT_ONCE = 4  # by each worker: a store has each wait for the slic
 
 
 def build_records(
-    root: beam.Pipeline, progress_folder: str | None, config: RecordsConfig, planned: PlannedColumns | None = None
+    root: beam.Pipeline, progress_folder: str | None, config: RecordsConfig, plan: RecordsDryRun | None = None
 ) -> beam.PCollection[str]:
     """Build the whole job, which outputs the paths of the published shards.
 
-    Args:
-        root: an empty pipeline
-        progress_folder: where workers on this machine report progress, or None
-        planned: results of the planning job that --module_file needs
+    Workers on this machine report progress to `progress_folder`. A job with --module_file has a `plan`.
     """
+    if plan is not None:
+        _module_outputs(plan, config)
     options = publish_options(config)
-    reading = read_layout(root, config, options.folder, planned)
+    reading = read_layout(root, config, options.folder, plan)
     # The layout represents "the input makes sense": a user's mistake is found before anything is written.
     # All that writes takes the layout that has passed through here.
     layout = reading.layout | "Prepare" >> beam.Map(prepare_output, options).with_output_types(TableLayout)
@@ -87,30 +84,25 @@ def build_records(
     divisions = _divisions(staged, config)
     slices = staged.runs | "SliceRuns" >> SliceRuns(divisions, config.read_threads)
     graph: Any = None
-    if planned is not None:
-        analysis = config.module_analysis(planned.features)
-        graph = module_graph(layout, staged, config, options, analysis, progress_folder or options.folder)
-    elif config.materialize:
-        graph = transform_graph(layout, staged, config, options)
-    written = (
-        slices
-        | "ByShard" >> beam.GroupByKey()
-        | "Write"
-        >> WriteShards(
-            config.directory,
-            config.name,
-            graph | "Shards" >> beam.Map(transformed_shards, config.source)
-            if config.materialize
-            else _shard_source(layout, config),
-            divisions,
-            options.folder,
-            config.codec,
-            config.file_template,
-            config.threads,
-            progress_folder,
-            shards_at_once=SHARDS_AT_ONCE if storage.is_local(options.folder) else _REMOTE_SHARDS_AT_ONCE,
-        )
+    if plan is not None or config.materialize:
+        graph = transform_graph(layout, staged, config, options, plan, progress_folder or options.folder)
+    if config.materialize:
+        source = graph | "Shards" >> beam.Map(transformed_shards, config.source)
+    else:
+        source = _shard_source(layout, config)
+    write = WriteShards(
+        config.directory,
+        config.name,
+        source,
+        divisions,
+        options.folder,
+        config.codec,
+        config.file_template,
+        config.threads,
+        progress_folder,
+        shards_at_once=SHARDS_AT_ONCE if storage.is_local(options.folder) else _REMOTE_SHARDS_AT_ONCE,
     )
+    written = slices | "ByShard" >> beam.GroupByKey() | "Write" >> write
     report_divisions(divisions, progress_folder)
     rejects = (reading.indexed.rejects, staged.rejects, written[REJECTS]) | "AllRejects" >> beam.Flatten()
     return layout | "Publish" >> beam.FlatMap(
@@ -119,15 +111,9 @@ def build_records(
         AsIter(staged.staged),
         AsIter(written["shards"]),
         AsIter(rejects),
-        config.table_options,
-        config.compared_content,
-        options,
-        config.analysis,
         () if graph is None else AsIter(graph),
-        config.materialize,
-        config.tokenization,
-        "" if config.pack_to is None else config.end_token[0],
-        config.sequencing,
+        config,
+        options,
     ).with_output_types(str)
 
 
@@ -138,6 +124,7 @@ def _stage(
     config: RecordsConfig,
     progress_folder: str | None,
 ) -> StagedRuns:
+    weighed = config.tokenization if config.balance == "tokens" and config.pack_to is None else None
     staging = Staging(
         config.format,
         config.encoder,
@@ -145,7 +132,7 @@ def _stage(
         config.block_size,
         config.run_size,
         config.analysis,
-        token_features=_weighed_columns(config),
+        token_features=() if weighed is None else tuple(weighed.token_columns.values()),
     )
     strata = None
     if config.stratify_by is not None:
@@ -155,12 +142,6 @@ def _stage(
             read_keys, partial(_stratum_ranks, fractions), config.read_threads
         )
     return tasks | "Stage" >> StageRuns(staging, layout, temporary, strata, config.read_threads, progress_folder)
-
-
-def _weighed_columns(config: RecordsConfig) -> tuple[str, ...]:
-    if config.balance != "tokens" or config.pack_to is not None or config.tokenization is None:
-        return ()
-    return tuple(config.tokenization.token_columns.values())
 
 
 def _stratum_ranks(fractions: tuple[Fraction, ...], stratum: str, examples: int, size_bytes: int) -> list[int]:
@@ -200,19 +181,15 @@ def _publish_records(
     all_staged: Iterable[StagedFindings],
     shards: Iterable[ShardInfo],
     rejects: Iterable[RejectsPart],
-    table: TableOptions,
-    content: str,
-    options: PublishOptions,
-    analysis: Analysis | None,
     graphs: Iterable[StagedGraph],
-    materialize: bool,
-    tokenization: Tokenization | None,
-    end_of_text: str,
-    sequencing: Sequencing | None,
+    config: RecordsConfig,
+    options: PublishOptions,
 ) -> list[str]:
     shards = list(shards)
     if (done := publish.find_published_shards(shards, options)) is not None:
         return done
+    table, analysis = config.table_options, config.analysis
+    sequencing, tokenization = config.sequencing, config.tokenization
     staged, indexed = single(all_staged, StagedFindings()), layout.input_counts
     if not staged.record_count and not indexed.rejected:
         raise UserError(f"{table.source} has no rows")
@@ -233,6 +210,8 @@ def _publish_records(
     graph = single(graphs, StagedGraph())
     is_packed = tokenization is not None and tokenization.is_packed
     gathered, records = gather_rejects(rejects, staged.record_count + indexed.rejected, indexed.size_bytes)
+    renames = Renames.of(options.configuration)
+    transform = None if analysis is None else partial(transform_files, analysis, staged.gathered, features, renames)
     build = Build(
         records=records,
         size_bytes=indexed.size_bytes,
@@ -243,16 +222,13 @@ def _publish_records(
         rejects=gathered,
         stats=staged.stats,
         notices=notices,
-        duplicates=find_equal_contents(content, layout, staged, shards, is_packed),
-        make_further_files=partial(
-            transform_files, analysis, staged.gathered, features, Renames.of(options.configuration)
-        )
-        if analysis is not None
-        else None,
+        duplicates=find_equal_contents(config.compared_content, layout, staged, shards, is_packed),
+        make_further_files=transform,
         further_file_notices=transform_notices,
     )
     if tokenization is not None:
         tokens = tokens_by_split(staged, shards, tokenization)
+        end_of_text = "" if config.pack_to is None else config.end_token[0]
         notices_of_tokens = token_notices(staged, tokens, tokenization, end_of_text)
         build = replace(build, tokens=tokens, notices=(*build.notices, *notices_of_tokens))
     if sequencing is not None:
@@ -262,7 +238,7 @@ def _publish_records(
         build = replace(build, stats=_stats_of_shards(shards))
     if graph.features and analysis is None:
         build = replace(build, make_further_files=graph.read)
-    if graph.features and materialize:
+    if graph.features and config.materialize:
         return publish.publish(
             replace(build, stats=_stats_of_shards(shards), make_further_files=graph.read), graph.features, options
         )
@@ -300,21 +276,8 @@ def _stats_of_shards(shards: Iterable[ShardInfo]) -> dict[str, SplitStats]:
 _SHOWN = 30  # features, by --dry_run
 
 
-@dataclass(frozen=True, slots=True)
-class RecordsDryRun:
-    """The plan of a job over records inside files."""
-
-    summary: InputSummary
-    inferred: Inferred
-    layout: TableLayout
-    rejects: list[RejectsPart]
-    tasks: int  # parts of the input that become one run each
-    blocks: int  # parts of the input that are read at once
-    reads_per_block: int  # how often each block is read
-
-
 def plan_records_dry_run(root: beam.Pipeline, path: str, config: RecordsConfig) -> None:
-    """Index the input and infer its columns, and pickle the DryRun to `path`.
+    """Index the input and infer its columns, and pickle the RecordsDryRun to `path`.
 
     A job with --module_file starts with it, since TensorFlow Transform needs the column types to build its graph.
     """
@@ -335,26 +298,9 @@ def _save_dry_run(
     path: str,
 ) -> None:
     blocks = list(blocks)
-    found = RecordsDryRun(
-        summary,
-        single(inferred, Inferred()),
-        layout,
-        list(rejects),
-        tasks=len(blocks),
-        blocks=sum(blocks),
-        reads_per_block=reads_per_block,
-    )
-    storage.write_bytes(path, pickle.dumps(found))
-
-
-def build_planned_records(
-    root: beam.Pipeline, progress_folder: str | None, config: RecordsConfig, plan: RecordsDryRun | None = None
-) -> beam.PCollection[str]:
-    """Build the whole job, see build_records; reuse the results in `plan`."""
-    if plan is None:
-        return build_records(root, progress_folder, config)
-    _module_outputs(plan, config)
-    return build_records(root, progress_folder, config, PlannedColumns(plan.inferred, plan.layout.features))
+    counts = (len(blocks), sum(blocks), reads_per_block)
+    plan = RecordsDryRun(summary, single(inferred, Inferred()), layout, list(rejects), *counts)
+    storage.write_bytes(path, pickle.dumps(plan))
 
 
 def _module_outputs(plan: RecordsDryRun, config: RecordsConfig) -> dict[str, str]:
@@ -390,18 +336,15 @@ def describe_records_plan(plan: RecordsDryRun, config: RecordsConfig) -> str:
     rows = f", {plural(plan.inferred.rows, 'row')}" if plan.inferred.rows else ""
     lines = [
         f"Dry run: nothing is written. Would write {config.directory}",
-        (f"Input: {config.source}: {plural(files, 'file')}, {human_size(plan.summary.size_bytes)}{rows}"),
+        f"Input: {config.source}: {plural(files, 'file')}, {human_size(plan.summary.size_bytes)}{rows}",
+        *dry_run_rejects(plan.rejects),
     ]
-    lines += dry_run_rejects(plan.rejects)
     fractions = plan.layout.fractions
     for index, split in enumerate(plan.layout.splits):
         lines.append(f"Split {split}: {f'{float(fractions[index]):.4g} of the rows' if fractions else 'by its folder'}")
     features = config.renames.rename_features(plan.layout.features)
-    none = (
-        "those of the records"
-        if not config.spec.has_columns
-        else "none, as no row can be read; the job says why of each"
-    )
+    unread = "none, as no row can be read; the job says why of each"
+    none = "those of the records" if config.spec.is_passed_through else unread
     lines += [f"Features: {len(features):,}" if features else f"Features: {none}"]
     lines += [f"  {_describe_feature(feature)}" for feature in features[:_SHOWN]]
     if len(features) > _SHOWN:
@@ -415,13 +358,11 @@ def describe_records_plan(plan: RecordsDryRun, config: RecordsConfig) -> str:
 
 
 def _describe_feature(feature: Feature) -> str:
-    shape = (
-        "" if not feature.shape else " list" if feature.shape == (None,) else f" list of {format_shape(feature.shape)}"
-    )
-    classes = (
-        f", {plural(len(feature.class_names), 'class', 'classes')}: {first_and_last(feature.class_names)}"
-        if kind_of(feature).has_classes
-        else ""
-    )
+    shape = f" list of {format_shape(feature.shape)}" if feature.shape else ""
+    if feature.shape == (None,):
+        shape = " list"
+    names, classes = feature.class_names, ""
+    if kind_of(feature).has_classes:
+        classes = f", {plural(len(names), 'class', 'classes')}: {first_and_last(names)}"
     unit = f", {feature.time} since 1970 in UTC" if feature.time else ""
     return f"{feature.name}: {feature.dtype}{shape}{unit}{classes}{'' if feature.required else ', may be missing'}"

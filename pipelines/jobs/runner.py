@@ -25,7 +25,6 @@ from shardmill.errors import UserError
 from shardmill.installed import install_hint
 from shardmill.pipelines.config.beam_flags import cluster_flags
 from shardmill.pipelines.config.job import JobConfig
-from shardmill.pipelines.jobs.local_cluster import log_level
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.zip_archive import archive_path
 
@@ -38,12 +37,7 @@ _EMBEDDED = "embed"  # Beam's word for a job server in its own process
 
 
 def check_job_server(options: PipelineOptions) -> None:
-    """Check that a job server answers at --job_endpoint, if that is given; Beam would wait or retry for minutes.
-
-    Raises:
-        UserError: PortableRunner has no endpoint, or no server answers within five seconds, or --job_server_timeout if
-            given.
-    """
+    """Check that a job server answers at --job_endpoint, if that is given; Beam would wait or retry for minutes."""
     portable = options.view_as(PortableOptions)
     if not portable.job_endpoint and options.view_as(StandardOptions).runner == "PortableRunner":
         raise UserError(
@@ -72,11 +66,7 @@ def server_timeout_s(portable: PortableOptions, seconds: int) -> int:
 
 
 def check_google_credentials(options: PipelineOptions) -> None:
-    """Check that there are credentials for Dataflow; Beam would look for them again at each request.
-
-    Raises:
-        UserError: there are none, or they cannot be read.
-    """
+    """Check that there are credentials for Dataflow; Beam would look for them again at each request."""
     if options.view_as(GoogleCloudOptions).no_auth:
         return
     import google.auth
@@ -96,7 +86,6 @@ def check_google_credentials(options: PipelineOptions) -> None:
 _RUNNERS = frozenset({"DataflowRunner", "apache_beam.runners.dataflow.DataflowRunner"})
 _REFUSALS = (400, 401, 403, 404, 409)  # statuses; of others, such as 429 and 503, the next try may be well
 _METHODS = ("GET ", "POST ", "PUT ")  # with which the message of a REST client begins, and the URL
-_SILENT = logging.CRITICAL + 1  # Beam logs what the service refuses at this, for us to say it once
 
 
 def is_dataflow(options: PipelineOptions) -> bool:
@@ -105,21 +94,12 @@ def is_dataflow(options: PipelineOptions) -> bool:
 
 
 def template_of(options: PipelineOptions) -> str | None:
-    """Return the path to write the job to instead of submitting it, as a Flex Template's launch asks; None to run
-    it.
-    """
-    if not is_dataflow(options):
-        return None
-    location: str | None = options.view_as(GoogleCloudOptions).template_location
-    return location or None
+    """Return the path to write the job to instead of running it, as a Flex Template's launch asks, or None."""
+    return (is_dataflow(options) and options.view_as(GoogleCloudOptions).template_location) or None
 
 
 def refuse_template(options: PipelineOptions, why: str) -> None:
-    """Refuse to write a template where the job's end is needed; `why` gives the reason.
-
-    Raises:
-        UserError: --template_location was given.
-    """
+    """Refuse to write a template where the job's end is needed; `why` gives the reason."""
     if (template := template_of(options)) is not None:
         raise UserError(
             f"--template_location {template}: {why}, and a template has none; the commands that convert write them"
@@ -127,11 +107,7 @@ def refuse_template(options: PipelineOptions, why: str) -> None:
 
 
 def check_dataflow_client(options: PipelineOptions) -> None:
-    """Check that Dataflow's client is installed if the job needs it.
-
-    Raises:
-        UserError: it is not.
-    """
+    """Check that Dataflow's client is installed if the job needs it."""
     if is_dataflow(options) and find_spec("apitools") is None:
         raise UserError(f"--runner DataflowRunner needs Google's clients; {install_hint('gcp')}")
 
@@ -140,9 +116,6 @@ def check_dataflow_submission(options: PipelineOptions) -> None:
     """Check that a Dataflow job can be submitted: client, project, region, staging folder and credentials.
 
     Beam would create a bucket if it is given none.
-
-    Raises:
-        UserError: one of them is missing.
     """
     if not is_dataflow(options):
         return
@@ -151,7 +124,9 @@ def check_dataflow_submission(options: PipelineOptions) -> None:
     if not google.project:
         raise UserError("--runner DataflowRunner: no --project; expected the id of the project that the job runs in")
     if not google.region:
-        google.region = _default_region()
+        from apache_beam.runners.dataflow.dataflow_runner import DataflowRunner
+
+        google.region = DataflowRunner().get_default_gcp_region()
     if not google.region:
         raise UserError("--runner DataflowRunner: no --region; expected one such as --region europe-west1")
     if not (google.temp_location or google.staging_location):
@@ -163,11 +138,7 @@ def check_dataflow_submission(options: PipelineOptions) -> None:
 
 
 def check_dataflow_paths(config: JobConfig, options: PipelineOptions) -> None:
-    """Check that Dataflow's workers, which are other machines, can reach input and output.
-
-    Raises:
-        UserError: one is a path of this machine.
-    """
+    """Check that Dataflow's workers, which are other machines, can reach input and output."""
     if not is_dataflow(options):
         return
     for flag, path in local_paths(config):
@@ -187,13 +158,6 @@ def local_paths(config: JobConfig) -> Iterator[tuple[str, str]]:
             yield flag, archive_path(path)
 
 
-def _default_region() -> str | None:
-    from apache_beam.runners.dataflow.dataflow_runner import DataflowRunner
-
-    region: str | None = DataflowRunner().get_default_gcp_region()
-    return region
-
-
 def submission_message(result: Any, options: PipelineOptions) -> str | None:
     """Return a message with a submitted Dataflow job's id and page; None for other runners and templates."""
     if not is_dataflow(options) or not getattr(result, "has_job", False):
@@ -204,9 +168,7 @@ def submission_message(result: Any, options: PipelineOptions) -> str | None:
 
 
 def dataflow_refusal(error: BaseException, options: PipelineOptions) -> UserError | None:
-    """Return the error to show if Dataflow refused the job or a query on it; None for other errors and those a retry
-    may fix.
-    """
+    """Return the error to show if Dataflow refused the job or a query on it; None for an error that a retry may fix."""
     code, message = getattr(error, "code", None), getattr(error, "message", None)
     if not is_dataflow(options) or code not in _REFUSALS or not isinstance(message, str):
         return None
@@ -218,16 +180,7 @@ def dataflow_refusal(error: BaseException, options: PipelineOptions) -> UserErro
     )
 
 
-@contextmanager
-def quiet_client() -> Iterator[None]:
-    """Silence Beam's Dataflow client, whose errors we report once ourselves."""
-    with log_level("apache_beam.runners.dataflow", _SILENT):
-        yield
-
-
-_LOCAL = frozenset(
-    {None, "DirectRunner", "SwitchingDirectRunner", "FnApiRunner", "apache_beam.runners.direct.DirectRunner"}
-)
+_LOCAL = (None, "DirectRunner", "SwitchingDirectRunner", "FnApiRunner", "apache_beam.runners.direct.DirectRunner")
 
 
 def is_local(options: PipelineOptions) -> bool:
@@ -241,11 +194,7 @@ def has_local_workers(options: PipelineOptions) -> bool:
 
 
 def check_running_mode(options: PipelineOptions) -> None:
-    """Refuse the running mode that loses records.
-
-    Raises:
-        UserError: for `--direct_running_mode multi_threading`.
-    """
+    """Refuse `--direct_running_mode multi_threading`, which loses records."""
     if is_local(options) and options.view_as(DirectOptions).direct_running_mode == "multi_threading":
         raise UserError(
             "--direct_running_mode multi_threading loses records without an error in Beam's local runner (an unlocked"
@@ -255,11 +204,7 @@ def check_running_mode(options: PipelineOptions) -> None:
 
 
 def check_runner(options: PipelineOptions) -> None:
-    """Check that the runner exists, can be reached, and loses no records.
-
-    Raises:
-        UserError: otherwise.
-    """
+    """Check that the runner exists, can be reached, and loses no records."""
     check_runner_options(options)
     if not is_local(options):
         check_job_server(options)
@@ -267,11 +212,7 @@ def check_runner(options: PipelineOptions) -> None:
 
 
 def check_runner_options(options: PipelineOptions) -> None:
-    """Check, without network requests, that the runner exists and loses no records.
-
-    Raises:
-        UserError: otherwise.
-    """
+    """Check, without network requests, that the runner exists and loses no records."""
     check_running_mode(options)
     check_dataflow_client(options)
     _check_setup(options)
@@ -300,9 +241,7 @@ def runner_warning(rest: Sequence[str], options: PipelineOptions) -> str | None:
 
 
 def _check_setup(options: PipelineOptions) -> None:
-    """Check that --setup_file exists, and make it absolute: Beam changes into its folder and cannot handle a bare
-    name.
-    """
+    """Check that --setup_file exists, and make it absolute: Beam changes into its folder."""
     setup = options.view_as(SetupOptions)
     if setup.setup_file is None:
         return
@@ -359,13 +298,9 @@ def reuse_large_buffers() -> None:
 
 
 def _set_malloc_option(parameter: int, value: int) -> None:
-    """Set an option of glibc's malloc; other C libraries are left alone."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is not None:
+    if mallopt is not None:  # other C libraries than glibc have none
         mallopt(parameter, value)
-
-
-_LOCK = "lock"
 
 
 @contextmanager
@@ -374,7 +309,7 @@ def scratch_folder(kind: str) -> Iterator[str]:
     _delete_stale_folders()
     while True:
         folder = tempfile.mkdtemp(prefix=f"shardmill-{kind}-")
-        path = os.path.join(folder, _LOCK)
+        path = os.path.join(folder, "lock")
         with suppress(FileNotFoundError):  # another process took it for that of a dead one
             Path(path).touch()
             held = storage.hold_lock(path)
@@ -388,7 +323,7 @@ def scratch_folder(kind: str) -> Iterator[str]:
 
 
 def _delete_stale_folders() -> None:
-    for path in Path(tempfile.gettempdir()).glob(f"shardmill-*/{_LOCK}"):
+    for path in Path(tempfile.gettempdir()).glob("shardmill-*/lock"):
         with suppress(OSError):  # another user's, or another run was faster
             if path.stat().st_uid == os.getuid() and not storage.is_locked(str(path)):
                 shutil.rmtree(path.parent, ignore_errors=True)
