@@ -59,9 +59,9 @@ ROOMS = (
     Room("transforms/files", 11, 3_600),
     Room("transforms/records", 12, 2_150),
     Room("transforms/publishing", 12, 2_600),
-    Room("pipelines/config", 13, 2_200),
+    Room("pipelines/config", 13, 1_950),
     Room("pipelines/reports", 14, 2_300),
-    Room("pipelines/jobs", 15, 4_500),
+    Room("pipelines/jobs", 15, 3_900),
     Room("pipelines/nightly", 16, 1_900),
     Room("pipelines/commands", 17, 1_350),
 )
