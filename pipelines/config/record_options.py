@@ -75,6 +75,12 @@ def _parse_separators(value: Any) -> dict[str, str]:
     return found
 
 
+def _check_comment(mark: str) -> str | None:
+    if not mark or (mark.isascii() and mark.isprintable() and " " not in mark and not mark.isalnum()):
+        return None
+    return "expected ASCII characters that are not letters, digits or spaces, for example '#' or '//'"
+
+
 DEFAULT_BLOCK_SIZE = 16 << 20  # bytes: large enough for vectorised work, small enough for a few in memory at once
 _MIN_BLOCK_SIZE, _MAX_BLOCK_SIZE = 1 << 10, 1 << 30  # bytes
 
@@ -100,6 +106,35 @@ class RecordOptions(TransformOptions, TokenOptions, SequenceOptions, PictureOpti
         parse=parse_names,
         to_json=list,
         group="input",
+    )
+    header: str = flag(
+        "auto",
+        "Content of the first line: the column names (first), a row (none: columns are called column_1, column_2, …),"
+        " or the names unless the line looks like a row (auto: the job stops if it does)",
+        choices=("auto", "first", "none"),
+        group="input",
+        is_always_recorded=False,
+    )
+    skip_lines: int = flag(
+        0,
+        "Number of lines to skip at the start of each file",
+        check=lambda count: None if count >= 0 else "expected a number of lines, 0 or more",
+        group="input",
+        is_always_recorded=False,
+    )
+    comment: str = flag(
+        "",
+        "Text that begins a comment, for example '#': lines that begin with it are skipped",
+        check=_check_comment,
+        group="input",
+        default_words="no comments",
+        is_always_recorded=False,
+    )
+    strip: bool = flag(
+        False,
+        "Remove spaces and tabs around values, column names and missing values",
+        group="input",
+        is_always_recorded=False,
     )
     encoding: str = flag("utf-8", "Text encoding of the input, for example latin-1", group="input")
     missing: tuple[str, ...] = flag(
@@ -179,6 +214,8 @@ class RecordOptions(TransformOptions, TokenOptions, SequenceOptions, PictureOpti
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.columns is not None and self.header != "auto":
+            raise UserError("--columns and --header: --columns names the columns of files without a header; drop one")
         if self.delimiter == self.quote and self.quote:
             raise UserError(f"--delimiter and --quote are both {self.quote!r}")
         if self.delimiter is None and self.quote in (",", "\t"):

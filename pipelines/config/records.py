@@ -17,7 +17,7 @@ from shardmill.transforms.options.job_options import SplitOptions, parse_path
 
 if TYPE_CHECKING:
     from shardmill.transforms.formats.format import RecordFormat
-    from shardmill.transforms.inputs.record_files import RecordFiles
+    from shardmill.transforms.inputs.listing import RecordFiles
     from shardmill.transforms.layout.options import TableOptions
     from shardmill.transforms.layout.tables import MakeLayout
     from shardmill.transforms.records.encoding import RecordEncoder
@@ -99,7 +99,7 @@ class RecordsConfig(RecordOptions):
     @property
     def files(self) -> "RecordFiles":
         """Return the files that hold the records."""
-        from shardmill.transforms.inputs.record_files import RecordFiles
+        from shardmill.transforms.inputs.listing import RecordFiles
 
         assert self.input is not None
         return RecordFiles((("", self.input),))
@@ -111,7 +111,8 @@ class RecordsConfig(RecordOptions):
             from shardmill.transforms.formats.csv import CsvFormat
 
             delimiter, block = self.delimiter or "", self.block_size
-            return CsvFormat(delimiter, self.quote, self.columns, self.encoding, self.missing, self.fill, block)
+            lines = (self.header, self.skip_lines, self.comment, self.strip)
+            return CsvFormat(delimiter, self.quote, self.columns, self.encoding, self.missing, self.fill, block, *lines)
         if self.spec.name == "jsonl":
             from shardmill.transforms.formats.json_lines import JsonLinesFormat
 
@@ -381,7 +382,7 @@ class ParallelConfig(RecordsConfig):
 
     @property
     def files(self) -> "RecordFiles":
-        from shardmill.transforms.inputs.record_files import RecordFiles
+        from shardmill.transforms.inputs.listing import RecordFiles
 
         return RecordFiles(self.texts)
 

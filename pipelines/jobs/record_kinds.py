@@ -48,7 +48,11 @@ FORMATS = (
         summary="turn CSV or TSV files into TFRecord shards",
         description="Turn CSV or TSV files into balanced, shuffled TFRecord shards. Types come from all rows, not from"
         " a sample.",
-        flags=("delimiter", "quote", "columns", "encoding", "missing", *_COLUMN_FLAGS, "block_size"),
+        flags=(
+            *("delimiter", "quote", "columns", "header", "skip_lines", "comment", "strip", "encoding", "missing"),
+            *_COLUMN_FLAGS,
+            "block_size",
+        ),
     ),
     FormatSpec(
         name="jsonl",

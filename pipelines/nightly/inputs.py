@@ -26,8 +26,7 @@ from shardmill.pipelines.nightly.recipe import FreshnessOptions
 from shardmill.pipelines.nightly.recipe_values import format_duration
 from shardmill.transforms.columns.arrow import to_batches
 from shardmill.transforms.inputs.folders import IMAGES, FileKind
-from shardmill.transforms.inputs.listing import NO_MATCH, FoundFile, input_root, list_input
-from shardmill.transforms.inputs.record_files import accept_language_suffix
+from shardmill.transforms.inputs.listing import NO_MATCH, FoundFile, accept_language_suffix, input_root, list_input
 from shardmill.transforms.options.declare import options_of
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import CHECKSUM_STAMP, FileStat, error_text

@@ -41,6 +41,13 @@ def infer_type(column: pa.Array) -> ColumnType | None:
     return ColumnType(_infer_scalar_type(column.drop_null() if column.null_count else column), None, present)
 
 
+def strip_texts(texts: pa.Array, missing: Sequence[str]) -> pa.Array:
+    """Return texts without spaces and tabs around them; those that are then in `missing` are null."""
+    stripped = pc.ascii_trim(texts.view(pa.string()), characters=" \t")
+    found = pc.is_in(stripped, value_set=pa.array(missing, pa.string()), skip_nulls=True)
+    return pc.if_else(found, pa.scalar(None, pa.string()), stripped).view(pa.binary())
+
+
 def _infer_scalar_type(column: pa.Array) -> ScalarType:
     first = text_scalar_type(column[0].as_py())
     if first == "bytes":  # as it is in almost every column of text: nothing is wider

@@ -272,12 +272,15 @@ class Inferred:
     rows: int = 0  # number of rows, without rejects
     values: Values = field(default_factory=dict)  # distinct values as spelled; None if above MAX_VALUES
     declared: Mapping[str, DeclaredColumn] = field(default_factory=dict)  # metadata of columns from their file format
+    # What is noted of some rows: how many, and the first of them by file and line
+    remarks: Mapping[str, tuple[int, tuple[str, int]]] = field(default_factory=dict)
 
     def merge(self, other: "Inferred") -> "Inferred":
         """Merge what was inferred from two sets of rows."""
         values = merge_values(self.values, other.values)
         declared = merge_by_key(self.declared, other.declared, DeclaredColumn.merge)
-        return Inferred(merge_types(self.types, other.types), self.rows + other.rows, values, declared)
+        remarks = merge_by_key(self.remarks, other.remarks, lambda one, more: (one[0] + more[0], min(one[1], more[1])))
+        return Inferred(merge_types(self.types, other.types), self.rows + other.rows, values, declared, remarks)
 
 
 def merge_values(one: Values, other: Values) -> Values:

@@ -14,9 +14,17 @@ from shardmill.errors import JobError, UserError
 from shardmill.metadata.manifest import Certainty, Reject
 from shardmill.transforms.columns.arrow import distinct_texts, to_batch
 from shardmill.transforms.columns.conversion import rounded_texts
-from shardmill.transforms.columns.text import infer_type, key_texts, misfit_reason, parse_values, without_leading_zeros
+from shardmill.transforms.columns.text import (
+    infer_type,
+    key_texts,
+    misfit_reason,
+    parse_values,
+    strip_texts,
+    without_leading_zeros,
+)
 from shardmill.transforms.columns.types import ColumnType, Inferred, ValuesOf
 from shardmill.transforms.formats.conventions import MISSING, Dialect
+from shardmill.transforms.formats.csv_doubts import header_problem
 from shardmill.transforms.formats.csv_parse import (
     START_BYTES,
     CsvPiece,
@@ -27,11 +35,13 @@ from shardmill.transforms.formats.csv_parse import (
     check_start,
     column_problem,
     header_columns,
-    one_column_problem,
+    parse_header,
     parse_piece,
+    pass_lines,
     read_head,
     read_pieces,
     read_ranges,
+    read_sample,
     split_piece,
     unclosed_quote_error,
 )
@@ -43,6 +53,7 @@ from shardmill.transforms.formats.format import (
     FileRef,
     KeyColumn,
     RecordFormat,
+    RecordNotice,
     Rows,
     compressed_damage,
     empty_rows,
@@ -55,6 +66,7 @@ from shardmill.transforms.formats.line_blocks import (
     Utf8Stream,
     encoding_name,
     is_ascii_transparent,
+    is_utf8,
     not_encoded_error,
     to_utf8,
 )
@@ -62,6 +74,8 @@ from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import error_text
 from shardmill.transforms.stores.storage import raise_if_store_failed
 from shardmill.transforms.stores.streams import TruncatedError, is_compressed, open_decompressed
+
+LONG_ROWS = "rows have one more field than the header has names, which is empty and left out"
 
 
 @dataclass(frozen=True)
@@ -83,6 +97,11 @@ class CsvFormat(RecordFormat):
     # (column, text) pairs or a mapping, text for missing values
     fill: Mapping[str, str] | tuple[tuple[str, str], ...] = ()
     block_size: int = 16 << 20  # approximate bytes of a block
+    # What line 1 holds: the names ("first"), a row ("none"), or the names unless it looks like a row ("auto")
+    header_line: str = "auto"
+    skip_lines: int = 0  # lines to pass over at the start of each file
+    comment: str = ""  # lines that begin with this text are passed over; "" for none
+    strip: bool = False  # whether spaces and tabs around values and names are removed
 
     def __post_init__(self) -> None:
         fill = tuple(self.fill.items() if isinstance(self.fill, Mapping) else self.fill)
@@ -95,6 +114,8 @@ class CsvFormat(RecordFormat):
                 raise ValueError(
                     f"the {what} {char!r} is no good; expected one ASCII character that is no letter or digit"
                 )
+        if self.comment and not (self.comment.isascii() and self.comment.isprintable() and self.comment[0] != " "):
+            raise ValueError(f"the mark of comments {self.comment!r} is no good; expected one such as # or //")
         if self.delimiter and self.delimiter == self.quote:
             raise ValueError(f"the delimiter and the quote are both {self.quote!r}; expected two different characters")
         if self.columns is not None and (problem := column_problem(self.columns)):
@@ -107,9 +128,9 @@ class CsvFormat(RecordFormat):
         if self.columns is not None:
             return self.columns
         with self._open(file) as (stream, _):
-            return self._read_head(stream, file)[1]
+            return self._start(stream, file)[0]
 
-    def index(self, file: FileRef) -> Iterator[BlockRef | Reject]:
+    def index(self, file: FileRef) -> Iterator[BlockRef | Reject | RecordNotice]:
         """Yield the blocks of `file` in order; a Reject if it is empty or cannot be read."""
         try:
             with self._open(file) as (stream, base):
@@ -131,7 +152,8 @@ class CsvFormat(RecordFormat):
                 texts, parsed = self._texts(piece, block, wanted, with_lines=False)
                 types = {name: found for name in names if (found := infer_type(texts[name]))}
                 values = {column.name: distinct_texts(texts[column.name], column.separator) for column in values_of}
-                yield Inferred(types, parsed.rows, values)
+                long, first = len(parsed.long_lines), (block.file.name, int(parsed.long_lines[:1].sum()))
+                yield Inferred(types, parsed.rows, values, remarks={LONG_ROWS: (long, first)} if long else {})
 
     def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
         """Yield the rows of a block; a malformed record, or one that does not fit `types`, is a Reject."""
@@ -185,13 +207,15 @@ class CsvFormat(RecordFormat):
         """Parse the columns `wanted` as text, with missing values filled; absent columns are missing in all rows."""
         names, columns = list(wanted), set(block.columns)
         there = [name for name in names if name in columns]
-        table = Table(block.file.name, block.columns, self._dialect(block.file.name), self.missing, self.encoding)
+        dialect = self._dialect(block.file.name)
+        table = Table(block.file.name, block.columns, dialect, self.missing, self.encoding, self.comment.encode())
         parsed = parse_piece(piece, table, there, with_lines)
         found = dict(zip(there, parsed.columns))
         fill = dict(self.fill)
         texts = {}
         for name in names:
             text = found[name] if name in found else pa.nulls(parsed.rows, pa.binary())
+            text = strip_texts(text, self.missing) if self.strip else text
             texts[name] = pc.fill_null(text, fill[name].encode()) if name in fill and text.null_count else text
         return texts, parsed
 
@@ -209,7 +233,7 @@ class CsvFormat(RecordFormat):
                 yield from self._pieces_of_range(block)
                 return
             with self._open(file) as (stream, _):
-                head = Head() if self.columns is not None else read_head(stream, dialect, file.name)
+                _, head = self._start(stream, file)
                 yield from read_pieces(stream, dialect, self.block_size, file.name, head)
         except OSError as error:
             raise_if_store_failed(error, file.path)
@@ -249,29 +273,57 @@ class CsvFormat(RecordFormat):
             check_start(start, file.name, self.encoding)
             if not self._is_splittable(file):
                 try:
-                    yield Utf8Stream(_PrefixedStream(start, raw), self.encoding), 0
+                    decoded = Utf8Stream(_PrefixedStream(start, raw), self.encoding)
+                    yield _PrefixedStream(pass_lines(decoded, self.skip_lines)[0], decoded), 0
                 except UnicodeError as error:  # UTF-16 without a byte order mark, say
                     raise not_encoded_error(file.name, self.encoding, error) from None
             else:
                 text = start.removeprefix(BOM) if self.encoding == "utf-8" else start
-                yield _PrefixedStream(text, raw), len(start) - len(text)
+                behind = _PrefixedStream(text, raw)
+                rest, passed = pass_lines(behind, self.skip_lines)
+                yield _PrefixedStream(rest, behind), len(start) - len(text) + passed
 
-    def _read_head(self, stream: Stream, file: FileRef) -> tuple[Head, tuple[str, ...]]:
-        """Read the header of a file that has one, and return its columns; none if the file is empty."""
+    def _start(self, stream: Stream, file: FileRef, is_doubted: bool = False) -> tuple[tuple[str, ...], Head]:
+        """Return the columns of a file, none if it is empty, and the head after which its rows begin.
+
+        Args:
+            stream: the text, after the lines to skip.
+            file: the file.
+            is_doubted: True to raise a UserError if the first rows look as if the file is read the wrong way.
+        """
+        first = self.skip_lines + 1
+        if self.columns is not None:
+            return self.columns, Head(b"", first, 0, first, b"")
         dialect = self._dialect(file.name)
-        head = read_head(stream, dialect, file.name)
-        text, where = head.record, f"{file.name}, line {head.line}"
-        text = to_utf8(text, self.encoding) if self._is_splittable(file) else text
+        head = read_head(stream, dialect, file.name, first, self.comment.encode())
+        text, where = self._text_of(head.record, file), f"{file.name}, line {head.line}"
+        if self.header_line == "none":
+            columns = (
+                tuple(f"column_{number}" for number in range(1, len(parse_header(text, dialect)) + 1)) if text else ()
+            )
+            return columns, Head(b"", head.line, head.stop - len(head.record), head.line, head.record + head.rest)
+        if is_doubted and self.header_line == "auto" and text and b"\0" not in text and is_utf8(text):
+            head, sample = read_sample(stream, head)
+            rows = self._text_of(sample, file).decode(errors="replace")
+            if problem := header_problem(rows, head.line, dialect, self.delimiter != ""):
+                raise UserError(f"{where}: {problem}")
         columns = header_columns(text, dialect, where, self.encoding)
-        if not self.delimiter and (problem := one_column_problem(columns, dialect.delimiter.decode())):
-            raise UserError(f"{where}: {problem}")
-        return head, columns
+        return tuple(column.strip(" \t") for column in columns) if self.strip else columns, head
 
-    def _index(self, file: FileRef, stream: Stream, base: int) -> Iterator[BlockRef | Reject]:
-        head, columns = self._read_head(stream, file) if self.columns is None else (Head(), self.columns)
+    def _text_of(self, data: bytes, file: FileRef) -> bytes:
+        return to_utf8(data, self.encoding) if self._is_splittable(file) else data
+
+    def _index(self, file: FileRef, stream: Stream, base: int) -> Iterator[BlockRef | Reject | RecordNotice]:
+        columns, head = self._start(stream, file, is_doubted=True)
         if not columns:
             yield Reject(file.name, None, "index", "the file is empty: no header")
             return
+        if head.record:
+            names = parse_header(self._text_of(head.record, file), self._dialect(file.name))
+            for number, (name, column) in enumerate(zip(names, columns), 1):
+                if not name:
+                    text = f"the header has no name for column {number}, which is called {column!r}"
+                    yield RecordNotice(text, f"{file.name}, line {head.line}", 1)
         if not self._is_splittable(file):
             if head.rest or stream.read(1):
                 yield BlockRef(file, 0, file.size_bytes, head.next_line, columns)

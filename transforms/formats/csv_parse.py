@@ -3,19 +3,19 @@
 import contextlib
 import io
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import chain
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.csv
 
 from shardmill.data import spans
 from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
-from shardmill.text import shorten
 from shardmill.transforms.formats.conventions import Dialect
+from shardmill.transforms.formats.csv_doubts import looks_like_row
 from shardmill.transforms.formats.csv_scan import (
     Flags,
     Positions,
@@ -25,6 +25,7 @@ from shardmill.transforms.formats.csv_scan import (
     find_delimiters,
     find_records,
     is_malformed,
+    line_ends,
     scan_range,
 )
 from shardmill.transforms.formats.format import MAX_LINES, MAX_TEXT_BYTES, STAGE, reject_long
@@ -65,13 +66,15 @@ class LostRecords:
     error: TruncatedError  # reason, and how far the data could be read
 
 
-def read_head(stream: Stream, dialect: Dialect, name: str) -> Head:
-    """Read the first record of the text in `stream`, of file `name`.
+def read_head(stream: Stream, dialect: Dialect, name: str, line: int = 1, comment: bytes = b"") -> Head:
+    """Read the first record of the text in `stream`, which belongs to file `name` and begins on `line`.
+
+    Records that begin with `comment` are passed over, as blank ones are.
 
     Raises:
         UserError: if the record does not end within a reasonable length, or a quote is never closed.
     """
-    text, size, line, offset = b"", _FIRST_READ, 1, 0
+    text, size, offset = b"", _FIRST_READ, 0
     while True:
         more = stream.read(size)
         text += more
@@ -84,8 +87,9 @@ def read_head(stream: Stream, dialect: Dialect, name: str) -> Head:
             size = min(size, _BLANK_READ)
             continue
         found = find_records(text, dialect)
+        passed_over = found.is_blank | found.begin_with(comment, text)
         start = stop = len(text)
-        for number in (~found.is_blank).nonzero()[0][:1]:
+        for number in (~passed_over).nonzero()[0][:1]:
             start, stop = int(found.starts[number]), int(found.stops[number])
         if not more or stop < len(text):
             break
@@ -98,6 +102,31 @@ def read_head(stream: Stream, dialect: Dialect, name: str) -> Head:
     if not more and stop == len(text) and scan_range(text[start:], dialect).scans[0].is_inside:
         raise unclosed_quote_error(name, line, dialect)
     return Head(text[start:stop], line, offset + stop, line + count_lines(text, start, stop), text[stop:])
+
+
+def pass_lines(stream: Stream, count: int) -> tuple[bytes, int]:
+    """Read `count` lines from `stream`; return what was read after them, and the number of their bytes."""
+    text = b""
+    while count:
+        more = stream.read(_FIRST_READ)
+        text += more
+        ends = line_ends(text[:-1] if more and text.endswith(b"\r") else text)  # since LF may follow
+        if len(ends) >= count:
+            stop = int(ends[count - 1]) + 1
+            return text[stop:], stop
+        if not more:
+            return b"", len(text)
+    return b"", 0
+
+
+def read_sample(stream: Stream, head: Head) -> tuple[Head, bytes]:
+    """Read on after a head until there are about 64 KiB; return the head with what was read, and its whole lines."""
+    rest, more = head.rest, b""
+    while len(rest) < _FIRST_READ and (more := stream.read(_FIRST_READ - len(rest))):
+        rest += more
+    at_end = len(rest) < _FIRST_READ
+    lines = rest if at_end else rest[: max(rest.rfind(b"\n"), rest.rfind(b"\r")) + 1]
+    return replace(head, rest=rest), head.record + lines
 
 
 def _blank_bytes(text: bytes, at_end: bool) -> int:
@@ -239,6 +268,7 @@ class Table:
     dialect: Dialect
     missing: tuple[str, ...]  # texts, quoted or not, that mean a missing value
     encoding: str  # the file's encoding, for rejects; the text is now UTF-8
+    comment: bytes = b""  # what records begin with that are passed over; b"" for none
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +280,12 @@ class Parsed:
     lines: Positions = field(default_factory=lambda: np.zeros(0, np.int64))  # (rows,), on which each record starts
     rejects: list[Reject] = field(default_factory=list)  # invalid records, by line
     blank_lines: int = 0  # number of blank lines
+    long_lines: Positions = field(
+        default_factory=lambda: np.zeros(0, np.int64)
+    )  # of records with an empty field too many
+
+
+_NO_LINES = np.zeros(0, np.int64)
 
 
 def parse_piece(piece: CsvPiece, table: Table, wanted: Sequence[str], with_lines: bool) -> Parsed:
@@ -258,41 +294,52 @@ def parse_piece(piece: CsvPiece, table: Table, wanted: Sequence[str], with_lines
     if is_blank(piece.text):
         return Parsed(*_parse(b"", table, wanted), blank_lines=count_lines(piece.text))
     fine = is_utf8(piece.text)
-    if fine and not with_lines and not is_malformed(piece.text, table.dialect):
+    if fine and not with_lines and not is_malformed(piece.text, table.dialect) and not _has_comments(piece, table):
         with contextlib.suppress(pa.ArrowInvalid):  # some record has too few fields, or too many
             return Parsed(*_parse(piece.text, table, wanted))
-    records = find_records(piece.text, table.dialect)
-    keep = ~(records.is_blank | records.is_malformed)
-    reasons: list[Iterable[tuple[int, str]]] = [_malformed_reasons(piece, records)]
+    text, records, reasons = _split_malformed(piece, table)
+    keep = ~(records.is_blank | records.is_malformed | records.begin_with(table.comment, text))
+    keep[[number for number, _ in reasons]] = False
     if not fine:
-        undecodable = dict(_undecodable_reasons(piece.text, records, keep, table))
+        undecodable = dict(_undecodable_reasons(text, records, keep, table))
         keep[list(undecodable)] = False
-        reasons.append(undecodable.items())
+        reasons += undecodable.items()
+    long = _NO_LINES
     try:
-        columns, rows = _parse(_kept_text(piece.text, records, keep | records.is_blank), table, wanted)
+        columns, rows = _parse(_kept_text(text, records, keep | records.is_blank), table, wanted)
     except pa.ArrowInvalid:
-        parted = find_delimiters(piece.text, table.dialect)
+        parted = find_delimiters(text, table.dialect)
         fields = np.searchsorted(parted, records.stops) - np.searchsorted(parted, records.starts) + 1
+        long = np.flatnonzero(keep & (fields == len(table.columns) + 1))
+        long = long[_end_with_delimiter(text, records.stops[long], table.dialect)]
+        fields[long] -= 1
         ragged = np.flatnonzero(keep & (fields != len(table.columns)))
         keep[ragged] = False
         expected = f"expected {len(table.columns)}, one for each column"
-        reasons.append(
+        reasons += [
             (number, f"the row has {count} field{'s' if count > 1 else ''}; {expected}")
             for number, count in zip(ragged.tolist(), fields[ragged].tolist())
-        )
-        columns, rows = _parse(_kept_text(piece.text, records, keep), table, wanted)
+        ]
+        columns, rows = _parse(_kept_text(text, records, keep, long), table, wanted)
     if rows != np.count_nonzero(keep):
         raise RuntimeError(
             f"{table.name}, from line {piece.line}: Arrow reads {rows} rows where there are {np.count_nonzero(keep)}; "
             "this is a bug of shardmill, and the file would help to mend it"
         )
-    if not with_lines:
-        return Parsed(columns, rows)
     lines = records.lines + piece.line
-    rejects = [
-        Reject(table.name, int(lines[number]), STAGE, reason) for number, reason in sorted(chain.from_iterable(reasons))
-    ]
-    return Parsed(columns, rows, lines[keep], rejects, int(np.count_nonzero(records.is_blank)))
+    if not with_lines:
+        return Parsed(columns, rows, long_lines=lines[long])
+    rejects = [Reject(table.name, int(lines[number]), STAGE, reason) for number, reason in sorted(reasons)]
+    return Parsed(columns, rows, lines[keep], rejects, int(np.count_nonzero(records.is_blank)), lines[long])
+
+
+def _has_comments(piece: CsvPiece, table: Table) -> bool:
+    """Return True if a line may begin with the mark of comments."""
+    if not table.comment:
+        return False
+    return piece.text.startswith(table.comment) or any(
+        newline + table.comment in piece.text for newline in (b"\n", b"\r")
+    )
 
 
 def _parse(text: bytes, table: Table, wanted: Sequence[str]) -> tuple[list[pa.Array], int]:
@@ -342,27 +389,95 @@ def _one_array(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks or [pa.array([], column.type)])
 
 
-def _kept_text(text: bytes, records: Records, mask: Flags) -> bytes:
-    """Return the text of the records to keep."""
-    if mask.all():
-        return text
-    # Where runs of kept records begin and end
-    edges = np.flatnonzero(np.diff(mask.astype(np.int8), prepend=0, append=0))
-    begins, ends = records.starts[edges[::2]].tolist(), records.stops[edges[1::2] - 1].tolist()
-    return b"".join(text[begin:end] for begin, end in zip(begins, ends))
+def _kept_text(text: bytes, records: Records, mask: Flags, long: Positions = _NO_LINES) -> bytes:
+    """Return the text of the records to keep, those numbered `long` without their last delimiter."""
+    if not mask.all():
+        # Where runs of kept records begin and end
+        edges = np.flatnonzero(np.diff(mask.astype(np.int8), prepend=0, append=0))
+        begins, ends = records.starts[edges[::2]].tolist(), records.stops[edges[1::2] - 1].tolist()
+    else:
+        begins, ends = [0], [len(text)]
+    if not len(long):
+        return text if mask.all() else b"".join(text[begin:end] for begin, end in zip(begins, ends))
+    codes = np.frombuffer(text, np.uint8)
+    kept = np.zeros(len(text), bool)
+    for begin, end in zip(begins, ends):
+        kept[begin:end] = True
+    kept[_content_ends(codes, records.stops[long]) - 1] = False
+    return codes[kept].tobytes()
 
 
-def _malformed_reasons(piece: CsvPiece, records: Records) -> Iterator[tuple[int, str]]:
-    """Yield (number, reason) for each record with text after a closing quote."""
+def _content_ends(codes: npt.NDArray[np.uint8], stops: Positions) -> Positions:
+    """Return the ends of records without their newlines."""
+    for _ in _NEWLINES:
+        last = codes[np.maximum(stops - 1, 0)]
+        stops = stops - np.isin(last, np.frombuffer(_NEWLINES, np.uint8))
+    return stops
+
+
+def _end_with_delimiter(text: bytes, stops: Positions, dialect: Dialect) -> Flags:
+    codes = np.frombuffer(text, np.uint8)
+    return codes[np.maximum(_content_ends(codes, stops) - 1, 0)] == dialect.delimiter[0]
+
+
+_MAX_SPLITS = 1000  # of one piece: each scans what is left of a record again
+
+
+def _split_malformed(piece: CsvPiece, table: Table) -> tuple[bytes, Records, list[tuple[int, str]]]:
+    """Cut records with text after a closing quote behind their first lines, for a stray quote takes in many lines.
+
+    Returns:
+        The text, in which stray quotes are other characters; its records; (number, reason) for each malformed one but
+        comments.
+    """
+    text, dialect = piece.text, table.dialect
+    records = find_records(text, dialect)
+    if not records.is_malformed.any():
+        return text, records, []
+    masked, stray = bytearray(text), list[int]()
+    waiting = [(int(records.starts[n]), int(records.stops[n])) for n in np.flatnonzero(records.is_malformed)[::-1]]
+    while waiting and len(stray) < _MAX_SPLITS:
+        start, stop = waiting.pop()
+        ends = line_ends(text[start:stop])
+        end = start + int(ends[0]) + 1 if len(ends) else stop
+        if not _is_open(text[start:end], dialect):
+            continue  # malformed within its line
+        masked[start:end] = text[start:end].replace(dialect.quote, _FILLER)
+        stray.append(start)
+        inner = find_records(text[end:stop], dialect)
+        bad = inner.is_malformed
+        if len(bad):
+            bad[-1] |= _is_open(text[end:stop], dialect)
+        waiting += [(end + int(inner.starts[n]), end + int(inner.stops[n])) for n in np.flatnonzero(bad)[::-1]]
+    text = bytes(masked)
+    records = find_records(text, dialect)
+    opened = np.searchsorted(records.starts, np.sort(np.array(stray, np.int64)))
+    reasons = [(number, _OPEN) for number in opened.tolist()]
     for number in np.flatnonzero(records.is_malformed).tolist():
-        first = piece.line + int(records.lines[number])
-        text = piece.text[int(records.starts[number]) : int(records.stops[number])].rstrip(_NEWLINES)
-        last = first + count_lines(text)
-        yield (
-            number,
-            f"{f'lines {first} to {last}: ' if last > first else ''}text goes on after the quote that closes a field; "
-            "expected the delimiter or the line's end: is a quote stray?",
-        )
+        first, last = piece.line + int(records.lines[number]), _last_line(piece, records, number)
+        lines = f"lines {first} to {last}: " if last > first else ""
+        reasons.append((number, f"{lines}{_GOES_ON}"))
+    is_comment = records.begin_with(table.comment, text)
+    return text, records, [(number, f"{reason}; {_STRAY}") for number, reason in reasons if not is_comment[number]]
+
+
+_OPEN = "a field opens with a quote that its line does not close; the lines after it are read on their own"
+_GOES_ON = "text goes on after the quote that closes a field; expected the delimiter or the line's end"
+_STRAY = "is a quote stray? --quote '' turns quoting off"
+_FILLER = b"x"
+
+
+def _last_line(piece: CsvPiece, records: Records, number: int) -> int:
+    """Return the line on which a record ends."""
+    if number + 1 < len(records.lines):
+        return piece.line + int(records.lines[number + 1]) - 1
+    last = piece.text[int(records.starts[number]) :].rstrip(_NEWLINES)
+    return piece.line + int(records.lines[number]) + last.count(b"\n") + last.count(b"\r") - last.count(b"\r\n")
+
+
+def _is_open(text: bytes, dialect: Dialect) -> bool:
+    """Return True if a text that starts with a record ends within quotes."""
+    return scan_range(text, dialect).scans[0].is_inside
 
 
 def _undecodable_reasons(text: bytes, records: Records, kept: Flags, table: Table) -> Iterator[tuple[int, str]]:
@@ -391,7 +506,6 @@ _MAGIC = (  # of what is often named .csv by mistake
     (b"\xff\xfe", "UTF-16: give --encoding utf-16"),
     (b"\xfe\xff", "UTF-16: give --encoding utf-16"),
 )
-_DELIMITERS = "\t;|,"  # of which files have one or the other
 START_BYTES = 8  # as many as the longest of these
 
 
@@ -422,24 +536,17 @@ def header_columns(text: bytes, dialect: Dialect, where: str, encoding: str) -> 
         raise UserError(
             f"{where}: in the header, text goes on after the quote that closes a name; expected the delimiter"
         )
-    columns = parse_header(text, dialect)
+    columns = name_columns(parse_header(text, dialect))
     if problem := column_problem(columns):
-        raise UserError(f"{where}: the header {problem}")
+        raise UserError(f"{where}: the header {problem}; {looks_like_row(columns)}")
     return columns
 
 
-def one_column_problem(columns: Sequence[str], delimiter: str) -> str | None:
-    """Return the problem of a header that is a single name containing a likely delimiter; None if it has none.
-
-    Call only if the user gave no delimiter; `delimiter` is the default that was used.
-    """
-    found = next((char for char in _DELIMITERS if len(columns) == 1 and char in columns[0]), None)
-    if found is None:
-        return None
-    likely, own = (repr(char).replace(r"'\t'", "tab") for char in (found, delimiter))
-    return (
-        f"the header is one column, {shorten(columns[0])!r}; give --delimiter {likely} if that separates"
-        f" columns, or --delimiter {own} if it is one column"
+def name_columns(columns: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns with names for those without: the first one is `index`, as pandas and R write it."""
+    return tuple(
+        name or ("index" if number == 1 and "index" not in columns else f"column_{number}")
+        for number, name in enumerate(columns, 1)
     )
 
 
@@ -450,4 +557,4 @@ def column_problem(columns: Sequence[str]) -> str | None:
     if "" in columns:
         return f"has no name for column {columns.index('') + 1} of {len(columns)}; give every column a name"
     twice = next(((name, number) for name, number in Counter(columns).items() if number > 1), None)
-    return None if twice is None else f"names the column {twice[0]!r} {twice[1]} times; rename or drop all but one"
+    return None if twice is None else f"names the column {twice[0]!r} {twice[1]} times; rename all but one"

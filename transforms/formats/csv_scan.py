@@ -226,6 +226,15 @@ class Records:
         """Return the numbers of the records that hold the bytes at `positions`."""
         return np.searchsorted(self.stops, positions, side="right")
 
+    def begin_with(self, mark: bytes, data: bytes) -> Flags:
+        """Flag the records that begin with `mark`, comments; none if it is b""."""
+        flags = np.zeros(len(self.starts), bool)
+        if mark:
+            codes = np.frombuffer(data, np.uint8)
+            likely = np.flatnonzero(codes[self.starts] == mark[0])
+            flags[likely] = [data.startswith(mark, start) for start in self.starts[likely].tolist()]
+        return flags
+
 
 def find_records(data: bytes, dialect: Dialect) -> Records:
     """Find the records of a text that starts with one; an unfinished record counts too."""

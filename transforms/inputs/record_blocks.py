@@ -12,8 +12,7 @@ from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.arrow import ELEMENT_BYTES
 from shardmill.transforms.formats.format import BlockRef, FileRef, RecordFormat, RecordNotice, SkippedItems, reject_file
 from shardmill.transforms.inputs.folders import FileKind, FolderRoles
-from shardmill.transforms.inputs.listing import Skipped
-from shardmill.transforms.inputs.record_files import RecordFiles
+from shardmill.transforms.inputs.listing import RecordFiles, Skipped
 from shardmill.transforms.inputs.sources import REJECTS, SUMMARIES, Findings, combine_outputs
 from shardmill.transforms.inputs.summary import InputSummary, summarize_files
 from shardmill.transforms.stores.protocol import error_text

@@ -273,6 +273,10 @@ def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableO
         notices=(
             *skipped_notices(summary),
             *peculiarity_notices(summary),
+            *(
+                f"{count:,} {text}; the first is {name}, line {line}"
+                for text, (count, (name, line)) in inferred.remarks.items()
+            ),
             *columns.notices,
             *marked.notices,
             *(

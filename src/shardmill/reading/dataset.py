@@ -228,7 +228,7 @@ class Columns:
 
 
 def find_split(manifest: Manifest, name: str) -> SplitEntry:
-    """Return the split `name`; raise UserError if there is none, with a list of the splits."""
+    """Return the split `name`; raise UserError with the list of splits if it does not exist."""
     try:
         return manifest.split(name)
     except KeyError as error:

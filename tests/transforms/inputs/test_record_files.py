@@ -7,8 +7,7 @@ import pytest
 from shardmill.errors import UserError
 from shardmill.transforms.formats.format import FileRef
 from shardmill.transforms.inputs.folders import FileKind
-from shardmill.transforms.inputs.listing import Skipped
-from shardmill.transforms.inputs.record_files import RecordFiles
+from shardmill.transforms.inputs.listing import RecordFiles, Skipped
 from tests.support.command import write_files
 
 KIND = FileKind("text files", "txt")

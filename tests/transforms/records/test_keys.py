@@ -6,8 +6,7 @@ import pytest
 import xxhash
 
 from shardmill.transforms.formats.format import FileRef
-from shardmill.transforms.inputs.listing import FoundFile
-from shardmill.transforms.inputs.record_files import assign_key_shares, to_refs
+from shardmill.transforms.inputs.listing import FoundFile, assign_key_shares, to_refs
 from shardmill.transforms.records.encoding import hash_keys, input_order_keys
 from shardmill.transforms.statistics.contents import hash_lines
 

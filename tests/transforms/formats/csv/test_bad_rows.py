@@ -2,6 +2,9 @@
 
 from pathlib import Path
 
+import pytest
+
+from shardmill.errors import UserError
 from shardmill.transforms.columns.types import Inferred
 from shardmill.transforms.formats.csv import CsvFormat
 from tests.support.csv_files import CSV, SIZES, infer, read, reasons, types, write
@@ -43,9 +46,12 @@ def test_ragged_rows(tmp_path: Path) -> None:
 
 def test_only_ragged_rows(tmp_path: Path) -> None:
     file = write(tmp_path, "a,b\n1\n2\n")
+    names = CsvFormat(header_line="first")
 
-    assert [reject.line for reject in read(CSV, file, types(a="int64"))[2]] == [2, 3]
-    assert infer(CSV, file) == Inferred({}, 0)
+    assert [reject.line for reject in read(names, file, types(a="int64"))[2]] == [2, 3]
+    assert infer(names, file) == Inferred({}, 0)
+    with pytest.raises(UserError, match="line 1: the header has 2 fields, and the rows have 1; give --skip_lines 1"):
+        read(CSV, file, types(a="int64"))
 
 
 def test_a_stray_quote_that_swallows_rows(tmp_path: Path) -> None:
@@ -54,12 +60,26 @@ def test_a_stray_quote_that_swallows_rows(tmp_path: Path) -> None:
     for size in SIZES:
         rows, lines, rejects, _ = read(CsvFormat(block_size=size), file, types(a="int64"))
 
-        assert (rows, lines) == ([{"a": 5}], [6])
-        what = (
-            "text goes on after the quote that closes a field; expected the delimiter or the line's end: is a quote"
-            " stray?"
+        assert (rows, lines) == ([{"a": 2}, {"a": 3}, {"a": 5}], [3, 4, 6])
+        flag = "is a quote stray? --quote '' turns quoting off"
+        opens = (
+            f"a field opens with a quote that its line does not close; the lines after it are read on their own; {flag}"
         )
-        assert reasons(rejects) == [(2, f"lines 2 to 4: {what}"), (5, what), (7, what)]
+        what = f"text goes on after the quote that closes a field; expected the delimiter or the line's end; {flag}"
+        assert reasons(rejects) == [(2, opens), (5, what), (7, what)]
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_one_stray_quote_costs_one_row(tmp_path: Path, size: int) -> None:
+    rows = [f"{number},item{number},{2 * number}" for number in range(2000)]
+    rows[150], rows[1900] = '150,"MEGA,30', '1900,12" pipe,630'
+    file = write(tmp_path, "id,name,price\n" + "\n".join(rows) + "\n")
+
+    found, _, rejects, _ = read(CsvFormat(block_size=size), file, types(id="int64"))
+
+    assert [row["id"] for row in found] == [number for number in range(2000) if number != 150]
+    assert [reject.line for reject in rejects] == [152]
+    assert infer(CSV, file).rows == 1999
 
 
 def test_bytes_that_are_no_text(tmp_path: Path) -> None:

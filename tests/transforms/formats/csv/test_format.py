@@ -15,7 +15,7 @@ from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.types import MAX_VALUES, ColumnType, Inferred
 from shardmill.transforms.formats.conventions import MISSING
 from shardmill.transforms.formats.csv import CsvFormat
-from shardmill.transforms.formats.format import BlockRef, FileRef
+from shardmill.transforms.formats.format import BlockRef, FileRef, RecordNotice
 from tests.support.csv_files import CSV, SIZES, blocks, infer, read, reasons, types, write
 
 # Index
@@ -90,11 +90,23 @@ def test_a_header_alone(tmp_path: Path, data: str, name: str) -> None:
         ("é,日本", ("é", "日本")),
         ('a"b,c', ('a"b', "c")),
         ('\ufeff"a",b', ("a", "b")),
+        (",a,b", ("index", "a", "b")),
+        ('"",index,b', ("column_1", "index", "b")),
+        ("a,,b,", ("a", "column_2", "b", "column_4")),
     ],
 )
 @pytest.mark.parametrize("rest", ["", "\n", "\r\nx\n"])
 def test_headers(tmp_path: Path, header: str, columns: tuple[str, ...], rest: str) -> None:
     assert CSV.header(write(tmp_path, header + rest)) == columns
+
+
+def test_columns_without_names_are_noticed(tmp_path: Path) -> None:
+    notices = [item for item in CSV.index(write(tmp_path, "\n,a,\n1,2,\n")) if isinstance(item, RecordNotice)]
+
+    assert notices == [
+        RecordNotice("the header has no name for column 1, which is called 'index'", "a.csv, line 2", 1),
+        RecordNotice("the header has no name for column 3, which is called 'column_3'", "a.csv, line 2", 1),
+    ]
 
 
 def test_the_header_is_that_of_blocks(tmp_path: Path) -> None:
@@ -106,10 +118,7 @@ def test_the_header_is_that_of_blocks(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "error"),
     [
-        (b"a,b,a\n", "a.csv, line 1: the header names the column 'a' 2 times; rename or drop all but one"),
-        (b"\na,,b\n", "a.csv, line 2: the header has no name for column 2 of 3; give every column a name"),
-        (b"a,\n", "a.csv, line 1: the header has no name for column 2 of 2"),
-        (b'""\n', "a.csv, line 1: the header has no name for column 1 of 1"),
+        (b"a,b,a\n", "a.csv, line 1: the header names the column 'a' 2 times; rename all but one; is line 1 a row\\?"),
         (b"a\0b,c\n", "a.csv, line 1: there is a NUL byte in the header"),
         (b"a,\xe9\n", "a.csv, line 1: the header is not utf-8; give the encoding of the file with --encoding"),
         (b'a,"b"c\n1,2\n', "a.csv, line 1: in the header, text goes on after the quote that closes a name"),

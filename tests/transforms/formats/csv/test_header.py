@@ -4,12 +4,12 @@ import pytest
 
 from shardmill.errors import UserError
 from shardmill.transforms.formats.conventions import Dialect
+from shardmill.transforms.formats.csv_doubts import header_problem
 from shardmill.transforms.formats.csv_parse import (
     START_BYTES,
     check_start,
     column_problem,
     header_columns,
-    one_column_problem,
 )
 
 
@@ -20,7 +20,7 @@ from shardmill.transforms.formats.csv_parse import (
         (["a", "A", " a"], None),
         ([], "names no columns"),
         (["a", ""], "has no name for column 2 of 2; give every column a name"),
-        (["a", "b", "b", "b", "a"], "names the column 'a' 2 times; rename or drop all but one"),
+        (["a", "b", "b", "b", "a"], "names the column 'a' 2 times; rename all but one"),
     ],
 )
 def test_names_of_columns(columns: list[str], problem: str | None) -> None:
@@ -37,14 +37,14 @@ def test_names_of_columns(columns: list[str], problem: str | None) -> None:
     ],
 )
 def test_a_header_that_is_one_column_with_what_may_divide_it(columns: list[str], delimiter: str, words: str) -> None:
-    said = one_column_problem(columns, delimiter)
+    said = header_problem(columns[0], 1, Dialect(delimiter.encode()), is_delimiter_given=False)
     assert said is not None
     assert said.startswith(f"the header is one column, {columns[0]!r}; give {words}")
 
 
 @pytest.mark.parametrize("columns", [["a"], ["a b"], ["a;b", "c"], []])
 def test_a_header_that_may_well_be_one_column(columns: list[str]) -> None:
-    assert one_column_problem(columns, ",") is None
+    assert header_problem(",".join(columns), 1, Dialect(), is_delimiter_given=False) is None
 
 
 @pytest.mark.parametrize("start", [b"", b"PAR1,PAR2"[:START_BYTES], b"BZh9,a\n", b"a,b\n", "é,b\n".encode()])

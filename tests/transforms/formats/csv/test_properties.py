@@ -17,6 +17,8 @@ from shardmill.transforms.formats.csv import CsvFormat
 from shardmill.transforms.formats.format import FileRef
 from tests.support.csv_files import CSV, infer, read, types, write
 
+NAMES = CsvFormat(header_line="first")  # whatever the rows are
+
 # Sizes
 
 
@@ -73,7 +75,7 @@ def test_what_the_csv_module_writes(
     csv.writer(text, lineterminator=end, quoting=quoting).writerows([("a", "b"), *fields])
     file = write(tmp_path, text.getvalue())
 
-    rows, _, rejects, blank = read(CsvFormat(block_size=size, missing=()), file, types(a="bytes", b="bytes"))
+    rows, _, rejects, blank = read(replace(NAMES, block_size=size, missing=()), file, types(a="bytes", b="bytes"))
 
     assert [(row["a"].decode(), row["b"].decode()) for row in rows] == fields
     assert (rejects, blank) == ([], 0)
@@ -83,7 +85,10 @@ def outcome(found: CsvFormat, file: FileRef) -> Any:
     """All that a file says but for its name, or the error."""
     try:
         rows, lines, rejects, blank = read(found, file, types(a="bytes", b="int64"))
-        return rows, lines, [replace(reject, source="") for reject in rejects], blank, infer(found, file, values_of="a")
+        inferred = infer(found, file, values_of="a")
+        remarks = {text: (count, ("", line)) for text, (count, (_, line)) in inferred.remarks.items()}
+        rejects = [replace(reject, source="") for reject in rejects]
+        return rows, lines, rejects, blank, replace(inferred, remarks=remarks)
     except UserError as error:
         return str(error).removeprefix(file.name)
 
@@ -104,7 +109,7 @@ def test_a_compressed_file_is_as_one_that_is_not(tmp_path: Path, text: str, size
     plain = write(tmp_path, "a,b\n" + text)
     compressed = write(tmp_path, gzip.compress(("a,b\n" + text).encode()), "b.csv.gz")
 
-    assert outcome(CsvFormat(block_size=size), compressed) == outcome(CSV, plain)
+    assert outcome(replace(NAMES, block_size=size), compressed) == outcome(NAMES, plain)
 
 
 @many
@@ -112,7 +117,9 @@ def test_a_compressed_file_is_as_one_that_is_not(tmp_path: Path, text: str, size
 def test_every_record_is_a_row_a_reject_or_blank(tmp_path: Path, text: str, size: int) -> None:
     file = write(tmp_path, "a,b\n" + text)
     try:
-        rows, lines, rejects, blank = read(CsvFormat(block_size=size), file, types(a="bytes", b="int64"))
+        rows, lines, rejects, blank = read(
+            CsvFormat(block_size=size, header_line="first"), file, types(a="bytes", b="int64")
+        )
     except UserError:  # a quote that is never closed
         return
 
@@ -122,6 +129,8 @@ def test_every_record_is_a_row_a_reject_or_blank(tmp_path: Path, text: str, size
         starts.append(before + 2)
         records.append(record)
         before = reader.line_num
+    if any("its line does not close" in reject.reason for reject in rejects):
+        return  # the module takes the lines after it for part of the field
     if "\r" not in text.replace("\r\n", ""):  # the module counts lines otherwise where a lone CR is quoted
         assert sorted([*lines, *[reject.line or 0 for reject in rejects]]) == [
             start for start, record in zip(starts, records) if record
@@ -138,11 +147,11 @@ def test_every_record_is_a_row_a_reject_or_blank(tmp_path: Path, text: str, size
 def test_rows_inferred_are_rows_read_as_text(tmp_path: Path, text: str) -> None:
     file = write(tmp_path, "a,b\n" + text)
     try:
-        found = infer(CSV, file)
+        found = infer(NAMES, file)
     except UserError:
         return
 
-    rows, _, _, _ = read(CSV, file, {**types(a="bytes", b="bytes"), **found.types})
+    rows, _, _, _ = read(NAMES, file, {**types(a="bytes", b="bytes"), **found.types})
 
     assert len(rows) == found.rows  # what a type was inferred from fits it
     assert {name: sum(row[name] is not None for row in rows) for name in found.types} == {

@@ -1,0 +1,253 @@
+"""Signs in the first rows of a CSV file that it is read the wrong way: no header, another delimiter, comments.
+
+The rules compare the first line with the rows after it, as DuckDB's sniffer and CleverCSV do. Names of columns are
+texts over numbers, differ from each other, and do not occur again among the values below them. If the rules find a
+doubt, the job stops, and the message has a flag for each reading; they never change what is stored.
+"""
+
+import csv
+import io
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from shardmill.text import shorten
+from shardmill.transforms.formats.conventions import Dialect
+
+DELIMITERS = "\t;|,"  # which files have
+COMMENT_MARKS = ("#", "%", "//")  # what lines of comments begin with
+_ROWS = 200  # how many rows after the first line are compared with it
+_MOST = 0.9  # share of the rows that must agree
+_NAMES_SHOWN = 12  # columns, at most, for which --columns is written out
+_NUMBER = re.compile(r"[+-]?(\d[\d_]*\.?\d*|\.\d+)(e[+-]?\d+)?%?|[+-]?(nan|inf(inity)?)", re.IGNORECASE)
+_DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([T ]\d{1,2}:\d{2}.*)?")
+_SPARSE = re.compile(r"[+-]?\d+(\.\d+)?( (qid|\d+):\S+)+ *(#.*)?")  # LIBSVM, LETOR: a label, then index:value
+_SEPARATOR = re.compile(r'"?sep=(.)"?', re.IGNORECASE)  # the first line that Excel writes and reads
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    line: int  # on which it begins, from 1
+    text: str
+    fields: list[str]
+
+
+def header_problem(sample: str, line: int, dialect: Dialect, is_delimiter_given: bool) -> str | None:
+    """Return why the first row of a CSV file is probably no header as it is read, with the flags for each reading.
+
+    Args:
+        sample: the file's first rows, whole ones, from the header on.
+        line: the line on which it begins, from 1.
+        dialect: the delimiter and quote with which the file is read.
+        is_delimiter_given: True if the user chose the delimiter.
+    """
+    rows = _rows(sample, line, dialect)
+    if not rows:
+        return None
+    first, following = rows[0], [row for row in rows[1:] if row.text != rows[0].text]
+    if separator := _SEPARATOR.fullmatch(first.text):
+        return (
+            f"{first.text!r} tells Excel the delimiter; give --skip_lines {first.line} --delimiter"
+            f" {quote_flag(separator[1])}"
+        )
+    if not is_delimiter_given and (problem := _delimiter_problem(sample, line, dialect, first, following)):
+        return problem
+    if problem := _comment_problem(first, following):
+        return problem
+    if following and (problem := _count_problem(sample, line, dialect, first, following)):
+        return problem
+    if following and _is_data(first.fields, [row.fields for row in following]):
+        return f"{_looks_like_data(first)}; if it is a row, {_name_flags(len(first.fields))}; {_FIRST}"
+    return None
+
+
+_FIRST = "if it holds the names, give --header first"
+
+
+def looks_like_row(columns: Sequence[str]) -> str:
+    """Return the question, with flags, to ask about a header whose names are not unique."""
+    return f"is line 1 a row? then {_name_flags(len(columns))}"
+
+
+def _looks_like_data(first: _Row) -> str:
+    return f"line {first.line} looks like data, not names: {shorten(first.text)!r}"
+
+
+def _name_flags(count: int) -> str:
+    """Return the flags that read line 1 as a row of `count` fields."""
+    names = "".join(f",column_{number}" for number in range(2, min(count, _NAMES_SHOWN) + 1))
+    shown = f"column_1{names}" if count <= _NAMES_SHOWN else f"column_1,column_2,… ({count} names)"
+    plural = "" if count == 1 else "s"
+    of = f" ({count} name{plural})" if count <= _NAMES_SHOWN else ""
+    return f"give --columns {shown}{of}, or --header none for these names"
+
+
+def quote_flag(char: str) -> str:
+    """Return a delimiter as a shell wants it."""
+    return "tab" if char == "\t" else f"'{char}'"
+
+
+def _rows(sample: str, line: int, dialect: Dialect) -> list[_Row]:
+    """Return the first rows, without blank ones; none if Python's csv module cannot read them."""
+    lines = io.StringIO(sample, newline="").readlines()
+    reader = csv.reader(
+        lines,
+        delimiter=dialect.delimiter.decode(),
+        quotechar=dialect.quote.decode() or None,
+        quoting=csv.QUOTE_MINIMAL if dialect.quote else csv.QUOTE_NONE,
+    )
+    rows, begin = [], 0
+    try:
+        for fields in reader:
+            if fields:
+                text = "".join(lines[begin : reader.line_num]).rstrip("\r\n")
+                rows.append(_Row(line + begin, text, fields))
+            begin = reader.line_num
+            if len(rows) > _ROWS:
+                break
+    except csv.Error:
+        return rows
+    return rows
+
+
+def _usual_count(rows: Sequence[_Row]) -> int:
+    """Return the number of fields that most rows have; 0 if too few agree."""
+    if not rows:
+        return 0
+    count, times = Counter(len(row.fields) for row in rows).most_common(1)[0]
+    return count if times >= _MOST * len(rows) else 0
+
+
+def _delimiter_problem(sample: str, line: int, dialect: Dialect, first: _Row, following: Sequence[_Row]) -> str | None:
+    """Return the flags for another delimiter, which fits all rows or may divide a header of one column."""
+    if len(first.fields) > 1 and (not following or _usual_count(following) == len(first.fields)):
+        return None
+    fitting, dividing = [], []
+    for delimiter in DELIMITERS.replace(dialect.delimiter.decode(), ""):
+        rows = _rows(sample, line, Dialect(delimiter.encode(), dialect.quote))
+        if rows and len(rows[0].fields) > 1 and _usual_count(rows[1:]) == len(rows[0].fields):
+            fitting.append(delimiter)
+        elif len(first.fields) == 1 and delimiter in first.fields[0]:
+            dividing.append(delimiter)
+    if not fitting + dividing:
+        return None
+    found, default = (quote_flag(char) for char in ((fitting + dividing)[0], dialect.delimiter.decode()))
+    if len(first.fields) == 1:
+        return (
+            f"the header is one column, {shorten(first.fields[0])!r}; give --delimiter {found} if that separates"
+            f" columns, or --delimiter {default} if it is one column"
+        )
+    return f"the rows have other fields than the header; --delimiter {found} fits both, --delimiter {default} does not"
+
+
+def _comment_problem(first: _Row, following: Sequence[_Row]) -> str | None:
+    """Return the flags for a first line that is a comment, by a mark on its own or other fields than the rows have."""
+    mark = next((mark for mark in COMMENT_MARKS if first.text.startswith(mark)), None)
+    if mark is None:
+        return None
+    is_apart = first.text[len(mark) :][:1].isspace() or first.text[len(mark) :][:1] in ("", mark[0])
+    usual = _usual_count([row for row in following if not row.text.startswith(mark)])
+    if not is_apart and usual in (0, len(first.fields)):
+        return None
+    last = first.line
+    for row in following:
+        if not row.text.startswith(mark):
+            break
+        last = row.line
+    return (
+        f"the line begins with {mark!r}, like a comment: {shorten(first.text)!r}; give --comment {quote_flag(mark)}"
+        f" if all such lines are comments, or --skip_lines {last}; {_FIRST}"
+    )
+
+
+def _count_problem(sample: str, line: int, dialect: Dialect, first: _Row, following: Sequence[_Row]) -> str | None:
+    """Return the flags for rows that have other numbers of fields than the header."""
+    count, usual = len(first.fields), _usual_count(following)
+    if usual in (0, count) or (usual == count + 1 and all(not row.fields[-1] for row in following)):
+        return None
+    for delimiter in DELIMITERS if usual == 1 else "":
+        others = _usual_count(_rows(sample, line, Dialect(delimiter.encode(), dialect.quote))[1:])
+        if others > 1:
+            return _other_delimiter(first, delimiter, others)
+    for position, row in enumerate(following):
+        below = [item.fields for item in following[position + 1 :]]
+        if len(row.fields) == usual and below and _is_header(row.fields, below):
+            return (
+                f"the header has {_fields(count)}, and the rows have {usual}; the names seem to be in line"
+                f" {row.line}: give --skip_lines {row.line - 1}"
+            )
+    names = _columns(usual)
+    return (
+        f"the header has {_fields(count)}, and the rows have {usual}; give --skip_lines {first.line} and names: {names}"
+    )
+
+
+def _fields(count: int) -> str:
+    return f"{count} field{'' if count == 1 else 's'}"
+
+
+def _columns(count: int) -> str:
+    return _name_flags(count).removeprefix("give ")
+
+
+def _other_delimiter(first: _Row, delimiter: str, count: int) -> str:
+    names = f"--columns {','.join(first.fields)}" if len(first.fields) == count else _columns(count)
+    return (
+        f"the header has {_fields(len(first.fields))}, and the rows have {count} between {delimiter!r}; give"
+        f" --skip_lines {first.line} --delimiter {quote_flag(delimiter)} {names}"
+    )
+
+
+def _kind(text: str) -> str:
+    """Return whether a field is a number, a date or text; "" for an empty one."""
+    text = text.strip()
+    if not text:
+        return ""
+    return "number" if _NUMBER.fullmatch(text) else "date" if _DATE.fullmatch(text) else "text"
+
+
+def _column_kind(values: Sequence[str]) -> str:
+    """Return the kind of most of a column's values; "" if none is most frequent enough."""
+    kinds = Counter(kind for value in values if (kind := _kind(value)))
+    if not kinds:
+        return ""
+    kind, times = kinds.most_common(1)[0]
+    return kind if times >= _MOST * kinds.total() else ""
+
+
+def _is_header(names: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+    """Return True if a row has text above numbers or dates, as only a header has."""
+    columns = [[row[index] for row in rows if index < len(row)] for index in range(len(names))]
+    return any(
+        _kind(name) == "text" and _column_kind(column) in ("number", "date") for name, column in zip(names, columns)
+    )
+
+
+def _is_data(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+    """Return True if a first row is more like the rows than like names of columns."""
+    if len(first) == 1 and _SPARSE.fullmatch(first[0].strip()):
+        return True
+    if _is_header(first, rows):
+        return False
+    columns = [[row[index].strip() for row in rows if index < len(row)] for index in range(len(first))]
+    kinds = [(_kind(name), _column_kind(column)) for name, column in zip(first, columns)]
+    numbers = [name.strip() for name, (own, kind) in zip(first, kinds) if own == kind == "number"]
+    if any(own == kind == "date" for own, kind in kinds):
+        return True
+    if numbers:
+        return not _is_numbering(numbers)
+    again = sum(own == "text" and name.strip() in column for name, (own, _), column in zip(first, kinds, columns))
+    return len(first) > 1 and len(rows) > 4 and again >= max(2, sum(own == "text" for own, _ in kinds) / 2)
+
+
+def _is_numbering(names: Sequence[str]) -> bool:
+    """Return True if numbers are likely to be names: 0, 1, 2, …, years in a row, or equal steps."""
+    if not all(name.isascii() and name.isdigit() for name in names):
+        return False
+    numbers = [int(name) for name in names]
+    steps = {after - before for before, after in pairwise(numbers)}
+    if len(numbers) > 3:
+        return len(steps) == 1 and 0 not in steps
+    return steps <= {1} and (numbers[0] in (0, 1) or all(1800 <= number <= 2100 for number in numbers))
