@@ -1,0 +1,121 @@
+"""CSV files that a first look takes the wrong way: the job stops before it writes, and each flag it names helps."""
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+import shardmill
+from tests.support.command import Run
+
+IRIS = "".join(f"{5 + n / 10:.1f},{3 + n % 7 / 10:.1f},setosa\n" for n in range(20))
+ROWS = "".join(f"{n},{n / 2}\n" for n in range(20))
+STRAY = "id,name,price\n" + "".join(
+    {150: '150,"MEGA,30\n', 1900: '1900,12" pipe,630\n'}.get(n, f"{n},item{n},{2 * n}\n") for n in range(2000)
+)
+
+
+def convert(run: Run, folder: Path, text: str, *flags: str) -> tuple[int, str, list[dict[str, object]]]:
+    """The exit status, what is printed, and the examples as they were stored."""
+    (folder / "rows.csv").write_text(text)
+    result = run(
+        "csv", "--input", folder / "rows.csv", "--output", folder / "out", "--name", "n", "--overwrite", *flags
+    )
+    examples = list(shardmill.examples(folder / "out/n/1.0.0", split="train")) if result.status == 0 else []
+    return result.status, result.out + result.err, examples
+
+
+@pytest.mark.parametrize(
+    ("text", "flags", "names", "count"),
+    [
+        (IRIS, "--columns column_1,column_2,column_3", {"column_1", "column_2", "column_3"}, 20),
+        (IRIS, "--header none", {"column_1", "column_2", "column_3"}, 20),
+        (IRIS, "--header first", {"5.0", "3.0", "setosa"}, 19),
+        ("1,2,2,5\n" * 20, "--header none", {"column_1", "column_2", "column_3", "column_4"}, 20),
+        ("# exported 2024-01-31, sensor 7\nn,x\n" + ROWS, "--comment '#'", {"n", "x"}, 20),
+        ("# exported 2024-01-31, sensor 7\nn,x\n" + ROWS, "--skip_lines 1", {"n", "x"}, 20),
+        ("sep=;\nn;x\n" + ROWS.replace(",", ";"), "--skip_lines 1 --delimiter ';'", {"n", "x"}, 20),
+        ("n;x\n" + ROWS.replace(",", ";"), "--delimiter ';'", {"n", "x"}, 20),
+        ("n,x\n" + ROWS.replace(",", "|"), "--skip_lines 1 --delimiter '|' --columns n,x", {"n", "x"}, 20),
+        (
+            "20,2,malignant\n" + ROWS,
+            "--skip_lines 1 and names: --columns column_1,column_2",
+            {"column_1", "column_2"},
+            20,
+        ),
+        (
+            "All sensors of the plant, 2024\n\nplant,n,x\n" + ROWS.replace("\n", ",1\n"),
+            "--skip_lines 2",
+            {"plant", "n", "x"},
+            20,
+        ),
+    ],
+)
+def test_each_flag_of_the_message_helps(
+    run: Run, tmp_path: Path, text: str, flags: str, names: set[str], count: int
+) -> None:
+    status, said, _ = convert(run, tmp_path, text)
+    assert status == 2
+    assert flags in said
+    assert not (tmp_path / "out").exists()
+
+    status, said, examples = convert(run, tmp_path, text, *shlex.split(flags.replace("and names: ", "")))
+
+    assert status == 0, said
+    assert len(examples) == count
+    assert set(examples[0]) == names
+
+
+def test_a_row_that_begins_like_a_comment_survives_skip_lines(run: Run, tmp_path: Path) -> None:
+    text = "# sensor 7\nname,n\n#1,1\n#2,2\n"
+
+    assert len(convert(run, tmp_path, text, "--skip_lines", "1")[2]) == 2
+    assert len(convert(run, tmp_path, text + "x,3\n", "--comment", "#")[2]) == 1
+
+
+def test_strip(run: Run, tmp_path: Path) -> None:
+    text = "age, work, n\n" + "".join(f"{n}, {'?' if n % 2 else 'State'}, {n}\n" for n in range(8))
+
+    _, _, plain = convert(run, tmp_path, text, "--missing", "?")
+    _, _, stripped = convert(run, tmp_path, text, "--missing", "?", "--strip")
+
+    assert sorted(row[" n"] for row in plain) == [f" {n}".encode() for n in range(8)]  # type: ignore[type-var]
+    assert sorted(row["n"] for row in stripped) == list(range(8))  # type: ignore[type-var]
+    assert sum(row.get("work") == b"State" for row in stripped) == 4
+    assert not any(row.get("work") == b"?" for row in stripped)
+
+
+@pytest.mark.parametrize("header", [",a,b", "a,b,"])
+def test_columns_without_names(run: Run, tmp_path: Path, header: str) -> None:
+    rows = "".join(f"{n},{n}," if header.endswith(",") else f"{n},{n},{n}" for n in range(1)) + "\n"
+    status, said, examples = convert(run, tmp_path, f"{header}\n{rows * 3}")
+
+    assert status == 0
+    assert set(examples[0]) == ({"a", "b"} if header.endswith(",") else {"index", "a", "b"})
+    assert "the header has no name for column" in said
+
+
+def test_rows_with_a_delimiter_too_many(run: Run, tmp_path: Path) -> None:
+    status, said, examples = convert(run, tmp_path, "a,b\n1,2,\n3,4,\n5,6\n")
+
+    assert (status, len(examples)) == (0, 3)
+    assert (
+        "2 rows have one more field than the header has names, which is empty and left out; the first is rows.csv"
+        in said
+    )
+
+
+def test_one_stray_quote_costs_one_row(run: Run, tmp_path: Path) -> None:
+    status, said, examples = convert(run, tmp_path, STRAY)
+
+    assert status == 0
+    assert sorted(row["id"] for row in examples) == [n for n in range(2000) if n != 150]  # type: ignore[type-var]
+    assert "1 of 2,000 records rejected" in said
+    assert "--quote ''" in said
+    assert len(convert(run, tmp_path, STRAY, "--quote", "")[2]) == 2000
+
+
+def test_mistakes(run: Run, tmp_path: Path) -> None:
+    assert "--columns and --header" in convert(run, tmp_path, IRIS, "--columns", "a,b,c", "--header", "none")[1]
+    assert "--skip_lines -1: expected a number of lines" in convert(run, tmp_path, IRIS, "--skip_lines", "-1")[1]
+    assert "--comment x: expected ASCII characters" in convert(run, tmp_path, IRIS, "--comment", "x")[1]
