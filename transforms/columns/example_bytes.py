@@ -87,14 +87,9 @@ def varint_widths(values: Sizes) -> Sizes:
 
 
 def encode_varints(values: np.ndarray, widths: Sizes) -> np.ndarray:
-    """Encode each value as a varint, at the beginning of one array item.
+    """Encode each uint64 value as a varint, at the beginning of one array item; `widths` are their `varint_widths`.
 
-    Args:
-        values: uint64 (rows,).
-        widths: their `varint_widths`.
-
-    Returns:
-        Shape (rows,), with items as long as the longest varint or a few bytes longer; the rest of an item is arbitrary.
+    Items are as long as the longest varint or a few bytes longer; the rest of an item is arbitrary.
     """
     width = max_size(widths)
     if width == 1:

@@ -99,15 +99,11 @@ def decode_examples(records: pa.LargeBinaryArray) -> tuple[pa.RecordBatch, Flags
 
 
 def merge_parts(parts: Sequence[DecodedPart], rows: int) -> pa.RecordBatch:
-    """Merge the features of `rows` records in all `parts`.
+    """Return a column for each feature of `rows` records, null where a record lacks it or it has no kind.
 
     If a feature has several kinds, the widest one holds all values: integers become floats, and numbers mixed with
     bytes are written as JSON. Lists without a value do not count if other records have values. A feature without a kind
     in any record has no column.
-
-    Returns:
-        A column for each feature, by name: large_list of int64, float32 or large_binary; null where a record lacks the
-            feature or the feature has no kind.
     """
     kinds = _widest_kinds(parts, with_values=False) | _widest_kinds(parts, with_values=True)
     arrays = {name: _merge_column(name, kinds[name], parts) for name in sorted(kinds)}

@@ -141,15 +141,7 @@ _BYTES, _FLOAT, _INT64 = b"\x0a", b"\x12", b"\x1a"  # the tags of `message Featu
 
 
 def feature_columns(batch: pa.RecordBatch) -> list[FeatureEntries]:
-    """Return the entries of each column, in the order of the columns.
-
-    Args:
-        batch: columns of int64, float32, binary or string, or of lists of these.
-
-    Raises:
-        TypeError: if a column has another type; the message names it.
-        ValueError: for a null inside a list; the message names column and row.
-    """
+    """Return the entries of each column, in order; raise TypeError or ValueError like `encode_examples`."""
     return [_column_entries(field.name, array) for field, array in zip(batch.schema, batch.columns)]
 
 

@@ -22,7 +22,7 @@ _SAFE_DIGITS = 18  # any number of so many digits fits 64 bits
 
 
 def infer_type(column: pa.Array) -> ColumnType | None:
-    """Return the type of a column of text; None if it has no values.
+    """Return the type of a column of text, a binary array with null for missing values; None if it has no values.
 
     The type of a value does not depend on other values:
 
@@ -31,9 +31,6 @@ def infer_type(column: pa.Array) -> ColumnType | None:
     * float32: a decimal number, optionally with an exponent, also beyond the range of float32; or nan, inf and infinity
     in any case, optionally with a sign.
     * bytes: anything else, such as 007, 0x10, 1_000, " 1" and integers beyond 64 bits.
-
-    Args:
-        column: a binary array; null where a value is missing.
     """
     present = len(column) - column.null_count
     if not present:
@@ -483,9 +480,7 @@ def _offset(
 ) -> tuple[Numbers, Flags, Flags]:
     """Parse the zone that starts at `end`: Z, +hh, +hhmm or +hh:mm.
 
-    Returns:
-        The seconds ahead of UTC, flags of the rows with text at `end`, and flags of the rows where it is a zone or
-        nothing.
+    Return the seconds ahead of UTC, flags of rows with text at `end`, and flags of those with a zone or no text.
     """
     positions = np.minimum(end[:, None] + np.arange(6), _LONGEST - 1)
     zone, figures = np.take_along_axis(text, positions, 1), np.take_along_axis(digits, positions, 1)

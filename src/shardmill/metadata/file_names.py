@@ -223,9 +223,7 @@ def is_transform_file(path: str) -> bool:
 def is_dataset_file(path: str, name: str, templates: Collection[str] = ()) -> bool:
     """Return True if shardmill writes a file `path` into the version's folder of dataset `name`.
 
-    Args:
-        path: relative to the version's folder.
-        templates: templates of shard names, in addition to the default.
+    Shards may be named by any of `templates` or by the default one.
     """
     head, _, rest = path.removesuffix(TEMP_SUFFIX).partition("/")
     if rest:

@@ -245,17 +245,12 @@ def parse_json(text: str | bytes) -> Value:
 
 
 def parse_file(text: str | bytes, name: str, newest: int, problem: str, parse: Callable[[Value], Content]) -> Content:
-    """Parse a JSON file of shardmill, which holds the number of its format.
+    """Parse a JSON file of shardmill, which holds the number of its format, at most `newest`.
 
-    Args:
-        text: the file's content.
-        name: the file's name in errors.
-        newest: the newest supported format.
-        problem: the words after the name in an error, such as "is not a shardmill manifest".
-        parse: parses the content; raises ValueError.
+    An error has the words `problem` after the file's name, such as "is not a shardmill manifest".
 
     Raises:
-        CorruptDataError: if the file is invalid or of a newer format.
+        CorruptDataError: if the file is invalid, which `parse` reports as ValueError, or of a newer format.
     """
     try:
         content = parse_json(text)

@@ -70,14 +70,11 @@ def labels_files(labels: Features) -> dict[str, str]:
 def resolve_class_names(
     found: Iterable[str], frozen: Sequence[str] | None, on_new_label: str, source: str = LABELS_FILE
 ) -> ClassNames:
-    """Return the class names of a build.
+    """Return the class names of a build, sorted or in the order of `frozen`, the names in `source`.
 
     Args:
-        found: the class names in the input, in any order, with repetitions.
-        frozen: the names in `source`, in id order, or None.
         on_new_label: treatment of a class that `frozen` lacks: `fail`, `append` (ids after the frozen ones, sorted by
             name) or `reject` (no id; its records are rejected).
-        source: origin of `frozen`, for messages.
 
     Raises:
         UserError: if there is a new class and `on_new_label` is `fail`; the message names it.

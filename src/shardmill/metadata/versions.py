@@ -171,10 +171,7 @@ def tag_path(directory: str, tag: str) -> str:
 
 
 def resolve_version(files: Files, directory: str, requested: str) -> tuple[str, str]:
-    """Resolve `requested`, a version, a tag or LATEST, in the dataset in `directory`.
-
-    Returns:
-        The version, and the path of the file that names it; "" if `requested` is a version itself.
+    """Return the version that a version, a tag or LATEST names, and the path of the file that does; "" for a version.
 
     Raises:
         UserError: if there is no such tag, or it is invalid.

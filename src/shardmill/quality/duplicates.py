@@ -109,10 +109,7 @@ def _describe_overlaps(
 ) -> list[str]:
     """Return a sentence for each two splits with duplicates, those with most first; `train` is always the other.
 
-    Args:
-        across: by split and other split, the examples of the first that are in the other.
-        pairs: examples; the first pair of two splits is named.
-        one, several: words for one or several examples of a split, with {} for its name.
+    The words `one` and `several` have {} for the name of the split. The first of its `pairs` is named.
     """
     overlaps = [
         (-examples, split, other)

@@ -389,9 +389,7 @@ _BLOCK_BYTES = 8 << 20  # read at once, as in shardmill.reading.tensor_dataset
 
 
 def check_sizes(dataset: Dataset, shards: Sequence[ShardEntry]) -> None:
-    """Check that each shard exists and has the size in the manifest.
-
-    Files without a method `size` are not checked.
+    """Check that each shard exists and has the size in the manifest, if the files have a method `size`.
 
     Raises:
         CorruptDataError: if a shard is missing, truncated or replaced; the message names it.
