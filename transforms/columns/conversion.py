@@ -257,7 +257,7 @@ def rounded_notices(rounded: RoundedColumns) -> list[str]:
     return [
         f"column {name!r} is stored as float32, which changes {plural(found.count, 'integer')}"
         f" above 16,777,216, such as {found.example}; a --schema with type INT"
-        " leaves out the rows with fractions, with BYTES it keeps the digits, and --drop {name} leaves"
+        f" leaves out the rows with fractions, with BYTES it keeps the digits, and --drop {name} leaves"
         " the column out"
         for name, found in sorted(rounded.items())
     ]
