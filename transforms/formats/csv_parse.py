@@ -121,10 +121,11 @@ def pass_lines(stream: Stream, count: int) -> tuple[bytes, int]:
 
 def read_sample(stream: Stream, head: Head) -> tuple[Head, bytes]:
     """Read on after a head until there are about 64 KiB; return the head with what was read, and its whole lines."""
-    rest, more = head.rest, b""
-    while len(rest) < _FIRST_READ and (more := stream.read(_FIRST_READ - len(rest))):
-        rest += more
-    at_end = len(rest) < _FIRST_READ
+    rest, at_end = head.rest, False
+    with contextlib.suppress(TruncatedError):  # which whoever reads the rows reports
+        while len(rest) < _FIRST_READ and not at_end:
+            more = stream.read(_FIRST_READ - len(rest))
+            rest, at_end = rest + more, not more
     lines = rest if at_end else rest[: max(rest.rfind(b"\n"), rest.rfind(b"\r")) + 1]
     return replace(head, rest=rest), head.record + lines
 

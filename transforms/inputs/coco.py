@@ -391,9 +391,12 @@ def _find_fault(item: Any) -> str:
 
 
 def is_integer(value: Any) -> TypeGuard[int]:
-    """Return True if a JSON value is an integer of 64 bits; a float without fraction, such as 640.0, counts."""
+    """Return True if a JSON value is an integer of 64 bits; a float without fraction, such as 640.0, counts.
+
+    A float beyond 2^53 does not: orjson reads integers beyond 64 bits as floats, which are then other numbers.
+    """
     if isinstance(value, float):
-        return value.is_integer() and -(1 << 63) <= value < 1 << 63
+        return value.is_integer() and abs(value) <= 1 << 53
     return isinstance(value, int) and not isinstance(value, bool) and -(1 << 63) <= value < 1 << 63
 
 

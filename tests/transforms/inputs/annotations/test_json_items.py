@@ -13,10 +13,9 @@ from shardmill.transforms.inputs.coco import read_arrays
 
 # What a cut between two items may be looked for in: braces and commas in texts, and lists of objects in items
 _TEXTS = st.sampled_from(["", "}, {", '"},{"', "[]", "é", "\\", "x" * 40])
-_ITEMS = st.dictionaries(
-    _TEXTS, st.one_of(_TEXTS, st.integers(), st.lists(st.dictionaries(_TEXTS, _TEXTS), max_size=3))
-)
-_DOCUMENTS = st.fixed_dictionaries({"a": st.lists(_ITEMS, max_size=12), "b": _ITEMS, "c": st.lists(st.integers())})
+_INTEGERS = st.integers(-(1 << 63), (1 << 64) - 1)  # of others orjson makes floats
+_ITEMS = st.dictionaries(_TEXTS, st.one_of(_TEXTS, _INTEGERS, st.lists(st.dictionaries(_TEXTS, _TEXTS), max_size=3)))
+_DOCUMENTS = st.fixed_dictionaries({"a": st.lists(_ITEMS, max_size=12), "b": _ITEMS, "c": st.lists(_INTEGERS)})
 
 
 def read(text: str, *wanted: str) -> dict[str, list[Any]]:
