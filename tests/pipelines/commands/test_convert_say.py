@@ -31,7 +31,7 @@ def test_a_failure_has_a_record_too_and_that_of_what_stands_stays(
 ) -> None:
     run(*flags)
     before = (tmp_path / "sets" / "rows" / "builds" / "1.0.0.json").read_text()
-    write_files(tmp_path, {"a.csv": b"a,b\n1,2,3\n"})
+    write_files(tmp_path, {"a.csv": b'a,b\n1,"2"3\n'})
 
     result = run(*flags, "--overwrite", "--json")
 
