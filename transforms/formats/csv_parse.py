@@ -122,7 +122,7 @@ def pass_lines(stream: Stream, count: int) -> tuple[bytes, int]:
 def read_sample(stream: Stream, head: Head) -> tuple[Head, bytes]:
     """Read on after a head until there are about 64 KiB; return the head with what was read, and its whole lines."""
     rest, at_end = head.rest, False
-    with contextlib.suppress(TruncatedError):  # which whoever reads the rows reports
+    with contextlib.suppress(TruncatedError):  # reported when the rows are read
         while len(rest) < _FIRST_READ and not at_end:
             more = stream.read(_FIRST_READ - len(rest))
             rest, at_end = rest + more, not more

@@ -113,7 +113,12 @@ NIGHTS = {
     "a file three times": Night(lambda: write(rows() * 3), 0, "examples_over: there are 1,800 examples", "1.0.1"),
     "no rows": Night(lambda: write([]), 2, "events.yaml line 4: --input in has no rows"),
     "no files": Night(lambda: Path("in/a.csv").unlink(), 2, "events.yaml line 4: no CSV files in --input in"),
-    "all rejected": Night(lambda: write([line[:3] for line in rows()]), 1, "600 of 600 records were rejected"),
+    "all rejected": Night(
+        lambda: write([[*line[:3], '"x"y'] for line in rows()]), 1, "600 of 600 records were rejected"
+    ),
+    "a field less": Night(
+        lambda: write([line[:3] for line in rows()]), 2, "the header has 4 fields, and the rows have 3"
+    ),
     "amounts times 100": Night(
         lambda: write([[*line[:2], str(float(line[2]) * 100), line[3]] for line in rows()]),
         3,
