@@ -290,7 +290,7 @@ def test_a_source_that_stopped_is_an_error(run: Run, tmp_path: Path) -> None:
 
 
 def test_a_first_night_that_fails_is_on_record_and_a_mistake_writes_nothing(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("x,y\n1\n2\n")
+    (tmp_path / "a.csv").write_text('x,y\n1,"2"3\n')
     (tmp_path / "a.yaml").write_text(small(tmp_path, "a"))
     failed = run("rebuild", tmp_path / "a.yaml")
     assert failed.status == 1
