@@ -531,15 +531,15 @@ class S3(ConditionalStore):
             yield from client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=start, **more)
 
     def delete(self, urls: Sequence[str]) -> None:
-        """Delete objects, a thousand per request."""
-        for start in range(0, len(urls), _DELETIONS):
-            some = urls[start : start + _DELETIONS]
-            objects = [{"Key": split_url(url)[1]} for url in some]
-            with self._object(some[0]) as (client, place):
-                answer = client.delete_objects(Bucket=place["Bucket"], Delete={"Objects": objects, "Quiet": True})
-            for error in answer.get("Errors", ()):
-                message = f"s3://{place['Bucket']}/{error['Key']}: {error['Code']}: {error['Message']}"
-                raise StatusError(message, error["Code"])
+        """Delete objects, a thousand of one bucket per request."""
+        for bucket, group in itertools.groupby(sorted(urls), lambda url: split_url(url)[0]):
+            while some := list(itertools.islice(group, _DELETIONS)):
+                objects = {"Objects": [{"Key": split_url(url)[1]} for url in some], "Quiet": True}
+                with self._object(some[0]) as (client, _):
+                    answer = client.delete_objects(Bucket=bucket, Delete=objects)
+                for error in answer.get("Errors", ()):
+                    message = f"s3://{bucket}/{error['Key']}: {error['Code']}: {error['Message']}"
+                    raise StatusError(message, error["Code"])
 
     def rename(self, moves: Sequence[Rename]) -> None:
         """Copy objects within the store, several at once, then delete the sources."""
