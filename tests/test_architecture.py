@@ -50,7 +50,7 @@ ROOMS = (
     Room("transforms/options", 4, 1_200),
     Room("transforms/columns", 5, 2_500),
     Room("transforms/workers", 5, 1_050),
-    Room("transforms/formats", 6, 5_200),
+    Room("transforms/formats", 6, 5_600),
     Room("transforms/statistics", 6, 2_600),
     Room("transforms/values", 7, 3_150),
     Room("transforms/shards", 8, 1_350),
@@ -79,7 +79,7 @@ SINGLE = {
 }
 MOST_MODULES = 16  # in a room
 MOST_SMALL = 10  # modules of fewer than 60 lines, without `__init__.py`
-MOST_LINES = 54_000
+MOST_LINES = 56_000
 
 
 def name_of(path: Path) -> str:

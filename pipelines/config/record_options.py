@@ -99,7 +99,13 @@ class RecordOptions(TransformOptions, TokenOptions, SequenceOptions, PictureOpti
         default_words="a comma; a tab in .tsv files",
         group="input",
     )
-    quote: str = flag('"', "Quote character of fields; '' turns quoting off", parse=parse_quote, group="input")
+    quote: str | None = flag(
+        None,
+        "Quote character of fields; '' turns quoting off; fields of several lines are not doubted if it is given",
+        parse=parse_quote,
+        default_words='"',
+        group="input",
+    )
     columns: tuple[str, ...] | None = flag(
         None,
         "Comma-separated column names, for files without a header line",
@@ -216,8 +222,8 @@ class RecordOptions(TransformOptions, TokenOptions, SequenceOptions, PictureOpti
         super().__post_init__()
         if self.columns is not None and self.header != "auto":
             raise UserError("--columns and --header: --columns names the columns of files without a header; drop one")
-        if self.delimiter == self.quote and self.quote:
-            raise UserError(f"--delimiter and --quote are both {self.quote!r}")
+        if self.delimiter == self.quote_char and self.quote_char:
+            raise UserError(f"--delimiter and --quote are both {self.quote_char!r}")
         if self.delimiter is None and self.quote in (",", "\t"):
             raise UserError(
                 f"--quote {self.quote!r} needs --delimiter, which is a comma otherwise, or a tab in .tsv files"
@@ -230,6 +236,15 @@ class RecordOptions(TransformOptions, TokenOptions, SequenceOptions, PictureOpti
         self._check_times()
         self._check_tokens()
         self._check_sequences()
+
+    @property
+    def quote_char(self) -> str:
+        """Return the quote character; "" for none."""
+        return '"' if self.quote is None else self.quote
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the options that shape the output, with the default quote if none is given."""
+        return super().to_json() | {"quote": self.quote_char}
 
     def _check_times(self) -> None:
         if self.schema is None or not self.timestamp or not self.schema.constraints:

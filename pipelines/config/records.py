@@ -110,9 +110,20 @@ class RecordsConfig(RecordOptions):
         if self.spec.name == "csv":
             from shardmill.transforms.formats.csv import CsvFormat
 
-            delimiter, block = self.delimiter or "", self.block_size
-            lines = (self.header, self.skip_lines, self.comment, self.strip)
-            return CsvFormat(delimiter, self.quote, self.columns, self.encoding, self.missing, self.fill, block, *lines)
+            return CsvFormat(
+                self.delimiter or "",
+                self.quote_char,
+                self.columns,
+                self.encoding,
+                self.missing,
+                self.fill,
+                self.block_size,
+                self.header,
+                self.skip_lines,
+                self.comment,
+                self.strip,
+                is_quote_given=self.quote is not None,
+            )
         if self.spec.name == "jsonl":
             from shardmill.transforms.formats.json_lines import JsonLinesFormat
 

@@ -115,6 +115,53 @@ def test_one_stray_quote_costs_one_row(run: Run, tmp_path: Path) -> None:
     assert len(convert(run, tmp_path, STRAY, "--quote", "")[2]) == 2000
 
 
+PAIRS = "Quality\ta\tb\n" + "".join(
+    f"{n % 2}\t{chr(34) * (n % 7 == 3)}He said {n}{chr(34) * (n % 7 == 5)}\tno {n}\n" for n in range(2001)
+)
+FAR = "id,name\n" + "".join(
+    {90000: '90000,"MEGA\n', 90090: '90090,pipe 12"\n'}.get(n, f"{n},item{n}\n") for n in range(10**5)
+)
+TEXTS = "source\ttarget\n" + "".join(
+    f"{chr(34) * (n % 9 == 1)}Ja {n}\tyes{n}{chr(34) * (n % 9 == 2)}\n" for n in range(500)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "flags", "lines", "count"),
+    [
+        (PAIRS, "--delimiter tab", "lines 5 to 7: one record", 2001),
+        (PAIRS.replace("\n", "\r\n"), "--delimiter tab", "lines 5 to 7: one record", 2001),
+        (FAR, "--block_size 64KiB", "lines 90002 to 90092: one record", 10**5),
+        (TEXTS, "--delimiter tab", "lines 3 to 4: one record", 500),
+    ],
+)
+def test_quotes_that_take_in_rows(run: Run, tmp_path: Path, text: str, flags: str, lines: str, count: int) -> None:
+    status, said, _ = convert(run, tmp_path, text, *flags.split())
+
+    assert (status, lines in said) == (2, True), said
+    assert not (tmp_path / "out").exists()
+    assert "give --quote '' if quotes are part of the text, or --quote '\"' if fields have" in said
+    assert len(convert(run, tmp_path, text, *flags.split(), "--quote", "")[2]) == count
+    accepted = convert(run, tmp_path, text, *flags.split(), "--quote", '"', "--max_reject_fraction", "1")
+    assert 0 < len(accepted[2]) < count
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "n,address\n" + "".join(f'{n},"Main Street {n},\nBerlin"\n' for n in range(20)),
+        "n,text\n" + "".join(f'{n},"Hello, you\nfoo, bar"\n' for n in range(20)),
+        "text,n\n" + "".join(f'"one, two\nthree {n}",{n}\n' for n in range(20)),
+        "title,text\n" + "".join(f'song {n},"la, la\nla\n\nla, la, la"\n' for n in range(20)) + 'x,"a\nb, c"\n',
+    ],
+)
+def test_fields_of_several_lines(run: Run, tmp_path: Path, text: str) -> None:
+    status, said, examples = convert(run, tmp_path, text)
+
+    assert (status, len(examples)) == (0, 21 if "title" in text else 20), said
+    assert any(b"\n" in value for value in examples[0].values() if isinstance(value, bytes))
+
+
 def test_mistakes(run: Run, tmp_path: Path) -> None:
     assert "--columns and --header" in convert(run, tmp_path, IRIS, "--columns", "a,b,c", "--header", "none")[1]
     assert "--skip_lines -1: expected a number of lines" in convert(run, tmp_path, IRIS, "--skip_lines", "-1")[1]

@@ -102,6 +102,7 @@ class CsvFormat(RecordFormat):
     skip_lines: int = 0  # lines to pass over at the start of each file
     comment: str = ""  # lines that begin with this text are passed over; "" for none
     strip: bool = False  # whether spaces and tabs around values and names are removed
+    is_quote_given: bool = False  # True if the user chose the quote: long quoted fields are then not doubted
 
     def __post_init__(self) -> None:
         fill = tuple(self.fill.items() if isinstance(self.fill, Mapping) else self.fill)
@@ -208,7 +209,10 @@ class CsvFormat(RecordFormat):
         names, columns = list(wanted), set(block.columns)
         there = [name for name in names if name in columns]
         dialect = self._dialect(block.file.name)
-        table = Table(block.file.name, block.columns, dialect, self.missing, self.encoding, self.comment.encode())
+        comment = self.comment.encode()
+        table = Table(
+            block.file.name, block.columns, dialect, self.missing, self.encoding, comment, self.is_quote_given
+        )
         parsed = parse_piece(piece, table, there, with_lines)
         found = dict(zip(there, parsed.columns))
         fill = dict(self.fill)

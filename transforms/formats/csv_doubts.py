@@ -89,6 +89,24 @@ def quote_flag(char: str) -> str:
     return "tab" if char == "\t" else f"'{char}'"
 
 
+def look_like_rows(lines: Sequence[Sequence[str]], rows: Sequence[Sequence[str]]) -> bool | None:
+    """Return True if the lines of one record hold what the columns of `rows` hold; None if no column tells."""
+    found = None
+    for index in range(len(lines[0])):
+        column, own = [row[index] for row in rows if index < len(row)], [line[index] for line in lines]
+        kind, values = _column_kind(column), set(column)
+        if kind in ("number", "date"):
+            fits = [_kind(value) in (kind, "") for value in own]
+        elif len(values) <= len(column) / 4:
+            fits = [value in values for value in own]
+        else:
+            continue
+        if sum(fits) < _MOST * len(own):
+            return False
+        found = True
+    return found
+
+
 def _rows(sample: str, line: int, dialect: Dialect) -> list[_Row]:
     """Return the first rows, without blank ones; none if Python's csv module cannot read them."""
     lines = io.StringIO(sample, newline="").readlines()

@@ -15,7 +15,7 @@ from shardmill.data import spans
 from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
 from shardmill.transforms.formats.conventions import Dialect
-from shardmill.transforms.formats.csv_doubts import looks_like_row
+from shardmill.transforms.formats.csv_doubts import look_like_rows, looks_like_row, quote_flag
 from shardmill.transforms.formats.csv_scan import (
     Flags,
     Positions,
@@ -270,6 +270,7 @@ class Table:
     missing: tuple[str, ...]  # texts, quoted or not, that mean a missing value
     encoding: str  # the file's encoding, for rejects; the text is now UTF-8
     comment: bytes = b""  # what records begin with that are passed over; b"" for none
+    is_quote_given: bool = False  # True if the user chose the quote, so that long fields are not doubted
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,7 +298,11 @@ def parse_piece(piece: CsvPiece, table: Table, wanted: Sequence[str], with_lines
     fine = is_utf8(piece.text)
     if fine and not with_lines and not is_malformed(piece.text, table.dialect) and not _has_comments(piece, table):
         with contextlib.suppress(pa.ArrowInvalid):  # some record has too few fields, or too many
-            return Parsed(*_parse(piece.text, table, wanted))
+            parsed = Parsed(*_parse(piece.text, table, wanted))
+            if _may_take_in_rows(piece.text, table) and count_lines(piece.text) > parsed.rows:
+                records = find_records(piece.text, table.dialect)
+                _check_quotes(piece, records, ~records.is_blank, table)
+            return parsed
     text, records, reasons = _split_malformed(piece, table)
     keep = ~(records.is_blank | records.is_malformed | records.begin_with(table.comment, text))
     keep[[number for number, _ in reasons]] = False
@@ -305,6 +310,8 @@ def parse_piece(piece: CsvPiece, table: Table, wanted: Sequence[str], with_lines
         undecodable = dict(_undecodable_reasons(text, records, keep, table))
         keep[list(undecodable)] = False
         reasons += undecodable.items()
+    if _may_take_in_rows(text, table):
+        _check_quotes(CsvPiece(text, piece.line), records, keep, table)
     long = _NO_LINES
     try:
         columns, rows = _parse(_kept_text(text, records, keep | records.is_blank), table, wanted)
@@ -332,6 +339,57 @@ def parse_piece(piece: CsvPiece, table: Table, wanted: Sequence[str], with_lines
         return Parsed(columns, rows, long_lines=lines[long])
     rejects = [Reject(table.name, int(lines[number]), STAGE, reason) for number, reason in sorted(reasons)]
     return Parsed(columns, rows, lines[keep], rejects, int(np.count_nonzero(records.is_blank)), lines[long])
+
+
+def _may_take_in_rows(text: bytes, table: Table) -> bool:
+    quote = table.dialect.quote
+    return bool(quote) and not table.is_quote_given and len(table.columns) > 1 and quote in text
+
+
+_COMPARED_ROWS = 200  # with which the lines of long records are compared
+_COMPARED_RECORDS = 50  # long records, and the lines of each, that are compared at most
+_LEAST_EVIDENCE = 4  # delimiters at ends of lines that are no coincidence
+
+
+def _check_quotes(piece: CsvPiece, records: Records, kept: Flags, table: Table) -> None:
+    """Raise a UserError if quotes probably take several rows into one field.
+
+    Such a record has as many delimiters on each of its lines as a row has, and the lines look like rows.
+    """
+    starts = np.append(0, line_ends(piece.text) + 1)
+    starts = np.append(starts[starts < len(piece.text)], len(piece.text))
+    lines = np.diff(records.lines, append=len(starts) - 1)
+    several = np.flatnonzero(kept & (lines > 1))
+    if not len(several):
+        return
+    delimiters = np.flatnonzero(np.frombuffer(piece.text, np.uint8) == table.dialect.delimiter[0])
+    is_whole = np.diff(np.searchsorted(delimiters, starts)) == len(table.columns) - 1
+    suspects = several[np.logical_and.reduceat(is_whole, records.lines)[several]]
+    if not len(suspects):
+        return
+
+    def split(first: int, count: int) -> list[list[str]]:
+        part = piece.text[starts[first] : starts[min(first + count, len(starts) - 1)]]
+        text = part.decode(errors="replace").replace(table.dialect.quote.decode(), "")
+        return [line.split(table.dialect.delimiter.decode()) for line in text.splitlines() if line]
+
+    ordinary = np.flatnonzero(kept & (lines == 1) & np.logical_and.reduceat(is_whole, records.lines))[:_COMPARED_ROWS]
+    rows = [fields for number in records.lines[ordinary].tolist() for fields in split(number, 1)]
+    first = [int(number) for number in suspects[:_COMPARED_RECORDS]]
+    found = [
+        look_like_rows(split(int(records.lines[number]), min(int(lines[number]), _COMPARED_RECORDS)), rows)
+        for number in first
+    ]
+    evidence = int((lines[suspects] - 1).sum()) * (len(table.columns) - 1)
+    is_likely = 2 * len(suspects) >= len(several) and evidence >= _LEAST_EVIDENCE
+    for number, is_like in zip(first, found):
+        if is_like or (is_like is None and is_likely):
+            begin = piece.line + int(records.lines[number])
+            raise UserError(
+                f"{table.name}, lines {begin} to {begin + int(lines[number]) - 1}: one record, and each of its lines"
+                f" has the {len(table.columns)} fields of a row; give --quote '' if quotes are part of the text, or"
+                f" --quote {quote_flag(table.dialect.quote.decode())} if fields have these line breaks"
+            )
 
 
 def _has_comments(piece: CsvPiece, table: Table) -> bool:

@@ -26,7 +26,7 @@ def test_a_field_of_100_megabytes(tmp_path: Path) -> None:
     field = b'abcdefghijklm"\n,' * 6_250_000
     file = write(tmp_path, b'a,b\n1,"' + field.replace(b'"', b'""') + b'"\n2,y\n')
 
-    rows, lines, rejects, _ = read(CSV, file, types(a="int64", b="bytes"))
+    rows, lines, rejects, _ = read(CsvFormat(is_quote_given=True), file, types(a="int64", b="bytes"))
 
     assert [row["a"] for row in rows] == [1, 2]
     assert rows[0]["b"] == field
