@@ -60,7 +60,7 @@ ROOMS = (
     Room("transforms/records", 12, 2_150),
     Room("transforms/publishing", 12, 2_250),
     Room("pipelines/config", 13, 2_000),
-    Room("pipelines/reports", 14, 2_300),
+    Room("pipelines/reports", 14, 2_350),
     Room("pipelines/jobs", 15, 3_900),
     Room("pipelines/nightly", 16, 1_900),
     Room("pipelines/commands", 17, 1_350),

@@ -84,6 +84,7 @@ def _convert(
     from shardmill.pipelines.jobs.runner import is_local, return_large_buffers, reuse_large_buffers, runner_warning
     from shardmill.pipelines.nightly.recipe import omitted_flags, recipe_text, write_recipe
     from shardmill.pipelines.reports import summary
+    from shardmill.pipelines.reports.inspection import column_lines
     from shardmill.pipelines.reports.log import published_line
 
     if recipe is not None:
@@ -123,7 +124,8 @@ def _convert(
     elif output_options.log_format == "json":
         log.info(published_line(built.record), build=json.loads(built.record.without_page_checks.to_json()))
     elif built.published is not None and not (output_options.quiet or output_options.json):
-        print(summary.job_summary(config, built.published.dataset, built.index))
+        dataset = built.published.dataset
+        print(summary.job_summary(config, dataset, built.index, column_lines(dataset, built.profile)))
         if built.record.since:
             print(f"\n{to_printable(built.record.since)}")
     return 0

@@ -420,7 +420,7 @@ def _record_published(
     except OSError as error:  # the job's own record stays, without the seconds
         log.warn(record_warning(error))
     write_page(config.parent, ended, path, previous_profile, profile and (opened, profile))
-    return Built(ended, published, index=index)
+    return Built(ended, published, index=index, profile=profile)
 
 
 def _with_written_checks(config: JobConfig, record: BuildRecord) -> BuildRecord:

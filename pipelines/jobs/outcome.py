@@ -21,6 +21,7 @@ from shardmill.metadata.versions import BuildRecord, Status, record_path
 from shardmill.pipelines.config.job import JobConfig
 from shardmill.pipelines.reports import log
 from shardmill.pipelines.reports.page import write_page_of
+from shardmill.quality.profile import Profile
 from shardmill.reading.dataset import Dataset
 from shardmill.transforms.publishing import lease, publication
 from shardmill.transforms.publishing.build_records import read_record, write_record
@@ -77,6 +78,7 @@ class Built:
     published: Published | None = None  # None if nothing was, or not yet, as for a launched job
     error: Failure | None = None  # the error that ended it; None for success
     index: FileIndex | None = None  # files remembered and reused; None without --reuse
+    profile: Profile | None = None  # of the published version; None if its statistics cannot be read
 
     @property
     def exit_status(self) -> int:

@@ -1,12 +1,14 @@
-"""Format an example, feature statistics and a transform graph as text, for `shardmill inspect`."""
+"""Format examples, features with their statistics, and a transform graph as text."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import islice
 from typing import Any
 
 from rich.table import Table
 
-from shardmill.data.example import FeatureValue
+from shardmill.data.example import FeatureValue, decode_example
 from shardmill.data.features import Feature
 from shardmill.data.kinds import kind_of
 from shardmill.errors import CorruptDataError
@@ -18,12 +20,15 @@ from shardmill.pipelines.reports.summary import (
     format_number,
     human_size,
     main_numbers,
+    new_table,
     range_figures,
     table_text,
 )
+from shardmill.quality.profile import Profile
 from shardmill.quality.stats_file import FeatureSummary, SplitSummary
 from shardmill.reading.dataset import Dataset
 from shardmill.text import to_printable
+from shardmill.transforms.columns.types import format_shape
 from shardmill.transforms.files.image_geometry import ImageError
 from shardmill.transforms.files.image_headers import read_header
 
@@ -48,6 +53,51 @@ def statistics_table(split: SplitSummary) -> str:
 def _statistics_cells(summary: FeatureSummary) -> tuple[str, ...]:
     word, numbers = main_numbers(summary)
     return (format_number(summary.missing), format_distinct(summary.distinct), *range_figures(numbers), word)
+
+
+_COLUMNS_SHOWN = 30  # features of a conversion's summary: a screen
+_LOOKED_AT, _LOOKED_AT_BYTES = 50, 1 << 20  # examples, in which each feature probably has a value once
+
+
+def column_lines(dataset: Dataset, profile: Profile | None) -> list[str]:
+    """Return a table with a row for each feature: its type, missing values and an example value."""
+    features = dataset.manifest.features
+    shown, found = features[:_COLUMNS_SHOWN], _first_values(dataset, features[:_COLUMNS_SHOWN])
+    table = new_table(["feature", "type"], ["missing"], ["example"])
+    for feature in shown:
+        values = found.get(feature.name)
+        example = "" if values is None else show_values(values, feature)
+        name = feature.name if feature.name == feature.name.strip() else repr(feature.name)
+        table.add_row(*map(to_printable, (name, _type_words(feature), _missing(feature, profile), example)))
+    rest = len(features) - len(shown)
+    more = [f"… and {rest:,} more; shardmill inspect {dataset.directory} shows all"] if rest else []
+    return [*table_text(table, _TABLE_WIDTH).split("\n"), *more]
+
+
+def _type_words(feature: Feature) -> str:
+    kind = kind_of(feature).describe(feature)
+    words = feature.dtype if kind in ("tensor", "text") else f"{feature.dtype} ({kind})"
+    return f"{words} [{format_shape(feature.shape)}]" if feature.shape else words
+
+
+def _missing(feature: Feature, profile: Profile | None) -> str:
+    summaries = [profile.summary(split, feature.name) for split in profile.splits] if profile is not None else []
+    return f"{sum(summary.missing or 0 for summary in summaries if summary is not None):,}" if summaries else ""
+
+
+def _first_values(dataset: Dataset, features: Sequence[Feature]) -> dict[str, FeatureValue]:
+    """Return a value of each feature that has one in the first examples."""
+    found: dict[str, FeatureValue] = {}
+    shards = (shard for split in dataset.manifest.splits for shard in split.shards if shard.examples)
+    size_bytes = 0
+    with suppress(CorruptDataError, OSError):
+        for record in islice((record for shard in shards for record in dataset.records(shard)), _LOOKED_AT):
+            example = decode_example(record)
+            found = {name: values for name, values in example.items() if len(values)} | found
+            size_bytes += len(record)
+            if size_bytes > _LOOKED_AT_BYTES or all(feature.name in found for feature in features):
+                break
+    return found
 
 
 _VALUES_SHOWN = 8  # of a list

@@ -193,9 +193,15 @@ _REASONS_SHOWN = 5  # for which records were rejected: the most frequent
 _LETTERS_SHOWN = 40  # of a name
 
 
-def job_summary(config: JobConfig, dataset: Dataset, index: FileIndex | None = None) -> str:
-    """Return the summary of the version that `config` has just made; `index` is its file index, if it keeps one."""
+def job_summary(
+    config: JobConfig, dataset: Dataset, index: FileIndex | None = None, columns: Sequence[str] = ()
+) -> str:
+    """Return the summary of the version that `config` has just made.
+
+    `index` is its file index, if it keeps one; `columns` are the lines about its features.
+    """
     lines = [dataset.directory, *splits_table(dataset).split("\n")]
+    lines += ["", *columns, ""] if columns else []
     lines += class_lines(dataset.manifest)
     rejects = dataset.manifest.rejects
     if rejects["records"]:
@@ -207,7 +213,7 @@ def job_summary(config: JobConfig, dataset: Dataset, index: FileIndex | None = N
         lines += [f"  {times:,} x {reason}" for reason, times in reasons[:_REASONS_SHOWN]]
     lines += reuse_lines(config, index)
     lines += [f"NOTE: {notice}" for notice in dataset.manifest.notices]
-    lines += ["", "Read it:", *reading_code(dataset)]
+    lines += [*([""] if lines[-1] else []), "Read it:", *reading_code(dataset)]
     return "\n".join(map(to_printable, lines))
 
 
