@@ -78,7 +78,7 @@ def run_rebuild(arguments: Sequence[str]) -> int:
 def _run_recipe(
     recipe: Recipe | InvalidRecipe, flags: RebuildOptions, rest: Sequence[str], parser: Parser, debug: bool
 ) -> tuple[str, int]:
-    """Follow one recipe; return its end in a word, and its exit status."""
+    """Build by one recipe; return a word on how that ended, and the exit status."""
     if isinstance(recipe, InvalidRecipe):
         return _report_invalid(recipe.name, recipe.error, flags)
     from shardmill.pipelines.jobs.outcome import Interrupted
@@ -112,7 +112,7 @@ def _run_recipe(
 
 
 def _end_interrupted(recipe: Recipe, interrupted: "Interrupted", flags: RebuildOptions) -> NoReturn:
-    """Exit at an interrupt; notify this recipe's webhook as for a failure."""
+    """End the process after an interrupt; notify the recipe's webhook as for a failure."""
     from shardmill.pipelines.jobs.outcome import exit_interrupted
 
     record = interrupted.record
@@ -162,7 +162,7 @@ def _message_functions(recipe: Recipe, flags: RebuildOptions) -> tuple[Any, Any]
 
 
 def _dry_run(recipe: Recipe, flags: RebuildOptions, options: Any) -> tuple[str, int]:
-    """Report what would be done; return the recipe's end and exit status."""
+    """Report what a recipe would build; return a word on the outcome and the exit status."""
     from shardmill.errors import CorruptDataError, JobError
     from shardmill.pipelines.nightly.planning import Unchanged, begin_build, find_kept_settings, make_plan
     from shardmill.transforms.stores.protocol import os_error_text

@@ -81,7 +81,7 @@ def print_outcome(args: argparse.Namespace, message: str) -> None:
 
 @contextmanager
 def reading(folder: str) -> Iterator[None]:
-    """Report a failure to read as a mistake in the folder that was given."""
+    """Within this context, turn a failure to read into a UserError about the folder on the command line."""
     try:
         yield
     except BrokenPipeError:  # of our own output, not of the data set
@@ -91,7 +91,7 @@ def reading(folder: str) -> Iterator[None]:
 
 
 def _configure_stores(parser: Parser, arguments: Sequence[str], rest: Sequence[str], paths: Sequence[str]) -> None:
-    """Configure access to the stores of `paths` with Beam's options, which `rest` holds.
+    """Configure access to the object stores of `paths` with the Beam options in `rest`.
 
     Importing Beam's options takes longer than reading from a disk. They are therefore not imported if all paths are
     local and no option is given.

@@ -112,7 +112,7 @@ def _or_none(text: str) -> str | None:
 
 
 def tree_flag(suffix: str) -> Any:
-    """Return the --input field for a tree of files with a suffix."""
+    """Declare the flag --input for a folder, or a glob, of files with one suffix."""
     return input_flag(f"Folder (<label>/*.{suffix}, <split>/<label>/*.{suffix}, or flat) or glob to read")
 
 

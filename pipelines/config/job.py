@@ -51,7 +51,7 @@ def parse_renames(value: Any) -> tuple[tuple[str, str], ...]:
 
 
 def input_flag(description: str = "Folder, file or glob to read", **attributes: Any) -> Any:
-    """Return the --input field; `description` describes the paths that it accepts."""
+    """Declare the flag --input; `description` describes the paths that it accepts."""
     words = f"{description}; local, gs://, s3://, az://"
     return flag(None, words, parse=parse_path, group="input", affects_output=False, **attributes)
 
@@ -175,7 +175,7 @@ class JobConfig(OutputOptions, LabelOptions, NameOptions, ShardOptions, SplitOpt
 
     @property
     def temporary(self) -> str:
-        """Return the name of the job's temporary folder within the version directory."""
+        """Return the name of the job's temporary folder in the version's folder."""
         return file_names.temporary_folder(self.name, self.job)
 
     @property

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FormatSpec:
-    """The description of a record format: everything in which formats differ."""
+    """Everything in which one record format, such as CSV, differs from the others."""
 
     name: str  # in manifest.json
     command: str  # the command that reads it
@@ -215,7 +215,7 @@ class RecordsConfig(RecordOptions):
 
     @property
     def _split(self) -> SplitOptions:
-        """Return how records are dealt to splits; `label` there means the first column of --label."""
+        """Return the options that assign records to splits; `label` there means the first column of --label."""
         split, label = self.subset(SplitOptions), next(iter(self.table_labels), "label")
         return replace(
             split,
@@ -281,7 +281,7 @@ class RecordsConfig(RecordOptions):
 
     @property
     def run_size(self) -> "RunSize":
-        """Return the bytes of input that make one run."""
+        """Return the bytes of input whose records are sorted together in one temporary file."""
         from shardmill.transforms.records.staging import RunSize
         from shardmill.transforms.shards.balance import estimate_shard_count
         from shardmill.transforms.stores.storage import is_local

@@ -57,14 +57,14 @@ from shardmill.transforms.workers.rejects import RejectsPart, gather_rejects, ma
 
 @dataclass(frozen=True, slots=True)
 class Reuse:
-    """The settings to remember files for the next job, and the version to take records from, if any."""
+    """The effect of --reuse on a job: settings to remember its files, and the version to copy records from, if any."""
 
     index_options: FileIndex
     previous: PreviousVersion | None = None
 
 
 def find_reuse(config: FilesConfig, encoding: Mapping[str, str]) -> Reuse | None:
-    """Return the reuse that --reuse asks for; None if nothing is reused or remembered.
+    """Return how this job remembers files and which version it copies from; None without --reuse.
 
     `encoding` has the options and library versions that an encoded record depends on.
     """
@@ -363,7 +363,7 @@ def _save_dry_run(
 
 
 def describe_files_plan(plan: FilesDryRun, config: FilesConfig) -> str:
-    """Return the plan as text."""
+    """Describe the dry run of a job over whole files as text."""
     summary, layout = plan.summary, plan.layout
     lines = [
         f"Dry run: nothing is written. Would write {config.directory}",
@@ -388,7 +388,7 @@ def describe_files_plan(plan: FilesDryRun, config: FilesConfig) -> str:
 
 
 def files_work(plan: FilesDryRun, config: FilesConfig) -> JobWork:
-    """Return the job's work: each shard is one task, which reads each of its files once."""
+    """Return a job's amount of work: each shard is one task, which reads each of its files once."""
     remote = (not storage.is_local(config.root), not storage.is_local(config.directory))
     examples, size_bytes = (sum(size[column] for size in plan.shards.values()) for column in (0, 1))
     return JobWork(len(plan.shards), len(plan.shards), examples, size_bytes=size_bytes, is_remote=remote)

@@ -142,7 +142,7 @@ _TURN = "shardmill images --image_format jpeg, which reads files, turns them upr
 
 
 def published_features(layout: TableLayout, staged: StagedFindings, table: TableOptions) -> tuple[Features, list[str]]:
-    """Return the features of raw examples, with images marked, and notices about the images."""
+    """Return the features of the examples before any --transform, with images marked, and notices about the images."""
     flag = "" if staged.inferred.rows else "--image"  # existing records pass through as they are
     features = set_encodings(_published_or_found(layout, staged.inferred, staged.kinds, table), staged.images)
     features, notices = (features, []) if table.schema is not None else mark_images(features, staged.images, flag)
@@ -193,7 +193,7 @@ def check_ids(staged: StagedFindings, layout: TableLayout, label: str, table: Ta
 
 
 def _published_or_found(layout: TableLayout, inferred: Inferred, kinds: Kinds, table: TableOptions) -> Features:
-    """Return the features to publish; those of existing records are known only after staging."""
+    """Return the features to publish; those of existing records are known only once all records were read."""
     if not inferred.rows:
         return layout.features
     if mixed := describe_mixed_kinds(kinds):
@@ -272,7 +272,7 @@ _ID_BYTES = 3  # of a token's id in an example, at most: vocabularies have fewer
 
 
 def token_cuts(staged: StagedRuns, config: RecordsConfig) -> beam.PCollection[Divisions]:
-    """Cut shards whose tokens differ by at most one example, or by one block for packed texts."""
+    """Find where shards begin, so that their tokens differ by at most one example, or one block of packed texts."""
     if config.pack_to is not None:
         count = partial(_packed_count, config.shard_counts, config.pack_to)
         divide = partial(divide_by_blocks, block=config.pack_to)
@@ -354,7 +354,7 @@ def transform_graph(
     planned: RecordsDryRun | None,
     temporary: str,
 ) -> beam.PCollection[StagedGraph]:
-    """Make the graph of --transform, or of --module_file, from everything staged.
+    """Make the graph of --transform or --module_file from all encoded records.
 
     A job with --module_file is `planned`, and TensorFlow analyzes everything staged and writes below `temporary`.
     """
@@ -398,7 +398,7 @@ Layout = TypeVar("Layout")
 
 
 def publish_options(config: JobConfig) -> PublishOptions:
-    """Return how `config` is published and described."""
+    """Return the options of publishing and describing the data set of a job with `config`."""
     return PublishOptions(
         output=config.output,
         name=config.name,
@@ -420,7 +420,7 @@ def publish_options(config: JobConfig) -> PublishOptions:
 
 
 def rename_build(build: Build, features: Features, options: PublishOptions) -> tuple[Build, Features]:
-    """Return a build and its features with the names that --rename gives."""
+    """Return the results of a job and its features with the names that --rename gives."""
     renames = Renames.of(options.configuration)
     return replace(build, stats=rename_stats(build.stats, renames)), renames.rename_features(features)
 

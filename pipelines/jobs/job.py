@@ -114,7 +114,7 @@ _ARCHIVE = re.compile(r"\.(zip|7z|rar|tgz|tar(?:\.\w+)?)$", re.IGNORECASE)
 
 
 def check_job(config: JobConfig, options: PipelineOptions, asks: bool = True) -> None:
-    """Check runner, input and output; raises UserError. Unless `asks`, the runner need not be reachable."""
+    """Check runner, input and output; raises UserError. Only with `asks` must the runner be reachable."""
     (runner.check_runner if asks else runner.check_runner_options)(options)
     check_dataflow_paths(config, options)
     _check_absolute(config, options)
@@ -321,7 +321,7 @@ def run_conversion(
 def _abandon(
     lease: Lease | None, config: JobConfig, created_folders: Sequence[str], previous_success: StoredFile | None
 ) -> str:
-    """End the lease of a failed job and clean up; return a sentence on what was published."""
+    """End the lease of a failed job and delete its files; return a sentence on what was published."""
     with short_timeouts():
         if lease is not None:
             lease.release()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Kind:
-    """A converting command."""
+    """A command that converts one kind of input, such as `shardmill csv`."""
 
     command: str
     summary: str  # shown by `shardmill --help`

@@ -278,7 +278,7 @@ def _cached(
 
 
 def _function_of(method: Any) -> FunctionType | None:
-    """Return the function of a bound method; None for anything else."""
+    """Return the plain function of a bound method; None for anything else."""
     function = method.__func__ if isinstance(method, MethodType) else None
     return function if isinstance(function, FunctionType) else None
 

@@ -56,7 +56,7 @@ def silence_broken_streams() -> Iterator[None]:
 
 @contextmanager
 def no_word_of(is_ignored: Callable[[threading.ExceptHookArgs], bool]) -> Iterator[None]:
-    """While the context lasts print no traceback of a thread that fails with what `is_ignored` is true of."""
+    """Within this context, print no traceback of a thread that fails with an error for which `is_ignored` is true."""
     with hold_shared("excepthook", _hook):
         _ignored.append(is_ignored)
         try:
@@ -67,14 +67,14 @@ def no_word_of(is_ignored: Callable[[threading.ExceptHookArgs], bool]) -> Iterat
 
 @contextmanager
 def log_level(name: str, level: int) -> Iterator[None]:
-    """Set the level of a logger while the context lasts, for all runs that overlap."""
+    """Within this context, set the level of a logger, for all runs that overlap."""
     with hold_shared(("level", name), partial(_level, logging.getLogger(name), level)):
         yield
 
 
 @contextmanager
 def replaced(target: Any, name: str, value: Any) -> Iterator[None]:
-    """Set an attribute of a module or object while the context lasts."""
+    """Within this context, replace an attribute of a module or object."""
     before = getattr(target, name)
     setattr(target, name, value)
     try:

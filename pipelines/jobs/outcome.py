@@ -72,7 +72,7 @@ class Launched:
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """The end of a build."""
+    """The end of a build: its record, the version that it published, and the error if it failed."""
 
     record: BuildRecord
     published: Published | None = None  # None if nothing was, or not yet, as for a launched job

@@ -314,7 +314,7 @@ def _module_outputs(plan: RecordsDryRun, config: RecordsConfig) -> dict[str, str
 
 
 def records_work(plan: RecordsDryRun, config: RecordsConfig) -> JobWork:
-    """Return the job's work; cutting files into blocks reads each once more."""
+    """Return a job's amount of work; cutting files into blocks reads each file once more."""
     files = _count_files(plan, config)
     return JobWork(
         plan.tasks,
@@ -331,7 +331,7 @@ def _count_files(plan: RecordsDryRun, config: RecordsConfig) -> int:
 
 
 def describe_records_plan(plan: RecordsDryRun, config: RecordsConfig) -> str:
-    """Return the plan as text."""
+    """Describe the dry run of a job over records inside files as text."""
     files = _count_files(plan, config)
     rows = f", {plural(plan.inferred.rows, 'row')}" if plan.inferred.rows else ""
     lines = [

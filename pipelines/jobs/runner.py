@@ -94,7 +94,7 @@ def is_dataflow(options: PipelineOptions) -> bool:
 
 
 def template_of(options: PipelineOptions) -> str | None:
-    """Return the path to write the job to instead of running it, as a Flex Template's launch asks, or None."""
+    """Return the path to write the job to as a template, as a Flex Template's launch asks; None to run it."""
     return (is_dataflow(options) and options.view_as(GoogleCloudOptions).template_location) or None
 
 
@@ -184,7 +184,7 @@ _LOCAL = (None, "DirectRunner", "SwitchingDirectRunner", "FnApiRunner", "apache_
 
 
 def is_local(options: PipelineOptions) -> bool:
-    """Return True if the job runs on this machine under our own launcher."""
+    """Return True if the job runs on this machine, without a cluster."""
     return options.view_as(StandardOptions).runner in _LOCAL
 
 

@@ -83,7 +83,7 @@ class Inputs:
 def find_inputs(
     config: JobConfig, fingerprint: str = "metadata", kept_entries: Mapping[str, str] | None = None
 ) -> Inputs:
-    """List what a job of `config`, as it is before labels or a schema are kept, would read.
+    """List the files that a job of `config` would read, and digest the options and libraries that shape its output.
 
     Raises UserError if there is no such input.
 

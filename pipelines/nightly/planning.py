@@ -41,7 +41,7 @@ _FORMAT_VERSION = 1  # raised when what was written before would be misread
 
 @dataclass(frozen=True, slots=True)
 class Unchanged:
-    """The decision that there is nothing to build."""
+    """The decision to build nothing, because a version was made from the same input."""
 
     version: str  # made from the same input
     files: int  # number of input files
@@ -59,7 +59,7 @@ class Unchanged:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """The decision to build."""
+    """The decision to build a version, with the reason."""
 
     reason: str  # what differs, such as `3 files new, 1 changed, 0 gone` or `option --resize`
 
@@ -169,7 +169,7 @@ _DERIVED = {
 
 @dataclass(frozen=True, slots=True)
 class KeptSettings:
-    """The settings that a build keeps from an earlier version."""
+    """The classes, columns and constraints that a build keeps from an earlier version."""
 
     config_changes: Mapping[str, Any] = field(default_factory=dict)  # of the job's configuration, by field
     messages: tuple[str, ...] = ()  # messages about what is kept
@@ -234,7 +234,7 @@ def find_kept_settings(recipe: Recipe, parent: str) -> KeptSettings:
 
 
 def kept_digest_entries(recipe: Recipe, parent: str) -> dict[str, str]:
-    """Return what the recipe keeps, as part of the code digest.
+    """Return the classes and columns kept from an earlier version, as entries of a build's digest.
 
     A tag enters as the version that it names, since it may be moved. LATEST enters as a name, since it moves with each
     build.

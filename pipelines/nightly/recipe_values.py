@@ -117,7 +117,7 @@ def environment_names(recipe: Node) -> tuple[str, ...]:
 
 
 def names_in(recipe: Node) -> set[str]:
-    """Return the names whose values `recipe` uses."""
+    """Return the names of the variables that `recipe` uses."""
     found = (_REFERENCE.finditer(node.text()) for node in recipe.texts())
     return {match[2] for matches in found for match in matches if not match[1]}
 

@@ -371,7 +371,7 @@ def _compared_with(
 def _results(
     profile: Profile, baseline: Profile | None, record: BuildRecord | None
 ) -> tuple[Sequence[CheckResult], str]:
-    """Return the results of the checks, from the record if it has any, and when they were made."""
+    """Return the results of a version's checks, from its build record if that has any, and when they were made."""
     if record is None or not (record.checks or record.page_checks):
         return run_default_checks(profile, baseline), _for_this_page(None if baseline is None else baseline.version)
     try:
@@ -398,7 +398,7 @@ def _for_this_page(against: str | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Rejects:
-    """The lines of rejects/, which may not fit into memory; raises CorruptDataError while they are read."""
+    """The lines of a version's rejects/, which may not fit into memory; raises CorruptDataError while they are read."""
 
     dataset: Dataset
 

@@ -35,7 +35,7 @@ class _Sentences(logging.Formatter):
 
 
 class _Json(logging.Formatter):
-    """A formatter of JSON lines with the fields that Google Cloud's logging agent and most others know."""
+    """A formatter of log records as JSON lines, with the fields of Google Cloud's logging agent and most others."""
 
     def format(self, record: logging.LogRecord) -> str:
         moment = f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(record.created))}.{int(record.msecs):03}Z"
@@ -98,7 +98,7 @@ def error(message: str, **fields: Any) -> None:
 
 
 def published_line(record: BuildRecord) -> str:
-    """Return a line on a published version: its examples, the baseline of its checks, and the build time."""
+    """Return a log line on a published version: its examples, the baseline of its checks, and the build time."""
     counts = ", ".join(f"{examples:,} in {split}" for split, examples in record.splits.items())
     rejected = f"; {record.rejected:,} rejected" if record.rejected else ""
     parts = [

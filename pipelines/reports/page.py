@@ -68,7 +68,7 @@ MAX_BYTES = 2_000_000  # of a page, which a mail or a ticket still takes
 
 @dataclass(frozen=True, slots=True)
 class PageLimits:
-    """Limits on what a page shows; the first that gives a page of at most MAX_BYTES is used."""
+    """Limits on what an HTML report shows; the first that gives a page of at most MAX_BYTES is used."""
 
     features: int = 2_000  # rows, as the next four
     shards: int = 200
@@ -134,7 +134,7 @@ def _render_within(content: Mapping[str, Any], profile: Profile, pictures: Pictu
 
 
 def _summaries(profile: Profile, feature: str) -> dict[str, FeatureSummary]:
-    """Return the feature's statistics by split, for splits with examples and known statistics."""
+    """Return a feature's statistics by split, for splits with examples and known statistics."""
     found = {split: profile.summary(split, feature) for split, examples in profile.splits.items() if examples}
     return {split: summary for split, summary in found.items() if summary is not None}
 

@@ -93,7 +93,7 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Pictures:
-    """The images of a page."""
+    """The images that an HTML report shows."""
 
     classes: tuple[tuple[str, tuple[Picture, ...]], ...] = ()  # by class, in the order of ids; class "" without labels
     number_of_classes: int = 0  # in the version
@@ -104,7 +104,7 @@ class Pictures:
 
 
 def find_pictures(dataset: Dataset, profile: Profile) -> Pictures:
-    """Return the images to show of a version; none if it has no image feature.
+    """Return the images of a version to show in its report; none if it has no image feature.
 
     Images of classes come from the first records of some shards, which are shuffled, so no shard is read to its end.
     The positions of extreme ones are in stats.json. The same version gives the same images.
@@ -270,7 +270,7 @@ def take_in_turn(lists: Iterable[Iterable[Item]]) -> Iterator[Item]:
 
 
 def _rank(extreme: str, image: Extreme) -> float:
-    """Return the sort key of an image among several splits; the most extreme comes first."""
+    """Return the sort key of an extreme image among those of several splits; the most extreme comes first."""
     if extreme == "smallest":
         return image.width * image.height
     if extreme == "largest":

@@ -51,7 +51,7 @@ _UP_TO = tuple(f"V{HEIGHT - height}" for height in range(HEIGHT + 1))  # an edge
 
 @lru_cache(maxsize=64)
 def _lefts(number: int) -> tuple[str, ...]:
-    """Return the path commands to the left edges of `number` bars."""
+    """Return the SVG path commands to the left edges of `number` bars."""
     return tuple("H" + f"{index * WIDTH / number:.1f}".removesuffix(".0") for index in range(number))
 
 
@@ -81,7 +81,7 @@ def _non_empty(histogram: Sequence[Bucket]) -> Sequence[Bucket]:
 
 
 def _columns(histogram: Sequence[Bucket]) -> tuple[Sequence[Number], Sequence[Number], Sequence[int]]:
-    """Return lower bounds, upper bounds and counts."""
+    """Return the lower bounds, upper bounds and counts of a histogram's buckets."""
     if isinstance(histogram, BucketColumns):
         return histogram.lows, histogram.highs, histogram.counts
     return [one.low for one in histogram], [one.high for one in histogram], [one.count for one in histogram]
@@ -138,7 +138,7 @@ _ABSENT_SHOWN = 12  # classes
 
 
 def label_rows(label: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the rows of the classes shown, the most frequent first, and totals of the others."""
+    """Return table rows of the most frequent classes, the most frequent first, and totals of the others."""
     counts: dict[str, dict[str, int]] = {split: found or {} for split, found in label["splits"].items()}
     totals = {name: sum(found.get(name, 0) for found in counts.values()) for name in label["classes"]}
     order = sorted(totals, key=lambda name: -totals[name])
@@ -257,7 +257,7 @@ _NAMED = 3  # features named when results are listed together
 
 
 def check_rows(checks: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
-    """Return rows of the results that are not `ok`, the most severe first."""
+    """Return table rows of the check results that are not `ok`, the most severe first."""
 
     def row(check: Mapping[str, Any]) -> dict[str, str]:
         return {key: str(check[key]) for key in ("severity", "check", "feature", "split", "sentence")}
@@ -321,7 +321,7 @@ class PictureRows:
 
 
 def picture_rows(pictures: Pictures) -> PictureRows:
-    """Return the rows of images; once the page is full, images are shown as words only."""
+    """Return a report's rows of images; once the page is full, images are only named."""
     pairs = [(f"look alike, {plural(bits, 'bit')} apart", shown) for bits, shown in pictures.look_alikes]
     groups: list[tuple[str, Sequence[Picture]]] = [(f"the {what}", shown) for what, shown in pictures.extremes]
     groups += [(name or "images", shown) for name, shown in pictures.classes]

@@ -81,7 +81,7 @@ def format_distinct(distinct: Distinct | None) -> str:
 
 
 def main_numbers(summary: FeatureSummary) -> tuple[str, Numbers | None]:
-    """Return what describes a feature, and a word for it: its values (""), lengths or file sizes; None for nothing."""
+    """Return the numbers that describe a feature best, with their name: values (""), lengths or file sizes; or None."""
     for word, numbers in (
         ("", summary.numbers),
         ("all values", summary.values),
@@ -135,7 +135,7 @@ _A_JOB, _A_SHARD, _A_RUN = 75, 7, 11
 
 @dataclass(frozen=True, slots=True)
 class JobWork:
-    """A job's amount of work."""
+    """The amount of work of a job, as its dry run reports it."""
 
     tasks: int  # parts of the input, each done by one worker
     shards: int  # files that are written
@@ -146,7 +146,7 @@ class JobWork:
 
     @property
     def slices(self) -> int:
-        """The largest number of slices that shards read: one of each run."""
+        """The largest number of sorted pieces that all shards together are merged from."""
         return self.runs * self.shards
 
     @property
@@ -157,7 +157,7 @@ class JobWork:
         return self.reads * read + (_A_JOB + self.shards * _A_SHARD + runs) * written
 
     def sentences(self, slots: int) -> Iterator[str]:
-        """Yield the lines of --dry_run, for workers that run `slots` steps at once; 0 if that is unknown."""
+        """Yield the lines of --dry_run about work, for workers that run `slots` steps at once; 0 if that is unknown."""
         about = "" if self.size_bytes is not None else "about "
         shards = f"{about}{plural(self.shards, 'shard')}"
         between = f", {plural(self.runs, 'run')}, at most {self.slices:,} slices" if self.runs else ""
@@ -184,7 +184,7 @@ def read_file_index(config: JobConfig, manifest_crc32c: str) -> FileIndex | None
 
 
 def reuse_lines(config: JobConfig, index: FileIndex | None) -> list[str]:
-    """Return a line on how many files were reused instead of read, or why none was; [] if none was to be."""
+    """Return a line on how many files were copied from the previous version instead of read, or why none was."""
     return [index.describe_reuse()] if index is not None and config.is_reuse_requested != RECORD else []
 
 
@@ -196,7 +196,7 @@ _LETTERS_SHOWN = 40  # of a name
 def job_summary(
     config: JobConfig, dataset: Dataset, index: FileIndex | None = None, columns: Sequence[str] = ()
 ) -> str:
-    """Return the summary of the version that `config` has just made.
+    """Return the summary, as text, of the version that a job has just made.
 
     `index` is its file index, if it keeps one; `columns` are the lines about its features.
     """
@@ -218,7 +218,7 @@ def job_summary(
 
 
 def class_lines(manifest: Manifest) -> list[str]:
-    """Return lines with the number of classes and the first and last names, where misread folders show up."""
+    """Return lines with the number of classes and the first and last names, which show folders that were misread."""
     labels = features_of_kind(manifest.features, "class_label")
     # If each example names its file, the class comes from the file's folder. The same is true of lines, which name
     # their file only with --line_numbers.
@@ -321,5 +321,5 @@ def opened_profile(dataset: Dataset) -> Profile | None:
 
 
 def changes_line(new: Profile | None, old: Profile | None) -> str:
-    """Return what a version changes, in a line; "" if there was none before or one of the two cannot be read."""
+    """Return a line on what a version changes; "" without an earlier one, or if either cannot be read."""
     return "" if new is None or old is None else describe_changes(new, old)

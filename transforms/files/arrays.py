@@ -155,7 +155,7 @@ class ArrayOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArrayLayout(Layout):
-    """The layout of an input of arrays."""
+    """The layout of a data set of arrays: labels, splits and the type of all arrays."""
 
     array: ArrayType  # type of all arrays
     example: str  # file that determined the type; "" if --shape and --dtype did
@@ -191,7 +191,7 @@ def _replace_array(layout: Layout, array: ArrayType, example: str) -> ArrayLayou
 
 
 def array_features(layout: ArrayLayout, rows: int, feature: str) -> Features:
-    """Return the features, in the order that ArrayEncoder writes them; `rows` is the number of planned records."""
+    """Return the features of an array data set, in the order written; `rows` is the number of planned files."""
     array = Feature(feature, "bytes", "array", layout.array.shape, element=layout.array.element)
     return file_features(layout, rows, array)
 
@@ -261,7 +261,7 @@ class ArrayEncoder(FileEncoder):
     columns: ManifestColumns = ()  # of a manifest
 
     def of_layout(self, layout: Layout) -> "ArrayEncoder":
-        """Set the array type of the layout."""
+        """Return the encoder of arrays of the layout's type."""
         assert isinstance(layout, ArrayLayout)
         return replace(super().of_layout(layout), expected=layout.array, example=layout.example)
 

@@ -152,7 +152,7 @@ REMEDY = "--decode_audio stores float32 samples, which every reader takes"
 
 
 def audio_features(layout: Layout, rows: int, stats: AudioStats, decoded: bool) -> Features:
-    """Return the features, in the order that AudioEncoder writes them; `rows` is as in file_features."""
+    """Return the features of an audio data set, in the order written; `rows` is the number of planned files."""
     rate, channels = _single_value(stats.rates) or 0, _single_value(stats.channels) or 0
     if decoded:
         shape = (None, channels) if channels > 1 else (None,)

@@ -73,7 +73,7 @@ def _arrow(column: ColumnType) -> pa.DataType:
 
 
 class Encoded(NamedTuple):
-    """An encoded file. It is a tuple because a frozen dataclass takes three times as long to create."""
+    """An encoded file: header, value and annotations. A frozen dataclass would take three times as long to create."""
 
     value: bytes  # stored bytes of the file
     entries: bytes = b""  # serialized features after the file name
@@ -92,7 +92,7 @@ class StoredFile:
 
 
 class RecordPlace(NamedTuple):
-    """The place of a file's record among others; fields as in transforms.shards.sources.PIECE_SCHEMA."""
+    """The place of a file's record in a chunk of records, for the index of files."""
 
     offset: int | None = None
     length: int | None = None
@@ -126,11 +126,11 @@ class FileEncoder(ABC):
 
     @abstractmethod
     def encode_file(self, path: str, data: bytes | None = None) -> Encoded:
-        """Encode the file at `path`, whose bytes may be known; raise `refusal` if it is invalid, or OSError."""
+        """Encode the file at `path`, whose bytes may be known; raise `refusal` if the file is invalid, or OSError."""
 
     @abstractmethod
     def count(self, files: Sequence[Encoded], labels: Counter[int]) -> SplitStats:
-        """Return the statistics of encoded files; `labels` are counts by class id."""
+        """Return the statistics of encoded files; `labels` counts the files of each class id."""
 
     def add_locations(self, stats: SplitStats, files: Sequence[Encoded], spans: Sequence[RecordSpan]) -> SplitStats:
         """Add the places of notable files, such as extremes, to statistics; by default, add nothing."""
@@ -141,40 +141,40 @@ class FileEncoder(ABC):
         return None
 
     def remember(self, encoded: Encoded) -> str:
-        """Return what `recall` needs in addition to the value; "" by default."""
+        """Return the text that lets a later build restore this file without reading it; "" by default."""
         return ""
 
     def recall(self, value: bytes, remembered: str, record: bytes = b"") -> Encoded:
-        """Restore an encoded file from its value, the text from `remember`, and its framed example."""
+        """Restore an encoded file from its value, the text that `remember` returned, and its stored example."""
         return Encoded(value)
 
     def prepare(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Encode the annotations of a shard's planned files before the files are read; by default, do nothing."""
+        """Add to a batch of planned files what is encoded before they are read; by default nothing."""
         return batch
 
     def annotate(self, batch: pa.RecordBatch, files: Sequence[Encoded | Exception]) -> Sequence[Encoded | Exception]:
-        """Add annotations to the encoded files of a batch from `prepare`, or the `refusal`; by default, do nothing."""
+        """Add annotations to encoded files, or an error in place of a file; by default nothing."""
         return files
 
     def depends_on(self) -> dict[str, str]:
-        """Return all options that an encoded file depends on, apart from its location."""
+        """Return all options that an encoded file depends on, apart from the file's location."""
         excluded = ("root", "renames", "columns", *self.reason_options)
         names = [item.name for item in fields(self) if item.name not in excluded]  # type: ignore[arg-type]
         options = {name: str(getattr(self, name)) for name in names}
         return {"kind": type(self).__name__, **options}
 
     def reasons_depend_on(self) -> dict[str, str]:
-        """Return the further options that the reasons of rejects depend on."""
+        """Return further options that decide why a file is rejected."""
         return {name: str(getattr(self, name)) for name in self.reason_options}
 
     def __call__(self, batch: pa.RecordBatch) -> EncodedChunk:
-        """Encode the files of a PLANNED batch in order."""
+        """Encode a batch of planned files in order."""
         return self.encode_batch(self.prepare(batch), [None] * len(batch))[0]
 
     def encode_batch(
         self, batch: pa.RecordBatch, stored_files: Sequence[StoredFile | None], returns_places: bool = False
     ) -> tuple[EncodedChunk, list[RecordPlace | None]]:
-        """Encode the files of a PLANNED batch from `prepare` in order; stored files are not read.
+        """Encode a batch of planned files in order; files that a previous version stored are not read.
 
         Return the records and, if requested, their places: None for a rejected file that may be valid another time.
         """
@@ -271,7 +271,7 @@ class FileEncoder(ABC):
     def _record(
         self, feature_names: Sequence[str], name: str, encoded: Encoded, label: int | list[int] | None, entries: bytes
     ) -> tuple[bytes, bytes, bytes]:
-        """Return the parts of a record: before the value, the value, and after it."""
+        """Return the parts of a framed record: the bytes before the value, the value, and those after it."""
         value_name, label_name, filename_name = feature_names
         filename, size = name.encode(), len(encoded.value)
         after = label_entry(label_name, tuple(label) if isinstance(label, list) else label)
@@ -307,7 +307,7 @@ TFDS_CANNOT = "TFDS cannot decode"  # so begin the notices of what only other re
 def file_features(
     layout: Layout, rows: int, value: Feature, size_names: Sequence[str] = (), annotation_features: Features = ()
 ) -> Features:
-    """Return the features of a data set of files, in the order that FileEncoder writes them.
+    """Return the features of a data set made from files, in the order that its encoder writes them.
 
     A manifest's column is required if all `rows` planned records have a value. `size_names` are those of numbers.
     """

@@ -129,7 +129,7 @@ def _convert(source: Image.Image, target: str, settings: Reencode) -> tuple[byte
 def resize(
     image: Image.Image, size: tuple[int, int], mode: str, resample: Image.Resampling = Image.Resampling.BICUBIC
 ) -> Image.Image:
-    """Resize an image; `mode` is as in Reencode."""
+    """Resize an image by the way called `mode`: stretch, crop or pad."""
     if mode == "cover":
         return ImageOps.fit(image, size, resample)
     if mode == "contain":
@@ -191,14 +191,14 @@ _FLATTEST = 2.0  # levels of 255, the standard deviation below which a hash tell
 
 
 def hash_method() -> str:
-    """Return a description of the hash."""
+    """Return a description of the perceptual hash, as stats.json and the search for similar images give it."""
     import imagehash
 
     return f"pHash of 64 bits, by imagehash {imagehash.__version__}"
 
 
 def hash_version() -> str:
-    """Return the versions of the libraries that hashes depend on."""
+    """Return the versions of the libraries that perceptual hashes depend on."""
     import imagehash
     import PIL
 

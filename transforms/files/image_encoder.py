@@ -76,7 +76,7 @@ class ImageEncoder(FileEncoder):
         return self.verify != "none" or self.reencode is not None
 
     def of_layout(self, layout: Layout) -> Self:
-        """Add the names of the classes of objects, in case they are stored too."""
+        """Return the encoder, with the class names of objects if examples store them."""
         own = super().of_layout(layout)
         if own.objects is None or layout.object_classes is None:
             return own
@@ -112,7 +112,7 @@ class ImageEncoder(FileEncoder):
         return encoded._replace(annotations=_Annotations(companions=companions))
 
     def depends_on(self) -> dict[str, str]:
-        """Leave out perceptual hashes, which are computed again if unknown; of objects, keep only that they exist."""
+        """Return all options that an encoded image depends on; hashes and objects are added anew to a reused one."""
         options = super().depends_on()
         del options["near_duplicates"], options["objects"]
         if self.companions is None:
@@ -120,7 +120,7 @@ class ImageEncoder(FileEncoder):
         return options if self.objects is None else {**options, "objects": "noted"}
 
     def prepare(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Add the places of objects."""
+        """Add the places of objects to a batch of planned images."""
         return batch if self.objects is None else self.objects.prepare(batch, self.reencode)
 
     def annotate(self, batch: pa.RecordBatch, files: Sequence[Encoded | Exception]) -> Sequence[Encoded | Exception]:

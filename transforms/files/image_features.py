@@ -32,7 +32,7 @@ def image_features(
     companion_stats: Mapping[str, CompanionStats] = MappingProxyType({}),
     mask_dtype: str = "uint8",
 ) -> Features:
-    """Return the features of an image data set, in the order that ImageEncoder writes them; see file_features."""
+    """Return the features of an image data set, in the order that they are written."""
     # If images have sizes, their formats are known.
     encoding = next(iter(formats)) if len(formats) == 1 and has_sizes else ""
     image = Feature("image", "bytes", "image", encoding=encoding)
@@ -48,7 +48,7 @@ def image_features(
 
 
 def naming_notices(names: ObjectNames) -> list[str]:
-    """Return a notice of what TFDS cannot read under this naming scheme."""
+    """Return a notice of what TFDS cannot read under a naming scheme of objects."""
     if not names.is_detection_api:
         return []
     return [
@@ -159,7 +159,7 @@ def count_deep_pngs(features: pa.RecordBatch) -> Counter[str]:
 
 
 def merge_formats(one: Formats, other: Formats) -> Formats:
-    """Add the counts of both; associative and commutative."""
+    """Add the counts of image formats of two parts; associative and commutative."""
     return {name: one.get(name, Counter()) + other.get(name, Counter()) for name in sorted(one.keys() | other.keys())}
 
 

@@ -123,7 +123,7 @@ def turn_box(box: Box, orientation: int) -> Box:
 
 
 def inverse_orientation(orientation: int) -> int:
-    """Return the orientation that makes turn_box undo this one, from the upright to the stored image."""
+    """Return the EXIF orientation that turns an upright image, and its boxes, back to the stored one."""
     return _INVERSE.get(orientation, orientation)
 
 
@@ -133,7 +133,7 @@ def clip_box(box: Box) -> Box:
 
 
 class Fitting(NamedTuple):
-    """Resizing of an upright image: the part that is kept, and its position in the result."""
+    """A resizing of an upright image: the part that is kept, and its position in the result."""
 
     source_box: Box = Box(0.0, 0.0, 1.0, 1.0)  # part of the old image
     target_box: Box = Box(0.0, 0.0, 1.0, 1.0)  # place in the new image
@@ -169,7 +169,7 @@ FAULTS = ("", "is not of numbers", "ends before it begins", "is empty", "lies ou
 
 
 def find_faults(box: Box) -> NDArray[np.int8]:
-    """Return the fault of each box as an index into FAULTS; 0 for none."""
+    """Return the fault of each box, as an index into a list of faults; 0 for none."""
     finite = reduce(np.logical_and, map(np.isfinite, box))
     early = np.less(box.bottom, box.top) | np.less(box.right, box.left)
     empty = np.equal(box.bottom, box.top) | np.equal(box.right, box.left)

@@ -22,7 +22,7 @@ _GREYS = b"".join(bytes((level, level, level, 0)) for level in range(256))
 
 
 def measure_bmp(data: bytes) -> tuple[int, int]:
-    """Return (width, height); raise an IndexError if the header is cut short."""
+    """Return (width, height) of a BMP image; raise an IndexError if the header is cut short."""
     data[25]
     if int.from_bytes(data[14:18], "little") == _CORE_HEADER:
         return data[18] | data[19] << 8, data[20] | data[21] << 8
@@ -124,7 +124,7 @@ _EXTENSION, _IMAGE, _TRAILER = 0x21, 0x2C, 0x3B  # how blocks begin
 
 
 def measure_gif(data: bytes) -> tuple[int, int]:
-    """Return (width, height); raise an IndexError if the header is cut short."""
+    """Return (width, height) of a GIF image; raise an IndexError if the header is cut short."""
     return data[6] | data[7] << 8, data[8] | data[9] << 8
 
 
@@ -173,11 +173,11 @@ try:
 except ImportError:  # not compiled
 
     def plain_jpegs(data: Any, starts: Any, ends: Any, out: Any) -> None:
-        """Set all sizes to 0, as if no image were plain."""
+        """Replace the C extension if it is not compiled: set all sizes to 0, as if no image were a plain JPEG."""
         out[:] = 0
 
     def plain_jpeg(data: Any) -> tuple[int, int, int, int] | None:
-        """Return None, as if the file were not plain."""
+        """Replace the C extension if it is not compiled: return None, as if the file were no plain JPEG."""
         return None
 
 
@@ -195,7 +195,7 @@ _WINDOW_BYTES = 1 << 20  # searched at once: a file of markers and nothing else 
 
 
 def read_plain(data: bytes) -> tuple[int, int, int] | None:
-    """Return (width, height, EXIF orientation) of a JPEG, in a tenth of the time of read_segments and check_jpeg.
+    """Return (width, height, EXIF orientation) of a JPEG of the usual form, in a tenth of the time of a full check.
 
     Return None if either would refuse the file, and for all files left to them.
     """
@@ -300,7 +300,7 @@ _MAX_SIDE = 1_000_000  # pixels: PNG_USER_WIDTH_MAX and PNG_USER_HEIGHT_MAX of l
 
 
 def measure_png(data: bytes) -> tuple[int, int]:
-    """Return (width, height); raise an IndexError if the header is cut short."""
+    """Return (width, height) of a PNG image; raise an IndexError if the header is cut short."""
     data[23]
     return int.from_bytes(data[16:20], "big"), int.from_bytes(data[20:24], "big")
 
@@ -399,7 +399,7 @@ def _compressed(data: bytes) -> bytes:
 
 
 def _rows(data: bytes) -> list[tuple[int, int]]:
-    """Return (number of rows, bytes of a row after its filter) for each interlacing pass that has pixels."""
+    """Return (number of rows, bytes of a row) for each interlacing pass of a PNG that has pixels."""
     (width, height), bits = measure_png(data), data[24] * _SAMPLES[data[25]]
     passes = _ADAM7 if data[28] else ((0, 0, 1, 1),)
     sizes = [(-(-(width - left) // across), -(-(height - top) // down)) for left, top, across, down in passes]
@@ -410,7 +410,7 @@ _ANIMATED, _ALPHA = 0x02, 0x10  # flags of VP8X
 
 
 def measure_webp(data: bytes) -> tuple[int, int]:
-    """Return (width, height) by RFC 9649, sections 2 and 3; raise an ImageError for other files of the kind RIFF."""
+    """Return (width, height) of a WebP by RFC 9649, sections 2 and 3; raise an ImageError for other RIFF files."""
     if data[8:12] != b"WEBP":
         raise ImageError(f"not an image: a RIFF file of {data[8:12]!r}")
     data[29]
@@ -500,7 +500,7 @@ def read_header(data: bytes) -> ImageHeader:
 
 
 def check_structure(data: bytes, header: ImageHeader) -> ImageHeader:
-    """Return `header` with the orientation, or raise an ImageError for damage or what TensorFlow cannot decode."""
+    """Check that an image is complete and TensorFlow decodes it, and return `header` with the EXIF orientation."""
     if header.is_checked:
         return header
     if header.format == "tiff":

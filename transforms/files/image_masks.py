@@ -132,7 +132,7 @@ def _kind(data: bytes, is_png: bool) -> str:
 
 
 def _values(data: bytes, dtype: str) -> np.ndarray:
-    """Return the values of a mask, shape (height, width)."""
+    """Return the values of a mask's pixels, shape (height, width)."""
     if data.startswith(_PNG) and data[24] == 16 and data[25] != _GRAY:  # of which Pillow reads the upper 8 alone
         raise ImageError("a png of 16 bits with colours or transparency: make it gray, of one channel")
     with pillow_errors("does not decode"), open_image(data) as image:

@@ -122,7 +122,7 @@ _UNCHANGED = Fitting()
 
 
 class Placing(NamedTuple):
-    """The objects of several images, as placed in the stored images."""
+    """The objects of several images, with boxes as placed in the stored images."""
 
     errors: Mapping[int, ImageError]  # reason to reject an image, by its position; none of its objects is kept
     kept_objects: NDArray[np.int64]  # indices of the objects kept, in order
@@ -283,7 +283,7 @@ class ObjectEncoder:
     def place(
         self, planned: PlannedObjects, pictures: Sequence[Picture], settings: Reencode | None
     ) -> tuple[pa.RecordBatch, Mapping[int, ImageError]]:
-        """Return a row of serialized `entries`, counts of Placing and features for each image, and errors of images."""
+        """Return the encoded objects of each image, counts of changed boxes, and errors of images."""
         lists, placing = self.features(planned, pictures, settings)
         named = lists.rename_columns(list(map(self.renames, lists.schema.names)))
         columns = [encode_entries(named), *map(pa.array, placing.change_counts.values()), *lists.columns]
@@ -293,7 +293,7 @@ class ObjectEncoder:
     def features(
         self, planned: PlannedObjects, pictures: Sequence[Picture], settings: Reencode | None
     ) -> tuple[pa.RecordBatch, Placing]:
-        """Return a list for each feature and image, before renames, and the Placing; arguments as `place`."""
+        """Return a list for each feature and image, and the placed objects; arguments as of `place`."""
         placing = place_objects(planned, pictures, settings, self.boxes_seen, self.on_bad_box == "drop")
         offsets = np.zeros(len(pictures) + 1, np.int64)
         np.cumsum(placing.lengths, out=offsets[1:])
@@ -302,7 +302,7 @@ class ObjectEncoder:
         return pa.RecordBatch.from_arrays(lists, [item.name for item in stored]), placing
 
     def prepare(self, batch: pa.RecordBatch, settings: Reencode | None) -> pa.RecordBatch:
-        """Add to a planned batch the encoded objects of images if they are upright and have the annotated size."""
+        """Add encoded objects to a batch of planned images, if these are upright and have the annotated size."""
         # This is for many images at once, because few are read and stored at once. `annotate` handles the others.
         planned = read_planned_objects(batch)
         pictures = [Picture(*(size or RELATIVE)) for size in planned.sizes]
@@ -317,7 +317,7 @@ class ObjectEncoder:
     def annotate(
         self, batch: pa.RecordBatch, pictures: Sequence[Picture | None], settings: Reencode | None
     ) -> tuple[pa.RecordBatch, Sequence[int | None], Mapping[int, ImageError]]:
-        """Return rows as from `place` for a batch from `prepare`, the row of each image unless rejected, and errors."""
+        """Return the encoded objects of a batch from `prepare`, each image's row among them, and errors."""
         prepared = batch[_PREPARED]
         known = zip(pictures, prepared.is_valid().to_pylist(), image_sizes(batch), strict=True)
         is_prepared = [
@@ -340,7 +340,7 @@ class ObjectEncoder:
         return rows, object_rows, errors
 
     def _values(self, part: ObjectPart, planned: PlannedObjects, placing: Placing) -> Any:
-        """Return the stored values of all kept objects."""
+        """Return the stored values of one feature, of all objects that are kept."""
         if part == "bbox":
             return np.stack(placing.boxes, axis=1).ravel().astype(np.float32)
         if part == "top" or part == "left" or part == "bottom" or part == "right":

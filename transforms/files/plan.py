@@ -27,7 +27,7 @@ _MOST_ROWS = 200_000  # gathered at once: about 20 MB, several times over while 
 
 @dataclass(eq=False)
 class AssignStrata(beam.PTransform):
-    """Set the splits of planned batches, exact within each stratum."""
+    """Set the splits of planned files so that each split has its exact share of every class or group."""
 
     splits: Sequence[str]  # split names, in the order in which a stratum is cut
     fractions: Sequence[Fraction]  # of the splits
@@ -40,7 +40,7 @@ class AssignStrata(beam.PTransform):
 
 @dataclass(eq=False)
 class KeepOrder(beam.PTransform):
-    """Replace the keys of planned batches, on one worker, by ones that sort by line of the manifest, or by name."""
+    """Give planned files, on one worker, keys that sort by line of the manifest, or by name."""
 
     def expand(self, pcoll: beam.PCollection[pa.RecordBatch]) -> beam.PCollection[pa.RecordBatch]:
         keyed = pcoll | "ToOneKey" >> beam.WithKeys(0).with_output_types(tuple[int, pa.RecordBatch])
@@ -50,7 +50,7 @@ class KeepOrder(beam.PTransform):
 
 @dataclass(eq=False)
 class PlanShards(beam.PTransform):
-    """Divide planned batches into each shard's references: batches -> (shards, divisions)."""
+    """Divide planned files into each shard's references: batches -> (shards, divisions)."""
 
     shard_count: Callable[[str, int, int], int]  # number of shards, from a split's name, examples and bytes
     by: str = "examples"  # balance shards by `examples` or `bytes`
@@ -80,7 +80,7 @@ def _distribute(parts: list[pa.RecordBatch], divisions: Divisions) -> Iterator[t
 
 
 def distribute(batch: pa.RecordBatch, divisions: Divisions) -> Iterator[tuple[ShardKey, pa.RecordBatch]]:
-    """Yield the rows of a planned batch by shard, as SHARD batches ordered by split and shard."""
+    """Yield the planned files of a batch by shard, as one batch per shard, ordered by split and shard."""
     names, codes, shard = _find_parts(batch, "split", _by_split, divisions)
     order = np.lexsort((shard, codes))
     batch, codes, shard = batch.select(shard_columns(batch)).take(pa.array(order)), codes[order], shard[order]

@@ -53,7 +53,7 @@ SHARD = pa.schema([PLANNED.field(name) for name in _SHARD_COLUMNS])
 
 
 def shard_columns(batch: pa.RecordBatch) -> list[str]:
-    """Return the columns that a shard's writer needs, with the optional ones that a planned batch has."""
+    """Return the columns that a shard's writer needs, with the optional ones that a batch of planned files has."""
     optional = (*PLANNED_OBJECTS.names, LABELS.name, COMPANIONS.name)
     return [*SHARD.names, *(name for name in optional if name in batch.schema.names)]
 
@@ -133,7 +133,7 @@ class PlanOptions:
 
 
 def resolve_files(batch: pa.RecordBatch, layout: Layout, options: PlanOptions) -> Iterator[pa.RecordBatch | Reject]:
-    """Plan the files of a FOUND batch: yield batches no larger than an element may be, and Rejects of invalid files."""
+    """Find the label, split and key of found files; yield batches of planned files, and Rejects of invalid ones."""
     rows, kept = [], []
     objects, unknown = None, dict[int, str]()
     if layout.object_classes is not None:

@@ -47,11 +47,11 @@ class PreviousVersion:
     index: FileIndex  # of the files in its shards
 
     def shard(self, index: int) -> str:
-        """Return the path of a shard, given its index in STORED."""
+        """Return the path of a shard of the previous version, given its index among the shards."""
         return storage.join(self.directory, self.index.pieces[index].shard)
 
     def find(self, batch: pa.RecordBatch, encoding: str, reason_options: str, max_bytes: int) -> pa.RecordBatch:
-        """Return STORED rows for the files of a SHARD batch.
+        """Return where a previous version stored the record of each file, as a batch of schema STORED.
 
         Files of another `encoding`, rejects of other `reason_options`, and files whose planned records have more than
         `max_bytes` are not found.
@@ -81,7 +81,7 @@ class PreviousVersion:
     def _find_candidate_pieces(
         self, batch: pa.RecordBatch, max_bytes: int
     ) -> Iterator[tuple[int, IndexedPiece, np.ndarray, np.ndarray]]:
-        """Yield the pieces that may hold files of `batch`: (index, piece, rows of the batch, their keys)."""
+        """Yield the parts of the file index that may hold files of `batch`: (index, part, rows, their keys)."""
         keys = hash_strings(batch["name"].to_pylist(), self.index.seed)
         known = batch["identity"].is_valid().to_numpy(zero_copy_only=False)
         known &= batch["size"].to_numpy() <= max_bytes
@@ -98,7 +98,7 @@ class PreviousVersion:
 
 @dataclass(frozen=True)
 class _Table:
-    """A piece of the index in memory, ordered by key."""
+    """A part of the previous version's file index in memory, ordered by key."""
 
     keys: np.ndarray
     rows: pa.RecordBatch
@@ -106,7 +106,7 @@ class _Table:
     reason_options: str
 
     def find_rows(self, batch: pa.RecordBatch, part: np.ndarray, keys: np.ndarray, rejects: bool) -> np.ndarray:
-        """Return this table's row for each row `part` of `batch`, -1 for none: int64, shape (n,)."""
+        """Return the index row of each file in rows `part` of `batch`, -1 for none: int64, shape (n,)."""
         if not len(self.keys):
             return np.full(len(part), -1, np.int64)
         index = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
@@ -132,7 +132,7 @@ def _load(path: str, crc32c: int) -> _Table | None:
 
 
 def no_stored_rows(rows: int) -> pa.RecordBatch:
-    """Return STORED rows for files that must all be read."""
+    """Return a batch of schema STORED that says of no file that a previous version stored it."""
     return pa.RecordBatch.from_arrays([pa.nulls(rows, field.type) for field in STORED], schema=STORED)
 
 
@@ -146,7 +146,7 @@ Task = tuple[pa.RecordBatch, pa.RecordBatch]
 
 @dataclass(slots=True)
 class _Read:
-    """One range of a shard, and its records: (row, offset in the shard, length)."""
+    """One request for bytes of a shard, and the records in them: (row, offset in the shard, length)."""
 
     shard: int
     start: int
@@ -161,7 +161,7 @@ class _Read:
 def split_into_tasks(
     batch: pa.RecordBatch, stored: pa.RecordBatch, max_reads: int, max_bytes: int = _TASK_BYTES
 ) -> Iterator[Task]:
-    """Slice files and their STORED rows into tasks of about `max_bytes` and at most `max_reads` files or ranges."""
+    """Divide a shard's files into tasks of about `max_bytes` and at most `max_reads` requests."""
     start = reads = size = 0
     last: _Read | None = None
     columns = (stored["shard"], stored["offset"], stored["length"], stored["reason"], batch["size"])
@@ -197,7 +197,7 @@ def _size(shard: int | None, length: int, reason: str | None, planned: int) -> i
 
 
 def read_stored(previous: PreviousVersion, stored: pa.RecordBatch) -> tuple[list[StoredFile | None], int]:
-    """Read the records of STORED rows, many in one request; raise OSError if a store failed, as the runner retries.
+    """Read the records that a previous version stored, many in one request; raise OSError if a store failed.
 
     Return each file as stored, None if it must be read, and the number of missing or damaged records.
     """
@@ -245,7 +245,7 @@ def _read_range(path: str, offset: int, length: int) -> bytes:
 
 @dataclass(frozen=True)
 class FileShards:
-    """A ShardSource over PLANNED files; of those with identities it copies the records that a previous version has."""
+    """A ShardSource over planned files; it copies the records of files that a previous version stored."""
 
     encoder: FileEncoder
     files_per_task: int = 64  # maximal reads of a task, of files or ranges
@@ -255,7 +255,7 @@ class FileShards:
     previous: PreviousVersion | None = None  # previous version; None to read all files
 
     def plan(self, parts: Iterable[pa.RecordBatch]) -> tuple[int, Iterable[Task]]:
-        """Return the number of files, and tasks with what is stored of each file, in key order."""
+        """Return the number of files of a shard, and its tasks in key order."""
         batch = self.encoder.prepare(sorted_by_key(parts))
         if self.previous is None:
             stored = no_stored_rows(len(batch))
@@ -265,7 +265,7 @@ class FileShards:
         return len(batch), split_into_tasks(batch, stored, self.files_per_task, max_bytes)
 
     def encode(self, task: Task) -> EncodedChunk:
-        """Return the records of a task."""
+        """Encode or copy the records of one task."""
         with memory_budget().take(MEMORY_FACTOR * size_bytes(task)):
             return self._encode(*task)
 

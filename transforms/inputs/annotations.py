@@ -77,7 +77,7 @@ ANNOTATED = pa.schema([*FOUND, *OBJECTS])
 
 
 def plan_objects(batch: pa.RecordBatch, ids: Mapping[str, int]) -> pa.RecordBatch:
-    """Convert the objects of an ANNOTATED batch to PLANNED_OBJECTS: class names become ids, -1 for unknown classes."""
+    """Convert the objects of annotated images: class names become ids, -1 for unknown classes."""
     objects = batch["objects"]
     lengths = np.asarray(objects.value_lengths().fill_null(0))
     label, *others = objects.flatten().flatten()
@@ -91,7 +91,7 @@ def plan_objects(batch: pa.RecordBatch, ids: Mapping[str, int]) -> pa.RecordBatc
 
 
 def find_unknown_classes(batch: pa.RecordBatch, planned: pa.RecordBatch, source: str) -> dict[int, str]:
-    """Return the reject reason, by row, of ANNOTATED rows with an object whose class `source` does not have."""
+    """Return why to reject images that have an object of a class which `source` does not name, by row."""
     ids = planned["objects"].flatten().flatten()[0].to_numpy()
     rows, labels = planned["objects"].value_parent_indices(), object_labels(batch)
     return {
@@ -101,7 +101,7 @@ def find_unknown_classes(batch: pa.RecordBatch, planned: pa.RecordBatch, source:
 
 
 class PlannedObjects(NamedTuple):
-    """The planned objects of a batch of images."""
+    """The objects of a batch of images, with class ids."""
 
     sizes: list[tuple[int, int] | None]  # (width, height) of each image in the unit of its boxes, or None
     lengths: NDArray[np.int64]  # number of objects in each image
@@ -109,7 +109,7 @@ class PlannedObjects(NamedTuple):
 
 
 def read_planned_objects(batch: pa.RecordBatch) -> PlannedObjects:
-    """Return the objects of a batch that has the PLANNED_OBJECTS columns."""
+    """Return the objects in a batch of planned images."""
     lists = batch["objects"]
     lengths = lists.value_lengths().to_numpy(zero_copy_only=False).astype(np.int64)
     return PlannedObjects(
@@ -127,13 +127,13 @@ def image_sizes(batch: pa.RecordBatch) -> list[tuple[int, int] | None]:
 
 
 def build_object_lists(objects: Sequence[Sequence[Object]]) -> pa.ListArray:
-    """Build the `objects` column of an ANNOTATED batch from the objects of each image."""
+    """Build the `objects` column of a batch of annotated images from each image's objects."""
     columns = zip(*chain.from_iterable(objects), strict=True) if any(objects) else [[]] * len(_TYPES)
     return build_lists_of_columns(columns, [len(image_objects) for image_objects in objects])
 
 
 def build_lists_of_columns(columns: Iterable[Any], lengths: Sequence[int] | NDArray[np.int64]) -> pa.ListArray:
-    """Build the `objects` column of an ANNOTATED batch from a column for each field of Object, in that order."""
+    """Build the `objects` column of a batch of annotated images from a column for each field of Object."""
     arrays = [
         column.cast(dtype) if isinstance(column, pa.Array) else pa.array(column, dtype)
         for column, dtype in zip(columns, _TYPES.values(), strict=True)

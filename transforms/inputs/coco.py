@@ -42,7 +42,7 @@ _SPACE = re.compile(r"[ \t\n\r]*")
 def read_arrays(
     text: TextIO, wanted: Collection[str], parsers: Mapping[str, Callable[[str], Any]] = {}
 ) -> Iterator[tuple[str, Any]]:
-    """Yield (name, items) for the `wanted` arrays that are members of a JSON object, some items at a time, in order.
+    """Read a large JSON object as a stream: yield (name, items) of its `wanted` arrays, some items at a time.
 
     An empty array is yielded once, as []. orjson parses the text between two cuts, many items at once, many times as
     fast as a parser with an event for every bracket. If a cut was not between two items, the standard library's parser
@@ -99,7 +99,7 @@ def _items(window: "_Window", parser: Callable[[str], Any] | None) -> Iterator[A
 
 
 class _Window:
-    """The part of a text that is in memory."""
+    """The part of a JSON text that is in memory, with the parser's position in it."""
 
     def __init__(self, text: TextIO) -> None:
         self._text, self._buffer, self._at = text, "", 0
@@ -124,20 +124,20 @@ class _Window:
         self._at += 1
 
     def is_last(self, end: str) -> bool:
-        """Return True if `end` is next, False for a comma; raise a ValueError otherwise."""
+        """Return True if `end` is the next character, False for a comma; raise a ValueError otherwise."""
         after = self.next()
         if after not in (end, ","):
             raise ValueError(f"it ends early {self.where}" if not after else f"it is not JSON {self.where}")
         return after == end
 
     def end(self) -> None:
-        """Skip the last character; raise a ValueError if another one follows."""
+        """Skip the JSON text's last character; raise a ValueError if another one follows."""
         self.skip()
         if self.next():
             raise ValueError(f"there is more behind its object, {self.where}")
 
     def value(self) -> Any:
-        """Parse the value that begins here, reading on as far as it reaches."""
+        """Parse the JSON value at the current position, reading on as far as it reaches."""
         self.next()
         while True:
             try:
@@ -154,7 +154,7 @@ class _Window:
                 raise ValueError(f"a value that is nested too deep begins {self.where}") from None
 
     def parse_many(self, parser: Callable[[str], Any] | None) -> Any:
-        """Parse several whole objects that another one follows, see read_arrays; return [] if no cut is found."""
+        """Parse several whole JSON objects at once; return [] if the text cannot be cut after one of them."""
         if len(self._buffer) - self._at < _TAIL:
             self._more()
         if self._tried:
@@ -174,7 +174,7 @@ class _Window:
         return []
 
     def _more(self) -> bool:
-        """Read more text; return False at the end."""
+        """Read more of the JSON text; return False at its end."""
         if self._ended:
             return False
         part = self._text.read(max(_CHUNK, len(self._buffer) - self._at))  # a long value is tried a few times only
@@ -192,7 +192,7 @@ try:
 except ImportError:  # not compiled
 
     def plain_annotations(text: str) -> tuple[bytes, bytes, bytes, bytes, bytes, bytes, dict[str, int]] | None:
-        """Return None, as for text that the C extension cannot parse."""
+        """Replace the C extension if it is not compiled: return None, as for text that it cannot parse."""
         return None
 
 
@@ -242,7 +242,7 @@ class CocoFile:
         self.images.extend(_image(item, position) for position, item in enumerate(items, len(self.images) + 1))
 
     def add_annotations(self, items: Sequence[Any]) -> None:
-        """Add items of the `annotations` list, or the columns that `plain_annotations` made of them."""
+        """Add items of the file's `annotations` list, or the columns that the C extension made of them."""
         if isinstance(items, tuple):
             *columns, left_out = items
             for column, numbers in zip(self._number_columns, columns, strict=True):
@@ -263,7 +263,7 @@ class CocoFile:
                     self._extend([item | ids])
 
     def add_categories(self, items: Sequence[Any]) -> None:
-        """Add items of the `categories` list; raise a ValueError if one is invalid."""
+        """Add items of the file's `categories` list; raise a ValueError if one is invalid."""
         for item in items:
             if not (isinstance(item, dict) and is_integer(item.get("id")) and isinstance(item.get("name"), str)):
                 raise ValueError(f"the category {preview_value(item)} has no whole number as its id, or no name")
@@ -291,7 +291,7 @@ class CocoFile:
             self.problems.setdefault(int(image_ids[row]), f"its annotation {ids[row]} has an id that another has, too")
 
     def describe_annotation(self, row: int) -> str:
-        """Return the name of an annotation in messages, given its row in `ids`."""
+        """Return the name of an annotation in messages, given its number among all."""
         lacks = not self.has_generated_ids and row in self.rows_without_id
         return _WITHOUT_ID if lacks else f"annotation {self.ids[row]}"
 

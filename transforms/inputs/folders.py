@@ -101,7 +101,7 @@ def split_of_file(name: str) -> str | None:
 
 
 def folder_key(name: str, roles: FolderRoles | None = None) -> str:
-    """Return the leading folders of a file's name that may carry a meaning; without `roles`, those for guess_roles."""
+    """Return the leading folders of a file's name that may be its split or class, given their roles if known."""
     folders = name.split("/")[:-1]
     if roles is not None:
         return "/".join(folders[: roles.depth])
@@ -116,7 +116,7 @@ def are_all_splits(folders: Iterable[str]) -> bool:
 
 
 def guess_roles(folders: Collection[str]) -> FolderRoles:
-    """Guess the roles of the levels of `folders` from folder_key; raise a FolderError if they are ambiguous."""
+    """Guess which folder levels are splits and classes; raise a FolderError if that is ambiguous."""
     check_splits(folders)
     if are_all_splits(folders):
         _check_classes([folder.split("/")[1:] for folder in folders if "/" in folder], "in the split folders, ")

@@ -39,7 +39,7 @@ COMPANIONS = pa.field("companions", pa.list_(pa.string()))
 
 @dataclass(frozen=True, slots=True)
 class Companion:
-    """A further image file that each example has."""
+    """A further image file that each example has, such as a mask or the right picture of a pair."""
 
     feature: str  # name of the feature that holds it
     column: str = ""  # manifest column that names it; "" if found in a folder
@@ -140,7 +140,7 @@ class MaskFolder:
         return path, self._sizes[row].as_py(), self._identities[row].as_py()
 
     def _find_by_stem(self, stem: str) -> list[tuple[str, int]]:
-        """Return the masks called `stem` apart from their suffix, with their row numbers."""
+        """Return the masks whose name without suffix is `stem`, with their row numbers."""
         key = np.uint64(xxhash.xxh3_64_intdigest(stem.encode()))
         start, stop = (np.searchsorted(self._keys, key, side) for side in ("left", "right"))
         masks = ((self._names[row].as_py(), row) for row in self._order[start:stop].tolist())
@@ -172,7 +172,7 @@ def _stem(name: str) -> str:
 
 
 def _inner_stems(name: str) -> list[str]:
-    """Return the stem of a name, then its stems relative to each of its folders."""
+    """Return a file's name without suffix, with all of its folders, then without the first, and so on."""
     parts = _stem(name).split("/")
     return ["/".join(parts[start:]) for start in range(len(parts))]
 
@@ -240,7 +240,7 @@ def measure_rows(
     identities: bool = False,
     companions: Sequence[Companion] = (),
 ) -> tuple[pa.RecordBatch, dict[str, ColumnType], list[Reject]]:
-    """Look up the files of FOUND rows; return the rows with sizes, the column types, and a Reject for each bad row.
+    """Look up the sizes of the files in manifest rows; return the rows, the column types, and a Reject per bad row.
 
     If companions come from a listed folder, the rows hold the companions' sizes and identities. A row's size is the sum
     of all its files.
@@ -298,7 +298,7 @@ def _combine_sizes(
     companion_stats: Sequence[tuple[int, int | None] | str],
     root: str,
 ) -> tuple[int, int | None] | str:
-    """Return the combined size and identity of a row's file and its companions, or the reason why one has none."""
+    """Return the total size and identity of a row's file and its companions, or the reason why one has none."""
     companion_identities = []
     for item, path, companion_stat in zip(companions, paths, companion_stats, strict=True):
         if isinstance(companion_stat, str):

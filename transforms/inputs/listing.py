@@ -106,7 +106,7 @@ def expand_choices(pattern: str) -> list[str]:
 
 @contextmanager
 def reading_flag_file(flag: str, path: str) -> Iterator[None]:
-    """Raise a UserError if the file that a flag names cannot be read; errors that a retry may mend remain."""
+    """Within this context, raise a UserError if the file that a flag names cannot be read."""
     try:
         yield
     except FileNotFoundError:
@@ -227,7 +227,7 @@ def matches_glob(parts: Sequence[str], pattern: Sequence[str]) -> bool:
 
 
 def _skip_folders(places: set[int], pattern: Sequence[str]) -> set[int]:
-    """Add to `places` in a glob those behind each `**`, which may be no folder at all."""
+    """Add to the matched positions in a glob those after each `**`, which may match no folder at all."""
     for place in tuple(places):
         while place < len(pattern) and pattern[place] == "**":
             place += 1
@@ -377,13 +377,13 @@ def accept_language_suffix(kind: FileKind, name: str) -> FileKind:
 
 
 def to_refs(found: Iterable[FoundFile], root: str) -> list[FileRef]:
-    """Return references to files, ordered by name."""
+    """Return references to record files, ordered by name."""
     files = sorted(found, key=lambda file: file.name)
     return [FileRef(file.name, storage.join(root, file.name), file.size_bytes) for file in files]
 
 
 def assign_key_shares(refs: Iterable[FileRef]) -> list[FileRef]:
-    """Return the references with shares of the key space in proportion to their bytes."""
+    """Give each file a share of the key space in proportion to its bytes, so that input order can be a key."""
     files = list(refs)
     weights = [file.size_bytes + 1 for file in files]  # an empty one has a share too
     unit = ((1 << 64) - 1) // max(sum(weights), 1)

@@ -177,7 +177,7 @@ def rows_at_once(parts: int) -> int:
 
 
 def split_by_name(batch: pa.RecordBatch, parts: int) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Split the rows of a PARSED batch into (part, batch) by a hash of their names, so that duplicates share a part."""
+    """Divide parsed manifest rows into (part, batch) by a hash of their file names, so that duplicates share a part."""
     codes = (hash_strings(batch["name"].to_pylist(), 0) % np.uint64(parts)).astype(np.int64)
     for part, rows in enumerate(rows_by_group(codes, parts)):
         if len(rows):
@@ -185,7 +185,7 @@ def split_by_name(batch: pa.RecordBatch, parts: int) -> Iterator[tuple[int, pa.R
 
 
 def drop_duplicates(batch: pa.RecordBatch, paths: Sequence[str]) -> tuple[pa.RecordBatch, list[Reject]]:
-    """Convert PARSED rows to FOUND rows in line order, with a Reject for each row that equals an earlier one.
+    """Return manifest rows in line order without repeated ones, and a Reject for each of those.
 
     `batch` holds all rows of their names; rows of one name with other columns are not equal.
     """
@@ -229,7 +229,7 @@ class ObjectsColumn:
 
     @classmethod
     def from_declaration(cls, declared: DeclaredObjects, names: tuple[str, ...], source: str) -> "ObjectsColumn":
-        """Build from column metadata; raise a UserError that names `source` if no key holds the classes."""
+        """Make one from a column's declaration in the metadata; raise a UserError if no key holds the classes."""
         members: dict[ObjectField, str] = {}
         for key in (key for key in OBJECT_KEYS if key in declared.field_names):
             members.setdefault(OBJECT_KEYS[key], key)
@@ -285,7 +285,7 @@ def _check_value(is_valid: bool, number: int, value: Any, name: str, expected: s
 
 
 def extract_objects(batch: pa.RecordBatch, column: ObjectsColumn) -> tuple[pa.RecordBatch, list[Reject], Counter[str]]:
-    """Move the objects of FOUND rows to OBJECTS columns; also return rejects and the objects by ignored key."""
+    """Move the objects in manifest rows to columns of their own; also return rejects and counts of ignored keys."""
     kept_rows, columns, objects, sizes, rejects = [], [], [], [], []
     ignored_keys: Counter[str] = Counter()
     for row, text in enumerate(batch["columns"].to_pylist()):
@@ -322,13 +322,13 @@ def check_image_size(sides: Sequence[Any]) -> None:
 
 
 def build_objects_batch(sizes: Sequence[Sequence[int | None]], objects: Sequence[Sequence[Object]]) -> pa.RecordBatch:
-    """Build an OBJECTS batch from the (width, height) and the objects of each image."""
+    """Build the columns of objects from the (width, height) and the objects of each image."""
     sides = [pa.array([size[place] for size in sizes], pa.int64()) for place in range(len(SIZE_COLUMNS))]
     return pa.RecordBatch.from_arrays([*sides, build_object_lists(objects)], schema=OBJECTS)
 
 
 def _columns(value: Any, keys: Sequence[str]) -> list[list[Any]]:
-    """Return the values of each key, one for each object."""
+    """Return the values of each key of a row's objects, one for each object."""
     if value is None or value in ([], {}):
         return [[] for _ in keys]
     if isinstance(value, list) and all(isinstance(item, dict) for item in value):

@@ -390,7 +390,7 @@ def _number_as_text(value: Any) -> Any:
 
 
 def _label(value: Any, names: ManifestNames) -> str | None:
-    """Return a label as a text; several classes become one text, see encode_label_list."""
+    """Return a manifest row's label as a text; several classes become one text."""
     if isinstance(value, list):
         found = [text for text in map(_text, value) if text is not None]
         if len(found) < len(value):
@@ -463,7 +463,7 @@ def read_all_rows(
     reserved: Collection[str] = RESERVED,
     names: ManifestNames = DEFAULT_NAMES,
 ) -> Iterator[Row | Reject]:
-    """Yield the rows of several manifests, with names relative to the common folder and lines from number_line.
+    """Yield the rows of several manifests, with names relative to their common folder and lines that tell the file.
 
     Raises:
         UserError: as `read_rows`. Also if formats or columns differ, a row has a split although its manifest has one,

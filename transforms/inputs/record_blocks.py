@@ -36,7 +36,7 @@ class IndexedBlocks(NamedTuple):
 
 @dataclass(eq=False)
 class IndexBlocks(beam.PTransform):
-    """Divide every file of the input into blocks, gathered into tasks: root -> IndexedBlocks."""
+    """Divide every input file into blocks, gathered into tasks: root -> IndexedBlocks."""
 
     files: RecordFiles
     kind: FileKind  # kind of files to look for in a folder
@@ -69,7 +69,7 @@ class IndexBlocks(beam.PTransform):
 
 
 def _list(files: RecordFiles, kind: FileKind, roles: FolderRoles | None, temporary: str | None) -> Iterator[Any]:
-    """Yield the files; rejects and a summary, tagged."""
+    """Yield the input's record files; rejects and a summary, tagged."""
     found = Findings(temporary)
     refs: list[FileRef] = []
     for item in files.list_files(kind):

@@ -71,7 +71,7 @@ _THREADS = 32  # of look-ups and reads, each of which is a request to an object 
 
 
 class IndexedFiles(NamedTuple):
-    """The result of indexing: FOUND batches, rejects, and one InputSummary of all."""
+    """The input's files: batches of found files, rejects, and one summary of all."""
 
     files: beam.PCollection[pa.RecordBatch]
     rejects: beam.PCollection[RejectsPart]
@@ -79,7 +79,7 @@ class IndexedFiles(NamedTuple):
 
 
 class Findings:
-    """Collects the rejects and the summary of a step."""
+    """Collects the rejects and the summary of one step that finds input files."""
 
     def __init__(self, temporary: str | None, rejects: Iterable[Reject] = (), **counts: Any) -> None:
         """Begin with known rejects, and with fields of the summary."""
@@ -126,7 +126,7 @@ def combine_outputs(*steps: Any) -> tuple[Any, Any]:
 
 
 def _with_findings(transform: Any, main: str, element_type: Any = pa.RecordBatch) -> Any:
-    """Return a transform whose main outputs are typed, in addition to rejects and summaries."""
+    """Return a ParDo with typed main outputs, and with rejects and summaries as further outputs."""
     return transform.with_output_types(element_type).with_outputs(REJECTS, SUMMARIES, main=main)
 
 
@@ -173,7 +173,7 @@ def _parse(
     names: ManifestNames,
     temporary: str | None,
 ) -> Iterator[Any]:
-    """Yield the rows of manifests as (part, PARSED batch); rejects and a summary, tagged."""
+    """Yield the rows of manifests in batches, each with its part number; rejects and a summary, tagged."""
     found = Findings(temporary)
     missing = ("", None) if is_textual(manifests[0].path) else (None,)
 
@@ -257,7 +257,7 @@ _LISTED_MASKED = pa.schema([*_LISTED, ("mask", pa.string()), ("size", pa.int64()
 
 @dataclass(eq=False)
 class ReadAnnotations(beam.PTransform):
-    """Find every annotated image: root -> IndexedFiles, in ANNOTATED batches."""
+    """Find every annotated image: root -> IndexedFiles, with the objects of each image."""
 
     source: AnnotationSource
     allow_outside: bool = False  # True if images may be outside the source's root
@@ -332,7 +332,7 @@ def _annotated_batches(
     found: Findings,
     masks: Sequence[Mask | None] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield ANNOTATED batches, with COMPANIONS if there are masks; reject images outside the root.
+    """Yield batches of annotated images, with their masks if there are any; reject images outside the root.
 
     Images without a mask are left out. The size and identity columns hold those of the masks until the images are
     looked up.
@@ -443,7 +443,7 @@ def index_listing(
     temporary: str | None = None,
     masks: MaskFolder | None = None,
 ) -> Iterator[Any]:
-    """Yield FOUND batches of listed files; rejects and a summary, tagged.
+    """Yield batches of the listed files; rejects and a summary, tagged.
 
     Without `identities`, references are eight bytes a file smaller, which would not compress. With `masks`, each file
     gets its mask as companion; a file without one is rejected.

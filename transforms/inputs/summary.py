@@ -169,14 +169,14 @@ def summarize_files(files: Iterable[tuple[str, int]], roles: FolderRoles | None 
 
 
 def object_labels(batch: pa.RecordBatch) -> pa.Array:
-    """Return the class names of all objects in an ANNOTATED batch."""
+    """Return the class names of all objects in a batch of annotated images."""
     return batch["objects"].flatten().flatten()[0]
 
 
 def summarize_batch(
     batch: pa.RecordBatch, columns: dict[str, ColumnType] | None = None, roles: FolderRoles | None = None
 ) -> InputSummary:
-    """Return the summary of a batch of FOUND files, given the types of their further columns."""
+    """Return the summary of a batch of found files, given the types of their further columns."""
     names, sizes = batch["name"].to_pylist(), batch["size"].to_pylist()
     manifest = batch["line"].null_count < len(names)
     digest = xxhash.xxh3_128_intdigest

@@ -145,7 +145,7 @@ def voc_root(path: str) -> str:
 
 
 def _list_names(files: list[str], where: str) -> list[str]:
-    """Return the names of all lists in a folder, sorted."""
+    """Return the names of all image lists in a folder, sorted."""
     return sorted(
         posixpath.basename(name)[: -len(_LIST)]
         for name in files
@@ -154,7 +154,7 @@ def _list_names(files: list[str], where: str) -> list[str]:
 
 
 def _select_split_lists(lists: list[str]) -> list[str]:
-    """Return the lists that are named after splits."""
+    """Return the image lists that are named after splits."""
     there = [name for name in lists if name.lower() in SPLIT_FOLDERS]
     joint = _JOINT in lists and not {SPLIT_FOLDERS[name.lower()] for name in there} & {"train", "validation"}
     return [*there, *([_JOINT] if joint else [])]
@@ -201,7 +201,7 @@ def _images_by_stem(files: list[str], folder: str | None) -> dict[str, list[str]
 
 
 def _candidate_images(annotation: str, images: list[str]) -> list[str]:
-    """Return the images that may belong to an annotation: in its folder, else in the same inner folder, else all."""
+    """Return images that may belong to an annotation file: in its folder, else in the same inner folder, else all."""
     folder = posixpath.dirname(annotation)
     in_same_folder = [image for image in images if posixpath.dirname(image) == folder]
     alike = [image for image in images if _inner_folder(image) == _inner_folder(annotation)]
@@ -218,7 +218,7 @@ def _stem(name: str) -> str:
 
 
 def _parse_list(data: bytes, stems: Collection[str]) -> list[str]:
-    """Return the names in a list: each line's first word, or the whole line if it is in `stems` (names with spaces)."""
+    """Return the image names in a list: each line's first word, or the whole line if that is the name of an image."""
     lines = map(str.strip, data.decode("utf-8-sig", errors="replace").split("\n"))
     return [line if line in stems else line.split()[0] for line in lines if line]
 

@@ -199,7 +199,7 @@ class YoloSource:
                 yield from found
 
     def _found(self, folder: str, entry: str) -> str:
-        """Resolve an entry relative to the root; as in Ultralytics, `../train` is `train` if only that exists."""
+        """Return the folder or list that an entry of data.yaml names, relative to the root."""
         name, inner = self._name(folder, entry), entry.removeprefix("../")
         if inner != entry and (_is_outside(name) or not self._is_there(name)):
             other = self._name(folder, inner)
@@ -215,7 +215,7 @@ class YoloSource:
         return storage.join(self.root, name) if name else self.root
 
     def _name(self, folder: str, entry: str) -> str:
-        """Return an entry relative to the root; one outside stays absolute or begins with ".."."""
+        """Return an entry of data.yaml relative to the root; one outside stays absolute or begins with ".."."""
         if "://" in entry or posixpath.isabs(entry):
             root = os.path.abspath(self.root) if storage.is_local(self.root) else self.root
             path = posixpath.normpath(entry) if "://" not in entry else entry

@@ -72,7 +72,7 @@ class PublishOptions:
 
     @property
     def parent(self) -> str:
-        """The directory of all versions."""
+        """The directory of all versions of the data set."""
         return storage.join(self.output, self.name)
 
     @property
@@ -83,7 +83,7 @@ class PublishOptions:
 
 @dataclass(frozen=True, slots=True)
 class Build:
-    """Everything found, planned and written by a job, complete before publishing."""
+    """Everything that a job found, planned and wrote, complete before publishing."""
 
     records: int  # in the input; must equal written plus rejected
     size_bytes: int  # of the input
@@ -102,7 +102,7 @@ class Build:
 
 
 def make_manifest(build: Build, features: Features, options: PublishOptions) -> Manifest:
-    """Return the manifest of a build."""
+    """Return the manifest of the data set that a job has written."""
     by_split: dict[str, list[ShardInfo]] = {split: [] for split in build.splits}
     for shard in sorted(build.shards, key=lambda shard: shard.name.shard):
         by_split[shard.name.split].append(shard)

@@ -26,7 +26,7 @@ _DEAD_STATES = ("Z", "X")  # a process that has ended, but whose parent has not 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The content of a LOCK.
+    """The content of a LOCK file: the job and the process that hold a version's folder.
 
     Attributes:
         host, user, pid, since: of the launcher's process; since is in UTC
@@ -309,7 +309,7 @@ def _take_local(directory: str, folder: str, owner: Owner) -> tuple[bool, int | 
 
 
 def _abandon(directory: str, owner: Owner) -> None:
-    """Delete the LOCK of a job that is interrupted while it takes it, and whose process holds that file's lock."""
+    """Delete the LOCK that an interrupted job was just taking."""
     with suppress(OSError):
         if is_lease_held(directory, owner.job):
             storage.delete([_lock_path(directory)])

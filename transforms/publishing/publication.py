@@ -33,7 +33,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """The content of a journal."""
+    """The content of a publication's journal: the files to rename, so that any process can complete it."""
 
     job: str  # nonce of the publishing job
     name: str
@@ -96,7 +96,7 @@ class Journal:
             raise TypeError(f"{move.file!r} has the crc32c {move.crc32c!r}")
 
     def _publishes(self, file: str) -> bool:
-        """Return True if `file` may be renamed. `_SUCCESS` and the journal are written in their own steps."""
+        """Return True if the journal may rename `file`; `_SUCCESS` and the journal itself have steps of their own."""
         is_temporary = file.startswith(file_names.TEMP_PREFIX) or file.endswith(file_names.TEMP_SUFFIX)
         if is_temporary or file in (file_names.SUCCESS, file_names.PUBLISHING, file_names.LOCK):
             return False
@@ -307,7 +307,7 @@ def _check_files_exist(
 
 
 def _is_new(directory: str, move: Move) -> bool:
-    """Return True if a renamed file is the new version's; on object stores, which copy, its size suffices."""
+    """Return True if a file in the version's folder is the new version's; object stores copy, so its size suffices."""
     path = storage.join(directory, move.file)
     return not storage.is_local(path) or crc32c_of(path) == move.crc32c
 

@@ -43,7 +43,7 @@ _CHECKING_MAX_SHOWN = 3  # failed checks in a sentence
 
 @dataclass(frozen=True, slots=True)
 class PassedChecks:
-    """Results of the checks of a version, and the version that it was compared with, "" if none."""
+    """The results of a version's checks, and the version that it was compared with, "" if none."""
 
     baseline: str = ""
     results: tuple[CheckResult, ...] = ()

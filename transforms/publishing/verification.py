@@ -74,7 +74,7 @@ def _name_of(element: tuple[str, ShardEntry]) -> str:
 
 
 class _VerifyShardFn(beam.DoFn):
-    """DoFn with threads for decoding; the other checks hold the interpreter's lock and gain nothing from threads."""
+    """A DoFn that reads and checks shards; only decoding runs in threads, the rest holds the interpreter's lock."""
 
     def __init__(self, dataset: Dataset, decode: bool, threads: int) -> None:
         self._dataset, self._decode, self._threads = dataset, decode, threads
@@ -267,7 +267,7 @@ def find_dataset_faults(dataset: Dataset) -> list[Fault]:
 
 
 def _metadata_checks(manifest: Manifest) -> dict[str, _Check]:
-    """Return the check of each required metadata file, apart from its checksum."""
+    """Return the function that checks the content of each required metadata file, by its name."""
     checks: dict[str, _Check] = {
         file_names.FEATURES: _check_features,
         file_names.SCHEMA: _check_schema,
@@ -321,7 +321,7 @@ def _check_features(data: bytes, manifest: Manifest) -> Iterator[str]:
 
 
 def _feature_entries(content: dict[str, Any]) -> dict[str, Any]:
-    """Return the entry of each feature in features.json."""
+    """Return each feature's entry in the parsed features.json of TFDS, by name."""
     if "translation" in content:
         return dict.fromkeys(content["translation"]["languages"], content["pythonClassName"])
     entries: dict[str, Any] = content["featuresDict"]["features"]

@@ -47,7 +47,7 @@ def hash_keys(texts: pa.LargeBinaryArray, seed: int) -> np.ndarray:
 
 
 def input_order_keys(file: FileRef, lines: np.ndarray) -> np.ndarray:
-    """Return keys that sort like the input: uint64, shape (n,), within the file's share of the key space."""
+    """Return keys that sort records like the input: uint64, shape (n,), in the range of keys that their file has."""
     # At 32 bytes a line. The guess only has to be monotonic: it spreads keys over the histogram.
     guess = file.size_bytes / 32 + 1
     return np.uint64(file.key_start) + (lines / (lines + guess) * file.key_span).astype(np.uint64)
@@ -77,7 +77,7 @@ def is_outside_classes(ids: pa.Array, classes: int) -> Flags:
 
 
 def read_labels(column: pa.Array, separated: Separated | None, classes: ClassNames | None) -> ReadLabels:
-    """Convert a column of labels, texts to split or lists of them, to ids of classes or, without these, numbers."""
+    """Convert a column of labels, of one or several classes a row, to class ids or, without class names, numbers."""
     lists = column if separated is None else split_texts(column, separated.separator)
     zeros = np.zeros(len(lists), np.int64)
     if not pa.types.is_large_list(lists.type):
@@ -137,7 +137,7 @@ _FILE_COLUMN, _NUMBER_COLUMN = "file", "number"  # of an existing record, in add
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PreparedRows:
-    """Valid rows of one block or several, ready to be encoded."""
+    """Valid rows of the input, ready to be encoded."""
 
     batch: pa.RecordBatch  # columns of the rows
     ties: np.ndarray  # uint64, shape (rows,), see transforms.records.keys
@@ -148,7 +148,7 @@ class PreparedRows:
     tokens: Counter[str] = field(default_factory=Counter)  # token counts, see transforms.values.tokens_encoding
 
     def input_order(self) -> np.ndarray:
-        """Return keys that sort like the input: uint64, shape (rows,)."""
+        """Return keys that sort the rows like the input: uint64, shape (rows,)."""
         return np.concatenate([input_order_keys(file, lines) for file, lines in self.sources])
 
 
@@ -170,7 +170,7 @@ class EncodedRows:
 
     @property
     def counted_columns(self) -> pa.RecordBatch:
-        """The columns that statistics count, with image metadata in place of images."""
+        """The columns that statistics count; in place of each image column, one of the images' sizes and formats."""
         if self.partial_columns is not None:
             return self.partial_columns
         batch = self.features
@@ -180,7 +180,7 @@ class EncodedRows:
 
 
 class RecordEncoder(Protocol):
-    """Interface of encoders: prepare the rows of a format and encode them as records."""
+    """Interface of encoders: prepare the rows of an input format and encode them as records."""
 
     def prepare(self, rows: Rows, file: FileRef, layout: TableLayout) -> tuple[PreparedRows, list[Reject]]:
         """Return the rows that can be encoded, and a Reject for each of the others."""
@@ -331,7 +331,7 @@ class RecordPasser:
 
 
 def add_positions(batch: pa.RecordBatch, lines: np.ndarray, file: FileRef, layout: TableLayout) -> PreparedRows:
-    """Return the rows with their ties, and with the split of their folder if folders decide the splits."""
+    """Return the rows with tie-breakers of their order, and with their folder's split if folders decide the splits."""
     split = -1
     if layout.fractions is None:
         named, _ = layout.folders.locate(file.name)
@@ -341,7 +341,7 @@ def add_positions(batch: pa.RecordBatch, lines: np.ndarray, file: FileRef, layou
 
 
 def concatenate_rows(parts: Sequence[PreparedRows]) -> PreparedRows:
-    """Concatenate at least one PreparedRows."""
+    """Join several batches of rows that are ready to be encoded."""
     if len(parts) == 1:
         return parts[0]
     return PreparedRows(
@@ -357,7 +357,7 @@ def concatenate_rows(parts: Sequence[PreparedRows]) -> PreparedRows:
 def count_by_split(
     rows: PreparedRows, encoded: EncodedRows, groups: np.ndarray, layout: TableLayout
 ) -> dict[str, TableStats]:
-    """Return the statistics of each split that has some of the rows."""
+    """Return the statistics of the rows of each split."""
     counted, stats = encoded.counted_columns, {}
     present = np.flatnonzero(np.bincount(groups)).tolist()
     for code in present:

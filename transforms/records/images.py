@@ -75,7 +75,7 @@ _NO_PICTURE = Picture(1, 1)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlacedObjects:
-    """The objects in the images of some rows."""
+    """The objects in the images of some rows, placed in the stored images."""
 
     batch: pa.RecordBatch  # rows, with object features in place of the objects column
     bad: npt.NDArray[np.bool_]  # bool, shape (rows,): rows rejected for their objects
@@ -84,7 +84,7 @@ class PlacedObjects:
     ignored_keys: Sequence[Sequence[str]]  # of each row, annotated properties that no example holds
 
     def counts(self, good: npt.NDArray[np.bool_]) -> Counter[tuple[str, str]]:
-        """Return counts over the `good` rows, as `object_notices` expects them."""
+        """Return the numbers of changed boxes and dropped properties in the rows for which `good` is true."""
         counts = Counter({(kind, _BOXES): int(changes[good].sum()) for kind, changes in self.changed.items()})
         counts.update((kind, _DROPPED) for row in np.flatnonzero(good).tolist() for kind in self.ignored_keys[row])
         return counts
@@ -153,7 +153,7 @@ def _parse_cell(text: bytes | None) -> Any:
 
 
 def object_notices(odd: Mapping[tuple[str, str], int]) -> list[str]:
-    """Return the notices about changed boxes and dropped properties, from their counts."""
+    """Return notices about changed boxes and dropped properties of objects, from their counts."""
     boxes = {what: number for (what, kind), number in sorted(odd.items()) if kind == _BOXES}
     left_out = {what: number for (what, kind), number in odd.items() if kind == _DROPPED}
     return [*box_notices(boxes), *ignored_value_notices(left_out)]

@@ -22,7 +22,7 @@ from shardmill.transforms.statistics.contents import SEEDS, Contents
 
 
 def is_whole_record_content(encoded: EncodedRows, non_content: Sequence[str]) -> bool:
-    """Return True if rows have no images, and none or all of their features are in `non_content`."""
+    """Return True if a whole record can be hashed as its content: rows without images or features to leave out."""
     return not encoded.pictures and len({name in non_content for name in encoded.features.schema.names}) < 2
 
 
@@ -64,7 +64,7 @@ class KeyOptions:
 def assign_keys(
     rows: PreparedRows, encoded: EncodedRows, layout: TableLayout, options: KeyOptions, strata: Divisions | None
 ) -> tuple[KeyedRecords, Contents]:
-    """Return the records of `rows` with their keys and splits, by the cuts of strata if any, and content hashes."""
+    """Return encoded rows with the keys that order them and choose their split, and with hashes of their content."""
     order, contents = order_and_contents(rows, encoded, options, _class_ids(encoded, layout))
     if layout.fractions is None:
         splits = rows.folder_splits

@@ -40,7 +40,7 @@ Range = tuple[str, int, int]  # path, offset and length
 
 
 def fetch_ranges(ranges: Sequence[Range]) -> tuple[Spool, list[int]]:
-    """Read ranges of objects by many parallel requests; return the spool that holds them, and their offsets in it."""
+    """Read ranges of objects in many parallel requests into a temporary file; return it and their offsets in it."""
     spool = Spool()
     offsets = list(accumulate((length for _, _, length in ranges), initial=0))
 
@@ -68,7 +68,7 @@ _MERGE_COPIES = 2  # times the size of a segment: as it was read, and in order
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Piece:
-    """Consecutive records of one run, sorted by key."""
+    """Consecutive records of one run (a sorted temporary file)."""
 
     source: str | Spool  # path of the run file that is read in place, or the spool that holds its bytes
     offset: int  # of the first record, or of the entry before it
@@ -79,12 +79,12 @@ class Piece:
 
     @property
     def record_bytes(self) -> int:
-        """Framed bytes of the records."""
+        """The size of the framed records in bytes."""
         return int(self.sizes.sum(dtype=np.int64))
 
     @property
     def size_bytes(self) -> int:
-        """Bytes in the source, including gaps."""
+        """The size in bytes in the source, including gaps between records."""
         return self.record_bytes + self.gap * len(self.sizes)
 
     def slice(self, start: int, stop: int, offset: int) -> "Piece":
@@ -94,23 +94,23 @@ class Piece:
 
 
 def concatenate_column(pieces: Sequence[Piece], name: str) -> np.ndarray:
-    """Return the keys, ties or sizes of all pieces."""
+    """Return one column (the keys, ties or sizes of records) of all pieces, joined."""
     return np.concatenate([getattr(piece, name) for piece in pieces])
 
 
 @dataclass(frozen=True)
 class RunShards:
-    """A ShardSource over SLICE batches; it holds all keys of a shard, 20 bytes a record, but few segments at once."""
+    """A ShardSource that merges slices of sorted runs; it holds all keys of a shard, 20 bytes each, but few records."""
 
     segment_bytes: int = SEGMENT_BYTES  # approximate size of a segment
 
     def plan(self, parts: Iterable[pa.RecordBatch]) -> tuple[int, Iterable[list[Piece]]]:
-        """Return the number of records, and the pieces of each segment."""
+        """Return the number of a shard's records, and the slices' pieces to merge in each task."""
         pieces = read_pieces(to_slices(concatenate(parts)))
         return sum(len(piece.keys) for piece in pieces), cut_into_segments(pieces, self.segment_bytes)
 
     def encode(self, task: Sequence[Piece]) -> EncodedChunk:
-        """Read and merge one segment."""
+        """Read and merge the pieces of one task."""
         with memory_budget().take(_MERGE_COPIES * sum(piece.size_bytes for piece in task)):
             data, order = merge_pieces(task)
         return EncodedChunk(data, len(order))
@@ -123,7 +123,7 @@ def read_pieces(slices: Sequence[Slice]) -> list[Piece]:
 
 
 def merge_pieces(pieces: Sequence[Piece]) -> tuple[Any, np.ndarray]:
-    """Return the framed records of all pieces in the order of (key, tie), and that order of the concatenated pieces."""
+    """Return the framed records of all pieces, sorted, and the order in which the joined pieces were taken."""
     order = sort_order(concatenate_column(pieces, "keys"), concatenate_column(pieces, "ties"))
     sizes = concatenate_column(pieces, "sizes").astype(np.int64)
     gaps = np.repeat([piece.gap for piece in pieces], [len(piece.sizes) for piece in pieces])
@@ -148,7 +148,7 @@ def _read_bytes_of_pieces(pieces: Sequence[Piece], target: np.ndarray, places: n
 
 
 def _local_pieces(slices: Sequence[Slice]) -> list[Piece]:
-    """Return pieces for slices whose entries follow all records of the run."""
+    """Return the records of slices of runs on a disk, whose keys follow all records."""
     if not slices:
         return []
     ends = np.cumsum([0, *(part.rows for part in slices)])
@@ -175,7 +175,7 @@ def _fetch_pieces(slices: Sequence[Slice]) -> list[Piece]:
 
 
 def cut_into_segments(pieces: Sequence[Piece], segment_bytes: int, whole_keys: bool = False) -> Iterator[list[Piece]]:
-    """Yield segments of about `segment_bytes`, each a list of pieces, in the order of (key, tie).
+    """Yield, in key order, groups of pieces of about `segment_bytes` that can be merged one after the other.
 
     The cuts are found in a sample of the keys, so sorting is only needed within a segment. With `whole_keys`, all
     records of a key are in one segment, however many they are.
@@ -220,7 +220,7 @@ def _sample_cuts(pieces: Sequence[Piece], number: int) -> Cuts:
 
 
 class RunWriter:
-    """Writer of batches of records as one run; several are each sorted and spooled, then merged on closing."""
+    """Writer of one run: it sorts each batch of records in a temporary file, and merges all of them on closing."""
 
     def __init__(self, path: str, self_contained: bool = False, segment_bytes: int = SEGMENT_BYTES) -> None:
         """Create a writer without records; if self-contained, as for an object store, each record follows its entry."""
@@ -274,7 +274,7 @@ class RunWriter:
         return Run(self._path, written, tuple(parts), self._self_contained)
 
     def _segments(self, pieces: Sequence[Piece]) -> Iterator[tuple[memoryview, np.ndarray]]:
-        """Yield the framed records of each segment and their entries, sorted by key."""
+        """Yield sorted records some megabytes at a time, with the entries (key, tie, size) of each."""
         for segment in cut_into_segments(pieces, self._segment_bytes):
             data, order = merge_pieces(segment)
             entries = np.empty(len(order), ENTRY)

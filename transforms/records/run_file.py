@@ -23,7 +23,7 @@ _SIZE_OFFSET = ENTRY.itemsize - 4
 
 
 def interleave_entries(data: Any, entries: np.ndarray) -> np.ndarray:
-    """Return consecutive framed records, each after its entry of dtype ENTRY: uint8, shape (bytes,)."""
+    """Return framed records, each after its entry of key, tie and size: uint8, shape (bytes,)."""
     each = np.full(len(entries), ENTRY.itemsize, np.int64)
     sizes = entries["size"].astype(np.int64)
     starts = np.cumsum(sizes) - sizes
@@ -35,7 +35,7 @@ def interleave_entries(data: Any, entries: np.ndarray) -> np.ndarray:
 
 
 def extract_entries(data: bytes | bytearray) -> np.ndarray:
-    """Return the entries in whole records of `interleave_entries`; raise a ValueError if the data ends within one."""
+    """Return the entries between records that `interleave_entries` joined; raise a ValueError if data is missing."""
     try:
         starts = spans.chain(data, ENTRY.itemsize, _SIZE_OFFSET, OVERHEAD)
     except ValueError as error:
@@ -44,7 +44,7 @@ def extract_entries(data: bytes | bytearray) -> np.ndarray:
 
 
 def strip_frames(framed: bytes, sizes: np.ndarray, gap: int = 0) -> list[bytes]:
-    """Return consecutive records without their frames, given their framed sizes and the bytes to skip before each."""
+    """Return the payloads of consecutive framed records, given their framed sizes and the bytes to skip before each."""
     ends = np.cumsum(sizes + gap)
     starts = ends - sizes + HEADER_BYTES
     return [framed[start:end] for start, end in zip(starts.tolist(), (ends - FOOTER_BYTES).tolist(), strict=True)]
@@ -61,7 +61,7 @@ class RunPart:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run file."""
+    """A run: a temporary file with sorted records, split by split."""
 
     path: str  # path of the file
     index_offset: int  # start of the entries; records come before, unless the run holds only keys
@@ -87,7 +87,7 @@ class KeyedRecords:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SortedRecords:
-    """Sorted records, as a run holds them."""
+    """Records sorted by key, as a run holds them."""
 
     data: Any  # consecutive framed records, a bytes-like object
     index: np.ndarray  # dtype ENTRY, shape (rows,)
@@ -103,14 +103,14 @@ def sort_records(records: KeyedRecords) -> SortedRecords:
 
 
 def write_sorted(path: str, records: SortedRecords, self_contained: bool = False) -> Run:
-    """Write sorted records as a run; with `self_contained`, each record after its entry."""
+    """Write sorted records as a run; if `self_contained`, each after its entry of key, tie and size."""
     data = interleave_entries(records.data, records.index) if self_contained else records.data
     storage.write_parts(path, [data, records.index])
     return Run(path, len(data), records.parts, self_contained)
 
 
 def write_keys(path: str, records: KeyedRecords, weights: np.ndarray | None = None) -> Run:
-    """Sort records and write a run of only their entries, to find cuts; `weights` are written in place of sizes."""
+    """Sort records, and write a run of only their keys, ties and sizes, or `weights` in place of sizes."""
     order = sort_order(records.keys, records.ties, records.groups)
     sizes = (framed_sizes(records.framed) if weights is None else weights).take(order)
     storage.write_parts(path, [_make_entries(records, order, sizes)])
@@ -118,7 +118,7 @@ def write_keys(path: str, records: KeyedRecords, weights: np.ndarray | None = No
 
 
 def read_keys(run: Run) -> Grouped:
-    """Read the keys, ties and sizes of a run's records by split, as FindExampleCuts and FindByteCuts need them."""
+    """Read the keys, ties and sizes of a run's records by split, to find where shards begin."""
     keys, ties, sizes = read_keys_at(run.path, run.index_offset, run.rows)
     bounds = pairwise(accumulate((part.rows for part in run.parts), initial=0))
     return {
@@ -143,13 +143,13 @@ def read_keys_at(path: str, offset: int, rows: int) -> tuple[np.ndarray, np.ndar
 
 
 def entry_columns(entries: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the keys, ties and framed sizes of entries."""
+    """Return the keys, ties and framed sizes in some entries of a run."""
     keys, ties, sizes = (np.ascontiguousarray(entries[name]) for name in ENTRY.names or ())
     return keys, ties, sizes
 
 
 def sort_order(keys: np.ndarray, ties: np.ndarray, groups: np.ndarray | None = None) -> np.ndarray:
-    """Return the order of (group, key, tie): int64, shape (rows,).
+    """Return the order of records by (group, key, tie): int64, shape (rows,).
 
     Keys are hashes, so equal ones are rare. Sorting by key alone, with a full sort only if there are equal keys, is
     three times as fast as always sorting by all three.
@@ -195,7 +195,7 @@ _NO_SHARE = ShardShare(0, 0)
 
 
 class Slice(NamedTuple):
-    """A shard's part of a run."""
+    """The part of a run whose records belong to one shard."""
 
     path: str  # path of the run
     entries_at: int | None  # offset of the first entry; None if records follow their entries
@@ -210,12 +210,12 @@ SLICE = pa.schema([(name, pa.string() if name == "path" else pa.int64()) for nam
 
 
 def to_slices(batch: pa.RecordBatch) -> list[Slice]:
-    """Return the rows of a SLICE batch as Slices."""
+    """Return the slices of runs in a batch of schema SLICE."""
     return [Slice(*values) for values in zip(*(column.to_pylist() for column in batch.columns), strict=True)]
 
 
 def slice_bounds(division: Division, keys: np.ndarray, ties: np.ndarray) -> Iterator[tuple[int, int]]:
-    """Yield the start and stop row of each part among sorted (key, tie)."""
+    """Yield the first row and the end of each part of a group's sorted (key, tie)."""
     cuts = division.cuts
     for part, (start, stop) in enumerate(pairwise(cuts.bounds(keys, ties).tolist())):
         # Parts of packed tokens may end within the document in which the next part begins. Both then include it.
@@ -226,7 +226,7 @@ def slice_bounds(division: Division, keys: np.ndarray, ties: np.ndarray) -> Iter
 
 
 def slice_run(run: Run, divisions: Divisions) -> list[tuple[ShardKey, Slice]]:
-    """Return a run's slices, each with its shard."""
+    """Return the slices of a run, each with its shard."""
     slices: list[tuple[ShardKey, Slice]] = []
     between = ENTRY.itemsize if run.self_contained else 0
     first = offset = 0

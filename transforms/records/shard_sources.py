@@ -50,7 +50,7 @@ _GATHERING_COPIES = 8  # times the size of a segment
 
 @dataclass(frozen=True)
 class SequenceShards:
-    """A ShardSource of sequences over SLICE batches."""
+    """A ShardSource that gathers the rows of each id in slices of runs as one sequence example."""
 
     features: Features  # published features by input name; those of shape () are constant in a sequence
     sequencing: Sequencing  # how rows are gathered
@@ -61,7 +61,7 @@ class SequenceShards:
     segment_bytes: int = SEGMENT_BYTES  # approximate bytes of rows gathered at once
 
     def plan(self, parts: Iterable[pa.RecordBatch]) -> tuple[int, Iterable[list[Piece]]]:
-        """Return the number of rows, and the pieces of each segment; a segment has all rows of its ids."""
+        """Return the number of a shard's rows, and the tasks; the rows of one id are in one task."""
         pieces = read_pieces(to_slices(concatenate(parts)))
         return sum(len(piece.keys) for piece in pieces), self._segments(pieces)
 
@@ -83,7 +83,7 @@ class SequenceShards:
             )
 
     def encode(self, task: Sequence[Piece]) -> EncodedChunk:
-        """Read, merge and gather one segment."""
+        """Read, merge and gather the rows of one task."""
         with memory_budget().take(_GATHERING_COPIES * sum(piece.size_bytes for piece in task)):
             return self._encode(task)
 
@@ -186,7 +186,7 @@ _PACKING_COPIES = 10  # times the size of a segment: documents in order, tokens 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PackedSegment:
-    """Consecutive token blocks of a shard."""
+    """Consecutive blocks of tokens of a shard, which one task encodes."""
 
     pieces: list[Piece]  # documents that have tokens in the blocks
     skip: int  # tokens of the first document to skip
@@ -196,14 +196,14 @@ class PackedSegment:
 
 @dataclass(frozen=True)
 class PackedShards:
-    """A ShardSource of packed tokens over SLICE batches."""
+    """A ShardSource that packs the tokens of documents in slices of runs into blocks of equal length."""
 
     block: int  # tokens of an example
     name: str = INPUT_IDS  # name of the only feature
     segment_bytes: int = SEGMENT_BYTES  # approximate bytes of documents packed at once
 
     def plan(self, parts: Iterable[pa.RecordBatch]) -> tuple[int, Iterable[PackedSegment]]:
-        """Return the number of documents that begin in the shard, and the segments of its blocks."""
+        """Return the number of documents that begin in a shard, and the tasks that encode its blocks."""
         slices = to_slices(concatenate(parts))
         skip, blocks = slices[0].skip, slices[0].blocks
         return sum(part.rows for part in slices) - (skip > 0), self._segments(read_pieces(slices), skip, blocks)
@@ -228,7 +228,7 @@ class PackedShards:
             yield PackedSegment(present, int(begin - starts[low]), after - first, begun)
 
     def encode(self, task: PackedSegment) -> EncodedChunk:
-        """Read, merge and pack one segment."""
+        """Read and merge the documents of one task, and pack their tokens."""
         with memory_budget().take(_PACKING_COPIES * sum(piece.size_bytes for piece in task.pieces)):
             return self._encode(task)
 
@@ -267,7 +267,7 @@ _held: dict[str, Apply] = {}  # in this process: one, by its folder
 
 @dataclass(frozen=True)
 class TransformedShards:
-    """A ShardSource of transformed examples over SLICE batches."""
+    """A ShardSource that applies a transform graph to the examples in slices of runs."""
 
     graph: StagedGraph  # transform graph to apply
     source: str  # named in rejects, because a run does not know its files
@@ -277,7 +277,7 @@ class TransformedShards:
         return self.runs.plan(parts)
 
     def encode(self, task: Sequence[Piece]) -> EncodedChunk:
-        """Read, merge and transform one segment."""
+        """Read, merge and transform the examples of one task."""
         with memory_budget().take(_HELD * sum(piece.size_bytes for piece in task)):
             return self._encode(task)
 
@@ -310,7 +310,7 @@ class TransformedShards:
 
 
 def _load_graph(graph: StagedGraph) -> Apply:
-    """Return the graph, which a worker loads once; raise OSError if it cannot be read."""
+    """Return the transform graph, which a worker process loads once; raise OSError if it cannot be read."""
     with _lock:
         if graph.folder not in _held:
             os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # what it says of processors, as it is imported

@@ -57,7 +57,7 @@ _MAX_ROWS_HELD = 1 << 20  # held at once: 24 MB
 
 
 class TaskContentsWriter:
-    """Writer of the content hashes of a task's rows. It writes whenever it holds many rows, and on closing."""
+    """Writer of hashes of a task's contents, to find duplicates. It writes whenever it holds many, and on closing."""
 
     def __init__(self, folder: str, names: bytes, splits: Sequence[str]) -> None:
         """Create a writer of files in `folder`; `names` of the task's files are encoded as in a section."""
@@ -67,14 +67,14 @@ class TaskContentsWriter:
         self._sections: list[Section] = []
 
     def add(self, contents: Contents, splits: NDArray[np.int64]) -> None:
-        """Add rows, with the number of each row's split."""
+        """Add encoded rows, with the number of each row's split."""
         self._pending.append((contents, splits))
         self._rows += len(contents)
         if self._rows >= _MAX_ROWS_HELD:
             self._write()
 
     def close(self) -> list[Section]:
-        """Write the rows that are still held and return all sections."""
+        """Write what is still held, and return where all hashes are."""
         if self._pending:
             self._write()
         return self._sections
@@ -129,7 +129,7 @@ _CONTENTS = "contents"  # the folder of what records hold
 
 
 class StagedRuns(NamedTuple):
-    """Outputs of staging."""
+    """The outputs of StageRuns: sorted runs, rejects and findings."""
 
     runs: beam.PCollection[Run]
     rejects: beam.PCollection[RejectsPart]
@@ -190,7 +190,7 @@ class StagedFindings:
 
 @dataclass(frozen=True)
 class Staging:
-    """Parameters of staging."""
+    """Parameters of StageRuns: how to read, encode, key and sort records."""
 
     format: RecordFormat  # format of the records
     encoder: RecordEncoder  # encoder of the rows
@@ -203,7 +203,7 @@ class Staging:
 
 @dataclass(eq=False)
 class StageRuns(beam.PTransform):
-    """Encode tasks into runs: Tasks -> StagedRuns."""
+    """Encode tasks, parts of the input, into runs, sorted temporary files: Tasks -> StagedRuns."""
 
     staging: Staging  # parameters
     layout: beam.PCollection[TableLayout]  # side input: the input's layout
@@ -224,7 +224,7 @@ class StageRuns(beam.PTransform):
 
 @dataclass(eq=False)
 class KeyStrata(beam.PTransform):
-    """Key records by stratum: Tasks -> Runs of keys. Exact splits of --stratify_by need all keys before any split."""
+    """Find the keys of records by class or group, for exact splits, before any record is encoded: Tasks -> Runs."""
 
     staging: Staging
     layout: beam.PCollection[TableLayout]
@@ -270,7 +270,7 @@ class _StageFn(ThreadedFlatMap):
 def stage_task(
     staging: Staging, task: Task, layout: TableLayout, temporary: str, strata: Divisions | None = None
 ) -> list[Run | TaggedOutput | StagedFindings]:
-    """Return the runs of one task, its tagged rejects, and its findings."""
+    """Encode one task; return its runs, rejects and findings."""
     out: list[Any] = []
     staged, size = StagedFindings(), 0
     max_run_bytes = staging.run_size(total_bytes(task[0].file))
@@ -314,7 +314,7 @@ def stage_task(
 
 
 def key_task(staging: Staging, task: Task, layout: TableLayout, temporary: str) -> list[Run]:
-    """Return the keys of one task by stratum."""
+    """Return the keys of one task's records by stratum, the class or group that splits divide exactly."""
     runs = []  # the second pass reports rejects
     with memory_budget().take(_STAGING_COPIES * staging.block_size):
         for rows in _prepare_rows(staging, task, layout, StagedFindings(), None):
@@ -363,7 +363,7 @@ def _make_run_path(temporary: str) -> str:
 
 @dataclass(eq=False)
 class SliceRuns(beam.PTransform):
-    """Cut runs into slices: Runs -> (shard, SLICE batch) for each shard that has records in a run."""
+    """Divide runs among shards: Runs -> (shard, batch of slices) for each shard that has records in a run."""
 
     divisions: beam.PCollection[Divisions]  # side input: cuts of each split
     threads: int = 0  # per worker, see ThreadedFlatMap
@@ -375,7 +375,7 @@ class SliceRuns(beam.PTransform):
 
 
 def _slice_batches(slices: list[tuple[ShardKey, Slice]]) -> Iterator[tuple[ShardKey, pa.RecordBatch]]:
-    """Yield the slices as batches, one or more for each shard."""
+    """Yield slices of runs as batches, one or more for each shard."""
     of_shard: dict[ShardKey, list[Slice]] = {}
     for shard, part in slices:
         of_shard.setdefault(shard, []).append(part)
@@ -402,7 +402,7 @@ class InferColumns(beam.PTransform):
 def infer_columns_of_task(
     format_: RecordFormat, columns: Sequence[str] | None, values_of: Sequence[ValuesOf], task: Task
 ) -> list[Inferred]:
-    """Return the merged column types of a task's blocks, as a list of one element."""
+    """Return the column types of one task's rows, as a list of one element."""
     parts = (part for block in task for part in format_.infer(block, columns, values_of))
     return [reduce(Inferred.merge, parts, Inferred())]
 
@@ -443,7 +443,7 @@ class ModuleAnalysis:
 
 @dataclass(eq=False)
 class AnalyzeRuns(beam.PTransform):
-    """Analyze the records of runs with TFT: Runs -> the folder with TFT's output, emitted once it is written.
+    """Run TensorFlow Transform's analysis over the records of runs: Runs -> its output folder, once written.
 
     TFT reads its input once for each phase of analyzers. Between phases only descriptions of runs are held.
     """

@@ -67,7 +67,7 @@ def byte_cuts(sizes: np.ndarray, shards: int) -> list[int]:
 
 
 def _lowest_chain(prefix: np.ndarray, shards: int, least: int) -> list[int]:
-    """Return the smallest prefix sums at which parts of at least `least` bytes can end; total + 1 past the end."""
+    """Return the smallest prefix sums at which parts of `least` bytes or more can end; total + 1 past the end."""
     chain, position = [0], 0
     for _ in range(shards):
         rank = int(np.searchsorted(prefix, position + least, side="left"))
@@ -157,7 +157,7 @@ def count_shared_keys(groups: Sequence[np.ndarray]) -> list[int]:
 
 
 def rows_by_group(codes: np.ndarray, groups: int) -> list[np.ndarray]:
-    """Return the rows of each of `groups` groups, ascending, as int64 arrays; `codes` is the group of each row."""
+    """Return the rows of each group, ascending, as int64 arrays; `codes` is the group of each row."""
     codes = narrow_codes(codes, groups)
     order = np.argsort(codes, kind="stable")
     bounds = np.cumsum(np.bincount(codes, minlength=groups))[: groups - 1]

@@ -61,7 +61,7 @@ class FindExampleCuts(beam.PTransform):
     repeats: bool = True
 
     def expand(self, pcoll: beam.PCollection[Any]) -> beam.PCollection[Divisions]:
-        """Count keys, locate the bins that are cut, and pick the cuts in them."""
+        """Count keys in histograms, find the bins in which shards begin, and choose the first keys in them."""
         histograms = (
             pcoll
             | "Histogram" >> self._par_do(_histograms).with_output_types(Any)
@@ -130,7 +130,7 @@ class FindByteCuts(beam.PTransform):
 
 @dataclass(frozen=True, slots=True)
 class _Refine:
-    """A batch or run to be read again, among the findings of others."""
+    """A request to read a batch or run again, because some of its histogram bins hold the first key of a shard."""
 
     # A separate output would be one more step on clusters, and two more that hold their memory at once.
     keyed: Any
@@ -146,7 +146,7 @@ def _locate(histograms: dict[Any, Histogram], ranks_of: RanksOf, most_keys: int)
 
 
 def _look_in_bins(group: Callable[[Any], Grouped], keyed: Any, located: LocatedBins) -> list[Any]:
-    """Return the keys of one batch or run that are in cut bins, and the batch or run itself if its ties are needed."""
+    """Return those keys of a batch or run that may be the first of a shard, and itself if its ties are needed."""
     if not (located.small_bins or located.large_bins):
         return []
     grouped = group(keyed)
@@ -206,7 +206,7 @@ def _merge_by_group(parts: list[Histograms]) -> Histograms:
 
 @dataclass(eq=False)
 class PickRanks(beam.PTransform):
-    """Pick the keys at the wanted ranks from the keys found in bins -> `cuts`, lists of (group, (key, tie)).
+    """Choose the keys at the wanted ranks among the keys found -> `cuts`, lists of (group, (key, tie)).
 
     For bins whose repeated keys were counted, the output `repeated` has group -> key -> [rank among its equals].
 
@@ -218,7 +218,7 @@ class PickRanks(beam.PTransform):
 
     # Two PCollections; Beam wants one in an annotation
     def expand(self, pcoll: beam.PCollection[Any]) -> Any:
-        """Gather each batch of bins, and each other bin, on one worker."""
+        """Gather the keys of each histogram bin on one worker, or of many small bins together."""
         apart = () if self.located is None else (AsSingleton(self.located),)
         binned = pcoll | "Pair" >> beam.FlatMap(_pairs, *apart).with_output_types(tuple[Any, Any])
         pick = beam.FlatMap(_pick).with_outputs(_REPEATED, main="cuts")
@@ -241,7 +241,7 @@ def _pick(element: tuple[Any, Iterable[Any]]) -> Iterator[Any]:
 
 
 def _merge_ranks(parts: Iterable[Any]) -> Any:  # BinRanks, whose keys Beam would take for signed
-    """Merge group -> key -> ranks among the records of that key."""
+    """Merge mappings of group -> key -> wanted ranks among the records of that key."""
     merged: BinRanks = {}
     for part in parts:
         for group, keys in part.items():

@@ -18,7 +18,7 @@ _MANY = 1 << 12  # keys, or bins, from which adding them up in place is faster t
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Histogram:
-    """Counts of keys by prefix."""
+    """Counts of 64-bit keys by their highest bits."""
 
     bins: np.ndarray  # prefixes that occur, ascending: uint32, shape (b,)
     counts: np.ndarray  # keys in each bin: int64, shape (b,)
@@ -49,7 +49,7 @@ def make_histogram(keys: np.ndarray, sizes: np.ndarray) -> Histogram:
 
 
 def compute_bins(keys: np.ndarray) -> np.ndarray:
-    """Return the bin of each key: uint32, shape (n,)."""
+    """Return the histogram bin of each key: uint32, shape (n,)."""
     return (keys >> _SHIFT).astype(np.uint32)
 
 
@@ -83,7 +83,7 @@ class Cuts:
     ties: np.ndarray
 
     def find_parts(self, keys: np.ndarray, ties: np.ndarray) -> np.ndarray:
-        """Return the part of each (key, tie): int64, shape (n,)."""
+        """Return the number of the part that each (key, tie) falls in: int64, shape (n,)."""
         low = np.searchsorted(self.keys, keys, side="left")
         high = np.searchsorted(self.keys, keys, side="right")
         part = low.copy()
@@ -125,7 +125,7 @@ Grouped = dict[Any, tuple[np.ndarray, np.ndarray, np.ndarray]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Division:
-    """The division of one group into parts."""
+    """The division of one group of records, such as a split, into parts, such as shards."""
 
     examples: int
     size_bytes: int
@@ -143,7 +143,7 @@ Divisions = dict[Any, Division]
 
 
 def divide(histograms: dict[Any, Histogram], picked: Iterable[tuple[Any, tuple[int, int]]]) -> Divisions:
-    """Return the divisions of groups, given their histograms and the (group, (key, tie)) of each cut."""
+    """Return how groups of records are divided, given histograms of their keys and each part's first (key, tie)."""
     cuts: dict[Any, list[tuple[int, int]]] = {group: [] for group in histograms}
     for group, pair in picked:
         cuts[group].append(pair)
@@ -187,7 +187,7 @@ _KEYS_AT_ONCE = 1 << 17  # of these, in one element
 
 
 class CutBin(NamedTuple):
-    """A histogram bin that holds cuts."""
+    """A histogram bin in which a shard begins."""
 
     group: Any  # group of the keys
     key_bin: int  # bin in the group's histogram
@@ -196,14 +196,14 @@ class CutBin(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LocatedBins:
-    """The bins in which groups are cut."""
+    """The histogram bins in which shards begin, of all groups."""
 
     small_bins: tuple[tuple[CutBin, ...], ...] = ()  # bins with few keys, batched for gathering, in a fixed order
     large_bins: BinRanks = field(default_factory=dict)  # the other bins, as group -> bin -> ranks within the bin
 
 
 class FoundKeys(NamedTuple):
-    """The keys of one batch or run that are in the bins of one batch of `LocatedBins.small_bins`."""
+    """The keys of one batch or run that are in histogram bins in which shards begin."""
 
     bins: tuple[CutBin, ...]  # the batched bins
     bin_indices: np.ndarray  # index of each key's bin: uint32, shape (n,)
@@ -212,7 +212,7 @@ class FoundKeys(NamedTuple):
 
 
 def locate(histograms: dict[Any, Histogram], ranks_of: RanksOf, most_keys: int) -> LocatedBins:
-    """Return the bins in which each group is cut, of at most `most_keys` keys or more; a cut at the end is ignored."""
+    """Return the histogram bins in which shards begin, of at most `most_keys` keys or more."""
     few: list[tuple[CutBin, int]] = []
     many: BinRanks = {}
     for group, counted in histograms.items():
@@ -226,13 +226,13 @@ def locate(histograms: dict[Any, Histogram], ranks_of: RanksOf, most_keys: int) 
 
 
 def locate_ties(histograms: dict[Any, Histogram], repeated: BinRanks) -> LocatedBins:
-    """Return the bins in which ties are cut, by (group, key), like `locate`. Ties differ, so no bin holds many."""
+    """Return the bins of tie-breakers in which shards begin, by (group, key), like `locate`."""
     bins = (_cut_bins(name, counted, repeated[name[0]][name[1]]) for name, counted in histograms.items())
     return LocatedBins(tuple(_batch_bins(chain.from_iterable(bins))))
 
 
 def _cut_bins(group: Any, counted: Histogram, ranks: list[int]) -> Iterator[tuple[CutBin, int]]:
-    """Return the bins of one group that are cut, each with its number of keys."""
+    """Return the histogram bins of one group in which shards begin, each with its number of keys."""
     found: dict[int, tuple[list[int], int]] = {}
     for key_bin, rank, keys in counted.locate(ranks) if ranks else []:
         found.setdefault(key_bin, ([], keys))[0].append(rank)
@@ -240,7 +240,7 @@ def _cut_bins(group: Any, counted: Histogram, ranks: list[int]) -> Iterator[tupl
 
 
 def _batch_bins(bins: Iterable[tuple[CutBin, int]]) -> Iterator[tuple[CutBin, ...]]:
-    """Yield bins in a fixed order, in batches of one bin or of at most GATHERED_KEYS keys."""
+    """Yield histogram bins in a fixed order, in batches of one bin or of at most GATHERED_KEYS keys."""
     part: list[CutBin] = []
     size = 0
     for cut, keys in sorted(bins, key=lambda found: (repr(found[0].group), found[0].key_bin)):
@@ -254,7 +254,7 @@ def _batch_bins(bins: Iterable[tuple[CutBin, int]]) -> Iterator[tuple[CutBin, ..
 
 
 def pick_cuts(parts: Iterable[FoundKeys]) -> list[tuple[Any, tuple[int, int]]]:
-    """Return (group, (key, tie)) of all cuts in one batch of bins, given all keys found in them."""
+    """Return the first (key, tie) of each shard that begins in one batch of bins, given all keys in these bins."""
     bins, *columns = zip(*parts, strict=True)
     which, keys, ties = map(np.concatenate, columns)
     ranks = [(index, rank) for index, cut in enumerate(bins[0]) for rank in cut.ranks]
@@ -266,7 +266,7 @@ def pick_cuts(parts: Iterable[FoundKeys]) -> list[tuple[Any, tuple[int, int]]]:
 
 
 def count_repeats(grouped: Grouped, located: LocatedBins) -> list[Any]:
-    """Return ((group, bin, ranks), (distinct keys, count of each)) of the bins that are not gathered."""
+    """Count the keys of histogram bins that hold too many to be gathered: ((group, bin, ranks), (keys, counts))."""
     found: list[Any] = []
     for name, bins_of_group in located.large_bins.items():
         keys = grouped[name][0] if name in grouped else np.empty(0, np.uint64)
@@ -278,13 +278,13 @@ def count_repeats(grouped: Grouped, located: LocatedBins) -> list[Any]:
 
 
 def tie_histograms(grouped: Grouped, repeated: BinRanks) -> list[dict[Any, Histogram]]:
-    """Return, by (group, key), the histograms of the ties of keys that are cut."""
+    """Return histograms of the tie-breakers of keys that two shards share, by (group, key)."""
     found = _ties_of_keys(grouped, repeated)
     return [{name: make_histogram(ties, np.zeros(len(ties), np.int64)) for name, ties in found.items()}]
 
 
 def ties_in_bins(grouped: Grouped, located: LocatedBins) -> list[tuple[int, FoundKeys]]:
-    """Return the ties of cut keys that are in gathered bins, like `keys_in_bins`, with ties in place of keys."""
+    """Return, of keys that two shards share, the tie-breakers in the histogram bins to gather."""
     keys: dict[Any, set[int]] = {}
     for name, key in (cut.group for part in located.small_bins for cut in part):
         keys.setdefault(name, set()).add(key)
@@ -292,7 +292,7 @@ def ties_in_bins(grouped: Grouped, located: LocatedBins) -> list[tuple[int, Foun
 
 
 def _ties_of_keys(grouped: Grouped, keys_of: Mapping[Any, Iterable[int]]) -> dict[Any, np.ndarray]:
-    """Return, by (group, key), the ties of the records with that key."""
+    """Return the tie-breakers of the records that have one of the given keys, by (group, key)."""
     return {
         (name, key): ties[keys == np.uint64(key)]
         for name, (keys, ties, _) in grouped.items()
@@ -301,7 +301,7 @@ def _ties_of_keys(grouped: Grouped, keys_of: Mapping[Any, Iterable[int]]) -> dic
 
 
 def keys_in_bins(grouped: Mapping[Any, tuple[np.ndarray, ...]], located: LocatedBins) -> list[tuple[int, FoundKeys]]:
-    """Return (index of the batch of bins, keys found) for the gathered bins, given (keys, ties, …) of each group."""
+    """Return (index of the batch of bins, keys found) for the histogram bins to gather, given each group's keys."""
     cuts = [cut for part in located.small_bins for cut in part]
     starts = np.cumsum([0, *map(len, located.small_bins)])
     of_group: dict[Any, list[int]] = {}

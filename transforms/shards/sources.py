@@ -72,7 +72,7 @@ PIECE_SCHEMA = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class ShardPiece:
-    """The index piece of one shard, and counts of reused files."""
+    """One shard's part of the file index, and counts of reused files."""
 
     path: str = ""  # current location; empty if the shard has no piece
     crc32c: int = 0  # of the piece's bytes
@@ -83,7 +83,7 @@ class ShardPiece:
 
 
 class PieceWriter:
-    """Collects the index rows of one shard's files, in the order of its records."""
+    """Collects one shard's part of the file index, in the order of its records."""
 
     def __init__(self) -> None:
         self._batches: list[pa.RecordBatch] = []
@@ -100,7 +100,7 @@ class PieceWriter:
             self._batches.append(rows.set_column(index, PIECE_SCHEMA.field(index), pc.add(rows["offset"], start)))
 
     def write(self, path: str) -> ShardPiece | None:
-        """Write the piece to the new file `path`; return None if nothing is to be remembered."""
+        """Write this part of the index to the new file `path`; return None if nothing is to be remembered."""
         if self._piece is None or not self._batches:
             return self._piece
         table, sink = pa.Table.from_batches(self._batches), pa.BufferOutputStream()
@@ -113,7 +113,7 @@ class PieceWriter:
 
 
 def read_piece(path: str, crc32c: int) -> pa.Table | None:
-    """Read the table at `path`; return None if it is missing or its checksum differs."""
+    """Read a part of the file index at `path`; return None if it is missing or its checksum differs."""
     try:
         data = storage.read_bytes(path)
     except FileNotFoundError:
@@ -124,7 +124,7 @@ def read_piece(path: str, crc32c: int) -> pa.Table | None:
 def make_piece_batch(
     rows: Sequence[tuple[Any, ...]], metadata: dict[str, str], first: Sequence[pa.Array] = ()
 ) -> pa.RecordBatch:
-    """Make a batch of PIECE_SCHEMA with `metadata`, from arrays for the `first` columns and `rows` for the others."""
+    """Make a batch of the file index from arrays for the `first` columns and `rows` for the others."""
     schema = PIECE_SCHEMA.with_metadata(metadata)
     fields = [schema.field(index) for index in range(len(first), len(schema))]
     columns = zip(*rows, strict=True) if rows else [()] * len(fields)
@@ -163,7 +163,7 @@ _MAX_KEY = (1 << 64) - 1  # the largest uint64
 
 @dataclass(frozen=True, slots=True)
 class IndexedPiece:
-    """A shard's piece of the index."""
+    """A shard's part of the file index: its file and checksum."""
 
     file: str  # name in the folder
     crc32c: int  # of its bytes
@@ -245,12 +245,12 @@ def _parse_piece(value: Value) -> IndexedPiece:
 
 
 def index_folder(parent: str, version: str) -> str:
-    """Return the folder with index and pieces of `version`; `parent` is the folder of all versions."""
+    """Return the folder of a version's file index; `parent` is the folder of all versions."""
     return storage.join(storage.join(parent, file_names.BUILDS), f"{version}.files")
 
 
 def index_name(manifest: bytes | str) -> str:
-    """Return the name of the index of a manifest, given its bytes or its checksum."""
+    """Return the name of the file index of a version, given its manifest's bytes or their checksum."""
     return f"index-{manifest if isinstance(manifest, str) else seal.crc32c_hex(manifest)}.json"
 
 

@@ -75,7 +75,7 @@ class TemporaryFile:
             return self.path
 
     def abandon(self) -> None:
-        """Stop writing; the file's folder will be deleted. Raises as `write`."""
+        """Stop writing; the file's folder will be deleted later. Raises OSError."""
         if self._upload is None:
             self.close()
         else:

@@ -19,7 +19,7 @@ SEEDS = (0x2545F4914F6CDD1D, 0xD6E8FEB86659FD93)  # any two; results are compare
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Contents:
-    """The content hashes of some examples: columns of uint64, shape (n,)."""
+    """Hashes of the contents and positions of some examples: columns of uint64, shape (n,)."""
 
     high: Hashes = field(default_factory=no_hashes)  # halves of the hashes
     low: Hashes = field(default_factory=no_hashes)
@@ -58,7 +58,7 @@ def digest_content(*parts: bytes) -> bytes:
 
 
 def contents_of_digests(digests: bytes, positions: Hashes, labels: Hashes | None = None) -> Contents:
-    """Return the contents of consecutive digests made by `digest`."""
+    """Return the contents of examples whose 16-byte digests `digest_content` made."""
     halves = np.frombuffer(digests, ">u8").reshape(-1, 2).astype(np.uint64)
     return Contents(halves[:, 0].copy(), halves[:, 1].copy(), positions, labels)
 
@@ -68,7 +68,7 @@ _LAST_SHIFT = np.uint64(31)  # bits, of splitmix64's finalizer, whose other step
 
 
 def hash_lines(name: str, lines: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Return the position of each line of the file `name`: uint64, shape (n,)."""
+    """Return the position of each line of the file `name`, as one hash: uint64, shape (n,)."""
     return combine_with_lines(hash_file_names([name]), lines)
 
 
@@ -78,7 +78,7 @@ def hash_file_names(names: Sequence[str]) -> NDArray[np.uint64]:
 
 
 def combine_with_lines(hashes: NDArray[np.uint64], lines: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Return the positions of lines: uint64, shape (n,). `hashes` are those of their files, or of the one file."""
+    """Return the position of each line, a hash of the hash of its file's name and its number: uint64, shape (n,)."""
     mixed = mix(hashes + lines.astype(np.uint64) * np.uint64(_GOLDEN))
     return mixed ^ (mixed >> _LAST_SHIFT)
 
@@ -113,7 +113,7 @@ SEPARATOR = b"\0"
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """The location of contents in a file."""
+    """A part of a temporary file with the hashes of some examples' contents, ordered for the search for duplicates."""
 
     split: str  # split of the examples
     path: str
@@ -131,7 +131,7 @@ class Section:
         return self.offset + _STARTS_BYTES + number * self.examples * _ITEM_BYTES
 
     def rows(self, first: int, last: int) -> tuple[int, int]:
-        """Return the rows of the parts from `first` to before `last`."""
+        """Return the range of rows of the parts from `first` to before `last`."""
         if (first, last) == (0, _PARTS):
             return 0, self.examples
         starts = np.frombuffer(storage.read_range(self.path, self.offset, _STARTS_BYTES), "<u4")
@@ -157,12 +157,12 @@ class Section:
 
 
 def encode_names(names: Iterable[str]) -> bytes:
-    """Return file names encoded as in a section."""
+    """Return the names of input files as bytes, to be kept with hashes of their contents."""
     return SEPARATOR.join(name.encode() for name in names)
 
 
 def sort_by_split(contents: Contents, splits: NDArray[np.int64], number: int) -> list[Contents]:
-    """Divide contents in any order by split, each in the order of a section's parts, with a single sort.
+    """Divide contents by split, and sort each split's by hash, with a single sort.
 
     `splits` are the split numbers of each, shape (n,), below `number`; some splits may be empty.
     """
@@ -176,7 +176,7 @@ def sort_by_split(contents: Contents, splits: NDArray[np.int64], number: int) ->
 def make_section(
     contents: Contents, split: str, path: str, offset: int, names: bytes, first_line: int = 0
 ) -> tuple[Section, list[object]]:
-    """Return the section of contents from `sort_by_split`, and its bytes in pieces, to be written at its place."""
+    """Return the description of sorted contents, and their bytes in pieces, to be written at that place."""
     # Parts lie one behind the other, so the first of each is found by halving
     first_bits = (contents.high >> np.uint64(64 - PART_BITS)).astype(np.int64)
     starts = np.searchsorted(first_bits, np.arange(_PARTS + 1)).astype("<u4")
@@ -194,7 +194,7 @@ def number_of_ranges(examples: int, max_examples: int) -> int:
 
 
 def range_bounds(index: int, number: int) -> tuple[int, int]:
-    """Return the smallest and the largest high half of one of `number` ranges."""
+    """Return the smallest and the largest upper half of the hashes in one of `number` equal ranges."""
     step = (1 << 64) // number
     return index * step, (index + 1) * step - 1
 
@@ -204,7 +204,7 @@ _FIRST_LINE_NUMBER = 1  # a file that is no line of a manifest has 0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FileContents:
-    """The content digests of some files or sequences; hashes of positions are computed for a whole shard at once."""
+    """Digests of the contents of some files or sequences; positions are hashed for a whole shard at once."""
 
     digests: bytes  # 16 bytes each
     names: bytes  # file names, encoded as in a section
@@ -243,7 +243,7 @@ class FileContents:
 
 
 class ContentsWriter:
-    """Writer of the contents of one shard."""
+    """Writer of the hashes of one shard's contents."""
 
     def __init__(self) -> None:
         self._parts: list[FileContents] = []
@@ -254,7 +254,7 @@ class ContentsWriter:
             self._parts.append(part)
 
     def write(self, path: str, split: str) -> Section | None:
-        """Write the contents to `path`, a new file, and return the section; None if there are no contents."""
+        """Write the hashes to the new file `path` and return their description; None if there are none."""
         if not self._parts:
             return None
         columns = ([getattr(part, name) for part in self._parts] for name in ("hashes", "lines", "labels"))

@@ -38,7 +38,7 @@ _NO_LABEL = np.uint64((1 << 64) - 1)  # more than any
 
 @dataclass(frozen=True, slots=True, order=True)
 class ExamplePosition:
-    """The position of an example; its section knows the file name."""
+    """The position of an example as a hash, with the section that can find its file's name."""
 
     split: str
     position: int
@@ -91,7 +91,7 @@ class DuplicateCounts(Mergeable):
 def count_duplicates_in_range(
     bounds: tuple[int, int], sections: Sequence[Section], map_: Callable[..., Iterable[Any]] = map
 ) -> DuplicateCounts:
-    """Count repeated contents whose high halves are within `bounds`, both inclusive.
+    """Count repeated contents whose hashes have upper halves within `bounds`, both inclusive.
 
     Only the high halves of all contents are held at once, and the rest of those that repeat.
     """
@@ -108,7 +108,7 @@ def count_duplicates_in_range(
 
 
 def _read_repeated(section: Section, bounds: tuple[int, int], repeated: Hashes) -> Contents | None:
-    """Return the contents of a section whose high halves repeat, or None if there are none."""
+    """Return the contents of a section whose upper halves of hashes repeat, or None if there are none."""
     rows, high = _read_rows_in_range(section, bounds)
     rows = rows[_find_wanted(high, repeated)]
     return section.read_contents(int(rows[0]), int(rows[-1]) + 1).take(rows - rows[0]) if len(rows) else None
@@ -121,7 +121,7 @@ def _read_high_halves(section: Section, bounds: tuple[int, int]) -> Hashes:
 
 
 def _read_rows_in_range(section: Section, bounds: tuple[int, int]) -> tuple[NDArray[np.int64], Hashes]:
-    """Return the rows of a section whose high halves are within `bounds`, and these high halves."""
+    """Return the rows of a section whose hashes have upper halves within `bounds`, and these halves."""
     first, last = bounds[0] >> (64 - PART_BITS), (bounds[1] >> (64 - PART_BITS)) + 1
     start, stop = section.rows(first, last)
     high = section.read_high_halves(start, stop)
@@ -162,7 +162,7 @@ def _find_wanted(values: Hashes, wanted: Hashes) -> NDArray[np.int64]:
 
 
 def count_duplicates(contents: Contents, owners: NDArray[np.int64], sections: Sequence[Section]) -> DuplicateCounts:
-    """Count repeated contents in any order; `owners` are indices into `sections`, shape (n,)."""
+    """Count repeated contents given in any order; `owners` is the section of each, as an index into `sections`."""
     names = sorted({section.split for section in sections})
     splits = np.array([names.index(section.split) for section in sections])[owners]
     order = np.lexsort((contents.positions, splits, contents.low, contents.high))
@@ -232,7 +232,7 @@ def _count_conflicts(
 
 
 def set_positive(counter: Counter[Any], key: Any, number: int) -> None:
-    """Set a count, unless it is 0."""
+    """Set a counter's value, unless it is 0."""
     if number:
         counter[key] = number
 
@@ -295,7 +295,7 @@ def _conflicts(
 
 
 def member_order(member: ExampleSource) -> tuple[str, str, int]:
-    """Return the sort key of an example: split, file and line."""
+    """Return the sort key of an example among duplicates: split, file and line."""
     return member.split, member.name, member.line or 0
 
 

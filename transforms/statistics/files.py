@@ -32,11 +32,11 @@ class LocatedStats(Protocol):
     """Interface of statistics that hold the positions of some records."""
 
     def move_to_shard(self, shard: str, start: int) -> None:
-        """Make positions relative to a chunk relative to the shard, where the chunk begins at byte `start`."""
+        """Make positions within a chunk relative to the shard, in which the chunk begins at byte `start`."""
 
 
 def count_labels(labels: Counter[int], ids: int | Sequence[int] | None) -> None:
-    """Count the label of a file by its id; of a list, each id, and its length as -1 - length, which no id is."""
+    """Count a file's label by its class id; of several classes, count each id, and their number n as id -1 - n."""
     if isinstance(ids, int):
         labels[ids] += 1
     elif ids is not None:
@@ -45,7 +45,7 @@ def count_labels(labels: Counter[int], ids: int | Sequence[int] | None) -> None:
 
 
 def summarize_labels(labels: Counter[int], class_names: ClassNames) -> dict[str, FeatureSummary]:
-    """Return the count of each class by name, for the label counted by `count_labels`; empty without a label."""
+    """Return the count of each class by name, as counted by `count_labels`; empty without a label."""
     lengths = {-1 - key: number for key, number in labels.items() if key < 0}
     found = None
     if lengths:
@@ -60,7 +60,7 @@ def summarize_labels(labels: Counter[int], class_names: ClassNames) -> dict[str,
 
 @dataclass(slots=True)
 class CompanionStats(Mergeable):
-    """Statistics of a further file of each example."""
+    """Statistics of one further image, such as a mask, of each example."""
 
     sizes: NumberStats = field(default_factory=NumberStats)  # in bytes
     formats: Counter[str] = field(default_factory=Counter)
@@ -146,7 +146,7 @@ class ManifestStats(Mergeable):
 
 
 def file_stats(stats: SplitStats) -> SplitStats:
-    """Return the statistics of the files alone."""
+    """Return the statistics of the files alone, without a manifest's further columns."""
     return stats.files if isinstance(stats, ManifestStats) else stats
 
 

@@ -86,14 +86,14 @@ IMAGE_METADATA = pa.struct(
 
 
 def image_metadata_array(columns: Sequence[Any], missing: np.ndarray) -> pa.StructArray:
-    """Return the columns of IMAGE_METADATA, each of shape (images,), as one array, null where `missing`."""
+    """Return sizes, formats and orientations of images as one Arrow array, null where `missing`."""
     arrays = [pa.array(values, kind.type) for values, kind in zip(columns, IMAGE_METADATA, strict=True)]
     return pa.StructArray.from_arrays(arrays, fields=list(IMAGE_METADATA), mask=pa.array(missing))
 
 
 @dataclass(slots=True)
 class ImageColumnStats(Mergeable):
-    """Statistics of images with metadata, see IMAGE_METADATA."""
+    """Statistics of the images in a column, from their sizes and formats."""
 
     kind: ClassVar[str] = "images"
     sizes: NumberStats = field(default_factory=NumberStats)
@@ -103,7 +103,7 @@ class ImageColumnStats(Mergeable):
     rotated: int = 0
 
     def add(self, values: pa.Array, ties: Ties) -> DistinctCodes | None:
-        """Count images, an array of IMAGE_METADATA."""
+        """Count images, given as an array of their sizes and formats."""
         sizes, widths, heights, formats, orientations = (part.to_pylist() for part in values.flatten())
         self.sizes.add(sizes)
         self.widths.add(widths)
@@ -168,7 +168,7 @@ class Extremes:
         self.pending = [images._replace(shard=shard, start=start) for images in self.pending]
 
     def by_kind(self) -> _ExtremesByKind:
-        """Return the extreme images of all by kind of extreme, most extreme first."""
+        """Return the extreme images by kind of extreme, such as the largest file, most extreme first."""
         return self._examine_pending().examined
 
     def summary(self) -> dict[str, tuple[Extreme, ...]] | None:
@@ -210,7 +210,7 @@ def _find_extremes(parts: Sequence[MeasuredImages]) -> _ExtremesByKind:
 def _choose_candidates(
     ranks: NDArray[np.int64] | NDArray[np.float64], files: Sequence[str], descending: bool
 ) -> list[int]:
-    """Return the indices of EXTREMES_KEPT images or more, or all: those of the lowest ranks and first file names.
+    """Return the indices of images that may be among the most extreme, at least EXTREMES_KEPT or all.
 
     If `descending`, those with the highest ranks and the last names.
     """

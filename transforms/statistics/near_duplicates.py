@@ -48,7 +48,7 @@ class ImageHashSection:
         return high, content, place
 
     def find_sources(self, positions: Iterable[int]) -> dict[int, tuple[str, int | None, int, int]]:
-        """Return by position: file, line (None if the image is a whole file), and offset and length of the record."""
+        """Return, by position, an image's file, line (None for a whole file), and offset and length of its record."""
         size = 3 * self.num_hashed * _ITEM  # of the last three columns
         data = storage.read_range(self.path, 2 * self.num_hashed * _ITEM, size + self.names_bytes)
         columns = np.frombuffer(data[:size], "<u8").reshape(3, self.num_hashed)
@@ -174,7 +174,7 @@ def _extract_band(hashes: Hashes, band: tuple[int, int]) -> Hashes:
 
 
 def _is_first_match(differing_bits: Hashes, bands: list[tuple[int, int]], first: int, second: int) -> NDArray[np.bool_]:
-    """Return True for pairs whose first two equal bands are `first` and `second`. Later orders skip the pair."""
+    """Return True for pairs whose first two equal bands of hash bits are `first` and `second`."""
     found = np.ones(len(differing_bits), bool)
     for number, band in enumerate(bands[:second]):
         if number != first:
@@ -276,7 +276,7 @@ def count_similar(images: ComparedImages, splits: int, distance: int) -> Similar
 
 
 class _ListedPairs:
-    """The pairs to list, at most SHOWN."""
+    """The pairs of similar images to list in stats.json, at most SHOWN."""
 
     def __init__(self, grouped: _GroupedImages, here: Flags) -> None:
         self._grouped, self._here = grouped, here
@@ -373,7 +373,7 @@ def _find_images(
     sections: Sequence[ImageHashSection],
     map_: Callable[..., Iterable[Any]],
 ) -> dict[int, LocatedImage]:
-    """Return the images of all pairs, by row."""
+    """Return where the images of all pairs to list are stored, by row."""
     rows_by_owner: dict[int, set[int]] = defaultdict(set)
     for pair in pairs:
         for row in (pair.one, pair.other):

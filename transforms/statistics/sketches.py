@@ -22,12 +22,12 @@ Counts = NDArray[np.int64]
 
 
 def no_hashes() -> Hashes:
-    """Return no hashes: uint64, shape (0,)."""
+    """Return an empty array of hashes: uint64, shape (0,)."""
     return np.empty(0, np.uint64)
 
 
 def no_counts() -> Counts:
-    """Return no counts: int64, shape (0,)."""
+    """Return an empty array of counts: int64, shape (0,)."""
     return np.empty(0, np.int64)
 
 
@@ -112,13 +112,13 @@ class DistinctValues:
 
 @dataclass(slots=True)
 class Sample:
-    """A uniform sample of values: the 1,024 with the smallest ties, which are random numbers assigned to values."""
+    """A uniform sample of values: the 1,024 with the smallest random numbers (ties) among all."""
 
     ties: Hashes = field(default_factory=no_hashes)  # smallest ties, ascending
     hashes: Hashes = field(default_factory=no_hashes)  # hashes of their values
 
     def add(self, ties: Hashes, hashes: Hashes) -> None:
-        """Add values, with a tie and a hash each, in any order."""
+        """Add values to the sample, each with its random number (tie) and hash, in any order."""
         near = self.select_candidates(ties)
         ties, hashes = np.concatenate([self.ties, ties[near]]), np.concatenate([self.hashes, hashes[near]])
         # By hash where ties are equal: still no matter which came first
@@ -126,7 +126,7 @@ class Sample:
         self.ties, self.hashes = ties[order], hashes[order]
 
     def select_candidates(self, ties: Hashes) -> Counts:
-        """Return the indices of values that may be sampled: all that `add` would keep, and few more."""
+        """Return the indices of values that may enter the sample: all that `add` would keep, and few more."""
         if len(self.ties) == SAMPLE_SIZE:
             return np.flatnonzero(ties <= self.ties[-1])
         if len(ties) <= SAMPLE_SIZE:
@@ -218,7 +218,7 @@ class ExactSums:
     squares: int = 0  # sum of squares, in squared units
 
     def add_integers(self, values: NDArray[np.int64]) -> None:
-        """Add integers; fraction_bits must be 0."""
+        """Add integers to the sums, whose unit must be 1."""
         for start in range(0, len(values), _AT_ONCE):
             limbs = _split_into_limbs(values[start : start + _AT_ONCE])
             for place, limb in enumerate(limbs):
@@ -229,7 +229,7 @@ class ExactSums:
         self.count += len(values)
 
     def add_floats(self, values: NDArray[np.float32]) -> None:
-        """Add finite numbers in any order, fastest if ascending; fraction_bits must be 149."""
+        """Add finite float32 numbers to the sums, in any order, fastest if ascending; their unit must be 2**-149."""
         for start in range(0, len(values), _AT_ONCE):
             part = np.ascontiguousarray(values[start : start + _AT_ONCE])
             bits = part.view(np.uint32)
@@ -391,7 +391,7 @@ def _keys_to_numbers(keys: Keys) -> Floats:
 
 
 def _fit_bins(keys: Keys, counts: Counts, shift: int) -> tuple[Keys, Counts, int]:
-    """Return bins of ascending keys that drop `shift` bits, or more if needed for at most 2,048 bins."""
+    """Return bins of ascending keys by their leading bits, few enough to be at most 2,048."""
     if len(keys) > 4 * MAX_BINS:
         # Some of the keys need no more bits left out than all of them.
         shift = max(shift, _least_shift(keys[:: len(keys) // (2 * MAX_BINS)]))

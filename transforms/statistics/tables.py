@@ -41,7 +41,7 @@ class RowLabels(NamedTuple):
 
     @classmethod
     def from_array(cls, labels: pa.Array, max_ids: int | None = None) -> "RowLabels | None":
-        """Return the labels in an int64 or large_binary array with nulls; None if more than `max_ids` are distinct."""
+        """Return the labels of rows from an Arrow array with nulls; None if more than `max_ids` are distinct."""
         # A part shows it soon where there are too many
         if max_ids is not None and len(labels[: 2 * max_ids].dictionary_encode().dictionary) > max_ids:
             return None
@@ -64,7 +64,7 @@ class LabelPairs:
     counts: dict[tuple[int, int], int] | None = field(default_factory=dict)
 
     def add(self, codes: Numbers, hashes: Hashes, labels: RowLabels) -> None:
-        """Count rows; `codes` are indices of their values in `hashes`, which are distinct."""
+        """Count pairs of value and label of some rows; `codes` is each row's value, as an index into `hashes`."""
         if self.counts is None or len(hashes) > MAX_PAIRS:
             self.counts = None
             return
@@ -81,7 +81,7 @@ class LabelPairs:
         self._take(dict(zip(zip(values, ids, strict=True), numbers.tolist(), strict=True)))
 
     def stop_counting(self) -> None:
-        """Stop counting, because there are too many pairs or values are not one to an example."""
+        """Stop counting pairs of value and label, because there are too many or values are lists."""
         self.counts = None
 
     def merge(self, other: "LabelPairs") -> None:
@@ -102,7 +102,7 @@ class LabelPairs:
             self.counts = None
 
     def association(self, labels: Mapping[int, int]) -> float | None:
-        """Return how well the values predict the label, 0 to 1, given the number of examples by label.
+        """Return how well a feature's values predict the label, 0 to 1, given the number of examples by label.
 
         A missing value counts as a value. A value with fewer than MIN_EXAMPLES examples predicts nothing.
         Without values, with too many pairs or with fewer than two labels, the result is None.
@@ -124,7 +124,7 @@ class LabelPairs:
 
 
 def _count_pairs(pairs: Numbers, most: int) -> tuple[Numbers, Numbers]:
-    """Return the distinct numbers, all below `most`, and their counts."""
+    """Return the distinct numbers among integers below `most`, and their counts."""
     if most > max(4 * len(pairs), MAX_PAIRS):
         return np.unique(pairs, return_counts=True)
     counts = np.bincount(pairs, minlength=most)
@@ -175,7 +175,7 @@ class _ColumnStats:
                 self._pair(part, codes, labels.select(rows))
 
     def _pair(self, values: pa.Array, codes: DistinctCodes | None, labels: RowLabels) -> None:
-        """Count values without nulls together with their labels; `codes` are their codes, if already computed."""
+        """Count values together with the labels of their rows; `codes` are the values' codes, if already computed."""
         assert self.pairs is not None
         if isinstance(self.values, NumericStats | StringStats) and self.values.distinct.counts is None:
             self.pairs.stop_counting()  # more than 1,024 values
@@ -223,7 +223,7 @@ class TableStats:
     def from_batch(
         cls, batch: pa.RecordBatch, ties: Ties, labels: Collection[str] = (), label: str | None = None
     ) -> "TableStats":
-        """Return the statistics of a batch; see `add`."""
+        """Return the statistics of one Arrow batch of examples."""
         stats = cls()
         stats.add(batch, ties, labels, label)
         return stats
@@ -342,7 +342,7 @@ def _default_label(labels: Collection[str], batch: pa.RecordBatch) -> str | None
 
 
 def _row_labels(column: pa.Array, is_class: bool) -> RowLabels | None:
-    """Return the label of each row, or None if a row has several, or if there are too many distinct labels."""
+    """Return the label of each row, or None if rows have several labels, or too many distinct ones."""
     if _is_list(column.type):
         if (pc.list_value_length(column.drop_null()).to_numpy() != 1).any():
             return None
@@ -372,12 +372,12 @@ def _is_valid(column: pa.Array) -> NDArray[np.bool_]:
 
 
 def _no_ties(lengths: NDArray[np.int64]) -> Ties:
-    """Return zero ties for values of lists that are not sampled; they take no memory."""
+    """Return zeros in place of random numbers, for values that are not sampled; they take no memory."""
     return np.broadcast_to(np.uint64(0), (int(lengths.sum()),))
 
 
 def _value_ties(ties: Ties, lengths: NDArray[np.int64]) -> Ties:
-    """Return a tie for each value of lists, from the tie of its row and its index in the list."""
+    """Return a random number for each value of lists, from its row's random number and its index in the list."""
     starts = np.cumsum(lengths) - lengths
     places = np.arange(int(lengths.sum()), dtype=np.int64) - np.repeat(starts, lengths)
     return mix(np.repeat(ties, lengths) + mix(places.view(np.uint64)))
@@ -389,7 +389,7 @@ _BYTES_AT_ONCE = 4 << 20  # of them, if they are large
 
 @dataclass(slots=True)
 class BatchedStats:
-    """A TableStats of batches of one schema that counts them once there are enough."""
+    """Statistics that collect batches of one schema, to count them together once there are enough, which is faster."""
 
     labels: tuple[str, ...] = ()  # features that hold class ids
     table_stats: TableStats = field(default_factory=TableStats)  # statistics of the batches counted so far
@@ -400,11 +400,11 @@ class BatchedStats:
 
     @classmethod
     def from_batch(cls, batch: pa.RecordBatch, ties: Ties, labels: Sequence[str] = ()) -> "BatchedStats":
-        """Return the statistics of a batch; see TableStats.add."""
+        """Return the statistics of one Arrow batch of examples, not counted yet."""
         return cls(tuple(labels), pending=[(batch, ties)], pending_rows=len(batch), pending_bytes=int(batch.nbytes))
 
     def merge(self, other: "BatchedStats") -> None:
-        """Add counted and pending batches of `other`, which is not changed."""
+        """Add the counted and the waiting batches of `other`, which is not changed."""
         self.labels = self.labels or other.labels
         self.table_stats.merge(other.table_stats)
         self.pending += other.pending

@@ -35,7 +35,7 @@ Ties = NDArray[np.uint64]
 
 
 class DistinctCodes(NamedTuple):
-    """Equality of values: for each value, an index into `hashes`, the hashes of the distinct values."""
+    """The equality of a column's values: each value's index into `hashes`, the hashes of the distinct ones."""
 
     codes: NDArray[np.int64]
     hashes: NDArray[np.uint64]
@@ -46,7 +46,7 @@ class ValueStats(Protocol):
 
     @property
     def kind(self) -> str:
-        """The type of the values, in a word."""
+        """The type of the counted values, in a word."""
 
     def add(self, values: pa.Array, ties: Ties) -> DistinctCodes | None:
         """Count at most 2**16 values without nulls, and return which are equal, if that was computed.
@@ -210,10 +210,10 @@ class MixedStats:
     kind = "mixed"
 
     def add(self, values: pa.Array, ties: Ties) -> None:
-        """Count nothing."""
+        """Count nothing, since the values have different types."""
 
     def merge(self, other: "MixedStats") -> None:
-        """Add nothing."""
+        """Add nothing, since the values have different types."""
 
     def summary(self, class_names: Sequence[str] | None) -> FeatureSummary:
         return FeatureSummary(is_mixed=True)
@@ -301,7 +301,7 @@ class StringStats:
         self._keep(self.texts | other.texts)
 
     def _keep(self, texts: dict[int, bytes]) -> None:
-        """Keep the texts of the sample, and of the distinct values unless there are too many to count."""
+        """Keep the texts of sampled strings, and of the distinct ones unless there are too many to count."""
         counted = [] if self.distinct.counts is None else [self.distinct.hashes]
         needed = unique_hashes(np.concatenate([self.sample.hashes, *counted]))
         self.texts = {hashed: texts[hashed] for hashed in needed.tolist()}

@@ -117,7 +117,7 @@ _SCHEME = "shardmill-options"
 
 
 def process_options() -> PipelineOptions:
-    """Return the pipeline options that FileSystems has in this process; Beam's defaults before a pipeline exists."""
+    """Return the pipeline options that Beam's FileSystems has in this process; defaults before a pipeline exists."""
     return FileSystems.get_filesystem(f"{_SCHEME}://").options or _no_options()
 
 

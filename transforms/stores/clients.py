@@ -106,7 +106,7 @@ def using_options(options: "PipelineOptions") -> Iterator[None]:
 
 
 def _reach() -> None:
-    """Set the options of the run that began last of those under way, or those of before all of them."""
+    """Use the store options of the run that began last of those under way; without a run, those set before."""
     options, variables = _before
     if _reached:
         _set_variables(variables)  # or those of another run would count as the user's

@@ -17,7 +17,7 @@ try:
 except ImportError:  # not compiled
 
     def read_files(paths: list[str], most: int) -> list[bytes | None]:
-        """Return None for each file, so that each is read alone: the extension module is not compiled."""
+        """Replace the C extension if it is not compiled: return None for each file, so that it is read alone."""
         return [None] * len(paths)
 
 
@@ -111,7 +111,7 @@ def make_directory(path: str) -> None:
 
 
 def _missing(folder: str) -> Iterator[str]:
-    """Yield a folder and its parents, as far as they do not exist."""
+    """Yield those of a folder and its parents that do not exist."""
     while folder and not os.path.isdir(folder):
         yield folder
         folder = os.path.dirname(folder)
@@ -130,7 +130,7 @@ def path_in_errors(path: str) -> Iterator[None]:
 
 
 class _File(io.FileIO):
-    """A file that writes at most PIECE_BYTES per call."""
+    """A file opened for writing that writes at most PIECE_BYTES per system call."""
 
     def write(self, data: Any) -> int:
         """Write the beginning of bytes-like `data` and return the number of bytes written."""

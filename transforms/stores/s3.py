@@ -367,7 +367,7 @@ class S3Upload:
             self._send()
 
     def close(self) -> None:
-        """Wait until the object exists; raises as `write`."""
+        """Wait until the object exists; raise OSError if the store refuses any bytes."""
         with self._pool, translated_errors(self._url):
             if not self._upload:
                 self._request("put_object", Body=self._take_pending())
@@ -500,7 +500,7 @@ class S3(ConditionalStore):
             yield from list_concurrently(partial(self._pages, prefix), self._some_folders, prefix)
 
     def _pages(self, prefix: str, first: str, end: str) -> Iterator[list[FileStat]]:
-        """Yield pages of objects below `prefix` with first <= URL < end, as `list_at_once` requires."""
+        """Yield pages of objects below `prefix` with first <= URL < end, as `list_concurrently` requests them."""
         bucket, _ = split_url(prefix)
         # What comes after the name of the folder without its slash, comes before the folder too: `a.jpg` before `a/`
         more = {"StartAfter": split_url(first)[1].removesuffix("/")} if first else {}

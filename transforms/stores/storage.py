@@ -67,7 +67,7 @@ def read_bytes(path: str) -> bytes:
 
 
 def read_small(paths: list[str]) -> list[bytes | None]:
-    """Read several small local files in one call; None for any other file, of which `read_bytes` tells the problem."""
+    """Read several small local files in one call; None for any file that must be read alone."""
     local_paths = list(filter(is_local, paths))
     found = dict(zip(local_paths, local.read_small(local_paths), strict=True))
     return [found.get(path) for path in paths]
@@ -282,7 +282,7 @@ def abort_uploads(prefix: str) -> None:
 
 
 class StorageFiles:
-    """An implementation of shardmill.filesystem.Files for every store."""
+    """The readers' file interface (shardmill.filesystem.Files), for every store."""
 
     def open(self, path: str) -> BinaryIO:
         return open_read(path)
@@ -372,7 +372,7 @@ def hold_lock(path: str) -> int | None:
 
 
 def create_locked(path: str, text: str) -> int | None:
-    """Create a file in an existing folder, and lock it like `hold` before its text is written."""
+    """Create a file in an existing folder, and lock it like `hold_lock` before its text is written."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     kept = False
     try:
@@ -395,7 +395,7 @@ def is_locked(path: str) -> bool:
 
 
 def release_lock(descriptor: int | None) -> None:
-    """Release a lock."""
+    """Release a lock that `hold_lock` or `create_locked` returned."""
     if descriptor is not None:
         with suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_UN)  # not by closing alone: a process forked meanwhile has it open, too

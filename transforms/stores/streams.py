@@ -69,7 +69,7 @@ class TruncatedError(OSError):
 
 
 class _Member:
-    """Decompressor of one member of a compressed file; a file may hold several members in sequence."""
+    """A decompressor of one gzip, bzip2 or zstd member; a compressed file may hold several."""
 
     needs_input = True  # False if it holds output back
     promised_bytes = 0  # decompressed size that the header gives; 0 if none
@@ -247,7 +247,7 @@ class Decompressed(io.BufferedIOBase):
             raise self._fail(f"the {self._kind} data is damaged ({error_text(error)})") from error
 
     def _start(self) -> bool:
-        """Start the next member, behind zeros, which are padding, as on tapes; return False at the end."""
+        """Start the next compressed member, after zeros, which pad tapes; return False at the end."""
         while self._input or self._fill():
             if self._members:
                 self._input = self._input.lstrip(b"\0")
@@ -278,7 +278,7 @@ try:
 except ImportError:  # not compiled
 
     def _read_some(paths: list[str], offsets: Positions, target: Any, places: Positions) -> int:
-        """Return 0, so that every range is read alone: the extension module is not compiled."""
+        """Replace the C extension if it is not compiled: return 0, so that every range is read alone."""
         return 0
 
 

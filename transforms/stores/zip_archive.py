@@ -97,7 +97,7 @@ def _is_folder(path: str, stores: Stores | None) -> bool:
 
 
 class _Archive:
-    """The directory of an archive."""
+    """An open zip archive: its members and where each is stored."""
 
     def __init__(self, stat: FileStat, stores: Stores) -> None:
         self.stat, self._stores = stat, stores

@@ -50,7 +50,7 @@ class Losses:
     _uncounted_source: str | None = None  # and of the last loss of unknown size
 
     def add(self, reject: Reject) -> None:
-        """Add the next settled reject, unless it is a record that was read and refused."""
+        """Add the next reject that is settled, unless it is a record that was read and refused."""
         if not reject.is_loss:
             return
         self.files += reject.source != self._source
@@ -168,7 +168,7 @@ class RejectsWriter:
 
 
 def make_parts(rejects: Iterable[Reject], temporary: str | None) -> list[RejectsPart]:
-    """Return rejects as a list of no or one part; see RejectsWriter."""
+    """Return the given rejects as a list of no or one batch of lines."""
     writer = RejectsWriter(temporary)
     writer.add(rejects)
     return writer.close()
@@ -195,7 +195,7 @@ def split_lines(data: Iterable[bytes]) -> Iterator[bytes]:
 
 @dataclass(slots=True)
 class Reason:
-    """Counts of one reason."""
+    """A reason to reject records: how often it occurred, with an example."""
 
     text: str
     source: str  # of the first reject
@@ -204,7 +204,7 @@ class Reason:
 
 
 class ReasonCounter:
-    """Counts reasons in the order of rejects.
+    """Counts why records were rejected, in the order of rejects.
 
     If there are too many different reasons, the rarest so far are dropped, and of equally rare ones the later. The
     result depends only on the order in which rejects are published.

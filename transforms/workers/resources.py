@@ -33,7 +33,7 @@ class Budget:
 
     @contextmanager
     def take(self, size_bytes: int) -> Iterator[None]:
-        """Wait until so many bytes are free, and hold them within this context.
+        """Wait until `size_bytes` are free, and hold them within this context.
 
         A request larger than the budget waits until nothing else is held.
         """

@@ -264,7 +264,7 @@ def read_failure(path: str) -> Failure | None:
 
 
 def report_failures(pipeline: beam.Pipeline, path: str, reports_start: bool = False) -> None:
-    """Make every step of a built but not yet running pipeline report its errors to `path`.
+    """Make every step of a pipeline that does not run yet report its errors to `path`.
 
     With `reports_start`, the first step also reports that it has begun.
     """

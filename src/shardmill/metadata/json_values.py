@@ -142,12 +142,12 @@ class JsonObject:
     __slots__ = ()
 
     def to_json(self) -> Json:
-        """Return the JSON object."""
+        """Return the dataclass as a JSON object."""
         return write_fields(self)
 
     @classmethod
     def from_json(cls, value: Value) -> Self:
-        """Parse the JSON object; raise ValueError if it is invalid."""
+        """Parse the dataclass from a JSON object; raise ValueError if it is invalid."""
         return cls(**parse_fields(cls, value))
 
 
@@ -161,7 +161,7 @@ def write_fields(record: Any) -> Json:
 
 
 def changed_fields(record: Any) -> dict[str, Any]:
-    """Return the fields of a dataclass that differ from their defaults, by name."""
+    """Return a dataclass's fields that differ from their defaults, by name."""
     defaults = _defaults_of(record.__class__)
     return {name: value for name, default, _ in defaults if (value := getattr(record, name)) != default}
 

@@ -24,7 +24,7 @@ _MAX_DIMENSIONS = 64  # NumPy's
 
 
 def _parse_features(values: Value, configured: Mapping[str, Any]) -> Features:
-    """Parse the features. If an old manifest has no roles, they are inferred from `configured`."""
+    """Parse the features; if an old manifest has no roles, infer them from the job's options `configured`."""
     found = tuple(map(_parse_feature, values.items()))
     _check_once(values, (feature.name for feature in found))
     if found and not any("role" in value.mapping() for value in values.items()):

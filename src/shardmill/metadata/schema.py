@@ -57,7 +57,7 @@ def unsupported_time_units(requests: str) -> dict[str, str]:
 
 
 def _strip_description(feature: schema_pb2.Feature) -> None:
-    """Remove what only repeats the feature's description."""
+    """Remove from a schema's feature what only repeats shardmill's own description of it."""
     if _time_unit_of(feature):
         feature.ClearField("time_domain")
     for field in ("type", "shape", "bool_domain", "image_domain"):

@@ -126,7 +126,7 @@ class VocabularySummary(JsonObject):
     unknown: Mapping[str, tuple[int, int]] = field(metadata={"parse": _parse_unknown})
 
     def to_json(self) -> Json:
-        """Return the JSON object."""
+        """Return the summary of a vocabulary as a JSON object."""
         unknown = {split: {"values": n, "unknown": out} for split, (n, out) in self.unknown.items()}
         return {**write_fields(self), "unknown": unknown}
 

@@ -73,12 +73,12 @@ class BuildRecord:
         return replace(self, page_checks=())
 
     def to_json(self) -> str:
-        """Return the text of the file, one line."""
+        """Return the text of the build record's file, one line of JSON."""
         return json.dumps({"format": FORMAT, **asdict(self), "seconds": round(self.seconds, 3)}, ensure_ascii=False)
 
     @classmethod
     def from_json(cls, text: str | bytes, name: str) -> "BuildRecord":
-        """Parse the text of the file `name`; unknown keys are ignored.
+        """Parse the text of a build record, the file `name`; unknown keys are ignored.
 
         Raises:
             CorruptDataError: if it is not a build record, or of a newer format; the message names the file and the

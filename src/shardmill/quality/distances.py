@@ -17,7 +17,7 @@ _ROUNDED = 1e-12  # shares that differ by less are the same
 
 
 class Interval(NamedTuple):
-    """The number of values from `low` to `high`, which are equal for a point."""
+    """The number of values from `low` to `high`; the two are equal if all these values are equal."""
 
     low: float
     high: float
@@ -26,7 +26,7 @@ class Interval(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Frequencies:
-    """The frequencies of values."""
+    """The counts of the most frequent values of a feature, with bounds for all others."""
 
     counts: Counts  # of recorded values
     total: float  # count of all values
@@ -129,7 +129,7 @@ def _spread(buckets: Iterable[Interval], bounds: Sequence[float]) -> list[float]
 
 
 class Divergence(NamedTuple):
-    """A divergence in bits, its number of bins, and the number of divergences of which it is the largest."""
+    """A Jensen-Shannon divergence in bits, with the numbers that tell how large it may be by chance."""
 
     value: float
     bins: int = 1
@@ -179,7 +179,7 @@ def _cut_divergences(shares: FloatArray) -> FloatArray:
 
 
 def _nearest(low: FloatArray, high: FloatArray, other_low: FloatArray, other_high: FloatArray) -> FloatArray:
-    """Return, for each pair of ranges, the two numbers in them that are closest to each other, shape (2, n)."""
+    """For each pair of ranges, return the two numbers in them that are closest to each other, shape (2, n)."""
     least, most = np.maximum(low, other_low), np.minimum(high, other_high)
     middle = (least + most) / 2
     below, above = high < other_low, other_high < low

@@ -56,7 +56,7 @@ class Conflict(JsonObject):
 
 @dataclass(frozen=True, slots=True)
 class Conflicts(JsonObject):
-    """Examples of equal content and different classes."""
+    """Examples of equal content and different classes, by split."""
 
     contents: int
     examples: Mapping[str, int]  # by split
@@ -141,12 +141,12 @@ class LocatedImage:
     length: int  # of the framed record, in bytes
 
     def to_json(self) -> Json:
-        """Return the JSON object."""
+        """Return the image and position as a JSON object."""
         return {**self.member.to_json(), "shard": self.shard, "offset": self.offset, "length": self.length}
 
     @classmethod
     def from_json(cls, value: Value) -> "LocatedImage":
-        """Parse the JSON object; raise ValueError if it is invalid."""
+        """Parse an image and position from a JSON object; raise ValueError if it is invalid."""
         place = (value["shard"].text(), value["offset"].integer(), value["length"].integer())
         return cls(ExampleSource.from_json(value), *place)
 

@@ -14,12 +14,12 @@ _Counts = Iterable[tuple[str, int]]
 
 
 def to_bytes(stats: StatsFile, features: Features) -> bytes:
-    """Return the bytes of the file, the same for the same statistics."""
+    """Return the serialized proto of a data set's statistics, the same bytes for the same statistics."""
     return to_proto(stats, features).SerializeToString(deterministic=True)
 
 
 def to_proto(stats: StatsFile, features: Features) -> pb.DatasetFeatureStatisticsList:
-    """Return the proto, with splits and features in order."""
+    """Return a data set's statistics as TFDV's proto, with splits and features in order."""
     statistics = pb.DatasetFeatureStatisticsList()
     for name, split in stats.splits.items():
         dataset = statistics.datasets.add(name=name, num_examples=split.examples)
@@ -68,7 +68,7 @@ def _type(feature: Feature) -> int:
 
 
 def _common(feature: Feature, summary: FeatureSummary, examples: int) -> pb.CommonStatistics | None:
-    """Return how many examples have a feature, and how many values each; None if that is unknown."""
+    """Return how many examples have a feature, and how many values each has; None if that is unknown."""
     if summary.missing is not None:
         present = examples - summary.missing
     elif feature.required or summary != FeatureSummary():  # with no count of its own, every example has it

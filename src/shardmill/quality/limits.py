@@ -72,7 +72,7 @@ class Limits:
         return self.warn is None and self.error is None
 
     def over(self, value: float, floor: float = 0.0) -> tuple[Severity, float | None]:
-        """Return the severity of a value that should be small, and its threshold; `floor` is what chance explains."""
+        """Judge a value that should be small: return its severity and the threshold; up to `floor` is chance."""
         if self.error is not None and value > max(self.error, floor):
             return "error", self.error
         if self.warn is not None and value > max(self.warn, floor):
@@ -80,7 +80,7 @@ class Limits:
         return "ok", self.error if self.warn is None else self.warn
 
     def under(self, value: float, floor: float | None = None) -> tuple[Severity, float | None]:
-        """Return the severity of a value that should be large, and its threshold; `floor` is what chance explains."""
+        """Judge a value that should be large: return its severity and the threshold; down to `floor` is chance."""
         floor = math.inf if floor is None else floor
         if self.error is not None and value < min(self.error, floor):
             return "error", self.error

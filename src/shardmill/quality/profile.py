@@ -45,7 +45,7 @@ class Profile:
 
     @property
     def version(self) -> str:
-        """Return the version."""
+        """Return the version's number, such as `1.0.0`."""
         return self.manifest.version
 
     @property
@@ -227,7 +227,7 @@ _ROUNDED = 1e-9  # bits: divergences that differ by less are the same
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A feature in the examples of a split."""
+    """One of two compared samples of a feature: its values in one split of one version."""
 
     name: str  # of the split, in sentences
     summary: FeatureSummary
@@ -273,7 +273,7 @@ def check_skew(new: Profile, limits: LimitsByCheck, overrides: ByFeature = NO_OV
 
 
 def _without_judgement(result: CheckResult) -> CheckResult:
-    """Return a result without judgement, for a feature that grows like an identifier."""
+    """Return the result of a comparison as `ok`, for a feature that grows like an identifier."""
     if result.check != "numeric_drift" or result.severity == "ok":
         return result
     sentence = (
@@ -328,7 +328,7 @@ def _subject(word: str, feature: str) -> str:
 
 
 class _Comparison(NamedTuple):
-    """A distance between two sides, and what it means."""
+    """A measured distance between two samples of a feature, with its check and wording."""
 
     severity: Severity
     message: str

@@ -71,14 +71,14 @@ class FeatureSummary:
     label_association: Number | None = None
 
     def to_json(self) -> Json:
-        """Return the JSON object."""
+        """Return the feature's statistics as a JSON object."""
         numbers = {} if self.numbers is None else changed_fields(self.numbers)
         kind = {"is_mixed": _MIXED} if self.is_mixed else {}
         return write_attributes({**changed_fields(self), **numbers, **kind}, _MEMBERS)
 
     @classmethod
     def from_json(cls, value: Value) -> "FeatureSummary":
-        """Parse the JSON object; raise ValueError if it is invalid."""
+        """Parse a feature's statistics from a JSON object; raise ValueError if it is invalid."""
         found = parse_attributes(value, _MEMBERS)
         own = {name: found.pop(name) for name, _ in NUMBERS_MEMBERS.values() if name in found}
         return cls(**found, numbers=Numbers(**own) if own else None)

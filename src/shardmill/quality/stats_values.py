@@ -31,12 +31,12 @@ def members_of(cls: type, keys: Mapping[str, str]) -> dict[str, tuple[str, Parse
 
 
 def write_attributes(attributes: Mapping[str, Any], members: Members) -> Json:
-    """Return the JSON object of attributes by name, in the order of `members`; absent ones are left out."""
+    """Return a JSON object of the attributes in `members`, in that order; absent ones are left out."""
     return {key: to_plain(attributes[name]) for key, (name, _) in members.items() if name in attributes}
 
 
 def parse_attributes(value: Value, members: Members) -> dict[str, Any]:
-    """Return the attributes that are present, by name; raise ValueError if one is invalid."""
+    """Return an object's attributes that its JSON has, by name; raise ValueError if one is invalid."""
     found: dict[str, Any] = {}
     for key, item in value.mapping().items():
         if key in members:
@@ -67,7 +67,7 @@ class Extreme(JsonObject):
 
 
 class Bucket(NamedTuple):
-    """The count of values from `low` to `high`, both included; those by powers of 2 are stored by the next power."""
+    """A histogram bucket: the count of values from `low` to `high`, both included; or of integers of so many bits."""
 
     low: Number
     high: Number
@@ -80,14 +80,14 @@ class Bucket(NamedTuple):
         return cls((1 << bits) >> 1, (1 << bits) - 1, count, by_powers=True)
 
     def to_json(self) -> Json:
-        """Return the JSON object."""
+        """Return the bucket as a JSON object."""
         if self.by_powers:
             return {"below": int(self.high) + 1, "count": self.count}
         return {"low": self.low, "high": self.high, "count": self.count}
 
     @classmethod
     def from_json(cls, value: Value) -> "Bucket":
-        """Parse the JSON object; raise ValueError if it is invalid."""
+        """Parse a bucket from a JSON object; raise ValueError if it is invalid."""
         if "below" in value.mapping():
             below = value["below"].integer(1)
             if below & (below - 1):
@@ -139,7 +139,7 @@ def _parse_buckets(value: Value) -> Sequence[Bucket]:
 
 
 def _plain_buckets(value: Any) -> BucketColumns | None:
-    """Return the buckets of plain objects with three valid members, checked column by column; None for others."""
+    """Return histogram buckets parsed column by column if all are plain JSON objects with three members; else None."""
     if type(value) is not list or not value:
         return None
     if set(map(type, value)) != {dict} or set(map(len, value)) != {3}:
@@ -174,12 +174,12 @@ class Numbers:
     histogram: Sequence[Bucket] | None = field(default=None, metadata={"parse": _parse_buckets})
 
     def to_json(self) -> Json:
-        """Return the JSON object."""
+        """Return the numbers' distribution as a JSON object."""
         return write_attributes(changed_fields(self), _MEMBERS)
 
     @classmethod
     def from_json(cls, value: Value) -> "Numbers":
-        """Parse the JSON object; raise ValueError if it is invalid."""
+        """Parse a distribution of numbers from a JSON object; raise ValueError if it is invalid."""
         return cls(**parse_attributes(value, _MEMBERS))
 
 
@@ -207,13 +207,13 @@ class Distinct:
         return self.relative_error is None
 
     def to_json(self) -> Json:
-        """Return the JSON object."""
+        """Return the number of distinct values as a JSON object."""
         error = {} if self.relative_error is None else {"relative_error": self.relative_error}
         return {"count": self.count, "exact": self.is_exact, **error}
 
     @classmethod
     def from_json(cls, value: Value) -> "Distinct":
-        """Parse the JSON object; raise ValueError if it is invalid."""
+        """Parse a number of distinct values from a JSON object; raise ValueError if it is invalid."""
         return cls(value["count"].integer(), None if value["exact"].flag() else value["relative_error"].number())
 
 

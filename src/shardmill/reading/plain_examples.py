@@ -39,7 +39,7 @@ _SMALL = list(np.arange(0x80))  # making a NumPy scalar takes longer than all el
 
 
 class _Prefixes(dict[int, bytes]):
-    """The bytes before a feature's values, by the size of the whole entry; computed on first use."""
+    """The bytes that precede a feature's values in a serialized example, by the size of its entry; computed once."""
 
     def __init__(self, feature: Feature) -> None:
         self._feature = feature
@@ -86,7 +86,7 @@ class ExampleDecoder:
         return self._decode_any(record) if values is None else values
 
     def _decode(self, record: bytes) -> dict[str, Any] | None:
-        """Decode the expected layout fast; return None for any other."""
+        """Decode an example fast if its features have the expected order and layout; else return None."""
         end = len(record)
         size, position = _read_length(record, 1, end)
         if end == 0 or record[0] != 0x0A or position + size != end:
@@ -112,7 +112,7 @@ class ExampleDecoder:
         return values if position == end and self._required <= values.keys() else None
 
     def _decode_any(self, record: bytes) -> dict[str, Any]:
-        """Decode any order of features slowly, and expect that order from now on."""
+        """Decode an example with its features in any order, slowly, and expect that order from now on."""
         found = decode_example(record)
         order = [self._plans[name] for name in found if name in self._plans]
         if order != [plan for plan in self._order if plan[0] in found]:
@@ -155,7 +155,7 @@ def _reshape(feature: Feature, values: Any) -> np.ndarray:
 
 
 def _prefix(feature: Feature, size: int) -> bytes:
-    """Return the bytes before a scalar, an array, a packed list or a list of bytes in an entry of `size` bytes."""
+    """Return the bytes that precede a feature's values in its serialized entry of `size` bytes."""
     listed = feature.dtype == "bytes" and not _is_single(feature)
     name = feature.name.encode()
     key = b"\x0a" + encode_varint(len(name)) + name + b"\x12"
@@ -477,7 +477,7 @@ def _read(
 
 
 def _shuffle(stream: Iterator[Example], size: int, generator: random.Random) -> Iterator[Example]:
-    """Yield a random one of the next `size` examples each time."""
+    """Yield the items of an iterator, each drawn at random from the next `size` ones."""
     held: list[Example] = []
     for example in stream:
         if len(held) < size:

@@ -350,7 +350,7 @@ def _check_options(assembler: Assembler, epochs: EpochOptions, batch_size: int |
 
 
 def _options(deterministic: bool, is_single_worker: bool) -> Any:
-    """Return tf.data's options; workers that already have their own parts must not be sharded again."""
+    """Return tf.data's options; it must not divide workers' parts among them once more."""
     options = tf.data.Options()
     options.deterministic = deterministic
     # Left on, tf.data's tuner delays the end of an epoch now and then: closing the iterator waits for the
