@@ -10,7 +10,7 @@ TFDV := $(VENV)-tfdv
 BROWSER := tests/support/browser
 # The extension module in C, and the tests that call it.
 NATIVE := $(wildcard src/shardmill/_native*.c)
-NATIVE_TESTS := $(addprefix tests/,shardmill/records/test_spans.py transforms/inputs/annotations/test_coco_file.py \
+NATIVE_TESTS := $(addprefix tests/,shardmill/records/test_spans.py \
   transforms/formats/tar transforms/formats/csv/test_pieces.py transforms/files/images/test_jpeg.py \
   transforms/stores/test_ranges.py transforms/stores/test_local.py transforms/stores/test_storage.py)
 # Every method of CPython's has a parameter for its module.

@@ -657,7 +657,6 @@ static PyObject *read_ranges(PyObject *self, PyObject *args) {
   return good ? PyLong_FromSsize_t(whole) : done(0);
 }
 
-PyObject *plain_annotations(PyObject *self, PyObject *args); /* _native_json.c */
 PyObject *read_heads(PyObject *self, PyObject *args);        /* _native_tar.c */
 PyObject *scan_members(PyObject *self, PyObject *args);
 
@@ -673,7 +672,6 @@ static PyMethodDef methods[] = {
     {"find_before", find_before, METH_VARARGS, "find_before(data, first, last, byte, after): where `byte` stands before one in `after`."},
     {"plain_jpeg", plain_jpeg, METH_VARARGS, "plain_jpeg(data): width, height, and from where to where its EXIF is, of a whole JPEG; else None."},
     {"plain_jpegs", plain_jpegs, METH_VARARGS, "plain_jpegs(data, starts, ends, out): width and height of each data[start:end] that is such, without EXIF; else 0."},
-    {"plain_annotations", plain_annotations, METH_VARARGS, "plain_annotations(text): the columns of COCO's annotations without a fault; else None."},
     {"read_heads", read_heads, METH_VARARGS, "read_heads(file, base, target, held, at, suffixes): a part of a tar file without some members' data; its end, or -1."},
     {"scan_members", scan_members, METH_VARARGS, "scan_members(data, base, at): the plain members of a tar file from `at` on: [(shared, [(start, suffix, size, data)])]."},
     {"read_files", read_files, METH_VARARGS, "read_files(paths, most): the bytes of files of at most `most`; None of any other."},

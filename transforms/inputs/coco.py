@@ -7,7 +7,7 @@ import posixpath
 import re
 from array import array
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, TextIO, TypeGuard
 
@@ -39,15 +39,12 @@ _CUT = re.compile(r"\}\s*,\s*(?=\{)")
 _SPACE = re.compile(r"[ \t\n\r]*")
 
 
-def read_arrays(
-    text: TextIO, wanted: Collection[str], parsers: Mapping[str, Callable[[str], Any]] = {}
-) -> Iterator[tuple[str, Any]]:
+def read_arrays(text: TextIO, wanted: Collection[str]) -> Iterator[tuple[str, list[Any]]]:
     """Read a large JSON object as a stream: yield (name, items) of its `wanted` arrays, some items at a time.
 
     An empty array is yielded once, as []. orjson parses the text between two cuts, many items at once, many times as
     fast as a parser with an event for every bracket. If a cut was not between two items, the standard library's parser
-    continues item by item. `parsers` have a parser of comma-separated objects by name; it returns None for text that is
-    to be parsed as JSON.
+    continues item by item.
 
     Raises:
         ValueError: if the text is not exactly one JSON object, or a wanted member is not an array or occurs twice.
@@ -71,7 +68,7 @@ def read_arrays(
             seen.add(name)
             if window.next() != "[":
                 raise ValueError(f"its {name!r} is not a list")
-            for items in _items(window, parsers.get(name)):
+            for items in _items(window):
                 yield name, items
         else:
             window.value()
@@ -81,14 +78,14 @@ def read_arrays(
         window.skip()
 
 
-def _items(window: "_Window", parser: Callable[[str], Any] | None) -> Iterator[Any]:
+def _items(window: "_Window") -> Iterator[list[Any]]:
     window.skip()
     if window.next() == "]":
         window.skip()
         yield []
         return
     while True:
-        if items := window.parse_many(parser):
+        if items := window.parse_many():
             yield items
             continue
         yield [window.value()]
@@ -153,7 +150,7 @@ class _Window:
             except RecursionError:
                 raise ValueError(f"a value that is nested too deep begins {self.where}") from None
 
-    def parse_many(self, parser: Callable[[str], Any] | None) -> Any:
+    def parse_many(self) -> list[Any]:
         """Parse several whole JSON objects at once; return [] if the text cannot be cut after one of them."""
         if len(self._buffer) - self._at < _TAIL:
             self._more()
@@ -165,7 +162,7 @@ class _Window:
         if cut is not None:
             text = self._buffer[self._at : cut.start() + 1]
             try:
-                items = (parser(text) if parser is not None else None) or orjson.loads(f"[{text}]")
+                items: list[Any] = orjson.loads(f"[{text}]")
                 self._at = cut.end()
                 return items
             except ValueError:
@@ -185,15 +182,6 @@ class _Window:
 
 
 _DECODER = json.JSONDecoder()
-
-
-try:
-    from shardmill._native import plain_annotations
-except ImportError:  # not compiled
-
-    def plain_annotations(text: str) -> tuple[bytes, bytes, bytes, bytes, bytes, bytes, dict[str, int]] | None:
-        """Replace the C extension if it is not compiled: return None, as for text that it cannot parse."""
-        return None
 
 
 _KNOWN_KEYS = frozenset(("id", "image_id", "category_id", "bbox", "area", "iscrowd"))  # of an annotation
@@ -242,13 +230,7 @@ class CocoFile:
         self.images.extend(_image(item, position) for position, item in enumerate(items, len(self.images) + 1))
 
     def add_annotations(self, items: Sequence[Any]) -> None:
-        """Add items of the file's `annotations` list, or the columns that the C extension made of them."""
-        if isinstance(items, tuple):
-            *columns, left_out = items
-            for column, numbers in zip(self._number_columns, columns, strict=True):
-                column.frombytes(numbers)
-            self.ignored_keys.update(left_out)
-            return
+        """Add items of the file's `annotations` list."""
         for item in items:
             if isinstance(item, dict) and not item.keys() <= _KNOWN_KEYS:
                 self.ignored_keys.update(key for key in item.keys() - _KNOWN_KEYS if item[key])
@@ -321,7 +303,7 @@ def read_coco(path: str) -> CocoFile:
     with reading_flag_file("--coco", path):
         try:
             with storage.open_read(path) as raw, io.TextIOWrapper(raw, "utf-8-sig") as text:
-                for name, items in read_arrays(text, _LISTS, {"annotations": plain_annotations}):
+                for name, items in read_arrays(text, _LISTS):
                     take[name](items)
         except UnicodeDecodeError:
             raise UserError(f"--coco {path} is not UTF-8") from None
