@@ -23,7 +23,7 @@ AZURITE := tests/support/azurite
 # and for processes that they started.
 WORKERS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores < 4 ? cores + 1 : 4)))
 
-.PHONY: airflow azure demo flink lean next-beam page plain publications sanitize screenshots spark test tfdv lint format bench clean
+.PHONY: airflow azure demo flink lean next-beam page plain publications sanitize screenshots spark test test-slow tfdv lint format bench clean
 
 $(VENV)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -55,9 +55,13 @@ demo: $(VENV)/installed
 # Files of tests in their order, which has the slow ones, those of whole jobs, before the others; those that use TensorFlow
 # all in one process, as tests/conftest.py has it. Modules stay compiled,
 # those that pytest rewrites too: the tests start hundreds of processes.
-test: export PYTHONDONTWRITEBYTECODE =
+test test-slow: export PYTHONDONTWRITEBYTECODE =
 test: $(VENV)/installed
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m 'not slow'
+
+# What is slow by nature: kills, faults of stores, installations, other runners, tutorials of frameworks.
+test-slow: $(VENV)/installed
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m slow
 
 # Every route's bytes on Beam as it is; tests/support/quick_beam.py changes it for the others.
 plain: $(VENV)/installed

@@ -17,6 +17,8 @@ from tests.support.buckets import S3Bucket, flags_by, s3_named_once, server
 from tests.support.command import Run, image
 from tests.support.faulty_store import FaultyStore, attempts_unsaid, faulty
 
+pytestmark = pytest.mark.slow
+
 BUSY_SECONDS = 2.0  # more than boto3 waits where nothing is configured
 
 

@@ -13,6 +13,8 @@ import pytest
 from tests.support.command import Process, Run, image, write_files
 from tests.support.small_disk import SmallDisk
 
+pytestmark = pytest.mark.slow
+
 SIZE = 1 << 16
 NOISE = random.Random(7).randbytes(6 * SIZE).hex()
 LINES = [NOISE[start : start + 400] for start in range(0, len(NOISE), 400)]

@@ -14,6 +14,8 @@ from shardmill import errors
 from shardmill.pipelines.jobs.registry import KINDS
 from tests.support.command import Run, write_files
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 HEAVY = ("tensorflow", "apache_beam", "pyarrow", "tensorflow_datasets", "keras", "google.protobuf")
 

@@ -14,6 +14,8 @@ import pytest
 from shardmill.pipelines import cli
 from tests.support.command import Process, Run, image, read_back, tree_bytes, write_files
 
+pytestmark = pytest.mark.slow
+
 SHARDS = 30
 FLAGS = ("--splits", "train=0.9,test=0.1", "--num_shards", f"train={SHARDS},test=2")
 SLOWLY = ("--resize", "400x300")  # so that a signal comes while shards are written, however late it comes

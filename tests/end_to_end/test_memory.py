@@ -7,6 +7,8 @@ import pytest
 
 from tests.support.command import REPOSITORY
 
+pytestmark = pytest.mark.slow
+
 _TOUCH = """
 import ctypes, resource
 from shardmill.pipelines.jobs import runner

@@ -12,6 +12,8 @@ import pytest
 from tests.support.command import REPOSITORY, Result, write_files
 from tests.support.packages import build_sdist, build_wheel, install, unpack
 
+pytestmark = pytest.mark.slow
+
 HOSTILE = b"raise SystemExit('a file of the same name was imported')"
 FOREIGN = {"transforms/__init__.py": HOSTILE, "pipelines.py": HOSTILE}  # names that a user's project may have
 

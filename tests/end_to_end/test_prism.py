@@ -18,6 +18,8 @@ from shardmill.pipelines.cli import main
 from tests.support.command import Run
 from tests.support.modules import check_module
 
+pytestmark = pytest.mark.slow
+
 _PRISM = "github.com/apache/beam/sdks/v2/go/cmd/prism@v2.77.0"
 
 

@@ -16,6 +16,8 @@ from tests.support.bad_tables import TOLERANT, check_consistent
 from tests.support.command import Process, Result, Run, tree_bytes, write_files
 from tests.support.table_results import Table, read_table
 
+pytestmark = pytest.mark.slow
+
 ROWS = 20_000
 Make = Callable[[int], bytes]
 MANY: dict[str, tuple[str, Make]] = {

@@ -13,6 +13,8 @@ from tests.support.golden_cases import CASES
 from tests.support.golden_inputs import write_inputs
 from tests.support.replay import Replay
 
+pytestmark = pytest.mark.slow
+
 ROUTES = (
     "images-stratified",
     "images-by-bytes",

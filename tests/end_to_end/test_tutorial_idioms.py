@@ -13,6 +13,8 @@ from tests.support.command import image_tree, write_files
 from tests.support.later import Later
 from tests.support.reading import make
 
+pytestmark = pytest.mark.slow
+
 tf = Later("tensorflow")
 
 LABELS = ["bee", "cat", "dog"]

@@ -25,6 +25,8 @@ from tests.support.command import REPOSITORY
 from tests.support.houses import serialized
 from tests.support.later import Later
 
+pytestmark = pytest.mark.slow
+
 tf = Later("tensorflow")
 
 sys.path.insert(0, str(REPOSITORY / "examples"))

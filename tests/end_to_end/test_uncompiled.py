@@ -6,8 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.support.golden_cases import DIGESTS
 from tests.support.golden_inputs import write_inputs
+
+pytestmark = pytest.mark.slow
 
 REPOSITORY = Path(__file__).parents[2]
 CASES = (

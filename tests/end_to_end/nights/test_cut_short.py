@@ -18,6 +18,8 @@ from tests.support.faults import kill
 from tests.support.nights import rows, write
 from tests.support.small_disk import SmallDisk
 
+pytestmark = pytest.mark.slow
+
 
 def test_two_builders(run: Run, here: Path) -> None:
     write(rows(610))

@@ -15,6 +15,8 @@ from shardmill.transforms.stores.protocol import Rename
 from tests.support.buckets import Bucket, Files, below, flags_by, make_images, without_source
 from tests.support.faulty_store import FAULTS, FaultyStore, attempts_unsaid, faulty
 
+pytestmark = pytest.mark.slow
+
 TIMES = 2  # that each request fails
 _OF_THE_BUCKET = re.compile(r"GET /storage/v1/b/[^/?]+\?")
 

@@ -14,6 +14,8 @@ from tests.support.buckets import Bucket, flags_by
 from tests.support.command import Process, Run
 from tests.support.faulty_store import faulty
 
+pytestmark = pytest.mark.slow
+
 FOREVER = 10**9
 
 

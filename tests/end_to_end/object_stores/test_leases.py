@@ -17,6 +17,8 @@ from shardmill.transforms.stores.protocol import ChangedError
 from tests.support.buckets import Bucket, make_images
 from tests.support.pairs import make_source, race
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_change_needs_what_was_read(bucket: Bucket) -> None:
     url = f"{bucket.url}/small"

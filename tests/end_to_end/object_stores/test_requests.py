@@ -15,6 +15,8 @@ from tests.support.buckets import Bucket, jpeg, make_images, upload
 from tests.support.command import tree_bytes
 from tests.support.versions import make_version
 
+pytestmark = pytest.mark.slow
+
 # Of a rebuild with one shard in which one image changed; one more is for what is yet to be written
 _REQUESTS = {"gs": 96, "s3": 92}
 

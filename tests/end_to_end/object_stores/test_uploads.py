@@ -19,6 +19,8 @@ from tests.support.buckets import Bucket, S3Bucket, below, jpeg, local_files, ma
 from tests.support.command import write_files
 from tests.support.request_faults import struck
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def s3(bucket: Bucket) -> S3Bucket:

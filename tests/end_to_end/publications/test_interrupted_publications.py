@@ -12,6 +12,8 @@ from shardmill.pipelines.jobs import job
 from tests.support.command import Run, tree_bytes
 from tests.support.publications import OTHER, command, stopped, strike_at_rename, version_of
 
+pytestmark = pytest.mark.slow
+
 
 def interrupt_and_go_on() -> None:
     os.kill(os.getpid(), signal.SIGINT)

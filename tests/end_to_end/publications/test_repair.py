@@ -11,6 +11,8 @@ import pytest
 from tests.support.command import Run, check_mistake, tree_bytes
 from tests.support.publications import OTHER, command, stopped, strike_at_rename, version_of
 
+pytestmark = pytest.mark.slow
+
 
 def kill() -> None:
     os.kill(os.getpid(), signal.SIGKILL)

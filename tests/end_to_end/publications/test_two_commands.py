@@ -14,6 +14,8 @@ import pytest
 from tests.support.command import Process, Run, check_mistake, tree_bytes
 from tests.support.publications import OTHER, command, version_of
 
+pytestmark = pytest.mark.slow
+
 
 def wait_for(sign: Path, is_alive: Callable[[], bool]) -> None:
     """Wait for a sign as long as the process that is to give it is alive."""

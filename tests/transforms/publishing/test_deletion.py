@@ -13,6 +13,8 @@ from tests.support.command import tree_bytes, write_files
 from tests.support.faults import fail, faulty, in_child, kill
 from tests.support.versions import make_version
 
+pytestmark = pytest.mark.slow
+
 BESIDE = {
     "builds/1.0.0.json": b"{}",
     "builds/1.0.0.inputs": b"x",

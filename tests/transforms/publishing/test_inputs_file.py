@@ -3,12 +3,16 @@
 import shutil
 from pathlib import Path
 
+import pytest
+
 from shardmill.metadata import file_names
 from shardmill.transforms.publishing import build_records
 from shardmill.transforms.publishing.description import Build
 from shardmill.transforms.publishing.publish import publish
 from tests.support.builds import FEATURES, build, options
 from tests.support.faults import faulty, in_child, kill
+
+pytestmark = pytest.mark.slow
 
 SHARDS = {"train": 1, "test": 1}
 

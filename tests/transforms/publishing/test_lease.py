@@ -18,6 +18,8 @@ from shardmill.transforms.publishing.lease import Owner
 from shardmill.transforms.stores import local, storage
 from tests.support.faults import in_child
 
+pytestmark = pytest.mark.slow
+
 ELSEWHERE = {"host": "web7", "boot": "another kernel"}
 
 

@@ -21,6 +21,8 @@ from shardmill.transforms.stores import local, storage
 from tests.support.builds import FEATURES, build, contents, options, own
 from tests.support.recording_os import RecordingOs
 
+pytestmark = pytest.mark.slow
+
 SHARDS = {"train": 2, "test": 1}
 
 
