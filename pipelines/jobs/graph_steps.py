@@ -1,5 +1,6 @@
 """Parts of Beam graphs: reading records, tokens, transform graphs, feature choice, publishing."""
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -208,7 +209,11 @@ def _published_or_found(layout: TableLayout, inferred: Inferred, kinds: Kinds, t
     ):
         if column is not None and column not in inferred.types and (flag, column) != ("--group_by", CONTENT):
             raise UserError(f"{flag} {column}: no example has such a feature; {_feature_hint(column, inferred.types)}")
-    features = {name: column.feature(name, inferred.rows) for name, column in sorted(inferred.types.items())}
+    # A list that a table's row lacks is stored empty; a record that lacks one passes through without it.
+    features = {
+        name: replace(column.feature(name, inferred.rows), required=column.present == inferred.rows)
+        for name, column in sorted(inferred.types.items())
+    }
     if table.schema is not None:
         _check_schema(table.schema, features, table.schema_name)
         features = {feature.name: feature for feature in table.schema}
@@ -234,6 +239,18 @@ def _check_schema(schema: Features, features: Mapping[str, Feature], origin: str
                 f" {feature.dtype}{' in every record' if feature.required else ''}, but it is"
                 f" {'in no record' if existing is None else existing.dtype}{missing}"
             )
+        wanted, held = _value_count(feature), _value_count(existing)
+        if wanted not in (None, held):
+            raise UserError(
+                f"{origin} says that feature {feature.name!r} has {wanted:,} value(s) in a record, but records have"
+                f" {'other numbers of them, or none' if held is None else f'{held:,}'}; remove its shape and"
+                f" value_count from {origin}"
+            )
+
+
+def _value_count(feature: Feature) -> int | None:
+    """Return the number of values in a feature's list; None if it varies."""
+    return None if None in feature.list_shape else math.prod(size or 0 for size in feature.list_shape)
 
 
 def _label_feature(label: str, features: Mapping[str, Feature], table: TableOptions) -> Feature:

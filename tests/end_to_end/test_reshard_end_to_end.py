@@ -181,32 +181,63 @@ def test_records_of_another_kind_than_most_are_rejected_on_demand(tmp_path: Path
     assert [row["x"] for row in floats.splits["train"]] == [7.0]
 
 
+def feature(values: list[Any] | None) -> Any:
+    """A tf.train.Feature: without a kind of None, and of integers, which may be none, of a list."""
+    return tf.train.Feature() if values is None else tf.train.Feature(int64_list=tf.train.Int64List(value=values))
+
+
 def test_a_feature_without_a_kind_is_missing(tmp_path: Path, run: Run) -> None:
-    """To the schema, the readers and `verify` alike, as it is to TensorFlow."""
-    kindless = [
+    """To the schema, the readers and `verify` alike, as it is to TensorFlow; a kind without values is an empty list."""
+    columns: dict[str, list[list[int] | None]] = {
+        "always": [[0], [1], [2], [3]],
+        "never": [None] * 4,
+        "one": [None, [7], [7], [7]],
+        "two": [[1, 2], None, [1, 2], [3, 4]],
+        "list": [[], [1, 2], None, [3]],
+        "empty": [[5], [], [5], [5]],
+        "empty_or_none": [[], [], None, []],
+    }
+    rows = [{name: values[number] for name, values in columns.items()} for number in range(4)]
+    records = [
         tf.train.Example(
-            features=tf.train.Features(
-                feature={
-                    "x": tf.train.Feature(int64_list=tf.train.Int64List(value=[number])),
-                    "y": tf.train.Feature(),
-                    **(
-                        {"z": tf.train.Feature(float_list=tf.train.FloatList(value=[1.0]))}
-                        if number
-                        else {"z": tf.train.Feature()}
-                    ),
-                }
-            )
+            features=tf.train.Features(feature={name: feature(values) for name, values in row.items()})
         ).SerializeToString()
-        for number in range(5)
+        for row in rows
     ]
-    table = convert("reshard", write_files(tmp_path / "in", {"a.tfrecord": framed(kindless)}), tmp_path)
-    assert table.features == {"x": "int64", "z": "float32?"}
-    assert table.stats()["z"]["missing"] == 1
+    source = write_files(tmp_path / "in", {"a.tfrecord": framed(records)})
+    table = convert("reshard", source, tmp_path, "--splits", "train=1")
+    assert table.features == {
+        "always": "int64",
+        "empty": "int64[]",
+        "empty_or_none": "int64[]?",
+        "list": "int64[]?",
+        "one": "int64?",
+        "two": "int64[2]?",
+    }
+    stats = table.stats()
+    assert {name: stats[name]["missing"] for name in stats} == {
+        **{"always": 0, "empty": 0, "empty_or_none": 1, "list": 1},
+        **{"one": 1, "two": 1},
+    }
     assert run("verify", table.directory, "--decode").status == 0
-    assert sorted(tuple(sorted(example)) for example in shardmill.examples(table.directory, "train")) == [
-        ("x",),
-        *[("x", "z")] * 4,
-    ]
+    present = [{name: values for name, values in row.items() if values is not None} for row in rows]
+    for example in shardmill.examples(table.directory, "train"):
+        assert {name: np.ravel(value).tolist() for name, value in example.items()} == present[int(example["always"])]
+    defaults = {"one": -1, "two": [-1, -1]}
+    for batch in shardmill.load(table.directory, "train", batch_size=1, defaults=defaults):
+        row = rows[int(batch["always"][0])]
+        assert {name: np.ravel(values[0].numpy()).tolist() for name, values in batch.items()} == {
+            name: row[name] if row[name] is not None else np.ravel(defaults.get(name, [])).tolist() for name in batch
+        }
+    text = (table.directory / "schema.pbtxt").read_text()
+    assert text.count("presence") == 2
+    again = convert("reshard", table.directory, tmp_path / "b", "--schema", table.directory / "schema.pbtxt")
+    assert again.features == table.features
+    scalar = text.replace('name: "empty"\n', 'name: "empty"\n  shape {\n  }\n')
+    (tmp_path / "scalar.pbtxt").write_text(scalar)
+    flags = ("--output", tmp_path / "c", "--name", "n", "--schema", tmp_path / "scalar.pbtxt")
+    wrong = run("reshard", "--input", source, *flags)
+    check_mistake(wrong, "'empty' has 1 value(s) in a record, but records have other numbers of them, or none; remove")
 
 
 def test_sequence_examples_are_named_as_such(tmp_path: Path, run: Run) -> None:
