@@ -48,7 +48,7 @@ ROOMS = (
     Room("src/shardmill/reading", 4, 1_850),
     Room("transforms/stores", 3, 3_600),
     Room("transforms/options", 4, 1_200),
-    Room("transforms/columns", 5, 2_500),
+    Room("transforms/columns", 5, 2_700),
     Room("transforms/workers", 5, 1_050),
     Room("transforms/formats", 6, 5_600),
     Room("transforms/statistics", 6, 2_600),

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import shardmill
+from shardmill.reading.dataset import open_dataset
 from tests.support.command import Run
 
 
@@ -39,3 +40,36 @@ def test_the_summary_of_a_wide_table_is_a_screen(run: Run, tmp_path: Path) -> No
     assert "gene29 " in said
     assert "gene30 " not in said
     assert "… and 20 more; shardmill inspect" in said
+
+
+def dtypes(folder: Path) -> dict[str, str]:
+    """The types of the features that `convert` published."""
+    return {feature.name: feature.dtype for feature in open_dataset(str(folder / "out/n")).manifest.features}
+
+
+def test_codes_and_ids_keep_their_digits(run: Run, tmp_path: Path) -> None:
+    rows = "1E10,68e12345,1234567001.0,1e5\n12E3,7,,0.5\n"
+    status, said, examples = convert(run, tmp_path, f"room,hash,id,x\n{rows}")
+
+    assert status == 0, said
+    assert dtypes(tmp_path) == {"room": "bytes", "hash": "bytes", "id": "int64", "x": "float32"}
+    assert sorted((row["room"], row["hash"], row.get("id"), row["x"]) for row in examples) == [
+        (b"12E3", b"7", None, 0.5),
+        (b"1E10", b"68e12345", 1_234_567_001, 100_000.0),
+    ]
+
+
+def test_whole_floats_of_json_are_integers(run: Run, tmp_path: Path) -> None:
+    convert(run, tmp_path, '{"id": 1234567001.0, "x": 2.0}\n{"id": 7, "x": 0.5}\n', suffix="jsonl")
+
+    assert dtypes(tmp_path) == {"id": "int64", "x": "float32"}
+    assert sorted(row["id"] for row in shardmill.examples(tmp_path / "out/n", split="train")) == [7, 1_234_567_001]
+
+
+def test_a_schema_with_integers_takes_whole_floats(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "s.pbtxt").write_text('feature { name: "id" type: INT shape {} }')
+    flags = ("--schema", str(tmp_path / "s.pbtxt"))
+    status, said, examples = convert(run, tmp_path, "id\n1234567001.0\n7.\n8\n", *flags)
+
+    assert status == 0, said
+    assert sorted(row["id"] for row in examples) == [7, 8, 1_234_567_001]

@@ -24,12 +24,15 @@ from shardmill.transforms.columns.arrow import (
     storage_type_of,
 )
 from shardmill.transforms.columns.types import (
+    EXACT_FLOAT32,
     MAX_RANK,
     ColumnError,
     ColumnType,
     ScalarType,
+    Spelling,
     check_shape,
     common_type,
+    json_spelling,
     leaf_values,
     merge_by_key,
     preview_value,
@@ -58,9 +61,11 @@ def column_type(values: Sequence[Any]) -> ColumnType | None:
     scalars.update(map(type, items))
     if not scalars <= _SCALARS.keys():
         raise ColumnError("an object, or null in a list")
+    spelling = Spelling(0)
     if scalars & {int, float}:
         _check_numbers(items)
         _check_numbers(values)
+        spelling = json_spelling(items) | json_spelling(values)
     lengths: set[int | None] = set(map(len, lists))
     if kinds - {_NONE, list}:
         lengths.add(None)
@@ -69,7 +74,8 @@ def column_type(values: Sequence[Any]) -> ColumnType | None:
     dtype: ScalarType = reduce(common_type, (_SCALARS[kind] for kind in scalars)) if scalars else "int64"
     present = len(values) - (values.count(None) if _NONE in kinds else 0)
     empty = sum(1 for value in lists if not value) if 0 in lengths and len(lengths) > 1 else 0
-    return ColumnType(dtype, lengths.pop() if len(lengths) == 1 else -1, present, tuple(inner), empty)
+    length = lengths.pop() if len(lengths) == 1 else -1
+    return ColumnType(dtype, length, present, tuple(inner), empty, spelling=spelling)
 
 
 def _check_numbers(values: Sequence[Any]) -> None:
@@ -178,7 +184,7 @@ def inexact_floats(value: Any) -> Iterator[float]:
             yield item
 
 
-_EXACT = float(1 << 24)  # below, float32 holds every integer
+_EXACT = float(EXACT_FLOAT32)
 _EXACT_DOUBLE = float(1 << 53)  # as float64 does here
 
 

@@ -13,7 +13,16 @@ import pyarrow.compute as pc
 
 from shardmill.text import shorten
 from shardmill.transforms.columns.arrow import Flags, as_text, decode_array, is_list, text_buffers
-from shardmill.transforms.columns.types import FALSE, TRUE, ColumnType, ScalarType, leaf_values, text_scalar_type
+from shardmill.transforms.columns.types import (
+    EXACT_FLOAT32,
+    FALSE,
+    TRUE,
+    ColumnType,
+    ScalarType,
+    Spelling,
+    leaf_values,
+    text_scalar_type,
+)
 from shardmill.transforms.options.job_options import TIME_UNITS
 
 _BOOLEANS = pa.array(TRUE + FALSE, pa.binary())
@@ -28,14 +37,17 @@ def infer_type(column: pa.Array) -> ColumnType | None:
 
     * bool: true or false, in one of three cases each.
     * int64: a decimal integer without leading zeros that fits 64 bits.
-    * float32: a decimal number, optionally with an exponent, also beyond the range of float32; or nan, inf and infinity
-    in any case, optionally with a sign.
+    * float32: a decimal number within the range of float64, optionally with an exponent; or nan, inf and infinity in
+    any case, optionally with a sign.
     * bytes: anything else, such as 007, 0x10, 1_000, " 1" and integers beyond 64 bits.
+
+    The spelling of the numbers goes with it, by which `ColumnType.settle` decides once all rows are known.
     """
     present = len(column) - column.null_count
     if not present:
         return None
-    return ColumnType(_infer_scalar_type(column.drop_null() if column.null_count else column), None, present)
+    dtype, spelling = _infer_scalar_type(column.drop_null() if column.null_count else column)
+    return ColumnType(dtype, None, present, spelling=spelling)
 
 
 def strip_texts(texts: pa.Array, missing: Sequence[str]) -> pa.Array:
@@ -45,40 +57,110 @@ def strip_texts(texts: pa.Array, missing: Sequence[str]) -> pa.Array:
     return pc.if_else(found, pa.scalar(None, pa.string()), stripped).view(pa.binary())
 
 
-def _infer_scalar_type(column: pa.Array) -> ScalarType:
+_TEXT: tuple[ScalarType, Spelling] = ("bytes", Spelling(0))
+
+
+def _infer_scalar_type(column: pa.Array) -> tuple[ScalarType, Spelling]:
     first = text_scalar_type(column[0].as_py())
     if first == "bytes":  # as it is in almost every column of text: nothing is wider
-        return "bytes"
+        return _TEXT
     if first == "bool":
-        return "bool" if pc.all(pc.is_in(column, value_set=_BOOLEANS)).as_py() else "bytes"
+        return ("bool" if pc.all(pc.is_in(column, value_set=_BOOLEANS)).as_py() else "bytes"), Spelling(0)
     return _infer_number_type(column)
 
 
-def _infer_number_type(column: pa.Array) -> ScalarType:
+def _infer_number_type(column: pa.Array) -> tuple[ScalarType, Spelling]:
     """Return the type of a column whose first value is a number."""
     codes, offsets = text_buffers(column)
     starts, lengths = offsets[:-1], np.diff(offsets)
     if not lengths.all():
-        return "bytes"
+        return _TEXT
     others = count_non_digits(codes)
     first = codes[starts]
     signs = (first == 43) | (first == 45) if others else np.zeros(len(first), bool)
     digits = lengths - signs
     if not digits.all():
-        return "bytes"
+        return _TEXT
     zeros = np.flatnonzero((codes[starts + signs] == 48) & (digits > 1))
     if not _flag_non_digits(codes[starts[zeros] + signs[zeros] + 1]).all():  # a leading zero
-        return "bytes"
-    only_signs = np.count_nonzero(signs) == others
-    points = others - int(np.count_nonzero(signs))
-    if not (only_signs or _are_decimals(codes, starts, digits, points) or _are_floats(column, codes)):
-        return "bytes"
+        return _TEXT
+    number_of_signs = int(np.count_nonzero(signs))
+    only_signs, points = number_of_signs == others, others - number_of_signs
+    are_decimals = only_signs or _are_decimals(codes, starts, digits, points)
+    if not (are_decimals or _are_floats(column, codes)):
+        return _TEXT
     long = np.flatnonzero(digits > _SAFE_DIGITS)
     if not only_signs and len(long):
         long = long[_are_integers(codes, offsets, signs, long)]
     if len(long) and not _fit_64_bits(column.take(pa.array(long))):
-        return "bytes"
-    return "int64" if only_signs else "float32"
+        return _TEXT
+    if only_signs:
+        return "int64", _spelling_of_integers(column, codes, starts + signs, digits, number_of_signs > 0)
+    if are_decimals:
+        return "float32", _spelling_of_decimals(column, codes, offsets)
+    if ((codes - ord("+")) < 4).any():  # + , - . of which no number has a comma
+        return "float32", _SIGNED_FRACTIONS
+    has_exponent = ((codes | 32) == ord("e")).any()  # nan and inf have none
+    return "float32", _FRACTIONS | Spelling.CODE if has_exponent else _FRACTIONS
+
+
+_FRACTIONS = Spelling.FLOAT | Spelling.FRACTION
+_SIGNED_FRACTIONS = Spelling.NUMERIC | _FRACTIONS
+_FIRST_BYTES = 512  # of a column: most columns of fractions show one there
+_EXACT_DIGITS = 8  # an integer of fewer digits is below EXACT_FLOAT32, one of more is above
+_EXACT_LENGTH = 16  # bytes of a decimal, at most, for which float64 shows whether it is an integer
+
+
+def _spelling_of_integers(
+    column: pa.Array,
+    codes: npt.NDArray[np.uint8],
+    starts: npt.NDArray[np.signedinteger],
+    digits: npt.NDArray[np.signedinteger],
+    has_sign: bool,
+) -> Spelling:
+    """Return the spelling of decimal integers whose digits begin at `starts`."""
+    found = Spelling.NUMERIC if has_sign else Spelling(0)
+    most = digits.max()
+    if most > _EXACT_DIGITS:
+        return found | Spelling.LARGE
+    if most < _EXACT_DIGITS:
+        return found
+    rows = np.flatnonzero(digits == _EXACT_DIGITS)
+    is_large = (codes[starts[rows]] > ord("1")).any() or _has_large(_floats_of(column.take(pa.array(rows))))
+    return found | Spelling.LARGE if is_large else found
+
+
+def _spelling_of_decimals(
+    column: pa.Array,
+    codes: npt.NDArray[np.uint8],
+    offsets: npt.NDArray[np.signedinteger],
+) -> Spelling:
+    """Return the spelling of decimals, of which some have a point."""
+    start = codes[: _FIRST_BYTES + 1]
+    after = np.flatnonzero(start[:-1] == ord(".")) + 1
+    is_fraction = (start[after] - ord("1")) < 9  # unsigned: what is below "1" wraps around
+    if is_fraction.any() and not np.isin(after[is_fraction], offsets).all():
+        return _SIGNED_FRACTIONS
+    if np.diff(offsets).max() <= _EXACT_LENGTH:
+        numbers = _floats_of(column)
+        if (np.floor(numbers) != numbers).any():
+            return _SIGNED_FRACTIONS
+    else:
+        whole = pc.replace_substring_regex(column, r"\.0*\z", "")
+        if pc.any(pc.match_substring(whole, ".")).as_py() or not _fit_64_bits(whole):
+            return _SIGNED_FRACTIONS
+        numbers = _floats_of(whole)
+    found = Spelling.NUMERIC | Spelling.FLOAT
+    return found | Spelling.LARGE if _has_large(numbers) else found
+
+
+def _floats_of(decimals: pa.Array) -> npt.NDArray[np.float64]:
+    numbers: npt.NDArray[np.float64] = decimals.view(pa.string()).cast(pa.float64()).to_numpy()
+    return numbers
+
+
+def _has_large(numbers: npt.NDArray[np.float64]) -> bool:
+    return bool((np.abs(numbers) > EXACT_FLOAT32).any())
 
 
 def count_non_digits(codes: npt.NDArray[np.uint8]) -> int:
@@ -118,10 +200,11 @@ def _are_floats(column: pa.Array, codes: npt.NDArray[np.uint8]) -> bool:
     if (codes == ord("(")).any():  # Arrow takes nan(1) for a number; otherwise its grammar is ours
         return False
     try:
-        column.view(pa.string()).cast(pa.float32())
+        floats = column.view(pa.string()).cast(pa.float64())
     except pa.ArrowInvalid:
         return False
-    return True
+    infinite = column.filter(pc.is_inf(floats))  # Arrow rounds 1e400 to infinity; one that is meant has an "n"
+    return bool(pc.all(pc.match_substring(infinite, "n", ignore_case=True)).as_py() in (True, None))
 
 
 def _are_integers(
@@ -148,7 +231,7 @@ def _fit_64_bits(column: pa.Array) -> bool:
     return True
 
 
-_INTEGER = r"[+-]?[0-9]+"
+_INTEGER = r"[+-]?[0-9]+(?:\.0*)?"
 _FLOAT = r"[+-]?(([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?|(?i:nan|inf(inity)?))"
 _SHOWN = 60  # characters of a value in a reason
 
@@ -210,8 +293,8 @@ def _integers(column: pa.Array) -> pa.Array:
 
 
 def _parse_mixed_integers(column: pa.Array) -> pa.Array:
-    """Parse a column as int64, with null for values that are not 64-bit integers."""
-    column = _strip_plus(_null_unless(column, _matches(column, _INTEGER)))
+    """Parse a column as int64, with null for values that are not 64-bit integers; 3.0 is one, as in other formats."""
+    column = pc.replace_substring_regex(_null_unless(column, _matches(column, _INTEGER)), r"\A\+|\.0*\z", "")
     try:
         return column.view(pa.string()).cast(pa.int64())
     except pa.ArrowInvalid:  # beyond 64 bits

@@ -1,9 +1,11 @@
 """Column types: inferred from values, merged across blocks, or declared by files."""
 
 import json
+import math
 import re
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import IntFlag
 from functools import reduce
 from itertools import chain
 from typing import Any, Literal, TypeVar
@@ -72,7 +74,20 @@ _FLOAT = re.compile(rb"[+-]?(((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)(e[+-]?[0-9]+)
 ScalarType = Literal["bool", "int64", "float32", "bytes"]
 # Of two types, the one of the higher rank holds the values of both
 _RANK: dict[ScalarType, int] = {"bool": 0, "int64": 0, "float32": 1, "bytes": 2}
+_CODE = re.compile(rb"[0-9]+[eE][0-9]+")  # 1E10: a number or a code, as the other values of its column decide
+_WHOLE = re.compile(rb"[+-]?[0-9]+\.0*")  # 3.0: how programs that have only floats write an integer
+EXACT_FLOAT32 = 1 << 24  # below, float32 holds every integer
 _VARIABLE = -1  # in place of a length: lists differ in length
+
+
+class Spelling(IntFlag):
+    """The spelling of a column's numbers, as far as it decides about the type."""
+
+    NUMERIC = 1  # some value has a sign or a decimal point, or is a JSON number
+    CODE = 2  # some value is like 1E10
+    FLOAT = 4  # some value is no integer as it is spelled
+    FRACTION = 8  # some value is no integer at all, or is beyond 64 bits
+    LARGE = 16  # some integer is above EXACT_FLOAT32
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +105,7 @@ class ColumnType:
     empty: int = 0  # rows with an empty list, any items; 0 if length is 0
     minority_types: tuple["ColumnType", ...] = ()  # types of the rows that do not fit, by their items
     is_time: bool = False  # True if bytes are timestamps; only requested, never inferred
+    spelling: Spelling = field(default=Spelling(0), compare=False)  # how the numbers are spelled
 
     @property
     def is_variable(self) -> bool:
@@ -134,7 +150,21 @@ class ColumnType:
         """Return the type over both sets of rows, whose items have one shape."""
         length = self.length if self.length == other.length else _VARIABLE
         present, empty = self.present + other.present, self.empty + other.empty
-        return ColumnType(common_type(self.dtype, other.dtype), length, present, self.item_shape, empty)
+        dtype, spelling = common_type(self.dtype, other.dtype), self.spelling | other.spelling
+        return ColumnType(dtype, length, present, self.item_shape, empty, spelling=spelling)
+
+    def settle(self) -> "ColumnType":
+        """Return the type once all rows are known, for the spelling of all numbers decides about two kinds of floats.
+
+        * 1E10 is text if no number of the column has a sign or a decimal point.
+        * 16777217.0 is an integer if all numbers are, for float32 would change it.
+        """
+        if self.dtype != "float32":
+            return self
+        if Spelling.CODE in self.spelling and Spelling.NUMERIC not in self.spelling:
+            return replace(self, dtype="bytes")
+        is_whole = Spelling.LARGE in self.spelling and Spelling.FRACTION not in self.spelling
+        return replace(self, dtype="int64") if is_whole else self
 
     def feature(self, name: str, rows: int) -> Feature:
         """Return the feature that this column becomes in a data set of `rows` rows."""
@@ -160,8 +190,15 @@ def value_type(value: Any, is_text: bool) -> ColumnType | None:
         shape, items = shape_and_values(value)
         types = [_scalar_type(item, is_text) for item in items]
         dtype: ScalarType = reduce(common_type, types) if types else "int64"
-        return ColumnType(dtype, shape[0], 1, shape[1:])
-    return ColumnType(_scalar_type(value, is_text), None, 1)
+        return ColumnType(dtype, shape[0], 1, shape[1:], spelling=json_spelling(items))
+    if is_text:
+        return text_type(value.encode())
+    return ColumnType(_scalar_type(value, is_text), None, 1, spelling=json_spelling([value]))
+
+
+def text_type(value: bytes) -> ColumnType:
+    """Return the type of one text, with the spelling of its number."""
+    return ColumnType(text_scalar_type(value), None, 1, spelling=_text_spelling(value))
 
 
 def text_scalar_type(value: bytes) -> ScalarType:
@@ -169,8 +206,40 @@ def text_scalar_type(value: bytes) -> ScalarType:
     if value in TRUE or value in FALSE:
         return "bool"
     if _INTEGER.fullmatch(value):
-        return "int64" if len(value) <= 20 and -(1 << 63) <= int(value) < 1 << 63 else "bytes"
-    return "float32" if _FLOAT.fullmatch(value) else "bytes"
+        return "int64" if _fits_64_bits(value) else "bytes"
+    is_number = _FLOAT.fullmatch(value) and (b"n" in value.lower() or math.isfinite(float(value)))
+    return "float32" if is_number else "bytes"
+
+
+def _fits_64_bits(digits: bytes) -> bool:
+    return len(digits) <= 20 and -(1 << 63) <= int(digits) < 1 << 63
+
+
+def _text_spelling(value: bytes) -> Spelling:
+    """Return how a text is spelled if it is a number; no flags for another text."""
+    dtype = text_scalar_type(value)
+    if dtype not in ("int64", "float32"):
+        return Spelling(0)
+    found = Spelling.NUMERIC if any(char in value for char in b".+-") else Spelling(0)
+    whole = value.partition(b".")[0]
+    if dtype == "int64" or (_WHOLE.fullmatch(value) and _fits_64_bits(whole)):
+        found |= Spelling.LARGE if abs(int(whole)) > EXACT_FLOAT32 else Spelling(0)
+        return found if dtype == "int64" else found | Spelling.FLOAT
+    return found | Spelling.FLOAT | Spelling.FRACTION | (Spelling.CODE if _CODE.fullmatch(value) else Spelling(0))
+
+
+def json_spelling(values: Iterable[Any]) -> Spelling:
+    """Return how the numbers among JSON values are spelled."""
+    numbers = [value for value in values if type(value) in (int, float)]
+    if not numbers:
+        return Spelling(0)
+    found = Spelling.NUMERIC
+    if float in set(map(type, numbers)):
+        floats = [value for value in numbers if type(value) is float]
+        if not all(map(float.is_integer, floats)) or max(floats) >= 2.0**63 or min(floats) < -(2.0**63):
+            return found | Spelling.FLOAT | Spelling.FRACTION
+        found |= Spelling.FLOAT
+    return found | (Spelling.LARGE if max(numbers) > EXACT_FLOAT32 or min(numbers) < -EXACT_FLOAT32 else Spelling(0))
 
 
 def _scalar_type(value: Any, is_text: bool) -> ScalarType:

@@ -92,7 +92,7 @@ def encode_columns(row: Mapping[str, Any], types: Mapping[str, ColumnType], rena
 
 def _feature(values: list[Any], dtype: ScalarType) -> bytes:
     if dtype == "int64":
-        return example.encode_int64_feature(int(value) for value in values)
+        return example.encode_int64_feature(map(_int, values))
     if dtype == "bool":
         return example.encode_int64_feature(
             int(value is True or (isinstance(value, str) and value.encode() in TRUE)) for value in values
@@ -102,6 +102,11 @@ def _feature(values: list[Any], dtype: ScalarType) -> bytes:
     return example.encode_bytes_feature(
         (value if isinstance(value, str) else json.dumps(value)).encode() for value in values
     )
+
+
+def _int(value: Any) -> int:
+    """Return an integer; 3.0 is one, as the type of its column says."""
+    return int(value.partition(".")[0] if isinstance(value, str) else value)
 
 
 def _float(value: Any) -> float:

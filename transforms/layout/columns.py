@@ -186,7 +186,7 @@ def _columns_from_data(known: Sequence[str], inferred: Inferred, options: TableO
     for name in _selected_columns(known, options):
         column = inferred.types.get(name)
         if column is not None:
-            types[name] = column
+            types[name] = column = column.settle()
         if inferred.rows and (column is None or not column.present):
             notices.append(
                 f"column {name!r} has no value in any row{' that can be read' if column else ''}, and was left out"

@@ -163,7 +163,7 @@ def make_layout(summary: InputSummary, options: FileLayoutOptions) -> Layout:
     labels = _labels(summary, folders)
     if manifest and options.classes.labels is None:
         _check_classes(labels, options)
-    columns = dict(sorted(summary.columns.items()))
+    columns = {name: column.settle() for name, column in sorted(summary.columns.items())}
     _check_columns(options, columns, labelled=bool(labels), manifest=manifest)
     class_names = resolve_classes(labels, options.classes) if labels else None
     if summary.label_lists["lists"] and options.split.stratify_by == "label":

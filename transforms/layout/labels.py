@@ -12,7 +12,7 @@ from shardmill.metadata import file_names
 from shardmill.metadata.labels import ClassNames, check_label_name, resolve_class_names
 from shardmill.text import listed
 from shardmill.transforms.columns.arrow import Separated
-from shardmill.transforms.columns.types import MAX_VALUES, ColumnType, Inferred, common_type, text_scalar_type
+from shardmill.transforms.columns.types import MAX_VALUES, ColumnType, Inferred, text_type
 from shardmill.transforms.inputs.listing import input_root
 from shardmill.transforms.inputs.summary import InputSummary
 from shardmill.transforms.layout.columns import Columns, has_column, suggest_column
@@ -96,7 +96,8 @@ def _dtype_of_parts(feature: Feature, inferred: Inferred, options: TableOptions)
     found = _distinct_values(feature, inferred)
     if not found:
         raise _missing_label_error(feature.name, options)
-    spelled = reduce(common_type, (text_scalar_type(part.encode(errors="surrogateescape")) for part in found))
+    parts = (text_type(part.encode(errors="surrogateescape")) for part in found)
+    spelled = reduce(ColumnType.merge, parts).settle().dtype
     return "bytes" if spelled == "bool" else spelled
 
 

@@ -22,6 +22,9 @@ INTEGERS = [
     "-007",
     "+00",
     "0" * 4000 + "1",
+    "5.0",
+    "-7.",
+    f"{LARGEST}.00",
     f"{LARGEST}",
     f"+{LARGEST}",
     f"0000{LARGEST}",
@@ -37,7 +40,9 @@ NO_INTEGERS = [
         "1 ",
         "1\n",
         "1\0",
-        "1.0",
+        "1.5",
+        ".0",
+        "1.0.",
         "1e3",
         "0x10",
         "0X1F",
@@ -55,7 +60,7 @@ NO_INTEGERS = [
 FLOATS = ["0", "1.5", "-.5", "+1.", "1e3", "1E+03", "007", "00.5", "inf", "-Infinity", "+INF"]
 NO_FLOATS = ["", "x", "1e39", "-1e39", "1e400", "nan(1)", "1,5", " 1", "1 ", "0x10", "1e", "infin", "1_0", "1f"]
 TABLE: list[tuple[ScalarType, str, int | float | None]] = [
-    *(("int64", text, int(text)) for text in INTEGERS),
+    *(("int64", text, int(text.partition(".")[0])) for text in INTEGERS),
     *(("int64", text, None) for text in NO_INTEGERS),
     *(("float32", text, float(text)) for text in FLOATS),
     *(("float32", text, None) for text in NO_FLOATS),

@@ -249,7 +249,7 @@ def test_lists_of_another_shape(value: Any, column: ColumnType, reason: str) -> 
         encode_columns({"c": value}, {"c": column})
 
 
-@pytest.mark.parametrize("value", ["1e39", "-1e400", 1e39, -1e300, [0.5, 1e39], [[1e39]]])
+@pytest.mark.parametrize("value", ["1e39", "-1e300", 1e39, -1e300, [0.5, 1e39], [[1e39]]])
 def test_numbers_beyond_float32(value: Any) -> None:
     column = value_type(value, isinstance(value, str))
     assert column is not None
