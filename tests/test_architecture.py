@@ -47,7 +47,7 @@ ROOMS = (
     Room("src/shardmill/quality", 3, 2_450),
     Room("src/shardmill/reading", 4, 1_850),
     Room("transforms/stores", 3, 3_600),
-    Room("transforms/options", 4, 1_200),
+    Room("transforms/options", 4, 1_250),
     Room("transforms/columns", 5, 2_700),
     Room("transforms/workers", 5, 1_050),
     Room("transforms/formats", 6, 5_600),

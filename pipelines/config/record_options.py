@@ -19,6 +19,7 @@ from shardmill.transforms.options.job_options import (
     parse_quote,
     parse_size,
     parse_timestamps,
+    parse_types,
 )
 from shardmill.transforms.values.options import SequenceOptions, TokenOptions, TransformOptions
 
@@ -163,6 +164,16 @@ class RecordOptions(TransformOptions, TokenOptions, SequenceOptions, PictureOpti
         None,
         "Use this schema.pbtxt instead of inferring types; rows that do not match it are rejected",
         parse=read_schema,
+    )
+    types: tuple[tuple[str, str], ...] = flag(
+        (),
+        "Types of single columns: int64, float32, bytes or bool; rows with another value are rejected; repeatable",
+        parse=parse_types,
+        repeats=True,
+        metavar="COLUMN=TYPE,...",
+        default_words="types come from all rows",
+        to_json=dict,
+        is_always_recorded=False,
     )
     drop: tuple[str, ...] = flag((), "Comma-separated columns to leave out", parse=parse_names, to_json=list)
     only: tuple[str, ...] = flag(

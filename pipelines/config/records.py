@@ -5,7 +5,7 @@ import os
 import re
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from shardmill.data.features import LANGUAGES_KEY, Features, features_of_kind
 from shardmill.errors import UserError
@@ -16,6 +16,7 @@ from shardmill.transforms.options.image_options import BoxOptions, LabelOptions,
 from shardmill.transforms.options.job_options import SplitOptions, parse_path
 
 if TYPE_CHECKING:
+    from shardmill.transforms.columns.types import ScalarType
     from shardmill.transforms.formats.format import RecordFormat
     from shardmill.transforms.inputs.listing import RecordFiles
     from shardmill.transforms.layout.options import TableOptions
@@ -243,6 +244,7 @@ class RecordsConfig(RecordOptions):
             pictures=self.subset(PictureOptions),
             boxes=self.subset(BoxOptions),
             times=dict(self.timestamp),
+            types=cast("dict[str, ScalarType]", dict(self.types)),
             order_by=self.order_by or "",
             row_name_column=self.spec.row_name_column,
             separators={name or self.table_labels[0]: text for name, text in (self.label_separator or {}).items()},

@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import shardmill
 from shardmill.reading.dataset import open_dataset
 from tests.support.command import Run
@@ -73,3 +75,54 @@ def test_a_schema_with_integers_takes_whole_floats(run: Run, tmp_path: Path) -> 
 
     assert status == 0, said
     assert sorted(row["id"] for row in examples) == [7, 8, 1_234_567_001]
+
+
+MIXED = "zip,n,x\n10001,1,7\n02134,2,8\n94105,3,9\n"
+
+
+def test_types_of_single_columns(run: Run, tmp_path: Path) -> None:
+    flags = ("--types", "zip=bytes,n=float32", "--types", "x=bytes")
+    status, said, examples = convert(run, tmp_path, MIXED, *flags)
+
+    assert status == 0, said
+    assert dtypes(tmp_path) == {"zip": "bytes", "n": "float32", "x": "bytes"}
+    assert sorted((row["zip"], row["n"], row["x"]) for row in examples)[0] == (b"02134", 2.0, b"8")
+
+    status, said, examples = convert(
+        run, tmp_path, '{"n": 7, "x": [1, 2]}\n', "--types", "n=bytes,x=float32", suffix="jsonl"
+    )
+    assert status == 0, said
+    assert examples[0]["n"] == b"7"
+    assert examples[0]["x"].tolist() == [1.0, 2.0]
+
+
+def test_a_value_of_another_type_is_a_reject(run: Run, tmp_path: Path) -> None:
+    text = "n\n1\n?\n3\n"
+    status, said, examples = convert(run, tmp_path, text, "--types", "n=int64", "--max_reject_fraction", "0.5")
+
+    assert status == 0, said
+    assert sorted(row["n"] for row in examples) == [1, 3]
+    assert "'?' is not an integer (int64)" in said
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        ("--types zipp=bytes", "--types zipp: no such column"),
+        ("--types zip=text", "--types: zip=text is not column=type, such as zip=bytes; types are int64, float32"),
+        ("--types zip=bytes --types zip=int64", "zip=… is given twice"),
+        ("--types n=float32 --schema s.pbtxt", "--types n=float32: --schema says that it holds int64"),
+    ],
+)
+def test_types_that_cannot_be(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: str, words: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("s.pbtxt").write_text('feature { name: "n" type: INT shape {} }')
+    status, said, _ = convert(run, tmp_path, MIXED, *flags.split())
+
+    assert status == 2
+    assert words in said
+    assert not (tmp_path / "out").exists()
+    if "schema" in flags:
+        assert convert(run, tmp_path, MIXED, *flags.replace("float32", "int64").split())[0] == 0

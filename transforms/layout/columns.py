@@ -48,6 +48,7 @@ def check_columns(known: Sequence[str], options: TableOptions) -> None:
         "--stratify_by": [options.split.stratify_by] if options.split.stratify_by else [],
         "--image": options.images,
         "--timestamp": options.times,
+        "--types": options.types,
         "--drop": options.drop,
         "--only": options.only,
         "--fill": [column for column, _ in options.fill if not has_column(options.schema, column)],
@@ -142,9 +143,11 @@ def wanted_columns(options: TableOptions) -> list[str] | None:
     return None
 
 
-def is_numeric_in_schema(schema: Features | None, column: str) -> bool:
-    """Return True if --schema declares the column as numbers."""
-    return any(feature.name == column and _holds_numbers(feature) for feature in schema or ())
+def is_declared_number(options: TableOptions, column: str) -> bool:
+    """Return True if --schema or --types declares the column as numbers."""
+    if options.types.get(column) in ("int64", "float32"):
+        return True
+    return any(feature.name == column and _holds_numbers(feature) for feature in options.schema or ())
 
 
 def _holds_numbers(feature: Feature) -> bool:
@@ -186,7 +189,8 @@ def _columns_from_data(known: Sequence[str], inferred: Inferred, options: TableO
     for name in _selected_columns(known, options):
         column = inferred.types.get(name)
         if column is not None:
-            types[name] = column = column.settle()
+            column = column.settle()
+            types[name] = replace(column, dtype=options.types.get(name, column.dtype))
         if inferred.rows and (column is None or not column.present):
             notices.append(
                 f"column {name!r} has no value in any row{' that can be read' if column else ''}, and was left out"
@@ -211,6 +215,12 @@ def _columns_from_schema(known: Sequence[str], header: Sequence[str], options: T
                 f" {suggest_column(feature.name, known)}"
             )
     types = {feature.name: _column_type(feature) for feature in features}
+    for name, dtype in options.types.items():
+        if name in types and name not in options.label_columns and types[name].dtype != dtype:
+            raise UserError(
+                f"--types {name}={dtype}: {options.schema_name} says that it holds {types[name].dtype}; change the"
+                " schema, or leave --types out"
+            )
     return Columns(types, features, extra_column_notices(header, options.schema, options))
 
 

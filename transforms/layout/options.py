@@ -9,7 +9,7 @@ from shardmill.data.kinds import kind_of
 from shardmill.errors import UserError
 from shardmill.metadata.labels import ClassNames, resolve_class_names
 from shardmill.text import plural
-from shardmill.transforms.columns.types import ValuesOf
+from shardmill.transforms.columns.types import ScalarType, ValuesOf
 from shardmill.transforms.inputs.folders import IMAGES, FileKind, FolderRoles, folder_notices
 from shardmill.transforms.inputs.listing import NO_MATCH
 from shardmill.transforms.inputs.summary import InputSummary
@@ -71,6 +71,7 @@ class TableOptions:
     schema_name: str = "--schema"  # name of the schema in messages; it may be a version's
     key_flag: str = "--key"  # flag that names the key
     times: Mapping[str, TimeUnit] = field(default_factory=dict)  # columns of --timestamp with their units
+    types: Mapping[str, ScalarType] = field(default_factory=dict)  # columns of --types with their types
     order_by: str = ""  # column that orders the rows of sequences; "" for none
     texts: tuple[str, ...] = ("text",)  # names of text features of lines; one for each parallel file
 

@@ -29,7 +29,7 @@ from shardmill.transforms.layout.columns import (
     choose_columns,
     common_header,
     convert_times,
-    is_numeric_in_schema,
+    is_declared_number,
     is_time,
     mark_columns,
     suggest_column,
@@ -298,7 +298,7 @@ def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableO
             if feature.name in (*options.label_columns, *marked.required) and None not in feature.shape
         ),
         label_separators=labels.label_separators,
-        keys=tuple(KeyColumn(name, is_numeric_in_schema(options.schema, name)) for name in helpers),
+        keys=tuple(KeyColumn(name, is_declared_number(options, name)) for name in helpers),
         schema_name=options.schema_name,
         target=next(iter((*named, *scalars)), None),
         times={item.name: item.time for item in times},

@@ -548,3 +548,22 @@ def parse_timestamps(value: Any) -> tuple[tuple[str, TimeUnit], ...]:
             raise OptionValueError(f"{shown} is not column=unit, such as created=ms; units are {', '.join(TIME_UNITS)}")
     check_no_repeats([column for column, _ in pairs], "{}=… is given twice")
     return tuple((column, cast(TimeUnit, unit)) for column, unit in pairs)
+
+
+DTYPES = ("int64", "float32", "bytes", "bool")
+
+
+def parse_types(value: Any) -> tuple[tuple[str, str], ...]:
+    """Parse `zip=bytes,n=int64` items, pairs or a mapping into (column, dtype) pairs."""
+    items = value.items() if isinstance(value, dict) else (value,) if isinstance(value, str) else value
+    pairs = [
+        pair
+        for item in items
+        for pair in ([part.rpartition("=")[::2] for part in item.split(",")] if isinstance(item, str) else [item])
+    ]
+    for column, dtype in pairs:
+        if not column or dtype not in DTYPES:
+            shown = f"{column}={dtype}" if column else dtype
+            raise OptionValueError(f"{shown} is not column=type, such as zip=bytes; types are {', '.join(DTYPES)}")
+    check_no_repeats([column for column, _ in pairs], "{}=… is given twice")
+    return tuple((column, dtype) for column, dtype in pairs)
