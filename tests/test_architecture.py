@@ -50,11 +50,11 @@ ROOMS = (
     Room("transforms/options", 4, 1_250),
     Room("transforms/columns", 5, 2_700),
     Room("transforms/workers", 5, 1_050),
-    Room("transforms/formats", 6, 5_600),
+    Room("transforms/formats", 6, 5_300),
     Room("transforms/statistics", 6, 2_600),
     Room("transforms/values", 7, 3_150),
     Room("transforms/shards", 8, 1_350),
-    Room("transforms/inputs", 9, 4_050),
+    Room("transforms/inputs", 9, 4_200),
     Room("transforms/layout", 10, 1_900),
     Room("transforms/files", 11, 3_600),
     Room("transforms/records", 12, 2_150),
@@ -163,7 +163,7 @@ def test_the_package_is_small() -> None:
     small = [name for name, size in sizes.items() if size < 60 and PATHS[name].name != "__init__.py"]
 
     assert len(ROOMS) <= 24
-    assert len(PATHS) <= 215
+    assert len(PATHS) <= 216  # 215 for what there was before annotations among images were recognised
     assert len(small) <= MOST_SMALL, small
     assert sum(sizes.values()) <= MOST_LINES
 

@@ -27,7 +27,13 @@ _NO_CLASSES = frozenset(
         *("image", "images", "img", "imgs", "jpegimages", "mask", "masks"),
         *("label", "labels", "annotation", "annotations"),
         *("segmentationclass", "segmentationobject"),
+        *("bbox", "bboxes", "gt", "groundtruth", "ground_truth", "hr", "lr", "semantic", "semantic_rgb", "instance"),
     )
+)
+# Further words of names that say nothing of a class if all words of a name are among these and those above: a folder
+# `obj_train_data`, `images_prepped_train` or `train2017`, but not `real_images` or `test_tube`
+_FILLERS = frozenset(
+    ("obj", "object", "objects", "data", "dataset", "set", "prepped", "color", "colour", "raw", "jpg", "png")
 )
 _FIRST_WORD = re.compile(r"([A-Za-z]+)[-._ 0-9]")
 _GUESSED_LEVELS = 2  # of folders that a guess looks at, below those of splits
@@ -144,7 +150,7 @@ def _top_folders(folders: Iterable[str]) -> set[str]:
 def _check_classes(paths: Sequence[Sequence[str]], prefix: str) -> None:
     """Raise a FolderError if the folders cannot be classes; `paths` holds the parts of each path, the class first."""
     classes = sorted({parts[0] for parts in paths})
-    if reserved := [name for name in classes if name.lower() in _NO_CLASSES]:
+    if reserved := list(filter(_says_no_class, classes)):
         raise FolderError(
             f"{prefix}{quote_names(reserved)} would be a class, by which name folders say what is in them"
         )
@@ -160,6 +166,14 @@ def _check_classes(paths: Sequence[Sequence[str]], prefix: str) -> None:
             f"{prefix}{quote_names(classes)} would be the only class, although"
             f" {quote_names(sorted(inner[classes[0]]))} lie in it"
         )
+
+
+def _says_no_class(name: str) -> bool:
+    """Return True if the name of a folder says what is in it, or of which split it is, not of which class."""
+    words = re.findall(r"[a-z]+|[0-9]+", name.lower())
+    known = [word in _NO_CLASSES or word in SPLIT_FOLDERS for word in words]
+    others = (word in _FILLERS or word.isdigit() for word, is_known in zip(words, known, strict=True) if not is_known)
+    return name.lower() in _NO_CLASSES or (len(words) > 1 and any(known) and all(others))
 
 
 def folder_notices(folders: Collection[str], roles: FolderRoles) -> list[str]:

@@ -26,6 +26,8 @@ METADATA_KIND = "metadata file"
 # The kind of a choice of a glob, such as a day of a window, that no file is there for
 NO_MATCH = "choice without a file"
 METADATA_NAMES = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
+# Folders that systems keep beside files: thumbnails and recycle bins of Synology and QNAP, archives of macOS, Windows
+SYSTEM_FOLDERS = frozenset(("@eaDir", "@Recycle", "#recycle", "__MACOSX", "lost+found", "$RECYCLE.BIN"))
 _MAX_DEPTH = 500  # of folders: what Python's stack has room for
 _CHOICE = re.compile(r"\{([^{}]*,[^{}]*)\}")
 _WILDCARD = re.compile(rf"[*?[]|{_CHOICE.pattern}")
@@ -190,11 +192,11 @@ def _list_store(pattern: str, root: str, kind: FileKind, folder: str) -> Iterato
         if by_glob:
             if matches_glob(parts, wanted.split("/")):
                 yield found
-        elif depth := next((depth for depth, part in enumerate(parts, 1) if part.startswith(".")), 0):
+        elif depth := next((depth for depth, part in enumerate(parts, 1) if _is_hidden(part)), 0):
             # Report a hidden folder once, as for local folders; listings are sorted, so its files are consecutive.
             hidden = "/".join(parts[:depth])
             if hidden != last_hidden:
-                yield Skipped(hidden, "hidden file")
+                yield _skip_hidden(hidden)
             last_hidden = hidden
         else:
             yield found if kind.accepts(name) else _skip(name)
@@ -263,8 +265,8 @@ def _walk(
     found = 0
     for item in entries:
         name = f"{prefix}{item.name}"
-        if wanted is None and item.name.startswith("."):
-            yield Skipped(_printable(name), "hidden file")
+        if wanted is None and _is_hidden(item.name):
+            yield _skip_hidden(_printable(name))
         elif _is_folder(item):
             found += 1  # or none: then that folder is reported itself
             yield from _walk(item.path, f"{name}/", ancestors | {here}, kind, wanted)
@@ -305,6 +307,14 @@ def _skip(name: str) -> Skipped:
         return Skipped(name, METADATA_KIND)
     suffix = posixpath.splitext(name)[1]
     return Skipped(name, f"{suffix} file" if suffix else "file without suffix")
+
+
+def _is_hidden(part: str) -> bool:
+    return part.startswith(".") or part in SYSTEM_FOLDERS
+
+
+def _skip_hidden(name: str) -> Skipped:
+    return Skipped(name, "system folder" if posixpath.basename(name) in SYSTEM_FOLDERS else "hidden file")
 
 
 def _printable(name: str) -> str:

@@ -58,7 +58,8 @@ class ManifestNames:
         """Return the names that no further column may have; image sides are allowed with a column of objects."""
         companion_features = (item.feature for item in self.companions if item.feature != item.column)
         names = (*feature_names, *(["label"] if self.label != "label" else []), *companion_features)
-        return names if self.objects is None else tuple(name for name in names if name not in SIZE_COLUMNS)
+        free = (*self.file_columns, *(SIZE_COLUMNS if self.objects is not None else ()))
+        return tuple(name for name in names if name not in free)
 
     @property
     def named_columns(self) -> list[tuple[str, str]]:

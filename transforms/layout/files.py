@@ -24,6 +24,7 @@ from shardmill.transforms.inputs.folders import (
 )
 from shardmill.transforms.inputs.listing import METADATA_KIND
 from shardmill.transforms.inputs.summary import InputSummary
+from shardmill.transforms.inputs.unused_annotations import ANNOTATIONS, find_unused_annotations
 from shardmill.transforms.layout.options import (
     FileLayoutOptions,
     file_notices,
@@ -252,6 +253,9 @@ def resolve_folders(summary: InputSummary, options: FileLayoutOptions) -> Folder
         return roles
     if METADATA_KIND in summary.skipped and options.kind.is_listable:
         raise UserError(_metadata_sentence(*summary.skipped[METADATA_KIND], options))
+    beside = any(ANNOTATIONS.accepts(name) for _, name in summary.skipped.values())
+    if beside and options.root and options.kind == IMAGES and (problem := find_unused_annotations(options.root)):
+        raise UserError(f"{options.source}: {problem}")
     try:
         return guess_roles(summary.folders)
     except FolderError as error:

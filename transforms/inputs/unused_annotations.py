@@ -1,0 +1,172 @@
+"""Recognise annotations that lie among images and that no flag reads."""
+
+import csv
+import io
+import posixpath
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+
+from shardmill.text import listed
+from shardmill.transforms.inputs.folders import IMAGES, SPLIT_FOLDERS, FileKind
+from shardmill.transforms.inputs.listing import FoundFile, list_input
+from shardmill.transforms.inputs.manifest_rows import FILE_COLUMNS
+from shardmill.transforms.stores import storage
+
+ANNOTATIONS = FileKind("annotation files", "json|jsonl|xml|txt|csv|tsv|yaml|yml")
+_HEAD_BYTES = 1 << 16  # of a file whose contents are recognised
+_PROBED = 20  # files of one suffix whose contents are looked at
+_SHOWN = 3  # names in a message
+
+_COCO = re.compile(r'"images"\s*:\s*\[')
+_COCO_OTHERS = re.compile(r'"(?:annotations|categories|licenses|info)"\s*:')
+_NO_OBJECTS = ("captions_", "image_info_", "panoptic_", "stuff_")  # files of MS COCO that have no boxes
+_YOLO_LINE = re.compile(r"\d+(?:\s+-?\d*\.?\d+(?:e-?\d+)?){4,}\s*")
+# What labelling tools write: a pattern in the head of a file, and the tool or format
+_TOOLS = (
+    ("json", re.compile(r'"shapes"\s*:.*"imagePath"|"imagePath"\s*:.*"shapes"', re.DOTALL), "LabelMe"),
+    ("json", re.compile(r'"_via_|"regions"\s*:\s*[\[{]'), "the VGG Image Annotator"),
+    ("json", re.compile(r'"coordinates"\s*:\s*\{\s*"'), "CreateML"),
+    (
+        "json",
+        re.compile(r'"(?:annotations|completions)"\s*:.*"data"\s*:|"data"\s*:.*"annotations"', re.DOTALL),
+        "Label Studio",
+    ),
+    ("xml", re.compile(r"<annotations>.*<image ", re.DOTALL), "CVAT"),
+    ("csv", re.compile(r"\A[^\n]*\b(?:xmin|x_min|x1|bbox_x|XMin)\b"), "boxes in CSV"),
+)
+_SPLIT_WORD = re.compile(r"(?<![a-z])(" + "|".join(SPLIT_FOLDERS) + r")(?![a-z])", re.IGNORECASE)
+
+
+def find_unused_annotations(root: str) -> str | None:
+    """Return the problem with the annotations below `root`, a folder of images, and the flags that read them.
+
+    None if no file there looks like annotations: each file is recognised by the first 64 KiB of its contents, or
+    because it is named after an image.
+    """
+    names = [item.name for item in list_input(root, ANNOTATIONS) if isinstance(item, FoundFile)]
+    by_suffix: dict[str, list[str]] = {}
+    for name in sorted(names):
+        by_suffix.setdefault(name.rpartition(".")[2].lower().replace("yml", "yaml"), []).append(name)
+
+    def matching(suffix: str, matches: Callable[[str], object]) -> list[str]:
+        return [name for name in by_suffix.get(suffix, ())[:_PROBED] if matches(_head(storage.join(root, name)))]
+
+    if yaml := matching(
+        "yaml", lambda head: re.search(r"^names\s*:", head, re.M) and re.search(r"^train\s*:", head, re.M)
+    ):
+        return _describe(yaml, "the data.yaml of YOLO", [f"--yolo {storage.join(root, name)}" for name in yaml])
+    if coco := matching(
+        "json", lambda head: head.lstrip().startswith("{") and _COCO.search(head) and _COCO_OTHERS.search(head)
+    ):
+        return _describe_coco(root, coco)
+    if voc := matching("xml", lambda head: re.search(r"<annotation\b", head)):
+        return _describe(voc, "annotations of Pascal VOC", [f"--voc {root}"])
+    for suffix, pattern, tool in _TOOLS:
+        if found := matching(suffix, pattern.search):
+            return (
+                f"{_subject(found)}: annotations of {tool}, which shardmill does not read; export them as COCO, Pascal"
+                f" VOC or YOLO for --coco, --voc or --yolo{_ELSE}"
+            )
+    if yolo := [name for name in matching("txt", _is_yolo) if posixpath.basename(name) != "classes.txt"]:
+        return (
+            f"{_subject(yolo)}: boxes as YOLO writes them; give --yolo a data.yaml with names: (the classes, from id 0)"
+            f" and train: (the folder of the images){_ELSE}"
+        )
+    tables = by_suffix.get("csv", []) + by_suffix.get("tsv", [])
+    if manifest := _find_manifest(root, tables[:_PROBED]):
+        return manifest
+    if same := _find_named_alike(root, names):
+        return (
+            f"{_subject(same)}: named after images, and not read; give --manifest a table of the images and of what"
+            f" these files say{_ELSE}"
+        )
+    return None
+
+
+_ELSE = (
+    "; --folders label (the first folder is the class; also split/label, any/label, or any for no classes) leaves these"
+    " files out"
+)
+
+
+def _head(path: str) -> str:
+    with storage.open_read(path) as file:
+        return bytes(file.read(_HEAD_BYTES)).decode("utf-8-sig", "replace")
+
+
+def _subject(names: Sequence[str]) -> str:
+    return f"it holds {listed([repr(name) for name in names], _SHOWN)}"
+
+
+def _describe(names: Sequence[str], what: str, flags: Iterable[str]) -> str:
+    return f"{_subject(names)}, {what}; give {' or '.join(flags)} in place of --input{_ELSE}"
+
+
+def _describe_coco(root: str, names: Sequence[str]) -> str:
+    usable = [name for name in names if not posixpath.basename(name).startswith(_NO_OBJECTS)]
+    instances = [name for name in usable if posixpath.basename(name).startswith("instances")]
+    chosen = instances or usable
+    if not chosen:
+        return f"{_subject(names)}, files of COCO without boxes, which shardmill does not read{_ELSE}"
+    splits = [_split_of(name) for name in chosen]
+    if None in splits or len(set(splits)) < len(splits):
+        flags = [f"--coco {storage.join(root, name)}" for name in chosen]
+        return _describe(chosen, "COCO annotations", flags)
+    given = (f"--coco {split}={storage.join(root, name)}" for split, name in zip(splits, chosen, strict=True))
+    return _describe(chosen, "COCO annotations", [" ".join(given)])
+
+
+def _split_of(name: str) -> str | None:
+    """Return the split that a file's name or its folder names."""
+    for part in reversed(name.split("/")):
+        if found := _SPLIT_WORD.search(part):
+            return SPLIT_FOLDERS[found[1].lower()]
+    return None
+
+
+def _is_yolo(head: str) -> bool:
+    lines = [line for line in head.splitlines()[:_PROBED] if line.strip()]
+    return bool(lines) and all(_YOLO_LINE.fullmatch(line) for line in lines)
+
+
+def _find_manifest(root: str, tables: Sequence[str]) -> str | None:
+    """Return the problem with a table whose first row names an image, and the flags that read it; None without one."""
+    cells: dict[str, tuple[str, str]] = {}  # what an image may be called -> table, column
+    for name in tables:
+        delimiter = "\t" if name.lower().endswith(".tsv") else ","
+        rows = list(islice(csv.reader(io.StringIO(_head(storage.join(root, name))), delimiter=delimiter), 2))
+        if len(rows) == 2:
+            cells |= {
+                value.strip(): (name, column.strip()) for column, value in zip(*rows, strict=False) if value.strip()
+            }
+    for image in _image_names(root) if cells else ():
+        base = posixpath.basename(image)
+        for called in (image, base, posixpath.splitext(base)[0]):
+            if called in cells:
+                return _describe_manifest(root, image, called, *cells[called])
+    return None
+
+
+def _describe_manifest(root: str, image: str, called: str, table: str, column: str) -> str:
+    flags = [f"--manifest {storage.join(root, table)}"]
+    if column not in FILE_COLUMNS:
+        flags.append(f"--file_column {column}")
+    full = called if IMAGES.accepts(f"/{called}") else f"{called}{posixpath.splitext(image)[1]}"
+    if full != called:
+        flags.append(f"--file_suffix {posixpath.splitext(image)[1]}")
+    folder = posixpath.relpath(image.removesuffix(full) or ".", posixpath.dirname(table) or ".")
+    if folder != ".":
+        flags.append(f"--file_root {folder}/")
+    return f"{_subject([table])}, a table of images; give {' '.join(flags)} in place of --input{_ELSE}"
+
+
+def _find_named_alike(root: str, names: Iterable[str]) -> list[str]:
+    """Return the files that have the name of an image in the same folder, but for the suffix."""
+    by_stem = {posixpath.splitext(name)[0]: name for name in names}
+    stems = (posixpath.splitext(image)[0] for image in _image_names(root)) if by_stem else ()
+    return sorted(by_stem[stem] for stem in stems if stem in by_stem)
+
+
+def _image_names(root: str) -> Iterator[str]:
+    return (item.name for item in list_input(root, IMAGES) if isinstance(item, FoundFile))
