@@ -464,8 +464,9 @@ class CocoSource:
             store, _, inner = file_folder.rpartition("://")
             folder = posixpath.normpath(posixpath.join(inner, self.file_root))
             return [relative_folder(self.root, f"{store}://{folder}" if store else folder)]
-        suffix = posixpath.basename(path).rpartition(".")[0].partition("_")[2]  # of instances_train2017.json
-        inner_names = [name for name in (suffix, split) if name]
+        words = posixpath.basename(path).rpartition(".")[0].split("_")  # of person_keypoints_train2017.json
+        suffixes = ("_".join(words[start:]) for start in range(1, len(words)))
+        inner_names = [name for name in (*suffixes, split) if name]
         inside = ["", *inner_names, "images", *(f"images/{name}" for name in inner_names)]
         starts = [self.root if self.has_explicit_root else file_folder]
         if not self.has_explicit_root and _is_annotation_folder(file_folder):

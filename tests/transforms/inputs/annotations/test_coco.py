@@ -32,6 +32,13 @@ def test_there_may_be_none(files: list[str]) -> None:
     ("file", "root", "given", "file_root", "first"),
     [
         ("coco/annotations/instances_train2017.json", "coco", False, "", ["annotations", "annotations/train2017"]),
+        (
+            "coco/annotations/person_keypoints_train2017.json",
+            "coco",
+            False,
+            "",
+            ["annotations", "annotations/keypoints_train2017", "annotations/train2017"],
+        ),
         ("coco/annotations/instances_train2017.json", "coco", False, "../photos", ["photos"]),
         ("gs://b/coco/annotations/a.json", "gs://b/coco", False, "../photos", ["photos"]),
         ("elsewhere/a_x.json", "photos", True, "", ["", "x"]),
