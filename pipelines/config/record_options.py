@@ -143,7 +143,9 @@ class RecordOptions(TransformOptions, TokenOptions, SequenceOptions, PictureOpti
         group="input",
         is_always_recorded=False,
     )
-    encoding: str = flag("utf-8", "Text encoding of the input, for example latin-1", group="input")
+    encoding: str | None = flag(
+        None, "Text encoding of the input, for example latin-1", group="input", default_words="utf-8"
+    )
     missing: tuple[str, ...] = flag(
         MISSING,
         "Comma-separated texts that mean a missing value, in addition to an empty field",
@@ -253,9 +255,14 @@ class RecordOptions(TransformOptions, TokenOptions, SequenceOptions, PictureOpti
         """Return the quote character; "" for none."""
         return '"' if self.quote is None else self.quote
 
+    @property
+    def text_encoding(self) -> str:
+        """Return the encoding of the input's text."""
+        return "utf-8" if self.encoding is None else self.encoding
+
     def to_json(self) -> dict[str, Any]:
-        """Return the options that shape the output, with the default quote if none is given."""
-        return super().to_json() | {"quote": self.quote_char}
+        """Return the options that shape the output, with the default quote and encoding if none are given."""
+        return super().to_json() | {"quote": self.quote_char, "encoding": self.text_encoding}
 
     def _check_times(self) -> None:
         if self.schema is None or not self.timestamp or not self.schema.constraints:

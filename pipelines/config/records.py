@@ -115,7 +115,7 @@ class RecordsConfig(RecordOptions):
                 self.delimiter or "",
                 self.quote_char,
                 self.columns,
-                self.encoding,
+                self.text_encoding,
                 self.missing,
                 self.fill,
                 self.block_size,
@@ -128,7 +128,7 @@ class RecordsConfig(RecordOptions):
         if self.spec.name == "jsonl":
             from shardmill.transforms.formats.json_lines import JsonLinesFormat
 
-            return JsonLinesFormat(self.block_size, self.fill, self.drop)
+            return JsonLinesFormat(self.block_size, self.fill, self.drop, encoding=self.text_encoding)
         if self.spec.name == "parquet":
             from shardmill.transforms.formats.parquet import ParquetFormat
 
@@ -147,7 +147,7 @@ class RecordsConfig(RecordOptions):
             return TFRecordFormat(self.block_size)
         from shardmill.transforms.formats.lines import LinesFormat
 
-        return LinesFormat(self.block_size, self.encoding, self.line_numbers)
+        return LinesFormat(self.block_size, self.text_encoding, self.line_numbers)
 
     @property
     def encoder(self) -> "RecordEncoder":
@@ -242,6 +242,7 @@ class RecordsConfig(RecordOptions):
             label_columns=self.table_labels,
             images=self.image,
             pictures=self.subset(PictureOptions),
+            is_encoding_given=self.encoding is not None,
             boxes=self.subset(BoxOptions),
             times=dict(self.timestamp),
             types=cast("dict[str, ScalarType]", dict(self.types)),
@@ -404,7 +405,7 @@ class ParallelConfig(RecordsConfig):
         from shardmill.transforms.formats.lines import LinesFormat, ParallelFormat
 
         block = max(self.block_size // len(self.texts), 1)
-        return ParallelFormat(LinesFormat(block, self.encoding, self.line_numbers), self.languages)
+        return ParallelFormat(LinesFormat(block, self.text_encoding, self.line_numbers), self.languages)
 
     @property
     def source(self) -> str:

@@ -191,6 +191,8 @@ def _publish_records(
     table, analysis = config.table_options, config.analysis
     sequencing, tokenization = config.sequencing, config.tokenization
     staged, indexed = single(all_staged, StagedFindings()), layout.input_counts
+    if config.encoding is None:
+        staged.encodings.check(table.source)
     if not staged.record_count and not indexed.rejected:
         raise UserError(f"{table.source} has no rows")
     notices = list(layout.notices)

@@ -62,7 +62,7 @@ FORMATS = (
         summary="turn JSON lines into TFRecord shards",
         description="Turn JSON lines, one object each, into balanced, shuffled TFRecord shards. Lists become lists of"
         " values.",
-        flags=(*_COLUMN_FLAGS, "block_size"),
+        flags=("encoding", *_COLUMN_FLAGS, "block_size"),
     ),
     FormatSpec(
         name="parquet",

@@ -34,7 +34,7 @@ JSON_LINES: list[tuple[bytes, dict[str, object] | str | None]] = [
     (b'{"a": 8}', {"a": 8}),
     (b'{"a": null, "b": ""}', {"b": b""}),
     (b'{"b": "\\ud800"}', "not JSON: no low surrogate"),
-    (b'{"b": "caf\xe9"}', "not JSON: str is not valid UTF-8"),
+    (b'{"b": "caf\xe9"}', "not JSON: byte 0xe9 (é in cp1252) is not utf-8"),
     (b'{"b": "\0"}', "not JSON: unexpected control character"),
     (b'{"b": "\\u0000"}', {"b": b"\0"}),
     (b'{"a": 9, "a": 10}', {"a": 10}),
@@ -121,7 +121,7 @@ def test_bad_lines_of_text(tmp_path: Path) -> None:
         ("bee/half.txt.gz", lost),
         ("bee/line\nbreak [1].txt", 2),
     ]
-    assert rejects["ant/latin-1.txt", 1] == "not utf-8: byte 0xe9 at position 4 of the line"
+    assert rejects["ant/latin-1.txt", 1] == "not utf-8: byte 0xe9 (é in cp1252) at position 4 of the line"
     assert "the gzip data ends too early, at byte 50,000" in rejects["bee/half.txt.gz", lost]
     half = [(number, text) for name, number, text in found if name == "bee/half.txt.gz"]
     assert half == [(n + 1, b"n%x" % (n * 2654435761)) for n in range(lost - 1)]

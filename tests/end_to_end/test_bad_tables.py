@@ -88,7 +88,10 @@ BAD_FILES = [
         "latin-1.csv",
         HEADER.encode() + b"51,a,1\n52,caf\xe9,2\n53,b,3\n5\xff4,c,4\n55,\xc3\xa9,5\n",
         ((51, "a", 1), (53, "b", 3), (55, "é", 5)),
-        ((3, "read", "column 'name': the text is not utf-8"), (5, "read", "column 'id': the text is not utf-8")),
+        (
+            (3, "read", "column 'name': byte 0xe9 (é in cp1252) is not utf-8"),
+            (5, "read", "column 'id': byte 0xff (ÿ in cp1252) is not utf-8"),
+        ),
     ),
     Bad(
         "byte-order-mark.csv",

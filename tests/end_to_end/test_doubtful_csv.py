@@ -162,6 +162,40 @@ def test_fields_of_several_lines(run: Run, tmp_path: Path, text: str) -> None:
     assert any(b"\n" in value for value in examples[0].values() if isinstance(value, bytes))
 
 
+def accented(command: str) -> bytes:
+    row = {"csv": "{},{}\n", "jsonl": '{{"n": {}, "name": "{}"}}\n', "text": "{} {}\n"}[command]
+    rows = [row.format(n, {100: "José", 700: "Zoë’s café", 701: "10 £"}.get(n, f"name{n}")) for n in range(1000)]
+    return ("n,name\n" * (command == "csv") + "".join(rows)).encode("cp1252")
+
+
+@pytest.mark.parametrize("command", ["csv", "csv --schema", "jsonl", "text"])
+def test_cp1252(run: Run, tmp_path: Path, command: str) -> None:
+    command, _, schema = command.partition(" ")
+    data, path = accented(command), tmp_path / {"csv": "a.csv", "jsonl": "a.jsonl", "text": "a.txt"}[command]
+    flags: list[object] = [command, "--input", path, "--output", tmp_path / "out", "--name", "n", "--overwrite"]
+    path.write_bytes(data)
+    found = run(*flags, "--encoding", "cp1252")
+    examples = list(shardmill.examples(tmp_path / "out/n/1.0.0", split="train"))
+    assert (found.status, len(examples)) == (0, 1000)
+    assert any("José".encode() in value for row in examples for value in row.values() if isinstance(value, bytes))
+    if schema:
+        flags += [schema, tmp_path / "out/n/1.0.0/schema.pbtxt"]
+
+    found = run(*flags, "--version", "1.0.1")
+
+    assert found.status == 2
+    assert "3 rows are not UTF-8" in found.err
+    assert "José" in found.err
+    assert "give --encoding cp1252" in found.err
+    assert not list((tmp_path / "out/n").glob("1.0.1*"))
+    found = run(*flags, "--version", "1.0.2", "--encoding", "utf-8")
+    assert (found.status, "3 of 1,000 records rejected" in found.out + found.err) == (0, True)
+    assert "byte 0xe9 (é in cp1252)" in (tmp_path / "out/n/1.0.2/manifest.json").read_text()
+    for other in ("Müller".encode(), b"\xff\x81"):  # UTF-8 elsewhere in the file, or bytes that are no text
+        path.write_bytes(data.replace(b"name500", other))
+        assert run(*flags, "--version", "1.0.3").status == 0
+
+
 def test_mistakes(run: Run, tmp_path: Path) -> None:
     assert "--columns and --header" in convert(run, tmp_path, IRIS, "--columns", "a,b,c", "--header", "none")[1]
     assert "--skip_lines -1: expected a number of lines" in convert(run, tmp_path, IRIS, "--skip_lines", "-1")[1]

@@ -11,6 +11,7 @@ from itertools import chain
 from typing import Any, Literal, TypeVar
 
 from shardmill.data.features import Feature, Kind
+from shardmill.errors import UserError
 from shardmill.text import shorten
 
 Key = TypeVar("Key", bound=Hashable)
@@ -334,6 +335,32 @@ class DeclaredColumn:
 
 
 @dataclass(frozen=True, slots=True)
+class EncodingCounts:
+    """Counts of the rows that are not ASCII, by how they can be decoded, in files that are read as UTF-8."""
+
+    utf8: int = 0  # rows, or pieces of text, that are UTF-8
+    cp1252: int = 0  # rows that are not, but could be cp1252, the encoding of Windows
+    neither: int = 0  # other rows
+    first: tuple[str, int, str] | None = None  # file, line and text of the first row that could be cp1252
+
+    def merge(self, other: "EncodingCounts") -> "EncodingCounts":
+        """Add the counts of other rows."""
+        first = min(filter(None, (self.first, other.first)), default=None)
+        return EncodingCounts(self.utf8 + other.utf8, self.cp1252 + other.cp1252, self.neither + other.neither, first)
+
+    def check(self, source: str) -> None:
+        """Raise a UserError if the rows that are not ASCII are probably cp1252, all of which would be rejects."""
+        if self.first is None or self.utf8 or self.neither:
+            return
+        rows = "1 row is" if self.cp1252 == 1 else f"{self.cp1252:,} rows are"
+        raise UserError(
+            f"{source}: {rows} not UTF-8, and no other row has characters beyond ASCII; as cp1252, {self.first[0]},"
+            f" line {self.first[1]}, is {shorten(self.first[2])!r}: if that is right, give --encoding cp1252, and"
+            " otherwise the encoding of the file; --encoding utf-8 rejects such rows"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Inferred:
     """Types, values and metadata inferred from some rows, mergeable in any order."""
 
@@ -343,13 +370,16 @@ class Inferred:
     declared: Mapping[str, DeclaredColumn] = field(default_factory=dict)  # metadata of columns from their file format
     # What is noted of some rows: how many, and the first of them by file and line
     remarks: Mapping[str, tuple[int, tuple[str, int]]] = field(default_factory=dict)
+    encodings: EncodingCounts = field(default_factory=EncodingCounts)  # of rows read as UTF-8
 
     def merge(self, other: "Inferred") -> "Inferred":
         """Merge what was inferred from two sets of rows."""
         values = merge_values(self.values, other.values)
         declared = merge_by_key(self.declared, other.declared, DeclaredColumn.merge)
         remarks = merge_by_key(self.remarks, other.remarks, lambda one, more: (one[0] + more[0], min(one[1], more[1])))
-        return Inferred(merge_types(self.types, other.types), self.rows + other.rows, values, declared, remarks)
+        encodings = self.encodings.merge(other.encodings)
+        rows = self.rows + other.rows
+        return Inferred(merge_types(self.types, other.types), rows, values, declared, remarks, encodings)
 
 
 def merge_values(one: Values, other: Values) -> Values:

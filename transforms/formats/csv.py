@@ -154,7 +154,8 @@ class CsvFormat(RecordFormat):
                 types = {name: found for name in names if (found := infer_type(texts[name]))}
                 values = {column.name: distinct_texts(texts[column.name], column.separator) for column in values_of}
                 long, first = len(parsed.long_lines), (block.file.name, int(parsed.long_lines[:1].sum()))
-                yield Inferred(types, parsed.rows, values, remarks={LONG_ROWS: (long, first)} if long else {})
+                remarks = {LONG_ROWS: (long, first)} if long else {}
+                yield Inferred(types, parsed.rows, values, remarks=remarks, encodings=parsed.encodings)
 
     def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
         """Yield the rows of a block; a malformed record, or one that does not fit `types`, is a Reject."""
@@ -200,7 +201,7 @@ class CsvFormat(RecordFormat):
             left_out = sorted([*left_out, *rejects.values()], key=lambda reject: reject.line or 0)
         floats = [name for name, column in types.items() if column.dtype == "float32"]
         rounded = {name: found for name in floats if (found := rounded_texts(texts[name], batch[name]))}
-        return Rows(batch, lines, left_out, parsed.blank_lines, rounded=rounded)
+        return Rows(batch, lines, left_out, parsed.blank_lines, rounded=rounded, encodings=parsed.encodings)
 
     def _texts(
         self, piece: CsvPiece, block: BlockRef, wanted: Iterable[str], with_lines: bool

@@ -14,6 +14,7 @@ import pyarrow.csv
 from shardmill.data import spans
 from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
+from shardmill.transforms.columns.types import EncodingCounts
 from shardmill.transforms.formats.conventions import Dialect
 from shardmill.transforms.formats.csv_doubts import look_like_rows, looks_like_row, quote_flag
 from shardmill.transforms.formats.csv_scan import (
@@ -29,7 +30,7 @@ from shardmill.transforms.formats.csv_scan import (
     scan_range,
 )
 from shardmill.transforms.formats.format import MAX_LINES, MAX_TEXT_BYTES, STAGE, reject_long
-from shardmill.transforms.formats.line_blocks import BOM, Stream, is_utf8
+from shardmill.transforms.formats.line_blocks import BOM, Stream, examine_bytes, invalid_byte, is_utf8
 from shardmill.transforms.stores.streams import TruncatedError
 
 MAX_PIECE = (1 << 31) - (1 << 16)  # bytes: Arrow's parser counts with 31 bits
@@ -285,6 +286,7 @@ class Parsed:
     long_lines: Positions = field(
         default_factory=lambda: np.zeros(0, np.int64)
     )  # of records with an empty field too many
+    encodings: EncodingCounts = field(default_factory=EncodingCounts)  # of records read as UTF-8
 
 
 _NO_LINES = np.zeros(0, np.int64)
@@ -296,9 +298,10 @@ def parse_piece(piece: CsvPiece, table: Table, wanted: Sequence[str], with_lines
     if is_blank(piece.text):
         return Parsed(*_parse(b"", table, wanted), blank_lines=count_lines(piece.text))
     fine = is_utf8(piece.text)
+    encodings = EncodingCounts(utf8=int(fine and not piece.text.isascii()))
     if fine and not with_lines and not is_malformed(piece.text, table.dialect) and not _has_comments(piece, table):
         with contextlib.suppress(pa.ArrowInvalid):  # some record has too few fields, or too many
-            parsed = Parsed(*_parse(piece.text, table, wanted))
+            parsed = Parsed(*_parse(piece.text, table, wanted), encodings=encodings)
             if _may_take_in_rows(piece.text, table) and count_lines(piece.text) > parsed.rows:
                 records = find_records(piece.text, table.dialect)
                 _check_quotes(piece, records, ~records.is_blank, table)
@@ -307,7 +310,7 @@ def parse_piece(piece: CsvPiece, table: Table, wanted: Sequence[str], with_lines
     keep = ~(records.is_blank | records.is_malformed | records.begin_with(table.comment, text))
     keep[[number for number, _ in reasons]] = False
     if not fine:
-        undecodable = dict(_undecodable_reasons(text, records, keep, table))
+        undecodable, encodings = _find_undecodable(CsvPiece(text, piece.line), records, keep, table)
         keep[list(undecodable)] = False
         reasons += undecodable.items()
     if _may_take_in_rows(text, table):
@@ -336,9 +339,10 @@ def parse_piece(piece: CsvPiece, table: Table, wanted: Sequence[str], with_lines
         )
     lines = records.lines + piece.line
     if not with_lines:
-        return Parsed(columns, rows, long_lines=lines[long])
+        return Parsed(columns, rows, long_lines=lines[long], encodings=encodings)
     rejects = [Reject(table.name, int(lines[number]), STAGE, reason) for number, reason in sorted(reasons)]
-    return Parsed(columns, rows, lines[keep], rejects, int(np.count_nonzero(records.is_blank)), lines[long])
+    blank = int(np.count_nonzero(records.is_blank))
+    return Parsed(columns, rows, lines[keep], rejects, blank, lines[long], encodings)
 
 
 def _may_take_in_rows(text: bytes, table: Table) -> bool:
@@ -539,20 +543,30 @@ def _is_open(text: bytes, dialect: Dialect) -> bool:
     return scan_range(text, dialect).scans[0].is_inside
 
 
-def _undecodable_reasons(text: bytes, records: Records, kept: Flags, table: Table) -> Iterator[tuple[int, str]]:
-    """Yield (number, reason) for each kept record that is not UTF-8."""
+def _find_undecodable(
+    piece: CsvPiece, records: Records, kept: Flags, table: Table
+) -> tuple[dict[int, str], EncodingCounts]:
+    """Return the reason for each kept record, by number, that is not in the encoding; if UTF-8, with encodings."""
+    text = piece.text
     high = np.flatnonzero(np.frombuffer(text, np.uint8) >= 128)
     numbers = np.unique(records.record_numbers(high))
     numbers = numbers[kept[numbers]]
     parted = find_delimiters(text, table.dialect)
+    reasons, encodings = {}, EncodingCounts()
     for number, start, stop in zip(numbers.tolist(), records.starts[numbers].tolist(), records.stops[numbers].tolist()):
         try:
             text[start:stop].decode()
+            encodings = encodings.merge(EncodingCounts(utf8=1))
         except UnicodeDecodeError as error:
             first, bad = np.searchsorted(parted, (start, start + error.start)).tolist()
             index = bad - first  # of the field
             column = f"column {table.columns[index]!r}" if index < len(table.columns) else f"field {index + 1}"
-            yield number, f"{column}: the text is not {table.encoding}"
+            reasons[number] = (
+                f"{column}: {invalid_byte(error) if table.encoding == 'utf-8' else 'the text'} is not {table.encoding}"
+            )
+            found = examine_bytes(text[start:stop], table.name, piece.line + int(records.lines[number]))
+            encodings = encodings.merge(found)
+    return reasons, encodings if table.encoding == "utf-8" else EncodingCounts()
 
 
 _MAGIC = (  # of what is often named .csv by mistake

@@ -32,6 +32,7 @@ from shardmill.transforms.columns.types import (
     ColumnType,
     DeclaredColumn,
     DeclaredObjects,
+    EncodingCounts,
     Inferred,
     ScalarType,
     Values,
@@ -123,6 +124,7 @@ class Rows:
     blank_lines: int = 0  # number of blank lines skipped
     other_names: frozenset[str] = frozenset()  # unrequested names found in records, such as JSON keys
     rounded: RoundedColumns = field(default_factory=dict)  # integers that float32 columns change
+    encodings: EncodingCounts = field(default_factory=EncodingCounts)  # of rows that were read as UTF-8, and of rejects
 
 
 def reject_long(name: str, line: int, size_bytes: int, max_bytes: int) -> Reject:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import chain
 from types import NoneType
@@ -30,6 +30,7 @@ from shardmill.transforms.columns.types import (
     MAX_VALUES,
     ColumnError,
     ColumnType,
+    EncodingCounts,
     Inferred,
     ValuesOf,
     leaf_values,
@@ -48,7 +49,8 @@ from shardmill.transforms.formats.format import (
     key_column_name,
     parse_fills,
 )
-from shardmill.transforms.formats.line_blocks import Piece, count_lines, index_lines, read_pieces
+from shardmill.transforms.formats.line_blocks import Piece, count_lines, encoding_name, examine_bytes, invalid_byte
+from shardmill.transforms.formats.lines import LinesFormat
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,6 +64,7 @@ class JsonObjects:
     fill: Mapping[str, int | float | str]  # fill value by column
     rejects: list[Reject]  # lines that hold no object
     blank_lines: int  # number of blank lines
+    encodings: EncodingCounts = field(default_factory=EncodingCounts)  # of the lines, if they are read as UTF-8
 
     def infer(self, columns: Sequence[str] | None, drop: Sequence[str]) -> tuple[dict[str, ColumnType], "JsonObjects"]:
         """Return the types of `columns` (None: all except `drop`), and the rows that can be read."""
@@ -115,7 +118,13 @@ class JsonObjects:
         floats = [name for name, column in types.items() if column.dtype == "float32"]
         rounded = {name: found for name in floats if (found := rounded_values(self.column_values(name), arrays[name]))}
         return Rows(
-            to_batch(arrays, len(self.objects)), self.line_numbers, self.rejects, self.blank_lines, others, rounded
+            to_batch(arrays, len(self.objects)),
+            self.line_numbers,
+            self.rejects,
+            self.blank_lines,
+            others,
+            rounded,
+            self.encodings,
         )
 
     def column_values(self, name: str) -> list[Any]:
@@ -147,7 +156,9 @@ class JsonObjects:
         remaining = [row for row in range(len(self.objects)) if row not in left_out]
         objects, lines = [self.objects[row] for row in remaining], [self.lines[row] for row in remaining]
         merged = sorted([*self.rejects, *rejects], key=lambda reject: reject.line or 0)
-        return JsonObjects(self.name, objects, lines, self.line_numbers[remaining], self.fill, merged, self.blank_lines)
+        return JsonObjects(
+            self.name, objects, lines, self.line_numbers[remaining], self.fill, merged, self.blank_lines, self.encodings
+        )
 
     def _infer_by_value(self, name: str, values: Sequence[Any], refused: dict[int, str]) -> ColumnType | None:
         """Infer a column's type value by value; rows that cannot be read are added to `refused`."""
@@ -187,7 +198,8 @@ def join_rows(parts: Sequence[Rows]) -> Rows:
     blank = sum(part.blank_lines for part in parts)
     others = frozenset[str]().union(*(part.other_names for part in parts))
     rounded = reduce(merge_rounded, (part.rounded for part in parts))
-    return Rows(pa.concat_batches([part.batch for part in parts]), lines, rejects, blank, others, rounded)
+    encodings = reduce(EncodingCounts.merge, (part.encodings for part in parts))
+    return Rows(pa.concat_batches([part.batch for part in parts]), lines, rejects, blank, others, rounded, encodings)
 
 
 _PARSE_BYTES = 64 << 10  # parsed at once: more Python objects than that leave the processor's cache, at half the speed
@@ -207,9 +219,13 @@ class JsonLinesFormat(RecordFormat):
     block_size: int  # approximate bytes of a block
     fill: tuple[tuple[str, str], ...] = ()  # (column, text) of fill values: JSON scalar or any text
     drop: tuple[str, ...] = ()  # columns to skip when all types are requested
+    encoding: str = "utf-8"  # Python's name
+
+    def __post_init__(self) -> None:
+        encoding_name(self.encoding)  # raises the ValueError of a name that is none
 
     def index(self, file: FileRef) -> Iterator[BlockRef | Reject]:
-        return index_lines(file, self.block_size)
+        return LinesFormat(self.block_size, self.encoding).index(file)
 
     def infer(
         self, block: BlockRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
@@ -221,12 +237,12 @@ class JsonLinesFormat(RecordFormat):
         for objects in self._objects(block):
             if isinstance(objects, JsonObjects):
                 types, kept = objects.infer(wanted, self.drop)
-                merged = merged.merge(Inferred(types, len(kept.objects)))
+                merged = merged.merge(Inferred(types, len(kept.objects), encodings=objects.encodings))
                 for column in values_of:
                     if len(values[column.name]) <= MAX_VALUES:
                         values[column.name] |= kept.texts(column)
         counted = {name: frozenset(found) if len(found) <= MAX_VALUES else None for name, found in values.items()}
-        yield Inferred(merged.types, merged.rows, counted)
+        yield replace(merged, values=counted)
 
     def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
         """Yield the rows in pieces."""
@@ -246,7 +262,7 @@ class JsonLinesFormat(RecordFormat):
 
     def _objects(self, block: BlockRef) -> Iterator[JsonObjects | Reject]:
         fill = parse_fills(self.fill)
-        for piece in read_pieces(block, min(self.block_size, _PARSE_BYTES)):
+        for piece in LinesFormat(min(self.block_size, _PARSE_BYTES), self.encoding).pieces(block):
             yield parse_lines(piece, block.file.name, fill) if isinstance(piece, Piece) else piece
 
 
@@ -263,8 +279,9 @@ def parse_lines(piece: Piece, name: str, fill: Mapping[str, int | float | str]) 
     except orjson.JSONDecodeError:
         objects = []
     if objects and set(map(type, objects)) == {dict}:
-        return JsonObjects(name, objects, lines, numbers, fill, [], 0)
-    rows, objects, rejects, blank = [], [], [], 0
+        encodings = EncodingCounts(utf8=int(not piece.data.isascii()))
+        return JsonObjects(name, objects, lines, numbers, fill, [], 0, encodings)
+    rows, objects, rejects, blank, encodings = [], [], [], 0, EncodingCounts()
     for row, line in enumerate(lines):
         if not line or line.isspace():
             blank += 1
@@ -273,13 +290,19 @@ def parse_lines(piece: Piece, name: str, fill: Mapping[str, int | float | str]) 
             value = orjson.loads(line)
         except orjson.JSONDecodeError as error:
             reason = f"not JSON: {error.msg}, at character {error.colno}"
+            try:
+                line.decode()
+            except UnicodeDecodeError as undecodable:
+                reason = f"not JSON: {invalid_byte(undecodable)} is not utf-8"
+                encodings = encodings.merge(examine_bytes(line, name, piece.first_line + row))
         else:
             if isinstance(value, dict):
                 rows.append(row)
                 objects.append(value)
+                encodings = encodings if line.isascii() else encodings.merge(EncodingCounts(utf8=1))
                 continue
             reason = f"not a JSON object, but {shorten(line.strip().decode(errors='replace'))}"
             if isinstance(value, list):
                 reason += "; expected one object on each line: jq -c '.[]' makes such lines of an array"
         rejects.append(Reject(name, piece.first_line + row, STAGE, reason))
-    return JsonObjects(name, objects, [lines[row] for row in rows], numbers[rows], fill, rejects, blank)
+    return JsonObjects(name, objects, [lines[row] for row in rows], numbers[rows], fill, rejects, blank, encodings)

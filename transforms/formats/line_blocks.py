@@ -14,6 +14,7 @@ from shardmill.data import spans
 from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.arrow import slices
+from shardmill.transforms.columns.types import EncodingCounts
 from shardmill.transforms.formats.format import (
     MAX_LINES,
     MAX_TEXT_BYTES,
@@ -356,6 +357,24 @@ def line_ranges(data: bytes) -> tuple[Positions, Positions]:
     return starts, stops
 
 
+_ODD = frozenset("ÿ¤¦¨¬¯¶·¸×÷ˆ˜†‡\x81\x8d\x8f\x90\x9d")  # of cp1252, but hardly in any text
+
+
+def examine_bytes(record: bytes, name: str, line: int) -> EncodingCounts:
+    """Return how a record of file `name` that is not UTF-8 can be decoded."""
+    text = record.decode("cp1252", "replace").strip()
+    has_utf8 = not record.decode(errors="ignore").isascii()
+    if has_utf8 or "\ufffd" in text or not _ODD.isdisjoint(text):
+        return EncodingCounts(neither=1)
+    return EncodingCounts(cp1252=1, first=(name, line, text))
+
+
+def invalid_byte(error: UnicodeDecodeError) -> str:
+    """Return the first byte that is not UTF-8, with the character that it is in cp1252."""
+    byte = error.object[error.start : error.start + 1]
+    return f"byte 0x{byte.hex()} ({byte.decode('cp1252', 'replace')} in cp1252)"
+
+
 def invalid_lines(data: bytes, starts: Positions, stops: Positions, encoding: str) -> Iterator[tuple[int, str]]:
     """Yield each line that is not UTF-8, with a reason worded for the file's original encoding."""
     codes = np.frombuffer(data, np.uint8)
@@ -366,7 +385,7 @@ def invalid_lines(data: bytes, starts: Positions, stops: Positions, encoding: st
             line.decode()
         except UnicodeDecodeError as error:
             if encoding_name(encoding) == "utf-8":
-                yield row, f"not {encoding}: byte 0x{line[error.start]:02x} at position {error.start + 1:,} of the line"
+                yield row, f"not {encoding}: {invalid_byte(error)} at position {error.start + 1:,} of the line"
             else:
                 before = len(line[: error.start].decode())
                 yield row, f"not {encoding}: what follows character {before:,} of the line"

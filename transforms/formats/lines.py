@@ -4,6 +4,7 @@ import codecs
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import reduce
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +13,7 @@ from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
 from shardmill.text import plural
 from shardmill.transforms.columns.arrow import distinct_texts, missing_values, slices, to_batch
-from shardmill.transforms.columns.types import ColumnType, Inferred, ValuesOf
+from shardmill.transforms.columns.types import ColumnType, EncodingCounts, Inferred, ValuesOf
 from shardmill.transforms.formats.format import STAGE, BlockRef, FileRef, KeyColumn, RecordFormat, Rows, empty_rows
 from shardmill.transforms.formats.line_blocks import (
     MARK_ERRORS,
@@ -23,6 +24,7 @@ from shardmill.transforms.formats.line_blocks import (
     blank_lines,
     count_lines,
     encoding_name,
+    examine_bytes,
     index_lines,
     invalid_lines,
     is_utf8,
@@ -88,7 +90,9 @@ class LinesFormat(RecordFormat):
             else:
                 lines = _Lines.from_piece(piece, self.encoding)
                 rejects = [Reject(block.file.name, line, STAGE, reason) for line, reason in lines.reasons.items()]
-                yield self.make_rows({TEXT: lines}, types, ~lines.is_blank & ~lines.is_invalid, lines.is_blank, rejects)
+                kept = ~lines.is_blank & ~lines.is_invalid
+                rows = self.make_rows({TEXT: lines}, types, kept, lines.is_blank, rejects)
+                yield replace(rows, encodings=lines.encodings(block.file.name, self.encoding))
 
     def make_rows(
         self,
@@ -178,6 +182,19 @@ class _Lines:
         reasons = {piece.first_line + row: reason for row, reason in found.items()}
         blank = blank_lines(piece.data, starts, stops, ~invalid)
         return cls(piece.data, starts, stops, blank, invalid, piece.first_line, reasons)
+
+    def encodings(self, name: str, encoding: str) -> EncodingCounts:
+        """Return how the lines of file `name` can be decoded, if they are read as UTF-8."""
+        if encoding_name(encoding) != "utf-8" or self.data.isascii():
+            return EncodingCounts()
+        if not self.reasons:
+            return EncodingCounts(utf8=1)
+        bad = np.flatnonzero(self.is_invalid).tolist()
+        lines = (self.data[self.starts[row] : self.stops[row]] for row in bad)
+        found = (examine_bytes(line, name, self.first_line + row) for row, line in zip(bad, lines))
+        codes = np.frombuffer(self.data, np.uint8)
+        high = np.unique(np.searchsorted(self.starts, np.flatnonzero(codes >= 0x80), "right") - 1)
+        return reduce(EncodingCounts.merge, found, EncodingCounts(utf8=len(high) - len(bad)))
 
     @classmethod
     def rejected_line(cls, line: int, reason: str) -> "_Lines":

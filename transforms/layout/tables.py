@@ -248,6 +248,8 @@ def _listed(feature: Feature, images: tuple[str, ...]) -> Feature:
 def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableOptions, _: bool = False) -> TableLayout:
     """Decide the layout of a table; `inferred` is empty if --schema makes inference unnecessary."""
     header = common_header(summary, options)
+    if not options.is_encoding_given:
+        inferred.encodings.check(options.source)
     # Where there are bytes but no rows, staging finds out why of each.
     if options.schema is None and not inferred.rows and not summary.rejected and not summary.size_bytes:
         raise UserError(f"{options.source} has no rows")

@@ -19,7 +19,7 @@ from shardmill.errors import JobError
 from shardmill.transforms.columns.arrow import convert_batch, split_large_batch
 from shardmill.transforms.columns.conversion import RoundedColumns, merge_rounded
 from shardmill.transforms.columns.example_decoding import Kinds, count_kinds, decode_parts, merge_kinds
-from shardmill.transforms.columns.types import Inferred, ValuesOf
+from shardmill.transforms.columns.types import EncodingCounts, Inferred, ValuesOf
 from shardmill.transforms.files.image_features import Formats, count_deep_pngs, count_formats, merge_formats
 from shardmill.transforms.formats.format import BlockRef, RecordFormat, split_rows
 from shardmill.transforms.inputs.record_blocks import Task, total_bytes
@@ -154,6 +154,7 @@ class StagedFindings:
     tokens: Counter[str] = field(default_factory=Counter)  # as in PreparedRows
     ignored_names: frozenset[str] = frozenset()  # the first of many, see transforms.formats.format.Rows
     rounded_columns: RoundedColumns = field(default_factory=dict)  # integers that float32 changes
+    encodings: EncodingCounts = field(default_factory=EncodingCounts)  # how the rows read as UTF-8 can be decoded
 
     def merge(self, other: "StagedFindings") -> "StagedFindings":
         """Add the findings of `other` and return self. `other` is not changed: a runner may merge it again."""
@@ -174,6 +175,7 @@ class StagedFindings:
         self.tokens.update(other.tokens)
         self.add_ignored_names(other.ignored_names)
         self.rounded_columns = merge_rounded(self.rounded_columns, other.rounded_columns)
+        self.encodings = self.encodings.merge(other.encodings)
         self.inferred = self.inferred.merge(other.inferred)
         self.kinds = merge_kinds(self.kinds, other.kinds)
         self.deep.update(other.deep)
@@ -334,6 +336,7 @@ def _prepare_rows(
         staged.blank_lines += rows.blank_lines
         staged.add_ignored_names(rows.other_names)
         staged.rounded_columns = merge_rounded(staged.rounded_columns, rows.rounded)
+        staged.encodings = staged.encodings.merge(rows.encodings)
         prepared, rejects = staging.encoder.prepare(rows, block.file, layout)
         if rejects_writer is not None:
             rejects_writer.add(rows.rejects)

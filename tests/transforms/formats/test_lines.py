@@ -167,8 +167,8 @@ def test_what_is_not_valid_is_a_reject(tmp_path: Path, size: int) -> None:
 
     assert (rows, blank) == ([(1, b"one"), (3, b"three")], 0)
     assert rejects == [
-        Reject("file.txt", 2, "read", "not utf-8: byte 0xff at position 2 of the line"),
-        Reject("file.txt", 4, "read", "not utf-8: byte 0xe3 at position 1 of the line"),
+        Reject("file.txt", 2, "read", "not utf-8: byte 0xff (ÿ in cp1252) at position 2 of the line"),
+        Reject("file.txt", 4, "read", "not utf-8: byte 0xe3 (ã in cp1252) at position 1 of the line"),
     ]
 
 

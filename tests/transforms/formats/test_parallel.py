@@ -73,8 +73,8 @@ def test_what_is_wrong_with_a_line(tmp_path: Path) -> None:
     assert (rows, blank) == ([(1, b"a", b"A")], 1)
     assert [(reject.source, reject.line, reject.reason) for reject in rejects] == [
         ("f.de", 2, "an empty text: the line is blank in 'de', and not in 'en'"),
-        ("f.de", 3, "'de': not utf-8: byte 0xff at position 1 of the line"),
-        ("f.de", 4, "'en': not utf-8: byte 0xff at position 1 of the line"),
+        ("f.de", 3, "'de': not utf-8: byte 0xff (ÿ in cp1252) at position 1 of the line"),
+        ("f.de", 4, "'en': not utf-8: byte 0xff (ÿ in cp1252) at position 1 of the line"),
     ]
 
 

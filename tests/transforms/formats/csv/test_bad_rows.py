@@ -90,9 +90,9 @@ def test_bytes_that_are_no_text(tmp_path: Path) -> None:
 
         assert ([row["b"] for row in rows], lines) == (["é".encode(), b"z"], [2, 7])
         assert reasons(rejects) == [
-            (3, "column 'a': the text is not utf-8"),
-            (4, "column 'b': the text is not utf-8"),
-            (6, "field 3: the text is not utf-8"),
+            (3, "column 'a': byte 0xff (ÿ in cp1252) is not utf-8"),
+            (4, "column 'b': byte 0xe9 (é in cp1252) is not utf-8"),
+            (6, "field 3: byte 0xff (ÿ in cp1252) is not utf-8"),
         ]
 
 
