@@ -12,12 +12,14 @@ from shardmill.transforms.formats.conventions import MISSING
 from shardmill.transforms.options.declare import OptionValueError, flag, read_option_file
 from shardmill.transforms.options.image_options import BoxOptions, PictureOptions
 from shardmill.transforms.options.job_options import (
+    Stack,
     parse_delimiter,
     parse_fill,
     parse_missing,
     parse_names,
     parse_quote,
     parse_size,
+    parse_stacks,
     parse_timestamps,
     parse_types,
 )
@@ -211,6 +213,16 @@ class RecordOptions(TransformOptions, TokenOptions, SequenceOptions, PictureOpti
         metavar="COLUMN=UNIT",
         default_words="times stay text",
         to_json=dict,
+        is_always_recorded=False,
+    )
+    stack: tuple[Stack, ...] = flag(
+        (),
+        "Make one feature of many columns of numbers, for example image=pixel*:uint8:28,28: the name, a pattern of the"
+        " columns and, if wanted, int64, float32 or uint8 and a shape; repeatable",
+        parse=parse_stacks,
+        repeats=True,
+        metavar="NAME=COLUMNS[:DTYPE][:SHAPE]",
+        to_json=lambda stacks: [str(stack) for stack in stacks],
         is_always_recorded=False,
     )
     key: str | None = flag(None, "Column that identifies a record", default_words="the whole record")

@@ -246,6 +246,7 @@ class RecordsConfig(RecordOptions):
             boxes=self.subset(BoxOptions),
             times=dict(self.timestamp),
             types=cast("dict[str, ScalarType]", dict(self.types)),
+            stacks=self.stack,
             order_by=self.order_by or "",
             row_name_column=self.spec.row_name_column,
             separators={name or self.table_labels[0]: text for name, text in (self.label_separator or {}).items()},

@@ -92,6 +92,9 @@ def write_page_data(folder: Path) -> Path:
             "rows.jsonl": b'{"n": 1, "city": "w1 w2"}\n{"n": 2, "city": "w3"}\n',
             "tokenizer.json": tokenizer_json(),
             "shards/0.tar": tar([("1.jpg", jpegs[0]), ("1.cls", b"3"), ("1.json", b'{"n": 1}')]),
+            "pixels.csv": (
+                ",".join(["label", *(f"pixel{n}" for n in range(784))]) + "\n" + "1" + ",7" * 784 + "\n"
+            ).encode(),
             "visits.csv": b"user,time,page\na,2024-01-02,x\nb,2024-01-01,y\na,2024-01-01,z\n",
             "sounds/dog/1.wav": wav(),
             "points.csv": b"file_name,x\nphotos/dog/0.jpg,0.5\nphotos/cat/1.jpg,0.25\n",

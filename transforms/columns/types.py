@@ -107,6 +107,8 @@ class ColumnType:
     minority_types: tuple["ColumnType", ...] = ()  # types of the rows that do not fit, by their items
     is_time: bool = False  # True if bytes are timestamps; only requested, never inferred
     spelling: Spelling = field(default=Spelling(0), compare=False)  # how the numbers are spelled
+    # Names of the columns that --stack makes one of, in order; only requested. If bytes, their values are uint8.
+    members: tuple[str, ...] = ()
 
     @property
     def is_variable(self) -> bool:

@@ -109,9 +109,12 @@ class KeyColumn:
     is_number: bool = False  # True if --schema declares it a number
 
 
+KEY_PREFIX = "\0key:"
+
+
 def key_column_name(name: str) -> str:
     """Return the name under which a batch holds the key texts of column `name`."""
-    return f"\0key:{name}"
+    return f"{KEY_PREFIX}{name}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -176,6 +179,53 @@ class RecordFormat(Protocol):
         Text lines and Examples ignore `keys`, because their rows have other columns than their records; the encoder
         computes the keys.
         """
+
+
+def read_stacked(
+    format_: RecordFormat, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()
+) -> Iterator[Rows]:
+    """Yield the rows of a block as `RecordFormat.read` does, with the columns that --stack joins as one column."""
+    stacks = {name: column for name, column in types.items() if column.members}
+    if not stacks:
+        yield from format_.read(block, types, keys)
+        return
+    single = {name: column for name, column in types.items() if not column.members}
+    for column in stacks.values():
+        kind = ColumnType("int64" if column.dtype == "bytes" else column.dtype, None, 0)
+        single |= dict.fromkeys(column.members, kind)
+    for rows in format_.read(block, single, keys):
+        yield _stack(rows, types, block.file.name)
+
+
+def _stack(rows: Rows, types: Mapping[str, ColumnType], source: str) -> Rows:
+    good, problems, arrays = np.ones(len(rows.batch), bool), dict[int, str](), dict[str, pa.Array]()
+    others = [name for name in rows.batch.schema.names if name.startswith(KEY_PREFIX)]
+    for name, column in types.items():
+        if not column.members:
+            arrays[name] = rows.batch[name]
+            continue
+        parts = [rows.batch[member] for member in column.members]
+        for member, part in zip(column.members, parts):
+            for row in part.is_null().to_numpy(zero_copy_only=False).nonzero()[0].tolist() if part.null_count else ():
+                remedy = f"--stack {name} needs one in each row; --fill {member}=0 supplies it"
+                problems.setdefault(row, f"column {member!r} has no value, and {remedy}")
+        values = np.stack([pc.fill_null(part, 0).to_numpy() for part in parts], axis=1)
+        offsets = np.arange(len(values) + 1, dtype=np.int64) * len(parts)
+        if column.dtype != "bytes":
+            arrays[name] = pa.LargeListArray.from_arrays(pa.array(offsets), pa.array(values.ravel()))
+            continue
+        for row, index in np.argwhere(values.view(np.uint64) > 255).tolist():
+            reason = f"column {column.members[index]!r}: {values[row, index]} is not 0 to 255 (uint8)"
+            problems.setdefault(row, reason)
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(values.astype(np.uint8))]
+        arrays[name] = pa.Array.from_buffers(pa.large_binary(), len(values), buffers)
+    batch = to_batch(arrays | {name: rows.batch[name] for name in others}, len(rows.batch))
+    if not problems:
+        return replace(rows, batch=batch)
+    good[list(problems)] = False
+    found = [Reject(source, int(rows.lines[row]), STAGE, reason) for row, reason in problems.items()]
+    rejects = sorted([*rows.rejects, *found], key=lambda reject: reject.line or 0)
+    return replace(rows, batch=batch.filter(pa.array(good)), lines=rows.lines[good], rejects=rejects)
 
 
 def empty_rows(types: Mapping[str, ColumnType], rejects: Sequence[Reject], keys: Sequence[KeyColumn] = ()) -> Rows:

@@ -1,19 +1,30 @@
 """Choose the columns of a table and their types, timestamps and declared feature kinds."""
 
+import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 
 from shardmill.data.features import Feature, Features, features_of_kind
 from shardmill.data.kinds import kind_of
 from shardmill.errors import UserError
 from shardmill.metadata.labels import check_label_name
 from shardmill.text import did_you_mean, listed, plural
-from shardmill.transforms.columns.types import MAX_VALUES, ColumnType, DeclaredColumn, Inferred
+from shardmill.transforms.columns.types import (
+    MAX_VALUES,
+    ColumnType,
+    DeclaredColumn,
+    Inferred,
+    ScalarType,
+    common_type,
+    format_shape,
+)
 from shardmill.transforms.inputs.folders import quote_names
 from shardmill.transforms.inputs.summary import InputSummary
 from shardmill.transforms.layout.options import TableOptions
-from shardmill.transforms.options.job_options import CONTENT
+from shardmill.transforms.options.job_options import CONTENT, Stack
 
 _MAX_LISTED_COLUMNS = 20  # columns that an error lists
 
@@ -138,7 +149,7 @@ def wanted_columns(options: TableOptions) -> list[str] | None:
     """Return the columns whose types must be inferred; None for all columns (--drop is applied later)."""
     if options.needs_classes:
         return options.needs_classes
-    if options.only:
+    if options.only and not options.stacks:
         return list(dict.fromkeys([*options.only, *options.label_columns, *options.images, *options.helper_columns]))
     return None
 
@@ -204,7 +215,7 @@ def _columns_from_schema(known: Sequence[str], header: Sequence[str], options: T
     kept = _selected_columns([feature.name for feature in options.schema], options)
     features = tuple(feature for feature in options.schema if feature.name in kept)
     for feature in features:
-        if not kind_of(feature).in_columns:
+        if not kind_of(feature).in_columns and feature.name not in [stack.name for stack in options.stacks]:
             raise UserError(
                 f"{options.schema_name} says that {feature.name!r} is an {kind_of(feature).display_name},"
                 f" which no column holds; --drop {feature.name} leaves it out"
@@ -240,6 +251,90 @@ def _column_type(feature: Feature) -> ColumnType:
         return ColumnType(dtype, None, 0)
     size, *inner = feature.shape
     return ColumnType(dtype, -1 if size is None else size, 0, tuple(filter(None, inner)))
+
+
+def stack_columns(
+    header: Sequence[str], inferred: Inferred, options: TableOptions
+) -> tuple[tuple[str, ...], Inferred, dict[str, tuple[str, ...]]]:
+    """Return header and types with one column in place of those that --stack joins, and the latter by its name."""
+    known, types, members = tuple(header), dict(inferred.types), dict[str, tuple[str, ...]]()
+    others = {*options.label_columns, *options.helper_columns, *options.images, *options.drop, *options.times}
+    for stack in options.stacks:
+        before = known or tuple(sorted(types, key=_natural_order))  # such files name columns in any order
+        if not before:
+            return known, inferred, members  # no row can be read
+        joined = tuple(name for name in before if fnmatchcase(name, stack.pattern) and name not in others)
+        if not joined:
+            raise UserError(f"--stack {stack}: no column has such a name; {suggest_column(stack.pattern, before)}")
+        if stack.name in before and stack.name not in joined:
+            raise UserError(f"--stack {stack}: there is a column {stack.name!r}; give another name, or --drop it")
+        if stack.shape and math.prod(stack.shape) != len(joined):
+            raise UserError(f"--stack {stack}: the shape has {math.prod(stack.shape):,} values, not {len(joined):,}")
+        members[stack.name] = joined
+        known = tuple(dict.fromkeys(stack.name if name in joined else name for name in known))
+        if inferred.rows and options.schema is None:
+            column = _stacked_type(stack, joined, inferred)
+            types = {**{name: types[name] for name in types if name not in joined}, stack.name: column}
+    return known, replace(inferred, types=types), members
+
+
+def _natural_order(name: str) -> list[tuple[int, str]]:
+    """Return a key that sorts x2 before x10."""
+    parts = re.split(r"([0-9]+)", name)
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
+
+
+def _stacked_type(stack: Stack, members: Sequence[str], inferred: Inferred) -> ColumnType:
+    """Return the type of a column that joins others; raise a UserError if one of them holds no numbers."""
+    is_whole = stack.dtype in ("int64", "uint8")
+    dtype: ScalarType = "float32" if stack.dtype == "float32" else "int64"
+    for name in members:
+        column = inferred.types.get(name, ColumnType("bytes", None, 0))
+        if column.length is not None or column.dtype not in ("int64", *(() if is_whole else ("float32",))):
+            holds = f"lists of {column.dtype}" if column.length is not None else column.dtype
+            holds = holds if column.present else "no value in any row"
+            raise UserError(
+                f"--stack {stack}: column {name!r} holds {holds}; expected {'integers' if is_whole else 'numbers'};"
+                f" leave it out with --drop {name}"
+            )
+        dtype = common_type(dtype, column.dtype)
+    size, *inner = stack.shape or (len(members),)
+    return ColumnType(dtype, size, inferred.rows, tuple(inner))
+
+
+def join_members(columns: Columns, members: Mapping[str, tuple[str, ...]], options: TableOptions) -> Columns:
+    """Set which columns are joined to one, and make arrays of those of uint8."""
+    stacks, types, features = {stack.name: stack for stack in options.stacks}, dict(columns.types), []
+    for feature in columns.features:
+        if (joined := members.get(feature.name)) is not None:
+            stack = stacks[feature.name]
+            if None in feature.shape or math.prod(map(int, filter(None, feature.shape))) != len(joined):
+                raise UserError(
+                    f"--stack {stack}: {options.schema_name} has the shape {format_shape(feature.shape)}, and"
+                    f" {plural(len(joined), 'column has', 'columns have')} such a name"
+                )
+            if stack.dtype == "uint8":
+                feature = replace(feature, dtype="bytes", kind="array", element="uint8")
+            plain = ColumnType("bytes", None, 0) if feature.dtype == "bytes" else types[feature.name]
+            types[feature.name] = replace(plain, members=joined)
+        features.append(feature)
+    return replace(columns, types=types, features=tuple(features))
+
+
+_NUMBERED = re.compile(r"(.*?)[0-9]+", re.DOTALL)
+_LEAST_NUMBERED = 100  # columns with one name and running numbers from which --stack is suggested
+
+
+def numbered_notices(features: Features) -> list[str]:
+    """Return a notice of each name that more than 100 columns of numbers share, with a running number."""
+    names = (_NUMBERED.fullmatch(item.name) for item in features if not item.shape and item.dtype != "bytes")
+    found = Counter(name[1] for name in names if name)
+    return [
+        f"{number:,} columns are called {name!r} and a number, and each is a feature; --stack"
+        f" '{name.strip('_.- ') or 'value'}s={name}[0-9]*' makes one feature of them"
+        for name, number in found.items()
+        if number > _LEAST_NUMBERED
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from shardmill.transforms.inputs.folders import IMAGES, FileKind, FolderRoles, f
 from shardmill.transforms.inputs.listing import NO_MATCH
 from shardmill.transforms.inputs.summary import InputSummary
 from shardmill.transforms.options.image_options import BoxOptions, LabelOptions, PictureOptions
-from shardmill.transforms.options.job_options import SplitOptions
+from shardmill.transforms.options.job_options import SplitOptions, Stack
 from shardmill.transforms.stores import storage
 
 
@@ -72,6 +72,7 @@ class TableOptions:
     key_flag: str = "--key"  # flag that names the key
     times: Mapping[str, TimeUnit] = field(default_factory=dict)  # columns of --timestamp with their units
     types: Mapping[str, ScalarType] = field(default_factory=dict)  # columns of --types with their types
+    stacks: tuple[Stack, ...] = ()  # columns that become one feature
     order_by: str = ""  # column that orders the rows of sequences; "" for none
     is_encoding_given: bool = False  # True if --encoding is given
     texts: tuple[str, ...] = ("text",)  # names of text features of lines; one for each parallel file

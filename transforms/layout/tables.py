@@ -6,6 +6,7 @@ Functions raise a UserError if columns, classes or splits are unknown, unsuitabl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from itertools import chain
 
 from shardmill.data.features import DType, Feature, Features
 from shardmill.data.kinds import kind_of
@@ -31,7 +32,10 @@ from shardmill.transforms.layout.columns import (
     convert_times,
     is_declared_number,
     is_time,
+    join_members,
     mark_columns,
+    numbered_notices,
+    stack_columns,
     suggest_column,
 )
 from shardmill.transforms.layout.files import (
@@ -253,7 +257,11 @@ def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableO
     # Where there are bytes but no rows, staging finds out why of each.
     if options.schema is None and not inferred.rows and not summary.rejected and not summary.size_bytes:
         raise UserError(f"{options.source} has no rows")
-    chosen = convert_times(choose_columns(header, inferred, options), inferred, options)
+    header, inferred, members = stack_columns(header, inferred, options)
+    joined = frozenset(chain.from_iterable(members.values()))
+    unjoined = replace(options, fill=tuple(pair for pair in options.fill if pair[0] not in joined))
+    selected = join_members(choose_columns(header, inferred, unjoined), members, options)
+    chosen = convert_times(selected, inferred, options)
     times = [feature for feature in chosen.features if is_time(feature, options)]
     labels = resolve_labels(chosen, inferred, options)
     marked = mark_columns(labels.columns, inferred, options)
@@ -280,6 +288,7 @@ def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableO
                 for text, (count, (name, line)) in inferred.remarks.items()
             ),
             *columns.notices,
+            *numbered_notices(columns.features),
             *marked.notices,
             *(
                 notice

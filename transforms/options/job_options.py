@@ -534,6 +534,40 @@ def parse_quote(value: Any) -> str:
     return parse_delimiter(value) if value else ""
 
 
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """A feature that is made of several columns of numbers."""
+
+    name: str
+    pattern: str  # of the columns' names, such as pixel*
+    dtype: str = ""  # int64, float32 or uint8; "" for that of the numbers
+    shape: tuple[int, ...] = ()  # () for a list of all
+
+    def __str__(self) -> str:
+        shape = ",".join(map(str, self.shape))
+        return f"{self.name}={':'.join(filter(None, (self.pattern, self.dtype, shape)))}"
+
+
+_STACK = re.compile(r"([^=]+)=(.+?)(?::(int64|float32|uint8))?(?::([1-9]\d*(?:,[1-9]\d*)*))?")
+
+
+def parse_stacks(value: Any) -> tuple[Stack, ...]:
+    """Parse `image=pixel*`, `image=pixel*:uint8` or `image=pixel*:uint8:28,28` items, or a mapping."""
+    items = value.items() if isinstance(value, dict) else (value,) if isinstance(value, str) else value
+    stacks = []
+    for item in items:
+        if isinstance(item, Stack):
+            stacks.append(item)
+            continue
+        text = item if isinstance(item, str) else "=".join(item)
+        if (found := _STACK.fullmatch(text)) is None:
+            raise OptionValueError(f"{text!r}: expected NAME=COLUMNS, such as image=pixel* or image=pixel*:uint8:28,28")
+        sizes = tuple(int(size) for size in (found[4] or "").split(",") if size)
+        stacks.append(Stack(found[1], found[2], found[3] or "", sizes))
+    check_no_repeats([stack.name for stack in stacks], "{}=… is given twice")
+    return tuple(stacks)
+
+
 # Of numpy.datetime64, and how many of each are a second
 TIME_UNITS: dict[str, int] = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 

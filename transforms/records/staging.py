@@ -21,7 +21,7 @@ from shardmill.transforms.columns.conversion import RoundedColumns, merge_rounde
 from shardmill.transforms.columns.example_decoding import Kinds, count_kinds, decode_parts, merge_kinds
 from shardmill.transforms.columns.types import EncodingCounts, Inferred, ValuesOf
 from shardmill.transforms.files.image_features import Formats, count_deep_pngs, count_formats, merge_formats
-from shardmill.transforms.formats.format import BlockRef, RecordFormat, split_rows
+from shardmill.transforms.formats.format import BlockRef, RecordFormat, read_stacked, split_rows
 from shardmill.transforms.inputs.record_blocks import Task, total_bytes
 from shardmill.transforms.inputs.sources import REJECTS
 from shardmill.transforms.layout.tables import TableLayout
@@ -354,7 +354,7 @@ def _prepare_rows(
 
 def _read_rows(format_: RecordFormat, task: Sequence[BlockRef], layout: TableLayout) -> Iterator[tuple[BlockRef, Any]]:
     for block in task:
-        for rows in format_.read(block, layout.types, layout.keys):
+        for rows in read_stacked(format_, block, layout.types, layout.keys):
             for part in split_rows(rows, MAX_RUN_ROWS):
                 yield block, part
 
