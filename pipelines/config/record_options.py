@@ -13,11 +13,11 @@ from shardmill.transforms.options.declare import OptionValueError, flag, read_op
 from shardmill.transforms.options.image_options import BoxOptions, PictureOptions
 from shardmill.transforms.options.job_options import (
     Stack,
-    parse_delimiter,
     parse_fill,
     parse_missing,
     parse_names,
     parse_quote,
+    parse_separator,
     parse_size,
     parse_stacks,
     parse_timestamps,
@@ -97,8 +97,8 @@ class RecordOptions(TransformOptions, TokenOptions, SequenceOptions, PictureOpti
     input: str | None = input_flag(required=True)
     delimiter: str | None = flag(
         None,
-        "Delimiter between fields",
-        parse=parse_delimiter,
+        r"Delimiter between fields: a character, tab, several characters such as ::, or \s+ for any white space",
+        parse=parse_separator,
         default_words="a comma; a tab in .tsv files",
         group="input",
     )
@@ -155,6 +155,33 @@ class RecordOptions(TransformOptions, TokenOptions, SequenceOptions, PictureOpti
         default_words=",".join(MISSING[1:]),
         to_json=list,
         group="input",
+    )
+    escape: str = flag(
+        "",
+        "Character that makes a quote part of a quoted field, for example a backslash",
+        parse=parse_quote,
+        group="input",
+        default_words="quotes are doubled",
+        is_always_recorded=False,
+    )
+    decimal: str = flag(".", "Decimal mark of numbers", choices=(".", ","), group="input", is_always_recorded=False)
+    thousands: str = flag(
+        "",
+        "Mark between groups of three digits",
+        choices=("", ",", ".", " ", "'", "_"),
+        group="input",
+        default_words="none",
+        is_always_recorded=False,
+    )
+    list_separator: tuple[tuple[str, str], ...] = flag(
+        (),
+        "Store the fields of a column as lists: the text between two values, for example pixels=' '; repeatable",
+        parse=parse_fill,
+        repeats=True,
+        metavar="COLUMN=TEXT",
+        to_json=dict,
+        group="input",
+        is_always_recorded=False,
     )
     fill: tuple[tuple[str, str], ...] = flag(
         (),
@@ -249,6 +276,16 @@ class RecordOptions(TransformOptions, TokenOptions, SequenceOptions, PictureOpti
             raise UserError("--columns and --header: --columns names the columns of files without a header; drop one")
         if self.delimiter == self.quote_char and self.quote_char:
             raise UserError(f"--delimiter and --quote are both {self.quote_char!r}")
+        if self.escape and self.escape in (self.quote_char, self.delimiter or ","):
+            raise UserError(f"--escape {self.escape}: it is the quote or the delimiter, too; give another character")
+        if self.escape and not self.quote_char:
+            raise UserError(f"--escape {self.escape} and --quote '': there are no quotes to escape; leave one out")
+        if self.thousands == self.decimal:
+            raise UserError(f"--thousands {self.thousands}: it is the decimal mark, too; give --decimal , with it")
+        if self.delimiter in (self.decimal, self.thousands):
+            raise UserError(f"--delimiter {self.delimiter}: it is a mark in numbers, too; give another delimiter")
+        if empty := [name for name, separator in self.list_separator if not separator]:
+            raise UserError(f"--list_separator {empty[0]}=: expected the text between two values, for example ' '")
         if self.delimiter is None and self.quote in (",", "\t"):
             raise UserError(
                 f"--quote {self.quote!r} needs --delimiter, which is a comma otherwise, or a tab in .tsv files"

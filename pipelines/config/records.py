@@ -109,6 +109,7 @@ class RecordsConfig(RecordOptions):
     def format(self) -> "RecordFormat":
         """Return the format that reads the records."""
         if self.spec.name == "csv":
+            from shardmill.transforms.columns.text import NumberStyle
             from shardmill.transforms.formats.csv import CsvFormat
 
             return CsvFormat(
@@ -124,6 +125,9 @@ class RecordsConfig(RecordOptions):
                 self.comment,
                 self.strip,
                 is_quote_given=self.quote is not None,
+                escape=self.escape,
+                numbers=NumberStyle(self.decimal, self.thousands),
+                list_separators=self.list_separator,
             )
         if self.spec.name == "jsonl":
             from shardmill.transforms.formats.json_lines import JsonLinesFormat

@@ -49,7 +49,8 @@ FORMATS = (
         description="Turn CSV or TSV files into balanced, shuffled TFRecord shards. Types come from all rows, not from"
         " a sample.",
         flags=(
-            *("delimiter", "quote", "columns", "header", "skip_lines", "comment", "strip", "encoding", "missing"),
+            *("delimiter", "quote", "escape", "columns", "header", "skip_lines", "comment", "strip", "encoding"),
+            *("missing", "decimal", "thousands", "list_separator"),
             *_COLUMN_FLAGS,
             "block_size",
         ),

@@ -92,6 +92,7 @@ def write_page_data(folder: Path) -> Path:
             "rows.jsonl": b'{"n": 1, "city": "w1 w2"}\n{"n": 2, "city": "w3"}\n',
             "tokenizer.json": tokenizer_json(),
             "shards/0.tar": tar([("1.jpg", jpegs[0]), ("1.cls", b"3"), ("1.json", b'{"n": 1}')]),
+            "faces.csv": b"emotion,pixels\n0,70 80 82\n1,1 2 3\n",
             "pixels.csv": (
                 ",".join(["label", *(f"pixel{n}" for n in range(784))]) + "\n" + "1" + ",7" * 784 + "\n"
             ).encode(),

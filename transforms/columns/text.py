@@ -586,3 +586,88 @@ def _fits(seconds: Numbers, units: Numbers, size: int) -> Flags:
     fits: Flags = (seconds < most) | ((seconds == most) & (units <= last))
     fits &= (seconds > least) | ((seconds == least) & (units >= first))
     return fits
+
+
+@dataclass(frozen=True, slots=True)
+class NumberStyle:
+    """How texts spell numbers: the decimal mark, and the mark between groups of three digits."""
+
+    decimal: str = "."
+    thousands: str = ""  # "" for none
+
+    @property
+    def is_plain(self) -> bool:
+        """Return True if numbers are spelled as `infer_type` reads them."""
+        return self.decimal == "." and not self.thousands
+
+    def rewrite(self, column: pa.Array) -> tuple[pa.Array, bool]:
+        """Return the texts with plain numbers in place of those of this style, and True if all were such numbers."""
+        group, mark = re.escape(self.thousands), re.escape(self.decimal)
+        whole = rf"(?:[0-9]{{1,3}}(?:{group}[0-9]{{3}})+|[0-9]+)" if self.thousands else "[0-9]+"
+        number = rf"[+-]?(?:{whole}(?:{mark}[0-9]*)?|{mark}[0-9]+)(?:[eE][+-]?[0-9]+)?|[+-]?(?i:nan|inf|infinity)"
+        found = _matches(column, number)
+        texts = column.view(pa.string())
+        if self.thousands:
+            texts = pc.replace_substring(texts, self.thousands, "")
+        plain = pc.replace_substring(texts, self.decimal, ".") if self.decimal != "." else texts
+        return pc.if_else(found, plain.view(column.type), column), bool(pc.all(found).as_py() is not False)
+
+
+def split_lists(texts: pa.Array, separator: str) -> tuple[pa.Array, npt.NDArray[np.int64]]:
+    """Split texts such as `1 2 3` or `[0.5, 1]`; return all parts as binary, and their number in each text.
+
+    Brackets around a list and quotes around a part are left out. A space separates at any white space.
+    """
+    trimmed = pc.ascii_trim(pc.fill_null(texts, b"").view(pa.string()), characters=" \t\r\n[](){}")
+    if separator.strip(" ") == "":
+        lists = pc.ascii_split_whitespace(trimmed)
+    else:
+        lists = pc.split_pattern(pc.ascii_rtrim(trimmed, characters=separator + " "), separator)
+    lengths = pc.list_value_length(lists).to_numpy().astype(np.int64)
+    empty = pc.equal(trimmed, "").to_numpy(zero_copy_only=False)
+    parts = pc.ascii_trim(lists.flatten().filter(pa.array(np.repeat(~empty, lengths))), characters=" \t\r\n'\"")
+    return parts.view(pa.binary()), np.where(empty, 0, lengths)
+
+
+def infer_list_type(texts: pa.Array, separator: str) -> ColumnType | None:
+    """Return the type of a column of texts that hold lists; None if it has no values."""
+    present = texts.drop_null()
+    if not len(present):
+        return None
+    parts, lengths = split_lists(present, separator)
+    found = infer_type(parts)
+    dtype: ScalarType = found.dtype if found is not None else "int64"
+    if (lengths == lengths[0]).all():
+        return ColumnType(dtype, int(lengths[0]), len(present))
+    return ColumnType(dtype, -1, len(present), (), int((lengths == 0).sum()))
+
+
+def parse_lists(texts: pa.Array, column: ColumnType, separator: str) -> tuple[pa.Array, dict[int, str]]:
+    """Return lists of this type, null or empty where a text is missing, and the reasons of rows that do not fit."""
+    parts, lengths = split_lists(texts, separator)
+    values, misfits = parse_values(parts, column.dtype)
+    rows = np.repeat(np.arange(len(texts)), lengths)
+    reasons = {}
+    is_missing = texts.is_null().to_numpy(zero_copy_only=False)
+    if not column.is_variable:
+        for row in np.flatnonzero(~is_missing & (lengths != column.length)).tolist():
+            reasons[row] = f"{lengths[row]:,} values, where {column.length:,} were expected"
+    for position in misfits.tolist():
+        reasons.setdefault(int(rows[position]), misfit_reason(parts[position].as_py(), column.dtype))
+    offsets = pa.array(np.append(0, np.cumsum(lengths)))
+    mask = None if column.is_variable or not is_missing.any() else pa.array(is_missing)
+    return pa.LargeListArray.from_arrays(offsets, values, mask=mask), reasons
+
+
+_LIST = r"[\[(]? *{number}(?:{separator}{number})+ *[\])]?"
+_SEPARATORS = {r" *, *": ",", r" *; *": ";", r"[ \n]+": " ", r"\|": "|"}
+
+
+def list_separator(texts: pa.Array) -> str | None:
+    """Return the separator if all texts are lists of numbers; None otherwise."""
+    for pattern, separator in _SEPARATORS.items():
+        whole = re.compile(_LIST.format(number=_FLOAT.replace("(?i:", "(?:"), separator=pattern))
+        if len(texts) and whole.fullmatch(texts[0].as_py().decode(errors="replace").strip()):
+            listed = _LIST.format(number=f"(?:{_FLOAT})", separator=pattern)
+            return separator if pc.all(_matches(texts, rf"\s*{listed}\s*")).as_py() else None
+    return None

@@ -2,8 +2,9 @@
 
 import contextlib
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 
 import numpy as np
@@ -15,9 +16,13 @@ from shardmill.metadata.manifest import Certainty, Reject
 from shardmill.transforms.columns.arrow import distinct_texts, to_batch
 from shardmill.transforms.columns.conversion import rounded_texts
 from shardmill.transforms.columns.text import (
+    NumberStyle,
+    infer_list_type,
     infer_type,
     key_texts,
+    list_separator,
     misfit_reason,
+    parse_lists,
     parse_values,
     strip_texts,
     without_leading_zeros,
@@ -75,6 +80,9 @@ from shardmill.transforms.stores.protocol import error_text
 from shardmill.transforms.stores.storage import raise_if_store_failed
 from shardmill.transforms.stores.streams import TruncatedError, is_compressed, open_decompressed
 
+LISTS = "values of column {!r} are lists of numbers, stored as texts; --list_separator {!r} makes lists of them"
+_UNIT = b"\x1f"  # in place of separators of several characters: the unit separator of ASCII, which no text has
+WHITE_SPACE = r"\s+"
 LONG_ROWS = "rows have one more field than the header has names, which is empty and left out"
 
 
@@ -103,6 +111,9 @@ class CsvFormat(RecordFormat):
     comment: str = ""  # lines that begin with this text are passed over; "" for none
     strip: bool = False  # whether spaces and tabs around values and names are removed
     is_quote_given: bool = False  # True if the user chose the quote: long quoted fields are then not doubted
+    escape: str = ""  # character that makes a quote part of a quoted field, such as a backslash; "" for none
+    numbers: NumberStyle = field(default_factory=NumberStyle)  # how numbers are spelled
+    list_separators: tuple[tuple[str, str], ...] = ()  # (column, text between the values of a field)
 
     def __post_init__(self) -> None:
         fill = tuple(self.fill.items() if isinstance(self.fill, Mapping) else self.fill)
@@ -110,7 +121,9 @@ class CsvFormat(RecordFormat):
         object.__setattr__(self, "missing", tuple(self.missing))
         object.__setattr__(self, "columns", None if self.columns is None else tuple(self.columns))
         object.__setattr__(self, "encoding", encoding_name(self.encoding))
-        for what, char in (("delimiter", self.delimiter), ("quote", self.quote)):
+        for what, char in (("delimiter", self.delimiter), ("quote", self.quote), ("escape", self.escape)):
+            if what == "delimiter" and len(char) > 1 and char.isascii() and not set(char) & set("\r\n\0"):
+                continue
             if char and (len(char) != 1 or not char.isascii() or char.isalnum() or char in "\r\n\0"):
                 raise ValueError(
                     f"the {what} {char!r} is no good; expected one ASCII character that is no letter or digit"
@@ -151,16 +164,36 @@ class CsvFormat(RecordFormat):
         for piece in self._pieces(block):
             if isinstance(piece, CsvPiece):  # `read` reports the others
                 texts, parsed = self._texts(piece, block, wanted, with_lines=False)
-                types = {name: found for name in names if (found := infer_type(texts[name]))}
+                types = {name: found for name in names if (found := self._infer(name, texts[name]))}
                 values = {column.name: distinct_texts(texts[column.name], column.separator) for column in values_of}
                 long, first = len(parsed.long_lines), (block.file.name, int(parsed.long_lines[:1].sum()))
                 remarks = {LONG_ROWS: (long, first)} if long else {}
+                place = (block.file.name, piece.line)
+                for name, column in types.items():
+                    if column.dtype == "bytes" and (separator := list_separator(texts[name].drop_null())):
+                        remarks[LISTS.format(name, f"{name}={separator}")] = (column.present, place)
                 yield Inferred(types, parsed.rows, values, remarks=remarks, encodings=parsed.encodings)
+
+    def _infer(self, name: str, texts: pa.Array) -> ColumnType | None:
+        """Return the type of a column; None if it has no values."""
+        separators = dict(self.list_separators)
+        if name in separators:
+            return infer_list_type(texts, separators[name])
+        if self.numbers.is_plain or texts.null_count == len(texts):
+            return infer_type(texts)
+        plain, is_number = self.numbers.rewrite(texts)
+        found = infer_type(plain)
+        is_other = found is not None and found.dtype in ("int64", "float32") and not is_number
+        return replace(found, dtype="bytes") if found is not None and is_other else found
 
     def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
         """Yield the rows of a block; a malformed record, or one that does not fit `types`, is a Reject."""
-        if lists := [name for name, column in types.items() if column.length is not None]:
-            raise UserError(f"column {lists[0]!r} is to hold lists, and {block.file.name} is CSV, which holds none")
+        separated = dict(self.list_separators)
+        if lists := [name for name, column in types.items() if column.length is not None and name not in separated]:
+            raise UserError(
+                f"column {lists[0]!r} is to hold lists, and {block.file.name} is CSV, which holds none; give"
+                f" --list_separator {lists[0]}=' ' if a space is between the values in its fields"
+            )
         records, file = 0, block.file
         for piece in self._pieces(block):
             if isinstance(piece, LostRecords):
@@ -183,8 +216,16 @@ class CsvFormat(RecordFormat):
         texts, parsed = self._texts(piece, block, wanted, with_lines=True)
         values, rejects = {}, {}
         for name in types:
-            text = texts[name]
-            values[name], misfits = parse_values(text, types[name].dtype)
+            text, column = texts[name], types[name]
+            if column.length is not None:
+                values[name], reasons = parse_lists(text, column, dict(self.list_separators)[name])
+                for row, why in reasons.items():
+                    reason = f"column {name!r}: {why}"
+                    rejects.setdefault(row, Reject(block.file.name, int(parsed.lines[row]), STAGE, reason))
+                continue
+            if not self.numbers.is_plain and column.dtype in ("int64", "float32"):
+                text = texts[name] = self.numbers.rewrite(text)[0]
+            values[name], misfits = parse_values(text, column.dtype)
             for row, value in zip(misfits.tolist(), text.take(pa.array(misfits)).to_pylist()):
                 if row not in rejects:
                     reason = f"column {name!r}: {misfit_reason(value, types[name].dtype)}"
@@ -199,7 +240,7 @@ class CsvFormat(RecordFormat):
             texts = {name: texts[name].filter(pa.array(keep)) for name in types}
             batch, lines = batch.filter(pa.array(keep)), lines[keep]
             left_out = sorted([*left_out, *rejects.values()], key=lambda reject: reject.line or 0)
-        floats = [name for name, column in types.items() if column.dtype == "float32"]
+        floats = [name for name, column in types.items() if column.dtype == "float32" and column.length is None]
         rounded = {name: found for name in floats if (found := rounded_texts(texts[name], batch[name]))}
         return Rows(batch, lines, left_out, parsed.blank_lines, rounded=rounded, encodings=parsed.encodings)
 
@@ -221,6 +262,8 @@ class CsvFormat(RecordFormat):
         for name in names:
             text = found[name] if name in found else pa.nulls(parsed.rows, pa.binary())
             text = strip_texts(text, self.missing) if self.strip else text
+            if self.escape:
+                text = pc.replace_substring(text.view(pa.string()), self.escape * 2, self.escape).view(pa.binary())
             texts[name] = pc.fill_null(text, fill[name].encode()) if name in fill and text.null_count else text
         return texts, parsed
 
@@ -249,23 +292,49 @@ class CsvFormat(RecordFormat):
     def _pieces_of_range(self, block: BlockRef) -> Iterator[CsvPiece | Reject | LostRecords]:
         """Read a block as one piece, or as several if one of its records may be too long."""
         if block.length <= MAX_TEXT_BYTES:
-            yield CsvPiece(to_utf8(_read_range(block), self.encoding), block.first_line)
+            yield CsvPiece(to_utf8(self._unescape(_read_range(block)), self.encoding), block.first_line)
             return
         dialect, head = self._dialect(block.file.name), Head(next_line=block.first_line)
         with storage.open_read(block.file.path, block.end) as raw:
             raw.seek(block.offset)
-            for piece in read_pieces(_BlockStream(raw, block), dialect, self.block_size, block.file.name, head):
+            for piece in read_pieces(
+                self._unescaped(_BlockStream(raw, block)), dialect, self.block_size, block.file.name, head
+            ):
                 yield CsvPiece(to_utf8(piece.text, self.encoding), piece.line) if isinstance(piece, CsvPiece) else piece
 
     def _dialect(self, name: str) -> Dialect:
+        if len(self.delimiter) > 1:
+            return Dialect(_UNIT, self.quote.encode())
         is_tabs = ".tsv" in PurePosixPath(name.lower()).suffixes[-2:]
         return Dialect((self.delimiter or ("\t" if is_tabs else ",")).encode(), self.quote.encode())
 
     def _is_splittable(self, file: FileRef) -> bool:
         """Return True if blocks can be found in the file's bytes without decoding or decompressing."""
-        return not is_compressed(file.name) and is_ascii_transparent(
-            self.encoding, f"{self.delimiter},\t{self.quote}\r\n".encode()
-        )
+        special = f"{self.delimiter},\t{self.quote}{self.escape}\r\n".encode()
+        is_plain = not is_compressed(file.name) and len(self.delimiter) < 2
+        return is_plain and is_ascii_transparent(self.encoding, special)
+
+    def _unescape(self, data: bytes) -> bytes:
+        """Return a text with doubled quotes in place of escaped ones, which has the same length."""
+        if not self.escape:
+            return data
+        pair, quote = re.compile(re.escape(self.escape.encode()) + rb"(.)", re.DOTALL), self.quote.encode()
+        return pair.sub(lambda found: quote * 2 if found[1] == quote else found[0], data)
+
+    def _unescaped(self, stream: Stream) -> Stream:
+        """Return a stream as the parser reads it: quotes doubled, and one character between fields."""
+        if len(self.delimiter) > 1:
+            stream = _ChangedStream(stream, self._unite, _after_last_line)
+        return _ChangedStream(stream, self._unescape, self._after_last_pair) if self.escape else stream
+
+    def _after_last_pair(self, data: bytes) -> int:
+        return len(data) - (len(data) - len(data.rstrip(self.escape.encode()))) % 2
+
+    def _unite(self, data: bytes) -> bytes:
+        """Return whole lines with one character in place of each separator."""
+        if self.delimiter == WHITE_SPACE:
+            return re.sub(rb"[ \t]+", _UNIT, re.sub(rb"(?m)^[ \t]+|[ \t]+(?=\r?$)", b"", data))
+        return data.replace(self.delimiter.encode(), _UNIT)
 
     @contextlib.contextmanager
     def _open(self, file: FileRef) -> Iterator[tuple[Stream, int]]:
@@ -278,13 +347,13 @@ class CsvFormat(RecordFormat):
             check_start(start, file.name, self.encoding)
             if not self._is_splittable(file):
                 try:
-                    decoded = Utf8Stream(_PrefixedStream(start, raw), self.encoding)
+                    decoded = self._unescaped(Utf8Stream(_PrefixedStream(start, raw), self.encoding))
                     yield _PrefixedStream(pass_lines(decoded, self.skip_lines)[0], decoded), 0
                 except UnicodeError as error:  # UTF-16 without a byte order mark, say
                     raise not_encoded_error(file.name, self.encoding, error) from None
             else:
                 text = start.removeprefix(BOM) if self.encoding == "utf-8" else start
-                behind = _PrefixedStream(text, raw)
+                behind = self._unescaped(_PrefixedStream(text, raw))
                 rest, passed = pass_lines(behind, self.skip_lines)
                 yield _PrefixedStream(rest, behind), len(start) - len(text) + passed
 
@@ -354,6 +423,29 @@ class _PrefixedStream:
         """Return about `size` bytes; no bytes only at the end."""
         start, self._start = self._start, b""
         return start + self._stream.read(size) if start else self._stream.read(size)
+
+
+class _ChangedStream:
+    """A stream whose bytes are changed by `change`, in parts that end where `find_end` says."""
+
+    def __init__(self, stream: Stream, change: Callable[[bytes], bytes], find_end: Callable[[bytes], int]) -> None:
+        self._stream, self._change, self._find_end = stream, change, find_end
+        self._held = b""
+
+    def read(self, size: int, /) -> bytes:
+        """Return about `size` bytes; no bytes only at the end."""
+        while more := self._stream.read(size):
+            data = self._held + more
+            end = self._find_end(data)
+            self._held = data[end:]
+            if end:
+                return self._change(data[:end])
+        rest, self._held = self._held, b""
+        return self._change(rest)
+
+
+def _after_last_line(data: bytes) -> int:
+    return data.rfind(b"\n") + 1
 
 
 def _read_range(block: BlockRef) -> bytes:

@@ -529,6 +529,15 @@ def parse_delimiter(value: Any) -> str:
     return character
 
 
+def parse_separator(value: Any) -> str:
+    r"""Parse the separator of columns: a delimiter, several ASCII characters, or `\s+` for any white space."""
+    if isinstance(value, str) and value not in ("tab", r"\t") and len(value) > 1:
+        if value.isascii() and value.isprintable() and (value == r"\s+" or "\\" not in value) and '"' not in value:
+            return value
+        raise OptionValueError(rf"{value!r}: expected a character, several as they are in the file, or \s+")
+    return parse_delimiter(value)
+
+
 def parse_quote(value: Any) -> str:
     """Parse a quote character: one ASCII character, or "" to turn quoting off."""
     return parse_delimiter(value) if value else ""

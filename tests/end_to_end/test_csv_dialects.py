@@ -1,0 +1,111 @@
+"""CSV as other programs write it: escapes, marks in numbers, lists in fields, separators of several characters."""
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import shardmill
+from tests.support.command import Run
+
+SPARK = 'n,text\n1,"a \\"b\\", c"\n2,"back\\\\slash"\n3,"\\"\\\\"\n4,"two\n\\"lines\\""\n5,x\n'
+SPARK_TEXTS = ['a "b", c', "back\\slash", '"\\', 'two\n"lines"', "x"]
+LISTS = "n,pixels,emb,tags,wide\n" + "".join(
+    f"{n},{n} 80  82,\"[0.5, {n}, 1e3]\",\"['a', 'b{n}']\",{';'.join(map(str, range(n)))}\n" for n in range(1, 6)
+)
+
+
+def convert(run: Run, folder: Path, text: str, *flags: str) -> tuple[int, str, list[dict[str, Any]]]:
+    (folder / "rows.csv").write_text(text)
+    common = ("--input", folder / "rows.csv", "--output", folder / "out", "--name", "n", "--overwrite", "--no_shuffle")
+    result = run("csv", *common, *flags)
+    examples = list(shardmill.examples(folder / "out/n/1.0.0", split="train")) if result.status == 0 else []
+    return result.status, result.out + result.err, examples
+
+
+@pytest.mark.parametrize(
+    ("text", "flags", "expected"),
+    [
+        (
+            SPARK,
+            r"--escape '\'",
+            {"n": [1, 2, 3, 4, 5], "text": SPARK_TEXTS},
+        ),
+        ("a;b\n1,5;x\n-2;y\n,25;1,5\n", "--delimiter ';' --decimal ,", {"a": [1.5, -2, 0.25], "b": ["x", "y", "1,5"]}),
+        (
+            "a;b\n1.234,5;1.5\n2;2,5\n",
+            "--delimiter ';' --decimal , --thousands .",
+            {"a": [1234.5, 2], "b": ["1.5", "2,5"]},
+        ),
+        (
+            'a,b\n"1,000",x\n"-12,345,678",y\n7,"1,0"\n',
+            "--thousands ,",
+            {"a": [1000, -12345678, 7], "b": ["x", "y", "1,0"]},
+        ),
+        ("a;b\n1'000;1 000,5\n2;3\n", "--delimiter ';' --thousands \"'\"", {"a": [1000, 2], "b": ["1 000,5", "3"]}),
+        ("u::item::r\n1::1193::5\n2::a:b::4\n", "--delimiter ::", {"u": [1, 2], "item": ["1193", "a:b"], "r": [5, 4]}),
+        (" x   y \n 1.5\t 2\n3    4  \n", r"--delimiter '\s+'", {"x": [1.5, 3], "y": [2, 4]}),
+    ],
+)
+def test_dialect(run: Run, tmp_path: Path, text: str, flags: str, expected: dict[str, list[Any]]) -> None:
+    for block in ((), ("--block_size", "1KiB")):
+        status, said, examples = convert(run, tmp_path, text, *shlex.split(flags), *block)
+        assert status == 0, said
+        for name, values in expected.items():
+            found = [example[name] for example in examples]
+            assert [value.decode() if isinstance(value, bytes) else value for value in found] == values
+
+
+def test_escapes_at_the_ends_of_chunks(run: Run, tmp_path: Path) -> None:
+    rows = [f'{n},"{chr(92) * 2 * (n % 7)}{chr(92)}" {n}"' for n in range(30_000)]
+
+    examples = convert(run, tmp_path, "\n".join(["n,text", *rows]), "--escape", "\\", "--block_size", "1KiB")[2]
+
+    assert [row["text"].decode() for row in examples] == [f'{chr(92) * (n % 7)}" {n}' for n in range(30_000)]
+
+
+def test_lists(run: Run, tmp_path: Path) -> None:
+    flags = "--list_separator 'pixels= ' --list_separator emb=, --list_separator tags=, --list_separator 'wide=;'"
+
+    status, said, examples = convert(run, tmp_path, LISTS, *shlex.split(flags))
+
+    assert status == 0, said
+    assert (np.array([row["pixels"] for row in examples]) == [[n, 80, 82] for n in range(1, 6)]).all()
+    assert examples[0]["pixels"].dtype == np.int64
+    assert (np.array([row["emb"] for row in examples]) == [[0.5, n, 1000] for n in range(1, 6)]).all()
+    assert list(examples[1]["tags"]) == [b"a", b"b2"]
+    assert [list(row["wide"]) for row in examples] == [list(range(n)) for n in range(1, 6)]
+    flags += " --max_reject_fraction 1"
+    assert len(convert(run, tmp_path, LISTS + '6,1 2,"[1,x]","[]",\n', *shlex.split(flags))[2]) == 6
+    flags += f" --schema {tmp_path / 'out/n/1.0.0/schema.pbtxt'} --version 1.0.1"
+    status, said, _ = convert(run, tmp_path, LISTS + '6,1 2,"[1,2,x]","[]",\n', *shlex.split(flags))
+    assert status == 0, said
+
+
+def test_lists_that_are_texts_are_told(run: Run, tmp_path: Path) -> None:
+    status, said, examples = convert(run, tmp_path, LISTS)
+
+    assert (status, examples[0]["pixels"]) == (0, b"1 80  82")
+    assert (
+        "5 values of column 'pixels' are lists of numbers, stored as texts; --list_separator 'pixels= ' makes" in said
+    )
+    assert "5 values of column 'emb' are lists of numbers, stored as texts; --list_separator 'emb=,' makes" in said
+    assert "column 'tags' are" not in said
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ("--thousands .", "it is the decimal mark, too; give --decimal ,"),
+        ("--escape '\"'", "it is the quote or the delimiter, too"),
+        ("--escape '\\' --quote ''", "there are no quotes to escape"),
+        ("--delimiter , --decimal ,", "it is a mark in numbers, too"),
+        ("--list_separator a=", "expected the text between two values"),
+        ("--delimiter 'a|b\\d'", "expected a character, several as they are in the file"),
+    ],
+)
+def test_mistakes(run: Run, tmp_path: Path, flags: str, message: str) -> None:
+    status, said, _ = convert(run, tmp_path, "a,b\n1,2\n", *shlex.split(flags))
+    assert (status, message in said) == (2, True), said
