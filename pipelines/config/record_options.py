@@ -242,6 +242,12 @@ class RecordOptions(TransformOptions, TokenOptions, SequenceOptions, PictureOpti
         to_json=dict,
         is_always_recorded=False,
     )
+    hive_partitioning: bool = flag(
+        False,
+        "Make columns of folders such as year=2024/month=1",
+        group="input",
+        is_always_recorded=False,
+    )
     stack: tuple[Stack, ...] = flag(
         (),
         "Make one feature of many columns of numbers, for example image=pixel*:uint8:28,28: the name, a pattern of the"

@@ -107,7 +107,14 @@ class RecordsConfig(RecordOptions):
 
     @property
     def format(self) -> "RecordFormat":
-        """Return the format that reads the records."""
+        """Return the format that reads the records, with the columns that folders name."""
+        from shardmill.transforms.formats.format import PartitionedFormat
+
+        return PartitionedFormat(self._format) if self.hive_partitioning else self._format
+
+    @property
+    def _format(self) -> "RecordFormat":
+        """Return the format of the files."""
         if self.spec.name == "csv":
             from shardmill.transforms.columns.text import NumberStyle
             from shardmill.transforms.formats.csv import CsvFormat
@@ -251,6 +258,7 @@ class RecordsConfig(RecordOptions):
             times=dict(self.timestamp),
             types=cast("dict[str, ScalarType]", dict(self.types)),
             stacks=self.stack,
+            hive_partitioning=self.hive_partitioning,
             order_by=self.order_by or "",
             row_name_column=self.spec.row_name_column,
             separators={name or self.table_labels[0]: text for name, text in (self.label_separator or {}).items()},

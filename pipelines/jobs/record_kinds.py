@@ -33,7 +33,8 @@ def _fields(options: type[Options]) -> tuple[str, ...]:
 
 _VALUE_FLAGS = (*_fields(TransformOptions), *_fields(TokenOptions))  # of all but existing examples
 _COLUMN_FLAGS = (
-    *("label", "label_separator", "fill", "types", "timestamp", "stack", "drop", "only", "key", "schema"),
+    *("label", "label_separator", "fill", "types", "timestamp", "stack", "hive_partitioning", "drop", "only", "key"),
+    "schema",
     *_VALUE_FLAGS,
     *_fields(SequenceOptions),
 )  # of every table

@@ -95,6 +95,27 @@ def test_lists_that_are_texts_are_told(run: Run, tmp_path: Path) -> None:
     assert "column 'tags' are" not in said
 
 
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_hive_partitions(run: Run, tmp_path: Path, kind: str) -> None:
+    for number, folder in enumerate(("year=2023/city=New%20York", "year=2024/city=__HIVE_DEFAULT_PARTITION__")):
+        path = tmp_path / "in" / folder / f"a.{kind}"
+        path.parent.mkdir(parents=True)
+        path.write_text(f"n\n{number}\n" if kind == "csv" else f'{{"n": {number}}}\n')
+    common = (kind, "--input", tmp_path / "in", "--output", tmp_path / "out", "--name", "n", "--overwrite")
+
+    plain = run(*common)
+    found = run(*common, "--hive_partitioning", "--group_by", "year", "--splits", "train=1")
+
+    assert "files lie in folders such as 'year=2023/city=New%20York', which are no columns; --hive_" in plain.out
+    assert found.status == 0, found.err
+    examples = sorted(shardmill.examples(tmp_path / "out/n/1.0.0", split="train"), key=lambda row: int(row["n"]))
+    assert [(row["year"], row.get("city")) for row in examples] == [(2023, b"New York"), (2024, None)]
+    assert (
+        "no folder such as year=2024"
+        in run(*common[:2], tmp_path / "in/year=2023/city=New%20York", *common[3:], "--hive_partitioning").err
+    )
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [

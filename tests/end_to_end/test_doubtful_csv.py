@@ -66,6 +66,21 @@ def test_each_flag_of_the_message_helps(
     assert set(examples[0]) == names
 
 
+@pytest.mark.parametrize(
+    ("columns", "text", "flags"),
+    [
+        ("n,x", ROWS.replace(",", "|"), "--columns n,x --delimiter '|'"),
+        ("n,x", "n,x\n" + ROWS, "--columns n,x --skip_lines 1"),
+        ("n,x,y", ROWS, "--columns n,x"),
+    ],
+)
+def test_names_that_do_not_fit(run: Run, tmp_path: Path, columns: str, text: str, flags: str) -> None:
+    status, said, _ = convert(run, tmp_path, text, "--columns", columns)
+
+    assert (status, shlex.split(flags)[-1] in said or "2 fields, and --columns has 3" in said) == (2, True), said
+    assert len(convert(run, tmp_path, text, *shlex.split(flags))[2]) == 20
+
+
 def test_a_row_that_begins_like_a_comment_survives_skip_lines(run: Run, tmp_path: Path) -> None:
     text = "# sensor 7\nname,n\n#1,1\n#2,2\n"
 

@@ -590,7 +590,7 @@ def _fits(seconds: Numbers, units: Numbers, size: int) -> Flags:
 
 @dataclass(frozen=True, slots=True)
 class NumberStyle:
-    """How texts spell numbers: the decimal mark, and the mark between groups of three digits."""
+    """The spelling of numbers in texts: the decimal mark, and the mark between groups of three digits."""
 
     decimal: str = "."
     thousands: str = ""  # "" for none

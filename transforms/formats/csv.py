@@ -29,7 +29,7 @@ from shardmill.transforms.columns.text import (
 )
 from shardmill.transforms.columns.types import ColumnType, Inferred, ValuesOf
 from shardmill.transforms.formats.conventions import MISSING, Dialect
-from shardmill.transforms.formats.csv_doubts import header_problem
+from shardmill.transforms.formats.csv_doubts import columns_problem, header_problem
 from shardmill.transforms.formats.csv_parse import (
     START_BYTES,
     CsvPiece,
@@ -214,7 +214,7 @@ class CsvFormat(RecordFormat):
     ) -> Rows:
         wanted = dict.fromkeys([*types, *(key.name for key in keys)])
         texts, parsed = self._texts(piece, block, wanted, with_lines=True)
-        values, rejects = {}, {}
+        values, rejects = {}, dict[int, Reject]()
         for name in types:
             text, column = texts[name], types[name]
             if column.length is not None:
@@ -366,9 +366,15 @@ class CsvFormat(RecordFormat):
             is_doubted: True to raise a UserError if the first rows look as if the file is read the wrong way.
         """
         first = self.skip_lines + 1
-        if self.columns is not None:
-            return self.columns, Head(b"", first, 0, first, b"")
         dialect = self._dialect(file.name)
+        if self.columns is not None:
+            head, sample = Head(b"", first, 0, first, b""), b""
+            if is_doubted:
+                head, sample = read_sample(stream, head)
+            rows = self._text_of(sample, file).decode(errors="replace")
+            if problem := columns_problem(rows, first, dialect, self.columns):
+                raise UserError(f"{file.name}, line {first}: {problem}")
+            return self.columns, head
         head = read_head(stream, dialect, file.name, first, self.comment.encode())
         text, where = self._text_of(head.record, file), f"{file.name}, line {head.line}"
         if self.header_line == "none":

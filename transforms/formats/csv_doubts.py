@@ -63,6 +63,23 @@ def header_problem(sample: str, line: int, dialect: Dialect, is_delimiter_given:
     return None
 
 
+def columns_problem(sample: str, line: int, dialect: Dialect, columns: Sequence[str]) -> str | None:
+    """Return why the names given for a file without a header do not fit its first rows, with the flags that help."""
+    rows = _rows(sample, line, dialect)
+    if rows and [name.strip() for name in rows[0].fields] == list(columns):
+        return (
+            f"the line holds the names that --columns gives; leave --columns out, or give --skip_lines {line} with it"
+        )
+    usual = _usual_count(rows)
+    if usual in (0, len(columns)) or (usual == len(columns) + 1 and all(not row.fields[-1] for row in rows)):
+        return None
+    for delimiter in DELIMITERS.replace(dialect.delimiter.decode(), ""):
+        others = _usual_count(_rows(sample, line, Dialect(delimiter.encode(), dialect.quote)))
+        if others == len(columns) > 1:
+            return f"the rows have {_fields(usual)}, not {len(columns)}; give --delimiter {quote_flag(delimiter)}"
+    return f"the rows have {_fields(usual)}, and --columns has {len(columns)} names; give {usual}"
+
+
 _FIRST = "if it holds the names, give --header first"
 
 

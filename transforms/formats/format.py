@@ -3,7 +3,9 @@
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import PurePosixPath
 from typing import Any, Protocol
+from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
@@ -27,7 +29,7 @@ from shardmill.transforms.columns.conversion import (
     is_date_or_timestamp,
     is_duration_or_time,
 )
-from shardmill.transforms.columns.text import key_texts, key_texts_of_values
+from shardmill.transforms.columns.text import infer_type, key_texts, key_texts_of_values, misfit_reason, parse_values
 from shardmill.transforms.columns.types import (
     ColumnType,
     DeclaredColumn,
@@ -226,6 +228,72 @@ def _stack(rows: Rows, types: Mapping[str, ColumnType], source: str) -> Rows:
     found = [Reject(source, int(rows.lines[row]), STAGE, reason) for row, reason in problems.items()]
     rejects = sorted([*rows.rejects, *found], key=lambda reject: reject.line or 0)
     return replace(rows, batch=batch.filter(pa.array(good)), lines=rows.lines[good], rejects=rejects)
+
+
+_NO_PARTITION = "__HIVE_DEFAULT_PARTITION__"  # in place of a missing value
+
+
+def _partitions(file: FileRef) -> dict[str, pa.Scalar]:
+    """Return the values that the folders of a file name, as in `year=2024/month=1`, by column."""
+    pairs = [part.partition("=") for part in PurePosixPath(file.name).parent.parts if "=" in part]
+    texts = {unquote(name): None if text == _NO_PARTITION else unquote(text).encode() for name, _, text in pairs}
+    return {name: pa.scalar(text, pa.binary()) for name, text in texts.items()}
+
+
+@dataclass(frozen=True)
+class PartitionedFormat(RecordFormat):
+    """Rows of files with further columns that their folders name; a column of the file with such a name is not read."""
+
+    inner: RecordFormat  # format of the files
+
+    def index(self, file: FileRef) -> Iterator[BlockRef | Reject | SkippedItems | RecordNotice]:
+        if not _partitions(file):
+            raise UserError(f"{file.name} is in no folder such as year=2024; leave --hive_partitioning out")
+        return self.inner.index(file)
+
+    def header(self, file: FileRef) -> tuple[str, ...]:
+        """Return the columns of the file and its folders; () if the format names none before the records."""
+        columns = self.inner.header(file)
+        return tuple(dict.fromkeys((*columns, *_partitions(file)))) if columns else ()
+
+    def infer(
+        self, block: BlockRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
+    ) -> Iterator[Inferred]:
+        """Infer the types of the file's columns and of those that its folders name."""
+        folders = _partitions(block.file)
+        texts = {name: pa.array([text]) for name, text in folders.items() if columns is None or name in set(columns)}
+        own = None if columns is None else [name for name in columns if name not in folders]
+        values = {
+            column.name: distinct_texts(pa.array([folders[column.name]]), column.separator)
+            for column in values_of
+            if column.name in folders
+        }
+        for part in self.inner.infer(block, own, [column for column in values_of if column.name not in folders]):
+            types = {name: kind for name, kind in part.types.items() if name not in folders}
+            for name, text in texts.items():
+                if (kind := infer_type(text)) is not None:
+                    types[name] = replace(kind, present=part.rows)
+            yield replace(part, types=types, values={**part.values, **values})
+
+    def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
+        """Yield the rows of a block with the values that its folders name."""
+        folders = _partitions(block.file)
+        own = {name: column for name, column in types.items() if name not in folders}
+        for rows in self.inner.read(block, own, [key for key in keys if key.name not in folders]):
+            arrays = {}
+            for name, column in types.items():
+                if name not in folders:
+                    arrays[name] = rows.batch[name]
+                    continue
+                arrays[name], misfits = parse_values(pa.repeat(folders[name], len(rows.batch)), column.dtype)
+                if len(misfits):
+                    raise UserError(f"{block.file.name}: {name}: {misfit_reason(folders[name].as_py(), column.dtype)}")
+            for key in keys:
+                column_name = key_column_name(key.name)
+                there = key.name in folders
+                texts = key_texts(pa.repeat(folders[key.name], len(rows.batch))) if there else rows.batch[column_name]
+                arrays[column_name] = texts
+            yield replace(rows, batch=to_batch(arrays, len(rows.batch)))
 
 
 def empty_rows(types: Mapping[str, ColumnType], rejects: Sequence[Reject], keys: Sequence[KeyColumn] = ()) -> Rows:

@@ -73,6 +73,7 @@ class TableOptions:
     times: Mapping[str, TimeUnit] = field(default_factory=dict)  # columns of --timestamp with their units
     types: Mapping[str, ScalarType] = field(default_factory=dict)  # columns of --types with their types
     stacks: tuple[Stack, ...] = ()  # columns that become one feature
+    hive_partitioning: bool = False  # folders such as year=2024 are columns
     order_by: str = ""  # column that orders the rows of sequences; "" for none
     is_encoding_given: bool = False  # True if --encoding is given
     texts: tuple[str, ...] = ("text",)  # names of text features of lines; one for each parallel file
@@ -131,6 +132,14 @@ def split_object_features(features: Features) -> tuple[Features, Features]:
 def is_objects_column(feature: Feature) -> bool:
     """Return True if a feature of rows is the column of objects in images, see split_object_features."""
     return feature.name == OBJECTS and feature.kind == "bbox" and not feature.shape
+
+
+def partition_notices(summary: InputSummary, options: TableOptions) -> list[str]:
+    """Return a notice of folders such as year=2024 whose values are not read."""
+    named = sorted(folder for folder in summary.folders if re.match(r"(.*/)?[^/=]+=[^/]", folder))
+    if not named or options.hive_partitioning:
+        return []
+    return [f"files lie in folders such as {named[0]!r}, which are no columns; --hive_partitioning reads them"]
 
 
 _SKIPPED_PREFIX = "passed over "

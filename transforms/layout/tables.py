@@ -59,6 +59,7 @@ from shardmill.transforms.layout.options import (
     TableOptions,
     folder_remedy,
     list_like_name_notices,
+    partition_notices,
     peculiarity_notices,
     resolve_classes,
     skipped_notices,
@@ -283,6 +284,7 @@ def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableO
         notices=(
             *skipped_notices(summary),
             *peculiarity_notices(summary),
+            *partition_notices(summary, options),
             *(
                 f"{count:,} {text}; the first is {name}, line {line}"
                 for text, (count, (name, line)) in inferred.remarks.items()

@@ -549,7 +549,7 @@ class Stack:
 
     name: str
     pattern: str  # of the columns' names, such as pixel*
-    dtype: str = ""  # int64, float32 or uint8; "" for that of the numbers
+    dtype: str = ""  # int64, float32 or uint8; "" for the type of the numbers
     shape: tuple[int, ...] = ()  # () for a list of all
 
     def __str__(self) -> str:
