@@ -289,7 +289,7 @@ def _stacked_type(stack: Stack, members: Sequence[str], inferred: Inferred) -> C
     is_whole = stack.dtype in ("int64", "uint8")
     dtype: ScalarType = "float32" if stack.dtype == "float32" else "int64"
     for name in members:
-        column = inferred.types.get(name, ColumnType("bytes", None, 0))
+        column = inferred.types.get(name, ColumnType("bytes", None, 0)).settle()
         if column.length is not None or column.dtype not in ("int64", *(() if is_whole else ("float32",))):
             holds = f"lists of {column.dtype}" if column.length is not None else column.dtype
             holds = holds if column.present else "no value in any row"
