@@ -95,6 +95,29 @@ def test_lists_that_are_texts_are_told(run: Run, tmp_path: Path) -> None:
     assert "column 'tags' are" not in said
 
 
+@pytest.mark.parametrize(
+    ("values", "remedy"),
+    [
+        ('"1,000" 5 "-12,345.5"', "--thousands , makes numbers"),
+        ('7 "1,5" "0,25"', "--decimal , makes numbers"),
+        ("$5 $10 -$7.5", "numbers with a sign such as $ or %, stored as texts; numbers have none"),
+        ("€50 7€ 8%", "numbers with a sign such as $ or %"),
+        ("007 12 5", ""),
+        ("2024-01-01 12 5", ""),
+    ],
+)
+def test_numbers_that_are_texts_are_told(run: Run, tmp_path: Path, values: str, remedy: str) -> None:
+    text = "".join(f"n{n},{value}\n" for n, value in enumerate(values.split()))
+
+    status, said, _ = convert(run, tmp_path, f"name,x\n{text}")
+
+    assert (status, "stored as texts" in said, remedy in said) == (0, bool(remedy), True), said
+    if remedy.startswith("--"):
+        flags = remedy.split(" makes")[0].split()
+        examples = convert(run, tmp_path, f"name,x\n{text}", *flags)[2]
+        assert all(isinstance(float(example["x"]), float) for example in examples)
+
+
 @pytest.mark.parametrize("kind", ["csv", "jsonl"])
 def test_hive_partitions(run: Run, tmp_path: Path, kind: str) -> None:
     for number, folder in enumerate(("year=2023/city=New%20York", "year=2024/city=__HIVE_DEFAULT_PARTITION__")):

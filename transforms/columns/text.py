@@ -659,15 +659,32 @@ def parse_lists(texts: pa.Array, column: ColumnType, separator: str) -> tuple[pa
     return pa.LargeListArray.from_arrays(offsets, values, mask=mask), reasons
 
 
-_LIST = r"[\[(]? *{number}(?:{separator}{number})+ *[\])]?"
-_SEPARATORS = {r" *, *": ",", r" *; *": ";", r"[ \n]+": " ", r"\|": "|"}
+_LIST = r"\s*[\[(]? *{number}(?:{separator}{number})+ *[\])]?\s*"
+_STORED = "values of column {!r} are {}, stored as texts; {}"
+# What texts may be in place of numbers: a pattern, a part that one of them must have, what they are, and the remedy
+_SPELLINGS = [
+    (r"[+-]?[0-9]{1,3}(?:,[0-9]{3})*(?:\.[0-9]*)?", ",", "numbers with commas", "--thousands , makes numbers of them"),
+    (r"[+-]?(?:[0-9]+|[0-9]*,[0-9]+)", ",", "numbers with a decimal comma", "--decimal , makes numbers of them"),
+    (r"[+-]?[$£€]? ?[0-9][0-9.,]* ?[%$£€]?", r"[$%£€]", "numbers with a sign such as $ or %", "numbers have none"),
+    *(
+        (_LIST.format(number=f"(?:{_FLOAT})", separator=pattern), "", "lists of numbers", separator)
+        for pattern, separator in ((r" *, *", ","), (r" *; *", ";"), (r"[ \n]+", " "), (r"\|", "|"))
+    ),
+]
+_SAMPLE = 1000  # values that are looked at first
 
 
-def list_separator(texts: pa.Array) -> str | None:
-    """Return the separator if all texts are lists of numbers; None otherwise."""
-    for pattern, separator in _SEPARATORS.items():
-        whole = re.compile(_LIST.format(number=_FLOAT.replace("(?i:", "(?:"), separator=pattern))
-        if len(texts) and whole.fullmatch(texts[0].as_py().decode(errors="replace").strip()):
-            listed = _LIST.format(number=f"(?:{_FLOAT})", separator=pattern)
-            return separator if pc.all(_matches(texts, rf"\s*{listed}\s*")).as_py() else None
+def text_remark(name: str, texts: pa.Array) -> str | None:
+    """Return a remark on a column of texts that are all numbers or lists as another program writes them, or None."""
+    texts = texts.view(pa.string())
+    first = texts[int(texts.is_valid().to_numpy(zero_copy_only=False).argmax())].as_py()[:1]
+    if first not in set("0123456789+-.,[($ £€"):
+        return None
+    for pattern, part, what, remedy in _SPELLINGS:
+        if all(pc.all(_matches(some, pattern)).as_py() for some in (texts.slice(0, _SAMPLE), texts)):
+            if part and not pc.any(pc.match_substring_regex(texts, part)).as_py():
+                continue
+            if what == "lists of numbers":
+                remedy = f"--list_separator {f'{name}={remedy}'!r} makes lists of them"
+            return _STORED.format(name, what, remedy)
     return None

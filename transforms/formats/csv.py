@@ -20,11 +20,11 @@ from shardmill.transforms.columns.text import (
     infer_list_type,
     infer_type,
     key_texts,
-    list_separator,
     misfit_reason,
     parse_lists,
     parse_values,
     strip_texts,
+    text_remark,
     without_leading_zeros,
 )
 from shardmill.transforms.columns.types import ColumnType, Inferred, ValuesOf
@@ -80,7 +80,6 @@ from shardmill.transforms.stores.protocol import error_text
 from shardmill.transforms.stores.storage import raise_if_store_failed
 from shardmill.transforms.stores.streams import TruncatedError, is_compressed, open_decompressed
 
-LISTS = "values of column {!r} are lists of numbers, stored as texts; --list_separator {!r} makes lists of them"
 _UNIT = b"\x1f"  # in place of separators of several characters: the unit separator of ASCII, which no text has
 WHITE_SPACE = r"\s+"
 LONG_ROWS = "rows have one more field than the header has names, which is empty and left out"
@@ -170,8 +169,8 @@ class CsvFormat(RecordFormat):
                 remarks = {LONG_ROWS: (long, first)} if long else {}
                 place = (block.file.name, piece.line)
                 for name, column in types.items():
-                    if column.dtype == "bytes" and (separator := list_separator(texts[name].drop_null())):
-                        remarks[LISTS.format(name, f"{name}={separator}")] = (column.present, place)
+                    if column.dtype == "bytes" and column.length is None and (remark := text_remark(name, texts[name])):
+                        remarks[remark] = (column.present, place)
                 yield Inferred(types, parsed.rows, values, remarks=remarks, encodings=parsed.encodings)
 
     def _infer(self, name: str, texts: pa.Array) -> ColumnType | None:
