@@ -61,7 +61,7 @@ ROOMS = (
     Room("transforms/publishing", 12, 2_250),
     Room("pipelines/config", 13, 2_150),
     Room("pipelines/reports", 14, 2_350),
-    Room("pipelines/jobs", 15, 3_900),
+    Room("pipelines/jobs", 15, 3_950),
     Room("pipelines/nightly", 16, 1_900),
     Room("pipelines/commands", 17, 1_350),
 )

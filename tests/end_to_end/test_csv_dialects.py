@@ -147,7 +147,7 @@ def test_hive_partitions(run: Run, tmp_path: Path, kind: str) -> None:
         ("--escape '\\' --quote ''", "there are no quotes to escape"),
         ("--delimiter , --decimal ,", "it is a mark in numbers, too"),
         ("--list_separator a=", "expected the text between two values"),
-        ("--delimiter 'a|b\\d'", "expected a character, several as they are in the file"),
+        ("--delimiter 'a|b\\d'", "expected a character, several that are no letters"),
     ],
 )
 def test_mistakes(run: Run, tmp_path: Path, flags: str, message: str) -> None:

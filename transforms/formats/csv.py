@@ -121,7 +121,7 @@ class CsvFormat(RecordFormat):
         object.__setattr__(self, "columns", None if self.columns is None else tuple(self.columns))
         object.__setattr__(self, "encoding", encoding_name(self.encoding))
         for what, char in (("delimiter", self.delimiter), ("quote", self.quote), ("escape", self.escape)):
-            if what == "delimiter" and len(char) > 1 and char.isascii() and not set(char) & set("\r\n\0"):
+            if what == "delimiter" and (char == WHITE_SPACE or _is_separator(char)):
                 continue
             if char and (len(char) != 1 or not char.isascii() or char.isalnum() or char in "\r\n\0"):
                 raise ValueError(
@@ -416,6 +416,11 @@ class CsvFormat(RecordFormat):
         for (offset, line), (stop, _) in itertools.pairwise([*stitched.cuts, (end, 0)]):
             if stop > offset:
                 yield BlockRef(file, offset, stop - offset, line, columns)
+
+
+def _is_separator(text: str) -> bool:
+    """Return True if a text of several characters can be between fields."""
+    return len(text) > 1 and text.isascii() and text.isprintable() and not any(map(str.isalnum, text))
 
 
 class _PrefixedStream:

@@ -532,9 +532,12 @@ def parse_delimiter(value: Any) -> str:
 def parse_separator(value: Any) -> str:
     r"""Parse the separator of columns: a delimiter, several ASCII characters, or `\s+` for any white space."""
     if isinstance(value, str) and value not in ("tab", r"\t") and len(value) > 1:
-        if value.isascii() and value.isprintable() and (value == r"\s+" or "\\" not in value) and '"' not in value:
+        is_plain = (
+            value.isascii() and value.isprintable() and not any(char.isalnum() or char in '\\"' for char in value)
+        )
+        if is_plain or value == r"\s+":
             return value
-        raise OptionValueError(rf"{value!r}: expected a character, several as they are in the file, or \s+")
+        raise OptionValueError(rf"{value!r}: expected a character, several that are no letters or digits, or \s+")
     return parse_delimiter(value)
 
 
