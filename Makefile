@@ -11,8 +11,8 @@ BROWSER := tests/support/browser
 # The extension module in C, and the tests that call it.
 NATIVE := $(wildcard src/shardmill/_native*.c)
 NATIVE_TESTS := $(addprefix tests/,shardmill/records/test_spans.py \
-  transforms/formats/tar transforms/formats/csv/test_pieces.py transforms/files/images/test_jpeg.py \
-  transforms/stores/test_ranges.py transforms/stores/test_local.py transforms/stores/test_storage.py)
+  transforms/formats/tar transforms/formats/csv/test_pieces.py transforms/files/test_image_headers.py \
+  transforms/stores/test_streams.py transforms/stores/test_local.py transforms/stores/test_storage.py)
 # Every method of CPython's has a parameter for its module.
 CC_CHECKED := $(CC) -std=gnu11 -fPIC -Wall -Wextra -Werror -Wno-unused-parameter
 INCLUDES = -I$(shell $(BIN)/python -c 'import sysconfig; print(sysconfig.get_paths()["include"])')

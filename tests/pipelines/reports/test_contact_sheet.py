@@ -1,13 +1,19 @@
-"""Which images a contact sheet shows, and what of them can be seen on it."""
+"""Tests of pipelines/reports/contact_sheet.py.
+
+* Arrays as pictures
+* The names of boxes that are drawn on a picture
+* Which images a contact sheet shows, and what of them can be seen on it
+"""
 
 import io
+import warnings
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image, ImageFont
+from PIL import Image, ImageChops, ImageFont
 
 from shardmill.data.example import encode_example
 from shardmill.data.features import Feature
@@ -17,14 +23,91 @@ from shardmill.filesystem import LocalFiles
 from shardmill.metadata.manifest import Manifest, ShardEntry, SplitEntry
 from shardmill.pipelines.reports.contact_sheet import (
     count_turned,
+    draw_array,
     draw_contact_sheet,
+    draw_objects,
     fit_line,
+    is_drawable,
     pick_samples,
     to_ascii,
     to_sample,
 )
-from shardmill.pipelines.reports.pictures import Picture
+from shardmill.pipelines.reports.pictures import ObjectBox, Picture
 from shardmill.reading.dataset import Dataset
+from shardmill.transforms.files.image_geometry import Box
+
+
+def feature(element: str, *shape: int) -> Feature:
+    return Feature("scan", "bytes", "array", shape, element=element)
+
+
+@pytest.mark.parametrize(
+    ("element", "shape", "drawable"),
+    [
+        ("float32", (6, 5), True),
+        ("uint8", (6, 5, 3), True),
+        ("bool", (6, 5, 1), True),
+        ("complex64", (6, 5), False),
+        ("float32", (6, 5, 2), False),
+        ("float32", (6,), False),
+        ("float32", (), False),
+        ("float32", (2, 6, 5, 3), False),
+    ],
+)
+def test_what_can_be_drawn(element: str, shape: tuple[int, ...], drawable: bool) -> None:
+    assert is_drawable(feature(element, *shape)) is drawable
+    assert not is_drawable(Feature("image", "bytes", "image"))
+
+
+@pytest.mark.parametrize(
+    ("values", "pixels"),
+    [
+        (np.array([[-1.0, 0, 1]]), [0, 128, 255]),
+        (np.array([[7, 7, 7]], np.int16), [0, 0, 0]),
+        (np.array([[False, True, True]]), [0, 255, 255]),
+        (np.array([[np.nan, 0, 1]], np.float32), [0, 0, 255]),
+        (np.array([[np.nan, np.inf, -np.inf]]), [0, 0, 0]),
+        (np.array([[-1.7e308, 0, 1.7e308]]), [0, 128, 255]),
+    ],
+)
+def test_values_are_scaled(values: np.ndarray, pixels: list[int]) -> None:
+    with warnings.catch_warnings(action="error"):
+        png = draw_array(feature(str(values.dtype), *values.shape), values.tobytes())
+    assert np.asarray(Image.open(io.BytesIO(png))).ravel().tolist() == pixels
+
+
+def test_channels() -> None:
+    values = np.arange(18, dtype=np.uint8).reshape(2, 3, 3)
+
+    assert Image.open(io.BytesIO(draw_array(feature("uint8", 2, 3, 3), values.tobytes()))).mode == "RGB"
+    assert Image.open(io.BytesIO(draw_array(feature("uint8", 6, 3, 1), values.tobytes()))).mode == "L"
+
+
+def test_bytes_of_another_length_are_no_picture() -> None:
+    assert draw_array(feature("uint8", 2, 3), b"12345") == b""
+
+
+def drawn(name: str, left: float, right: float) -> Image.Image:
+    image = Image.new("RGB", (100, 60))
+    draw_objects(image, [ObjectBox(Box(0.1, left, 0.9, right), 1, name)], b"")
+    return image
+
+
+def test_a_name_may_be_twice_as_wide_as_its_box_and_stays_in_the_picture() -> None:
+    for left in (0.0, 0.3, 0.72):  # the last box ends where the picture does
+        whole = drawn("green", left, left + 0.27)
+        assert ImageChops.difference(whole, drawn("gree", left, left + 0.27)).getbbox() is not None
+    name = ImageChops.difference(drawn("green", 0.72, 0.99), drawn("", 0.72, 0.99)).getbbox()
+    assert name is not None
+    assert name[0] < 72
+    assert name[2] <= 100
+
+
+def test_a_longer_name_is_cut_and_a_narrow_box_has_none() -> None:
+    long = "a very long name of a class"
+    assert drawn(long, 0.0, 0.27).tobytes() == drawn(long[:-3], 0.0, 0.27).tobytes()
+    assert drawn("green", 0.0, 0.2).tobytes() == drawn("", 0.0, 0.2).tobytes()
+
 
 _RED_FRAME = (198, 40, 40)
 _FEATURES = (

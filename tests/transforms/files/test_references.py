@@ -1,18 +1,192 @@
-"""References between stages: batches, their coder, and their order."""
+"""Tests of transforms/files/references.py.
 
+* From planned files to shards
+* References between stages
+* From files found to files planned
+"""
+
+import json
 import random
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import apache_beam as beam
 import pyarrow as pa
 import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.testing.util import assert_that
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shardmill.metadata.labels import ClassNames
+from shardmill.metadata.manifest import Reject
+from shardmill.pipelines.jobs.runner import make_runner
 from shardmill.transforms.columns.arrow import convert_batch, to_batches
-from shardmill.transforms.files.references import PLANNED, sorted_by_key
+from shardmill.transforms.columns.types import ColumnType
+from shardmill.transforms.files.plan import AssignStrata, KeepOrder, PlanShards, distribute
+from shardmill.transforms.files.references import PLANNED, PlanOptions, encode_columns, resolve_files, sorted_by_key
+from shardmill.transforms.inputs.folders import CLASSES, SPLITS_OF_CLASSES
 from shardmill.transforms.inputs.found_files import FOUND
+from shardmill.transforms.layout.files import Layout
+from shardmill.transforms.shards import balance
+from shardmill.transforms.shards.balance import ShardCount, ShardKey, shard_count
+from shardmill.transforms.shards.divisions import Division, to_cuts
 from shardmill.transforms.workers.elements import RecordBatchCoder
+from tests.support.grouped import grouped
+
+Row = dict[str, Any]
+SPLITS, FRACTIONS = ("train", "validation", "test"), (Fraction(8, 10), Fraction(1, 10), Fraction(1, 10))
+COUNTS = {"": ShardCount(7), "test": ShardCount(2)}
+
+
+def rows(number: int, **values: Any) -> list[Row]:
+    bits = random.Random(number)
+    return [
+        {
+            "name": f"{index:05}.jpg",
+            "size": 100 + index % 13,
+            "uri": None,
+            "label": None,
+            "line": None,
+            "columns": None,
+            "split": "test" if index % 5 == 0 else "train",
+            "key": bits.getrandbits(64),
+            "tie": index,
+            "stratum": None,
+            "split_key": None,
+            "identity": None,
+        }
+        | {name: value(index) if callable(value) else value for name, value in values.items()}
+        for index in range(number)
+    ]
+
+
+def batches(planned: list[Row], size: int) -> list[pa.RecordBatch]:
+    shuffled = random.Random(size).sample(planned, len(planned))
+    parts = [shuffled[start : start + size] for start in range(0, len(shuffled), size)]
+    return [convert_batch([[row[field.name] for row in part] for field in PLANNED], PLANNED) for part in parts]
+
+
+def run(build: Callable[[Any], Any], parts: list[pa.RecordBatch], check: Callable[[list[Any]], None]) -> None:
+    with beam.Pipeline(runner=make_runner(PipelineOptions([]))) as pipeline:
+        planned = pipeline | beam.Create(parts).with_output_types(pa.RecordBatch) | beam.Reshuffle()
+        assert_that(build(planned), check)
+
+
+def by_shard(found: list[tuple[ShardKey, pa.RecordBatch]]) -> dict[ShardKey, pa.RecordBatch]:
+    parts = defaultdict(list)
+    for shard, batch in found:
+        parts[shard].append(batch)
+    return {shard: sorted_by_key(batches) for shard, batches in parts.items()}
+
+
+def plan(balance: str) -> Callable[[Any], Any]:
+    return lambda planned: (planned | PlanShards(partial(shard_count, COUNTS), balance))[0]
+
+
+@pytest.mark.parametrize("balance", ["examples", "bytes"])
+@pytest.mark.parametrize("size", [33, 5000])
+def test_shards_are_balanced_and_hold_every_row_once(size: int, balance: str) -> None:
+    planned = rows(1000)
+
+    def check(found: list[tuple[ShardKey, pa.RecordBatch]]) -> None:
+        shards = by_shard(found)
+        assert shards.keys() == {("train", shard) for shard in range(7)} | {("test", shard) for shard in range(2)}
+        for split in ("train", "test"):
+            examples = [len(batch) for shard, batch in shards.items() if shard[0] == split]
+            size_bytes = [sum(batch["size"].to_pylist()) for shard, batch in shards.items() if shard[0] == split]
+            assert max(examples) - min(examples) <= 1 or balance == "bytes"
+            assert max(size_bytes) - min(size_bytes) <= 112 or balance == "examples"
+            ordered = [
+                name for shard in sorted(shards) if shard[0] == split for name in shards[shard]["name"].to_pylist()
+            ]
+            expected = sorted((row["key"], row["name"]) for row in planned if row["split"] == split)
+            assert ordered == [name for _, name in expected]
+
+    run(plan(balance), batches(planned, size), check)
+
+
+def test_more_shards_than_records() -> None:
+    def check(found: list[tuple[ShardKey, pa.RecordBatch]]) -> None:
+        assert sorted((shard, len(batch)) for shard, batch in by_shard(found).items()) == [
+            (("train", n), 1) for n in range(3)
+        ]
+
+    run(plan("examples"), batches(rows(3, split="train"), 2), check)
+
+
+def test_equal_keys_still_balance() -> None:
+    def check(found: list[tuple[ShardKey, pa.RecordBatch]]) -> None:
+        assert sorted(len(batch) for batch in by_shard(found).values()) == [14, 14, 14, 14, 14, 15, 15]
+
+    run(plan("examples"), batches(rows(100, key=7, split="train"), 9), check)
+
+
+@pytest.mark.parametrize("size", [17, 5000])
+def test_strata_are_cut_exactly(size: int) -> None:
+    sizes = {"rose": 100, "daisy": 37, "rare": 1, "": 5}
+    strata = [name for name, number in sizes.items() for _ in range(number)]
+    bits = random.Random(2)
+    planned = rows(len(strata), stratum=strata.__getitem__, split_key=lambda _: bits.getrandbits(64), split="")
+
+    def check(found: list[pa.RecordBatch]) -> None:
+        given = {row["name"]: row for row in planned}
+        counted: dict[str, Counter[str]] = defaultdict(Counter)
+        for batch in found:
+            assert batch.schema == PLANNED
+            assert batch["stratum"].null_count == batch["split_key"].null_count == len(batch)
+            for name, split in zip(batch["name"].to_pylist(), batch["split"].to_pylist(), strict=True):
+                counted[given[name]["stratum"]][split] += 1
+        assert counted == {
+            "rose": {"train": 80, "validation": 10, "test": 10},
+            "daisy": {"train": 30, "validation": 3, "test": 4},
+            "rare": {"train": 1},
+            "": {"train": 4, "validation": 1},
+        }
+
+    run(lambda pcoll: pcoll | AssignStrata(SPLITS, FRACTIONS), batches(planned, size), check)
+
+
+@pytest.mark.parametrize("lines", [False, True])
+def test_keep_order_is_that_of_lines_or_names(lines: bool) -> None:
+    planned = rows(300, line=(lambda index: 1000 - index) if lines else None)
+
+    def check(found: list[pa.RecordBatch]) -> None:
+        ordered = sorted_by_key(found)["name"].to_pylist()
+        assert ordered == sorted((row["name"] for row in planned), reverse=lines)
+
+    run(lambda pcoll: pcoll | KeepOrder(), batches(planned, 70), check)
+
+
+def test_kept_order_is_spread_over_the_histogram() -> None:
+    def check(found: list[pa.RecordBatch]) -> None:
+        keys = sorted_by_key(found)["key"].to_pylist()
+        assert len({key >> 46 for key in keys}) == 300  # a bin each: 18 bits
+
+    run(lambda pcoll: pcoll | KeepOrder(), batches(rows(300), 70), check)
+
+
+def test_distribute_gives_each_shard_one_slice() -> None:
+    (batch,) = batches(rows(100, key=lambda index: index), 100)
+    divisions = {"train": Division(80, 0, to_cuts([(50, 0)])), "test": Division(20, 0, to_cuts([]))}
+
+    shards = list(distribute(batch, divisions))
+
+    assert len(shards) == 3
+    assert {shard: len(part) for shard, part in shards} == {("train", 0): 40, ("train", 1): 40, ("test", 0): 20}
+
+
+@pytest.mark.parametrize(
+    ("split", "examples", "shards"),
+    [("test", 100, 2), ("test", 1, 1), ("train", 100, 7), ("other", 100, 7), ("train", 0, 0)],
+)
+def test_shard_count_by_split(split: str, examples: int, shards: int) -> None:
+    assert shard_count(COUNTS, split, examples, 10**6) == shards
+
 
 NAME = st.text(max_size=10)
 FOUND_ROWS = st.lists(
@@ -94,3 +268,169 @@ def test_unsigned_keys_sort_as_such() -> None:
     batch = sorted_by_key([planned([((1 << 64) - 1, 0), (1 << 63, 0), (0, 0)])])
 
     assert batch["key"].to_pylist() == [0, 1 << 63, (1 << 64) - 1]
+
+
+FRACTIONS_OF_RESOLVE = (Fraction(8, 10), Fraction(2, 10))
+TREE = Layout(("train", "test"), FRACTIONS_OF_RESOLVE, CLASSES, ClassNames(("ant", "bee")))
+FOLDERS = Layout(("train", "test"), None, SPLITS_OF_CLASSES, ClassNames(("ant", "bee")))
+PLAIN = PlanOptions()
+USER = {"user": ColumnType("bytes", None, 1)}
+
+ResolveRow = tuple[Any, ...]
+
+
+def file(name: str, size: int = 1000) -> ResolveRow:
+    return name, size, None, None, None, None, None, None
+
+
+def row(name: str, line: int, label: str | None = "ant", split: str | None = None, **columns: Any) -> ResolveRow:
+    return name, 1000, None, label, split, line, json.dumps(columns), None
+
+
+def resolved(
+    rows: list[ResolveRow], layout: Layout = TREE, options: PlanOptions = PLAIN
+) -> tuple[list[dict[str, Any]], list[Reject]]:
+    (batch,) = to_batches(rows, FOUND)
+    rejects, found = [], []
+    for item in resolve_files(batch, layout, options):
+        if isinstance(item, Reject):
+            rejects.append(item)
+        else:
+            assert isinstance(item, pa.RecordBatch)
+            assert item.schema == PLANNED
+            found += item.to_pylist()
+    return found, rejects
+
+
+def test_keys_and_splits_are_those_of_the_name() -> None:
+    names = [f"ant/{index}.jpg" for index in range(500)]
+    found, _ = resolved([file(name) for name in names], options=PlanOptions(grouped(seed=3, split_seed=4)["split"]))
+    order = balance.hash_strings(names, 3)
+    splits = balance.assign_splits(balance.split_keys(names, 4), balance.split_thresholds(FRACTIONS_OF_RESOLVE))
+
+    assert [row["key"] for row in found] == order.tolist()
+    assert {row["tie"] for row in found} == {0}  # no name occurs twice
+    assert [row["split"] for row in found] == [("train", "test")[index] for index in splits]
+
+
+@pytest.mark.parametrize(
+    ("options", "moved"),
+    [(PlanOptions(grouped(seed=9)["split"]), "key"), (PlanOptions(grouped(split_seed=9)["split"]), "split")],
+)
+def test_each_seed_moves_its_own(options: PlanOptions, moved: str) -> None:
+    rows = [file(f"ant/{index}.jpg") for index in range(200)]
+    before, _ = resolved(rows)
+    after, _ = resolved(rows, options=options)
+
+    for column in ("key", "split"):
+        assert ([row[column] for row in before] != [row[column] for row in after]) is (column == moved)
+
+
+def test_labels_are_ids() -> None:
+    found, rejects = resolved([file("bee/1.jpg"), file("ant/2.jpg")])
+
+    assert [row["label"] for row in found] == [1, 0]
+    assert not rejects
+
+
+def test_folders_say_the_split() -> None:
+    found, _ = resolved([file("Test/bee/1.jpg"), file("train/ant/2.jpg")], FOLDERS)
+
+    assert [(row["split"], row["label"]) for row in found] == [("test", 1), ("train", 0)]
+
+
+def test_a_manifest_says_the_split() -> None:
+    layout = replace(TREE, splits=("train", "validation"), fractions=None)
+    found, rejects = resolved([row("a", 2, split="VAL"), row("b", 3, split="train"), row("c", 4)], layout)
+
+    assert [row["split"] for row in found] == ["validation", "train"]
+    assert [(reject.source, reject.line, reject.reason) for reject in rejects] == [
+        ("c", 4, "no split: the file is in no split folder, or the column 'split' is empty")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("item", "layout", "reason"),
+    [
+        (file("1.jpg"), TREE, "no label: the file is in no class folder, or the column 'label' is empty"),
+        (row("1.jpg", 2, None), TREE, "no label: the file is in no class folder, or the column 'label' is empty"),
+        (file("cow/1.jpg"), TREE, "class 'cow' is not in --labels_file"),
+        (
+            file("1.jpg"),
+            replace(FOLDERS, class_names=None),
+            "no split: the file is in no split folder, or the column 'split' is empty",
+        ),
+    ],
+)
+def test_rejects(item: ResolveRow, layout: Layout, reason: str) -> None:
+    found, rejects = resolved(
+        [item, file("train/ant/2.jpg") if layout.folders.split is not None else file("ant/2.jpg")], layout
+    )
+
+    assert [row["name"] for row in found] == ["train/ant/2.jpg" if layout.folders.split is not None else "ant/2.jpg"]
+    assert rejects == [Reject(item[0], item[5], "index", reason)]
+
+
+def test_no_batch_where_all_are_rejected() -> None:
+    assert resolved([file("1.jpg"), file("2.jpg")])[0] == []
+
+
+def test_unlabelled() -> None:
+    found, rejects = resolved([file("1.jpg"), file("x/2.jpg")], replace(TREE, class_names=None))
+
+    assert [row["label"] for row in found] == [None, None]
+    assert not rejects
+
+
+def test_a_group_stays_in_one_split() -> None:
+    rows = [row(f"{index}.jpg", index + 2, user=f"u{index % 20}") for index in range(400)]
+    found, _ = resolved(rows, replace(TREE, columns=USER), PlanOptions(grouped(group_by="user")["split"]))
+    splits: dict[int, set[str]] = {}
+    for index, item in enumerate(found):
+        splits.setdefault(index % 20, set()).add(item["split"])
+
+    assert all(len(found) == 1 for found in splits.values())
+    assert {split for found in splits.values() for split in found} == {"train", "test"}
+
+
+def test_rows_without_a_group_are_groups_of_their_own() -> None:
+    rows = [row(f"{index}.jpg", index + 2, user="") for index in range(200)]
+    found, _ = resolved(rows, replace(TREE, columns=USER), PlanOptions(grouped(group_by="user")["split"]))
+
+    assert [item["split"] for item in found] == [item["split"] for item in resolved(rows)[0]]
+
+
+def test_strata_keep_what_decides_their_split() -> None:
+    rows = [row("a", 2, "ant"), row("b", 3, "bee"), row("c", 4, "ant")]
+    found, _ = resolved(rows, options=PlanOptions(grouped(stratify_by="label", split_seed=5)["split"]))
+
+    assert [item["stratum"] for item in found] == ["ant", "bee", "ant"]
+    assert [item["split_key"] for item in found] == balance.split_keys(["a", "b", "c"], 5).tolist()
+    assert [item["split"] for item in found] == ["", "", ""]
+    assert all(item["stratum"] is item["split_key"] is None for item in resolved(rows)[0])
+
+
+def test_two_rows_on_one_image_differ_by_their_tie() -> None:
+    found, _ = resolved([row("a", 2, x=1), row("a", 3, x=2)])
+
+    assert found[0]["key"] == found[1]["key"]
+    assert found[0]["split"] == found[1]["split"]
+    assert found[0]["tie"] != found[1]["tie"]
+
+
+def test_columns_are_encoded() -> None:
+    types = {"price": ColumnType("int64", None, 1)}
+    found, _ = resolved([row("a", 2, price="7"), row("b", 3)], replace(TREE, columns=types))
+
+    assert [item["columns"] for item in found] == [encode_columns({"price": "7"}, types), None]
+
+
+def test_planned_sizes_grow_with_what_is_written() -> None:
+    small, large = resolved([file("ant/1.jpg", 1000), file("ant/1.jpg", 5000)])[0]
+    resized, other = resolved(
+        [file("ant/1.jpg", 1000), file("ant/1.jpg", 5000)], options=PlanOptions(record_bytes=300)
+    )[0]
+
+    assert large["size"] - small["size"] == 4000
+    assert resized["size"] == other["size"] == small["size"] - 700
+    assert small["size"] > 1000

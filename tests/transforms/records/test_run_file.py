@@ -1,6 +1,13 @@
-"""Runs: what is written sorted is read back, slices lie where cuts say, and merged slices are the shard."""
+"""Tests of transforms/records/run_file.py.
+
+* Ranges of files come into a spool as they are, however they lie and however large they are
+* Runs
+* A run of many batches is the run of all their records at once, to the byte
+"""
 
 import io
+import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +18,8 @@ from hypothesis import strategies as st
 
 from shardmill.data import tfrecord
 from shardmill.transforms.columns.arrow import convert_batch
-from shardmill.transforms.records.merging import Piece, RunShards, cut_into_segments
+from shardmill.transforms.records import staging
+from shardmill.transforms.records.merging import Piece, RunShards, RunWriter, cut_into_segments, fetch_ranges
 from shardmill.transforms.records.run_file import (
     ENTRY,
     SLICE,
@@ -29,6 +37,30 @@ from shardmill.transforms.records.run_file import (
     write_sorted,
 )
 from shardmill.transforms.shards.divisions import Cuts, Division, to_cuts
+from tests.support.command import write_files
+from tests.support.table_results import contents, convert
+
+
+def test_ranges_lie_behind_each_other(tmp_path: Path) -> None:
+    small, large = os.urandom(1000), os.urandom((5 << 20) + 17)  # the latter more than one request's
+    for name, data in (("small", small), ("large", large)):
+        (tmp_path / name).write_bytes(data)
+    asked = [("small", 10, 90), ("large", 3, len(large) - 3), ("small", 0, 0), ("small", 999, 1)]
+    spool, offsets = fetch_ranges([(str(tmp_path / name), offset, length) for name, offset, length in asked])
+
+    for (name, offset, length), where in zip(asked, offsets, strict=True):
+        read = bytearray(length)
+        spool.read_into(where, memoryview(read))
+        assert read == (tmp_path / name).read_bytes()[offset : offset + length]
+
+
+def test_what_cannot_be_read_is_raised(tmp_path: Path) -> None:
+    (tmp_path / "short").write_bytes(bytes(10))
+    with pytest.raises(EOFError, match="short"):
+        fetch_ranges([(str(tmp_path / "short"), 5, 6)])
+    with pytest.raises(FileNotFoundError):
+        fetch_ranges([(str(tmp_path / "none"), 0, 1)])
+
 
 Key = tuple[int, int]  # (key, tie)
 
@@ -192,3 +224,71 @@ def test_a_key_shared_by_all_is_cut_by_its_ties() -> None:
 
     assert sum(sizes) == 10_000
     assert max(sizes) <= 2000
+
+
+Row = tuple[int, int, int]  # key, tie, group
+
+NAMES = ("test", "train")
+
+
+def run_writer_records(rows: list[Row]) -> KeyedRecords:
+    framed = pa.array([tfrecord.frame_record(f"{row}".encode()) for row in rows], pa.large_binary())
+    keys, ties, groups = (np.array([row[i] for row in rows], np.uint64) for i in range(3))
+    return KeyedRecords(framed, keys, ties, groups.astype(np.int64), NAMES)
+
+
+rows_of = st.lists(
+    st.tuples(st.integers(0, 3) | st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1), st.integers(0, 1)),
+    min_size=1,
+    max_size=30,
+    unique_by=lambda row: row[1],
+)
+
+
+@settings(max_examples=60)
+@given(rows_of, st.integers(1, 6), st.integers(1, 300), st.booleans())
+def test_batches_are_merged(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[Row], step: int, segment_bytes: int, self_contained: bool
+) -> None:
+    folder = tmp_path_factory.mktemp("runs")
+    expected = write_sorted(str(folder / "whole"), sort_records(run_writer_records(rows)), self_contained)
+    writer = RunWriter(str(folder / "merged"), self_contained, segment_bytes)
+    for start in range(0, len(rows), step):
+        writer.add(run_writer_records(rows[start : start + step]))
+    run = writer.close()
+
+    assert run is not None
+    assert run == replace(expected, path=run.path)
+    assert (folder / "merged").read_bytes() == (folder / "whole").read_bytes()
+
+
+def test_a_run_without_records_is_none(tmp_path: Path) -> None:
+    assert RunWriter(str(tmp_path / "run")).close() is None
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", ["csv", "text"])
+def test_larger_runs_give_the_same_shards(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = {f"{name}.{'csv' if command == 'csv' else 'txt'}": b"x,y\n" + _lines(name) for name in "abc"}
+    source = write_files(tmp_path / "in", files)
+    flags = ("--block_size", "1KiB", "--num_shards", 3)
+    small = convert(command, source, tmp_path / "small", *flags)
+    runs: list[int] = []
+    close = RunWriter.close
+
+    def counting(writer: RunWriter) -> object:
+        run = close(writer)
+        runs.extend([run.rows] if run is not None else [])
+        return run
+
+    monkeypatch.setattr(RunWriter, "close", counting)
+    monkeypatch.setattr(staging, "_MIN_SLICE_BYTES", 1 << 20)
+    monkeypatch.setattr(staging, "_MIN_RUNS", 2)
+    large = convert(command, source, tmp_path / "large", *flags)
+    assert len(runs) < 8
+    assert sum(runs) == 3 * 400 + (3 if command == "text" else 0)
+    assert contents(small.directory) == contents(large.directory)
+
+
+def _lines(name: str) -> bytes:
+    return b"".join(b"%d,%s%d\n" % (n, name.encode(), n * n) for n in range(400))

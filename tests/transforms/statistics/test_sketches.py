@@ -1,19 +1,351 @@
-"""Sketches against what they sketch: exact where they say so, close where not, and the same for any parts in any
-order."""
+"""Tests of transforms/statistics/sketches.py.
 
+* Bins against the numbers they count
+* Sums without rounding, against Python's own integers and fractions
+* Hashes of values
+* Sketches against what they sketch
+"""
+
+import math
 from collections import Counter
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
+import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
 
-from shardmill.quality.stats_values import SAMPLE_SIZE
-from shardmill.transforms.statistics.sketches import HASHES_KEPT, DistinctValues, Sample, mix, run_starts
+from shardmill.quality.stats_values import SAMPLE_SIZE, Bucket
+from shardmill.transforms.statistics.sketches import (
+    FLOAT32_FRACTION_BITS,
+    HASHES_KEPT,
+    MAX_BINS,
+    MAX_BUCKETS,
+    DistinctValues,
+    ExactSums,
+    Sample,
+    ValueBins,
+    hash_bytes,
+    mix,
+    run_starts,
+    unmix,
+)
+
+GENERATOR = np.random.default_rng(0)
+SAMPLES: dict[str, Any] = {
+    "normal": GENERATOR.normal(size=50_000).astype(np.float32),
+    "skewed": np.exp(3 * GENERATOR.normal(size=50_000)).astype(np.float32),
+    "times": 1_700_000_000 + GENERATOR.integers(0, 40_000_000, 50_000),
+    "few": GENERATOR.integers(-5, 6, 50_000),
+    "mostly zero": np.where(GENERATOR.random(50_000) < 0.9, 0, GENERATOR.normal(size=50_000)).astype(np.float32),
+    "outlier": np.append(GENERATOR.normal(size=50_000), 1e30).astype(np.float32),
+    "any bits": GENERATOR.integers(0, 0x7F7FFFFF, 50_000, dtype=np.uint32).view(np.float32)
+    * GENERATOR.choice([-1, 1], 50_000).astype(np.float32),
+    "huge": GENERATOR.integers(-(1 << 63), (1 << 63) - 1, 50_000),
+    "denormal": GENERATOR.integers(0, 1 << 20, 50_000, dtype=np.uint32).view(np.float32),
+}
+PERCENTS = [1, 5, 25, 50, 75, 95, 99]
 
 
-def hashes_of(numbers: np.ndarray) -> np.ndarray:
+def bins_of(*parts: np.ndarray) -> ValueBins:
+    """Counted part after part."""
+    bins = ValueBins()
+    for part in parts:
+        bins.add(*np.unique(part.astype(np.float64) + 0.0, return_counts=True))
+    return bins
+
+
+def same(one: ValueBins, other: ValueBins) -> bool:
+    return (
+        one.shift == other.shift and np.array_equal(one.keys, other.keys) and np.array_equal(one.counts, other.counts)
+    )
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.sampled_from(sorted(SAMPLES)),
+    st.sampled_from([0, 1, 100, MAX_BINS, MAX_BINS + 1, 9000, 50_000]),
+    st.lists(st.integers(0, 50_000), max_size=5),
+    st.randoms(use_true_random=False),
+)
+def test_parts_in_any_order(name: str, size: int, cuts: list[int], order: Any) -> None:
+    numbers = SAMPLES[name][:size]
+    pieces = np.split(numbers, sorted(cuts))
+    order.shuffle(pieces)
+    merged = ValueBins()
+    for piece in pieces:
+        merged.merge(bins_of(piece))
+
+    assert same(bins_of(*pieces), bins_of(numbers))
+    assert same(merged, bins_of(numbers))
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_as_narrow_as_2048_bins_allow(name: str) -> None:
+    bins = bins_of(SAMPLES[name])
+    # What one bit more would have cost, from the numbers themselves.
+    bits = np.unique((SAMPLES[name].astype(np.float64) + 0.0).view(np.uint64))
+    occupied = [1 + np.count_nonzero(np.diff(bits >> np.uint64(shift))) for shift in range(64)]
+
+    assert len(bins.keys) == occupied[bins.shift] <= MAX_BINS
+    assert bins.shift == 0 or occupied[bins.shift - 1] > MAX_BINS
+    assert bins.counts.sum() == len(SAMPLES[name])
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_edges_hold_the_numbers(name: str) -> None:
+    bins, numbers = bins_of(SAMPLES[name]), np.sort(SAMPLES[name].astype(np.float64))
+    low, high = bins.edges()
+    bounds = np.cumsum(bins.counts)
+
+    for first, last, lowest, highest in zip([0, *bounds[:-1]], bounds - 1, low, high):
+        assert lowest <= numbers[first] <= numbers[last] <= highest
+        if bins.shift and (lowest or highest):  # on a border, the bin farther from zero has it
+            assert numbers[last] < highest if numbers[last] >= 0 else lowest < numbers[first]
+    assert (low[1:] >= high[:-1]).all()
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_quantiles(name: str) -> None:
+    bins, numbers = bins_of(SAMPLES[name]), SAMPLES[name].astype(np.float64)
+    low, high = bins.edges()
+    found = [(low[index] + high[index]) / 2 for index in bins.percentile_bins(PERCENTS)]
+    expected = np.percentile(numbers, PERCENTS, method="inverted_cdf")
+
+    assert found == pytest.approx(expected, rel=2 * bins.relative_error(), abs=0)
+
+
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [
+        ("normal", 0.008),
+        ("skewed", 0.008),
+        ("times", 2e-5),
+        ("few", 0),
+        ("huge", 0.008),
+        ("outlier", 0.008),
+        ("any bits", 0.25),
+    ],
+)
+def test_errors(name: str, error: float) -> None:
+    assert bins_of(SAMPLES[name]).relative_error() <= error
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_histograms(name: str) -> None:
+    numbers, buckets = SAMPLES[name].astype(np.float64), bins_of(SAMPLES[name]).buckets()
+
+    assert 1 < len(buckets) <= MAX_BUCKETS
+    assert sum(bucket.count for bucket in buckets) == len(numbers)
+    for bucket in buckets:
+        inside = (numbers >= bucket.low) & (numbers <= bucket.high)
+        borders = (numbers == bucket.low) | (numbers == bucket.high)
+        assert inside.sum() - borders.sum() <= bucket.count <= inside.sum()
+
+
+def test_a_histogram_of_few_numbers_has_each() -> None:
+    assert bins_of(np.array([3, -1, 3, 7])).buckets() == [Bucket(-1, -1, 1), Bucket(3, 3, 2), Bucket(7, 7, 1)]
+    assert bins_of(np.array([])).buckets() == []
+
+
+def test_a_histogram_is_even_unless_one_bucket_would_hold_over_half() -> None:
+    widths = [bucket.high - bucket.low for bucket in bins_of(SAMPLES["times"]).buckets()]
+    counts = [bucket.count for bucket in bins_of(SAMPLES["skewed"]).buckets()]
+
+    assert max(widths) < 1.2 * min(widths)
+    assert max(counts) < 1.2 * min(counts)
+
+
+@pytest.mark.parametrize(("percent", "index"), [(1, 0), (25, 0), (26, 1), (50, 1), (75, 2), (76, 3), (99, 3)])
+def test_ranks(percent: int, index: int) -> None:
+    assert bins_of(np.array([1, 2, 3, 4])).percentile_bins([percent]) == [index]
+
+
+INTEGERS = st.lists(st.integers(-(1 << 63), (1 << 63) - 1) | st.integers(-100, 100), min_size=1, max_size=50)
+FLOATS = arrays.arrays(
+    np.float32, st.integers(1, 50), elements=st.floats(allow_nan=False, allow_infinity=False, width=32)
+)
+
+
+def sums_of(values: list[int] | np.ndarray) -> ExactSums:
+    if isinstance(values, list):
+        sums = ExactSums()
+        sums.add_integers(np.array(values, np.int64))
+    else:
+        sums = ExactSums(FLOAT32_FRACTION_BITS)
+        sums.add_floats(values)
+    return sums
+
+
+def nearest_root(square: Fraction) -> float:
+    """The float nearest to the root: of the neighbours of an approximation, by exact comparison with what lies between
+    them."""
+    scale = 1 << 1100
+    guess = math.isqrt(square.numerator * scale**2 // square.denominator) / scale
+    for low in (math.nextafter(guess, 0), guess):
+        high = math.nextafter(low, math.inf)
+        if Fraction(low) ** 2 <= square <= Fraction(high) ** 2:
+            return low if square < ((Fraction(low) + Fraction(high)) / 2) ** 2 else high
+    raise AssertionError(f"no root of {square}")
+
+
+def check(sums: ExactSums, values: list[Fraction]) -> None:
+    mean = sum(values, Fraction(0)) / len(values)
+    variance = sum((value**2 for value in values), Fraction(0)) / len(values) - mean**2
+
+    assert sums.count == len(values)
+    assert sums.mean() == float(mean)
+    assert sums.std_dev() == nearest_root(variance)
+
+
+@settings(deadline=None)
+@given(INTEGERS)
+def test_integers(values: list[int]) -> None:
+    sums = sums_of(values)
+
+    assert (sums.total, sums.squares) == (sum(values), sum(value * value for value in values))
+    check(sums, [Fraction(value) for value in values])
+
+
+@settings(deadline=None)
+@given(FLOATS)
+def test_floats(values: np.ndarray) -> None:
+    check(sums_of(values), [Fraction(value) for value in values.tolist()])
+
+
+@pytest.mark.parametrize("size", [100_000, 65_537])
+def test_no_sum_overflows(size: int) -> None:
+    lowest, largest = -(1 << 63), np.finfo(np.float32).max
+
+    assert sums_of([lowest] * size).squares == size << 126
+    assert sums_of([(1 << 63) - 1] * size).total == size * ((1 << 63) - 1)
+    assert sums_of(np.full(size, largest)).std_dev() == 0
+    assert sums_of(np.full(size, -largest)).mean() == -float(largest)
+
+
+def test_many_floats_of_all_sizes_sum_as_fsum_does() -> None:
+    bits = np.random.default_rng(0).integers(0, 1 << 32, 200_000, dtype=np.uint32)
+    values = bits.view(np.float32)
+    values = values[np.isfinite(values)]
+    sums = sums_of(np.sort(values))
+
+    assert sums == sums_of(values)  # in any order
+    assert sums.mean() == pytest.approx(math.fsum(values.tolist()) / len(values), rel=1e-15)
+    assert sums.squares == pytest.approx(math.fsum((values.astype(np.float64) ** 2).tolist()) * 2.0**298, rel=1e-15)
+
+
+def test_no_digits_cancel() -> None:
+    assert sums_of([10**18, 10**18 + 2]).std_dev() == 1
+    assert sums_of(np.array([2**24 - 1, 2**24 - 3], np.float32)).std_dev() == 1
+    assert sums_of(np.array([1e-45, -1e-45], np.float32)).std_dev() == 2.0**-149
+
+
+@settings(deadline=None)
+@given(INTEGERS, INTEGERS)
+def test_merging_adds(one: list[int], other: list[int]) -> None:
+    merged = sums_of(one)
+    merged.merge(sums_of(other))
+
+    assert merged == sums_of(one + other)
+
+
+def test_sums_of_integers_and_of_floats_do_not_mix() -> None:
+    with pytest.raises(ValueError, match=r"2\*\*-0 cannot take sums in units of 2\*\*-149"):
+        ExactSums().merge(ExactSums(FLOAT32_FRACTION_BITS))
+
+
+VALUES = st.lists(st.binary(max_size=80) | st.binary(min_size=0, max_size=2), max_size=30)
+
+
+def hashes_of(values: list[bytes]) -> list[int]:
+    return hash_bytes(pa.array(values, pa.large_binary())).tolist()
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(0, (1 << 64) - 1), max_size=20))
+def test_mixed_integers_come_back(values: list[int]) -> None:
+    numbers = np.array(values, np.uint64)
+
+    assert unmix(mix(numbers)).tolist() == values
+
+
+@settings(deadline=None)
+@given(VALUES, st.integers(0, 10), st.integers(0, 10))
+def test_a_hash_is_that_of_the_value_alone(values: list[bytes], skip: int, length: int) -> None:
+    alone = [hashes_of([value])[0] for value in values]
+
+    assert hashes_of(values) == alone
+    assert hash_bytes(pa.array(values, pa.large_binary()).slice(skip, length)).tolist() == alone[skip : skip + length]
+
+
+@settings(deadline=None)
+@given(st.sets(st.binary(max_size=80) | st.binary(max_size=20).map(lambda value: value + bytes(8)), max_size=50))
+def test_values_differ_by_hash(values: set[bytes]) -> None:
+    assert len(set(hashes_of(list(values)))) == len(values)
+
+
+@pytest.mark.parametrize("long", [1, 8, 20, 64, 65, 200])
+@pytest.mark.parametrize("short", [0, 3, 40])
+def test_few_long_values_among_short_ones(long: int, short: int) -> None:
+    values = [bytes([number % 256]) * (long if number % 7 == 0 else short) for number in range(20_000)]
+
+    assert hashes_of(values)[:1000] == [hashes_of([value])[0] for value in values[:1000]]
+    assert hashes_of(values)[-1000:] == [hashes_of([value])[0] for value in values[-1000:]]
+
+
+def test_zeros_words_and_their_order_count() -> None:
+    values = [bytes(length) for length in range(100)] + [b"a" * 8 + b"b" * 8, b"b" * 8 + b"a" * 8, b"a" * 16, b"b" * 16]
+
+    assert len(set(hashes_of(values))) == len(values)
+
+
+def test_hashes_never_change() -> None:
+    """Statistics of parts that were made by different versions are merged."""
+    assert mix(np.array([0, 1, 2**63], np.uint64)).tolist() == [0, 6238072750845405662, 2720858780677600448]
+    values = [b"", b"rose", b"forget-me-not", b"x" * 100]
+    assert hashes_of(values) == [xxhash.xxh3_64_intdigest(value) for value in values]
+
+
+SERIES = {
+    "ascending": np.arange(100_000),
+    "thousands": np.arange(100_000) * 1000,
+    "times": 1_700_000_000_000_000_000 + np.arange(100_000) * 60_000_000_000,
+    "powers": np.arange(100_000) << 40,
+    "negative": -np.arange(100_000),
+    "floats": np.arange(100_000).astype(np.float32).view(np.uint32),
+    "fractions": (np.arange(100_000) / 1000).astype(np.float32).view(np.uint32),
+}
+
+
+@pytest.mark.parametrize("name", SERIES)
+def test_regular_numbers_spread_evenly(name: str) -> None:
+    check_even(mix(SERIES[name].astype(np.int64).view(np.uint64)))
+
+
+@pytest.mark.parametrize(
+    "form", ["{}", "{:08d}", "user-{}", "{:020d}", "{:x}", "https://example.com/images/{}.jpg", "{:>70}"]
+)
+def test_regular_strings_spread_evenly(form: str) -> None:
+    check_even(np.array(hashes_of([form.format(number).encode() for number in range(100_000)]), np.uint64))
+
+
+def check_even(hashes: np.ndarray) -> None:
+    """All different, and as even over 256 parts of their range as random numbers: a chi-squared of at most 7
+    deviations."""
+    counts = np.bincount((hashes >> np.uint64(56)).astype(np.int64), minlength=256)
+    expected = len(hashes) / 256
+
+    assert len(np.unique(hashes)) == len(hashes)
+    assert ((counts - expected) ** 2 / expected).sum() < 255 + 7 * np.sqrt(2 * 255)
+    smallest = np.sort(hashes)[1023]  # what distinct values are estimated from
+    assert 1023 * 2**64 / float(smallest) == pytest.approx(len(hashes), rel=0.15)
+
+
+def sketches_hashes_of(numbers: np.ndarray) -> np.ndarray:
     return mix(numbers.astype(np.uint64))
 
 
@@ -21,7 +353,7 @@ def distinct_of(*parts: np.ndarray) -> DistinctValues:
     """Counted part after part."""
     sketch = DistinctValues()
     for part in parts:
-        sketch.add(*np.unique(hashes_of(part), return_counts=True))
+        sketch.add(*np.unique(sketches_hashes_of(part), return_counts=True))
     return sketch
 
 
@@ -32,7 +364,7 @@ def sample_of(*parts: np.ndarray) -> Sample:
     return sample
 
 
-def same(one: DistinctValues | Sample, other: DistinctValues | Sample) -> bool:
+def sketches_same(one: DistinctValues | Sample, other: DistinctValues | Sample) -> bool:
     return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in one.__slots__)
 
 
@@ -56,8 +388,8 @@ def test_distinct_values_of_parts_in_any_order(pieces: list[np.ndarray], order: 
     for piece in pieces:
         merged.merge(distinct_of(piece))
 
-    assert same(distinct_of(*pieces), whole)
-    assert same(merged, whole)
+    assert sketches_same(distinct_of(*pieces), whole)
+    assert sketches_same(merged, whole)
 
 
 @pytest.mark.parametrize("kinds", [0, 1, 2, HASHES_KEPT - 1, HASHES_KEPT])
@@ -66,7 +398,7 @@ def test_up_to_1024_values_are_counted(kinds: int) -> None:
     sketch = distinct_of(numbers[::2], numbers[1::2])
 
     assert sketch.counts is not None
-    assert dict(zip(sketch.hashes.tolist(), sketch.counts.tolist())) == Counter(hashes_of(numbers).tolist())
+    assert dict(zip(sketch.hashes.tolist(), sketch.counts.tolist())) == Counter(sketches_hashes_of(numbers).tolist())
     assert (sketch.number(), sketch.relative_error()) == (kinds, 0)
 
 
@@ -81,11 +413,11 @@ def test_more_values_are_estimated_within_four_standard_errors(kinds: int) -> No
 
 
 def test_hashes_of_many_values_may_repeat() -> None:
-    hashes = hashes_of(np.arange(60_000) % 1500)
+    hashes = sketches_hashes_of(np.arange(60_000) % 1500)
     sketch = DistinctValues()
     sketch.add(hashes, None)
 
-    assert same(sketch, distinct_of(np.arange(1500)))
+    assert sketches_same(sketch, distinct_of(np.arange(1500)))
 
 
 @settings(deadline=None, max_examples=40)
@@ -102,13 +434,13 @@ def test_a_sample_of_parts_in_any_order(size: int, ties: int, cuts: list[int], b
         merged.merge(sample_of(piece))
 
     assert sorted(zip(whole.ties.tolist(), whole.hashes.tolist())) == sorted(zip(*offered.tolist()))[:SAMPLE_SIZE]
-    assert same(merged, whole)
-    assert same(sample_of(*pieces), whole)
+    assert sketches_same(merged, whole)
+    assert sketches_same(sample_of(*pieces), whole)
 
 
 def test_a_sample_has_values_as_often_as_there_are() -> None:
     values = np.arange(100_000) % 10
-    sample = sample_of(np.stack([hashes_of(np.arange(100_000)), values.astype(np.uint64)]))
+    sample = sample_of(np.stack([sketches_hashes_of(np.arange(100_000)), values.astype(np.uint64)]))
 
     assert np.bincount(sample.hashes.astype(np.int64)) == pytest.approx(SAMPLE_SIZE / 10, abs=50)
 

@@ -1,14 +1,122 @@
-"""Runs that overlap in one process reach stores by the options of those still under way."""
+"""Tests of transforms/stores/clients.py.
+
+* A scheme that only Beam knows
+* Runs that overlap in one process reach stores by the options of those still under way
+"""
 
 import os
+from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+from apache_beam.io.filesystem import FileMetadata
+from apache_beam.io.localfilesystem import LocalFileSystem
 from apache_beam.options.pipeline_options import PipelineOptions
+from PIL import Image
 
+from shardmill.errors import UserError
+from shardmill.pipelines.cli import main
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores import storage as renames
 from shardmill.transforms.stores.beam_filesystems import process_options
 from shardmill.transforms.stores.clients import using_options
 from shardmill.transforms.stores.patience import VARIABLES
+
+_PREFIX = "shardmilltest://"
+
+
+class PrefixedFileSystem(LocalFileSystem):
+    """`shardmilltest:///a/b` is `/a/b`: enough of a scheme for names to be URLs."""
+
+    @classmethod
+    def scheme(cls) -> str:
+        return "shardmilltest"
+
+    def join(self, base: str, *paths: str) -> str:
+        return "/".join([base.rstrip("/"), *paths])
+
+    def split(self, path: str) -> tuple[str, str]:
+        head, _, tail = path.rpartition("/")
+        return head, tail
+
+    def mkdirs(self, path: str) -> None:
+        super().mkdirs(_local(path))
+
+    def _list(self, dir_or_prefix: str) -> Iterator[FileMetadata]:
+        for item in super()._list(_local(dir_or_prefix)):
+            yield FileMetadata(_PREFIX + item.path, item.size_in_bytes, item.last_updated_in_seconds)
+
+    def _path_open(self, path: str, *rest: Any, **more: Any) -> Any:
+        return super()._path_open(_local(path), *rest, **more)
+
+    def create(self, path: str, *rest: Any, **more: Any) -> Any:
+        return super().create(_local(path), *rest, **more)
+
+    def metadata(self, path: str) -> FileMetadata:
+        found = super().metadata(_local(path))
+        return FileMetadata(path, found.size_in_bytes, found.last_updated_in_seconds)
+
+    def exists(self, path: str) -> bool:
+        return super().exists(_local(path))
+
+    def rename(self, source_file_names: list[str], destination_file_names: list[str]) -> None:
+        super().rename(list(map(_local, source_file_names)), list(map(_local, destination_file_names)))
+
+    def delete(self, paths: list[str]) -> None:
+        for path in paths:
+            Path(_local(path)).unlink()
+
+
+def _local(path: str) -> str:
+    return path.removeprefix(_PREFIX)
+
+
+def test_every_operation_on_a_scheme_that_only_beam_knows(tmp_path: Path) -> None:
+    folder = f"{_PREFIX}{tmp_path}/set"
+    names = ["a.txt", "b/c [1].txt"]
+    for name in names:
+        storage.write_text(f"{folder}/{name}", name)
+    assert sorted(storage.list_files(folder)) == [(name, len(name)) for name in names]
+    assert storage.list_folders(folder) == ["b"]
+    assert storage.read_bytes(f"{folder}/a.txt") == b"a.txt"
+    assert storage.size(f"{folder}/a.txt") == 5
+    renames.rename([f"{folder}/a.txt"], [f"{folder}/d.txt"])
+    assert not storage.exists(f"{folder}/a.txt")
+    assert storage.read_bytes(f"{folder}/d.txt") == b"a.txt"
+    with pytest.raises(FileNotFoundError):
+        storage.read_bytes(f"{folder}/a.txt")
+    storage.delete_tree(folder)
+    assert list(storage.list_files(folder)) == []
+
+
+def test_unknown_scheme_is_named() -> None:
+    with pytest.raises(UserError, match="nosuchscheme"):
+        storage.exists("nosuchscheme://bucket/file")
+
+
+def test_the_command_reads_and_writes_it(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    for label in ("cat", "dog"):
+        (tree / label).mkdir(parents=True)
+        for index in range(5):
+            pixels = np.full((4, 4, 3), index * 20, np.uint8)
+            Image.fromarray(pixels).save(tree / label / f"{index}.png")
+    common = ["--name", "pets", "--num_shards", "2"]
+    assert main(["images", "--input", str(tree), "--output", str(tmp_path / "local"), *common]) == 0
+    urls = ["--input", f"{_PREFIX}{tree}", "--output", f"{_PREFIX}{tmp_path}/remote"]
+    assert main(["images", *urls, *common]) == 0
+    for name in (
+        "pets-train.tfrecord-00000-of-00002",
+        "pets-train.tfrecord-00001-of-00002",
+        "schema.pbtxt",
+        "stats.json",
+        "FeatureStats.pb",
+    ):
+        one, other = (tmp_path / kind / "pets" / "1.0.0" / name for kind in ("local", "remote"))
+        assert one.read_bytes() == other.read_bytes()
 
 
 def test_the_run_that_ends_first_leaves_the_other_its_options(monkeypatch: pytest.MonkeyPatch) -> None:

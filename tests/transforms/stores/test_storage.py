@@ -1,6 +1,13 @@
-"""File operations on local disks, by exact names."""
+"""Tests of transforms/stores/storage.py.
+
+* Small files that several processes write, on local disks
+* A store that fails is tried again
+* Renames on a local disk
+* File operations on local disks, by exact names
+"""
 
 import errno
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NoReturn
 
@@ -12,7 +19,115 @@ from shardmill.pipelines.commands.verify import _report_folder
 from shardmill.transforms.publishing import lease
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores import storage as conditional
+from shardmill.transforms.stores import storage as renames
 from shardmill.transforms.stores.protocol import ChangedError
+from shardmill.transforms.stores.storage import raise_if_store_failed
+
+
+def test_each_change_needs_what_was_read(tmp_path: Path) -> None:
+    path = str(tmp_path / "f")
+    assert storage.read(path) is None
+    storage.create(path, "one")
+    with pytest.raises(FileExistsError):
+        storage.create(path, "two")
+    one = storage.read(path)
+    assert one is not None
+    assert (one.data, one.modified) == (b"one", (tmp_path / "f").stat().st_mtime)
+    storage.replace(path, "one", one)  # the same bytes are another revision
+    with pytest.raises(ChangedError):
+        storage.replace(path, "three", one)
+    with pytest.raises(ChangedError):
+        storage.delete_if_unchanged(path, one)
+    two = storage.read(path)
+    assert two is not None
+    storage.delete_if_unchanged(path, two)
+    with pytest.raises(ChangedError):
+        storage.replace(path, "three", two)
+    with pytest.raises(ChangedError):
+        storage.delete_if_unchanged(path, two)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_of_many_at_once_each_change_counts(tmp_path: Path) -> None:
+    path = str(tmp_path / "f")
+    storage.create(path, "0")
+
+    def add(_: int) -> None:
+        while True:
+            found = storage.read(path)
+            assert found is not None
+            try:
+                return storage.replace(path, str(int(found.data) + 1), found)
+            except ChangedError:
+                continue
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(add, range(100)))
+    assert (tmp_path / "f").read_text() == "100"
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_folder_that_is_gone_is_no_change_by_another(tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("x")
+    found = storage.read(str(tmp_path / "f"))
+    assert found is not None
+    with pytest.raises(FileNotFoundError, match="gone"):
+        storage.replace(str(tmp_path / "f"), "y", found, "/proc/gone/temporary")
+
+
+def test_a_new_file_is_held_from_the_first(tmp_path: Path) -> None:
+    path = str(tmp_path / "f")
+    held = storage.create_locked(path, "text")
+    assert storage.is_locked(path)
+    assert (tmp_path / "f").read_text() == "text"
+    with pytest.raises(FileExistsError):
+        storage.create_locked(path, "other")
+    storage.release_lock(held)
+    assert not storage.is_locked(path)
+
+
+@pytest.mark.parametrize("error", [OSError(5, "input/output error"), PermissionError(), FileNotFoundError()])
+def test_a_fault_of_a_disk_is_final(error: OSError) -> None:
+    raise_if_store_failed(error, "/data/a.csv")
+    raise_if_store_failed(error, "a.csv")
+
+
+@pytest.mark.parametrize("path", ["gs://bucket/a.csv", "s3://bucket/a.csv", "hdfs://host/a.csv"])
+def test_a_store_that_fails_is_tried_again(path: str) -> None:
+    error = OSError("503")
+
+    with pytest.raises(OSError, match="503") as raised:
+        raise_if_store_failed(error, path)
+
+    assert raised.value is error
+
+
+@pytest.mark.parametrize("answer", [FileNotFoundError, PermissionError])
+def test_a_store_that_answers_is_not_asked_again(answer: type[OSError]) -> None:
+    raise_if_store_failed(answer("gs://bucket/a.csv"), "gs://bucket/a.csv")
+
+
+def test_rename_twice(tmp_path: Path) -> None:
+    sources, destinations = ([str(tmp_path / f"{kind}{i}") for i in range(3)] for kind in ("temporary", "final"))
+    for index, source in enumerate(sources):
+        Path(source).write_text(str(index))
+    Path(destinations[0]).write_text("an earlier build's")
+    Path(sources[1]).rename(destinations[1])
+
+    for _ in range(2):
+        renames.rename(sources, destinations)
+
+    assert [Path(path).read_text() for path in destinations] == ["0", "1", "2"]
+    assert not any(map(storage.exists, sources))
+
+
+def test_rename_moves_nothing_where_one_is_lost(tmp_path: Path) -> None:
+    (tmp_path / "a").touch()
+
+    with pytest.raises(FileNotFoundError, match=f"neither {tmp_path}/b nor {tmp_path}/y exists"):
+        renames.rename([str(tmp_path / name) for name in "ab"], [str(tmp_path / name) for name in "xy"])
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
 
 ODD = ["[x]*?.jpg", "a b%20#.jpg", "new\nline", "ü.jpg"]
 

@@ -1,0 +1,224 @@
+"""Tests of pipelines/jobs/job.py.
+
+* Where records are taken from, or why from nowhere
+* How many steps a graph has once a runner has fused it, and how many of them read one collection
+* What is checked before a job starts
+"""
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.runners.portability.portable_runner import PortableRunner
+
+from shardmill.errors import UserError
+from shardmill.pipelines.config.images import ImagesConfig
+from shardmill.pipelines.jobs.file_graphs import Reuse, find_reuse
+from shardmill.pipelines.jobs.job import check_baseline, check_input
+from shardmill.pipelines.jobs.registry import KINDS
+from shardmill.transforms.options.job_options import CheckOptions
+from shardmill.transforms.shards.sources import FileIndex, index_folder, index_name
+from tests.support.versions import make_version
+
+ENCODING = {"verify": "header", "pillow": "1"}
+MANIFEST = b"{}"
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> ImagesConfig:
+    return ImagesConfig(
+        input=str(tmp_path / "in"), output=str(tmp_path), name="n", version="1.0.1", reuse="LATEST", seed=5
+    )
+
+
+def publish(config: ImagesConfig, version: str = "1.0.0", text: str | None = None, **changes: Any) -> None:
+    """As much of a version as is looked at."""
+    parent = Path(config.output) / config.name
+    (parent / version).mkdir(parents=True)
+    (parent / version / "manifest.json").write_bytes(MANIFEST)
+    (parent / version / "_SUCCESS").touch()
+    (parent / "LATEST").write_text(f"{version}\n")
+    folder = Path(index_folder(str(parent), version))
+    folder.mkdir(parents=True)
+    index = replace(FileIndex(config.root, 3, ENCODING), **changes)
+    (folder / index_name(MANIFEST)).write_text(index.to_json() if text is None else text)
+
+
+def found(config: ImagesConfig, encoding: dict[str, str] = ENCODING) -> Reuse:
+    reuse = find_reuse(config, encoding)
+    assert reuse is not None
+    assert (reuse.previous is None) == (reuse.index_options.former == "") == (reuse.index_options.why != "")
+    return reuse
+
+
+@pytest.mark.parametrize("reuse", ["LATEST", "1.0.0"])
+def test_a_version_of_the_same_encoding_is_taken_from(config: ImagesConfig, reuse: str) -> None:
+    publish(config)
+
+    former = found(replace(config, reuse=reuse)).previous
+
+    assert former is not None
+    assert (former.version, former.index.seed) == ("1.0.0", 3)
+    assert former.directory == f"{config.output}/n/1.0.0"
+
+
+def test_without_the_flag_nothing_is_taken_or_remembered(config: ImagesConfig) -> None:
+    publish(config)
+
+    assert find_reuse(replace(config, reuse="no"), ENCODING) is None
+
+
+def test_the_next_build_is_told_what_this_one_reads_and_how(config: ImagesConfig) -> None:
+    remember = found(config).index_options
+
+    assert (remember.root, remember.seed, remember.encoding, remember.codec) == (config.root, 5, ENCODING, "")
+    assert found(replace(config, compression="gzip")).index_options.codec != ""
+
+
+def test_why_nothing_is_taken(config: ImagesConfig) -> None:
+    assert found(config).index_options.why == "no older version is published"
+    publish(config)
+    for changed, encoding, why in (
+        (replace(config, reuse="record"), ENCODING, "--reuse record takes nothing"),
+        (replace(config, input="/elsewhere"), ENCODING, f"lie in {config.root}, not in /elsewhere"),
+        (config, {"verify": "none", "pillow": "1"}, "1.0.0 was encoded with another verify"),
+        (config, {"resize": "9x9", "pillow": "2"}, "another pillow, another resize, another verify"),
+    ):
+        assert why in found(changed, encoding).index_options.why
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"codec": "gzip"}, "the shards of 1.0.0 are gzip"),
+        ({"text": "{}"}, "cannot be read: "),
+        ({"text": FileIndex("/", 0, {}).to_json().replace('"format": 1', '"format": 9')}, "newer format"),
+    ],
+)
+def test_an_index_from_which_nothing_can_be_taken(config: ImagesConfig, changes: dict[str, Any], why: str) -> None:
+    publish(config, **changes)
+
+    assert why in found(config).index_options.why
+
+
+def test_a_version_that_remembers_nothing(config: ImagesConfig) -> None:
+    publish(config)
+    (Path(config.output) / "n/1.0.0/manifest.json").write_bytes(b'{"other": 1}')
+
+    assert "1.0.0 remembers nothing of its files" in found(config).index_options.why
+
+
+def test_a_version_that_is_not_published(config: ImagesConfig) -> None:
+    publish(config)
+    (Path(config.output) / "n/1.0.0/_SUCCESS").unlink()
+
+    assert "LATEST names 1.0.0, which is not published" in found(config).index_options.why
+    with pytest.raises(UserError, match=r"--reuse 1\.0\.0: .* is not published"):
+        find_reuse(replace(config, reuse="1.0.0"), ENCODING)
+
+
+FUSED = ["--environment_type", "LOOPBACK", "--experiments", "pre_optimize=all"]
+
+
+def stages_of(command: str, folder: Path, **values: Any) -> tuple[int, int]:
+    """How many steps the job of a command has, and of how many a collection is read at most."""
+    kind = KINDS[command]
+    job = kind.make_job(kind.make_config({"input": str(folder), "output": str(folder), "name": "n", **values}))
+    options = PipelineOptions(FUSED)
+    pipeline = beam.Pipeline(runner="DirectRunner", options=options)
+    job.build(pipeline, None)
+    graph = PortableRunner.get_proto_pipeline(pipeline, options)
+    steps = [graph.components.transforms[step] for step in graph.root_transform_ids]
+    readers = Counter(collection for step in steps for collection in set(step.inputs.values()))
+    return len(steps), max(readers.values())
+
+
+@pytest.mark.parametrize(
+    ("command", "most"),
+    [("images", 20), ("arrays", 21), ("audio", 20), ("csv", 39), ("jsonl", 39), ("text", 36), ("reshard", 36)],
+)
+def test_a_graph_has_few_steps_and_no_collection_many_readers(command: str, most: int, tmp_path: Path) -> None:
+    steps, readers = stages_of(command, tmp_path)
+    assert steps <= most
+    assert readers <= 3
+
+
+def test_with_exact_strata(tmp_path: Path) -> None:
+    splits = {"splits": "train=0.8,test=0.2"}
+    for command, stratify_by, most in (("images", "label", 38), ("csv", "word", 57)):
+        steps, readers = stages_of(command, tmp_path, stratify_by=stratify_by, **splits)
+        assert steps <= most
+        assert readers <= 3
+
+
+@pytest.mark.parametrize(
+    ("baseline", "sentence"),
+    [("1.0.0", ""), ("LATEST", ""), ("1.0.7", "1.0.7 is not a data set"), ("gold", "no version or tag 'gold'")],
+)
+def test_the_version_to_compare_with_is_there(tmp_path: Path, baseline: str, sentence: str) -> None:
+    make_version(tmp_path / "n", "1.0.0", latest=False, examples=2)
+    plain = KINDS["csv"].make_config({"input": str(tmp_path), "output": str(tmp_path), "name": "n"})
+
+    check_baseline(plain)
+    config = replace(plain, checks=CheckOptions(baseline=baseline))
+    if sentence:
+        with pytest.raises(UserError, match=sentence):
+            check_baseline(config)
+    else:
+        check_baseline(config)
+
+
+@pytest.mark.parametrize(
+    ("command", "name", "sentence"),
+    [
+        (
+            "images",
+            "photos.7z",
+            "is an archive, and images in it are not read; unpack it, and give --input",
+        ),
+        ("arrays", "scans.RAR", "is an archive, and arrays in it are not read; unpack it, and give --input the folder"),
+        ("images", "a.tar.gz", "the folder; tar files of samples, 1.jpg next to 1.cls, are for `shardmill webdataset`"),
+        ("csv", "rows.csv.gz", ""),
+        ("webdataset", "a.tar.gz", ""),
+        ("webdataset", "a.zip", "is an archive, and tar files in it are not read"),
+    ],
+)
+def test_archives_are_to_be_unpacked(tmp_path: Path, command: str, name: str, sentence: str) -> None:
+    (tmp_path / name).write_bytes(b"x")
+    (tmp_path / "folder.zip").mkdir()
+    for given in (name, "*" + name[1:]):
+        config = KINDS[command].make_config({"input": str(tmp_path / given), "output": "/o", "name": "n"})
+        if sentence:
+            with pytest.raises(UserError, match=sentence):
+                check_input(config)
+        else:
+            check_input(config)
+    check_input(KINDS[command].make_config({"input": str(tmp_path / "folder.zip"), "output": "/o", "name": "n"}))
+
+
+@pytest.mark.parametrize("command", ["csv", "images", "reshard"])
+def test_what_may_be_meant_by_what_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("a", "b"):
+        Path(name).write_text("x")
+    for given, hint in (
+        ("train=a", "; a is there, and is given without train="),
+        ("a,b", "; it is one path, not a list: give a folder that holds everything, or a glob such as 'data/*/*'"),
+        ("a,c", ""),
+        ("missing.zip", ""),
+        ("missing.tar", ""),
+    ):
+        config = KINDS[command].make_config({"input": given, "output": "o", "name": "n"})
+        with pytest.raises(UserError) as caught:
+            check_input(config)
+        assert str(caught.value) == f"--input {given}: no such file or folder{hint}"
+
+
+def test_the_web_is_not_read() -> None:
+    config = KINDS["images"].make_config({"input": "https://host/photos", "output": "/o", "name": "n"})
+    with pytest.raises(UserError, match="https://host/photos: https:// is not read; download it first: img2dataset"):
+        check_input(config)

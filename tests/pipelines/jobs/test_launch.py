@@ -1,0 +1,445 @@
+"""Tests of pipelines/jobs/launch.py.
+
+* Python runs a job
+* What becomes of a failed job's error, by what a step reported and what the runner raised
+* Running a pipeline
+* Beam is asked for each signature once while a job runs, and is left as it was
+"""
+
+import glob
+import inspect
+import logging
+import os
+import signal
+import tempfile
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.coders import VarIntCoder
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.transforms import core, userstate
+from apache_beam.typehints import decorators
+
+import shardmill
+from shardmill.errors import ERRORS_BY_NAME, JobError, UserError
+from shardmill.pipelines.jobs import launch, runner
+from shardmill.pipelines.jobs.launch import cache_signatures, error_to_raise
+from shardmill.transforms.publishing import lease
+from shardmill.transforms.publishing.build_records import read_record
+from shardmill.transforms.stores import patience
+from shardmill.transforms.workers.running import Failure
+from tests.support.command import Run, image_tree, tree_bytes, write_files
+
+
+def rows(folder: Path) -> Path:
+    return write_files(
+        folder, {"a.csv": b"id,city\n" + b"".join(b"%d,%s\n" % (n, (b"Oslo", b"Rome")[n % 2]) for n in range(40))}
+    )
+
+
+def settings() -> list[object]:
+    return [
+        dict(os.environ),
+        os.getcwd(),
+        logging.getLogger("apache_beam").level,
+        signal.getsignal(signal.SIGTERM),
+        signal.getsignal(signal.SIGINT),
+    ]
+
+
+def test_the_bytes_are_those_of_the_command_line(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = rows(tmp_path / "in")
+    flags = ("--label", "city", "--splits", "train=0.75,test=0.25", "--num_shards", "2")
+    assert run("csv", "--input", source, "--output", tmp_path / "there", "--name", "d", *flags).status == 0
+    config = shardmill.configure(
+        "csv",
+        input=str(source),
+        output=str(tmp_path / "here"),
+        name="d",
+        label="city",
+        splits={"train": 0.75, "test": 0.25},
+        num_shards=2,
+    )
+    capsys.readouterr()
+    before = settings()
+
+    published = shardmill.convert(config)
+
+    assert settings() == before
+    assert capsys.readouterr() == ("", "")
+    assert tree_bytes(tmp_path / "here") == tree_bytes(tmp_path / "there")
+    assert published.directory == str(tmp_path / "here/d/1.0.0")
+    record = read_record(str(tmp_path / "here/d/builds/1.0.0.json"))
+    assert record is not None
+    assert (record.status, record.splits) == ("published", published.splits)
+    assert (list(published.splits), sum(published.splits.values()), published.rejected) == (["train", "test"], 40, 0)
+
+
+def test_rejects_and_notices_are_told(tmp_path: Path) -> None:
+    source = write_files(
+        tmp_path / "in", {**image_tree(("cat", "dog"), 4), "cat/broken.jpg": b"no", "cat/notes.txt": b""}
+    )
+    config = shardmill.configure("images", input=str(source), output=str(tmp_path), name="d", max_reject_fraction="0.5")
+
+    published = shardmill.convert(config)
+
+    assert (published.splits, published.rejected) == ({"train": 8}, 1)
+    assert any("notes.txt" in notice for notice in published.notices)
+
+
+@pytest.mark.parametrize(
+    ("configure", "sentence"),
+    [
+        (lambda: shardmill.configure("cvs"), "^unknown command 'cvs'"),
+        (
+            lambda: shardmill.configure("csv", output="x", name="d", inptu="y"),
+            "^unknown option 'inptu'; did you mean input\\?$",
+        ),
+        (lambda: shardmill.configure("csv", input="x"), "^--output is required$"),
+        (
+            lambda: shardmill.configure("csv", input="x", output="y", name="d", balance="byte"),
+            "^--balance byte: expected one of",
+        ),
+        (
+            lambda: shardmill.configure("csv", input="x", output="y", name="d", splits={"train": 0.5}),
+            "^--splits: the fractions add up to 0.5; expected 1$",
+        ),
+        (
+            lambda: shardmill.configure("parquet", input="x", output="y", name="d", delimiter=";"),
+            "^unknown option 'delimiter'",
+        ),
+        (
+            lambda: shardmill.configure("images", input="x", output="y", name="d", image_format="gif"),
+            "^--image_format gif: expected",
+        ),
+    ],
+)
+def test_values_that_did_not_come_from_a_command_line_are_checked_as_well(
+    configure: Callable[[], object], sentence: str
+) -> None:
+    with pytest.raises(UserError, match=sentence):
+        configure()
+
+
+def test_a_cluster_s_job_keeps_its_version_when_its_launcher_is_interrupted(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a cluster whose workers do not end with the launcher."""
+    source = rows(tmp_path / "in")
+    config = shardmill.configure("csv", input=str(source), output=str(tmp_path / "out"), name="d")
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(runner, "has_local_workers", lambda options: False)
+        patch.setattr(launch, "run_pipeline", interrupted)
+        with pytest.raises(KeyboardInterrupt, match=r"goes on, .*; 1\.0\.0 stays its own until it has written"):
+            shardmill.convert(config)
+
+    owner = lease.read_holder(str(tmp_path / "out/d/1.0.0"))
+    assert owner is not None
+    assert (owner.detached, owner.seconds) == (True, lease.DETACHED_LEASE_SECONDS)
+
+
+def test_failures_are_raised(tmp_path: Path) -> None:
+    config = shardmill.configure("csv", input=str(tmp_path / "gone"), output=str(tmp_path / "out"), name="d")
+    with pytest.raises(UserError, match="no such file or folder"):
+        shardmill.convert(config)
+
+    source = write_files(tmp_path / "in", {"cat/1.jpg": b"no"})
+    config = shardmill.configure("images", input=str(source), output=str(tmp_path / "out"), name="d")
+    with pytest.raises(JobError, match="nothing was published"):
+        shardmill.convert(config)
+    assert not (tmp_path / "out/d/1.0.0").exists()
+
+
+def test_a_configuration_says_of_what_kind_it_is(tmp_path: Path) -> None:
+    source = write_files(tmp_path / "in", {"a.txt": b"one\ntwo\n", "b.txt": b"three\n"})
+    lines = shardmill.configure("text", input=str(source), output=str(tmp_path / "out"), name="lines")
+    files = shardmill.configure("text", input=str(source), output=str(tmp_path / "out"), name="files", record="file")
+
+    assert shardmill.convert(lines).splits == {"train": 3}
+    assert shardmill.convert(files).splits == {"train": 2}
+
+
+TEXT = "Traceback\n  File\nshardmill.errors.UserError: of a step before\n\nRuntimeError: bundle failed\n"
+
+
+@pytest.mark.parametrize("kind", ERRORS_BY_NAME.values())
+def test_what_a_step_reported_is_raised(kind: type[Exception]) -> None:
+    raised = error_to_raise(
+        RuntimeError(TEXT), Failure("Layout", kind.__name__, "no 'a [while running 'b'] c' is there")
+    )
+
+    assert (type(raised), str(raised)) == (kind, "no 'a [while running 'b'] c' is there")
+
+
+def test_of_another_error_the_step_is_named() -> None:
+    raised = error_to_raise(RuntimeError(TEXT), Failure("Write/WriteShard", "", "OSError: disk full"))
+
+    assert (type(raised), str(raised)) == (JobError, "the job failed in step Write/WriteShard: OSError: disk full")
+
+
+@pytest.mark.parametrize(
+    ("said", "sentence"),
+    [
+        (
+            'ValueError: An error occurred while trying to apply the transformation: "Graph execution error: Detected'
+            " at node assert defined at (most recent call last): <stack traces unavailable> assertion failed: [no]"
+            ' [[{{node assert}}]] [Op:f]". Batch instances: pyarrow.RecordBatch secret: [[1]], Fetching the values',
+            "assertion failed: [no]",
+        ),
+        ("ValueError: no", "ValueError: no"),
+        (f"ValueError: {'x' * 400}", f"ValueError: {'x' * 287}…"),
+    ],
+)
+def test_what_tft_says_of_an_analysis_is_told_without_the_examples(said: str, sentence: str) -> None:
+    raised = error_to_raise(RuntimeError(TEXT), Failure("AnalyzeModule/Analyze/Apply", "", said))
+
+    expected = f"--module_file: TensorFlow Transform cannot analyze the examples: {sentence}"
+    assert (type(raised), str(raised)) == (JobError, expected)
+
+
+@pytest.mark.parametrize("kind", ["Exception", "SystemExit", "KINDS"])
+def test_a_report_names_no_other_class(kind: str) -> None:
+    assert kind not in ERRORS_BY_NAME
+    assert str(error_to_raise(RuntimeError(TEXT), Failure("Step", kind, "x"))) == "the job failed in step Step: x"
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (RuntimeError(""), "the job failed: RuntimeError"),
+        (RuntimeError("Traceback\n  File\nOSError: disk full\n\n"), "the job failed: OSError: disk full"),
+        (RuntimeError(TEXT), "the job failed: RuntimeError: bundle failed"),
+    ],
+)
+def test_without_a_report_the_runner_has_the_word(error: Exception, sentence: str) -> None:
+    raised = error_to_raise(error, None)
+
+    assert (type(raised), str(raised)) == (JobError, sentence)
+
+
+def test_the_sentence_is_that_before_beam_wrote_behind_it() -> None:
+    first, second = UserError("a [while running 'b'] c"), UserError("a [while running 'b'] c [in other words]")
+    second.__context__ = first
+    first.__context__ = JobError("dealt with")
+
+    assert error_to_raise(second, None) is first
+
+
+def test_an_error_of_ours_that_was_dealt_with_is_not_shown() -> None:
+    error = OSError("disk full")
+    error.__context__ = UserError("no such column")
+
+    assert str(error_to_raise(error, None)) == "the job failed: disk full"
+
+
+def raise_(error: Exception) -> Callable[[object], None]:
+    def fail(_: object) -> None:
+        raise error
+
+    return fail
+
+
+def run(function: Callable[[Any], Any], *flags: str) -> None:
+    def build(pipeline: beam.Pipeline, _: str | None) -> None:
+        _ = pipeline | beam.Create([1]) | "Step" >> beam.Map(function)
+
+    launch.run_pipeline(build, PipelineOptions(list(flags)), "test")
+
+
+FIRST_BEGUN, SECOND_BEGUN, FIRST_ENDED = (threading.Event() for _ in range(3))
+SEEN: list[Any] = []
+
+
+def first_step(_: object) -> None:
+    FIRST_BEGUN.set()
+    SECOND_BEGUN.wait(60)
+
+
+def second_step(_: object) -> None:
+    SECOND_BEGUN.set()
+    FIRST_ENDED.wait(60)
+    SEEN.extend([logging.getLogger("apache_beam").level, patience._withdrawn.is_set()])
+
+
+def test_jobs_that_overlap_share_the_settings_of_the_process() -> None:
+    """The job that ends first leaves the other one its settings; the last one restores those of before."""
+
+    def settings() -> list[Any]:
+        hooks = threading.excepthook, core.get_signature, userstate.get_dofn_specs
+        return [*hooks, logging.getLogger("apache_beam").level, patience._withdrawn.is_set()]
+
+    before = settings()
+    first, second = (threading.Thread(target=run, args=(step,), daemon=True) for step in (first_step, second_step))
+    first.start()
+    FIRST_BEGUN.wait(60)
+    second.start()
+    first.join()
+    FIRST_ENDED.set()
+    second.join()
+
+    assert SEEN == [logging.CRITICAL, False]
+    assert settings() == before
+
+
+def test_a_job_runs_to_its_end(tmp_path: Path) -> None:
+    run(lambda value: (tmp_path / "done").write_text(str(value)))
+
+    assert (tmp_path / "done").read_text() == "1"
+
+
+@pytest.mark.parametrize("kind", [UserError, JobError])
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "class 'rose' is not in --labels_file; add it",
+        "60 of 61: 'it's'; [why]: nothing was published",
+        "a name with a colon: UserError: or two",
+        "a folder called 'a [while running 'b'] c' is not there",
+    ],
+)
+def test_our_errors_arrive_as_their_sentence(kind: type[Exception], sentence: str) -> None:
+    with pytest.raises(kind) as caught:
+        run(raise_(kind(sentence)))
+    assert str(caught.value) == sentence
+
+
+def test_our_errors_arrive_from_another_process() -> None:
+    sentence = "class 'rose [while running 'b'] c' is new"
+    with pytest.raises(UserError) as caught:
+        run(raise_(UserError(sentence)), "--direct_running_mode", "multi_processing")
+    assert str(caught.value) == sentence
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (ValueError("no luck"), "no luck"),
+        (OSError(28, "No space left on device"), "No space left on device"),
+    ],
+)
+def test_other_errors_name_the_step_and_the_cause(error: Exception, sentence: str) -> None:
+    with pytest.raises(JobError) as caught:
+        run(raise_(error))
+    assert str(caught.value).startswith("the job failed in step Step")
+    assert sentence in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert "while running" not in str(caught.value)
+
+
+def test_the_progress_folder_is_there_while_it_runs_and_gone_after() -> None:
+    folders: list[str] = []
+
+    def build(pipeline: beam.Pipeline, folder: str | None) -> None:
+        assert folder is not None
+        assert os.path.isdir(folder)
+        folders.append(folder)
+        _ = pipeline | beam.Create([folder]) | beam.Map(os.listdir)
+
+    before = set(glob.glob(f"{tempfile.gettempdir()}/shardmill-progress-*"))
+    launch.run_pipeline(build, PipelineOptions([]), "test")
+
+    assert not os.path.exists(folders[0])
+    assert folders[0] not in before
+
+
+def test_multi_threading_never_starts(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="multi_threading loses records"):
+        run(lambda _: (tmp_path / "done").touch(), "--direct_running_mode", "multi_threading")
+    assert not (tmp_path / "done").exists()
+
+
+def test_options_that_beam_refuses() -> None:
+    with pytest.raises(
+        UserError, match=r"^Beam refuses the options of the run: .* process_command is required for .* PROCESS\.$"
+    ):
+        run(lambda element: element, "--runner", "FlinkRunner", "--environment_type", "PROCESS")
+
+
+KEPT = beam.DoFn.StateParam(userstate.ReadModifyWriteStateSpec("count", VarIntCoder()))
+
+
+class Told:
+    def one(self, first: int, second: str = "") -> None: ...
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What Beam's own function is asked about."""
+    calls: list[Any] = []
+
+    def ask(function: Any) -> inspect.Signature:
+        calls.append(function)
+        return inspect.signature(function)
+
+    for module in (core, decorators):
+        monkeypatch.setattr(module, "get_signature", ask)
+    return calls
+
+
+def test_a_method_is_asked_about_once(asked: list[Any]) -> None:
+    before = core.get_signature
+    with cache_signatures():
+        found = [module.get_signature(Told().one) for module in (core, decorators) for _ in range(3)]
+        with cache_signatures():  # of a job beside this one
+            found.append(core.get_signature(Told().one))
+        found.append(core.get_signature(Told().one))
+    assert {str(one) for one in found} == {"(first: int, second: str = '') -> None"}
+    assert len(asked) == 1
+    assert core.get_signature is decorators.get_signature is before
+
+
+def test_functions_are_asked_about_each_time(asked: list[Any]) -> None:
+    """One may be made anew under a name that is known."""
+    with cache_signatures():
+        for function in (lambda first: first, lambda second: second, len, Told):
+            core.get_signature(function)
+    assert len(asked) == 4
+
+
+class Keeping(beam.DoFn):
+    def process(self, element: Any, kept: Any = KEPT) -> None: ...
+
+
+class NoHash(Keeping):
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Doing(beam.DoFn):
+    """Of two of a class one may hold the method of another, which keeps something."""
+
+    def __init__(self, held: Any = None) -> None:
+        self.held = held
+
+    def process(self, element: Any) -> None: ...
+
+
+def test_what_a_dofn_keeps_is_asked_once_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[Any] = []
+    before = userstate.get_dofn_specs
+
+    def ask(dofn: beam.DoFn) -> Any:
+        calls.append(dofn)
+        return before(dofn)
+
+    monkeypatch.setattr(userstate, "get_dofn_specs", ask)
+    functions = [Doing(), Doing(Keeping().process), NoHash()]
+    with cache_signatures():
+        found = [[userstate.is_stateful_dofn(function) for function in functions] for _ in range(3)]
+
+    assert found == [[False, True, True]] * 3
+    assert [calls.count(function) for function in functions] == [1, 1, 3]
+
+
+def test_a_failure_leaves_beam_as_it_was(asked: list[Any]) -> None:
+    before = core.get_signature
+    with pytest.raises(KeyError), cache_signatures():
+        raise KeyError
+    assert core.get_signature is before

@@ -1,0 +1,261 @@
+"""Tests of pipelines/jobs/runner.py.
+
+* What a run elsewhere needs is asked for before anything starts
+* The runner that runs, pinned
+* Temporary directories of the launcher
+"""
+
+import os
+import socket
+import subprocess
+import sys
+import tarfile
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+import grpc
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.runners.portability.fn_api_runner import fn_runner
+from apache_beam.runners.portability.stager import Stager
+from apache_beam.utils import retry
+
+from shardmill.errors import UserError
+from shardmill.pipelines.jobs.runner import (
+    check_job_server,
+    check_runner,
+    check_runner_options,
+    check_running_mode,
+    is_local,
+    make_runner,
+    scratch_folder,
+)
+from tests.support.command import REPOSITORY, SOURCE, Process, Run, check_mistake, write_files
+from tests.support.faults import in_child
+
+RUNNER = ("--runner", "PortableRunner", "--environment_type", "LOOPBACK")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write_files(tmp_path / "in", {"a.csv": b"a,b\n1,2\n"})
+
+
+def test_a_job_server_that_is_not_there(run: Run, folder: Path, tmp_path: Path) -> None:
+    with socket.socket() as probe:  # bound, but nobody listens
+        probe.bind(("localhost", 0))
+        endpoint = f"localhost:{probe.getsockname()[1]}"
+        result = run(
+            "csv", "--input", folder, "--output", tmp_path / "out", "--name", "n", *RUNNER, "--job_endpoint", endpoint
+        )
+    check_mistake(result, f"--job_endpoint {endpoint}: no job server answered within 5 seconds")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_dry_run_asks_nobody(run: Run, folder: Path, tmp_path: Path) -> None:
+    """As docs/clusters.md says."""
+    command = ("csv", "--input", folder, "--output", tmp_path / "out", "--name", "n", "--dry_run")
+    done = run(*command, *RUNNER, "--job_endpoint", "localhost:1", "--parallelism", 4)
+    assert done.status == 0, done.err
+    assert done.out.startswith("Dry run: nothing is written.")
+    check_mistake(run(*command, "--runner", "DataflowRunner"), "is a path of this machine")  # and not: no --project
+
+
+def test_a_portable_runner_without_a_job_server(run: Run, folder: Path, tmp_path: Path) -> None:
+    result = run("csv", "--input", folder, "--output", tmp_path / "out", "--name", "n", *RUNNER)
+    check_mistake(result, "--runner PortableRunner needs --job_endpoint, HOST:PORT of a job server")
+
+
+def test_what_dataflow_needs_is_said_before_a_store_is_asked(run: Run) -> None:
+    """It was listed first, which takes two minutes where it is out of reach."""
+    where = ("--input", "gs://bucket/photos", "--output", "gs://bucket/sets", "--name", "n")
+    result = run("images", *where, "--runner", "DataflowRunner")
+    check_mistake(result, "--runner DataflowRunner: no --project")
+
+
+def test_what_beam_waits_for_has_no_stack(caplog: pytest.LogCaptureFixture) -> None:
+    def refused() -> None:
+        raise OSError("no credentials")
+
+    with pytest.raises(OSError, match="no credentials"):
+        retry.with_exponential_backoff(num_retries=1, initial_delay_secs=0.01)(refused)()
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert said.endswith("retrying refused because we caught exception: OSError: no credentials")
+
+
+def test_a_server_that_is_no_job_server_and_waiting_longer() -> None:
+    with socket.create_server(("localhost", 0)) as silent:  # takes connections, and says nothing
+        endpoint = f"localhost:{silent.getsockname()[1]}"
+        flags = [*RUNNER, "--job_endpoint", endpoint, "--job_server_timeout", "1"]
+        with pytest.raises(UserError, match=f"--job_endpoint {endpoint}: no job server answered within 1 seconds"):
+            check_runner(PipelineOptions(flags))
+
+
+def test_a_job_server_that_answers_and_none_to_ask() -> None:
+    server = grpc.server(ThreadPoolExecutor(1))
+    port = server.add_insecure_port("localhost:0")
+    server.start()
+    try:
+        check_runner(PipelineOptions([*RUNNER, "--job_endpoint", f"localhost:{port}"]))
+    finally:
+        server.stop(None).wait()
+    for flags in ([], [*RUNNER, "--job_endpoint", "embed"]):
+        check_job_server(PipelineOptions(flags))
+
+
+def test_a_job_endpoint_that_nobody_would_ask(run: Run, folder: Path, tmp_path: Path) -> None:
+    result = run("csv", "--input", folder, "--output", tmp_path / "out", "--name", "n", "--job_endpoint", "localhost:1")
+    check_mistake(result, "--job_endpoint needs --runner PortableRunner")
+
+
+def live_elsewhere(variables: dict[str, str]) -> None:
+    """Give this process an environment in which Google's clients find nothing but what `variables` name."""
+    for name in ("GOOGLE_APPLICATION_CREDENTIALS", "APPDATA"):
+        os.environ.pop(name, None)
+    os.environ.update(variables)
+
+
+@pytest.mark.parametrize("key_file", [None, "no/such.json", "broken.json"])
+def test_dataflow_without_credentials(folder: Path, tmp_path: Path, key_file: str | None) -> None:
+    (tmp_path / "broken.json").write_text("{}")
+    nowhere = {"HOME": str(tmp_path), "CLOUDSDK_CONFIG": str(tmp_path), "NO_GCE_CHECK": "true"}
+    if key_file is not None:
+        nowhere["GOOGLE_APPLICATION_CREDENTIALS"] = str(tmp_path / key_file)
+    flags = ("--runner", "DataflowRunner", "--project", "p", "--region", "r", "--temp_location", "gs://b/t")
+    arguments = ("csv", "--input", folder, "--output", "gs://b/out", "--name", "n", *flags)
+    done = Process(tmp_path / "process", *arguments, before=partial(live_elsewhere, nowhere)).result()
+    check_mistake(done, "--runner DataflowRunner: no credentials for Google's cloud (")
+    assert "gcloud auth application-default login" in done.err
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        ("-m", "shardmill.pipelines.cli", "images"),
+        ("-m", "shardmill", "verify", "none"),
+        ("-c", "import shardmill.pipelines.commands.verify"),
+    ],
+)
+def test_beam_without_googles_clients_says_nothing_of_them(tmp_path: Path, program: tuple[str, ...]) -> None:
+    write_files(tmp_path, {"apitools/__init__.py": b"raise ImportError('as where it is not installed')"})
+    path = os.pathsep.join([str(tmp_path), str(SOURCE)])
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", *program],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": path},
+        timeout=300,
+    )
+    imports: list[str] = []
+    said: list[str] = []
+    for line in done.stderr.splitlines():
+        (imports if line.startswith("import time:") else said).append(line)
+    assert "apache_beam" in {line.rpartition("|")[2].strip() for line in imports}
+    assert not [line for line in said if "apitools" in line]
+
+
+@pytest.mark.parametrize("environment", ["EXTERNAL", "PROCESS", "DOCKER"])
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (("csv", "--input", "in", "--output", "{whole}"), "--input in"),
+        (("csv", "--input", "{whole}", "--output", "out/sets"), "--output out/sets"),
+        (("images", "--manifest", "names.csv", "--output", "{whole}"), "--manifest names.csv"),
+    ],
+)
+def test_paths_that_begin_in_the_launchers_folder(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, environment: str, words: tuple[str, ...], named: str
+) -> None:
+    """Workers that are processes of their own run in other folders."""
+    monkeypatch.chdir(write_files(tmp_path, {"in/a.csv": b"a,b\n1,2\n", "names.csv": b"file_name\nin/a.csv\n"}))
+    server = grpc.server(ThreadPoolExecutor(1))
+    port = server.add_insecure_port("localhost:0")
+    server.start()
+    given = [word.format(whole=tmp_path / "whole") for word in words]
+    flags = ("--runner", "PortableRunner", "--job_endpoint", f"localhost:{port}", "--environment_type", environment)
+    try:
+        result = run(*given, "--name", "n", *flags, "--environment_config", "host:1")
+    finally:
+        server.stop(None).wait()
+    check_mistake(result, f"{named} begins in the folder of this process, where workers of --environment_type")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("flags", "local"),
+    [
+        ([], True),
+        (["--runner", "DirectRunner"], True),
+        (["--runner", "FnApiRunner"], True),
+        (["--runner", "DataflowRunner"], False),
+        (["--runner", "FlinkRunner"], False),
+        (["--runner", "PrismRunner"], False),
+    ],
+)
+def test_local_runners_are_pinned(flags: list[str], local: bool) -> None:
+    options = PipelineOptions(flags)
+    runner = make_runner(options)
+
+    assert is_local(options) is local
+    assert isinstance(runner, fn_runner.FnApiRunner) if local else runner == flags[1]
+
+
+def test_multi_threading_is_refused_with_the_reason() -> None:
+    with pytest.raises(
+        UserError, match=r"multi_threading loses records without an error .*; use in_memory.* or multi_processing"
+    ):
+        check_running_mode(PipelineOptions(["--direct_running_mode", "multi_threading"]))
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        [],
+        ["--direct_running_mode", "in_memory"],
+        ["--direct_running_mode", "multi_processing"],
+        ["--runner", "DataflowRunner", "--direct_running_mode", "multi_threading"],  # not the local runner's
+    ],
+)
+def test_other_modes_are_allowed(flags: list[str]) -> None:
+    check_running_mode(PipelineOptions(flags))
+
+
+def test_a_setup_file_may_be_named_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What Beam makes of it is what workers install."""
+    setup = b"from setuptools import setup\nsetup(name='p', version='1', py_modules=['m'])\n"
+    monkeypatch.chdir(write_files(tmp_path / "project", {"setup.py": setup, "m.py": b"", "README": b""}))
+    options = PipelineOptions(["--runner", "PortableRunner", "--setup_file", "setup.py"])
+    check_runner_options(options)
+    (made := tmp_path / "made").mkdir()
+    Stager.create_job_resources(options, str(made))
+    (package,) = made.glob("*.tar.gz")
+    with tarfile.open(package) as file:
+        assert "p-1/m.py" in file.getnames()
+
+
+def test_a_setup_file_that_is_not_there(tmp_path: Path) -> None:
+    options = PipelineOptions(["--runner", "PortableRunner", "--setup_file", str(tmp_path / "setup.py")])
+    with pytest.raises(UserError, match=r"^--setup_file .*setup\.py: no such file; expected that of shardmill's own"):
+        check_runner_options(options)
+
+
+def test_the_next_run_clears_what_a_killed_one_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (tmp_path / "shardmill-of-somebody").mkdir()
+
+    def killed() -> None:
+        with scratch_folder("progress"):
+            os._exit(9)
+
+    assert in_child(killed) == 9
+    (dead,) = tmp_path.glob("shardmill-progress-*")
+    with scratch_folder("progress") as mine:
+        assert not dead.exists()
+        with scratch_folder("verify") as other:
+            assert Path(mine).is_dir()
+            assert Path(other).is_dir()
+        assert Path(mine).is_dir()
+    assert [path.name for path in tmp_path.iterdir()] == ["shardmill-of-somebody"]

@@ -1,0 +1,158 @@
+"""Tests of pipelines/reports/rows.py.
+
+* Charts as paths, and histograms over common bins
+* The rows of checks
+* What a version was made of, and how, in words
+* The rows of features
+"""
+
+import pytest
+
+from shardmill.pipelines.reports.rows import FeatureRow, bars_path, check_rows, feature_row, made_rows, shares_of_bins
+from shardmill.quality.limits import CheckResult, Severity
+from shardmill.quality.stats_file import FeatureSummary
+from shardmill.quality.stats_values import Bucket, Numbers, TopValue
+
+
+def test_bars() -> None:
+    assert bars_path([1, 2, 0, 2]) == "M0 24H0V12H24V0H48V24H72V0H96V24"
+    assert bars_path([1, 1], top=2) == "M0 24H0V12H96V24"
+
+
+def test_nothing_has_no_bars() -> None:
+    assert bars_path([]) == bars_path([0, 0]) == ""
+
+
+def test_what_is_there_is_seen() -> None:
+    assert bars_path([1_000_000, 1]) == "M0 24H0V0H48V23H96V24"
+
+
+def test_histograms_of_splits_over_the_same_bins() -> None:
+    one = Numbers(histogram=(Bucket(0.0, 2.0, 4), Bucket(3.0, 4.0, 4)))
+    other = Numbers(histogram=(Bucket(2.0, 2.0, 5),))
+
+    assert shares_of_bins([one, other, None], 4) == [[0.25, 0.25, 0, 0.5], [0, 0, 1, 0], []]
+
+
+def test_powers_of_two_are_bins() -> None:
+    one = Numbers(histogram=(Bucket.of_bits(7, 3), Bucket.of_bits(9, 1)))
+
+    assert shares_of_bins([one, Numbers(histogram=(Bucket.of_bits(8, 2),))], 24) == [[0.75, 0, 0.25], [0, 1, 0]]
+
+
+@pytest.mark.parametrize("value", [0, 7, -1.5, 1.7e308])
+def test_one_value(value: float) -> None:
+    assert shares_of_bins([Numbers(histogram=(Bucket(value, value, 3),))], 5) == [[0, 0, 1, 0, 0]]
+
+
+def test_the_widest_range_there_is() -> None:
+    (found,) = shares_of_bins([Numbers(histogram=(Bucket(-1.7e308, -1.0, 1), Bucket(1.0, 1.7e308, 1)))], 4)
+
+    assert sum(found) == pytest.approx(1)
+
+
+def rows(*results: CheckResult) -> list[dict[str, str]]:
+    return check_rows([result.to_json() for result in results])
+
+
+def of(severity: Severity, number: int = 0) -> CheckResult:
+    return CheckResult("skew", severity, f"sentence {number}", f"column {number}", "test")
+
+
+def test_hundreds_that_are_unknown_are_one_line() -> None:
+    (row,) = rows(*(of("unknown", number) for number in range(1_234)))
+
+    assert row == {
+        "severity": "unknown",
+        "check": "skew",
+        "feature": "1,234: column 0, column 1, column 2, …",
+        "split": "test",
+        "sentence": "1,234 times, such as: sentence 0",
+    }
+
+
+def test_a_few_stand_alone_and_the_gravest_first() -> None:
+    found = rows(of("unknown"), of("ok"), of("warn", 1), of("unknown", 2), of("error", 3))
+
+    assert [(row["severity"], row["sentence"]) for row in found] == [
+        ("error", "sentence 3"),
+        ("warn", "sentence 1"),
+        ("unknown", "sentence 0"),
+        ("unknown", "sentence 2"),
+    ]
+
+
+def test_each_check_has_its_own_line() -> None:
+    other = [CheckResult("drift", "unknown", "nobody knows") for _ in range(4)]
+
+    assert [row["check"] for row in rows(*other, *(of("unknown", n) for n in range(5)))] == ["drift", "skew"]
+    assert rows(*other)[0]["feature"] == ""
+
+
+def test_counts_and_options_are_words() -> None:
+    values = {
+        "records": 3_000_000,
+        "in_examples": 1_000,
+        "size_bytes": 43_567,
+        "shard_size": 134_217_728,
+        "splits": {"train": "4/5", "test": "1/5"},
+        "missing": ["", "NA"],
+        "drop": [],
+        "fill": {},
+        "key": None,
+        "no_shuffle": False,
+        "line_numbers": True,
+        "max_reject_fraction": 0.01,
+        "tokenizer": {"name": "t.json", "sha256": "43"},
+        "pattern": "in/*.csv",
+    }
+
+    assert made_rows(values) == [
+        ("records", "3,000,000"),
+        ("records in examples", "1,000"),
+        ("size", "43.6 kB"),
+        ("shard_size", "134.2 MB"),
+        ("splits", "train 4/5, test 1/5"),
+        ("missing", '"", NA'),
+        ("drop", "none"),
+        ("fill", "none"),
+        ("key", "none"),
+        ("no_shuffle", "no"),
+        ("line_numbers", "yes"),
+        ("max_reject_fraction", "0.01"),
+        ("tokenizer", "name t.json, sha256 43"),
+        ("pattern", "in/*.csv"),
+    ]
+
+
+FEATURE = {"name": "x", "kind": "tensor", "dtype": "int64", "alerts": []}
+
+
+def row(summary: FeatureSummary) -> FeatureRow:
+    return feature_row(FEATURE, {"train": summary}, 3, 5, 24)
+
+
+def test_zeros_and_values_of_lists_are_shares_of_all_values() -> None:
+    numbers = Numbers(minimum=0, maximum=9, zeros=30)
+    top = (TopValue(0, 30), TopValue(7, 10))
+    one = row(FeatureSummary(count=40, missing=0, numbers=numbers, top_values=top))
+    lists = row(FeatureSummary(count=20, missing=0, numbers=numbers, top_values=top, per_example=Numbers(mean=5.0)))
+
+    assert one.columns[1] == ("75.0 %",)
+    assert lists.columns[1] == ("30.0 %",)
+    assert lists.top == [("0", 30, "30.0 %"), ("7", 10, "10.0 %")]
+
+
+def test_values_of_a_sample_have_no_share() -> None:
+    found = row(FeatureSummary(count=20, missing=0, top_values=(TopValue("a", 9),), top_values_from="a sample"))
+
+    assert found.top == [("a", 9, "")]
+
+
+def test_rates_and_channels_of_audio_are_shown() -> None:
+    rates = row(FeatureSummary(frames_by_rate={8_000: 300, 44_100: 100}))
+    channels = row(FeatureSummary(files_by_channels={1: 2}))
+
+    assert (rates.of, rates.top) == ("frames", [("8,000", 300, "75.0 %"), ("44,100", 100, "25.0 %")])
+    assert (channels.of, channels.top) == ("files", [("1", 2, "100 %")])
+    assert rates.filled

@@ -1,0 +1,194 @@
+"""Tests of src/shardmill/data/tfrecord.py.
+
+* Records read in blocks
+* TFRecord framing
+"""
+
+import io
+import struct
+
+import google_crc32c
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shardmill.data import tfrecord
+from shardmill.data.spans import read_blocks
+from shardmill.data.tfrecord import OVERHEAD, frame_record, read_records
+from shardmill.errors import CorruptDataError
+
+RECORDS = st.lists(st.one_of(st.binary(max_size=10), st.integers(0, 400).map(bytes)), max_size=8)
+
+
+class ShortReads(io.BytesIO):
+    """A file whose reads may end early, as a remote one's."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        return super().read(min(size, 7) if size is not None and size > 0 else size)
+
+
+def outcome(data: bytes, block_bytes: int | None, file: type[io.BytesIO] = io.BytesIO) -> tuple[list[bytes], str]:
+    """What comes out, and the error."""
+    found: list[bytes] = []
+    try:
+        if block_bytes is None:
+            found.extend(read_records(file(data), "f"))
+        else:
+            for records in read_blocks(file(data), "f", block_bytes):
+                found.extend(records)
+    except CorruptDataError as error:
+        return found, str(error)
+    return found, ""
+
+
+@given(RECORDS, st.integers(1, 500))
+@settings(deadline=None)
+def test_records(records: list[bytes], block_bytes: int) -> None:
+    assert outcome(b"".join(map(frame_record, records)), block_bytes) == (records, "")
+
+
+@given(RECORDS.filter(bool), st.integers(1, 500), st.data())
+@settings(deadline=None, max_examples=300)
+def test_damage(records: list[bytes], block_bytes: int, data: st.DataObject) -> None:
+    damaged = bytearray(b"".join(map(frame_record, records)))
+    if data.draw(st.booleans()):
+        damaged[data.draw(st.integers(0, len(damaged) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+    else:
+        del damaged[data.draw(st.integers(1, len(damaged))) :]
+
+    assert outcome(bytes(damaged), block_bytes) == outcome(bytes(damaged), None)
+
+
+@pytest.mark.parametrize("cut", [0, 1, 5])
+def test_short_reads(cut: int) -> None:
+    data = b"".join(map(frame_record, [b"x" * 50, b"", b"y" * 9]))[: -cut or None]
+
+    assert outcome(data, 1000, ShortReads) == outcome(data, None)
+
+
+# What tf.io.TFRecordWriter writes for the one record b"abc".
+GOLDEN = bytes.fromhex("0300000000000000b099490e6162636e57f121")
+RECORDS_OF_TFRECORD = [b"first", b"", b"third" * 100]
+FILE = b"".join(map(tfrecord.frame_record, RECORDS_OF_TFRECORD))
+STARTS = [0, OVERHEAD + 5, 2 * OVERHEAD + 5, 3 * OVERHEAD + 505]
+
+
+def read(data: bytes) -> list[bytes]:
+    return list(read_records(io.BytesIO(data), "shard"))
+
+
+class OneByteFile(io.BytesIO):
+    """A file whose reads are short, as those of remote objects may be."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        return super().read(min(size, 1) if size is not None and size > 0 else size)
+
+
+def test_golden_bytes() -> None:
+    assert tfrecord.frame_record(b"abc") == GOLDEN
+    assert read(GOLDEN) == [b"abc"]
+
+
+def test_the_mask_is_that_of_tensorflow() -> None:
+    # crc32c("123456789") is 0xe3069283: RFC 3720's check value; then rotated right by 15 and moved.
+    crc = google_crc32c.value(b"123456789")
+
+    assert crc == 0xE3069283
+    assert tfrecord.mask_crc(crc) == (((crc >> 15) | (crc << 17)) + 0xA282EAD8) % (1 << 32) == 0xC78AB0E5
+    assert tfrecord.mask_crcs(np.array([crc, 0], np.uint32)).tolist() == [tfrecord.mask_crc(crc), tfrecord.mask_crc(0)]
+
+
+@given(st.lists(st.binary(max_size=200), max_size=8))
+@settings(max_examples=100, deadline=None)
+def test_round_trip(records: list[bytes]) -> None:
+    data = b"".join(map(tfrecord.frame_record, records))
+
+    assert len(data) == sum(map(len, records)) + OVERHEAD * len(records)
+    assert read(data) == records
+
+
+@given(st.lists(st.binary(max_size=20), max_size=6))
+@settings(max_examples=50, deadline=None)
+def test_a_record_in_pieces(pieces: list[bytes]) -> None:
+    whole = b"".join(pieces)
+
+    assert tfrecord.record_header(len(whole)) + whole + tfrecord.record_footer(pieces) == tfrecord.frame_record(whole)
+
+
+def test_short_reads_are_continued() -> None:
+    assert list(read_records(OneByteFile(FILE), "shard")) == RECORDS_OF_TFRECORD
+
+
+def test_an_empty_file_has_no_records() -> None:
+    assert read(b"") == []
+
+
+@pytest.mark.parametrize("size", range(1, len(FILE)))
+def test_a_file_cut_short_names_the_record(size: int) -> None:
+    if size in STARTS:
+        assert read(FILE[:size]) == RECORDS_OF_TFRECORD[: STARTS.index(size)]
+        return
+    index = max(i for i, start in enumerate(STARTS) if start < size)
+    with pytest.raises(CorruptDataError, match=rf"^shard: record {index} at byte {STARTS[index]} is cut short: "):
+        read(FILE[:size])
+
+
+@pytest.mark.parametrize(
+    ("size", "sentence"),
+    [
+        (1, "shard: record 0 at byte 0 is cut short: 1 of 12 header bytes"),
+        (12, "shard: record 0 at byte 0 is cut short: 0 of 9 bytes"),
+        (STARTS[1] + 11, "shard: record 1 at byte 21 is cut short: 11 of 12 header bytes"),
+        (len(FILE) - 1, "shard: record 2 at byte 37 is cut short: 503 of 504 bytes"),
+    ],
+)
+def test_sentences_of_truncation(size: int, sentence: str) -> None:
+    with pytest.raises(CorruptDataError) as caught:
+        read(FILE[:size])
+    assert str(caught.value) == sentence
+
+
+@pytest.mark.parametrize("index", [0, 1, 2])
+@pytest.mark.parametrize("bit", range(12 * 8))
+def test_a_flipped_bit_in_a_header(index: int, bit: int) -> None:
+    data = bytearray(FILE)
+    data[STARTS[index] + bit // 8] ^= 1 << bit % 8
+
+    with pytest.raises(
+        CorruptDataError, match=rf"^shard: record {index} at byte {STARTS[index]} has a length that fails"
+    ):
+        read(bytes(data))
+
+
+@pytest.mark.parametrize(
+    ("index", "from_end"),
+    [
+        (index, from_end)
+        for index, record in enumerate(RECORDS_OF_TFRECORD)
+        for from_end in (1, 2, 3, 4, 5, 6, 9)
+        if from_end <= len(record) + 4
+    ],
+)
+def test_a_flipped_bit_in_payload_or_checksum(index: int, from_end: int) -> None:
+    data = bytearray(FILE)
+    data[STARTS[index + 1] - from_end] ^= 0x10
+
+    with pytest.raises(CorruptDataError, match=rf"^shard: record {index} at byte {STARTS[index]} fails its checksum$"):
+        read(bytes(data))
+
+
+def test_records_before_the_damage_are_given() -> None:
+    records = read_records(io.BytesIO(FILE[:-1]), "shard")
+
+    assert [next(records), next(records)] == RECORDS_OF_TFRECORD[:2]
+    with pytest.raises(CorruptDataError):
+        next(records)
+
+
+def test_a_length_beyond_the_file() -> None:
+    length = struct.pack("<Q", 1 << 40)
+    data = length + struct.pack("<I", tfrecord.mask_crc(google_crc32c.value(length))) + b"short"
+
+    with pytest.raises(CorruptDataError, match="record 0 at byte 0 is cut short: 5 of 1099511627780 bytes"):
+        read(data)

@@ -1,0 +1,353 @@
+"""Tests of transforms/files/image_headers.py.
+
+* Recognising, measuring and the end of a file, for every format, at every length, and for noise
+* The walk over a JPEG that is compiled, held against the one in Python
+"""
+
+import io
+import struct
+import zlib
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from shardmill.transforms.files import image_headers
+from shardmill.transforms.files.image_geometry import ImageError, UnreadableError
+from shardmill.transforms.files.image_headers import ImageHeader, check_structure, read_header
+from tests.support.mutants import mutants, originals
+
+WIDTH, HEIGHT = 19, 13
+
+
+def picture(mode: str = "RGB") -> Image.Image:
+    """Noise, so that compressed pixels hold every byte value."""
+    noise = np.random.default_rng(5).integers(0, 256, (HEIGHT, WIDTH, 4), np.uint8)
+    return Image.fromarray(noise, "RGBA").convert(mode)
+
+
+def encode(image: Image.Image, format_: str, **options: Any) -> bytes:
+    out = io.BytesIO()
+    image.save(out, format_, **options)
+    return out.getvalue()
+
+
+def bmp(info: bytes, pixels: bytes) -> bytes:
+    """A BMP of an info header and pixels; BITMAPFILEHEADER is 14 bytes."""
+    return struct.pack("<2sIHHI", b"BM", 14 + len(info) + len(pixels), 0, 0, 14 + len(info)) + info + pixels
+
+
+def exif_with_thumbnail() -> bytes:
+    """A JPEG whose EXIF holds a small whole JPEG, as cameras write it."""
+    thumbnail = encode(picture().resize((4, 4)), "JPEG")
+    tiff = b"II*\0" + struct.pack("<IHI", 8, 0, 0) + thumbnail
+    payload = b"Exif\0\0" + tiff
+    jpeg = encode(picture(), "JPEG")
+    return jpeg[:2] + b"\xff\xe1" + struct.pack(">H", len(payload) + 2) + payload + jpeg[2:]
+
+
+ROW = -(-WIDTH * 3 // 4) * 4  # bytes of a BMP row of 24 bits a pixel, padded to 4
+IMAGES: dict[str, tuple[bytes, str]] = {
+    "jpeg": (encode(picture(), "JPEG"), "jpeg"),
+    "jpeg-progressive": (encode(picture(), "JPEG", progressive=True), "jpeg"),
+    "jpeg-grey": (encode(picture("L"), "JPEG"), "jpeg"),
+    "jpeg-cmyk": (encode(picture("CMYK"), "JPEG"), "jpeg"),
+    "jpeg-restarts": (encode(picture(), "JPEG", restart_marker_blocks=1), "jpeg"),
+    "jpeg-comment": (encode(picture(), "JPEG", comment=b"\xff\xd9 is no end here"), "jpeg"),
+    "jpeg-thumbnail": (exif_with_thumbnail(), "jpeg"),
+    "png": (encode(picture(), "PNG"), "png"),
+    "png-alpha": (encode(picture("RGBA"), "PNG"), "png"),
+    "png-palette": (encode(picture("P"), "PNG"), "png"),
+    "png-bilevel": (encode(picture("1"), "PNG"), "png"),
+    "png-16": (encode(picture("I;16"), "PNG"), "png"),
+    "gif": (encode(picture("P"), "GIF"), "gif"),
+    "gif-transparent": (encode(picture("P"), "GIF", transparency=0), "gif"),
+    "gif-animated": (encode(picture("P"), "GIF", save_all=True, append_images=[picture("L")], loop=0), "gif"),
+    "bmp": (encode(picture(), "BMP"), "bmp"),
+    "bmp-palette": (encode(picture("P"), "BMP"), "bmp"),
+    "bmp-top-down": (
+        bmp(struct.pack("<IiiHHIIiiII", 40, WIDTH, -HEIGHT, 1, 24, 0, 0, 0, 0, 0, 0), bytes(ROW * HEIGHT)),
+        "bmp",
+    ),
+    "bmp-os2": (bmp(struct.pack("<IHHHH", 12, WIDTH, HEIGHT, 1, 24), bytes(ROW * HEIGHT)), "bmp"),
+    "webp-lossy": (encode(picture(), "WEBP"), "webp"),
+    "webp-lossless": (encode(picture(), "WEBP", lossless=True), "webp"),
+    "webp-alpha": (encode(picture("RGBA"), "WEBP"), "webp"),
+    "webp-animated": (encode(picture(), "WEBP", save_all=True, append_images=[picture("L")]), "webp"),
+}
+# Pillow has no interlaced PNG; the header is as long and the end the same.
+PNG = IMAGES["png"][0]
+IHDR = PNG[12:28] + b"\x01"
+IMAGES["png-interlaced"] = (PNG[:12] + IHDR + struct.pack(">I", zlib.crc32(IHDR)) + PNG[33:], "png")
+
+
+REFUSED = {
+    "bmp-palette": "a bmp with a palette, which TensorFlow decodes to wrong colours",
+    "bmp-os2": "a bmp with an OS/2 header, which TensorFlow does not decode",
+    "webp-alpha": "a webp with transparency, which TensorFlow does not decode as RGB",
+    "webp-animated": "an animated webp, on which tf.io.decode_image(…, expand_animations=False) corrupts memory",
+}
+GOOD = [name for name in IMAGES if name not in REFUSED]
+DEEP = ["png-16"]  # of more than 8 bits a channel
+
+
+def check(data: bytes) -> ImageHeader:
+    return check_structure(data, read_header(data))
+
+
+@pytest.mark.parametrize("name", IMAGES)
+def test_format_and_size(name: str) -> None:
+    data, format_ = IMAGES[name]
+
+    assert read_header(data) == ImageHeader(format_, WIDTH, HEIGHT, is_deep=name in DEEP)
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_a_good_image_is_accepted(name: str) -> None:
+    data, format_ = IMAGES[name]
+
+    assert check(data) == ImageHeader(format_, WIDTH, HEIGHT, is_deep=name in DEEP)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_tensorflow_does_not_decode_is_refused_with_the_flag_that_helps(name: str) -> None:
+    with pytest.raises(UnreadableError) as caught:
+        check(IMAGES[name][0])
+    assert str(caught.value) == f"{REFUSED[name]}; --image_format jpeg or png makes one that it reads"
+
+
+@pytest.mark.parametrize("name", [name for name in IMAGES if name != "png-interlaced"])
+def test_size_is_that_of_pillow(name: str) -> None:
+    with Image.open(io.BytesIO(IMAGES[name][0])) as image:
+        image.load()
+        assert image.size == (WIDTH, HEIGHT)
+
+
+@pytest.mark.parametrize("name", IMAGES)
+def test_cut_at_every_byte(name: str) -> None:
+    data, _ = IMAGES[name]
+    for size in range(len(data)):
+        with pytest.raises(ImageError):
+            check(data[:size])
+
+
+@pytest.mark.parametrize("name", [name for name in GOOD if not name.startswith("bmp")])
+@pytest.mark.parametrize("padding", [b"\0", b"\0" * 700, b"\r\n", b"camera maker's trailer"])
+def test_what_follows_the_end_is_accepted(name: str, padding: bytes) -> None:
+    data, format_ = IMAGES[name]
+
+    assert check(data + padding) == ImageHeader(format_, WIDTH, HEIGHT, is_deep=name in DEEP)
+
+
+def test_the_end_of_a_thumbnail_is_not_the_end() -> None:
+    data, _ = IMAGES["jpeg-thumbnail"]
+    assert data.count(b"\xff\xd9") == 2
+
+    for size in range(data.index(b"\xff\xd9") + 2, len(data)):
+        with pytest.raises(ImageError, match="truncated"):
+            check(data[:size])
+
+
+@pytest.mark.parametrize("size", [(1, 1), (1, 700), (700, 1), (300, 300)])
+@pytest.mark.parametrize("format_", ["JPEG", "PNG", "GIF", "BMP", "WEBP"])
+def test_sizes_of_one_pixel_and_of_two_bytes(format_: str, size: tuple[int, int]) -> None:
+    assert check(encode(Image.new("L", size), format_)) == ImageHeader(format_.lower(), *size)
+
+
+@pytest.mark.parametrize("lossless", [True, False])
+@pytest.mark.parametrize("size", [(1, 1), (16_383, 1), (1, 16_383)])
+def test_the_largest_webp(size: tuple[int, int], lossless: bool) -> None:
+    assert check(encode(Image.new("RGB", size), "WEBP", lossless=lossless)) == ImageHeader("webp", *size)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [encode(picture(), "TIFF"), b"MM\0*" + bytes(4)],
+)
+def test_a_tiff_is_recognised_only(data: bytes) -> None:
+    assert read_header(data) == ImageHeader("tiff", 0, 0)
+    with pytest.raises(UnreadableError, match=r"^a TIFF, which TensorFlow does not decode; --image_format jpeg or png"):
+        check(data)
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        (b"", "the file is empty"),
+        (b"hello, world", "not an image: the file starts with b'hello, w'"),
+        (b"RIFF\x24\0\0\0WAVEfmt ", "not an image: a RIFF file of b'WAVE'"),
+        (b"RIFF\x24\0\0\0WEBPALPH" + bytes(30), "a webp with an unknown first chunk b'ALPH'"),
+        (b"\xff\xd8", "truncated: the jpeg header is cut short"),
+        (b"\xff\xd8hello", "a jpeg with 0x68 at byte 2, where a marker is due"),
+        (b"\xff\xd8\xff\xd9", "a jpeg without a scan"),
+        (b"\xff\xd8\xff\xda" + bytes(20), "a jpeg of 0 x 0 pixels"),
+        (PNG[:20], "truncated: the png header is cut short"),
+        (PNG[:16] + bytes(8) + PNG[24:], "a png of 0 x 0 pixels"),
+        (b"GIF89a" + bytes(20), "a gif of 0 x 0 pixels"),
+        (bmp(struct.pack("<Iii", 40, -4, 4), bytes(40)), "a bmp of -4 x 4 pixels"),
+        (b"PK\x03\x04" + bytes(30), "not an image: a zip archive"),
+        (
+            b"\n <!DOCTYPE HTML><p>",
+            "not an image: a web page (HTML), which a server may have answered in place of an image",
+        ),
+        (
+            b"\0\0\0\x18ftypheic\0\0\0\0mif1heic",
+            "a HEIC photo, which neither TensorFlow nor Pillow decodes: convert it first",
+        ),
+        (
+            encode(picture(), "AVIF"),
+            "an AVIF image, which TensorFlow does not decode; --image_format jpeg or png makes one that it reads",
+        ),
+        (b"\0\0\0\x18ftypisom\0\0\0\0mp42", "not an image: a video or another ISO media file"),
+    ],
+)
+def test_sentences(data: bytes, sentence: str) -> None:
+    with pytest.raises(ImageError) as caught:
+        check(data)
+    assert str(caught.value) == sentence
+
+
+@pytest.mark.parametrize("name", ["jpeg", "png", "gif", "bmp", "webp-lossy"])
+def test_the_sentence_of_a_missing_end(name: str) -> None:
+    data, format_ = IMAGES[name]
+
+    with pytest.raises(ImageError, match=f"^truncated: the {format_} has no end$"):
+        check(data[:-1])
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize("format_", ["JPEG", "PNG", "WEBP"])
+def test_the_exif_orientation(format_: str, order: str) -> None:
+    exif = Image.Exif()
+    exif.endian = order
+    exif[0x010F], exif[0x0112] = "camera", 8
+    header = check(encode(picture(), format_, exif=exif))
+
+    assert header == ImageHeader(format_.lower(), WIDTH, HEIGHT, 8)
+
+
+def test_a_broken_exif_block_turns_nothing() -> None:
+    data, _ = IMAGES["jpeg"]
+    for payload in (
+        b"Exif\0\0garbage!",
+        b"Exif\0\0II*\0\xff\xff\xff\xff",
+        b"Exif\0\0",
+        b"Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12",
+    ):
+        segment = b"\xff\xe1" + (len(payload) + 2).to_bytes(2, "big") + payload
+
+        assert check(data[:2] + segment + data[2:]).orientation == 1
+
+
+def test_a_jpeg_with_fill_bytes_and_lone_markers() -> None:
+    data, _ = IMAGES["jpeg"]
+
+    assert check(data[:2] + b"\xff\xff\xff\x01\xff\xd0" + data[2:]) == ImageHeader("jpeg", WIDTH, HEIGHT)
+
+
+MAGICS = [data[:size] for data, _ in IMAGES.values() for size in (2, 4, 8, 12, 16, 26, 40)]
+
+
+@given(st.one_of(st.just(b""), st.sampled_from([*MAGICS, b"II*\0", b"MM\0*"])), st.binary(max_size=80))
+@settings(max_examples=400, deadline=None)
+def test_noise_is_an_image_error_or_an_image(magic: bytes, noise: bytes) -> None:
+    try:
+        header = check(magic + noise)
+    except ImageError:
+        return
+    assert header.format == "tiff" or (header.width > 0 and header.height > 0)
+
+
+@given(st.sampled_from(sorted(IMAGES)), st.data())
+@settings(max_examples=300, deadline=None)
+def test_a_changed_byte_is_an_image_error_or_an_image(name: str, data: st.DataObject) -> None:
+    image = bytearray(IMAGES[name][0])
+    for _ in range(3):
+        image[data.draw(st.integers(0, min(len(image), 64) - 1))] = data.draw(st.integers(0, 255))
+    try:
+        header = check(bytes(image))
+    except ImageError:
+        return
+    assert header.format == "tiff" or (header.width > 0 and header.height > 0)
+
+
+JPEGS = [image for image in originals() if image.startswith(b"\xff\xd8")]
+SEGMENTS = {
+    "exif": b"\xff\xe1\0\x22Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x08\0\0\0\0\0\0",
+    "short exif": b"\xff\xe1\0\x07Exif\0",
+    "restart": b"\xff\xd3",
+    "fill": b"\xff\xff\xff",
+    "stuffing": b"\xff\0",
+    "end": b"\xff\xd9",
+    "start": b"\xff\xd8",
+    "comment": b"\xff\xfe\0\x05\xff\xd9\xff",
+    "empty comment": b"\xff\xfe\0\x02",
+    "no comment": b"\xff\xfe\0\x01",
+    "frame": b"\xff\xc0\0\x0b\x08\0\x05\0\x06\x01\x01\x11\0",
+    "flat frame": b"\xff\xc1\0\x0b\x08\0\0\0\x06\x01\x01\x11\0",
+    "thin frame": b"\xff\xc2\0\x0b\x08\0\x05\0\0\x01\x01\x11\0",
+    "lossless": b"\xff\xc3\0\x0b\x08\0\x05\0\x06\x01\x01\x11\0",
+    "12 bits": b"\xff\xc1\0\x0b\x0c\0\x05\0\x06\x01\x01\x11\0",
+    "scan": b"\xff\xda\0\x08\x01\x01\0\0\x3f\0",
+    "number of lines": b"\xff\xdc\0\x04\0\x05",
+    "pixels": b"\x12\xff\0\x34\xff\xd0\x56",
+}
+
+
+def in_python(data: bytes) -> tuple[int, int, int] | None:
+    """What is found of a good file, without what is compiled."""
+    try:
+        width, height, turned, scan = image_headers.read_segments(data)
+        image_headers.check_jpeg(data, scan)
+    except (ImageError, IndexError):
+        return None
+    return (width, height, turned) if width and height else None
+
+
+def test_what_is_compiled_agrees_on_every_mutant() -> None:
+    found = Counter[bool]()
+    for image in mutants(20_000, seed=3, good=JPEGS):
+        if image.startswith(b"\xff\xd8"):
+            expected = in_python(image)
+            assert image_headers.read_plain(image) == expected, image
+            found[expected is not None] += 1
+
+    assert min(found.values()) > 3000
+
+
+def test_many_at_once_are_found_as_one_is() -> None:
+    images = [*mutants(5_000, seed=5, good=JPEGS), b"", SEGMENTS["exif"].join((JPEGS[0][:2], JPEGS[0][2:]))]
+    ends = np.cumsum([len(image) for image in images])
+    found = image_headers.plain_sizes(b"".join(images), np.concatenate(([0], ends[:-1])), ends).tolist()
+    for image, size in zip(images, found, strict=True):
+        plain = image_headers.read_plain(image)
+        assert size == (list(plain[:2]) if plain and size != [0, 0] else [0, 0]), image
+        assert size != [0, 0] or plain is None or b"Exif\0" in image, image
+    assert 1000 < sum(size != [0, 0] for size in found) < 4500
+    with pytest.raises(ValueError, match="a span lies outside its buffer"):
+        image_headers.plain_sizes(b"", np.array([0]), np.array([1]))
+
+
+@given(st.lists(st.sampled_from(sorted(SEGMENTS)), max_size=9), st.integers(0, 20))
+def test_and_on_any_segments(names: list[str], cut: int) -> None:
+    whole = b"\xff\xd8" + b"".join(SEGMENTS[name] for name in names)
+    for image in (whole, whole[: len(whole) - cut], whole + b"\xff\xda\0\x02" + b"\xff\xd9"):
+        if image.startswith(b"\xff\xd8"):
+            assert image_headers.read_plain(image) == in_python(image)
+
+
+@pytest.mark.parametrize("image", [b"", b"\xff", b"\xff\xd8", b"\xff\xd8\xff", b"GIF89a", JPEGS[0][1:]], ids=repr)
+def test_what_does_not_begin_as_one_is_none(image: bytes) -> None:
+    assert image_headers.read_plain(image) is None
+
+
+def test_the_orientation_is_that_of_the_last_exif_before_the_pixels() -> None:
+    first = SEGMENTS["exif"]
+    last = first.replace(b"\x01\0\x08", b"\x01\0\x06")
+    assert image_headers.read_plain(JPEGS[0]) == (19, 13, 1)
+    for image, turned in ((first, 8), (first + last, 6), (last + first, 8)):
+        assert image_headers.read_plain(JPEGS[0][:2] + image + JPEGS[0][2:]) == (19, 13, turned)

@@ -1,0 +1,186 @@
+"""Tests of transforms/inputs/found_files.py.
+
+* The input found
+* A folder of masks
+"""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.testing.util import assert_that, equal_to
+
+from shardmill.errors import UserError
+from shardmill.metadata.manifest import Reject
+from shardmill.pipelines.jobs.runner import make_runner
+from shardmill.transforms.columns.arrow import convert_batch
+from shardmill.transforms.columns.types import ColumnType
+from shardmill.transforms.inputs.found_files import FOUND, MaskFolder, measure_rows
+from shardmill.transforms.inputs.listing import FoundFile, ListingItem, Skipped
+from shardmill.transforms.inputs.manifest_files import ManifestFile
+from shardmill.transforms.inputs.sources import ListFiles, ReadManifest, index_listing
+from shardmill.transforms.inputs.summary import InputSummary, summarize_batch
+from shardmill.transforms.stores.protocol import FileStat
+from tests.support.command import write_files
+from tests.support.rejects import rejects_in
+
+REJECT = Reject("bad.jpg", None, "index", "why")
+
+
+def test_a_listing_in_any_order_has_one_summary() -> None:
+    items: list[ListingItem] = [
+        FoundFile("cat/a.jpg", 5),
+        REJECT,
+        FoundFile("dog/b.jpg", 7),
+        Skipped("x.txt", ".txt file"),
+    ]
+
+    summaries = [list(index_listing(order))[-1].value for order in (items, items[::-1])]
+
+    assert summaries[0] == summaries[1]
+    assert (summaries[0].records, summaries[0].rejected, summaries[0].size_bytes) == (2, 1, 12)
+    assert summaries[0].folders == Counter(cat=1, dog=1)
+    assert summaries[0].skipped == {".txt file": (1, "x.txt")}
+
+
+def test_an_empty_listing_has_a_summary_too() -> None:
+    (output,) = index_listing([])
+
+    assert output.value == InputSummary()
+
+
+def rows(*names: str, **columns: Any) -> Any:
+    empty: dict[str, list[Any]] = {field.name: [None] * len(names) for field in FOUND}
+    known = {"name": list(names), "line": [index + 2 for index in range(len(names))], "columns": ["{}"] * len(names)}
+    return convert_batch(list((empty | known | columns).values()), FOUND)
+
+
+def test_measure(tmp_path: Path) -> None:
+    (tmp_path / "a.jpg").write_bytes(b"12345")
+    (tmp_path / "c.jpg").write_bytes(b"123")
+    batch = rows("a.jpg", "b.jpg", "c", uri=[None, None, str(tmp_path / "c.jpg")])
+
+    measured, types, rejects = measure_rows(batch, str(tmp_path), True)
+
+    assert list(zip(measured["name"].to_pylist(), measured["size"].to_pylist(), strict=True)) == [
+        ("a.jpg", 5),
+        ("c", 3),
+    ]
+    assert measured.schema == FOUND
+    assert types == {}
+    assert rejects == [Reject("b.jpg", 3, "index", "no such file")]
+
+
+def test_measure_types_the_columns(tmp_path: Path) -> None:
+    (tmp_path / "a").touch()
+    (tmp_path / "b").touch()
+    columns = [json.dumps({"n": 1, "box": [1, 2]}), json.dumps({"n": 2.5, "bad": {"x": 1}})]
+
+    _, types, rejects = measure_rows(rows("a", "b", columns=columns), str(tmp_path), False)
+
+    assert types == {"n": ColumnType("int64", None, 1), "box": ColumnType("int64", 2, 1)}
+    assert [reject.reason for reject in rejects] == [
+        "column 'bad': {\"x\": 1} is not a number, a string or a list of them"
+    ]
+
+
+def test_list_files(tmp_path: Path) -> None:
+    for name in ("cat/a.jpg", "dog/b.jpg", "dog/notes.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b"123")
+    (tmp_path / "dog" / "gone.jpg").symlink_to("nowhere")
+
+    with beam.Pipeline(runner=make_runner(PipelineOptions([]))) as pipeline:
+        indexed = pipeline | ListFiles(str(tmp_path))
+        names = indexed.files | "Names" >> beam.FlatMap(lambda batch: batch["name"].to_pylist())
+        sources = indexed.rejects | "Sources" >> beam.FlatMap(
+            lambda part: [reject.source for reject in rejects_in([part])]
+        )
+        counts = indexed.summary | "Counts" >> beam.Map(
+            lambda s: (s.records, s.rejected, s.size_bytes, s.total_records)
+        )
+        assert_that(names, equal_to(["cat/a.jpg", "dog/b.jpg"]), label="CheckNames")
+        assert_that(sources, equal_to(["dog/gone.jpg"]), label="CheckSources")
+        assert_that(counts, equal_to([(2, 1, 6, 3)]), label="CheckCounts")
+
+
+def test_read_manifest(tmp_path: Path) -> None:
+    for name in ("a.jpg", "b.jpg"):
+        (tmp_path / name).write_bytes(b"123")
+    lines = ["file_name,label,price", "a.jpg,cat,1", "b.jpg,dog,2.5", "gone.jpg,cat,3", "a.jpg,cat,1", "../x.jpg,cat,4"]
+    (tmp_path / "meta.csv").write_text("\n".join(lines))
+
+    with beam.Pipeline(runner=make_runner(PipelineOptions([]))) as pipeline:
+        indexed = pipeline | ReadManifest([ManifestFile(str(tmp_path / "meta.csv"))], str(tmp_path), False)
+        files = indexed.files | "Files" >> beam.FlatMap(
+            lambda batch: zip(*(batch[name].to_pylist() for name in ("name", "size", "label", "line")))
+        )
+        rejects = indexed.rejects | "Rejects" >> beam.FlatMap(
+            lambda part: [(reject.source, reject.line) for reject in rejects_in([part])]
+        )
+        summary = indexed.summary | "Summary" >> beam.Map(
+            lambda s: (
+                s.records,
+                s.rejected,
+                sorted(s.labels.items()),
+                s.columns["price"].dtype,
+                s.columns["price"].present,
+            )
+        )
+        assert_that(files, equal_to([("a.jpg", 3, "cat", 2), ("b.jpg", 3, "dog", 3)]), label="CheckFiles")
+        assert_that(rejects, equal_to([("gone.jpg", 4), ("a.jpg", 5), ("../x.jpg", 6)]), label="CheckRejects")
+        assert_that(summary, equal_to([(2, 3, [("cat", 1), ("dog", 1)], "float32", 2)]), label="CheckSummary")
+
+
+def test_the_fingerprint_is_that_of_the_files() -> None:
+    items: list[ListingItem] = [FoundFile(f"{index}.jpg", index) for index in range(25_000)]
+    outputs = list(index_listing(items))
+    batches, summary = outputs[:-1], outputs[-1].value
+
+    assert [len(batch) for batch in batches] == [10_000, 10_000, 5_000]
+    assert summary.fingerprint == sum(summarize_batch(batch).fingerprint for batch in batches) % (1 << 128)
+    assert list(index_listing(items[::-1]))[-1].value.fingerprint == summary.fingerprint
+
+
+@pytest.mark.parametrize("error", [OSError("503"), TimeoutError("timed out")])
+def test_a_store_that_fails_is_asked_again_and_a_disk_is_not(monkeypatch: pytest.MonkeyPatch, error: OSError) -> None:
+    def fails(path: str) -> FileStat:
+        raise error
+
+    monkeypatch.setattr("shardmill.transforms.inputs.found_files.storage.stat_file", fails)
+    row = {"name": "a.jpg", "line": 2, "columns": "{}"}
+    batch = convert_batch([[row.get(field.name)] for field in FOUND], FOUND)
+
+    assert measure_rows(batch, "folder", textual=False)[2][0].reason.startswith("cannot be read")
+    with pytest.raises(type(error)):
+        measure_rows(batch, "gs://bucket/folder", textual=False)
+
+
+def masks(folder: Path, *names: str) -> MaskFolder:
+    return MaskFolder(str(write_files(folder, dict.fromkeys(names, b"0123"))))
+
+
+def test_a_mask_has_the_path_of_its_image_but_for_the_suffix(tmp_path: Path) -> None:
+    found = masks(tmp_path, "a/1.png", "a/1.x.png", "b/1.bmp", "1.png")
+
+    assert [found.find_mask(name)[:2] for name in ("a/1.jpg", "a/1.x.jpeg", "b/1.JPG")] == [
+        (f"{tmp_path}/a/1.png", 4),
+        (f"{tmp_path}/a/1.x.png", 4),
+        (f"{tmp_path}/b/1.bmp", 4),
+    ]
+    assert found.notices() == ["1 mask has no image, and is left out: '1.png'"]
+
+
+def test_what_is_not_there_or_there_twice_is_told(tmp_path: Path) -> None:
+    found = masks(tmp_path, "1.png", "1.gif", "2.txt")
+
+    assert found.find_mask("1.jpg") == "two masks, 1.gif and 1.png: which is it?"
+    assert (
+        found.find_mask("2.jpg") == f"no mask: {tmp_path} has none that is called as the image is, but for the suffix"
+    )
+    with pytest.raises(UserError, match=r"that of '2.jpg' is to be called '2'.*first there is '1.gif'"):
+        found.check_used("2.jpg")

@@ -1,0 +1,408 @@
+"""Tests of transforms/publishing/verification.py.
+
+* Every way an example can differ from what the manifest says of features, and the sentence each of them gets
+* Every way a shard can differ from its manifest, done to real shards, and the sentence each of them gets
+"""
+
+import gzip
+import io
+import shutil
+import tracemalloc
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import google_crc32c
+import numpy as np
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.testing.util import assert_that, equal_to
+from PIL import Image
+
+from shardmill.data.example import encode_example
+from shardmill.data.features import Feature
+from shardmill.data.tfrecord import OVERHEAD, frame_record
+from shardmill.errors import CorruptDataError
+from shardmill.filesystem import LocalFiles
+from shardmill.metadata.manifest import Manifest, ShardEntry, SplitEntry
+from shardmill.pipelines.cli import main
+from shardmill.pipelines.jobs.runner import make_runner
+from shardmill.reading.dataset import Dataset, open_dataset
+from shardmill.transforms.publishing.verification import (
+    MAX_RECORD_FAULTS,
+    Fault,
+    VerifyShards,
+    check_example,
+    verify_shard,
+)
+from tests.support.command import image
+from tests.support.small_data_set import edit_manifest
+
+FEATURES = (
+    Feature("image", "bytes", "image"),
+    Feature("label", "int64", "class_label", class_names=("cat", "dog")),
+    Feature("box", "float32", shape=(4,)),
+    Feature("tags", "bytes", shape=(None,)),
+    Feature("note", "bytes", "text", required=False),
+)
+GOOD: Mapping[str, Any] = {
+    "image": [b"x"],
+    "label": [1],
+    "box": [0.0, 0.0, 1.0, 1.0],
+    "tags": [b"a", b"b", b"c"],
+    "note": [b"n"],
+}
+
+
+def manifest(features: tuple[Feature, ...] = FEATURES, **configuration: Any) -> Manifest:
+    return Manifest("tiny", "1.0.0", "", features, (), configuration=configuration)
+
+
+def test_good_examples() -> None:
+    assert check_example(manifest(), False, encode_example(GOOD)) == []
+    without_note = {name: values for name, values in GOOD.items() if name != "note"}
+    assert check_example(manifest(), False, encode_example(without_note)) == []
+    assert check_example(manifest(), False, encode_example({**GOOD, "tags": np.array([], np.int64)})) == [
+        "feature 'tags' holds int64; expected bytes"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"label": [2]}, "feature 'label' is 2; expected 0 to 1"),
+        ({"label": [-1]}, "feature 'label' is -1; expected 0 to 1"),
+        ({"label": [0, 1]}, "feature 'label' holds 2 values; expected 1"),
+        ({"label": [1.0]}, "feature 'label' holds float32; expected int64"),
+        ({"label": [b"dog"]}, "feature 'label' holds bytes; expected int64"),
+        ({"box": [1.0, 2.0, 3.0]}, "feature 'box' holds 3 values; expected 4"),
+        ({"box": [1, 2, 3, 4]}, "feature 'box' holds int64; expected float32"),
+        ({"note": [b"a", b"b"]}, "feature 'note' holds 2 values; expected 1"),
+        ({"image": None}, "has no feature 'image'"),
+        ({"tags": None}, "has no feature 'tags'"),
+        ({"colour": [1]}, "has a feature 'colour' that the manifest does not know"),
+    ],
+)
+def test_features_that_the_manifest_does_not_describe(change: Mapping[str, Any], message: str) -> None:
+    example = {name: values for name, values in {**GOOD, **change}.items() if values is not None}
+    assert check_example(manifest(), False, encode_example(example)) == [message]
+
+
+@pytest.mark.parametrize("record", [b"\xff\xff\xff", b"\x0a\x05abc", encode_example(GOOD)[:-3]])
+def test_no_example(record: bytes) -> None:
+    (message,) = check_example(manifest(), False, record)
+    assert message.startswith("does not parse: ")
+
+
+def test_decode_looks_at_pixels() -> None:
+    of_images = manifest((Feature("image", "bytes", "image"),))
+    png = image(0, "PNG")
+    damaged = encode_example({"image": [png[:-30]]})
+    assert check_example(of_images, True, encode_example({"image": [png]})) == []
+    assert check_example(of_images, False, damaged) == []
+    (message,) = check_example(of_images, True, damaged)
+    assert message == "feature 'image': truncated: the png has no end"
+    bmp = io.BytesIO()
+    Image.linear_gradient("L").convert("RGB").quantize(16).save(bmp, "BMP")
+    (message,) = check_example(of_images, True, encode_example({"image": [bmp.getvalue()]}))
+    assert message.startswith("feature 'image': a bmp with a palette, which TensorFlow decodes to wrong colours")
+    (message,) = check_example(of_images, True, encode_example({"image": [b"text"]}))
+    assert message.startswith("feature 'image': not an image")
+
+
+def test_decode_refuses_what_the_job_would_have_refused() -> None:
+    feature, example = (Feature("image", "bytes", "image"),), encode_example({"image": [image(0, "PNG", (20, 10))]})
+    assert check_example(manifest(feature, max_pixels=200), True, example) == []
+    (message,) = check_example(manifest(feature, max_pixels=199), True, example)
+    assert message == "feature 'image': 20 x 10 pixels are more than the 199 that the data set was made with"
+
+
+_SHARD = "digits-train.tfrecord-00000-of-00002"
+_GZIP_SHARD = "digits-train.tfrecord-00000-of-00001.gz"
+
+
+def _png(seed: int) -> bytes:
+    out = io.BytesIO()
+    pixels = np.random.default_rng(seed).integers(0, 256, (8, 8, 3), np.uint8)
+    Image.fromarray(pixels).save(out, "PNG")
+    return out.getvalue()
+
+
+def _build(folder: Path, *options: str, first_seed: int = 0) -> Path:
+    for index in range(12):
+        path = folder / "tree" / f"class_{index % 3}" / f"{index}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(_png(first_seed + index))
+    arguments = ["images", "--input", str(folder / "tree"), "--output", str(folder), "--name", "digits"]
+    assert main([*arguments, *options]) == 0
+    return folder / "digits" / "1.0.0"
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return _build(tmp_path_factory.mktemp("plain"), "--num_shards", "2")
+
+
+@pytest.fixture(scope="module")
+def built_gzip(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return _build(tmp_path_factory.mktemp("gzip"), "--num_shards", "1", "--compression", "gzip")
+
+
+@pytest.fixture(scope="module")
+def built_other(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return _build(tmp_path_factory.mktemp("other"), "--num_shards", "2", first_seed=100)
+
+
+@pytest.fixture
+def directory(built: Path, tmp_path: Path) -> Path:
+    """A copy to damage."""
+    return Path(shutil.copytree(built, tmp_path / "copy"))
+
+
+@pytest.fixture
+def gzip_directory(built_gzip: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(built_gzip, tmp_path / "copy"))
+
+
+def _verify(directory: Path, decode: bool = False) -> list[Fault]:
+    dataset = open_dataset(str(directory))
+    entries = [(split.name, shard) for split in dataset.manifest.splits for shard in split.shards]
+    return [fault for split, shard in entries for fault in verify_shard(dataset, split, shard, decode)]
+
+
+def _flip(path: Path, offset: int, bit: int = 0) -> None:
+    data = bytearray(path.read_bytes())
+    data[offset] ^= 1 << bit
+    path.write_bytes(data)
+
+
+def _record_offset(directory: Path, index: int) -> int:
+    dataset = open_dataset(str(directory))
+    (shard,) = (shard for shard in dataset.manifest.split("train").shards if shard.file == _SHARD)
+    return sum(len(record) + OVERHEAD for record, _ in zip(dataset.records(shard), range(index), strict=False))
+
+
+def _one(faults: list[Fault], *words: str) -> None:
+    """Check that exactly one fault has all the words, and that every fault is one line about the damaged shard."""
+    assert {fault.file for fault in faults} == {_SHARD}
+    assert all("\n" not in str(fault) and str(fault).startswith(f"{_SHARD}: ") for fault in faults)
+    assert len([fault for fault in faults if all(word in fault.message for word in words)]) == 1, faults
+
+
+@pytest.mark.parametrize("decode", [False, True])
+def test_clean(built: Path, decode: bool) -> None:
+    assert _verify(built, decode) == []
+
+
+@pytest.mark.parametrize("decode", [False, True])
+def test_clean_gzip(built_gzip: Path, decode: bool) -> None:
+    assert _verify(built_gzip, decode) == []
+
+
+def test_truncated_within_a_record(directory: Path) -> None:
+    path = directory / _SHARD
+    size = path.stat().st_size
+    path.write_bytes(path.read_bytes()[:-10])
+    faults = _verify(directory)
+    _one(faults, f"has {size - 10} bytes; the manifest says {size}")
+    _one(faults, "record 5 at byte", "is cut short")
+    assert len(faults) == 2
+
+
+def test_truncated_between_records(directory: Path) -> None:
+    path = directory / _SHARD
+    path.write_bytes(path.read_bytes()[: _record_offset(directory, 4)])
+    faults = _verify(directory)
+    _one(faults, "bytes; the manifest says")
+    _one(faults, "holds 4 records; the manifest says 6")
+    assert len(faults) == 2
+
+
+def test_empty_file(directory: Path) -> None:
+    (directory / _SHARD).write_bytes(b"")
+    _one(_verify(directory), "has 0 bytes")
+
+
+@pytest.mark.parametrize("bit", range(8))
+def test_flipped_bit_in_a_payload(directory: Path, bit: int) -> None:
+    offset = _record_offset(directory, 3)
+    _flip(directory / _SHARD, offset + 12 + 50, bit)
+    faults = _verify(directory)
+    _one(faults, f"record 3 at byte {offset} fails its checksum")
+    _one(faults, "has crc32c")
+    assert len(faults) == 2
+
+
+def test_flipped_bit_in_a_length(directory: Path) -> None:
+    offset = _record_offset(directory, 2)
+    _flip(directory / _SHARD, offset + 1)
+    faults = _verify(directory)
+    _one(faults, f"record 2 at byte {offset} has a length that fails its checksum")
+    assert len(faults) == 2
+
+
+@pytest.mark.parametrize("place", ["length's checksum", "payload's checksum"])
+def test_flipped_bit_in_a_checksum(directory: Path, place: str) -> None:
+    _flip(directory / _SHARD, 9 if place == "length's checksum" else _record_offset(directory, 1) - 1)
+    _one(_verify(directory), "record 0 at byte 0", "checksum")
+
+
+def test_missing(directory: Path) -> None:
+    (directory / _SHARD).unlink()
+    assert _verify(directory) == [Fault(_SHARD, "is missing")]
+
+
+def test_not_a_file(directory: Path) -> None:
+    (directory / _SHARD).unlink()
+    (directory / _SHARD).mkdir()
+    assert _verify(directory) == [Fault(_SHARD, "cannot be read: Is a directory")]
+
+
+def test_replaced_by_another_data_set_s(directory: Path, built_other: Path) -> None:
+    shutil.copy(built_other / _SHARD, directory / _SHARD)
+    (fault,) = _verify(directory)  # every record is whole and of the right kind: only the file's checksum or size tells
+    assert fault.file == _SHARD
+    assert "the manifest says" in fault.message
+
+
+def test_replaced_by_its_neighbour(directory: Path) -> None:
+    shutil.copy(directory / "digits-train.tfrecord-00001-of-00002", directory / _SHARD)
+    (fault,) = _verify(directory)
+    assert fault.file == _SHARD
+    assert "the manifest says" in fault.message
+
+
+def test_replaced_by_no_shard_at_all(directory: Path) -> None:
+    (directory / _SHARD).write_bytes(b"<html>404: not found</html>")
+    _one(_verify(directory), "record 0 at byte 0 has a length that fails its checksum")
+
+
+def test_counts_and_checksum_of_the_manifest(directory: Path) -> None:
+    def edit(content: Any) -> None:
+        first, second = content["splits"][0]["shards"]
+        first["examples"] += 1
+        content["input"]["records"] += 1
+        second["crc32c"] = "0000beef"
+
+    edit_manifest(directory, edit)
+    first, second = _verify(directory)
+    assert first == Fault(_SHARD, "holds 6 records; the manifest says 7")
+    assert second.message.endswith("; the manifest says 0000beef")
+
+
+@pytest.mark.parametrize(
+    "name", ["../secret", "/etc/passwd", "digits-test.tfrecord-00000-of-00002", f"{_SHARD}.gz", "manifest.json"]
+)
+def test_a_name_that_is_no_shard_of_the_split_is_not_opened(directory: Path, name: str) -> None:
+    (directory.parent / "secret").write_bytes(b"secret")
+    edit_manifest(directory, lambda content: content["splits"][0]["shards"][0].update(file=name))
+    with pytest.raises(CorruptDataError, match=rf"shards\[0\]\.file is .*; expected '{_SHARD}'"):
+        _verify(directory)
+
+
+def test_gzip_truncated(gzip_directory: Path) -> None:
+    path = gzip_directory / _GZIP_SHARD
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    size, stream = _verify(gzip_directory)
+    assert "bytes; the manifest says" in size.message
+    assert "the gzip stream is damaged after" in stream.message
+
+
+def test_gzip_flipped_bit(gzip_directory: Path) -> None:
+    path = gzip_directory / _GZIP_SHARD
+    _flip(path, path.stat().st_size // 2)
+    checksum, *record = _verify(gzip_directory)
+    assert checksum.message.startswith("has crc32c")
+    assert len(record) == 1
+
+
+def test_gzip_not_compressed(gzip_directory: Path) -> None:
+    path = gzip_directory / _GZIP_SHARD
+    path.write_bytes(gzip.decompress(path.read_bytes()))
+    assert "the gzip stream is damaged after record 0" in _verify(gzip_directory)[-1].message
+
+
+def test_gzip_with_garbage_after_it(gzip_directory: Path) -> None:
+    with open(gzip_directory / _GZIP_SHARD, "ab") as file:
+        file.write(b"garbage")
+    size, stream = _verify(gzip_directory)
+    assert "bytes; the manifest says" in size.message
+    assert "the gzip stream is damaged after record 12" in stream.message
+
+
+def _dataset(folder: Path, records: list[bytes], features: tuple[Feature, ...]) -> tuple[Dataset, ShardEntry]:
+    """A data set of one shard with these records, whatever they are, and a manifest that agrees in size and
+    checksum."""
+    data = b"".join(map(frame_record, records))
+    shard = ShardEntry(
+        "tiny-train.tfrecord-00000-of-00001", len(records), len(data), f"{google_crc32c.value(data):08x}"
+    )
+    (folder / shard.file).write_bytes(data)
+    manifest = Manifest("tiny", "1.0.0", "", features, (SplitEntry("train", (shard,)),), configuration={})
+    return Dataset(str(folder), manifest, LocalFiles()), shard
+
+
+def test_faults_of_records_are_capped(tmp_path: Path) -> None:
+    records = [encode_example({"number": [index]}) for index in range(30)]
+    dataset, shard = _dataset(tmp_path, records, (Feature("text", "bytes"),))
+    faults = [fault.message for fault in verify_shard(dataset, "train", shard, decode=False)]
+    assert len(faults) == MAX_RECORD_FAULTS + 1
+    assert faults[:3] == [
+        "record 0: has no feature 'text'",
+        "record 0: has a feature 'number' that the manifest does not know",
+        "record 1: has no feature 'text'",
+    ]
+    assert faults[-1] == "and 40 more faults in its records"
+
+
+def test_a_damaged_end_does_not_hide_faulty_records_before_it(tmp_path: Path) -> None:
+    records = [encode_example({"number": [1]})] * 3 + [b"\xff"] + [encode_example({"number": [1]})] * 3
+    dataset, shard = _dataset(tmp_path, records, (Feature("number", "int64"),))
+    _flip(tmp_path / shard.file, 5 * (len(records[0]) + OVERHEAD) + 14)
+    alone = verify_shard(dataset, "train", shard, decode=False)
+    assert ["crc32c" in alone[0].message, *(fault.message.split(" at ")[0] for fault in alone[1:])] == [
+        True,
+        "record 3: does not parse: not a serialized Example: a varint without end",
+        "record 5",
+    ]
+    with ThreadPoolExecutor(4) as pool:
+        assert verify_shard(dataset, "train", shard, False, pool, 8) == alone
+
+
+def test_size_is_that_of_the_file_however_early_its_records_end(tmp_path: Path) -> None:
+    records = [encode_example({"data": [bytes(1000)]})] * 4000
+    dataset, shard = _dataset(tmp_path, records, (Feature("data", "bytes"),))
+    _flip(tmp_path / shard.file, 100)
+    data = (tmp_path / shard.file).read_bytes()
+    assert [fault.message for fault in verify_shard(dataset, "train", shard, decode=False)] == [
+        f"has crc32c {google_crc32c.value(data):08x}; the manifest says {shard.crc32c}",
+        "record 0 at byte 0 fails its checksum",
+    ]
+
+
+def test_a_shard_is_never_in_memory_whole(tmp_path: Path) -> None:
+    size = 100_000
+    records = [encode_example({"data": [bytes((index,)) * size]}) for index in range(200)]
+    dataset, shard = _dataset(tmp_path, records, (Feature("data", "bytes"),))
+    del records
+    tracemalloc.start()
+    try:
+        assert verify_shard(dataset, "train", shard, decode=False) == []
+        assert tracemalloc.get_traced_memory()[1] < 50 * size
+    finally:
+        tracemalloc.stop()
+
+
+def test_transform_reports_on_every_shard(directory: Path) -> None:
+    (directory / _SHARD).unlink()
+    dataset = open_dataset(str(directory))
+    shards = dataset.manifest.split("train").shards
+    with beam.Pipeline(runner=make_runner(PipelineOptions([]))) as pipeline:
+        faults = (
+            pipeline
+            | beam.Create([("train", shard) for shard in shards])
+            | VerifyShards(dataset, decode=True, threads=2)
+        )
+        assert_that(faults, equal_to([(_SHARD, [Fault(_SHARD, "is missing")]), (shards[1].file, [])]))

@@ -1,0 +1,221 @@
+"""Tests of transforms/records/staging.py.
+
+* Of a run those records are analyzed that are of the splits, whatever is read at once
+* Slices, a run's part of a shard, stay worth a request and are not too many, whatever the size of the data
+* What staging saw, merged without a change to elements that a runner may hand out again
+* Segments of transformed examples, without TensorFlow
+"""
+
+import copy
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shardmill.data import tfrecord
+from shardmill.data.features import Feature
+from shardmill.errors import JobError
+from shardmill.metadata.manifest import Reject
+from shardmill.transforms.columns.example_decoding import KindCount
+from shardmill.transforms.columns.example_encoding import encode_framed
+from shardmill.transforms.columns.types import ColumnType, Inferred
+from shardmill.transforms.formats.format import Rows, split_rows
+from shardmill.transforms.records import merging, shard_sources
+from shardmill.transforms.records import staging as stage_runs
+from shardmill.transforms.records.merging import Piece
+from shardmill.transforms.records.run_file import KeyedRecords, Run, SortedRecords, sort_records, write_sorted
+from shardmill.transforms.records.shard_sources import TransformedShards
+from shardmill.transforms.records.staging import (
+    MAX_RUN_BYTES,
+    MAX_SLICES,
+    RunSize,
+    StagedFindings,
+    check_examples,
+    read_record_batches,
+)
+from shardmill.transforms.shards.balance import ShardCount, estimate_shard_count
+from shardmill.transforms.statistics.tables import TableStats
+from shardmill.transforms.values.transform_graph import StagedGraph
+from shardmill.transforms.workers.elements import MergeFn
+from shardmill.transforms.workers.resources import Budget, Spool
+from tests.support.command import write_files
+from tests.support.table_results import contents, convert
+
+NAMES = ("test", "train", "validation")
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.tuples(st.binary(max_size=40), st.integers(0, 2)), min_size=1, max_size=30),
+    st.sets(st.sampled_from(NAMES)),
+    st.integers(1, 200),
+    st.integers(1, 9),
+    st.booleans(),
+)
+def test_records_are_those_of_the_splits(
+    tmp_path_factory: pytest.TempPathFactory,
+    rows: list[tuple[bytes, int]],
+    splits: set[str],
+    at_once: int,
+    most: int,
+    self_contained: bool,
+) -> None:
+    numbers = np.arange(len(rows), dtype=np.uint64)
+    framed = pa.array([tfrecord.frame_record(record) for record, _ in rows], pa.large_binary())
+    groups = np.array([group for _, group in rows], np.int64)
+    keyed = KeyedRecords(framed, numbers, numbers, groups, NAMES)
+    run = write_sorted(str(tmp_path_factory.mktemp("runs") / "run"), sort_records(keyed), self_contained)
+
+    batches = list(read_record_batches(run, splits, at_once, most))
+
+    expected = [record for name in NAMES for record, group in rows if NAMES[group] == name and name in splits]
+    assert [record for batch in batches for record in batch] == expected
+    assert all(1 <= len(batch) <= most for batch in batches)
+
+
+def test_there_must_be_examples_that_are_analyzed() -> None:
+    staged = StagedFindings(record_count=7, stats={"train": TableStats(examples=0), "test": TableStats(examples=5)})
+
+    assert check_examples(staged, ("train", "test")) == {"train": 0, "test": 5}
+    with pytest.raises(JobError) as caught:
+        check_examples(staged, ("train",))
+    assert str(caught.value) == (
+        "--module_file: no example is in split 'train', which is analyzed; those that have examples are test, of 7"
+        " records that were read; --analyze_splits names others"
+    )
+
+
+MIB, GIB, TIB = 1 << 20, 1 << 30, 1 << 40
+DEFAULT = 16 * MIB
+
+
+def run_size(count: ShardCount, remote: bool = False) -> RunSize:
+    return RunSize(DEFAULT, partial(estimate_shard_count, {"": count}), remote)
+
+
+@pytest.mark.parametrize("total", [0, 1, MIB, 200 * MIB, 2 * GIB, 30 * GIB])
+@pytest.mark.parametrize("remote", [False, True])
+def test_runs_are_blocks_as_long_as_there_are_few_shards(total: int, remote: bool) -> None:
+    assert run_size(ShardCount(size_bytes=128 * MIB), remote)(total) == DEFAULT
+
+
+@pytest.mark.parametrize("total", [GIB, 10 * GIB, 100 * GIB, TIB])
+@pytest.mark.parametrize("shards", [10, 1000, 10_000])
+def test_slices_are_worth_a_request_or_there_are_hardly_runs_enough(total: int, shards: int) -> None:
+    size = run_size(ShardCount(number=shards), remote=True)(total)
+    assert size / shards >= 64 << 10 or total / size <= 65 or size == MAX_RUN_BYTES
+    assert total / size >= 64 or size == DEFAULT
+
+
+@pytest.mark.parametrize("remote", [False, True])
+def test_a_tebibyte_has_ten_million_slices(remote: bool) -> None:
+    count = ShardCount(size_bytes=128 * MIB)
+    size = run_size(count, remote)(TIB)
+    slices = -(-TIB // size) * count.resolve(TIB, TIB)
+    assert slices <= MAX_SLICES
+    assert DEFAULT < size <= MAX_RUN_BYTES
+
+
+def test_shards_are_those_of_all_splits() -> None:
+    assert estimate_shard_count({"": ShardCount(7), "train": ShardCount(size_bytes=MIB)}, 10 * MIB) == 17
+
+
+def staged(value: int) -> StagedFindings:
+    batch = pa.RecordBatch.from_pydict({"x": pa.array([value], pa.int64())})
+    stats = {"train": TableStats.from_batch(batch, np.array([value], np.uint64))}
+    inferred = Inferred({"x": ColumnType("int64", None, 1)}, 1)
+    return StagedFindings(1, 0, stats, inferred, {"x": {"int64": KindCount(1, ("a", value))}})
+
+
+def test_merging_changes_no_element() -> None:
+    elements = [staged(value) for value in range(4)]
+    before = copy.deepcopy(elements)
+    combine = MergeFn(StagedFindings, StagedFindings.merge)
+    merged = combine.create_accumulator()
+    for element in elements:
+        merged = combine.add_input(merged, element)
+    assert elements == before
+    assert merged.stats["train"].examples == 4
+    assert merged.kinds == {"x": {"int64": KindCount(4, ("a", 0))}}
+    again = combine.create_accumulator()
+    for element in elements:
+        again = combine.add_input(again, element)
+    assert again.stats["train"].summary() == merged.stats["train"].summary()
+
+
+def test_what_nobody_else_holds_is_taken_as_it_is() -> None:
+    elements = [staged(value) for value in range(3)]
+    first = elements[0].stats["train"]
+    merged, taken = StagedFindings(), StagedFindings()
+    for element in elements:
+        merged.merge(element)
+    for element in elements:
+        taken.absorb(element)
+    assert taken.stats["train"].summary() == merged.stats["train"].summary()
+    assert (taken.record_count, taken.kinds) == (merged.record_count, merged.kinds)
+    assert taken.stats["train"] is first
+    assert merged.stats["train"] is not first
+
+
+@pytest.mark.parametrize("most", [1, 3, 7, 100])
+def test_rows_are_split_into_runs_of_so_many(most: int) -> None:
+    rejects = [Reject("a", 8, "read", "why")]
+    rows = Rows(pa.RecordBatch.from_pydict({"x": pa.array(range(7), pa.int64())}), np.arange(1, 8), rejects, 2)
+    parts = list(split_rows(rows, most))
+    assert [len(part.lines) for part in parts[:-1]] == [most] * (len(parts) - 1)
+    assert [value for part in parts for value in part.batch["x"].to_pylist()] == list(range(7))
+    assert np.concatenate([part.lines for part in parts]).tolist() == list(range(1, 8))
+    assert [reject for part in parts for reject in part.rejects] == rejects
+    assert sum(part.blank_lines for part in parts) == 2
+    empty = split_rows(Rows(rows.batch[:0], rows.lines[:0], rejects, 2), most)
+    assert [part.rejects for part in empty] == [rejects]
+
+
+def test_runs_of_many_tiny_rows_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A block of bytes may hold any number of rows; a run does not, and what comes out is the same."""
+    source = write_files(tmp_path / "in", {"a.csv": b"x,y\n" + b"0,0\n" * 5000})
+    one = convert("csv", source, tmp_path / "one", "--num_shards", 3)
+    rows: list[int] = []
+
+    def counting(path: str, records: SortedRecords, self_contained: bool) -> Run:
+        rows.append(len(records.index))
+        return write_sorted(path, records, self_contained)
+
+    monkeypatch.setattr(merging, "write_sorted", counting)
+    monkeypatch.setattr(stage_runs, "MAX_RUN_ROWS", 1000)
+    other = convert("csv", source, tmp_path / "other", "--num_shards", 3)
+    assert rows == [1000] * 5
+    assert contents(one.directory) == contents(other.directory)
+
+
+def test_a_segment_is_within_the_memory_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    records = [scalar.as_py() for scalar in encode_framed(pa.RecordBatch.from_pydict({"x": [1, 2, 3]}))]
+    sizes = np.array([len(record) for record in records], np.uint32)
+    numbers = np.arange(3, dtype=np.uint64)
+    graph = StagedGraph("folder", features=(Feature("x", "int64"),))
+    taken: list[int] = []
+
+    @contextmanager
+    def take(_: Budget, size_bytes: int) -> Iterator[None]:
+        taken.append(size_bytes)
+        yield
+        taken.append(-size_bytes)
+
+    def apply(some: Sequence[bytes]) -> pa.RecordBatch:
+        assert sum(taken) >= 2 * sizes.sum()  # held while the graph works
+        return pa.RecordBatch.from_pydict({"x": list(range(len(some)))})
+
+    monkeypatch.setattr(Budget, "take", take)
+    monkeypatch.setitem(shard_sources._held, "folder", apply)
+
+    spool = Spool()
+    spool.write(0, b"".join(records))
+    chunk = TransformedShards(graph, "x.csv").encode([Piece(spool, 0, numbers, numbers, sizes)])
+
+    assert (chunk.examples, len(taken)) == (3, 2)

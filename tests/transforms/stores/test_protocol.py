@@ -1,0 +1,250 @@
+"""Tests of transforms/stores/protocol.py.
+
+* What libraries say, as it may stand in a data set
+* Which errors may be gone in a minute
+* A step asks a store again until its patience ends
+"""
+
+import ast
+import errno
+import http.client
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+import botocore.exceptions
+import pyarrow as pa
+import pytest
+import requests.exceptions
+import urllib3.exceptions
+from apache_beam.options.pipeline_options import PipelineOptions
+from google.api_core import exceptions
+from google.cloud.storage.exceptions import DataCorruption
+
+from shardmill.errors import JobError, UserError
+from shardmill.transforms.stores import patience, storage
+from shardmill.transforms.stores.clients import set_options
+from shardmill.transforms.stores.patience import call_with_retries
+from shardmill.transforms.stores.protocol import (
+    GivenUpError,
+    StatusError,
+    error_text,
+    is_transient,
+    os_error_text,
+    output_error,
+    writing_error,
+)
+from tests.support.command import REPOSITORY, Run, check_mistake
+
+
+class Nameless:
+    """An object that is shown with its address."""
+
+
+def fault(function: object, *arguments: object) -> Exception:
+    """What a call raises."""
+    assert callable(function)
+    with pytest.raises((OSError, TypeError, ValueError)) as raised:
+        function(*arguments)
+    return raised.value
+
+
+def test_addresses_are_left_out() -> None:
+    refused = fault(ast.literal_eval, "__import__('os')")
+    assert " at 0x" in str(refused)
+    assert error_text(refused) == "malformed node or string on line 1: <ast.Call object>"
+    assert error_text(fault(json.dumps, {"a": {Nameless()}})) == "Object of type set is not JSON serializable"
+    assert error_text(ValueError(f"{Nameless()}, {Nameless()}!")).count("Nameless object>") == 2
+    assert error_text(ValueError("byte 0x80 at position 3")) == "byte 0x80 at position 3"
+
+
+def test_paths_are_left_out(tmp_path: Path) -> None:
+    missing = str(tmp_path / "missing")
+    for function in (open, os.stat, pa.OSFile):
+        error = fault(function, missing)
+        assert missing in str(error)
+        assert error_text(error) == os.strerror(errno.ENOENT)
+    assert error_text(fault(storage.size, str(tmp_path))) == "not a regular file"
+    assert error_text(FileNotFoundError("gs://bucket/object: not found")) == "no such file"
+    assert error_text(PermissionError("gs://bucket/object: 403 denied")) == os.strerror(errno.EACCES)
+
+
+def test_lines_become_one() -> None:
+    error = ValueError("page 3 is\n  damaged\n\nin a cellar")
+    assert error_text(error) == "page 3 is damaged in a cellar"
+    assert error_text(error, lines=1) == "page 3 is"
+    assert error_text(ValueError()) == ""
+
+
+def test_a_full_disk_is_no_mistake(tmp_path: Path) -> None:
+    """Whoever meets it: the file and what is free are in the sentence, where the system names neither."""
+    path = str(tmp_path / "not" / "there")
+    full = writing_error(OSError(errno.ENOSPC, "of the system"), path)
+
+    assert re.fullmatch(rf"{path}: No space left on device; [\d,]+ of [\d,]+ bytes are free there", os_error_text(full))
+    assert type(output_error("--output x", full)) is JobError
+    assert str(output_error("--output x", full)).startswith("--output x: No space left on device; ")
+
+
+def test_what_else_cannot_be_written_is_a_mistake() -> None:
+    denied = OSError(errno.EACCES, "Permission denied", "/x")
+
+    assert writing_error(denied, "/y") is denied
+    assert os_error_text(writing_error(OSError(errno.EIO, "broken"), "/y")) == "/y: Input/output error"
+    assert os_error_text(OSError("gs://bucket: 503")) == "gs://bucket: 503"
+    assert type(output_error("--output x", denied)) is UserError
+
+
+google: Any = exceptions  # which has no types
+
+
+def of_s3(status: int, code: str) -> Exception:
+    answer = {"ResponseMetadata": {"HTTPStatusCode": status}, "Error": {"Code": code}}
+    return botocore.exceptions.ClientError(answer, "GetObject")
+
+
+def of_beams_client() -> Exception:
+    """As Beam's client of S3 raises what is no answer of the store's."""
+    try:
+        try:
+            raise botocore.exceptions.ConnectionClosedError(endpoint_url="x")
+        except botocore.exceptions.ConnectionClosedError as error:
+            error.response.get("ResponseMetadata")
+    except AttributeError as error:
+        return error
+    raise AssertionError
+
+
+TRANSIENT: list[Callable[[], BaseException]] = [
+    lambda: google.TooManyRequests("x"),
+    lambda: google.InternalServerError("x"),
+    lambda: google.ServiceUnavailable("x"),
+    lambda: google.RetryError("x", None),
+    lambda: of_s3(503, "SlowDown"),
+    lambda: of_s3(500, "InternalError"),
+    lambda: of_s3(400, "RequestTimeout"),
+    lambda: botocore.exceptions.ReadTimeoutError(endpoint_url="x"),
+    lambda: botocore.exceptions.EndpointConnectionError(endpoint_url="x"),
+    lambda: botocore.exceptions.IncompleteReadError(actual_bytes=1, expected_bytes=2),
+    of_beams_client,
+    lambda: requests.exceptions.ConnectionError("x"),
+    lambda: requests.exceptions.ReadTimeout("x"),
+    lambda: urllib3.exceptions.ProtocolError("x"),
+    lambda: http.client.IncompleteRead(b""),
+    lambda: DataCorruption(None, "x"),
+    lambda: ConnectionResetError("x"),
+    lambda: TimeoutError("x"),
+    lambda: StatusError("x", 503),
+    lambda: StatusError("x", HTTPStatus.TOO_MANY_REQUESTS),
+    lambda: StatusError("x", "SlowDown"),
+]
+LASTING: list[Callable[[], BaseException]] = [
+    lambda: google.Forbidden("x"),
+    lambda: google.NotFound("x"),
+    lambda: google.PreconditionFailed("x"),
+    lambda: of_s3(403, "AccessDenied"),
+    lambda: of_s3(404, "NoSuchKey"),
+    lambda: botocore.exceptions.NoCredentialsError(),
+    lambda: StatusError("x", 400),
+    lambda: ValueError("x"),
+    lambda: AttributeError("x"),
+    lambda: OSError(28, "no space left"),
+    lambda: EOFError("x"),
+    lambda: GivenUpError("x"),
+]
+
+
+@pytest.mark.parametrize("made", TRANSIENT)
+def test_transient(made: Callable[[], BaseException]) -> None:
+    assert is_transient(made())
+    told = OSError("s3://b/a")
+    told.__cause__ = made()
+    assert is_transient(told)
+    for answered in (FileNotFoundError("x"), PermissionError("x"), GivenUpError("x")):
+        answered.__cause__ = made()
+        assert not is_transient(answered)
+
+
+@pytest.mark.parametrize("made", LASTING)
+def test_lasting(made: Callable[[], BaseException]) -> None:
+    assert not is_transient(made())
+    told = OSError("s3://b/a")
+    told.__cause__ = made()
+    assert not is_transient(told)
+
+
+class Failing:
+    """Fails so many times."""
+
+    def __init__(self, times: int, error: BaseException | None = None) -> None:
+        self.left, self.asked, self.error = times, 0, error or ConnectionResetError("reset")
+
+    def __call__(self, answer: str) -> str:
+        self.asked += 1
+        if self.asked <= self.left:
+            raise self.error
+        return answer
+
+
+@pytest.fixture
+def granted(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(patience, "_FIRST_SECONDS", 0.01)
+    patience.set_patience()
+    yield
+    patience.set_patience(False)
+    set_options(None)
+
+
+def test_until_it_works(granted: None) -> None:
+    assert call_with_retries(Failing(4), "done") == "done"
+
+
+def test_what_lasts_is_told_at_once(granted: None) -> None:
+    for error in (FileNotFoundError("no"), PermissionError("no"), ValueError("no"), GivenUpError("no")):
+        function = Failing(1, error)
+        with pytest.raises(type(error), match=r"^no$"):
+            call_with_retries(function, "done")
+        assert function.asked == 1
+
+
+def test_patience_ends(granted: None) -> None:
+    set_options(PipelineOptions(["--store_patience=1"]))
+    function = Failing(10**6)
+    with pytest.raises(GivenUpError, match=r"^reset; it was tried again for 1 seconds$"):
+        call_with_retries(function, "done")
+    assert 4 <= function.asked <= 20
+    set_options(PipelineOptions(["--store_patience=0"]))
+    function = Failing(10**6)
+    with pytest.raises(ConnectionResetError):
+        call_with_retries(function, "done")
+    assert function.asked == 1
+
+
+def test_outside_of_a_job_nobody_waits() -> None:
+    function = Failing(1)
+    with pytest.raises(ConnectionResetError):
+        call_with_retries(function, "done")
+    assert function.asked == 1
+
+
+@pytest.mark.parametrize("value", ["-1", "x", "1.5"])
+def test_a_number_that_is_none_is_a_mistake(run: Run, value: str) -> None:
+    check_mistake(
+        run("images", "--input", "a", "--output", "b", "--name", "n", f"--store_patience={value}"), "--store_patience"
+    )
+
+
+def test_the_command_knows_the_flag() -> None:
+    """In a process that has imported nothing yet."""
+    words = ("images", "--input", "a", "--output", "b", "--name", "n", "--store_patience=x")
+    said = subprocess.run([sys.executable, "-m", "shardmill", *words], cwd=REPOSITORY, capture_output=True, text=True)
+    assert (said.returncode, said.stderr) == (
+        2,
+        "shardmill: error: argument --store_patience: expected seconds, 0 or more, not 'x'\n",
+    )

@@ -1,0 +1,270 @@
+"""Tests of transforms/values/preprocessing_declaration.py.
+
+* A module is its text
+* What a transform.yaml says, and each mistake with its feature, key and line
+"""
+
+import json
+import pickle
+import re
+import subprocess
+import sys
+
+import pytest
+from apache_beam.internal import pickler
+
+from shardmill.data.features import Feature, Renames
+from shardmill.errors import UserError
+from shardmill.transforms.values import preprocessing_declaration
+from shardmill.transforms.values.preprocessing_declaration import Declaration, check_transform
+from shardmill.transforms.values.preprocessing_sources import PreprocessingModule, parse_transform
+
+TEXT = """
+from __future__ import annotations
+import dataclasses
+
+@dataclasses.dataclass
+class Scale:
+    factor: float
+    def __call__(self, value: int) -> float:
+        return value * self.factor
+
+def preprocessing_fn(inputs):
+    return {name: Scale(2.5)(value) for name, value in inputs.items()}
+"""
+
+
+def made(text: str = TEXT) -> PreprocessingModule:
+    return PreprocessingModule.from_bytes("preprocessing.py", text.encode())
+
+
+def test_it_does_what_its_function_does() -> None:
+    assert made()({"a": 2}) == {"a": 5.0}
+
+
+def test_a_pickle_of_it_holds_the_text_and_runs_it_anew() -> None:
+    module = made()
+    module({"a": 1})
+    data = pickle.dumps(module)
+
+    assert b"class Scale" in data
+    assert data == pickle.dumps(made())
+    program = f"import pickle; print(pickle.loads({data!r})({{'a': 2}}))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "{'a': 5.0}\n"
+
+
+def test_what_it_defines_reaches_a_process_that_has_no_such_module() -> None:
+    scale = made().function().__globals__["Scale"](3.0)
+    data = pickler.dumps(scale)
+
+    program = f"from apache_beam.internal import pickler; print(pickler.loads({data!r})(2))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "6.0\n"
+
+
+def test_two_modules_of_one_name_are_two() -> None:
+    assert made()({"a": 2}) != made(TEXT.replace("2.5", "3"))({"a": 2})
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        (b"x = 1\n  y = 2", "--module_file m.py line 2 is no Python: unexpected indent"),
+        (b"x = \0", "--module_file m.py is no Python: source code string cannot contain null bytes"),
+        (b"x = '\xff'", "--module_file m.py is no text in UTF-8"),
+    ],
+)
+def test_what_is_no_python_is_said_at_once(data: bytes, sentence: str) -> None:
+    with pytest.raises(UserError) as caught:
+        PreprocessingModule.from_bytes("m.py", data)
+
+    assert sentence in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        ("return {'x': inputs['aga']}", "line 2: feature 'aga' is not there; did you mean age?"),
+        ("return {'x': {}[3]}", "line 2: preprocessing_fn raises KeyError: 3"),
+        (
+            "return helper(inputs)\ndef helper(inputs):\n raise ValueError('no\\n more')",
+            "line 4: preprocessing_fn raises",
+        ),
+        ("raise RuntimeError", "line 2: preprocessing_fn raises RuntimeError"),
+    ],
+)
+def test_what_its_function_does_wrong_is_said_with_the_line(body: str, sentence: str) -> None:
+    module = made(f"def preprocessing_fn(inputs):\n {body}")
+
+    with pytest.raises(UserError) as caught:
+        module({"age": 1})
+
+    assert f"--module_file preprocessing.py {sentence}" in str(caught.value)
+
+
+WHOLE = """\
+age: z_score
+fare: [log1p, scale_0_1]
+city: {vocabulary: {top_k: 1000, num_oov_buckets: 1}}
+review:
+  - lower
+  - tokenize: "[^a-z]+"
+  - vocabulary: {frequency_threshold: 2, default_value: -7}
+income:
+  - {min_max: [-1, 1], output: income_scaled}
+  - bucketize: {num_buckets: 10}
+    one_hot: true
+    output: income_bucket
+tag: [{fill: none}, {hash: {hash_buckets: 100}}]
+years: {bucketize: {boundaries: [18, 30, 65]}}
+id: drop
+"""
+FEATURES = (
+    Feature("age", "float32", required=False),
+    Feature("fare", "float32"),
+    Feature("city", "bytes"),
+    Feature("review", "bytes", required=False),
+    Feature("income", "int64"),
+    Feature("tag", "bytes", required=False),
+    Feature("years", "int64"),
+    Feature("id", "int64"),
+    Feature("sizes", "int64", shape=(None,), required=False),
+    Feature("label", "int64", "class_label", class_names=("no", "yes")),
+)
+
+
+def parsed(text: str) -> Declaration:
+    return parse_transform(text.encode(), "t.yaml")
+
+
+def test_every_step_has_its_parameters() -> None:
+    found = {chain.name: chain.steps for chain in parsed(WHOLE).chains}
+
+    assert found == {
+        "age": (preprocessing_declaration.ZScore(),),
+        "fare": (preprocessing_declaration.Log1p(), preprocessing_declaration.MinMax(0, 1)),
+        "city": (preprocessing_declaration.Vocabulary(top_k=1000, num_oov_buckets=1),),
+        "review": (
+            preprocessing_declaration.Lower(),
+            preprocessing_declaration.Tokenize("[^a-z]+"),
+            preprocessing_declaration.Vocabulary(frequency_threshold=2, default_value=-7),
+        ),
+        "income_scaled": (preprocessing_declaration.MinMax(-1, 1),),
+        "income_bucket": (preprocessing_declaration.Bucketize(10), preprocessing_declaration.OneHot()),
+        "tag": (preprocessing_declaration.Fill("none"), preprocessing_declaration.Hash(100)),
+        "years": (preprocessing_declaration.Buckets((18, 30, 65)),),
+    }
+    assert [feature for feature, _ in parsed(WHOLE).dropped] == ["id"]
+
+
+def test_features_that_are_not_named_stay_and_those_that_are_dropped_go() -> None:
+    whole = parsed(WHOLE).with_all_features(FEATURES)
+
+    assert [chain.name for chain in whole.chains if not chain.steps] == ["sizes", "label"]
+    assert "id" not in [chain.feature for chain in whole.chains]
+
+
+def test_it_is_read_back_from_the_manifest() -> None:
+    declaration = parsed(WHOLE)
+
+    again = Declaration.from_json(json.loads(json.dumps(declaration.to_json())))
+
+    assert again.to_json() == declaration.to_json()
+    assert [chain.steps for chain in again.chains] == [chain.steps for chain in declaration.chains]
+
+
+def test_a_dry_run_says_what_was_understood() -> None:
+    parsed(WHOLE).check(FEATURES)
+
+    assert parsed(WHOLE).describe_outputs(FEATURES) == [
+        "age: age | z_score -> float32, may be missing",
+        "fare: fare | log1p | min_max(low=0.0, high=1.0) -> float32",
+        "city: city | vocabulary(top_k=1000, num_oov_buckets=1, default_value=-1) -> int64",
+        "review: review | lower | tokenize(pattern=[^a-z]+)"
+        " | vocabulary(frequency_threshold=2, num_oov_buckets=0, default_value=-7) -> lists of int64",
+        "income_scaled: income | min_max(low=-1.0, high=1.0) -> float32",
+        "income_bucket: income | bucketize(num_buckets=10) | one_hot -> lists of float32",
+        "tag: tag | fill(value=none) | hash(hash_buckets=100) -> int64",
+        "years: years | boundaries(boundaries=[18.0, 30.0, 65.0]) -> int64",
+        "as they are: sizes, label",
+        "dropped: id",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "t.yaml is empty; expected a transform"),
+        ("[age]", "line 1: a list; expected a transform"),
+        ("age: z_score\n---\nage: z_score", "line 3: another document begins"),
+        ("\nage: zscore", "line 2: feature 'age': unknown step 'zscore'; did you mean z_score?"),
+        ("age: z_score\nage: z_score", "line 2: 'age' is there twice"),
+        ("age: [[z_score]]", "line 1: age: a list in a list"),
+        ("age: {z_score: 3}", "feature 'age': z_score has no parameters"),
+        ("age: fill", "feature 'age': fill takes a value"),
+        ("age: {fill: [1]}", "feature 'age': fill takes one value"),
+        ("age: {fill: old}", "feature 'age': fill: 'old' is no float32"),
+        ("sizes: {fill: 1}", "feature 'sizes': fill is of features with one value"),
+        ("age: {min_max: [1]}", "feature 'age': min_max takes what the least and the greatest"),
+        ("age: {min_max: [1, 1]}", "feature 'age': min_max: [1, 1]; expected the smaller number first"),
+        ("age: {min_max: [0, inf]}", "feature 'age': inf is not a finite number"),
+        ("age: bucketize", "feature 'age': bucketize takes num_buckets or boundaries"),
+        ("age: {bucketize: {num_buckets: 1}}", "num_buckets is 1; expected 2 or more"),
+        ("age: {bucketize: {boundaries: [2, 1]}}", "expected boundaries that ascend"),
+        (
+            "city:\n  vocabulary:\n    top-k: 1",
+            "line 3: feature 'city': vocabulary has no 'top-k'; did you mean top_k?",
+        ),
+        ("city: {vocabulary: {top_k: many}}", "feature 'city': vocabulary: top_k: 'many' is not a whole number"),
+        ("city: {vocabulary: {top_k: 0}}", "top_k is 0; expected 1 or more"),
+        ("city: {vocabulary: {num_oov_buckets: 1, default_value: 0}}", "default_value has no effect"),
+        ("city: hash", "feature 'city': hash takes hash_buckets"),
+        ("city: {tokenize: '('}", "'(' is no regular expression"),
+        ("city: {tokenize: 'x(?=y)'}", "'x(?=y)' is no regular expression of RE2"),
+        ("city: {tokenize: 'x*'}", "'x*' matches nothing at all"),
+        ("city: {tokenize: ' *'}", "matches nothing at all"),
+        ("age: [z_score, drop]", "feature 'age': drop is among other steps"),
+        ("age: {output: x}", "output x: no step is before it"),
+        (
+            "age:\n  - z_score\n  - bucketize: {num_buckets: 3}",
+            "line 2: feature 'age': z_score and bucketize in one chain",
+        ),
+        ("agge: z_score", "line 1: feature 'agge' is not there; did you mean age?"),
+        ("agge: drop", "line 1: feature 'agge' is not there; did you mean age?"),
+        ("city: z_score", "feature 'city': z_score is of numbers, and the values are bytes"),
+        ("city: log1p", "feature 'city': log1p is of numbers"),
+        ("age: lower", "feature 'age': lower is of texts, and the values are float32"),
+        ("income: {hash: {hash_buckets: 3}}", "feature 'income': hash is of texts"),
+        ("age: vocabulary", "feature 'age': a vocabulary is of texts or int64, and the values are float32"),
+        ("age: one_hot", "feature 'age': one_hot is of ids"),
+        ("review: [tokenize, vocabulary, one_hot]", "one_hot is of features with one value"),
+        ("age: {z_score: true, output: city}", "output 'city' is that of feature 'city', which stays as it is, too"),
+        (
+            "age: {z_score: true, output: x}\nfare: {z_score: true, output: x}",
+            "line 2: feature 'fare': output 'x' is that of feature 'age' (t.yaml line 1) too",
+        ),
+    ],
+)
+def test_a_mistake_is_named_with_its_line(text: str, sentence: str) -> None:
+    with pytest.raises(UserError, match=re.escape(sentence)):
+        parsed(text).check(FEATURES)
+
+
+def test_outputs_are_compared_by_what_features_are_renamed_to() -> None:
+    declaration = parsed("age: {z_score: true, output: town}")
+
+    declaration.check(FEATURES)
+    with pytest.raises(UserError, match="output 'town' is that of feature 'city'"):
+        declaration.check(FEATURES, Renames((("city", "town"),)))
+
+
+def test_all_features_cannot_be_dropped() -> None:
+    with pytest.raises(UserError, match="all features are dropped"):
+        parsed("age: drop").check(FEATURES[:1])
+
+
+def test_constants_are_taken_of_splits_that_are_there() -> None:
+    check_transform(parsed("age: log1p"), ("train",), FEATURES, ("a", "b"))
+    with pytest.raises(UserError, match=r"no split is called 'train', .* there are a, b; --analyze_splits"):
+        check_transform(parsed("age: z_score"), ("train",), FEATURES, ("a", "b"))

@@ -1,0 +1,111 @@
+"""Tests of transforms/values/sequences.py.
+
+* shardmill.transforms.values.sequences
+* shardmill.transforms.values.sequences
+"""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shardmill.data.features import Feature
+from shardmill.transforms.columns.arrow import data_of, offsets_of
+from shardmill.transforms.values.sequences import DecodedRows, order_keys, row_records, row_widths
+
+FEATURES = (
+    Feature("n", "int64", shape=(None,)),
+    Feature("x", "float32", shape=(None,)),
+    Feature("text", "bytes", shape=(None,)),
+    Feature("pair", "float32", shape=(None, 2)),
+    Feature("label", "int64"),
+)
+_INTEGERS = st.integers(-(1 << 63), (1 << 63) - 1)
+_FLOATS = st.floats(width=32, allow_nan=False)
+ROWS = st.lists(
+    st.tuples(
+        st.binary(max_size=9), _INTEGERS, st.binary(), _INTEGERS, _FLOATS, st.binary(), st.tuples(_FLOATS, _FLOATS)
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+@given(ROWS, st.integers(0, 3))
+def test_there_and_back(
+    rows: list[tuple[bytes, int, bytes, int, float, bytes, tuple[float, float]]], before: int
+) -> None:
+    files, lines, ids, numbers, floats, texts, pairs = (list(column) for column in zip(*rows, strict=True))
+    columns = [
+        pa.array([7] * before + numbers, pa.int64())[before:],
+        pa.array([7.0] * before + floats, pa.float32())[before:],
+        pa.array([b"7"] * before + texts, pa.large_binary())[before:],
+        pa.array([[1.0, 2.0]] * before + [list(pair) for pair in pairs], pa.large_list(pa.float32()))[before:],
+        pa.array(numbers, pa.int64()),
+    ]
+    binary = pa.large_binary()
+    widths = row_widths(FEATURES)
+    assert widths == [8, 4, 0, 8, 8]
+    records = row_records(pa.array(files, binary), pa.array(lines), pa.array(ids, binary), columns, widths)
+    found = DecodedRows.decode(data_of(records), offsets_of(records)[:-1], widths)
+
+    order = np.arange(len(rows))[::-1]
+    assert (found.files.to_pylist(), found.lines.tolist(), found.ids.to_pylist()) == (files, lines, ids)
+    assert found.column(0, "int64", order).to_pylist() == numbers[::-1]
+    assert found.column(1, "float32", order).to_pylist() == floats[::-1]
+    assert found.column(2, "bytes", order).to_pylist() == texts[::-1]
+    assert found.column(3, "float32", order).to_pylist() == [value for pair in pairs[::-1] for value in pair]
+
+
+_LIMIT = 1 << 63
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([-_LIMIT, -5, -1, 0, 1, 7, _LIMIT - 1]),
+        pa.array([-np.inf, -3e38, -1.5, -1e-45, 0, 1e-45, 2, np.inf], pa.float32()),
+        pa.array([-np.inf, -1e300, -5e-324, 0, 5e-324, 1.7e9, 1.7e9 + 0.1, np.inf]),
+        pa.array(
+            [
+                *(b"0001-01-01", b"1969-12-31T23:59:59.999999Z", b"1970-01-01", b"1970-01-01 00:00:00.000001"),
+                *(b"2024-02-29T09:05", b"2024-02-29 09:05:00.5", b"2024-02-29T09:05:01Z", b"9999-12-31"),
+            ],
+            pa.large_binary(),
+        ),
+    ],
+)
+def test_they_sort_as_times_do(column: pa.Array) -> None:
+    keys, none = order_keys(column)
+
+    assert not none.any()
+    assert (keys[1:] > keys[:-1]).all()
+
+
+def test_equal_times_are_equal_however_they_are_spelled() -> None:
+    texts = [b"2024-01-31", b"2024-01-31T00:00", b"2024-01-31 00:00:00Z", b"2024-01-31T00:00:00.000"]
+    assert len(set(order_keys(pa.array(texts, pa.large_binary()))[0].tolist())) == 1
+    zeros = order_keys(pa.array([0.0, -0.0], pa.float32()))[0]
+    assert zeros[0] == zeros[1]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"yesterday",
+        b"12",
+        b"2024-02-30",
+        b"2024-1-5",
+        b"2024-01-05T09:00+02:00",
+        b"2024-01-05T25:00",
+        b"05/01/2024",
+    ],
+)
+def test_what_is_no_time(text: bytes) -> None:
+    assert order_keys(pa.array([text, None], pa.large_binary()))[1].tolist() == [True, True]
+
+
+def test_nan_is_no_time() -> None:
+    assert order_keys(pa.array([1.0, np.nan, None], pa.float32()))[1].tolist() == [False, True, True]
