@@ -34,10 +34,9 @@ from tests.end_to_end.object_stores.test_operations import (
     test_rename_may_be_repeated,
 )
 from tests.end_to_end.object_stores.test_rebuild import test_three_nights
-from tests.end_to_end.object_stores.test_records import (
-    made_locally,
+from tests.end_to_end.object_stores.test_routes import (
     test_a_failed_table_leaves_no_runs,
-    test_records_inside_objects_give_the_bytes_of_a_local_run,
+    test_an_object_store_gives_the_bytes_of_a_disk,
 )
 from tests.end_to_end.object_stores.test_uploads import (
     test_an_input_all_of_whose_files_are_rejected_is_a_sentence,

@@ -1,0 +1,157 @@
+"""Every route of records on object stores gives the bytes of a disk, and leaves nothing else there."""
+
+import gzip
+import urllib.parse
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from shardmill.metadata.file_names import TEMP_PREFIX
+from tests.support.buckets import Bucket, Files, below, local_files, upload, without_source
+from tests.support.command import Result, Run, check_mistake, image, write_files
+from tests.support.tars import tar
+from tests.support.tokenizer_files import texts, tokenizer_json
+
+
+class Route(NamedTuple):
+    """A conversion; `{}` in its command line is the folder of its files."""
+
+    files: Callable[[], Files]
+    command: str
+
+
+@cache
+def _tables() -> Files:
+    """What each command of records inside files reads: 600 rows in three files, one of them compressed."""
+    rows = [f"{n},{n / 7:.3f},{'abc'[n % 3]}\n".encode() for n in range(600)]
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"id": list(range(500)), "x": [n / 3 for n in range(500)]}), sink, row_group_size=120)
+    return {
+        "csv/a [1].csv": b"id,x,word\n" + b"".join(rows[:150]),
+        "csv/b/%41.csv": b"id,x,word\n" + b"".join(rows[150:400]),
+        "csv/c.csv.gz": gzip.compress(b"id,x,word\n" + b"".join(rows[400:]), mtime=0),
+        "text/a.txt": b"".join(rows),
+        "jsonl/a.jsonl": b"".join(b'{"id": %d, "tags": ["a", "b"]}\n' % n for n in range(300)),
+        "parquet/a.parquet": bytes(sink.getvalue()),
+    }
+
+
+def _tars() -> Files:
+    """Two tar files, and one that is no tar any longer."""
+    files = {}
+    for shard in range(2):
+        files[f"s-{shard}.tar"] = tar(
+            [
+                (f"{n:03}.{suffix}", data)
+                for n in range(30 * shard, 30 * shard + 30)
+                for suffix, data in (("png", image(n)), ("cls", b"%d" % (n % 3)), ("json", b'{"n": %d}' % n))
+            ]
+        )
+    return files | {"s-2.tar": files["s-1.tar"].replace(b"03", b"93").replace(b"04", b"94")[:-5000]}
+
+
+def _sequences() -> Files:
+    rows = [b"%d,%d,w%d\n" % (n * 7 % 23, n * 31 % 400, n) for n in range(400)]
+    return {f"{name}.csv": b"id,t,word\n" + b"".join(rows[place::2]) for place, name in enumerate("ab")}
+
+
+def _tokens() -> Files:
+    text = "".join(f"{text}\n" for text in texts(200)).encode()
+    halves = {"in/a.txt": text[: len(text) // 2], "in/b.txt": text[len(text) // 2 :]}
+    return {**halves, "t.json": tokenizer_json()}
+
+
+def _pairs() -> Files:
+    de = {f"de/{n}.txt": "".join(f"Zeile {n} {line} ä\n" for line in range(300)).encode() for n in range(2)}
+    return de | {f"en/{n}.txt": "".join(f"line {n} {line}\n" for line in range(300)).encode() for n in range(2)}
+
+
+TABLES = ("csv", "text", "jsonl", "parquet")
+_KIB = "--block_size 1KiB --num_shards 3"
+_PAIR = "text --input de={}/de --input en={}/en"
+_OTHERS = {"text/a.txt/below.txt": b"not of this file\n"}  # which a disk cannot have
+ROUTES = {
+    **{name: Route(_tables, f"{name} --input {{}}/{name} --num_shards 2") for name in TABLES},
+    "one file": Route(_tables, "csv --input {}/csv/c.csv.gz --num_shards 2 --block_size 2KiB"),
+    "two files": Route(_tables, "csv --input {}/{{csv/b/%41.csv,csv/c.csv.gz}} --num_shards 2 --block_size 2KiB"),
+    "one text": Route(_tables, "text --input {}/text/a.txt --num_shards 2 --block_size 2KiB"),
+    "one Parquet file": Route(_tables, "parquet --input {}/parquet/a.parquet --num_shards 2"),
+    "tars": Route(
+        _tars,
+        "webdataset --input {} --num_shards 3 --block_size 4KiB --splits train=0.7,test=0.3 "
+        "--on_damaged_file reject --max_reject_fraction 0.9",
+    ),
+    "sequences": Route(_sequences, f"csv --input {{}} --sequence_by id --order_by t {_KIB}"),
+    "packed": Route(_tokens, f"text --input {{}}/in --tokenizer {{}}/t.json --pack_to 32 {_KIB}"),
+    "balanced": Route(_tokens, f"text --input {{}}/in --tokenizer {{}}/t.json --balance tokens {_KIB}"),
+    "pairs": Route(_pairs, f"{_PAIR} {_KIB} --splits train=0.7,test=0.3"),
+}
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_an_object_store_gives_the_bytes_of_a_disk(bucket: Bucket, tmp_path: Path, run: Run, route: str) -> None:
+    files, command = ROUTES[route].files(), ROUTES[route].command
+    if command.split()[0] in ("csv", "text", "jsonl") and "--block_size" not in command:
+        command += " --block_size 2KiB"
+    for where, output, flags in (
+        (upload(bucket, "in", files | (_OTHERS if route == "one text" else {})), f"{bucket.url}/sets", bucket.flags),
+        (str(write_files(tmp_path / "in", files)), str(tmp_path / "sets"), []),
+    ):
+        words = [word.format(where) for word in command.split(" ")]
+        done = run(*words, "--output", output, "--name", "n", *flags)
+        assert done.status == 0, done.err
+    made = local_files(tmp_path / "sets")
+    assert without_source(below(bucket.files(), "sets")) == without_source(made)
+    assert not [name for name in bucket.names() if TEMP_PREFIX in name]
+    assert [b"s-2.tar" in data for name, data in made.items() if "/rejects/" in name] == [True] * (route == "tars")
+    if route in TABLES:
+        shards = f"{bucket.url}/sets/n/1.0.0/*.tfrecord-*"
+        again = ("--output", f"{bucket.url}/again", "--name", "n", "--num_shards", "5")
+        assert run("reshard", "--input", shards, *again, *bucket.flags).status == 0
+        assert run("verify", f"{bucket.url}/again/n", *bucket.flags).status == 0
+
+
+def convert(run: Run, bucket: Bucket, files: Files, *flags: str, folder: str = "in") -> Result:
+    """Convert CSV files of the bucket."""
+    source = upload(bucket, folder, files)
+    return run("csv", "--input", source, "--output", f"{bucket.url}/sets", "--name", "n", *flags, *bucket.flags)
+
+
+def test_files_of_different_length_are_a_sentence(bucket: Bucket, run: Run) -> None:
+    url = upload(bucket, "y", _pairs() | {"en/1.txt": b"one\n"})
+    words = _PAIR.format(url, url).split()
+    done = run(*words, "--output", f"{bucket.url}/none", "--name", "n", *bucket.flags)
+    check_mistake(done, "de=1.txt has 300 lines and en=1.txt has 1 line: line n of the one belongs to line n")
+
+
+def test_an_empty_object_that_marks_a_folder_is_no_file(bucket: Bucket, run: Run) -> None:
+    bucket.put("in/v1.0", b"")
+    assert convert(run, bucket, {"a.csv": b"x\n1\n2\n"}, folder="in/v1.0").status == 0
+    assert b'"examples": 2' in bucket.files()["sets/n/1.0.0/manifest.json"]
+
+
+def test_a_failed_table_leaves_no_runs(bucket: Bucket, run: Run) -> None:
+    files = {"a.csv": b"x,y\n" + b"1,2\n" * 500 + b"1,2,3\n" * 500}
+    done = convert(run, bucket, files, "--num_shards", "2", "--block_size", "1KiB")
+    assert (done.status, "500 of 1000 records were rejected" in done.err) == (1, True), done.err
+    assert list(below(bucket.files(), "sets")) == ["n/1.0.0-rejects.jsonl"]
+
+
+def test_a_slice_of_a_run_is_one_request_and_many_are_asked_at_once(bucket: Bucket, run: Run) -> None:
+    files = {"a.csv": b"x,y\n" + b"".join(b"%d,%d\n" % (n, n * n) for n in range(3000))}
+    bucket.requests()
+    assert convert(run, bucket, files, "--num_shards", "3", "--block_size", "4KiB").status == 0
+    asked = bucket.requests()
+    of_runs = [request for request in asked["requests"] if "run-" in request]
+    runs = {urllib.parse.unquote(request).partition("run-")[2][:32] for request in of_runs}
+    listings = ("list-type=", "prefix=")
+    reads = [each for each in of_runs if each.startswith("GET") and not any(word in each for word in listings)]
+    looks = 3  # at all keys of a run: to count them, to find the cuts, to slice it
+    assert len(runs) > 8
+    assert 0 < len(reads) <= len(runs) * (looks + 3)
+    assert asked["reads_at_once"] > 2  # as two shards, one request after another, would be
