@@ -317,13 +317,7 @@ def test_mistakes_of_yolo_s_files(tmp_path: Path, run: Run) -> None:
         (("--input", ".", "--on_bad_box", "drop"), "--on_bad_box drop is about the objects that --coco"),
         (("--input", ".", "--boxes_seen", "stored"), "--boxes_seen stored is about the objects that --coco"),
         (("--coco", "train=a.json"), "--coco a.json: no such file"),
-        (
-            (
-                "--coco",
-                "nowhere.json",
-            ),
-            "--coco nowhere.json: no such file",
-        ),
+        (("--coco", "nowhere.json"), "--coco nowhere.json: no such file"),
         ((), "or what annotates images: --coco, --voc or --yolo"),
     ],
 )

@@ -3,10 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from tests.support.command import (
-    image_tree,
-    write_files,
-)
+from tests.support.command import image_tree, write_files
 
 GOOD = image_tree(("ant", "bee"), 6)
 SHARDS = ("--splits", "train=0.7,test=0.3", "--num_shards", "2")

@@ -208,10 +208,7 @@ CASES: dict[str, tuple[str, ...]] = {
             "append",
         ),
     ),
-    "csv-label-lists": (
-        *("csv", "--input", "tables/tags.csv", "--label", "tags", "--label_separator", ";"),
-        *_SPLITS,
-    ),
+    "csv-label-lists": (*("csv", "--input", "tables/tags.csv", "--label", "tags", "--label_separator", ";"), *_SPLITS),
     "csv-labels": ("csv", "--input", "tables/tags.csv", "--label", "kind,score", "--drop", "tags", *_SPLITS),
     "jsonl-label-lists": ("jsonl", "--input", "tables/tags.jsonl", "--label", "tags", "--num_shards", "2"),
     "csv-sequences": (

@@ -6,13 +6,7 @@ from pathlib import Path
 from PIL import Image
 
 from shardmill.metadata.manifest import SplitEntry
-from tests.support.command import (
-    Contents,
-    Run,
-    image,
-    image_tree,
-    read_back,
-)
+from tests.support.command import Contents, Run, image, image_tree, read_back
 
 TREE = image_tree(("ant", "bee", "cow"), 30)
 SPLITS = ("--splits", "train=0.8,validation=0.1,test=0.1")

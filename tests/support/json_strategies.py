@@ -12,9 +12,5 @@ NUMBERS = st.one_of(
 SCALARS = st.one_of(NUMBERS, st.booleans(), st.sampled_from(["", "a", "ä\0", "1"]))
 ODD: list[Any] = [{}, [None], [[1]], [[2]], [[1, 2]], [[1], [2]], [[1], 2], [[]], [{}]]
 VALUES: st.SearchStrategy[Any] = st.one_of(
-    SCALARS,
-    SCALARS,
-    st.none(),
-    st.lists(SCALARS, max_size=3),
-    st.sampled_from(ODD),
+    SCALARS, SCALARS, st.none(), st.lists(SCALARS, max_size=3), st.sampled_from(ODD)
 )

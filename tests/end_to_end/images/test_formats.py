@@ -6,16 +6,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from tests.support.command import (
-    Run,
-    image,
-    write_files,
-)
-from tests.support.image_jobs import (
-    convert,
-    damaged_in_the_middle,
-    picture,
-)
+from tests.support.command import Run, image, write_files
+from tests.support.image_jobs import convert, damaged_in_the_middle, picture
 
 FORMATS = {"jpeg": "JPEG", "png": "PNG", "gif": "GIF", "bmp": "BMP", "webp": "WEBP", "tif": "TIFF"}
 

@@ -11,21 +11,8 @@ import pytest
 from PIL import Image
 
 from shardmill.data.example import decode_example
-from tests.support.command import (
-    Contents,
-    Run,
-    image,
-    image_tree,
-    tree_bytes,
-    write_files,
-)
-from tests.support.image_jobs import (
-    TREE,
-    convert,
-    convert_manifest,
-    counts,
-    picture,
-)
+from tests.support.command import Contents, Run, image, image_tree, tree_bytes, write_files
+from tests.support.image_jobs import TREE, convert, convert_manifest, counts, picture
 
 
 def test_tree_of_class_folders(plain: Contents) -> None:

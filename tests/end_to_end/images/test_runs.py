@@ -12,16 +12,7 @@ import pytest
 
 from shardmill.pipelines import cli
 from shardmill.pipelines.reports.summary import format_range
-from tests.support.command import (
-    Contents,
-    Run,
-    check_mistake,
-    image,
-    image_tree,
-    read_back,
-    tree_bytes,
-    write_files,
-)
+from tests.support.command import Contents, Run, check_mistake, image, image_tree, read_back, tree_bytes, write_files
 from tests.support.image_jobs import SPLITS, TREE, convert, counts
 
 

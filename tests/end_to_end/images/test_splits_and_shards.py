@@ -5,14 +5,7 @@ import zlib
 from collections import Counter
 from pathlib import Path
 
-from tests.support.command import (
-    Contents,
-    Run,
-    image,
-    image_tree,
-    read_back,
-    write_files,
-)
+from tests.support.command import Contents, Run, image, image_tree, read_back, write_files
 from tests.support.image_jobs import SPLITS, TREE, convert, convert_manifest, counts, damaged_in_the_middle
 
 

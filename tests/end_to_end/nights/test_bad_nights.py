@@ -165,7 +165,7 @@ NIGHTS = {
         flags=("--version", "0.9.0"),
     ),
     "a backfill that is to be used": Night(
-        *(lambda: write(rows(610)), 0, "events 0.9.0 is published", "0.9.0", ("--version", "0.9.0", "--set_latest")),
+        *(lambda: write(rows(610)), 0, "events 0.9.0 is published", "0.9.0", ("--version", "0.9.0", "--set_latest"))
     ),
 }
 

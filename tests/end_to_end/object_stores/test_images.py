@@ -15,17 +15,7 @@ import pytest
 
 from shardmill.pipelines import cli
 from shardmill.transforms.stores import storage
-from tests.support.buckets import (
-    Bucket,
-    Files,
-    S3Bucket,
-    below,
-    jpeg,
-    local_files,
-    make_images,
-    upload,
-    without_source,
-)
+from tests.support.buckets import Bucket, Files, S3Bucket, below, jpeg, local_files, make_images, upload, without_source
 from tests.support.command import Process, write_files
 from tests.support.masks import write_pairs
 from tests.support.zips import zipped

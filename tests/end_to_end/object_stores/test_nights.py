@@ -87,10 +87,7 @@ STEPS = {
         [put, partial(recipe, more=_LIKE)],
     ),
     "the first, like none": Step(
-        _REBUILD,
-        0,
-        ["no version yet whose labels or schema could be kept", "events 1.0.0 is published: "],
-        "1.0.0",
+        _REBUILD, 0, ["no version yet whose labels or schema could be kept", "events 1.0.0 is published: "], "1.0.0"
     ),
     "nothing new": Step(_REBUILD, 0, ["events: unchanged since 1.0.0: 1 file"], "1.0.0"),
     "a new class, like LATEST": Step(
@@ -150,16 +147,10 @@ STEPS = {
     "diff": Step("diff PLACE/sets/events 1.0.0 1.0.1", 0, ["since 1.0.0: 100 rows, as before; class add new"], "0.9.1"),
     "diff as JSON": Step("diff PLACE/sets/events 1.0.1 1.0.3 --json", 0, ['"since 1.0.1: 100 -> 120 rows"'], "0.9.1"),
     "a page": Step(
-        "report PLACE/sets/events/1.0.1 --output PLACE/page.html",
-        0,
-        ["page.html: events 1.0.1, look at it"],
-        "0.9.1",
+        "report PLACE/sets/events/1.0.1 --output PLACE/page.html", 0, ["page.html: events 1.0.1, look at it"], "0.9.1"
     ),
     "inspect as JSON": Step(
-        "inspect PLACE/sets/events/1.0.1 --json",
-        0,
-        ['"class_names": ["buy", "click", "view", "add"]'],
-        "0.9.1",
+        "inspect PLACE/sets/events/1.0.1 --json", 0, ['"class_names": ["buy", "click", "view", "add"]'], "0.9.1"
     ),
     "versions": Step("versions PLACE/sets/events", 0, ["LATEST    passed", "0 errors, 1 warning"], "0.9.1"),
 }

@@ -175,11 +175,7 @@ def test_the_version_to_compare_with_is_there(tmp_path: Path, baseline: str, sen
 @pytest.mark.parametrize(
     ("command", "name", "sentence"),
     [
-        (
-            "images",
-            "photos.7z",
-            "is an archive, and images in it are not read; unpack it, and give --input",
-        ),
+        ("images", "photos.7z", "is an archive, and images in it are not read; unpack it, and give --input"),
         ("arrays", "scans.RAR", "is an archive, and arrays in it are not read; unpack it, and give --input the folder"),
         ("images", "a.tar.gz", "the folder; tar files of samples, 1.jpg next to 1.cls, are for `shardmill webdataset`"),
         ("csv", "rows.csv.gz", ""),

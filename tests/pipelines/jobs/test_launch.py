@@ -320,10 +320,7 @@ def test_our_errors_arrive_from_another_process() -> None:
 
 @pytest.mark.parametrize(
     ("error", "sentence"),
-    [
-        (ValueError("no luck"), "no luck"),
-        (OSError(28, "No space left on device"), "No space left on device"),
-    ],
+    [(ValueError("no luck"), "no luck"), (OSError(28, "No space left on device"), "No space left on device")],
 )
 def test_other_errors_name_the_step_and_the_cause(error: Exception, sentence: str) -> None:
     with pytest.raises(JobError) as caught:

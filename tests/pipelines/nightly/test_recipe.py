@@ -56,13 +56,13 @@ def test_there_and_back() -> None:
     entries = beam_entries(words)
 
     assert entries == {
-        **{"runner": "DataflowRunner", "region": "eu", "no_use_public_ips": "true", "experiments": ["a", "b=c"]},
+        **{"runner": "DataflowRunner", "region": "eu", "no_use_public_ips": "true", "experiments": ["a", "b=c"]}
     }
     (node,) = read_recipes(
         b"beam:\n  runner: DataflowRunner\n  no_use_public_ips: true\n  experiments: [a, b=c]\n", "a"
     )
     assert list(beam_arguments(node.mapping()["beam"])) == [
-        *("--runner=DataflowRunner", "--no_use_public_ips", "--experiments=a", "--experiments=b=c"),
+        *("--runner=DataflowRunner", "--no_use_public_ips", "--experiments=a", "--experiments=b=c")
     ]
 
 

@@ -29,10 +29,7 @@ def _shard(index: int, examples: int, size_bytes: int, suffix: str = "") -> Shar
     return ShardEntry(f"flowers-train.tfrecord-{index:05}-of-00002{suffix}", examples, size_bytes, "0" * 8)
 
 
-SPLITS = (
-    SplitEntry("train", (_shard(0, 667, 1_000_000), _shard(1, 666, 990_000)), 7),
-    SplitEntry("empty", ()),
-)
+SPLITS = (SplitEntry("train", (_shard(0, 667, 1_000_000), _shard(1, 666, 990_000)), 7), SplitEntry("empty", ()))
 GZIPPED = (SplitEntry("train", (_shard(0, 667, 1_000_000, ".gz"), _shard(1, 666, 990_000, ".gz"))),)
 
 

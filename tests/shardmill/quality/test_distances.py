@@ -128,11 +128,7 @@ TFDV = [
     (histogram((1, 2, 3), apart=1), histogram((1, 2, 4)), 0.13792538096),
     (histogram((0, 0, 1), (1, 1, 1)), histogram((0, 0, 1), (2, 2, 1)), 0.5),
     (histogram((0, 0, 1), (1, 2, 1)), histogram((1, 1, 1), (2, 2, 1)), 1.0),
-    (
-        histogram((-math.inf, 0, 1), (math.inf, math.inf, 1)),
-        histogram((-math.inf, 0, 1), (math.inf, math.inf, 1)),
-        1.0,
-    ),
+    (histogram((-math.inf, 0, 1), (math.inf, math.inf, 1)), histogram((-math.inf, 0, 1), (math.inf, math.inf, 1)), 1.0),
     (histogram((1, 2.5, 3), (2.5, 5, 2)), histogram((1, 2.5, 3), (2.5, 5, 2)), 0.0),
 ]
 

@@ -9,15 +9,7 @@ import shardmill
 from shardmill.errors import CorruptDataError, UserError
 from shardmill.filesystem import GFiles
 from tests.support.later import Later
-from tests.support.reading import (
-    FILLS,
-    ROWS,
-    by_number,
-    count,
-    plain,
-    row,
-    shards,
-)
+from tests.support.reading import FILLS, ROWS, by_number, count, plain, row, shards
 
 tf = Later("tensorflow")
 

@@ -9,11 +9,7 @@ import pytest
 
 import shardmill
 from tests.support.later import Later
-from tests.support.reading import (
-    copy,
-    count,
-    shards,
-)
+from tests.support.reading import copy, count, shards
 
 tf = Later("tensorflow")
 

@@ -164,10 +164,7 @@ def test_the_largest_webp(size: tuple[int, int], lossless: bool) -> None:
     assert check(encode(Image.new("RGB", size), "WEBP", lossless=lossless)) == ImageHeader("webp", *size)
 
 
-@pytest.mark.parametrize(
-    "data",
-    [encode(picture(), "TIFF"), b"MM\0*" + bytes(4)],
-)
+@pytest.mark.parametrize("data", [encode(picture(), "TIFF"), b"MM\0*" + bytes(4)])
 def test_a_tiff_is_recognised_only(data: bytes) -> None:
     assert read_header(data) == ImageHeader("tiff", 0, 0)
     with pytest.raises(UnreadableError, match=r"^a TIFF, which TensorFlow does not decode; --image_format jpeg or png"):

@@ -64,14 +64,7 @@ SHARDS = [
 ]
 REJECTS = (Reject("b.jpg", 3, "write", "the file is empty"), Reject("a.jpg", None, "index", "no label"))
 EMPTY = Build(
-    10,
-    900,
-    255,
-    ("train", "test"),
-    {"train": division(6, 2), "test": division(3, 2)},
-    [],
-    rejects_of(*REJECTS),
-    {},
+    10, 900, 255, ("train", "test"), {"train": division(6, 2), "test": division(3, 2)}, [], rejects_of(*REJECTS), {}
 )
 BUILD = made_of(EMPTY, SHARDS)
 

@@ -264,9 +264,7 @@ def test_distances_are_those_of_integers() -> None:
 
 pictures = st.lists(
     st.tuples(
-        st.sampled_from([0, 1, 3, 0xFF, 0xFE, 1 << 40, (1 << 40) | 7, 2**64 - 1]),
-        st.integers(0, 2),
-        st.integers(0, 2),
+        st.sampled_from([0, 1, 3, 0xFF, 0xFE, 1 << 40, (1 << 40) | 7, 2**64 - 1]), st.integers(0, 2), st.integers(0, 2)
     ),
     max_size=14,
 )
