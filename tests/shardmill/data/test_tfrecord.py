@@ -69,8 +69,8 @@ def test_short_reads(cut: int) -> None:
 
 # What tf.io.TFRecordWriter writes for the one record b"abc".
 GOLDEN = bytes.fromhex("0300000000000000b099490e6162636e57f121")
-RECORDS_OF_TFRECORD = [b"first", b"", b"third" * 100]
-FILE = b"".join(map(tfrecord.frame_record, RECORDS_OF_TFRECORD))
+THREE_RECORDS = [b"first", b"", b"third" * 100]
+FILE = b"".join(map(tfrecord.frame_record, THREE_RECORDS))
 STARTS = [0, OVERHEAD + 5, 2 * OVERHEAD + 5, 3 * OVERHEAD + 505]
 
 
@@ -117,7 +117,7 @@ def test_a_record_in_pieces(pieces: list[bytes]) -> None:
 
 
 def test_short_reads_are_continued() -> None:
-    assert list(read_records(OneByteFile(FILE), "shard")) == RECORDS_OF_TFRECORD
+    assert list(read_records(OneByteFile(FILE), "shard")) == THREE_RECORDS
 
 
 def test_an_empty_file_has_no_records() -> None:
@@ -127,7 +127,7 @@ def test_an_empty_file_has_no_records() -> None:
 @pytest.mark.parametrize("size", range(1, len(FILE)))
 def test_a_file_cut_short_names_the_record(size: int) -> None:
     if size in STARTS:
-        assert read(FILE[:size]) == RECORDS_OF_TFRECORD[: STARTS.index(size)]
+        assert read(FILE[:size]) == THREE_RECORDS[: STARTS.index(size)]
         return
     index = max(i for i, start in enumerate(STARTS) if start < size)
     with pytest.raises(CorruptDataError, match=rf"^shard: record {index} at byte {STARTS[index]} is cut short: "):
@@ -165,7 +165,7 @@ def test_a_flipped_bit_in_a_header(index: int, bit: int) -> None:
     ("index", "from_end"),
     [
         (index, from_end)
-        for index, record in enumerate(RECORDS_OF_TFRECORD)
+        for index, record in enumerate(THREE_RECORDS)
         for from_end in (1, 2, 3, 4, 5, 6, 9)
         if from_end <= len(record) + 4
     ],
@@ -181,7 +181,7 @@ def test_a_flipped_bit_in_payload_or_checksum(index: int, from_end: int) -> None
 def test_records_before_the_damage_are_given() -> None:
     records = read_records(io.BytesIO(FILE[:-1]), "shard")
 
-    assert [next(records), next(records)] == RECORDS_OF_TFRECORD[:2]
+    assert [next(records), next(records)] == THREE_RECORDS[:2]
     with pytest.raises(CorruptDataError):
         next(records)
 

@@ -270,8 +270,8 @@ def test_unsigned_keys_sort_as_such() -> None:
     assert batch["key"].to_pylist() == [0, 1 << 63, (1 << 64) - 1]
 
 
-FRACTIONS_OF_RESOLVE = (Fraction(8, 10), Fraction(2, 10))
-TREE = Layout(("train", "test"), FRACTIONS_OF_RESOLVE, CLASSES, ClassNames(("ant", "bee")))
+SPLIT_FRACTIONS = (Fraction(8, 10), Fraction(2, 10))
+TREE = Layout(("train", "test"), SPLIT_FRACTIONS, CLASSES, ClassNames(("ant", "bee")))
 FOLDERS = Layout(("train", "test"), None, SPLITS_OF_CLASSES, ClassNames(("ant", "bee")))
 PLAIN = PlanOptions()
 USER = {"user": ColumnType("bytes", None, 1)}
@@ -306,7 +306,7 @@ def test_keys_and_splits_are_those_of_the_name() -> None:
     names = [f"ant/{index}.jpg" for index in range(500)]
     found, _ = resolved([file(name) for name in names], options=PlanOptions(grouped(seed=3, split_seed=4)["split"]))
     order = balance.hash_strings(names, 3)
-    splits = balance.assign_splits(balance.split_keys(names, 4), balance.split_thresholds(FRACTIONS_OF_RESOLVE))
+    splits = balance.assign_splits(balance.split_keys(names, 4), balance.split_thresholds(SPLIT_FRACTIONS))
 
     assert [row["key"] for row in found] == order.tolist()
     assert {row["tie"] for row in found} == {0}  # no name occurs twice

@@ -23,7 +23,6 @@ from shardmill.quality.limits import CheckResult
 from shardmill.reading.dataset import open_dataset
 from shardmill.transforms.options.job_options import CheckOptions
 from shardmill.transforms.publishing import lease, publication
-from shardmill.transforms.publishing import publication as job_folder
 from shardmill.transforms.publishing import publish as checking
 from shardmill.transforms.publishing.description import Build, PublishOptions
 from shardmill.transforms.publishing.publish import check_complete, check_counts, prepare_folder, publish
@@ -315,7 +314,7 @@ def test_a_job_that_loses_its_lease_while_it_publishes_leaves_the_rest_to_the_ot
         assert contents(directory) == before
         return
     assert not (directory / file_names.SUCCESS).exists()
-    journal = job_folder.read_journal(str(directory))
+    journal = publication.read_journal(str(directory))
     assert journal is not None
     publication.complete_publication(str(directory), journal, "3")
     assert (directory / "flowers-test.tfrecord-00001-of-00002").read_text() == "2: test 1"

@@ -104,10 +104,10 @@ def test_input_order_is_that_of_names_then_lines(lines: np.ndarray) -> None:
 
 
 CLASSES = ClassNames(("b", "a", "ä"))
-ROWS_OF_LABELS = st.lists(st.lists(st.sampled_from(["a", "b", "ä", "c"]), max_size=5), max_size=8)
+LABEL_ROWS = st.lists(st.lists(st.sampled_from(["a", "b", "ä", "c"]), max_size=5), max_size=8)
 
 
-@given(ROWS_OF_LABELS, st.booleans(), st.integers(0, 3))
+@given(LABEL_ROWS, st.booleans(), st.integers(0, 3))
 def test_lists_of_classes(rows: list[list[str]], is_text: bool, start: int) -> None:
     column = (
         pa.array([";".join(row).encode() for row in rows], pa.large_binary())

@@ -238,7 +238,7 @@ def test_a_label_of_very_many_values_is_told_by_nothing(parts: int) -> None:
     assert association(LABELS, pa.array([b"%d" % n for n in numbers]), parts, classes=()) is None
 
 
-NAMES_OF_TABLES = {"label": ["cat", "dog", "bird"]}
+CLASS_NAMES = {"label": ["cat", "dog", "bird"]}
 
 
 def table_of(size: int, seed: int = 0) -> pa.RecordBatch:
@@ -276,7 +276,7 @@ def ties_of(size: int) -> np.ndarray:
 
 def text_of(stats: TableStats) -> str:
     """What would stand in stats.json, as it would stand there."""
-    return json.dumps(as_json(stats.summary(NAMES_OF_TABLES)), allow_nan=False)
+    return json.dumps(as_json(stats.summary(CLASS_NAMES)), allow_nan=False)
 
 
 TABLES = {size: table_of(size) for size in (0, 1, 50, 1100, 7000)}
@@ -375,7 +375,7 @@ def test_counts_and_lengths() -> None:
             "word": pa.array([None, "a", "a", "b"], pa.string()),
         }
     )
-    stats = as_json(TableStats.from_batch(batch, ties_of(4), labels=("label",)).summary(NAMES_OF_TABLES))
+    stats = as_json(TableStats.from_batch(batch, ties_of(4), labels=("label",)).summary(CLASS_NAMES))
 
     assert stats["label"] == {"count": 3, "missing": 1, "classes": {"cat": 1, "dog": 0, "bird": 2}}
     assert stats["none"] == {"count": 0, "missing": 4}
@@ -455,7 +455,7 @@ def test_labels_of_lists() -> None:
     stats = TableStats.from_batch(batch, ties_of(3), labels=("tags",))
 
     assert stats.label_counts("tags") == {0: 1, 2: 2}
-    assert stats.summary({"tags": NAMES_OF_TABLES["label"]})["tags"].classes == {"cat": 1, "dog": 0, "bird": 2}
+    assert stats.summary({"tags": CLASS_NAMES["label"]})["tags"].classes == {"cat": 1, "dog": 0, "bird": 2}
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,6 @@ from PIL import Image
 from shardmill.errors import UserError
 from shardmill.pipelines.cli import main
 from shardmill.transforms.stores import storage
-from shardmill.transforms.stores import storage as renames
 from shardmill.transforms.stores.beam_filesystems import process_options
 from shardmill.transforms.stores.clients import using_options
 from shardmill.transforms.stores.patience import VARIABLES
@@ -83,7 +82,7 @@ def test_every_operation_on_a_scheme_that_only_beam_knows(tmp_path: Path) -> Non
     assert storage.list_folders(folder) == ["b"]
     assert storage.read_bytes(f"{folder}/a.txt") == b"a.txt"
     assert storage.size(f"{folder}/a.txt") == 5
-    renames.rename([f"{folder}/a.txt"], [f"{folder}/d.txt"])
+    storage.rename([f"{folder}/a.txt"], [f"{folder}/d.txt"])
     assert not storage.exists(f"{folder}/a.txt")
     assert storage.read_bytes(f"{folder}/d.txt") == b"a.txt"
     with pytest.raises(FileNotFoundError):

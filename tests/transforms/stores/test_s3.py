@@ -35,7 +35,6 @@ from botocore.httpchecksum import AwsChunkedWrapper, Crc32Checksum
 from botocore.utils import parse_timestamp
 
 from shardmill.transforms.stores import s3, storage
-from shardmill.transforms.stores import s3 as s3_reads
 from shardmill.transforms.stores.beam_filesystems import process_options
 from shardmill.transforms.stores.clients import object_store, set_options
 from shardmill.transforms.stores.s3 import S3, S3Clients, parse_pages, parse_time
@@ -133,10 +132,10 @@ def test_an_error_is_botocores_own() -> None:
         listed(404, body, quick=True)
 
 
-CONTENT_OF_S3_READS = bytes(range(250)) * 20
+STORED = bytes(range(250)) * 20
 READS: dict[str, Callable[[str], bytes]] = {
     "whole": storage.read_bytes,
-    "range": lambda url: storage.read_range(url, 0, len(CONTENT_OF_S3_READS)),
+    "range": lambda url: storage.read_range(url, 0, len(STORED)),
 }
 
 
@@ -150,7 +149,7 @@ def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def store(endpoint: str) -> Iterator[FaultyStore]:
     """A store with an object, `s3://bucket/a`, which this process reaches; no client repeats a request."""
     bucket = S3Bucket("bucket", endpoint)
-    bucket.put("a", CONTENT_OF_S3_READS)
+    bucket.put("a", STORED)
     with attempts_unsaid(), faulty(endpoint) as proxy:
         reach(bucket, proxy)
         yield proxy
@@ -161,7 +160,7 @@ def reach(bucket: S3Bucket, proxy: FaultyStore, *flags: str) -> None:
     set_options(PipelineOptions([*flags_by(bucket, proxy.endpoint), "--s3_attempts=1", *flags]))
 
 
-def reads() -> s3_reads.ObstoreReader:
+def reads() -> s3.ObstoreReader:
     """Those of this process."""
     assert s3._shared is not None
     return s3._shared[1]._reads
@@ -177,13 +176,13 @@ def who_asked(store: FaultyStore) -> list[str]:
 def test_the_first_read_of_a_bucket_shows_how_the_others_are_sent(
     store: FaultyStore, read: Callable[[str], bytes]
 ) -> None:
-    assert [read("s3://bucket/a") for _ in range(3)] == [CONTENT_OF_S3_READS] * 3
+    assert [read("s3://bucket/a") for _ in range(3)] == [STORED] * 3
     assert who_asked(store) == ["boto3", "object_store", "object_store"]
 
 
 def test_ranges(store: FaultyStore) -> None:
     for _ in range(2):
-        assert object_store("s3://bucket/a").read_range("s3://bucket/a", 4990, 100) == CONTENT_OF_S3_READS[4990:]
+        assert object_store("s3://bucket/a").read_range("s3://bucket/a", 4990, 100) == STORED[4990:]
         with pytest.raises(EOFError, match="InvalidRange"):
             storage.read_range("s3://bucket/a", 5000, 1)
 
@@ -233,15 +232,15 @@ def test_names_that_obstore_would_take_for_others(store: FaultyStore, name: str)
 def test_what_fails_is_asked_of_boto3(
     store: FaultyStore, monkeypatch: pytest.MonkeyPatch, fault: str, read: Callable[[str], bytes]
 ) -> None:
-    monkeypatch.setattr(s3_reads, "_BACKOFF_S", 3600)
+    monkeypatch.setattr(s3, "_BACKOFF_S", 3600)
     read("s3://bucket/a")
     who_asked(store)
     store.fail(fault, 1)
-    assert [read("s3://bucket/a") for _ in range(2)] == [CONTENT_OF_S3_READS] * 2
+    assert [read("s3://bucket/a") for _ in range(2)] == [STORED] * 2
     assert who_asked(store) == ["object_store", "boto3", "boto3"]  # which obstore leaves alone for a while
     assert store.failed == 1
     reads()._resting.clear()
-    assert [read("s3://bucket/a") for _ in range(2)] == [CONTENT_OF_S3_READS] * 2
+    assert [read("s3://bucket/a") for _ in range(2)] == [STORED] * 2
     assert who_asked(store) == ["boto3", "object_store"]
 
 
@@ -290,8 +289,8 @@ def test_certificates_of_ones_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
         assert (scheme in clients._reads._stores) == learns
 
 
-def sent(key: str, url: str = "http://localhost/bucket/a", region: str = "us-east-1") -> s3_reads.SentRequest:
-    return s3_reads.SentRequest(
+def sent(key: str, url: str = "http://localhost/bucket/a", region: str = "us-east-1") -> s3.SentRequest:
+    return s3.SentRequest(
         url, f"AWS4-HMAC-SHA256 Credential={key}/20260101/{region}/s3/aws4_request, SignedHeaders=host"
     )
 
@@ -300,14 +299,14 @@ def sent(key: str, url: str = "http://localhost/bucket/a", region: str = "us-eas
     ("bucket", "seen"),
     [
         ("bucket", sent("other")),  # of somebody else
-        ("bucket", s3_reads.SentRequest("http://localhost/bucket/a", "")),  # of nobody
-        ("bucket", s3_reads.SentRequest("http://localhost/bucket/a", "AWS key:signature")),
+        ("bucket", s3.SentRequest("http://localhost/bucket/a", "")),  # of nobody
+        ("bucket", s3.SentRequest("http://localhost/bucket/a", "AWS key:signature")),
         ("bucket", sent("key", "http://localhost/elsewhere/a")),
         ("bucket--use1-az5--x-s3", sent("key", "http://localhost/bucket--use1-az5--x-s3/a")),
     ],
 )
-def test_what_boto3_alone_can_send(bucket: str, seen: s3_reads.SentRequest) -> None:
-    own = s3_reads.ObstoreReader(lambda: ("key", "secret", None))
+def test_what_boto3_alone_can_send(bucket: str, seen: s3.SentRequest) -> None:
+    own = s3.ObstoreReader(lambda: ("key", "secret", None))
     own.learn(bucket, "a", seen)
     assert not own._stores
 
@@ -325,7 +324,7 @@ def test_what_boto3_alone_can_send(bucket: str, seen: s3_reads.SentRequest) -> N
     ],
 )
 def test_where_a_bucket_is(url: str, endpoint: str, virtual: str) -> None:
-    own = s3_reads.ObstoreReader(lambda: ("key", "secret", None))
+    own = s3.ObstoreReader(lambda: ("key", "secret", None))
     own.learn("bucket", "a b", sent("key", url, "eu-west-1"))
     config = own._stores["bucket"].config
     assert (config["endpoint"], str(config["virtual_hosted_style_request"])) == (endpoint, virtual)
@@ -333,9 +332,9 @@ def test_where_a_bucket_is(url: str, endpoint: str, virtual: str) -> None:
 
 
 def test_a_process_that_is_forked_has_none_of_its_threads(store: FaultyStore) -> None:
-    own = s3_reads.ObstoreReader(lambda: ("key", "secret", None))
+    own = s3.ObstoreReader(lambda: ("key", "secret", None))
     own.learn("bucket", "a", sent("key", f"{store.endpoint}/bucket/a"))
-    assert own.read("bucket", "a") == CONTENT_OF_S3_READS
+    assert own.read("bucket", "a") == STORED
 
     def read() -> None:
         assert own.read("bucket", "a") is None
@@ -358,7 +357,7 @@ class _Signed(BaseHTTPRequestHandler):
         elif scope[0] != self.key:
             self._send(400, b"<Error><Code>ExpiredToken</Code><Message>too old</Message></Error>")
         else:
-            self._send(200, CONTENT_OF_S3_READS)
+            self._send(200, STORED)
 
     def _send(self, status: int, body: bytes) -> None:
         self.send_response(status)
@@ -393,7 +392,7 @@ def test_a_bucket_of_another_region() -> None:
         set_options(
             PipelineOptions([flag, "--s3_access_key_id=one", "--s3_secret_access_key=s", "--s3_region_name=us-east-1"])
         )
-        assert [storage.read_bytes("s3://bucket/a") for _ in range(2)] == [CONTENT_OF_S3_READS] * 2
+        assert [storage.read_bytes("s3://bucket/a") for _ in range(2)] == [STORED] * 2
         assert handler.seen == [
             ("boto3", "one", "us-east-1"),
             ("boto3", "one", "eu-west-1"),
@@ -420,14 +419,14 @@ def renewed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], 
 
 
 def test_credentials_that_are_renewed(renewed: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(s3_reads, "_CREDENTIALS_LIFETIME", timedelta(0))
+    monkeypatch.setattr(s3, "_CREDENTIALS_LIFETIME", timedelta(0))
     renewed("one")
     with signed() as (handler, flag):
         set_options(PipelineOptions([flag, "--s3_attempts=1"]))
         for key in ("one", "two"):
             handler.key = key
             renewed(key)
-            assert [storage.read_bytes("s3://bucket/a") for _ in range(2)] == [CONTENT_OF_S3_READS] * 2
+            assert [storage.read_bytes("s3://bucket/a") for _ in range(2)] == [STORED] * 2
         asked = [("boto3", "one"), ("object_store", "one"), ("object_store", "two"), ("object_store", "two")]
         assert handler.seen == [(*who, "eu-west-1") for who in asked]
 

@@ -18,8 +18,6 @@ from shardmill.errors import JobError
 from shardmill.pipelines.commands.verify import _report_folder
 from shardmill.transforms.publishing import lease
 from shardmill.transforms.stores import storage
-from shardmill.transforms.stores import storage as conditional
-from shardmill.transforms.stores import storage as renames
 from shardmill.transforms.stores.protocol import ChangedError
 from shardmill.transforms.stores.storage import raise_if_store_failed
 
@@ -115,7 +113,7 @@ def test_rename_twice(tmp_path: Path) -> None:
     Path(sources[1]).rename(destinations[1])
 
     for _ in range(2):
-        renames.rename(sources, destinations)
+        storage.rename(sources, destinations)
 
     assert [Path(path).read_text() for path in destinations] == ["0", "1", "2"]
     assert not any(map(storage.exists, sources))
@@ -125,7 +123,7 @@ def test_rename_moves_nothing_where_one_is_lost(tmp_path: Path) -> None:
     (tmp_path / "a").touch()
 
     with pytest.raises(FileNotFoundError, match=f"neither {tmp_path}/b nor {tmp_path}/y exists"):
-        renames.rename([str(tmp_path / name) for name in "ab"], [str(tmp_path / name) for name in "xy"])
+        storage.rename([str(tmp_path / name) for name in "ab"], [str(tmp_path / name) for name in "xy"])
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
@@ -239,19 +237,19 @@ def test_an_error_is_not_hidden_by_that_of_cleaning_up(error: BaseException) -> 
 
 def test_whoever_writes_temporary_files_raises_why_that_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("there")
-    found = conditional.read(str(tmp_path / "file"))
+    found = storage.read(str(tmp_path / "file"))
     assert found is not None
     (tmp_path / "file").write_text("changed")
     monkeypatch.setattr(storage, "delete", fail)
     monkeypatch.setattr(storage, "delete_tree", fail)
 
     with pytest.raises(FileExistsError):
-        conditional.create(str(tmp_path / "file"), "new")
+        storage.create(str(tmp_path / "file"), "new")
     with pytest.raises(ChangedError):
-        conditional.replace(str(tmp_path / "file"), "new", found)
+        storage.replace(str(tmp_path / "file"), "new", found)
     options = PipelineOptions(["--runner", "FlinkRunner", "--temp_location", str(tmp_path)])
     with pytest.raises(JobError, match="the job failed"), _report_folder(options):
         raise JobError("the job failed")
-    monkeypatch.setattr(conditional, "read", fail_to_read)
+    monkeypatch.setattr(storage, "read", fail_to_read)
     with pytest.raises(TimeoutError):
         lease._store_time(str(tmp_path), "folder")
