@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from shardmill.pipelines.jobs.registry import KINDS
-from tests.support.bad_images import write_manifest
 from tests.support.command import (
     Process,
     Run,
@@ -120,19 +119,6 @@ def test_wrong_flag_is_one_sentence_and_writes_nothing(
     assert not any(tmp_path.iterdir())
 
 
-def test_neither_input_nor_manifest(run: Run, tmp_path: Path) -> None:
-    check_mistake(run("images", "--output", tmp_path / "out", "--name", "n"), "either --input", "or --manifest")
-    assert not any(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("missing", ["--output", "--name"])
-def test_missing_flag_is_named(run: Run, good_folder: Path, tmp_path: Path, missing: str) -> None:
-    flags = {"--output": str(tmp_path / "out"), "--name": "n"}
-    del flags[missing]
-    check_mistake(run("images", "--input", good_folder, *(part for item in flags.items() for part in item)), missing)
-    assert not any(tmp_path.iterdir())
-
-
 def test_unknown_command(run: Run) -> None:
     others = ("rebuild", "inspect", "verify", "versions", "diff", "report", "rollback", "tag")
     known = ", ".join([*KINDS, *others])
@@ -151,31 +137,6 @@ def test_output_that_is_published(run: Run, good_folder: Path, tmp_path: Path) -
     assert tree_bytes(tmp_path) == before
 
 
-def test_output_that_holds_files_of_others(run: Run, good_folder: Path, tmp_path: Path) -> None:
-    write_files(tmp_path, {"n/1.0.0/thesis.tex": b"years of work"})
-    for flags in ((), ("--overwrite",)):
-        result = run("images", "--input", good_folder, "--output", tmp_path, "--name", "n", *flags)
-        check_mistake(result, "thesis.tex", "which shardmill did not write")
-    assert tree_bytes(tmp_path) == {"n/1.0.0/thesis.tex": b"years of work"}
-
-
-@pytest.mark.parametrize("place", ["out", "out/n", "out/n/1.0.0"])
-def test_output_that_is_a_file(run: Run, good_folder: Path, tmp_path: Path, place: str) -> None:
-    write_files(tmp_path, {place: b"a file"})
-    check_mistake(
-        run("images", "--input", good_folder, "--output", tmp_path / "out", "--name", "n"), f"{place} is not a folder"
-    )
-    assert tree_bytes(tmp_path) == {place: b"a file"}
-
-
-def test_output_that_is_a_dangling_link(run: Run, good_folder: Path, tmp_path: Path) -> None:
-    (tmp_path / "out").symlink_to("unmounted")
-    check_mistake(
-        run("images", "--input", good_folder, "--output", tmp_path / "out", "--name", "n"), "out is not a folder"
-    )
-    assert not (tmp_path / "unmounted").exists()
-
-
 @pytest.mark.parametrize("parent", ["/proc", "/proc/self/fd"])
 def test_output_that_nobody_can_make(run: Run, good_folder: Path, parent: str) -> None:
     """By no permission that could be asked for: root has them all."""
@@ -192,22 +153,8 @@ def test_output_that_is_not_writable(good_folder: Path, tmp_path: Path) -> None:
     assert not any((tmp_path / "out").iterdir())
 
 
-@pytest.mark.parametrize("output", ["in", "in/out", "in/ant", "link"])
-def test_output_inside_the_input(run: Run, tmp_path: Path, output: str) -> None:
+def test_output_inside_a_glob_that_does_not_match_it(run: Run, tmp_path: Path) -> None:
     folder = write_files(tmp_path / "in", image_tree(("ant",), 2))
-    (tmp_path / "link").symlink_to("in")
-    before = tree_bytes(folder)
-    check_mistake(run("images", "--input", folder, "--output", tmp_path / output, "--name", "n"), "lies inside --input")
-    assert tree_bytes(folder) == before
-
-
-def test_output_inside_a_glob_that_would_match_it(run: Run, tmp_path: Path) -> None:
-    folder = write_files(tmp_path / "in", image_tree(("ant",), 2))
-    before = tree_bytes(folder)
-    for pattern in ("**", "**/*", "*/*/*/*"):
-        result = run("images", "--input", folder / pattern, "--output", folder / "out", "--name", "n")
-        check_mistake(result, "--output", "lies inside --input")
-    assert tree_bytes(folder) == before
     assert run("images", "--input", folder / "**/*.jpg", "--output", folder / "out", "--name", "n").status == 0
 
 
@@ -231,36 +178,6 @@ def test_input_whose_own_path_is_not_utf8(run: Run, tmp_path: Path) -> None:
     assert not (folder / "out").exists()
 
 
-@pytest.mark.parametrize(
-    ("files", "words"),
-    [
-        ({}, ("nothing matches --input",)),
-        ({"ant/": b"", "bee/": b""}, ("no images in --input", "2 folders without images")),
-        ({"notes.txt": b"", "ant/list.csv": b""}, ("no images in --input", "1 .txt file, such as 'notes.txt'", "glob")),
-        ({".hidden/1.jpg": image(1)}, ("no images in --input", "1 hidden file, such as '.hidden'")),
-    ],
-    ids=["empty", "empty label folders", "no images", "hidden"],
-)
-def test_input_without_an_image(run: Run, tmp_path: Path, files: dict[str, bytes], words: tuple[str, ...]) -> None:
-    folder = tmp_path / "in"
-    folder.mkdir()
-    for name, content in files.items():
-        if name.endswith("/"):
-            (folder / name).mkdir()
-        else:
-            write_files(folder, {name: content})
-    check_mistake(run("images", "--input", folder, "--output", tmp_path / "out", "--name", "n"), *words)
-    assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize("label", [" lead", "trail ", "two\nlines"])
-def test_class_folder_whose_name_cannot_stand_in_a_labels_file(run: Run, tmp_path: Path, label: str) -> None:
-    folder = write_files(tmp_path / "in", image_tree((label, "bee"), 2))
-    result = run("images", "--input", folder, "--output", tmp_path / "out", "--name", "n")
-    check_mistake(result, repr(label), "rename the class")
-    assert not (tmp_path / "out").exists()
-
-
 WRONG_MANIFESTS: list[tuple[str, bytes, tuple[str, ...]]] = [
     ("m.csv", b"", ("is empty", "file_name")),
     ("m.csv", b"file_name\n", ("has no rows", "--manifest")),
@@ -280,27 +197,90 @@ WRONG_MANIFESTS: list[tuple[str, bytes, tuple[str, ...]]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "content", "words"), WRONG_MANIFESTS, ids=lambda value: str(value)[:50])
-def test_wrong_manifest(run: Run, tmp_path: Path, name: str, content: bytes, words: tuple[str, ...]) -> None:
-    folder = write_files(tmp_path / "in", {"a.jpg": image(1), "b.jpg": image(2), name: content})
-    result = run("images", "--manifest", folder / name, "--output", tmp_path / "out", "--name", "n")
-    check_mistake(result, f"--manifest {folder / name}" if "split" not in str(content) else "split", *words)
-    assert not (tmp_path / "out").exists()
+IN = {f"in/{name}": data for name, data in image_tree(("ant", "bee"), 2).items()}
+LABELS = "--labels_file {}/labels.txt"
+MANIFEST = "--manifest {}/in/"
+# Files, flags in which {} is their folder, and words of the sentence; a name that ends in / is a folder, and -> a link
+MISTAKES: list[tuple[dict[str, bytes], str, tuple[str, ...]]] = [
+    ({}, "--output {}/out --name n", ("either --input", "or --manifest")),
+    (IN, "--input {}/in --name n", ("--output",)),
+    (IN, "--input {}/in --output {}/out", ("--name",)),
+    *(
+        ({**IN, "out/n/1.0.0/thesis.tex": b"years of work"}, flags, ("thesis.tex", "which shardmill did not write"))
+        for flags in ("", "--overwrite")
+    ),
+    *(({**IN, place: b"a file"}, "", (f"{place} is not a folder",)) for place in ("out", "out/n", "out/n/1.0.0")),
+    ({**IN, "out->unmounted": b""}, "", ("out is not a folder",)),
+    *(
+        ({**IN, "link->in": b""}, f"--output {{}}/{output}", ("lies inside --input",))
+        for output in ("in", "in/out", "in/ant", "link")
+    ),
+    *(
+        (IN, f"--input {{}}/in/{pattern} --output {{}}/in/out", ("--output", "lies inside --input"))
+        for pattern in ("**", "**/*", "*/*/*/*")
+    ),
+    ({"in/": b""}, "", ("nothing matches --input",)),
+    ({"in/ant/": b"", "in/bee/": b""}, "", ("no images in --input", "2 folders without images")),
+    (
+        {"in/notes.txt": b"", "in/ant/list.csv": b""},
+        "",
+        ("no images in --input", "1 .txt file, such as 'notes.txt'", "glob"),
+    ),
+    ({"in/.hidden/1.jpg": image(1)}, "", ("no images in --input", "1 hidden file, such as '.hidden'")),
+    *(
+        ({f"in/{label}/1.jpg": image(1), "in/bee/1.jpg": image(2)}, "", (repr(label), "rename the class"))
+        for label in (" lead", "trail ", "two\nlines")
+    ),
+    *(
+        (
+            {"in/a.jpg": image(1), "in/b.jpg": image(2), f"in/{name}": content},
+            f"{MANIFEST}{name}",
+            ("split" if b"split" in content else f"--manifest {{}}/in/{name}", *words),
+        )
+        for name, content, words in WRONG_MANIFESTS
+    ),
+    ({"in/m.csv/": b""}, f"{MANIFEST}m.csv", ("--manifest {}/in/m.csv", "directory")),
+    *(
+        (
+            {**IN, "in/m.csv": b"file_name,label,age,split\nant/000.jpg,ant,1,train\n"},
+            f"{MANIFEST}m.csv {flags}",
+            ("--splits was given", "the manifest's column 'split'"),
+        )
+        for flags in ("--splits a=1", "--splits a=1 --group_by age")
+    ),
+    ({**IN, "labels.txt": b"bees\n"}, LABELS, ("class 'ant'", "1 more", "--on_new_label append")),
+    ({**IN, "labels.txt": b""}, LABELS, ("is empty",)),
+    ({**IN, "labels.txt": b"ant\nant\n"}, LABELS, ("'ant' is twice",)),
+    ({**IN, "labels.txt": b"caf\xe9\n"}, LABELS, ("is not UTF-8",)),
+    ({**IN, "labels.txt": b"ant\n\n"}, LABELS, ("''",)),
+    ({"in/1.jpg": image(1), "labels.txt": b"ant\n"}, LABELS, ("--labels_file was given", "has no labels")),
+]
 
 
-def test_manifest_that_is_a_folder(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "m.csv").mkdir()
-    result = run("images", "--manifest", tmp_path / "m.csv", "--output", tmp_path / "out", "--name", "n")
-    check_mistake(result, f"--manifest {tmp_path}/m.csv", "directory")
-    assert not (tmp_path / "out").exists()
+@pytest.mark.parametrize("number", range(len(MISTAKES)), ids=lambda number: MISTAKES[number][2][0][:40])
+def test_a_mistake_is_one_sentence_and_changes_nothing(run: Run, tmp_path: Path, number: int) -> None:
+    files, more, words = MISTAKES[number]
+    for name, content in files.items():
+        link, _, target = name.partition("->")
+        if target:
+            (tmp_path / link).symlink_to(target)
+        elif name.endswith("/"):
+            (tmp_path / name).mkdir(parents=True)
+        else:
+            write_files(tmp_path, {name: content})
+    usual = ["--input", "{}/in", "--output", "{}/out", "--name", "n"]
+    given = more.split()
+    for flag, value in zip(usual[::2], usual[1::2], strict=True):
+        is_told = flag in given or number < 3 or (flag == "--input" and "--manifest" in given)
+        given += [] if is_told else [flag, value]
 
+    def there() -> tuple[list[Path], dict[str, bytes]]:
+        return sorted(tmp_path.rglob("*")), tree_bytes(tmp_path)
 
-def test_split_flags_where_the_manifest_says_the_split(run: Run, tmp_path: Path) -> None:
-    manifest = write_manifest(tmp_path / "in", ["ant/000.jpg,ant,1,train"], header="file_name,label,age,split")
-    for flags in (("--splits", "a=1"), ("--splits", "a=1", "--group_by", "age")):
-        result = run("images", "--manifest", manifest, "--output", tmp_path / "out", "--name", "n", *flags)
-        check_mistake(result, "--splits was given", "the manifest's column 'split'")
-    assert not (tmp_path / "out").exists()
+    before = there()
+    result = run("images", *(word.replace("{}", str(tmp_path)) for word in given))
+    check_mistake(result, *(word.replace("{}", str(tmp_path)) for word in words))
+    assert there() == before
 
 
 def labels_command(tmp_path: Path, names: str) -> tuple[object, ...]:
@@ -320,12 +300,6 @@ def labels_command(tmp_path: Path, names: str) -> tuple[object, ...]:
     )
 
 
-def test_class_that_the_labels_file_does_not_know_fails(run: Run, tmp_path: Path) -> None:
-    result = run(*labels_command(tmp_path, "cow\nbees\n"))
-    check_mistake(result, "class 'ant'", "1 more", "--on_new_label append")
-    assert not (tmp_path / "out").exists()
-
-
 def test_class_that_the_labels_file_does_not_know_is_appended(run: Run, tmp_path: Path) -> None:
     assert run(*labels_command(tmp_path, "cow\nbee\n"), "--on_new_label", "append").status == 0
     contents = read_back(tmp_path / "out" / "n")
@@ -342,27 +316,3 @@ def test_class_that_the_labels_file_does_not_know_is_rejected(run: Run, tmp_path
     assert [reject["reason"] for reject in contents.rejects()] == ["class 'ant' is not in --labels_file"] * 2
     assert {contents.label_of(name) for name in contents.records} == {"cow", "bee"}
     assert any("class 'elk' has no examples" in notice for notice in contents.dataset.manifest.notices)
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        (b"", ("is empty",)),
-        (b"ant\nant\n", ("'ant' is twice",)),
-        (b"caf\xe9\n", ("is not UTF-8",)),
-        (b"ant\n\n", ("''",)),
-    ],
-)
-def test_wrong_labels_file(run: Run, good_folder: Path, tmp_path: Path, content: bytes, words: tuple[str, ...]) -> None:
-    (tmp_path / "labels.txt").write_bytes(content)
-    command = ("images", "--input", good_folder, "--output", tmp_path / "out", "--name", "n")
-    check_mistake(run(*command, "--labels_file", tmp_path / "labels.txt"), *words)
-    assert not (tmp_path / "out").exists()
-
-
-def test_labels_file_for_unlabelled_images(run: Run, tmp_path: Path) -> None:
-    folder = write_files(tmp_path / "in", {"1.jpg": image(1)})
-    (tmp_path / "labels.txt").write_text("ant\n")
-    command = ("images", "--input", folder, "--output", tmp_path / "out", "--name", "n")
-    check_mistake(run(*command, "--labels_file", tmp_path / "labels.txt"), "--labels_file was given", "has no labels")
-    assert not (tmp_path / "out").exists()
