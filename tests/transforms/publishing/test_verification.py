@@ -6,9 +6,10 @@
 
 import gzip
 import io
+import itertools
 import shutil
 import tracemalloc
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -161,92 +162,56 @@ def directory(built: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(built, tmp_path / "copy"))
 
 
-@pytest.fixture
-def gzip_directory(built_gzip: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(built_gzip, tmp_path / "copy"))
-
-
 def _verify(directory: Path, decode: bool = False) -> list[Fault]:
     dataset = open_dataset(str(directory))
     entries = [(split.name, shard) for split in dataset.manifest.splits for shard in split.shards]
     return [fault for split, shard in entries for fault in verify_shard(dataset, split, shard, decode)]
 
 
-def _flip(path: Path, offset: int, bit: int = 0) -> None:
-    data = bytearray(path.read_bytes())
-    data[offset] ^= 1 << bit
-    path.write_bytes(data)
+@pytest.mark.parametrize("kind", ["built", "built_gzip"])
+@pytest.mark.parametrize("decode", [False, True])
+def test_clean(request: pytest.FixtureRequest, kind: str, decode: bool) -> None:
+    assert _verify(request.getfixturevalue(kind), decode) == []
 
 
-def _record_offset(directory: Path, index: int) -> int:
+def _flipped(data: bytes, offset: int, bit: int = 0) -> bytes:
+    return data[:offset] + bytes([data[offset] ^ 1 << bit]) + data[offset + 1 :]
+
+
+# What is done to a shard, given where each record begins, and what each fault says; {n} is where record n begins
+DAMAGE: list[tuple[Callable[[bytes, list[int]], bytes], tuple[str, ...]]] = [
+    (lambda data, at: data[:-10], ("has {cut} bytes; the manifest says {size}", "record 5 at byte {5} is cut short")),
+    (lambda data, at: data[: at[4]], ("bytes; the manifest says {size}", "holds 4 records; the manifest says 6")),
+    (lambda data, at: b"", ("has 0 bytes", "holds 0 records")),
+    *(
+        (lambda data, at, bit=bit: _flipped(data, at[3] + 62, bit), ("has crc32c", "record 3 at byte {3} fails its"))
+        for bit in range(8)
+    ),
+    (
+        lambda data, at: _flipped(data, at[2] + 1),
+        ("has crc32c", "record 2 at byte {2} has a length that fails its checksum"),
+    ),
+    (lambda data, at: _flipped(data, 9), ("has crc32c", "record 0 at byte 0 has a length that fails its checksum")),
+    (lambda data, at: _flipped(data, at[1] - 1), ("has crc32c", "record 0 at byte 0 fails its checksum")),
+    (
+        lambda data, at: b"<html>404: not found</html>",
+        ("bytes; the manifest says {size}", "record 0 at byte 0 has a length that fails its checksum"),
+    ),
+]
+
+
+@pytest.mark.parametrize("number", range(len(DAMAGE)))
+def test_damage(directory: Path, number: int) -> None:
+    change, words = DAMAGE[number]
+    path, data = directory / _SHARD, (directory / _SHARD).read_bytes()
     dataset = open_dataset(str(directory))
-    (shard,) = (shard for shard in dataset.manifest.split("train").shards if shard.file == _SHARD)
-    return sum(len(record) + OVERHEAD for record, _ in zip(dataset.records(shard), range(index), strict=False))
-
-
-def _one(faults: list[Fault], *words: str) -> None:
-    """Check that exactly one fault has all the words, and that every fault is one line about the damaged shard."""
-    assert {fault.file for fault in faults} == {_SHARD}
-    assert all("\n" not in str(fault) and str(fault).startswith(f"{_SHARD}: ") for fault in faults)
-    assert len([fault for fault in faults if all(word in fault.message for word in words)]) == 1, faults
-
-
-@pytest.mark.parametrize("decode", [False, True])
-def test_clean(built: Path, decode: bool) -> None:
-    assert _verify(built, decode) == []
-
-
-@pytest.mark.parametrize("decode", [False, True])
-def test_clean_gzip(built_gzip: Path, decode: bool) -> None:
-    assert _verify(built_gzip, decode) == []
-
-
-def test_truncated_within_a_record(directory: Path) -> None:
-    path = directory / _SHARD
-    size = path.stat().st_size
-    path.write_bytes(path.read_bytes()[:-10])
+    sizes = [len(record) + OVERHEAD for record in dataset.records(dataset.manifest.split("train").shards[0])]
+    at = [0, *itertools.accumulate(sizes)]
+    path.write_bytes(change(data, at))
     faults = _verify(directory)
-    _one(faults, f"has {size - 10} bytes; the manifest says {size}")
-    _one(faults, "record 5 at byte", "is cut short")
-    assert len(faults) == 2
-
-
-def test_truncated_between_records(directory: Path) -> None:
-    path = directory / _SHARD
-    path.write_bytes(path.read_bytes()[: _record_offset(directory, 4)])
-    faults = _verify(directory)
-    _one(faults, "bytes; the manifest says")
-    _one(faults, "holds 4 records; the manifest says 6")
-    assert len(faults) == 2
-
-
-def test_empty_file(directory: Path) -> None:
-    (directory / _SHARD).write_bytes(b"")
-    _one(_verify(directory), "has 0 bytes")
-
-
-@pytest.mark.parametrize("bit", range(8))
-def test_flipped_bit_in_a_payload(directory: Path, bit: int) -> None:
-    offset = _record_offset(directory, 3)
-    _flip(directory / _SHARD, offset + 12 + 50, bit)
-    faults = _verify(directory)
-    _one(faults, f"record 3 at byte {offset} fails its checksum")
-    _one(faults, "has crc32c")
-    assert len(faults) == 2
-
-
-def test_flipped_bit_in_a_length(directory: Path) -> None:
-    offset = _record_offset(directory, 2)
-    _flip(directory / _SHARD, offset + 1)
-    faults = _verify(directory)
-    _one(faults, f"record 2 at byte {offset} has a length that fails its checksum")
-    assert len(faults) == 2
-
-
-@pytest.mark.parametrize("place", ["length's checksum", "payload's checksum"])
-def test_flipped_bit_in_a_checksum(directory: Path, place: str) -> None:
-    _flip(directory / _SHARD, 9 if place == "length's checksum" else _record_offset(directory, 1) - 1)
-    _one(_verify(directory), "record 0 at byte 0", "checksum")
+    assert [str(fault).startswith(f"{_SHARD}: ") and "\n" not in str(fault) for fault in faults] == [True] * len(words)
+    for fault, said in zip(faults, words, strict=True):
+        assert said.format(*at, size=len(data), cut=len(data) - 10) in fault.message
 
 
 def test_missing(directory: Path) -> None:
@@ -260,23 +225,13 @@ def test_not_a_file(directory: Path) -> None:
     assert _verify(directory) == [Fault(_SHARD, "cannot be read: Is a directory")]
 
 
-def test_replaced_by_another_data_set_s(directory: Path, built_other: Path) -> None:
-    shutil.copy(built_other / _SHARD, directory / _SHARD)
-    (fault,) = _verify(directory)  # every record is whole and of the right kind: only the file's checksum or size tells
-    assert fault.file == _SHARD
-    assert "the manifest says" in fault.message
-
-
-def test_replaced_by_its_neighbour(directory: Path) -> None:
-    shutil.copy(directory / "digits-train.tfrecord-00001-of-00002", directory / _SHARD)
+@pytest.mark.parametrize("other", ["another data set", "its neighbour"])
+def test_replaced(directory: Path, built_other: Path, other: str) -> None:
+    """Every record is whole and of the right kind: only the file's checksum or size tells."""
+    neighbour = directory / "digits-train.tfrecord-00001-of-00002"
+    shutil.copy(neighbour if other == "its neighbour" else built_other / _SHARD, directory / _SHARD)
     (fault,) = _verify(directory)
-    assert fault.file == _SHARD
-    assert "the manifest says" in fault.message
-
-
-def test_replaced_by_no_shard_at_all(directory: Path) -> None:
-    (directory / _SHARD).write_bytes(b"<html>404: not found</html>")
-    _one(_verify(directory), "record 0 at byte 0 has a length that fails its checksum")
+    assert (fault.file, "the manifest says" in fault.message) == (_SHARD, True)
 
 
 def test_counts_and_checksum_of_the_manifest(directory: Path) -> None:
@@ -302,34 +257,24 @@ def test_a_name_that_is_no_shard_of_the_split_is_not_opened(directory: Path, nam
         _verify(directory)
 
 
-def test_gzip_truncated(gzip_directory: Path) -> None:
-    path = gzip_directory / _GZIP_SHARD
-    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-    size, stream = _verify(gzip_directory)
-    assert "bytes; the manifest says" in size.message
-    assert "the gzip stream is damaged after" in stream.message
-
-
-def test_gzip_flipped_bit(gzip_directory: Path) -> None:
-    path = gzip_directory / _GZIP_SHARD
-    _flip(path, path.stat().st_size // 2)
-    checksum, *record = _verify(gzip_directory)
-    assert checksum.message.startswith("has crc32c")
-    assert len(record) == 1
-
-
-def test_gzip_not_compressed(gzip_directory: Path) -> None:
-    path = gzip_directory / _GZIP_SHARD
-    path.write_bytes(gzip.decompress(path.read_bytes()))
-    assert "the gzip stream is damaged after record 0" in _verify(gzip_directory)[-1].message
-
-
-def test_gzip_with_garbage_after_it(gzip_directory: Path) -> None:
-    with open(gzip_directory / _GZIP_SHARD, "ab") as file:
-        file.write(b"garbage")
-    size, stream = _verify(gzip_directory)
-    assert "bytes; the manifest says" in size.message
-    assert "the gzip stream is damaged after record 12" in stream.message
+@pytest.mark.parametrize(
+    ("change", "first", "last"),
+    [
+        (lambda data: data[: len(data) // 2], "bytes; the manifest says", "the gzip stream is damaged after"),
+        (lambda data: _flipped(data, len(data) // 2), "has crc32c", ""),
+        (gzip.decompress, "", "the gzip stream is damaged after record 0"),
+        (lambda data: data + b"garbage", "bytes; the manifest says", "the gzip stream is damaged after record 12"),
+    ],
+    ids=["cut", "flipped", "not compressed", "garbage"],
+)
+def test_damage_of_gzip(
+    built_gzip: Path, tmp_path: Path, change: Callable[[bytes], bytes], first: str, last: str
+) -> None:
+    directory = Path(shutil.copytree(built_gzip, tmp_path / "copy"))
+    (directory / _GZIP_SHARD).write_bytes(change((directory / _GZIP_SHARD).read_bytes()))
+    of_the_file, of_the_stream = _verify(directory)
+    assert first in of_the_file.message
+    assert last in of_the_stream.message
 
 
 def _dataset(folder: Path, records: list[bytes], features: tuple[Feature, ...]) -> tuple[Dataset, ShardEntry]:
@@ -360,7 +305,8 @@ def test_faults_of_records_are_capped(tmp_path: Path) -> None:
 def test_a_damaged_end_does_not_hide_faulty_records_before_it(tmp_path: Path) -> None:
     records = [encode_example({"number": [1]})] * 3 + [b"\xff"] + [encode_example({"number": [1]})] * 3
     dataset, shard = _dataset(tmp_path, records, (Feature("number", "int64"),))
-    _flip(tmp_path / shard.file, 5 * (len(records[0]) + OVERHEAD) + 14)
+    path = tmp_path / shard.file
+    path.write_bytes(_flipped(path.read_bytes(), 5 * (len(records[0]) + OVERHEAD) + 14))
     alone = verify_shard(dataset, "train", shard, decode=False)
     assert ["crc32c" in alone[0].message, *(fault.message.split(" at ")[0] for fault in alone[1:])] == [
         True,
@@ -374,8 +320,8 @@ def test_a_damaged_end_does_not_hide_faulty_records_before_it(tmp_path: Path) ->
 def test_size_is_that_of_the_file_however_early_its_records_end(tmp_path: Path) -> None:
     records = [encode_example({"data": [bytes(1000)]})] * 4000
     dataset, shard = _dataset(tmp_path, records, (Feature("data", "bytes"),))
-    _flip(tmp_path / shard.file, 100)
-    data = (tmp_path / shard.file).read_bytes()
+    data = _flipped((tmp_path / shard.file).read_bytes(), 100)
+    (tmp_path / shard.file).write_bytes(data)
     assert [fault.message for fault in verify_shard(dataset, "train", shard, decode=False)] == [
         f"has crc32c {google_crc32c.value(data):08x}; the manifest says {shard.crc32c}",
         "record 0 at byte 0 fails its checksum",
