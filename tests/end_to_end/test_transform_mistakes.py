@@ -18,44 +18,47 @@ def refused(
     (tmp_path / "rows.csv").write_text(rows)
     (tmp_path / "t.yaml").write_text(transform)
     given = ("csv", "--input", tmp_path / source, "--output", tmp_path / "out", "--name", "rows", *flags)
-    result = run(*given, "--transform", tmp_path / "t.yaml", "--quiet")
+    transformed = () if "--transform" in flags else ("--transform", tmp_path / "t.yaml")
+    result = run(*given, *transformed, "--quiet")
     written = [path for path in (tmp_path / "out").rglob("*") if path.is_file() and "builds" not in path.parts]
     assert written == []
     assert "Traceback" not in result.err
     return result.status, result.err
 
 
-@pytest.mark.parametrize(
-    ("transform", "sentence"),
-    [
-        ("age: z_scor", "t.yaml line 1: feature 'age': unknown step 'z_scor'; did you mean z_score?"),
-        ("# heights\nhight: z_score", "t.yaml line 2: feature 'hight' is not there; expected one of age, city"),
-        ("city: z_score", "t.yaml line 1: feature 'city': z_score is of numbers, and the values are bytes"),
-        ("age: {log1p: true, vocabulary: {top_k: 3}}", "a vocabulary is of texts or int64"),
-        ("age: z_score\ncity: {vocabulary: {top_k: none}}", "t.yaml line 2: feature 'city': vocabulary: top_k: 'none'"),
-        ("city: !!python/name:os.system", "tags are not taken"),
-    ],
-)
-def test_a_mistake_that_the_declaration_shows(run: Run, tmp_path: Path, transform: str, sentence: str) -> None:
-    status, said = refused(run, tmp_path, transform)
+SPLITS = ("--splits", "fit=0.8,test=0.2")
+MISTAKES: list[tuple[str, tuple[str, ...], int, str]] = [
+    ("age: z_scor", (), 2, "t.yaml line 1: feature 'age': unknown step 'z_scor'; did you mean z_score?"),
+    ("# heights\nhight: z_score", (), 2, "t.yaml line 2: feature 'hight' is not there; expected one of age, city"),
+    ("city: z_score", (), 2, "t.yaml line 1: feature 'city': z_score is of numbers, and the values are bytes"),
+    ("age: {log1p: true, vocabulary: {top_k: 3}}", (), 2, "a vocabulary is of texts or int64"),
+    (
+        "age: z_score\ncity: {vocabulary: {top_k: none}}",
+        (),
+        2,
+        "t.yaml line 2: feature 'city': vocabulary: top_k: 'none'",
+    ),
+    ("city: !!python/name:os.system", (), 2, "tags are not taken"),
+    ("same: z_score", (), 1, "t.yaml line 1: feature 'same': z_score: all 40 values are 7, which cannot be scaled"),
+    ("same: scale_0_1", (), 1, "min_max: all 40 values are 7"),
+    ("city: {vocabulary: {frequency_threshold: 99}}", (), 1, "none of 2 values is a vocabulary's entry"),
+    (
+        "age: z_score",
+        SPLITS,
+        2,
+        "no split is called 'train', which constants are taken of; there are fit, test; --analyze_splits",
+    ),
+    ("same: z_score", (*SPLITS, "--analyze_splits", "fit,test"), 1, "all 40 values are 7"),
+    ("age: z_score", ("--transform", "none.yaml"), 2, "none.yaml: No such file or directory"),
+]
 
-    assert status == 2
-    assert sentence in said
 
-
-@pytest.mark.parametrize(
-    ("transform", "sentence"),
-    [
-        ("same: z_score", "t.yaml line 1: feature 'same': z_score: all 40 values are 7, which cannot be scaled"),
-        ("same: scale_0_1", "min_max: all 40 values are 7"),
-        ("city: {vocabulary: {frequency_threshold: 99}}", "none of 2 values is a vocabulary's entry"),
-    ],
-)
-def test_a_mistake_that_only_examples_show(run: Run, tmp_path: Path, transform: str, sentence: str) -> None:
-    status, said = refused(run, tmp_path, transform)
-
-    assert status == 1
-    assert sentence in said
+@pytest.mark.parametrize(("transform", "flags", "status", "sentence"), MISTAKES)
+def test_a_mistake(
+    run: Run, tmp_path: Path, transform: str, flags: tuple[str, ...], status: int, sentence: str
+) -> None:
+    ended, said = refused(run, tmp_path, transform, *flags)
+    assert (ended, sentence in said) == (status, True), said
 
 
 def test_a_feature_without_a_value_in_the_training_split(run: Run, tmp_path: Path) -> None:
@@ -68,18 +71,6 @@ def test_a_feature_without_a_value_in_the_training_split(run: Run, tmp_path: Pat
 
     assert status == 1
     assert "feature 'x': z_score: no example of the analyzed splits has a value" in said
-
-
-def test_a_split_that_is_not_there(run: Run, tmp_path: Path) -> None:
-    splits = ("--splits", "fit=0.8,test=0.2")
-
-    status, said = refused(run, tmp_path, "age: z_score", *splits)
-    assert status == 2
-    assert "no split is called 'train', which constants are taken of; there are fit, test; --analyze_splits" in said
-
-    status, said = refused(run, tmp_path, "same: z_score", *splits, "--analyze_splits", "fit,test")
-    assert status == 1
-    assert "all 40 values are 7" in said
 
 
 def test_an_empty_training_split(run: Run, tmp_path: Path) -> None:
@@ -98,15 +89,6 @@ def test_splits_to_analyze_need_a_transform(run: Run, tmp_path: Path) -> None:
     result = run(*given, "--analyze_splits", "train")
 
     assert (result.status, "--analyze_splits needs --transform" in result.err) == (2, True)
-
-
-def test_a_file_that_is_not_there(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "rows.csv").write_text(ROWS)
-    given = ("csv", "--input", tmp_path / "rows.csv", "--output", tmp_path / "out", "--name", "rows")
-
-    result = run(*given, "--transform", tmp_path / "none.yaml")
-
-    assert (result.status, "none.yaml: No such file or directory" in result.err) == (2, True)
 
 
 def test_an_installation_without_tft_says_what_to_install(
