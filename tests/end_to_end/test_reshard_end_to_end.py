@@ -223,7 +223,7 @@ def test_a_feature_without_a_kind_is_missing(tmp_path: Path, run: Run) -> None:
     present = [{name: values for name, values in row.items() if values is not None} for row in rows]
     for example in shardmill.examples(table.directory, "train"):
         assert {name: np.ravel(value).tolist() for name, value in example.items()} == present[int(example["always"])]
-    defaults = {"one": -1, "two": [-1, -1]}
+    defaults: dict[str, Any] = {"one": -1, "two": [-1, -1]}
     for batch in shardmill.load(table.directory, "train", batch_size=1, defaults=defaults):
         row = rows[int(batch["always"][0])]
         assert {name: np.ravel(values[0].numpy()).tolist() for name, values in batch.items()} == {

@@ -26,7 +26,7 @@ METADATA_KIND = "metadata file"
 # The kind of a choice of a glob, such as a day of a window, that no file is there for
 NO_MATCH = "choice without a file"
 METADATA_NAMES = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
-# Folders that systems keep beside files: thumbnails and recycle bins of Synology and QNAP, archives of macOS, Windows
+# Folders that systems keep next to files: thumbnails and recycle bins of Synology and QNAP, archives of macOS, Windows
 SYSTEM_FOLDERS = frozenset(("@eaDir", "@Recycle", "#recycle", "__MACOSX", "lost+found", "$RECYCLE.BIN"))
 _MAX_DEPTH = 500  # of folders: what Python's stack has room for
 _CHOICE = re.compile(r"\{([^{}]*,[^{}]*)\}")
