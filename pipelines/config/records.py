@@ -259,6 +259,7 @@ class RecordsConfig(RecordOptions):
             types=cast("dict[str, ScalarType]", dict(self.types)),
             stacks=self.stack,
             hive_partitioning=self.hive_partitioning,
+            missing=self.missing if self.spec.name == "csv" else (),
             order_by=self.order_by or "",
             row_name_column=self.spec.row_name_column,
             separators={name or self.table_labels[0]: text for name, text in (self.label_separator or {}).items()},

@@ -1,5 +1,6 @@
 """What the types of columns are, what the summary says of them, and that the flags that notices name help."""
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -126,3 +127,78 @@ def test_types_that_cannot_be(
     assert not (tmp_path / "out").exists()
     if "schema" in flags:
         assert convert(run, tmp_path, MIXED, *flags.replace("float32", "int64").split())[0] == 0
+
+
+def numbers_and(*odd: str) -> str:
+    """Text with 40 numbers in a column `x`, among which are `odd` values."""
+    values = [str(n) for n in range(1, 41)]
+    values[20:20] = odd
+    return "n,x\n" + "".join(f"{n},{value}\n" for n, value in enumerate(values))
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "flags", "rows"),
+    [
+        (
+            numbers_and("?", "?"),
+            "40 of its 42 values are numbers, the first other one is '?' (rows.csv, line 22)",
+            "--missing '?,NA,N/A,n/a,NULL,null,#N/A,<NA>'",
+            42,
+        ),
+        (numbers_and("?"), "", "--types x=int64 --max_reject_fraction 0.1", 40),
+        (numbers_and('"a, b"', "1.5"), "", """--missing '"a, b",NA,""", None),
+        (numbers_and('"1,000"', "0.5"), "numbers with commas", "--thousands ,", 42),
+        (
+            numbers_and("50%", "x", "9" * 30),
+            "the first other one is '50%'",
+            "--types x=int64 --max_reject_fraction",
+            None,
+        ),
+        (
+            numbers_and(" 7", "?"),
+            "1 of its values are numbers with spaces around them, the first ' 7'",
+            "--strip",
+            None,
+        ),
+        (numbers_and(" 7", "? "), "", "--strip --missing '?,NA,N/A,n/a,NULL,null,#N/A,<NA>'", 42),
+        (numbers_and().replace(",", ", "), "40 of its values are numbers with spaces", "--strip", 40),
+        ("room,n\n1E10,1\n2E05,2\n12,3\n", "such as 1E10, have exponents but no sign", "--types room=float32", 3),
+    ],
+)
+def test_text_that_is_mostly_numbers(
+    run: Run, tmp_path: Path, text: str, words: str, flags: str, rows: int | None
+) -> None:
+    said = convert(run, tmp_path, text)[1]
+    assert words in said
+    assert flags in said
+    if rows is not None:
+        status, said, examples = convert(run, tmp_path, text, *shlex.split(flags))
+        assert (status, len(examples)) == (0, rows), said
+        assert "is text:" not in said
+        assert set(dtypes(tmp_path).values()) <= {"int64", "float32"}
+
+
+@pytest.mark.parametrize("odd", [["007", "010"], ["a"] * 9, []])
+def test_codes_and_texts_are_not_doubted(run: Run, tmp_path: Path, odd: list[str]) -> None:
+    assert "is text" not in convert(run, tmp_path, numbers_and(*odd))[1]
+
+
+@pytest.mark.parametrize("block", ["1KiB", "1MiB"])
+@pytest.mark.parametrize("header", ["n,x", '"n","x"'])
+def test_a_header_among_the_rows_is_not_data(run: Run, tmp_path: Path, header: str, block: str) -> None:
+    part = f"{header}\n" + "".join(f"{n},{n / 2}\n" for n in range(200))
+    status, said, examples = convert(run, tmp_path, part * 3, "--block_size", block)
+
+    assert (status, len(examples)) == (0, 600)
+    assert dtypes(tmp_path) == {"n": "int64", "x": "float32"}
+    assert "2 rows repeat the header and are left out; the first is rows.csv, line 202" in said
+
+
+def test_a_class_with_spaces_names_strip(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "l.txt").write_text("ant\nbee\n")
+    flags = ("--label", "kind", "--labels_file", str(tmp_path / "l.txt"))
+    status, said, _ = convert(run, tmp_path, "n,kind\n1, ant\n2, bee\n", *flags)
+
+    assert status == 2
+    assert "or --strip removes the spaces around values" in said
+    assert convert(run, tmp_path, "n,kind\n1, ant\n2, bee\n", *flags, "--strip")[0] == 0

@@ -16,8 +16,10 @@ from shardmill.transforms.columns.arrow import Flags, as_text, decode_array, is_
 from shardmill.transforms.columns.types import (
     EXACT_FLOAT32,
     FALSE,
+    MAX_ODD_VALUES,
     TRUE,
     ColumnType,
+    OddValues,
     ScalarType,
     Spelling,
     leaf_values,
@@ -161,6 +163,44 @@ def _floats_of(decimals: pa.Array) -> npt.NDArray[np.float64]:
 
 def _has_large(numbers: npt.NDArray[np.float64]) -> bool:
     return bool((np.abs(numbers) > EXACT_FLOAT32).any())
+
+
+_NUMBER_START = np.isin(np.arange(256), np.frombuffer(b"0123456789+-. \tnNiI", np.uint8))
+_ZEROS = r"[+-]?0[0-9]+(?:\.[0-9]*)?"  # a code such as 007
+_ODD_ROWS = 1000  # whose distinct values mostly show that they are too many
+
+
+def find_odd_values(column: pa.Array) -> tuple[OddValues, int, int]:
+    """Return the values of a column of text that are not numbers, and the rows of the first odd and spaced ones."""
+    rows = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
+    codes, offsets = text_buffers(column)
+    filled = rows[offsets[rows] < offsets[rows + 1]]
+    maybe = filled[_NUMBER_START[codes[offsets[filled]]]]
+    texts = column.take(pa.array(maybe)).view(pa.string())
+    trimmed = pc.ascii_trim(texts, characters=" \t")
+    is_number = _flags(_matches(trimmed, rf"{_DECIMAL}|{_NOT_FINITE}"))
+    numbers = trimmed.filter(pa.array(is_number)).view(pa.binary())
+    dtype, _ = _infer_scalar_type(numbers) if len(numbers) else ("int64", None)
+    if dtype == "bytes":  # some number is beyond 64 bits
+        is_number[is_number] = [text_scalar_type(value) != "bytes" for value in numbers.to_pylist()]
+        numbers = trimmed.filter(pa.array(is_number)).view(pa.binary())
+        dtype, _ = _infer_scalar_type(numbers) if len(numbers) else ("int64", None)
+    is_spaced = is_number & _flags(pc.not_equal(pc.binary_length(texts), pc.binary_length(trimmed)))
+    others = maybe[~is_number]
+    is_code = _flags(_matches(column.take(pa.array(others)).view(pa.string()), _ZEROS))
+    odd = np.setdiff1d(rows, np.concatenate((maybe[is_number], others[is_code])), assume_unique=True)
+    spaced = maybe[is_spaced]
+    distinct = column.take(pa.array(odd[:_ODD_ROWS])).unique()
+    if len(distinct) <= MAX_ODD_VALUES < len(odd):
+        distinct = column.take(pa.array(odd)).unique()
+    named = frozenset(map(as_text, distinct.to_pylist())) if len(distinct) <= MAX_ODD_VALUES else None
+    found = OddValues(len(odd), len(spaced), int(is_code.sum()), dtype == "float32", distinct=named)
+    return found, int(odd[0]) if len(odd) else -1, int(spaced[0]) if len(spaced) else -1
+
+
+def _flags(booleans: pa.Array) -> Flags:
+    flags: Flags = booleans.to_numpy(zero_copy_only=False).copy()
+    return flags
 
 
 def count_non_digits(codes: npt.NDArray[np.uint8]) -> int:
@@ -339,6 +379,7 @@ def _strip_plus(column: pa.Array) -> pa.Array:
 
 _KEY_INTEGER = r"[+-]?(?:0|[1-9][0-9]*)(?:\.0*)?"
 _DECIMAL = r"[+-]?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+_NOT_FINITE = r"[+-]?(?i:nan|inf|infinity)"
 _WORD = r"[+-]?(?i:nan|inf|infinity)|true|True|TRUE|false|False|FALSE"
 _CANONICAL = r"0|-?[1-9][0-9]*"
 _ZONE = r"(?:Z|[+-][0-9:]+)?"

@@ -336,6 +336,35 @@ class DeclaredColumn:
         return DeclaredColumn(kind, names, max(self.num_classes, other.num_classes), complete, path, said, objects)
 
 
+MAX_ODD_VALUES = 3  # distinct ones of a column that are collected, to be named in a flag
+
+
+@dataclass(frozen=True, slots=True)
+class OddValues:
+    """The values that are not numbers in a column of text, mergeable in any order."""
+
+    count: int  # values that are no numbers
+    spaced: int = 0  # values that are numbers once the spaces around them are removed
+    codes: int = 0  # numbers with leading zeros, which are codes
+    has_floats: bool = field(default=False, compare=False)  # True if some numbers of the same rows are not integers
+    first: tuple[str, int, str] | None = None  # file, line and value of the first of `count`
+    first_spaced: tuple[str, int, str] | None = None  # file, line and value of the first of `spaced`
+    distinct: frozenset[str] | None = frozenset()  # values of `count`; None if they are too many
+
+    def merge(self, other: "OddValues") -> "OddValues":
+        """Merge the odd values of two sets of rows."""
+        joined = None if self.distinct is None or other.distinct is None else self.distinct | other.distinct
+        return OddValues(
+            self.count + other.count,
+            self.spaced + other.spaced,
+            self.codes + other.codes,
+            self.has_floats or other.has_floats,
+            min(filter(None, (self.first, other.first)), default=None),
+            min(filter(None, (self.first_spaced, other.first_spaced)), default=None),
+            joined if joined is None or len(joined) <= MAX_ODD_VALUES else None,
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class EncodingCounts:
     """Counts of the rows that are not ASCII, by how they can be decoded, in files that are read as UTF-8."""
@@ -373,6 +402,7 @@ class Inferred:
     # What is noted of some rows: how many, and the first of them by file and line
     remarks: Mapping[str, tuple[int, tuple[str, int]]] = field(default_factory=dict)
     encodings: EncodingCounts = field(default_factory=EncodingCounts)  # of rows read as UTF-8
+    odd: Mapping[str, OddValues] = field(default_factory=dict, compare=False)  # of columns that are text in some rows
 
     def merge(self, other: "Inferred") -> "Inferred":
         """Merge what was inferred from two sets of rows."""
@@ -380,8 +410,9 @@ class Inferred:
         declared = merge_by_key(self.declared, other.declared, DeclaredColumn.merge)
         remarks = merge_by_key(self.remarks, other.remarks, lambda one, more: (one[0] + more[0], min(one[1], more[1])))
         encodings = self.encodings.merge(other.encodings)
+        odd = merge_by_key(self.odd, other.odd, OddValues.merge)
         rows = self.rows + other.rows
-        return Inferred(merge_types(self.types, other.types), rows, values, declared, remarks, encodings)
+        return Inferred(merge_types(self.types, other.types), rows, values, declared, remarks, encodings, odd)
 
 
 def merge_values(one: Values, other: Values) -> Values:

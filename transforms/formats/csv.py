@@ -13,10 +13,12 @@ import pyarrow.compute as pc
 
 from shardmill.errors import JobError, UserError
 from shardmill.metadata.manifest import Certainty, Reject
-from shardmill.transforms.columns.arrow import distinct_texts, to_batch
+from shardmill.text import shorten
+from shardmill.transforms.columns.arrow import as_text, distinct_texts, to_batch
 from shardmill.transforms.columns.conversion import rounded_texts
 from shardmill.transforms.columns.text import (
     NumberStyle,
+    find_odd_values,
     infer_list_type,
     infer_type,
     key_texts,
@@ -27,7 +29,7 @@ from shardmill.transforms.columns.text import (
     text_remark,
     without_leading_zeros,
 )
-from shardmill.transforms.columns.types import ColumnType, Inferred, ValuesOf
+from shardmill.transforms.columns.types import ColumnType, Inferred, OddValues, ValuesOf
 from shardmill.transforms.formats.conventions import MISSING, Dialect
 from shardmill.transforms.formats.csv_doubts import columns_problem, header_problem
 from shardmill.transforms.formats.csv_parse import (
@@ -47,10 +49,11 @@ from shardmill.transforms.formats.csv_parse import (
     read_pieces,
     read_ranges,
     read_sample,
+    row_lines,
     split_piece,
     unclosed_quote_error,
 )
-from shardmill.transforms.formats.csv_scan import stitch
+from shardmill.transforms.formats.csv_scan import Positions, stitch
 from shardmill.transforms.formats.format import (
     MAX_TEXT_BYTES,
     STAGE,
@@ -82,7 +85,12 @@ from shardmill.transforms.stores.streams import TruncatedError, is_compressed, o
 
 _UNIT = b"\x1f"  # in place of separators of several characters: the unit separator of ASCII, which no text has
 WHITE_SPACE = r"\s+"
-LONG_ROWS = "rows have one more field than the header has names, which is empty and left out"
+# What is noted of one row, and of several
+HEADER_ROWS = "row repeats the header and is left out\nrows repeat the header and are left out"
+LONG_ROWS = (
+    "row has one more field than the header has names, which is empty and left out"
+    "\nrows have one more field than the header has names, which is empty and left out"
+)
 
 
 @dataclass(frozen=True)
@@ -165,13 +173,19 @@ class CsvFormat(RecordFormat):
                 texts, parsed = self._texts(piece, block, wanted, with_lines=False)
                 types = {name: found for name in names if (found := self._infer(name, texts[name]))}
                 values = {column.name: distinct_texts(texts[column.name], column.separator) for column in values_of}
-                long, first = len(parsed.long_lines), (block.file.name, int(parsed.long_lines[:1].sum()))
-                remarks = {LONG_ROWS: (long, first)} if long else {}
+                remarks = {
+                    text: (len(lines), (block.file.name, int(lines[0])))
+                    for text, lines in ((LONG_ROWS, parsed.long_lines), (HEADER_ROWS, parsed.header_lines))
+                    if len(lines)
+                }
                 place = (block.file.name, piece.line)
                 for name, column in types.items():
                     if column.dtype == "bytes" and column.length is None and (remark := text_remark(name, texts[name])):
                         remarks[remark] = (column.present, place)
-                yield Inferred(types, parsed.rows, values, remarks=remarks, encodings=parsed.encodings)
+                        del texts[name]
+                odd = self._odd_values(texts, types, piece, parsed, block.file.name)
+                encodings = parsed.encodings
+                yield Inferred(types, parsed.rows, values, remarks=remarks, encodings=encodings, odd=odd)
 
     def _infer(self, name: str, texts: pa.Array) -> ColumnType | None:
         """Return the type of a column; None if it has no values."""
@@ -184,6 +198,25 @@ class CsvFormat(RecordFormat):
         found = infer_type(plain)
         is_other = found is not None and found.dtype in ("int64", "float32") and not is_number
         return replace(found, dtype="bytes") if found is not None and is_other else found
+
+    def _odd_values(
+        self, texts: Mapping[str, pa.Array], types: Mapping[str, ColumnType], piece: CsvPiece, parsed: Parsed, name: str
+    ) -> dict[str, OddValues]:
+        """Return the values that are not numbers, by those columns of text that are in `texts`."""
+        found = {}
+        lines: Positions | None = None
+        for column, column_type in types.items():
+            if column_type.dtype in ("int64", "float32") or column_type.length is not None or column not in texts:
+                continue
+            text = texts[column] if self.numbers.is_plain else self.numbers.rewrite(texts[column])[0]
+            odd, *firsts = find_odd_values(text)
+            places: list[tuple[str, int, str] | None] = [None, None]
+            for index, row in enumerate(firsts):
+                if row >= 0:
+                    lines = row_lines(piece, parsed, self._dialect(name)) if lines is None else lines
+                    places[index] = (name, int(lines[row]), shorten(as_text(texts[column][row].as_py())))
+            found[column] = replace(odd, first=places[0], first_spaced=places[1])
+        return found
 
     def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
         """Yield the rows of a block; a malformed record, or one that does not fit `types`, is a Reject."""

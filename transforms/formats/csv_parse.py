@@ -273,6 +273,20 @@ class Table:
     comment: bytes = b""  # what records begin with that are passed over; b"" for none
     is_quote_given: bool = False  # True if the user chose the quote, so that long fields are not doubted
 
+    @property
+    def header_lines(self) -> tuple[bytes, ...]:
+        """Spellings of the header as a row, without quotes and with all; none for one column, where it may be a value.
+
+        A first column called `index` may have no name in the file.
+        """
+        if len(self.columns) < 2:
+            return ()
+        names, between, quote = [name.encode() for name in self.columns], self.dialect.delimiter, self.dialect.quote
+        spelled = [names, [quote + name + quote for name in names]]
+        if names[0] == b"index":
+            spelled += [[b"", *names[1:]], [quote * 2, *spelled[1][1:]]]
+        return tuple(dict.fromkeys(map(between.join, spelled)))
+
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
@@ -287,6 +301,7 @@ class Parsed:
         default_factory=lambda: np.zeros(0, np.int64)
     )  # of records with an empty field too many
     encodings: EncodingCounts = field(default_factory=EncodingCounts)  # of records read as UTF-8
+    header_lines: Positions = field(default_factory=lambda: np.zeros(0, np.int64))  # of headers among the records
 
 
 _NO_LINES = np.zeros(0, np.int64)
@@ -299,7 +314,12 @@ def parse_piece(piece: CsvPiece, table: Table, wanted: Sequence[str], with_lines
         return Parsed(*_parse(b"", table, wanted), blank_lines=count_lines(piece.text))
     fine = is_utf8(piece.text)
     encodings = EncodingCounts(utf8=int(fine and not piece.text.isascii()))
-    if fine and not with_lines and not is_malformed(piece.text, table.dialect) and not _has_comments(piece, table):
+    if (
+        fine
+        and not with_lines
+        and not is_malformed(piece.text, table.dialect)
+        and not _has_comments_or_headers(piece, table)
+    ):
         with contextlib.suppress(pa.ArrowInvalid):  # some record has too few fields, or too many
             parsed = Parsed(*_parse(piece.text, table, wanted), encodings=encodings)
             if _may_take_in_rows(piece.text, table) and count_lines(piece.text) > parsed.rows:
@@ -307,7 +327,8 @@ def parse_piece(piece: CsvPiece, table: Table, wanted: Sequence[str], with_lines
                 _check_quotes(piece, records, ~records.is_blank, table)
             return parsed
     text, records, reasons = _split_malformed(piece, table)
-    keep = ~(records.is_blank | records.is_malformed | records.begin_with(table.comment, text))
+    is_header = _flag_headers(text, records, table)
+    keep = ~(records.is_blank | records.is_malformed | records.begin_with(table.comment, text) | is_header)
     keep[[number for number, _ in reasons]] = False
     if not fine:
         undecodable, encodings = _find_undecodable(CsvPiece(text, piece.line), records, keep, table)
@@ -339,7 +360,7 @@ def parse_piece(piece: CsvPiece, table: Table, wanted: Sequence[str], with_lines
         )
     lines = records.lines + piece.line
     if not with_lines:
-        return Parsed(columns, rows, long_lines=lines[long], encodings=encodings)
+        return Parsed(columns, rows, lines[keep], [], 0, lines[long], encodings, lines[is_header])
     rejects = [Reject(table.name, int(lines[number]), STAGE, reason) for number, reason in sorted(reasons)]
     blank = int(np.count_nonzero(records.is_blank))
     return Parsed(columns, rows, lines[keep], rejects, blank, lines[long], encodings)
@@ -396,13 +417,26 @@ def _check_quotes(piece: CsvPiece, records: Records, kept: Flags, table: Table) 
             )
 
 
-def _has_comments(piece: CsvPiece, table: Table) -> bool:
-    """Return True if a line may begin with the mark of comments."""
+def _has_comments_or_headers(piece: CsvPiece, table: Table) -> bool:
+    """Return True if a line may begin with the mark of comments, or repeat the header."""
+    if any(line in piece.text for line in table.header_lines):
+        return True
     if not table.comment:
         return False
     return piece.text.startswith(table.comment) or any(
         newline + table.comment in piece.text for newline in (b"\n", b"\r")
     )
+
+
+def _flag_headers(text: bytes, records: Records, table: Table) -> Flags:
+    """Flag the records that repeat the header, as files that were joined have them."""
+    flags = np.zeros(len(records.starts), bool)
+    for line in table.header_lines:
+        if line in text:
+            ends = _content_ends(np.frombuffer(text, np.uint8), records.stops)
+            for number in np.flatnonzero(ends - records.starts == len(line)).tolist():
+                flags[number] |= text.startswith(line, int(records.starts[number]))
+    return flags
 
 
 def _parse(text: bytes, table: Table, wanted: Sequence[str]) -> tuple[list[pa.Array], int]:
@@ -429,6 +463,20 @@ def _parse(text: bytes, table: Table, wanted: Sequence[str]) -> tuple[list[pa.Ar
         ),
     )
     return [_one_array(column) for column in read.columns[: len(wanted)]], read.num_rows
+
+
+def row_lines(piece: CsvPiece, parsed: Parsed, dialect: Dialect) -> Positions:
+    """Return the lines on which the rows of a piece begin, also if it was parsed without them."""
+    if len(parsed.lines) == parsed.rows:
+        return parsed.lines
+    if count_lines(piece.text) + (not piece.text.endswith(_ENDS)) == parsed.rows:
+        return np.arange(piece.line, piece.line + parsed.rows)
+    records = find_records(piece.text, dialect)
+    lines = records.lines[~records.is_blank] + piece.line
+    return lines if len(lines) == parsed.rows else np.full(parsed.rows, piece.line)
+
+
+_ENDS = (b"\n", b"\r")
 
 
 def parse_header(text: bytes, dialect: Dialect) -> tuple[str, ...]:

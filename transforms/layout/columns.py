@@ -1,7 +1,10 @@
 """Choose the columns of a table and their types, timestamps and declared feature kinds."""
 
+import csv
+import io
 import math
 import re
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +21,7 @@ from shardmill.transforms.columns.types import (
     DeclaredColumn,
     Inferred,
     ScalarType,
+    Spelling,
     common_type,
     format_shape,
 )
@@ -206,8 +210,65 @@ def _columns_from_data(known: Sequence[str], inferred: Inferred, options: TableO
             notices.append(
                 f"column {name!r} has no value in any row{' that can be read' if column else ''}, and was left out"
             )
+        elif column is not None:
+            notices += _text_notices(name, inferred.types[name], column, inferred, options)
     features = tuple(column.feature(name, inferred.rows) for name, column in types.items() if column.present)
     return Columns(types, features, tuple(notices))
+
+
+_MOST = 0.9  # share of a text column's values that are numbers, from which that is worth a notice
+
+
+def _text_notices(
+    name: str, found: ColumnType, settled: ColumnType, inferred: Inferred, options: TableOptions
+) -> list[str]:
+    """Return the notices about a column of text whose values are mostly numbers, each with flags that help."""
+    if settled.dtype != "bytes" or settled.length is not None or name in options.types:
+        return []
+    if found.dtype == "float32":
+        return [
+            f"column {name!r} is text: its numbers, such as 1E10, have exponents but no sign and no decimal point, as"
+            f" codes have; --types {name}=float32 makes numbers of them"
+        ]
+    odd = inferred.odd.get(name)
+    numbers = 0 if odd is None else found.present - odd.count - odd.codes
+    if odd is None or not (odd.count or odd.spaced) or numbers < _MOST * found.present:
+        return []
+    dtype = "float32" if odd.has_floats or Spelling.FLOAT in found.spelling else "int64"
+    reasons, flags = [], ""
+    if odd.first_spaced is not None:
+        file, line, value = odd.first_spaced
+        reasons.append(
+            f"{odd.spaced:,} of its values are numbers with spaces around them, the first {value!r} ({file}, line"
+            f" {line}); --strip removes the spaces"
+        )
+        flags = "--strip "
+    if odd.first is not None:
+        file, line, value = odd.first
+        reject = "" if odd.count <= _REJECTED * inferred.rows else f" --max_reject_fraction {1 - _MOST:.1f}"
+        remedies = [f"{flags}--types {name}={dtype}{reject} rejects such rows"]
+        if odd.distinct is not None and not any(map(str.isdigit, "".join(odd.distinct))):
+            texts = [text.strip() for text in sorted(odd.distinct)] if flags else sorted(odd.distinct)
+            remedies.insert(
+                0,
+                f"{flags}--missing {_csv_argument([*texts, *filter(None, options.missing)])} takes"
+                f" {'them' if len(texts) > 1 else 'it'} as missing",
+            )
+        reasons.append(
+            f"{numbers:,} of its {found.present:,} values are numbers, the first other one is {value!r} ({file}, line"
+            f" {line}); {', '.join(remedies)}"
+        )
+    return [f"column {name!r} is text: {'; '.join(reasons)}"]
+
+
+_REJECTED = 0.01  # the default of --max_reject_fraction
+
+
+def _csv_argument(texts: Sequence[str]) -> str:
+    """Return the argument of a flag that takes comma-separated texts."""
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow(texts)
+    return shlex.quote(line.getvalue())
 
 
 def _columns_from_schema(known: Sequence[str], header: Sequence[str], options: TableOptions) -> Columns:

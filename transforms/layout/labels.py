@@ -131,7 +131,12 @@ def _class_names(feature: Feature, inferred: Inferred, options: TableOptions) ->
     check_label_name(feature.name)
     check_labels_file(feature, options)
     found = _distinct_values(feature, inferred) - {""} if options.needs_inference else frozenset()
-    return resolve_class_names(found, frozen, options.classes.on_new_label, options.classes.source)
+    try:
+        return resolve_class_names(found, frozen, options.classes.on_new_label, options.classes.source)
+    except UserError as error:
+        if options.missing and any(name != name.strip(" \t") for name in found):
+            raise UserError(f"{error}; or --strip removes the spaces around values") from None
+        raise
 
 
 def _missing_label_error(label: str, options: TableOptions) -> UserError:

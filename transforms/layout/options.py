@@ -74,6 +74,7 @@ class TableOptions:
     types: Mapping[str, ScalarType] = field(default_factory=dict)  # columns of --types with their types
     stacks: tuple[Stack, ...] = ()  # columns that become one feature
     hive_partitioning: bool = False  # folders such as year=2024 are columns
+    missing: tuple[str, ...] = ()  # texts that mean a missing value in CSV; () for other formats
     order_by: str = ""  # column that orders the rows of sequences; "" for none
     is_encoding_given: bool = False  # True if --encoding is given
     texts: tuple[str, ...] = ("text",)  # names of text features of lines; one for each parallel file

@@ -250,6 +250,12 @@ def _listed(feature: Feature, images: tuple[str, ...]) -> Feature:
     return replace(feature, kind=kind, shape=(None, *feature.shape), required=True)
 
 
+def _choose_number(text: str, count: int) -> str:
+    """Return what is noted of `count` rows; a text of two lines has one for the singular and one for the plural."""
+    one, _, several = text.partition("\n")
+    return one if count == 1 or not several else several
+
+
 def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableOptions, _: bool = False) -> TableLayout:
     """Decide the layout of a table; `inferred` is empty if --schema makes inference unnecessary."""
     header = common_header(summary, options)
@@ -286,7 +292,7 @@ def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableO
             *peculiarity_notices(summary),
             *partition_notices(summary, options),
             *(
-                f"{count:,} {text}; the first is {name}, line {line}"
+                f"{count:,} {_choose_number(text, count)}; the first is {name}, line {line}"
                 for text, (count, (name, line)) in inferred.remarks.items()
             ),
             *columns.notices,

@@ -88,7 +88,15 @@ def outcome(found: CsvFormat, file: FileRef) -> Any:
         inferred = infer(found, file, values_of="a")
         remarks = {text: (count, ("", line)) for text, (count, (_, line)) in inferred.remarks.items()}
         rejects = [replace(reject, source="") for reject in rejects]
-        return rows, lines, rejects, blank, replace(inferred, remarks=remarks)
+        odd = {
+            name: replace(
+                found,
+                first=found.first and ("", *found.first[1:]),
+                first_spaced=found.first_spaced and ("", *found.first_spaced[1:]),
+            )
+            for name, found in inferred.odd.items()
+        }
+        return rows, lines, rejects, blank, replace(inferred, remarks=remarks), odd
     except UserError as error:
         return str(error).removeprefix(file.name)
 
