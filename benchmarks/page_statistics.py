@@ -89,8 +89,8 @@ def run(told: Path, arguments: list[str]) -> int:
     _timed(CONTENTS, ContentsWriter, "add", "write")
     for graph in (file_graphs, graph_steps):  # in threads, beside which nothing goes on
         _timed(CONTENTS, graph, "find_duplicates", clock=time.process_time)
-    _timed(PAIRS, tables, "_row_labels")
-    _timed(PAIRS, tables._ColumnStats, "_pair")
+    _timed(PAIRS, tables, "_find_row_labels")
+    _timed(PAIRS, tables._ColumnStats, "_count_label_pairs")
     _timed(PAIRS, LabelPairs, "merge", "association")
     _timed(EXTREMES, ImageEncoder, "point_out")
     _timed(EXTREMES, Extremes, "merge", "move_to_shard", "by_kind")

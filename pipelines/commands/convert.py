@@ -36,7 +36,7 @@ def convert_parser(kind: Kind) -> Parser:
     return parser
 
 
-def _recipe_message(recipe: str, omitted: Sequence[str]) -> str:
+def _describe_recipe(recipe: str, omitted: Sequence[str]) -> str:
     names, verb = " and ".join(omitted), "is" if len(omitted) == 1 else "are"
     without = f"{names} {verb} left out, for each build is the next patch"
     message = f"wrote {recipe}; `shardmill rebuild {recipe} --dry_run` says what it would do"
@@ -90,7 +90,7 @@ def _convert(
     if recipe is not None:
         check_input(config)
         write_recipe(recipe, recipe_text(kind, values, rest))
-        log.print_result(_recipe_message(recipe, omitted_flags(values)))
+        log.print_result(_describe_recipe(recipe, omitted_flags(values)))
         return 0
     check_job(config, options, asks=not dry)
     if (message := runner_warning(rest, options)) is not None:
@@ -157,24 +157,24 @@ def template_metadata(kinds: Mapping[str, Kind] = KINDS) -> dict[str, Any]:
     return {
         "name": "shardmill",
         "description": "Raw images, arrays, audio, text and tables to balanced, reproducible TFRecord shards",
-        "parameters": [command_parameter, *_parameters(kinds), _IMAGE],
+        "parameters": [command_parameter, *_make_parameters(kinds), _IMAGE],
     }
 
 
-def _parameters(kinds: Mapping[str, Kind]) -> Iterator[dict[str, Any]]:
+def _make_parameters(kinds: Mapping[str, Kind]) -> Iterator[dict[str, Any]]:
     """Yield the parameters of all flags: required ones first, then paths, then those that most commands have."""
     found: dict[str, dict[str, Option]] = {}  # by name and command
     for command, kind in kinds.items():
-        for option in _visible_options(kind):
+        for option in _list_visible_options(kind):
             found.setdefault(option.name, {})[command] = option
     first = {name: next(iter(options.values())) for name, options in found.items()}
     for name in sorted(found, key=lambda name: (not _is_required(first[name]), name not in _PLACES, -len(found[name]))):
         several = [command for command, option in found[name].items() if option.flag.repeats]
         only = [] if len(found[name]) == len(kinds) else list(found[name])
-        yield _parameter(first[name], only, [] if len(several) == len(found[name]) else several)
+        yield _make_parameter(first[name], only, [] if len(several) == len(found[name]) else several)
 
 
-def _parameter(option: Option, only: Sequence[str], several: Sequence[str]) -> dict[str, Any]:
+def _make_parameter(option: Option, only: Sequence[str], several: Sequence[str]) -> dict[str, Any]:
     """Return the metadata of a flag's parameter.
 
     `only` are the commands that have the flag, `several` those that take it more than once, with names; empty for all.
@@ -203,7 +203,7 @@ def _parameter(option: Option, only: Sequence[str], several: Sequence[str]) -> d
     return parameter
 
 
-def _visible_options(kind: Kind) -> Iterator[Option]:
+def _list_visible_options(kind: Kind) -> Iterator[Option]:
     return (option for option in kind.options if not option.flag.hidden)
 
 
@@ -221,14 +221,14 @@ def launch_arguments(words: Iterable[str], kinds: Mapping[str, Kind] = KINDS) ->
     command = next((value for name, _, value in given if name == COMMAND), "")
     if command not in kinds:
         raise UserError(f"the parameter {COMMAND} is {command!r}; expected one of {', '.join(kinds)}")
-    own = {option.name: option for option in _visible_options(kinds[command])}
-    anyones = {option.name for kind in kinds.values() for option in _visible_options(kind)}
+    own = {option.name: option for option in _list_visible_options(kinds[command])}
+    anyones = {option.name for kind in kinds.values() for option in _list_visible_options(kind)}
     line = [command]
     for name, equals, value in given:
         if name == COMMAND:
             continue
         if name in own:
-            line += _flag_arguments(own[name], value)
+            line += _make_flag_arguments(own[name], value)
         elif name in anyones:
             raise UserError(f"the parameter {name} has no meaning for the command {command}")
         else:
@@ -236,7 +236,7 @@ def launch_arguments(words: Iterable[str], kinds: Mapping[str, Kind] = KINDS) ->
     return line
 
 
-def _flag_arguments(option: Option, value: str) -> list[str]:
+def _make_flag_arguments(option: Option, value: str) -> list[str]:
     if option.type is bool and option.flag.parse is None:
         if value.lower() not in ("true", "false"):
             raise UserError(f"the parameter {option.name} is {value!r}; expected true or false")

@@ -20,7 +20,7 @@ from shardmill.pipelines.commands.versions import (
     add_message_flags,
     command_parser,
     parse_command,
-    reading,
+    report_read_errors,
 )
 from shardmill.pipelines.config.flags import Parser
 from shardmill.pipelines.reports import log
@@ -87,9 +87,9 @@ def run_inspect(arguments: Sequence[str]) -> int:
     """Run the command and return its exit status."""
     args = parse_command(inspect_parser(), arguments, lambda args: [args.directory])
     as_json = args.json or log.is_json()
-    with reading(args.directory):
+    with report_read_errors(args.directory):
         dataset = open_dataset(args.directory, storage.StorageFiles())
-        splits = _splits(dataset, args.split)
+        splits = _select_splits(dataset, args.split)
         if as_json:
             content = json.dumps(inspect_json(dataset, splits, args.examples))  # before a picture is written
         else:
@@ -105,7 +105,7 @@ def run_inspect(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _splits(dataset: Dataset, name: str | None) -> tuple[SplitEntry, ...]:
+def _select_splits(dataset: Dataset, name: str | None) -> tuple[SplitEntry, ...]:
     if name is None:
         return dataset.manifest.splits
     try:
@@ -123,10 +123,10 @@ def describe_dataset(dataset: Dataset, splits: Sequence[SplitEntry], examples: i
     yield from features_table(manifest.features).split("\n")
     yield ""
     yield from splits_table(dataset, splits).split("\n")
-    stats, why = _stats(dataset, splits)
+    stats, why = _read_stats(dataset, splits)
     if stats is not None:
-        yield from _statistics_lines(stats)
-    yield from _class_lines(dataset, splits, stats, why)
+        yield from _describe_statistics(stats)
+    yield from _describe_classes(dataset, splits, stats, why)
     transform, problem = read_transform_file(dataset)
     if transform is not None:
         yield from ("", *transform_lines(transform))
@@ -136,7 +136,7 @@ def describe_dataset(dataset: Dataset, splits: Sequence[SplitEntry], examples: i
     yield from _near_duplicate_lines(stats)
     yield from (f"NOTE: {notice}" for notice in manifest.notices)
     yield from (f"shardmill.load: {hint}" for hint in pixel_hints(dataset))
-    for number, (split, example) in enumerate(_first_examples(dataset, splits, examples)):
+    for number, (split, example) in enumerate(_read_first_examples(dataset, splits, examples)):
         yield from ("", f"Example {number}, {split}:")
         yield from example_lines(example, manifest.features)
 
@@ -155,7 +155,7 @@ def inspect_json(dataset: Dataset, splits: Sequence[SplitEntry], examples: int) 
     """Return what `describe_dataset` shows as JSON-ready data; docs/json.md documents it."""
     manifest = dataset.manifest
     known = {feature.name: feature for feature in manifest.features}
-    stats, why = _stats(dataset, splits)
+    stats, why = _read_stats(dataset, splits)
     transform, _ = read_transform_file(dataset)
     statistics = {
         split: {name: summary.to_json() for name, summary in found.features.items()}
@@ -179,12 +179,12 @@ def inspect_json(dataset: Dataset, splits: Sequence[SplitEntry], examples: int) 
                 "split": split,
                 "features": {name: show_values(values, known.get(name)) for name, values in example.items()},
             }
-            for split, example in _first_examples(dataset, splits, examples)
+            for split, example in _read_first_examples(dataset, splits, examples)
         ],
     }
 
 
-def _first_examples(
+def _read_first_examples(
     dataset: Dataset, splits: Sequence[SplitEntry], number: int
 ) -> Iterator[tuple[str, Mapping[str, FeatureValue]]]:
     """Yield the first `number` examples with the names of their splits."""
@@ -192,7 +192,7 @@ def _first_examples(
     return ((split, decode_example(record)) for split, record in islice(records, number))
 
 
-def _stats(dataset: Dataset, splits: Sequence[SplitEntry]) -> tuple[StatsFile | None, str]:
+def _read_stats(dataset: Dataset, splits: Sequence[SplitEntry]) -> tuple[StatsFile | None, str]:
     """Return the statistics of these splits and ""; or None and "missing" or "damaged"."""
     try:
         stats = dataset.stats()
@@ -203,7 +203,7 @@ def _stats(dataset: Dataset, splits: Sequence[SplitEntry]) -> tuple[StatsFile | 
         return None, "damaged"
 
 
-def _statistics_lines(stats: StatsFile) -> Iterator[str]:
+def _describe_statistics(stats: StatsFile) -> Iterator[str]:
     if any(split.tokens is not None for split in stats.splits.values()):
         counted = (f"{split.tokens or 0:,} in {name}" for name, split in stats.splits.items())
         yield from ("", f"Tokens: {', '.join(counted)}")
@@ -212,7 +212,9 @@ def _statistics_lines(stats: StatsFile) -> Iterator[str]:
             yield from ("", f"{name}:", *table.split("\n"))
 
 
-def _class_lines(dataset: Dataset, splits: Sequence[SplitEntry], stats: StatsFile | None, why: str) -> Iterator[str]:
+def _describe_classes(
+    dataset: Dataset, splits: Sequence[SplitEntry], stats: StatsFile | None, why: str
+) -> Iterator[str]:
     labels = features_of_kind(dataset.manifest.features, "class_label")
     if stats is None:
         lost = ", and with it the number of examples of each class" if labels else ", so that features are not counted"
@@ -222,7 +224,7 @@ def _class_lines(dataset: Dataset, splits: Sequence[SplitEntry], stats: StatsFil
         yield from ("", f"{plural(len(label.class_names), 'class', 'classes')} of {label.name!r}:")
         for split in splits:
             counts = stats.splits[split.name].features.get(label.name, FeatureSummary()).classes
-            yield f"  {split.name}: {_class_balance(counts or {})}"
+            yield f"  {split.name}: {_describe_class_balance(counts or {})}"
 
 
 def _duplicate_lines(stats: StatsFile | None) -> Iterator[str]:
@@ -249,7 +251,7 @@ def _near_duplicate_lines(stats: StatsFile | None) -> Iterator[str]:
     yield from (f"  {left}" for left in (near.describe_skipped_images(),) if left)
 
 
-def _class_balance(counts: Mapping[str, int]) -> str:
+def _describe_class_balance(counts: Mapping[str, int]) -> str:
     present = {name: number for name, number in counts.items() if number}
     if not present:
         return "no examples"

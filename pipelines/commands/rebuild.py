@@ -99,12 +99,12 @@ def _run_recipe(
         if flags.dry_run:
             return _dry_run(recipe, flags, options)
         try:
-            built = rebuild(recipe, flags, options, *_message_functions(recipe, flags))
+            built = rebuild(recipe, flags, options, *_make_message_functions(recipe, flags))
         except Interrupted as interrupted:
             _end_interrupted(recipe, interrupted, flags)
     if debug and built.error is not None:
         raise built.error
-    status = _exit_status(built.record, recipe, flags) if built.error is None else built.error.exit_status
+    status = _find_exit_status(built.record, recipe, flags) if built.error is None else built.error.exit_status
     _report_end(built, flags, status)
     if built.error is not None:
         _notify(recipe, built.record)
@@ -155,7 +155,7 @@ def _configure_stores(words: Sequence[str], parser: Parser) -> AbstractContextMa
     return using_options(options)
 
 
-def _message_functions(recipe: Recipe, flags: RebuildOptions) -> tuple[Any, Any]:
+def _make_message_functions(recipe: Recipe, flags: RebuildOptions) -> tuple[Any, Any]:
     return (lambda text: _print_message(flags, f"{recipe.name}: {text}")), (
         lambda text: log.warn(f"{recipe.name}: {text}")
     )
@@ -167,14 +167,14 @@ def _dry_run(recipe: Recipe, flags: RebuildOptions, options: Any) -> tuple[str, 
     from shardmill.pipelines.nightly.planning import Unchanged, begin_build, find_kept_settings, make_plan
     from shardmill.transforms.stores.protocol import os_error_text
 
-    say, warn = _message_functions(recipe, flags)
+    say, warn = _make_message_functions(recipe, flags)
     failure: Failure
     try:
         recipe.kind.check_installed()
         plan = make_plan(recipe, begin_build(recipe, flags), flags, warn)
         if isinstance(plan.decision, Unchanged):
             say(f"{plan.decision}: nothing would be done")
-            return "unchanged", _exit_status(plan.record, recipe, flags)
+            return "unchanged", _find_exit_status(plan.record, recipe, flags)
         from shardmill.pipelines.jobs.job import dry_run
 
         say(f"{plan.decision}: {plan.config.version} would be built")
@@ -192,7 +192,7 @@ def _dry_run(recipe: Recipe, flags: RebuildOptions, options: Any) -> tuple[str, 
     return "failed", failure.exit_status
 
 
-def _exit_status(record: BuildRecord, recipe: Recipe, flags: RebuildOptions) -> int:
+def _find_exit_status(record: BuildRecord, recipe: Recipe, flags: RebuildOptions) -> int:
     """Return the exit status of a recipe that did not fail."""
     if record.status != "unchanged":
         return 0

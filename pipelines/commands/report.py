@@ -15,7 +15,7 @@ from shardmill.pipelines.commands.versions import (
     command_parser,
     parse_command,
     print_outcome,
-    reading,
+    report_read_errors,
 )
 from shardmill.pipelines.reports import log
 from shardmill.pipelines.reports.content import read_sources, report_content
@@ -55,7 +55,7 @@ def run_report(arguments: Sequence[str]) -> int:
     args = parse_command(parser, arguments, lambda args: [args.directory, *filter(None, [args.output])])
     if args.json and args.output is not None:
         raise UserError("--json prints the content and --output writes the page: give one of them")
-    with reading(args.directory):
+    with report_read_errors(args.directory):
         sources = read_sources(open_dataset(args.directory, storage.StorageFiles()), args.against)
     found = report_content(sources, with_statistics=args.json)
     if args.json:
@@ -91,7 +91,7 @@ def run_diff(arguments: Sequence[str]) -> int:
     add_message_flags(parser)
     args = parse_command(parser, arguments, lambda args: args.versions)
     try:
-        old, new = map(_profile, _directories(args.versions))
+        old, new = map(_read_profile, _find_directories(args.versions))
     except OSError as error:
         raise UserError(f"{' '.join(args.versions)}: {error.strerror or error}") from None
     results = run_checks(new, old, CheckOptions().limits)
@@ -103,7 +103,7 @@ def run_diff(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _directories(words: Sequence[str]) -> list[str]:
+def _find_directories(words: Sequence[str]) -> list[str]:
     """Return the folders of the two versions."""
     if len(words) == 2:
         named = file_names.is_version(words[1]) or words[1] == file_names.LATEST
@@ -119,7 +119,7 @@ def _directories(words: Sequence[str]) -> list[str]:
     return [storage.join(directory, resolve_version(storage.StorageFiles(), directory, name)[0]) for name in versions]
 
 
-def _profile(directory: str) -> Profile:
+def _read_profile(directory: str) -> Profile:
     dataset = open_dataset(directory, storage.StorageFiles())
     return Profile(dataset.manifest, dataset.stats())
 
@@ -127,7 +127,7 @@ def _profile(directory: str) -> Profile:
 def difference_lines(new: Profile, old: Profile, results: Sequence[CheckResult]) -> Iterator[str]:
     """Yield a summary of the differences, a table of splits, and the results of the checks that precede publishing."""
     yield from (describe_changes(new, old), "")
-    yield from _splits_comparison(new, old).split("\n")
+    yield from _compare_splits(new, old).split("\n")
     findings = [result for result in results if result.severity in ("warn", "error")]
     unknown = sum(result.severity == "unknown" for result in results)
     if findings:
@@ -139,7 +139,7 @@ def difference_lines(new: Profile, old: Profile, results: Sequence[CheckResult])
         yield f"{unknown} check{'' if unknown == 1 else 's'} cannot be made of what is on record; --json has them"
 
 
-def _splits_comparison(new: Profile, old: Profile) -> str:
+def _compare_splits(new: Profile, old: Profile) -> str:
     table = new_table(["split"], ["", old.version, new.version] * 2)
     for split in dict.fromkeys([*old.splits, *new.splits]):
         counts = [f"{each.splits[split]:,}" if split in each.splits else "-" for each in (old, new)]

@@ -17,7 +17,7 @@ from shardmill.pipelines.commands.versions import (
     add_message_flags,
     command_parser,
     print_outcome,
-    reading,
+    report_read_errors,
 )
 from shardmill.pipelines.config.flags import Parser, beam_options, check_folder_first, log_options
 from shardmill.pipelines.jobs import launch, runner
@@ -60,12 +60,12 @@ def run_verify(arguments: Sequence[str]) -> int:
     runner.check_runner(options)
     if (message := runner.runner_warning(rest, options)) is not None:
         log.warn(message)
-    with _report_folder(options) as folder:
-        with reading(args.directory):
+    with _make_report_folder(options) as folder:
+        with report_read_errors(args.directory):
             for sentence in repair(args.directory) if args.repair else ():
                 log.info(sentence)
             dataset = open_dataset(args.directory, storage.StorageFiles())
-            for sentence in _unfinished_versions(args.directory.rstrip("/"), dataset.directory):
+            for sentence in _find_unfinished_versions(args.directory.rstrip("/"), dataset.directory):
                 log.warn(sentence)
             faults = find_dataset_faults(dataset)
         faults += shard_faults(dataset, args.decode, options, folder, args.quiet)
@@ -82,7 +82,7 @@ def run_verify(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _unfinished_versions(parent: str, opened: str) -> Iterator[str]:
+def _find_unfinished_versions(parent: str, opened: str) -> Iterator[str]:
     """Yield warnings on other unfinished publications, if `parent`, the folder of all versions, was given."""
     for version in find_interrupted_publications(storage.StorageFiles(), parent) if parent != opened else ():
         if (other := storage.join(parent, version)) != opened:
@@ -90,7 +90,7 @@ def _unfinished_versions(parent: str, opened: str) -> Iterator[str]:
 
 
 @contextmanager
-def _report_folder(options: PipelineOptions) -> Iterator[str]:
+def _make_report_folder(options: PipelineOptions) -> Iterator[str]:
     """Provide a folder that both workers and this process can reach."""
     if runner.is_local(options):
         with scratch_folder("verify") as folder:

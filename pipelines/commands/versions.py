@@ -48,7 +48,7 @@ def add_message_flags(parser: Parser) -> None:
     parser.add_argument("--debug", action="store_true", help="Show the full traceback of a failure")
 
 
-def _data_set_parser(command: str, description: str) -> Parser:
+def _make_data_set_parser(command: str, description: str) -> Parser:
     """Return the parser of a command whose first argument is the folder of a data set."""
     parser = command_parser(
         command,
@@ -80,7 +80,7 @@ def print_outcome(args: argparse.Namespace, message: str) -> None:
 
 
 @contextmanager
-def reading(folder: str) -> Iterator[None]:
+def report_read_errors(folder: str) -> Iterator[None]:
     """Within this context, turn a failure to read into a UserError about the folder on the command line."""
     try:
         yield
@@ -139,10 +139,10 @@ class VersionRow:
 
 def run_versions(arguments: Sequence[str]) -> int:
     """Run `shardmill versions` and return its exit status."""
-    parser = _data_set_parser("versions", "List the versions of a data set, the newest first.")
+    parser = _make_data_set_parser("versions", "List the versions of a data set, the newest first.")
     parser.add_argument("--json", action="store_true", help="Print one line of JSON")
     args = _parse_directory(parser, arguments)
-    with reading(args.directory):
+    with report_read_errors(args.directory):
         rows = list_versions(args.directory)
         named = read_latest(args.directory)
     if not rows:
@@ -161,10 +161,12 @@ def list_versions(parent: str) -> list[VersionRow]:
     """Return the versions in `parent`, the newest first; raises OSError."""
     named, tags = read_latest(parent), read_tags(parent)
     with ThreadPoolExecutor(_THREADS, "shardmill-versions") as pool:
-        return list(pool.map(lambda state: _version_row(parent, state, named, tags), list_versions_catalog(parent)))
+        return list(
+            pool.map(lambda state: _make_version_row(parent, state, named, tags), list_versions_catalog(parent))
+        )
 
 
-def _version_row(parent: str, state: VersionState, latest: str, tags: dict[str, str]) -> VersionRow:
+def _make_version_row(parent: str, state: VersionState, latest: str, tags: dict[str, str]) -> VersionRow:
     when = datetime.fromtimestamp(state.modified, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if state.published else ""
     examples = size = None
     if state.published:
@@ -198,7 +200,7 @@ def versions_table(rows: Sequence[VersionRow]) -> str:
 
 def run_tag(arguments: Sequence[str]) -> int:
     """Run `shardmill tag` and return its exit status."""
-    parser = _data_set_parser(
+    parser = _make_data_set_parser(
         "tag", "Give a version a name. load(…, version=TAG) opens it, and a named version is never deleted."
     )
     parser.add_argument("version", help="Version to name: a version, a tag or LATEST; with --delete, the tag to delete")
@@ -228,7 +230,7 @@ def run_tag(arguments: Sequence[str]) -> int:
 
 def run_rollback(arguments: Sequence[str]) -> int:
     """Run `shardmill rollback` and return its exit status."""
-    parser = _data_set_parser(
+    parser = _make_data_set_parser(
         "rollback",
         "Point LATEST at another version, which readers open from now on. Nothing is deleted, and a"
         " rebuild from the same input does not undo it.",

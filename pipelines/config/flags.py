@@ -86,7 +86,7 @@ def beam_options(rest: Sequence[str], own_parser: argparse.ArgumentParser) -> An
 
     options = CachedOptions([*rest, *check_known(rest, own_parser)])
     if options.get_all_options(retain_unknown_options=True)["labels"] and not options.view_as(StandardOptions).runner:
-        near = difflib.get_close_matches("--labels", _flags(own_parser), 2)
+        near = difflib.get_close_matches("--labels", _list_flags(own_parser), 2)
         raise UserError(
             "--label, or --labels, is Dataflow's here, for the labels of a job on Google's cloud, and there is no"
             f" --runner; did you mean {' or '.join(near)}?"
@@ -105,14 +105,14 @@ def check_known(rest: Sequence[str], own_parser: argparse.ArgumentParser) -> lis
     parser.error = lambda message: _raise(UserError(message))
     known, unknown = parser.parse_known_args(list(rest))
     if not is_portable(known):
-        _refuse_first(unknown, own_parser, _flags(parser))
+        _refuse_first(unknown, own_parser, _list_flags(parser))
         return []
     theirs = server_flags(known) if unknown else None
-    beams = [*_flags(parser), *(theirs or ())]
+    beams = [*_list_flags(parser), *(theirs or ())]
     for place, word in enumerate(unknown):
         if word.startswith("--"):
             flag = word.partition("=")[0]
-            near = difflib.get_close_matches(flag, [*_flags(own_parser), *beams], 1, _NEAR) if not theirs else ()
+            near = difflib.get_close_matches(flag, [*_list_flags(own_parser), *beams], 1, _NEAR) if not theirs else ()
             if near or (theirs and flag not in theirs):
                 _refuse_first(unknown[place:], own_parser, beams)
         elif not (place and unknown[place - 1].startswith("--") and "=" not in unknown[place - 1]):
@@ -126,11 +126,11 @@ def _refuse_first(unknown: Sequence[str], own_parser: argparse.ArgumentParser, b
     word = unknown[0].split("=")[0]
     if not word.startswith("-"):
         raise UserError(f"unexpected {unknown[0]!r}: no flag is before it; --help lists them")
-    near = nearest_flags(word, _flags(own_parser), beam_flags)
+    near = nearest_flags(word, _list_flags(own_parser), beam_flags)
     raise UserError(f"unknown flag {unknown[0]}" + (f"; did you mean {' or '.join(near)}?" if near else ""))
 
 
-def _flags(parser: argparse.ArgumentParser) -> list[str]:
+def _list_flags(parser: argparse.ArgumentParser) -> list[str]:
     return [flag for action in parser._actions for flag in action.option_strings]
 
 
@@ -185,7 +185,10 @@ def add_flags(parser: Parser, options: Iterable[Option]) -> None:
 
 
 def _add_flag(group: Any, option: Option) -> None:
-    name, attributes = f"--{option.name}", {"dest": option.field, "default": argparse.SUPPRESS, "help": _help(option)}
+    name, attributes = (
+        f"--{option.name}",
+        {"dest": option.field, "default": argparse.SUPPRESS, "help": _make_help(option)},
+    )
     if option.type is bool and option.flag.parse is None:
         group.add_argument(name, action="store_true", **attributes)
         return
@@ -197,7 +200,7 @@ def _add_flag(group: Any, option: Option) -> None:
     )
 
 
-def _help(option: Option) -> str:
+def _make_help(option: Option) -> str:
     has_default = option.default not in (None, MISSING, "", ()) and not isinstance(option.default, bool)
     default = option.flag.default_words or (str(option.default) if has_default else "")
     words = f"{option.flag.help} (default: {default})" if default else option.flag.help

@@ -22,10 +22,10 @@ from shardmill.pipelines.jobs.graph_steps import prepare_output, publish_options
 from shardmill.pipelines.reports.summary import (
     JobWork,
     dry_run_rejects,
-    first_and_last,
     format_range,
     human_size,
-    shortened,
+    join_first_and_last,
+    shorten_name,
 )
 from shardmill.text import plural, to_printable
 from shardmill.transforms.files.encoding import FileEncoder
@@ -211,12 +211,12 @@ def build_files(
     reuse = find_reuse(config, {**route.encoder.depends_on(), **options.versions})
     if reuse is not None:
         options = replace(options, index_options=reuse.index_options)
-    shards = partial(_shard_source, files_per_task=config.files_per_task, reuse=reuse, versions=options.versions)
+    shards = partial(_make_shard_source, files_per_task=config.files_per_task, reuse=reuse, versions=options.versions)
     report_divisions(plan.divisions, progress_folder)
     if route.make_encoder is None:
         source = shards(route.encoder)
     else:
-        source = plan.layout | "Encoder" >> beam.Map(_source_of_layout, route.make_encoder, shards)
+        source = plan.layout | "Encoder" >> beam.Map(_make_layout_source, route.make_encoder, shards)
     write = WriteShards(
         config.directory,
         config.name,
@@ -247,11 +247,11 @@ def build_files(
 
 
 # Any: Beam checks annotations, and cannot check protocols
-def _source_of_layout(layout: Layout, encoder_of: Callable[[Layout], FileEncoder], shards: Callable[..., Any]) -> Any:
+def _make_layout_source(layout: Layout, encoder_of: Callable[[Layout], FileEncoder], shards: Callable[..., Any]) -> Any:
     return shards(encoder_of(layout))
 
 
-def _shard_source(
+def _make_shard_source(
     encoder: FileEncoder, files_per_task: int, reuse: Reuse | None, versions: Mapping[str, str]
 ) -> FileShards:
     if reuse is None:
@@ -381,7 +381,7 @@ def describe_files_plan(plan: FilesDryRun, config: FilesConfig) -> str:
             f" {plural(len(sizes), 'shard')} of {format_range(examples)} example{'s' * (max(examples) != 1)},"
             f" {format_range(size_bytes, human_size)}"
         )
-    lines += _class_lines(plan, config)
+    lines += _describe_classes(plan, config)
     if config.analysis is not None:
         lines += ["Transform:", *(f"  {line}" for line in config.analysis.declaration.describe_outputs(plan.features))]
     return "\n".join(map(to_printable, [*lines, *(f"NOTE: {notice}" for notice in layout.notices)]))
@@ -394,13 +394,13 @@ def files_work(plan: FilesDryRun, config: FilesConfig) -> JobWork:
     return JobWork(len(plan.shards), len(plan.shards), examples, size_bytes=size_bytes, is_remote=remote)
 
 
-def _class_lines(plan: FilesDryRun, config: FilesConfig) -> list[str]:
+def _describe_classes(plan: FilesDryRun, config: FilesConfig) -> list[str]:
     if plan.layout.object_classes is not None:
         names, objects = plan.layout.object_classes.names, plan.summary.objects
         most = max(objects, key=lambda name: (objects[name], name), default="")
         return [
-            f"Classes of objects: {len(names):,}: {first_and_last(names)}",
-            f"Objects: {objects.total():,}" + (f", most often {shortened(most)}" if most else ""),
+            f"Classes of objects: {len(names):,}: {join_first_and_last(names)}",
+            f"Objects: {objects.total():,}" + (f", most often {shorten_name(most)}" if most else ""),
         ]
     if plan.layout.class_names is None:
         labels = "masks are the labels" if config.mask_flag else f"the {config.kind.plural} are unlabelled"
@@ -414,5 +414,5 @@ def _class_lines(plan: FilesDryRun, config: FilesConfig) -> list[str]:
         if _EXAMPLES_SHOWN <= label < last:
             continue
         counts = ", ".join(f"{plan.labels[split, label]:,} {split}" for split in plan.layout.splits)
-        lines.append(f"  {label} {shortened(name)}: {counts}")
+        lines.append(f"  {label} {shorten_name(name)}: {counts}")
     return lines

@@ -1,4 +1,4 @@
-"""The kinds that make one example per file: images, audio and arrays."""
+"""The commands that make one example per file: images, audio and arrays."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -56,7 +56,7 @@ def images_route(config: ImagesConfig) -> "FileRoute":
     describe = partial(_describe_images, encoder=encoder, names=names, for_tfds=config.codec.is_read_by_tfds)
     mode = None if reencoding is None else "" if reencoding.size is None else reencoding.mode
     # Boxes of annotations are moved with the picture, columns of a manifest are not
-    layout = partial(_image_layout, coordinates=declared, mode=mode if source is None else None, names=names)
+    layout = partial(_make_image_layout, coordinates=declared, mode=mode if source is None else None, names=names)
     if source is None:
         index = find_files(config, RESERVED)
     else:
@@ -109,7 +109,7 @@ def _describe_images(
     ]
 
 
-def _image_layout(
+def _make_image_layout(
     summary: "InputSummary",
     options: "FileLayoutOptions",
     coordinates: Mapping[str, str],

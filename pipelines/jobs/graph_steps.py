@@ -27,7 +27,7 @@ from shardmill.transforms.inputs.summary import InputSummary
 from shardmill.transforms.layout.columns import extra_column_notices, wanted_columns
 from shardmill.transforms.layout.options import TableOptions, skipped_notices
 from shardmill.transforms.layout.tables import TableLayout, sequence_layout, tokenized_layout
-from shardmill.transforms.options.job_options import CONTENT
+from shardmill.transforms.options.job_options import CONTENT, OutputOptions
 from shardmill.transforms.publishing import publish
 from shardmill.transforms.publishing.description import Build, PublishOptions
 from shardmill.transforms.records.images import add_object_features
@@ -52,7 +52,7 @@ from shardmill.transforms.values.analyzers import Analysis
 from shardmill.transforms.values.preprocessing_declaration import check_analyzed_splits, check_transform
 from shardmill.transforms.values.tokens_encoding import CUT, INPUT_IDS, LOST, Tokenization, total_tokens
 from shardmill.transforms.values.transform_graph import StagedGraph, module_files, transform_files
-from shardmill.transforms.workers.elements import single
+from shardmill.transforms.workers.elements import get_single
 from shardmill.transforms.workers.rejects import RejectsPart
 from shardmill.transforms.workers.running import report_plan
 
@@ -112,16 +112,16 @@ def _make_record_layout(
     config: RecordsConfig,
     planned: Features | None,
 ) -> TableLayout:
-    layout = replace(_layout_of_route(summary, single(inferred, Inferred()), config), input_counts=summary.counts)
+    layout = replace(_make_route_layout(summary, get_single(inferred, Inferred()), config), input_counts=summary.counts)
     if planned is not None and layout.features != planned:
         raise JobError(f"{config.source} has changed since its columns were looked at, moments ago; run it again")
     if config.on_mixed == "fail":
         return layout
     schema_types = {feature.name: feature.dtype for feature in (config.schema.features if config.schema else ())}
-    return replace(layout, kinds=schema_types or most_frequent_kinds(single(kinds, {})))
+    return replace(layout, kinds=schema_types or most_frequent_kinds(get_single(kinds, {})))
 
 
-def _layout_of_route(summary: InputSummary, inferred: Inferred, config: RecordsConfig) -> TableLayout:
+def _make_route_layout(summary: InputSummary, inferred: Inferred, config: RecordsConfig) -> TableLayout:
     if not summary.folders and not summary.rejected:
         raise UserError("; ".join([f"no {config.kind.plural} in {config.source}", *skipped_notices(summary)]))
     layout = config.make_layout(summary, inferred, config.table_options, config.line_numbers)
@@ -145,7 +145,7 @@ _TURN = "shardmill images --image_format jpeg, which reads files, turns them upr
 def published_features(layout: TableLayout, staged: StagedFindings, table: TableOptions) -> tuple[Features, list[str]]:
     """Return the features of the examples before any --transform, with images marked, and notices about the images."""
     flag = "" if staged.inferred.rows else "--image"  # existing records pass through as they are
-    features = set_encodings(_published_or_found(layout, staged.inferred, staged.kinds, table), staged.images)
+    features = set_encodings(_find_published_features(layout, staged.inferred, staged.kinds, table), staged.images)
     features, notices = (features, []) if table.schema is not None else mark_images(features, staged.images, flag)
     of_images = [
         f"feature {feature.name!r}: {notice}"
@@ -193,7 +193,7 @@ def check_ids(staged: StagedFindings, layout: TableLayout, label: str, table: Ta
         )
 
 
-def _published_or_found(layout: TableLayout, inferred: Inferred, kinds: Kinds, table: TableOptions) -> Features:
+def _find_published_features(layout: TableLayout, inferred: Inferred, kinds: Kinds, table: TableOptions) -> Features:
     """Return the features to publish; those of existing records are known only once all records were read."""
     if not inferred.rows:
         return layout.features
@@ -208,7 +208,9 @@ def _published_or_found(layout: TableLayout, inferred: Inferred, kinds: Kinds, t
         ("--stratify_by", table.split.stratify_by),
     ):
         if column is not None and column not in inferred.types and (flag, column) != ("--group_by", CONTENT):
-            raise UserError(f"{flag} {column}: no example has such a feature; {_feature_hint(column, inferred.types)}")
+            raise UserError(
+                f"{flag} {column}: no example has such a feature; {_suggest_feature(column, inferred.types)}"
+            )
     # A list that a table's row lacks is stored empty; a record that lacks one passes through without it.
     features = {
         name: replace(column.feature(name, inferred.rows), required=column.present == inferred.rows)
@@ -218,11 +220,11 @@ def _published_or_found(layout: TableLayout, inferred: Inferred, kinds: Kinds, t
         _check_schema(table.schema, features, table.schema_name)
         features = {feature.name: feature for feature in table.schema}
     for label in table.label_columns:
-        features[label] = _label_feature(label, features, table)
+        features[label] = _make_label_feature(label, features, table)
     return tuple(features.values())
 
 
-def _feature_hint(column: str, features: Iterable[str]) -> str:
+def _suggest_feature(column: str, features: Iterable[str]) -> str:
     return f"{did_you_mean(column, features, 'did you mean {}? ')}they have {', '.join(sorted(features))}"
 
 
@@ -253,10 +255,10 @@ def _value_count(feature: Feature) -> int | None:
     return None if None in feature.list_shape else math.prod(size or 0 for size in feature.list_shape)
 
 
-def _label_feature(label: str, features: Mapping[str, Feature], table: TableOptions) -> Feature:
+def _make_label_feature(label: str, features: Mapping[str, Feature], table: TableOptions) -> Feature:
     feature = features.get(label)
     if feature is None:
-        raise UserError(f"--label {label}: no example has such a feature; {_feature_hint(label, features)}")
+        raise UserError(f"--label {label}: no example has such a feature; {_suggest_feature(label, features)}")
     names = table.classes.class_names(label, table.label_columns)
     if names is None:
         return feature
@@ -291,7 +293,7 @@ _ID_BYTES = 3  # of a token's id in an example, at most: vocabularies have fewer
 def token_cuts(staged: StagedRuns, config: RecordsConfig) -> beam.PCollection[Divisions]:
     """Find where shards begin, so that their tokens differ by at most one example, or one block of packed texts."""
     if config.pack_to is not None:
-        count = partial(_packed_count, config.shard_counts, config.pack_to)
+        count = partial(_count_packed_shards, config.shard_counts, config.pack_to)
         divide = partial(divide_by_blocks, block=config.pack_to)
         return staged.runs | "Plan" >> FindByteCuts(read_keys, count, config.read_threads, divide)
     sizes = staged.runs | "SizesOfRun" >> beam.Map(_run_sizes) | "Sizes" >> beam.CombineGlobally(_sum_sizes)
@@ -310,7 +312,9 @@ def _sum_sizes(sizes: Iterable[Mapping[str, int]]) -> dict[str, int]:
     return dict(total)
 
 
-def _packed_count(counts: Mapping[str, ShardCount], block: int, split: str, documents: int, size_bytes: int) -> int:
+def _count_packed_shards(
+    counts: Mapping[str, ShardCount], block: int, split: str, documents: int, size_bytes: int
+) -> int:
     tokens = total_tokens(documents, size_bytes)
     if tokens < block:
         raise UserError(
@@ -392,7 +396,7 @@ def _make_graph(
     options: PublishOptions,
     analysis: Any,  # an Analysis or a ModuleAnalysis, and the folder of its results
 ) -> StagedGraph:
-    staged, renames = single(all_staged, StagedFindings()), Renames.of(options.configuration)
+    staged, renames = get_single(all_staged, StagedFindings()), Renames.of(options.configuration)
     if isinstance(analysis, Analysis) and not staged.gathered.examples:  # which Publish says
         return StagedGraph()
     features = published_features(layout, staged, table)[0]
@@ -417,19 +421,13 @@ Layout = TypeVar("Layout")
 def publish_options(config: JobConfig) -> PublishOptions:
     """Return the options of publishing and describing the data set of a job with `config`."""
     return PublishOptions(
-        output=config.output,
-        name=config.name,
-        version=config.version,
+        **vars(config.subset(OutputOptions)),
         codec=config.codec,
-        max_reject_fraction=config.max_reject_fraction,
         shard_counts=config.shard_counts,
         source=config.source.split(" ", 1)[1],
         configuration=config.to_json(),
         job=config.job,
-        overwrite=config.overwrite,
-        set_latest=config.set_latest,
         schema_constraints=config.schema_requests,
-        on_damaged_file=config.on_damaged_file,
         checks=config.checks,
         build_record=config.record,
         versions={"shardmill": shardmill.__version__, **{name: metadata.version(name) for name in config.libraries}},

@@ -58,7 +58,7 @@ from shardmill.transforms.publishing.lease import DETACHED_LEASE_SECONDS, Lease
 from shardmill.transforms.publishing.publication import read_templates
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.clients import check_url
-from shardmill.transforms.stores.protocol import StoredFile, os_error_text, short_timeouts
+from shardmill.transforms.stores.protocol import StoredFile, limit_timeouts, os_error_text
 from shardmill.transforms.stores.storage import run_concurrently
 from shardmill.transforms.stores.zip_archive import SCHEME
 from shardmill.transforms.values.graph_process import prestarted
@@ -132,7 +132,7 @@ def check_input(config: JobConfig) -> None:
 def _check_input_path(config: JobConfig, path: str) -> None:
     is_local = storage.is_local(path)
     if is_local and not is_glob(path) and not os.path.exists(path):
-        raise UserError(f"--input {path}: no such file or folder{_path_hint(path)}")
+        raise UserError(f"--input {path}: no such file or folder{_suggest_path(path)}")
     _check_archive(config, path)
     if is_glob(path):
         _check_glob(config, path)
@@ -145,7 +145,7 @@ def _check_input_path(config: JobConfig, path: str) -> None:
         _check_output_outside(config, path, os.path.realpath(config.directory), os.path.realpath(path))
 
 
-def _path_hint(path: str) -> str:
+def _suggest_path(path: str) -> str:
     """Return a suggestion for a missing path, as the end of a sentence."""
     name, named, rest = path.partition("=")
     if named and os.path.exists(rest):
@@ -322,7 +322,7 @@ def _abandon(
     lease: Lease | None, config: JobConfig, created_folders: Sequence[str], previous_success: StoredFile | None
 ) -> str:
     """End the lease of a failed job and delete its files; return a sentence on what was published."""
-    with short_timeouts():
+    with limit_timeouts():
         if lease is not None:
             lease.release()
         return clean_up(config, created_folders, previous_success)
@@ -372,7 +372,7 @@ def run_recorded(
             try:
                 published = run_job(make_job(config), config, options, quiet)
             except (UserError, JobError, CorruptDataError) as error:
-                with short_timeouts():
+                with limit_timeouts():
                     ended = _with_written_checks(config, failed_record(record, error))
                 ended = replace(ended, seconds=time.monotonic() - start_s)
                 is_recorded = not isinstance(error, (UserError, LockedError)) or isinstance(error, OutrunError)
@@ -380,7 +380,7 @@ def run_recorded(
                     write_page(config.parent, ended, path, previous_profile)
                 return Built(ended, None, error)
             if isinstance(published, Published):
-                return _record_published(config, record, published, previous_profile, start_s)
+                return _write_published_record(config, record, published, previous_profile, start_s)
             seconds = time.monotonic() - start_s
             return Built(replace(record, status="launched", reason=str(published), seconds=seconds))
     except KeyboardInterrupt as interruption:
@@ -389,7 +389,7 @@ def run_recorded(
         raise recorded from (interruption.__cause__ or interruption)
 
 
-def _record_published(
+def _write_published_record(
     config: JobConfig, record: BuildRecord, published: Published, previous_profile: Profile | None, start_s: float
 ) -> Built:
     """Write the record and page of a published version."""

@@ -1,4 +1,4 @@
-"""A kind of input: its command, configuration and route to a job."""
+"""The description of a converting command: its configuration and how it makes a job."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

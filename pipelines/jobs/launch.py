@@ -25,10 +25,10 @@ from shardmill.errors import ERRORS_BY_NAME, JobError, UserError
 from shardmill.pipelines.config.beam_flags import CachedOptions
 from shardmill.pipelines.jobs.local_cluster import (
     WorkerProcesses,
-    log_level,
+    hold_log_level,
     loopback_workers,
     own_job_server,
-    replaced,
+    replace_attribute,
 )
 from shardmill.pipelines.jobs.runner import (
     check_running_mode,
@@ -114,12 +114,12 @@ def error_to_raise(error: BaseException, failure: Failure | None) -> Exception:
         return ERRORS_BY_NAME[failure.kind](failure.sentence)
     if failure is not None and failure.step.startswith(_ANALYSIS_STEP):
         return JobError(
-            f"--module_file: TensorFlow Transform cannot analyze the examples: {_analysis_message(failure)}"
+            f"--module_file: TensorFlow Transform cannot analyze the examples: {_shorten_analysis_error(failure)}"
         )
     if failure is not None:
         return JobError(f"the job failed in step {failure.step}: {failure.sentence}")
     if isinstance(error, (UserError, JobError)):
-        return next(one for one in _chain(error) if type(one) is type(error))
+        return next(one for one in _iterate_causes(error) if type(one) is type(error))
     for words, remedy in _FLINK_REMEDIES:
         if words in str(error):
             return JobError(f"the job failed: {remedy}")
@@ -127,7 +127,7 @@ def error_to_raise(error: BaseException, failure: Failure | None) -> Exception:
     return JobError(f"the job failed: {lines[-1].strip() if lines else type(error).__name__}")
 
 
-def _analysis_message(failure: Failure) -> str:
+def _shorten_analysis_error(failure: Failure) -> str:
     """Return TensorFlow's message without its batch of examples and its node."""
     found = re.search(r'apply the transformation: "(.*)"\. Batch instances:', failure.sentence)
     message = found[1] if found else failure.sentence
@@ -135,11 +135,11 @@ def _analysis_message(failure: Failure) -> str:
     return message if len(message) <= _SHOWN_LETTERS else f"{message[: _SHOWN_LETTERS - 1]}…"
 
 
-def _chain(error: BaseException) -> Iterator[Exception]:
+def _iterate_causes(error: BaseException) -> Iterator[Exception]:
     """Yield the causes of `error`, the first cause first and `error` last."""
     before = error.__cause__ or error.__context__
     if before is not None:
-        yield from _chain(before)
+        yield from _iterate_causes(before)
     if isinstance(error, Exception):
         yield error
 
@@ -242,23 +242,23 @@ def cache_signatures() -> Iterator[None]:
     apache_beam/typehints/decorators.py and `get_dofn_specs` of apache_beam/transforms/userstate.py, 2.77, have no
     public way to be called less.
     """
-    with hold_shared("signatures", _remembering):
+    with hold_shared("signatures", _cache_results):
         yield
 
 
 @contextmanager
-def _remembering() -> Iterator[None]:
+def _cache_results() -> Iterator[None]:
     with ExitStack() as stack:
         for module in _MODULES:
-            cached = _cached(module.get_signature, _function_of, _SIGNATURES)
-            stack.enter_context(replaced(module, "get_signature", cached))
+            cached = _wrap_with_cache(module.get_signature, _function_of, _SIGNATURES)
+            stack.enter_context(replace_attribute(module, "get_signature", cached))
         # By DoFn, not by class: a DoFn may hold the function that it calls
-        cached = _cached(userstate.get_dofn_specs, lambda dofn: dofn, WeakKeyDictionary())
-        stack.enter_context(replaced(userstate, "get_dofn_specs", cached))
+        cached = _wrap_with_cache(userstate.get_dofn_specs, lambda dofn: dofn, WeakKeyDictionary())
+        stack.enter_context(replace_attribute(userstate, "get_dofn_specs", cached))
         yield
 
 
-def _cached(
+def _wrap_with_cache(
     function: Callable[[Any], Any], key_of: Callable[[Any], Any], known: "WeakKeyDictionary[Any, Any]"
 ) -> Callable[[Any], Any]:
     """Return `function` with its results kept in `known` by the key of its argument, unless that is None."""
@@ -316,10 +316,10 @@ class JobWatch:
         if not self._has_begun:
             self._has_begun = self._worker_requested.is_set() or storage.exists(started_path(self._report))
             if not self._has_begun and now - self._since > self._patience:
-                return JobError(f"{self._nothing_began()}; the job was cancelled")
+                return JobError(f"{self._describe_idle_cluster()}; the job was cancelled")
         return None
 
-    def _nothing_began(self) -> str:
+    def _describe_idle_cluster(self) -> str:
         portable = self._options.view_as(PortableOptions)
         slots = max(self._options.view_as(FlinkRunnerOptions).parallelism, 1)
         # Of processes it is what starts them, and all of their environment, which may hold what is nobody's business
@@ -356,17 +356,17 @@ def run_pipeline(
         if local:
             folder = stack.enter_context(scratch_folder("progress"))
             # Beam says nothing of a failing step, which is reported once, by us; until its workers have ended
-            stack.enter_context(log_level("apache_beam", logging.CRITICAL))
+            stack.enter_context(hold_log_level("apache_beam", logging.CRITICAL))
             workers = stack.enter_context(WorkerProcesses())
         else:
             worker_requested = threading.Event()
             watch = partial(JobWatch, options=options, worker_requested=worker_requested)
             options = stack.enter_context(loopback_workers(options, worker_requested))
             # Beam logs what Dataflow refuses as critical, which is reported once, by us
-            stack.enter_context(log_level("apache_beam.runners.dataflow", logging.CRITICAL + 1))
+            stack.enter_context(hold_log_level("apache_beam.runners.dataflow", logging.CRITICAL + 1))
         # Steps of a local job in this process are patient, as long as any such job runs
         stack.enter_context(hold_shared("patience", patience.withdraw_at_exit))
-        build(pipeline := _pipeline(options, workers), folder)
+        build(pipeline := _make_pipeline(options, workers), folder)
         if not local:
             stack.enter_context(own_job_server(pipeline.runner, options))
         report = storage.join(place, FAILURE_FILE) if (place := folder or shared) is not None else None
@@ -376,7 +376,7 @@ def run_pipeline(
         _run_with_progress(pipeline, None if quiet else ProgressDisplay(folder, title), report, looking, options)
 
 
-def _pipeline(options: PipelineOptions, workers: WorkerProcesses | None = None) -> beam.Pipeline:
+def _make_pipeline(options: PipelineOptions, workers: WorkerProcesses | None = None) -> beam.Pipeline:
     try:
         return beam.Pipeline(runner=make_runner(options, workers), options=options.view_as(CachedOptions))
     except ValueError as error:  # an option that is missing, or no good, for this runner

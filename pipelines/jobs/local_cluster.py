@@ -45,9 +45,9 @@ _ignored: list[Callable[[threading.ExceptHookArgs], bool]] = []
 def silence_broken_streams() -> Iterator[None]:
     """Suppress tracebacks of broken gRPC streams; on exit, wait for the threads whose streams broke."""
     with ExitStack() as stack:
-        stack.enter_context(no_word_of(lambda failed: isinstance(failed.exc_value, RpcError)))
+        stack.enter_context(suppress_thread_tracebacks(lambda failed: isinstance(failed.exc_value, RpcError)))
         for name in _LOGS:
-            stack.enter_context(hold_shared(("filter", name), partial(_filtered, logging.getLogger(name))))
+            stack.enter_context(hold_shared(("filter", name), partial(_hold_filter, logging.getLogger(name))))
         yield
         for thread in threading.enumerate():
             if thread.name.startswith(_LISTENERS):
@@ -55,9 +55,9 @@ def silence_broken_streams() -> Iterator[None]:
 
 
 @contextmanager
-def no_word_of(is_ignored: Callable[[threading.ExceptHookArgs], bool]) -> Iterator[None]:
+def suppress_thread_tracebacks(is_ignored: Callable[[threading.ExceptHookArgs], bool]) -> Iterator[None]:
     """Within this context, print no traceback of a thread that fails with an error for which `is_ignored` is true."""
-    with hold_shared("excepthook", _hook):
+    with hold_shared("excepthook", _hold_thread_hook):
         _ignored.append(is_ignored)
         try:
             yield
@@ -66,14 +66,14 @@ def no_word_of(is_ignored: Callable[[threading.ExceptHookArgs], bool]) -> Iterat
 
 
 @contextmanager
-def log_level(name: str, level: int) -> Iterator[None]:
+def hold_log_level(name: str, level: int) -> Iterator[None]:
     """Within this context, set the level of a logger, for all runs that overlap."""
-    with hold_shared(("level", name), partial(_level, logging.getLogger(name), level)):
+    with hold_shared(("level", name), partial(_hold_level, logging.getLogger(name), level)):
         yield
 
 
 @contextmanager
-def replaced(target: Any, name: str, value: Any) -> Iterator[None]:
+def replace_attribute(target: Any, name: str, value: Any) -> Iterator[None]:
     """Within this context, replace an attribute of a module or object."""
     before = getattr(target, name)
     setattr(target, name, value)
@@ -84,19 +84,19 @@ def replaced(target: Any, name: str, value: Any) -> Iterator[None]:
 
 
 @contextmanager
-def _hook() -> Iterator[None]:
+def _hold_thread_hook() -> Iterator[None]:
     hook = threading.excepthook
 
     def pass_on(failed: threading.ExceptHookArgs) -> None:
         if not any(is_ignored(failed) for is_ignored in tuple(_ignored)):
             hook(failed)
 
-    with replaced(threading, "excepthook", pass_on):
+    with replace_attribute(threading, "excepthook", pass_on):
         yield
 
 
 @contextmanager
-def _filtered(log: logging.Logger) -> Iterator[None]:
+def _hold_filter(log: logging.Logger) -> Iterator[None]:
     log.addFilter(_is_other_record)
     try:
         yield
@@ -105,7 +105,7 @@ def _filtered(log: logging.Logger) -> Iterator[None]:
 
 
 @contextmanager
-def _level(log: logging.Logger, level: int) -> Iterator[None]:
+def _hold_level(log: logging.Logger, level: int) -> Iterator[None]:
     before = log.level
     log.setLevel(level)
     try:
@@ -221,7 +221,7 @@ def own_job_server(runner: Any, options: PipelineOptions) -> Iterator[None]:
     name = type(runner).__name__
     with ExitStack() as stack:
         stack.enter_context(_silence_closed_channels())
-        with _server_log(type(server).__name__) as lines:
+        with _collect_server_log(type(server).__name__) as lines:
             _find_jar(name, server, options)
             stack.callback(_stop, server)
             try:
@@ -234,7 +234,7 @@ def own_job_server(runner: Any, options: PipelineOptions) -> Iterator[None]:
 
 
 def _stop(server: JavaJarJobServer) -> None:
-    with _server_log(type(server).__name__):
+    with _collect_server_log(type(server).__name__):
         server.stop()
 
 
@@ -246,7 +246,7 @@ def _silence_closed_channels() -> Iterator[None]:
         return isinstance(failed.exc_value, ValueError) and "Channel closed" in str(failed.exc_value)
 
     before = set(threading.enumerate())
-    with no_word_of(is_closed_channel):
+    with suppress_thread_tracebacks(is_closed_channel):
         try:
             yield
         finally:
@@ -290,17 +290,17 @@ class _LineHandler(logging.Handler):
 
 
 @contextmanager
-def _server_log(server: str) -> Iterator[deque[str]]:
+def _collect_server_log(server: str) -> Iterator[deque[str]]:
     """Collect a server's last log lines, and silence Beam's log of its start."""
     lines: deque[str] = deque(maxlen=_LINES)
     log, handler = logging.getLogger(server), _LineHandler(lines)
     with ExitStack() as stack:
-        stack.enter_context(log_level(server, logging.INFO))
-        stack.enter_context(hold_shared(("apart", server), partial(replaced, log, "propagate", False)))
+        stack.enter_context(hold_log_level(server, logging.INFO))
+        stack.enter_context(hold_shared(("apart", server), partial(replace_attribute, log, "propagate", False)))
         log.addHandler(handler)
         stack.callback(log.removeHandler, handler)
         for name in _BEAM_LOGGERS:
-            stack.enter_context(log_level(name, logging.CRITICAL))
+            stack.enter_context(hold_log_level(name, logging.CRITICAL))
         yield lines
 
 

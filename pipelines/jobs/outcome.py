@@ -29,7 +29,7 @@ from shardmill.transforms.publishing.catalog import latest_path, write_latest
 from shardmill.transforms.publishing.lease import Lease
 from shardmill.transforms.shards.sources import FileIndex
 from shardmill.transforms.stores import storage
-from shardmill.transforms.stores.protocol import StoredFile, os_error_text, output_error, short_timeouts, writing_error
+from shardmill.transforms.stores.protocol import StoredFile, limit_timeouts, os_error_text, output_error, writing_error
 
 Failure = UserError | JobError | CorruptDataError
 _STATUSES: tuple[tuple[type[Exception], Status], ...] = (
@@ -107,7 +107,7 @@ def record_interruption(
     says what was published.
     """
     current = None
-    with short_timeouts(), suppress(OSError):
+    with limit_timeouts(), suppress(OSError):
         current = read_record(record_path(parent, record.version)) if record.version else None
     is_published = current is not None and current.is_same_build(record) and current.status == "published"
     outcome = f"{storage.join(parent, record.version)} is published" if is_published else "nothing was published"
@@ -128,7 +128,7 @@ def write_unpublished(parent: str, record: BuildRecord, record_first_failure: bo
     nothing behind.
     """
     try:
-        with short_timeouts():
+        with limit_timeouts():
             if record_first_failure or storage.exists(storage.join(parent, LATEST)):
                 return write_record(parent, record)
     except OSError as error:
@@ -272,13 +272,13 @@ def complete_interrupted(parent: str) -> list[str]:
     Call it before comparing inputs: an interrupted publication belongs to its own input.
     """
     messages = []
-    for version in _versions(parent):
+    for version in _list_versions(parent):
         with suppress(LockedError):  # it is not dead
             messages.append(_repair_version(version, discard=True))
     return [sentence for sentence in messages if sentence is not None]
 
 
-def _versions(parent: str) -> list[str]:
+def _list_versions(parent: str) -> list[str]:
     """Return the version directories in the folder of all versions."""
     return [storage.join(parent, name) for name in storage.list_folders(parent) if file_names.is_version(name)]
 
@@ -293,7 +293,7 @@ def repair(path: str) -> list[str]:
     if storage.is_local(directory):
         directory = os.path.abspath(directory)
     is_version = file_names.is_version(directory.rpartition("/")[2])
-    versions = [directory] if is_version else _versions(directory)
+    versions = [directory] if is_version else _list_versions(directory)
     messages = [sentence for version in versions if (sentence := _repair_version(version)) is not None]
     return [*messages, *_repair_latest(versions)]
 

@@ -3,7 +3,6 @@
 import pickle
 from collections.abc import Iterable
 from dataclasses import replace
-from fractions import Fraction
 from functools import partial
 from typing import Any
 
@@ -31,7 +30,7 @@ from shardmill.pipelines.jobs.graph_steps import (
     transform_graph,
     transformed_shards,
 )
-from shardmill.pipelines.reports.summary import JobWork, dry_run_rejects, first_and_last, human_size
+from shardmill.pipelines.reports.summary import JobWork, dry_run_rejects, human_size, join_first_and_last
 from shardmill.text import plural, to_printable
 from shardmill.transforms.columns.conversion import rounded_notices
 from shardmill.transforms.columns.types import Inferred, format_shape
@@ -48,8 +47,7 @@ from shardmill.transforms.records.merging import RunShards
 from shardmill.transforms.records.run_file import read_distinct_keys, read_keys
 from shardmill.transforms.records.shard_sources import SAME_TIME, PackedShards, SequenceShards
 from shardmill.transforms.records.staging import KeyStrata, SliceRuns, StagedFindings, StagedRuns, StageRuns, Staging
-from shardmill.transforms.shards import balance
-from shardmill.transforms.shards.balance import estimate_shard_count, shard_count, stratum_cuts
+from shardmill.transforms.shards.balance import cut_into_shards, cut_stratum, estimate_shard_count, shard_count
 from shardmill.transforms.shards.cuts import FindByteCuts, FindExampleCuts
 from shardmill.transforms.shards.divisions import Divisions, divide_by_keys
 from shardmill.transforms.shards.sources import ShardInfo
@@ -60,7 +58,7 @@ from shardmill.transforms.values.graph_process import quiet_tensorflow
 from shardmill.transforms.values.options import Sequencing
 from shardmill.transforms.values.tokens_encoding import INPUT_IDS
 from shardmill.transforms.values.transform_graph import StagedGraph, transform_files, transform_notices
-from shardmill.transforms.workers.elements import single
+from shardmill.transforms.workers.elements import get_single
 from shardmill.transforms.workers.rejects import RejectsPart, gather_rejects
 
 _REMOTE_SHARDS_AT_ONCE = 4  # by each worker: a store has each wait for the slices that it is made of
@@ -74,14 +72,14 @@ def build_records(
     Workers on this machine report progress to `progress_folder`. A job with --module_file has a `plan`.
     """
     if plan is not None:
-        _module_outputs(plan, config)
+        _describe_module_outputs(plan, config)
     options = publish_options(config)
     reading = read_layout(root, config, options.folder, plan)
     # The layout represents "the input makes sense": a user's mistake is found before anything is written.
     # All that writes takes the layout that has passed through here.
     layout = reading.layout | "Prepare" >> beam.Map(prepare_output, options).with_output_types(TableLayout)
     staged = _stage(reading.indexed.tasks, layout, options.folder, config, progress_folder)
-    divisions = _divisions(staged, config)
+    divisions = _divide_records(staged, config)
     slices = staged.runs | "SliceRuns" >> SliceRuns(divisions, config.read_threads)
     graph: Any = None
     if plan is not None or config.materialize:
@@ -89,7 +87,7 @@ def build_records(
     if config.materialize:
         source = graph | "Shards" >> beam.Map(transformed_shards, config.source)
     else:
-        source = _shard_source(layout, config)
+        source = _make_shard_source(layout, config)
     write = WriteShards(
         config.directory,
         config.name,
@@ -138,17 +136,11 @@ def _stage(
     if config.stratify_by is not None:
         keys = tasks | "KeyStrata" >> KeyStrata(staging, layout, temporary, config.read_threads)
         fractions = tuple(fraction for _, fraction in config.splits or DEFAULT_SPLITS)
-        strata = keys | "CutStrata" >> FindExampleCuts(
-            read_keys, partial(_stratum_ranks, fractions), config.read_threads
-        )
+        strata = keys | "CutStrata" >> FindExampleCuts(read_keys, partial(cut_stratum, fractions), config.read_threads)
     return tasks | "Stage" >> StageRuns(staging, layout, temporary, strata, config.read_threads, progress_folder)
 
 
-def _stratum_ranks(fractions: tuple[Fraction, ...], stratum: str, examples: int, size_bytes: int) -> list[int]:
-    return stratum_cuts(examples, fractions)
-
-
-def _divisions(staged: StagedRuns, config: RecordsConfig) -> beam.PCollection[Divisions]:
+def _divide_records(staged: StagedRuns, config: RecordsConfig) -> beam.PCollection[Divisions]:
     if config.pack_to is not None or config.balance == "tokens":
         return token_cuts(staged, config)
     count = partial(shard_count, config.shard_counts)
@@ -159,20 +151,16 @@ def _divisions(staged: StagedRuns, config: RecordsConfig) -> beam.PCollection[Di
         )
     if config.balance == "bytes":
         return staged.runs | "Plan" >> FindByteCuts(read_keys, count, config.read_threads)
-    return staged.runs | "Plan" >> FindExampleCuts(read_keys, partial(_shard_ranks, count), config.read_threads)
+    return staged.runs | "Plan" >> FindExampleCuts(read_keys, partial(cut_into_shards, count), config.read_threads)
 
 
-def _shard_source(layout: beam.PCollection[TableLayout], config: RecordsConfig) -> Any:
+def _make_shard_source(layout: beam.PCollection[TableLayout], config: RecordsConfig) -> Any:
     """Return a ShardSource or a collection of one; typed Any because Beam cannot check protocols."""
     if config.sequencing is not None:
         return layout | "Shards" >> beam.Map(
-            _sequence_shards, config.sequencing, config.identifying_features, config.renames
+            _make_sequence_shards, config.sequencing, config.identifying_features, config.renames
         )
     return RunShards() if config.pack_to is None else PackedShards(config.pack_to, config.renames(INPUT_IDS))
-
-
-def _shard_ranks(count: partial[int], split: str, examples: int, size_bytes: int) -> list[int]:
-    return balance.example_cuts(examples, count(split, examples, size_bytes))
 
 
 def _publish_records(
@@ -190,7 +178,7 @@ def _publish_records(
         return done
     table, analysis = config.table_options, config.analysis
     sequencing, tokenization = config.sequencing, config.tokenization
-    staged, indexed = single(all_staged, StagedFindings()), layout.input_counts
+    staged, indexed = get_single(all_staged, StagedFindings()), layout.input_counts
     if config.encoding is None:
         staged.encodings.check(table.source)
     if not staged.record_count and not indexed.rejected:
@@ -209,7 +197,7 @@ def _publish_records(
     notices += schema_notices(layout, staged, table)
     for label in layout.row_labels:
         check_ids(staged, layout, label, table)
-    graph = single(graphs, StagedGraph())
+    graph = get_single(graphs, StagedGraph())
     is_packed = tokenization is not None and tokenization.is_packed
     gathered, records = gather_rejects(rejects, staged.record_count + indexed.rejected, indexed.size_bytes)
     renames = Renames.of(options.configuration)
@@ -235,25 +223,25 @@ def _publish_records(
         build = replace(build, tokens=tokens, notices=(*build.notices, *notices_of_tokens))
     if sequencing is not None:
         features = layout.features
-        build = replace(build, notices=(*build.notices, *_sequence_notices(shards, divisions, sequencing)))
+        build = replace(build, notices=(*build.notices, *_make_sequence_notices(shards, divisions, sequencing)))
     if sequencing is not None or is_packed:
-        build = replace(build, stats=_stats_of_shards(shards))
+        build = replace(build, stats=_merge_shard_stats(shards))
     if graph.features and analysis is None:
         build = replace(build, make_further_files=graph.read)
     if graph.features and config.materialize:
         return publish.publish(
-            replace(build, stats=_stats_of_shards(shards), make_further_files=graph.read), graph.features, options
+            replace(build, stats=_merge_shard_stats(shards), make_further_files=graph.read), graph.features, options
         )
     return publish.publish(*rename_build(build, features, options), options)
 
 
-def _sequence_shards(
+def _make_sequence_shards(
     layout: TableLayout, sequencing: Sequencing, identifying_features: tuple[str, ...], renames: Renames
 ) -> Any:
     return SequenceShards(layout.features, sequencing, identifying_features, layout.labels, layout.target, renames)
 
 
-def _sequence_notices(shards: Iterable[ShardInfo], divisions: Divisions, sequencing: Sequencing) -> list[str]:
+def _make_sequence_notices(shards: Iterable[ShardInfo], divisions: Divisions, sequencing: Sequencing) -> list[str]:
     notices = []
     shared = sum(division.shared for division in divisions.values())
     same = sum(shard.notice_counts.get(SAME_TIME, 0) for shard in shards)
@@ -271,7 +259,7 @@ def _sequence_notices(shards: Iterable[ShardInfo], divisions: Divisions, sequenc
     return notices
 
 
-def _stats_of_shards(shards: Iterable[ShardInfo]) -> dict[str, SplitStats]:
+def _merge_shard_stats(shards: Iterable[ShardInfo]) -> dict[str, SplitStats]:
     return merge_by_split((shard.name.split, shard.stats) for shard in shards if shard.stats is not None)
 
 
@@ -301,11 +289,11 @@ def _save_dry_run(
 ) -> None:
     blocks = list(blocks)
     counts = (len(blocks), sum(blocks), reads_per_block)
-    plan = RecordsDryRun(summary, single(inferred, Inferred()), layout, list(rejects), *counts)
+    plan = RecordsDryRun(summary, get_single(inferred, Inferred()), layout, list(rejects), *counts)
     storage.write_bytes(path, pickle.dumps(plan))
 
 
-def _module_outputs(plan: RecordsDryRun, config: RecordsConfig) -> dict[str, str]:
+def _describe_module_outputs(plan: RecordsDryRun, config: RecordsConfig) -> dict[str, str]:
     """Describe the outputs of --module_file, by name; raises UserError if it does not work."""
     if not plan.layout.features:
         raise UserError(f"--module_file {config.module_file.name}: no row of {config.source} can be read")
@@ -354,7 +342,7 @@ def describe_records_plan(plan: RecordsDryRun, config: RecordsConfig) -> str:
     if config.transform is not None and plan.layout.features:
         lines += ["Transform:", *(f"  {line}" for line in config.transform.describe_outputs(plan.layout.features))]
     if config.module_file is not None:
-        outputs = _module_outputs(plan, config)
+        outputs = _describe_module_outputs(plan, config)
         lines += [f"Transform: {config.module_file.name}", *(f"  {name}: {words}" for name, words in outputs.items())]
     return "\n".join(map(to_printable, [*lines, *(f"NOTE: {notice}" for notice in plan.layout.notices)]))
 
@@ -365,6 +353,6 @@ def _describe_feature(feature: Feature) -> str:
         shape = " list"
     names, classes = feature.class_names, ""
     if kind_of(feature).has_classes:
-        classes = f", {plural(len(names), 'class', 'classes')}: {first_and_last(names)}"
+        classes = f", {plural(len(names), 'class', 'classes')}: {join_first_and_last(names)}"
     unit = f", {feature.time} since 1970 in UTC" if feature.time else ""
     return f"{feature.name}: {feature.dtype}{shape}{unit}{classes}{'' if feature.required else ', may be missing'}"

@@ -1,4 +1,4 @@
-"""The kinds that read records inside files: tables, existing data sets and text."""
+"""The commands that read records inside files: tables, existing data sets and text."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
 COMPRESSED = r"(?:\.(?:gz|bz2|zst))?"
 
 
-def _fields(options: type[Options]) -> tuple[str, ...]:
+def _list_fields(options: type[Options]) -> tuple[str, ...]:
     return tuple(option.field for option in options_of(options))
 
 
-_VALUE_FLAGS = (*_fields(TransformOptions), *_fields(TokenOptions))  # of all but existing examples
+_VALUE_FLAGS = (*_list_fields(TransformOptions), *_list_fields(TokenOptions))  # of all but existing examples
 _COLUMN_FLAGS = (
     *("label", "label_separator", "fill", "types", "timestamp", "stack", "hive_partitioning", "drop", "only", "key"),
     "schema",
     *_VALUE_FLAGS,
-    *_fields(SequenceOptions),
+    *_list_fields(SequenceOptions),
 )  # of every table
-_PICTURE_FLAGS, _BOX_FLAGS = _fields(PictureOptions), _fields(BoxOptions)
+_PICTURE_FLAGS, _BOX_FLAGS = _list_fields(PictureOptions), _list_fields(BoxOptions)
 
 FORMATS = (
     FormatSpec(

@@ -1,4 +1,4 @@
-"""The registry of input kinds by command; each kind is imported when it is looked up."""
+"""The registry of converting commands by name; each is imported when it is looked up."""
 
 from collections.abc import Iterator, Mapping
 from importlib import import_module
@@ -16,16 +16,16 @@ class _Kinds(Mapping[str, "Kind"]):
 
     def __getitem__(self, command: str) -> "Kind":
         module = "file_kinds" if command in _FILE_COMMANDS else "record_kinds"
-        return {kind.command: kind for kind in _kinds(module)}[command]
+        return {kind.command: kind for kind in _import_kinds(module)}[command]
 
     def __iter__(self) -> Iterator[str]:
-        return (kind.command for module in ("file_kinds", "record_kinds") for kind in _kinds(module))
+        return (kind.command for module in ("file_kinds", "record_kinds") for kind in _import_kinds(module))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
 
-def _kinds(module: str) -> "tuple[Kind, ...]":
+def _import_kinds(module: str) -> "tuple[Kind, ...]":
     return import_module(f"{__package__}.{module}").KINDS
 
 

@@ -33,17 +33,17 @@ def reuse_changes(recipe: Recipe, config: JobConfig, full: bool) -> dict[str, st
         return {}
     if full:
         return {"reuse": RECORD}
-    return {} if "reuse" in recipe.options else {"reuse": NO if _reads_all(recipe) else LATEST}
+    return {} if "reuse" in recipe.options else {"reuse": NO if _is_reading_all(recipe) else LATEST}
 
 
 def reuse_messages(recipe: Recipe, config: JobConfig, index: FileIndex | None) -> list[str]:
     """Return messages on what a published build took from the previous version."""
-    if config.is_reuse_requested == NO and _reads_all(recipe):
+    if config.is_reuse_requested == NO and _is_reading_all(recipe):
         return ["all files were read: with fingerprint: content, their names, sizes and times prove nothing"]
     return reuse_lines(config, index)
 
 
-def _reads_all(recipe: Recipe) -> bool:
+def _is_reading_all(recipe: Recipe) -> bool:
     return recipe.build.fingerprint == "content"
 
 
@@ -58,7 +58,7 @@ def run_build(recipe: Recipe, plan: BuildPlan, request: RebuildOptions, options:
         say(sentence)
     changes = {**command_line_changes(recipe, request), **reuse_changes(recipe, plan.config, request.full)}
     config = replace(kept_settings.config(recipe, plan.config.version, **changes), checks=kept_settings.checks(recipe))
-    job = partial(_job, recipe, is_local(options))
+    job = partial(_make_job, recipe, is_local(options))
     run_job = partial(run_conversion, inputs=encode_inputs(plan.inputs))
     built = run_recorded(job, config, options, plan.record, request.quiet, run_job, record_first_failure=True)
     if built.error is None:
@@ -70,7 +70,7 @@ def run_build(recipe: Recipe, plan: BuildPlan, request: RebuildOptions, options:
     return built
 
 
-def _job(recipe: Recipe, local: bool, config: JobConfig) -> Job:
+def _make_job(recipe: Recipe, local: bool, config: JobConfig) -> Job:
     job = recipe.kind.make_job(config)
     if local:
         (reuse_large_buffers if job.reuses_buffers else return_large_buffers)()

@@ -93,7 +93,7 @@ def find_inputs(
     """
     started = time.time()
     for path in config.inputs:
-        root = _root(config, path)
+        root = _find_root(config, path)
         if storage.is_local(root) and not os.path.lexists(root):
             raise UserError(f"--input {path}: no such file or folder")
     missing: list[str] = []
@@ -104,35 +104,35 @@ def find_inputs(
     newest = max((stat.modified for _, stat in found if stat.size_bytes != _NO_SIZE), default=None)
     files = pa.Table.from_batches(to_batches(rows, FILES), FILES)
     kept = {name: json.dumps(value) for name, value in {"fingerprint": fingerprint, **(kept_entries or {})}.items()}
-    return Inputs(files, _code_inputs(config) | kept, newest, tuple(missing))
+    return Inputs(files, _list_code_inputs(config) | kept, newest, tuple(missing))
 
 
 def _find_files(config: JobConfig, missing: list[str]) -> Iterator[_NamedFile]:
     """Yield the input files, and add parts of the input without files to `missing`."""
     if isinstance(config, ListedFilesConfig):
         if config.manifest:
-            yield from _manifest_files(config)
+            yield from _list_manifest_files(config)
             return
         if (masks := config.masks_folder) is not None:  # under names that no image has
-            yield from _matched_files(masks, masks, IMAGES, [], f"{_MASKS}/")
+            yield from _list_matched_files(masks, masks, IMAGES, [], f"{_MASKS}/")
         if (source := config.annotation_source) is not None:
-            yield from _annotated_files(config, source)
+            yield from _list_annotated_files(config, source)
             return
     if isinstance(config, ParallelConfig):
         for name, pattern in config.texts:
             kind = accept_language_suffix(config.kind, name)
-            yield from _matched_files(pattern, _root(config, pattern), kind, missing, f"{name}=")
+            yield from _list_matched_files(pattern, _find_root(config, pattern), kind, missing, f"{name}=")
         return
     assert config.input is not None
-    yield from _matched_files(config.input, config.root, config.kind, missing)
+    yield from _list_matched_files(config.input, config.root, config.kind, missing)
 
 
-def _root(config: JobConfig, path: str) -> str:
+def _find_root(config: JobConfig, path: str) -> str:
     """Return the folder that names of one input are relative to; a store is queried once."""
     return config.root if path == config.input else input_root(path)
 
 
-def _matched_files(
+def _list_matched_files(
     pattern: str, root: str, kind: FileKind, missing: list[str], before: str = ""
 ) -> Iterator[_NamedFile]:
     """Yield the files of a folder or glob, with `before` in front of their names."""
@@ -141,12 +141,12 @@ def _matched_files(
             path = storage.join(root, item.name)
             yield f"{before}{item.name}", FileStat(path, item.size_bytes, item.stamp, item.modified)
         elif isinstance(item, Reject):
-            yield f"{before}{item.source}", _unreadable(item.source, item.reason)
+            yield f"{before}{item.source}", _make_unreadable(item.source, item.reason)
         elif item.kind == NO_MATCH:
             missing.append(item.name)
 
 
-def _manifest_files(config: ListedFilesConfig) -> Iterator[_NamedFile]:
+def _list_manifest_files(config: ListedFilesConfig) -> Iterator[_NamedFile]:
     """Yield the manifests and the files that they list."""
     from shardmill.transforms.inputs.manifest_rows import Row, read_all_rows, row_digest
 
@@ -164,7 +164,7 @@ def _manifest_files(config: ListedFilesConfig) -> Iterator[_NamedFile]:
     yield from zip([name for name, _ in named], _stat_files([path for _, path in named]), strict=True)
 
 
-def _annotated_files(config: ListedFilesConfig, source: "AnnotationSource") -> Iterator[_NamedFile]:
+def _list_annotated_files(config: ListedFilesConfig, source: "AnnotationSource") -> Iterator[_NamedFile]:
     """Yield the annotation files and the images that they annotate."""
     from shardmill.transforms.inputs.annotations import AnnotatedImages, ListedImage
     from shardmill.transforms.inputs.found_files import resolve_name
@@ -197,10 +197,10 @@ def _stat_file(path: str) -> FileStat:
         return storage.stat_file(path)
     except OSError as error:
         raise_if_store_failed(error, path)
-        return _unreadable(path, error_text(error))
+        return _make_unreadable(path, error_text(error))
 
 
-def _unreadable(path: str, reason: str) -> FileStat:
+def _make_unreadable(path: str, reason: str) -> FileStat:
     return FileStat(path, _NO_SIZE, f"{UNREADABLE}{reason}", 0.0)
 
 
@@ -227,7 +227,7 @@ def _with_checksums(files: list[_NamedFile]) -> list[_NamedFile]:
     return [(name, stat if has_checksum(stat) else replace(stat, stamp=next(stamps))) for name, stat in files]
 
 
-def _code_inputs(config: JobConfig) -> dict[str, str]:
+def _list_code_inputs(config: JobConfig) -> dict[str, str]:
     """Return the options and library versions that shape the bytes, as JSON by name."""
     flags = {option.field: f"--{option.name}" for option in options_of(type(config))}
     shaping: dict[str, Any] = {}

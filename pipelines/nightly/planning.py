@@ -81,14 +81,14 @@ def decide(config: JobConfig, inputs: Inputs) -> Unchanged | Changed:
     reasons = []
     newer = [version for version in published if version_numbers(version) > version_numbers(latest)]
     for version in dict.fromkeys([latest, *(version for version in [config.version] if version in published), *newer]):
-        reason = _difference_to_version(config.parent, version, inputs)
+        reason = _compare_to_version(config.parent, version, inputs)
         if not reason:
             return Unchanged(version, inputs.file_count, latest)
         reasons.append(reason)
     return Changed(reasons[0])
 
 
-def _difference_to_version(parent: str, version: str, inputs: Inputs) -> str:
+def _compare_to_version(parent: str, version: str, inputs: Inputs) -> str:
     """Return how `inputs` differ from those of a published version; "" for no difference."""
     path = inputs_path(parent, version)
     try:
@@ -103,15 +103,15 @@ def _difference_to_version(parent: str, version: str, inputs: Inputs) -> str:
 
 def describe_difference(before: Inputs, now: Inputs) -> str:
     """Describe what differs in `now`; "" for no difference."""
-    differences = list(_code_difference(before.code, now.code))
+    differences = list(_compare_code(before.code, now.code))
     if before.code_version != now.code_version and not differences:
         differences.append("an option")
     if before.data_version != now.data_version:
-        differences.append(_files_difference(before.files, now.files))
+        differences.append(_compare_files(before.files, now.files))
     return "; ".join(differences)
 
 
-def _code_difference(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
+def _compare_code(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
     names = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
     flags = [name for name in names if name.startswith("--")]
     if flags:
@@ -122,14 +122,14 @@ def _code_difference(before: Mapping[str, str], now: Mapping[str, str]) -> Itera
             yield f"{name} {' -> '.join('none' if value is None else str(value) for value in values)}"
 
 
-def _files_difference(before: pa.Table, now: pa.Table) -> str:
-    one, other = _by_name(before), _by_name(now)
+def _compare_files(before: pa.Table, now: pa.Table) -> str:
+    one, other = _index_by_name(before), _index_by_name(now)
     counts = Counter("new" if name not in one else "changed" for name, of in other.items() if one.get(name) != of)
     gone = len(one.keys() - other.keys())
     return f"{plural(counts['new'], 'file')} new, {counts['changed']:,} changed, {gone:,} gone"
 
 
-def _by_name(files: pa.Table) -> dict[str, tuple[int, str]]:
+def _index_by_name(files: pa.Table) -> dict[str, tuple[int, str]]:
     names, *columns = (column.to_pylist() for column in files.columns)
     return dict(zip(names, zip(*columns, strict=True), strict=True))
 
@@ -216,10 +216,10 @@ def find_kept_settings(recipe: Recipe, parent: str) -> KeptSettings:
             )
         messages.append(f"the types of columns are those of the input: {version} has {derived.partition(' (')[0]}")
     elif types and _has_option(recipe, "schema"):
-        changes["schema"] = schema = _kept_schema(dataset, labels)
+        changes["schema"] = schema = _make_kept_schema(dataset, labels)
         messages.append(f"the types of {plural(len(schema.features), 'column')} are those of {version}")
     if labels:
-        names = _class_names(dataset)
+        names = _find_class_names(dataset)
         messages.append(_labels_message(names, version, recipe.options.get("on_new_label", "fail")))
         if names:
             changes["labels"] = names
@@ -262,7 +262,7 @@ def _has_option(recipe: Recipe, name: str) -> bool:
     return any(option.field == name for option in recipe.kind.options)
 
 
-def _class_names(dataset: Dataset) -> Labels:
+def _find_class_names(dataset: Dataset) -> Labels:
     """Return the label's classes; by input name if there are several labels; () if none has names."""
     labels = labels_of(dataset.manifest)
     if len(labels) == 1:
@@ -278,7 +278,7 @@ def _labels_message(labels: Labels, version: str, on_new_label: str) -> str:
     return f"the ids of {plural(len(names), 'class', 'classes')} are those of {version}; {new[on_new_label]}"
 
 
-def _kept_schema(dataset: Dataset, labels: bool) -> GivenSchema:
+def _make_kept_schema(dataset: Dataset, labels: bool) -> GivenSchema:
     """Return the version's schema as --schema reads it; class ids become strings as in the input, if none is kept."""
     path = storage.join(dataset.directory, file_names.SCHEMA)
     try:

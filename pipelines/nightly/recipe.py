@@ -50,7 +50,7 @@ def parse_url(value: Any) -> str:
 
 
 def check_status(status: int) -> str | None:
-    """Return the error of an exit status; None if it is allowed."""
+    """Return why a number cannot be an exit status; None if it can."""
     return None if 0 <= status <= _MAX_STATUS else f"expected 0 to {_MAX_STATUS}"
 
 
@@ -271,17 +271,17 @@ def parse_recipe(recipe: Node, day: date) -> Recipe:
         _check_window(entries["window"], own.get("input"), day, build.window)
     top = {name: entries[name] for name in _TOP_KEYS}
     flags = top | {name: _fill_dates(name, node, day, build.window) for name, node in own.items()}
-    known = _flags(kind)
+    known = _find_options(kind)
     parsed = Recipe(
         file=recipe.file,
         kind=kind,
         options={known[name].field: parse_value(known[name], node) for name, node in flags.items()},
         beam=tuple(beam_arguments(entries["beam"])) if "beam" in entries else (),
         build=build,
-        freshness=_section(FreshnessOptions, entries, recipe),
-        checks=_checks(entries, recipe, build, flags.get("schema")),
-        retain=_section(RetainOptions, entries, recipe),
-        on_failure=_section(FailureOptions, entries, recipe),
+        freshness=_parse_optional_section(FreshnessOptions, entries, recipe),
+        checks=_parse_checks(entries, recipe, build, flags.get("schema")),
+        retain=_parse_optional_section(RetainOptions, entries, recipe),
+        on_failure=_parse_optional_section(FailureOptions, entries, recipe),
         lines={**entries, **(entries["beam"].mapping() if "beam" in entries else {}), **flags},
         command=command,
     )
@@ -311,7 +311,7 @@ def _check_keys(recipe: Node, entries: Mapping[str, Node], command: Node) -> Non
     for key, node in entries.items():
         if key in known:
             continue
-        if key in _flags(KINDS[command.key]):
+        if key in _find_options(KINDS[command.key]):
             raise node.error(f"{key} is a flag of {command.key}: put it below {command.key}, in line {command.line}")
         raise node.error(f"unknown key {key!r}; {expected_words(key, known)}")
     for key, what in _TOP_KEYS.items():
@@ -319,13 +319,13 @@ def _check_keys(recipe: Node, entries: Mapping[str, Node], command: Node) -> Non
             raise recipe.error(f"{key} is missing, {what}; write {key}: … at the top")
 
 
-def _flags(kind: Kind) -> dict[str, Option]:
+def _find_options(kind: Kind) -> dict[str, Option]:
     """Return the command's options that a recipe may set, by name."""
     return {option.name: option for option in kind.options if not option.flag.hidden and option.name != "version"}
 
 
 def _check_flags(kind: Kind, command_flags: Mapping[str, Node]) -> None:
-    known = _flags(kind)
+    known = _find_options(kind)
     for name, node in command_flags.items():
         bare = name.removeprefix("--")
         if bare in (*_TOP_KEYS, "version"):
@@ -335,14 +335,14 @@ def _check_flags(kind: Kind, command_flags: Mapping[str, Node]) -> None:
             raise node.error(f"{kind.command} has no flag {name!r}; {hint}")
 
 
-def _section(cls: type[Section], entries: Mapping[str, Node], recipe: Node) -> Section:
+def _parse_optional_section(cls: type[Section], entries: Mapping[str, Node], recipe: Node) -> Section:
     node = entries.get(cls.title)
     return cls() if node is None else parse_section(cls, node.mapping(), node)
 
 
-def _checks(entries: Mapping[str, Node], recipe: Node, build: BuildOptions, schema: Node | None) -> CheckOptions:
+def _parse_checks(entries: Mapping[str, Node], recipe: Node, build: BuildOptions, schema: Node | None) -> CheckOptions:
     """Return the checks of the build; constraints of the command's --schema hold unless the section has its own."""
-    checks = _section(CheckOptions, entries, recipe)
+    checks = _parse_optional_section(CheckOptions, entries, recipe)
     if schema is not None and checks.schema is None:
         with suppress(OptionValueError):  # which the flag tells, with its line
             checks = replace(checks, schema=parse_constraints(schema.text()))
@@ -409,15 +409,13 @@ def load_recipes(
 ) -> list[Recipe | InvalidRecipe]:
     """Load the recipes in files and in folders of files, in order.
 
-    Each is loaded on its own, so that an error in one does not stop the others.
-
-    Raises:
-        UserError: a path cannot be read, a folder has no recipe, or no recipe uses a name in `set_values`.
+    Each is loaded on its own, so that an error in one does not stop the others. Raise a UserError if a path cannot be
+    read, a folder has no recipe, or no recipe uses a name in `set_values`.
     """
     found: list[Recipe | InvalidRecipe] = []
     used_names: set[str] = set()
     places: dict[tuple[str, str], Node] = {}
-    for path in (file for folder in paths for file in _recipe_files(folder)):
+    for path in (file for folder in paths for file in _list_recipe_files(folder)):
         try:
             nodes = read_recipes(_read_file(path), path)
         except UserError as error:
@@ -450,7 +448,7 @@ def _load_recipe(
     return recipe
 
 
-def _recipe_files(path: str) -> Iterator[str]:
+def _list_recipe_files(path: str) -> Iterator[str]:
     """Yield the recipe files of a folder in name order; of a file, itself."""
     is_folder = os.path.isdir(path) if storage.is_local(path) else not path.endswith(SUFFIXES)
     if not is_folder:
@@ -496,11 +494,11 @@ _PlainDumper.add_implicit_resolver(
 def recipe_text(kind: Kind, values: Mapping[str, Any], beam: Sequence[str]) -> str:
     """Return the recipe of a command line: the given values of flags by field, and the arguments for Beam."""
     names = {option.field: option.name for option in kind.options if not option.flag.hidden}
-    given = {names[field]: _plain(value) for field, value in values.items()}
+    given = {names[field]: _to_yaml_value(value) for field, value in values.items()}
     flags = {name: value for name, value in given.items() if name not in (*_TOP_KEYS, *_ONCE)}
     recipe = {**{name: given[name] for name in _TOP_KEYS}, "version": AUTO, kind.command: flags}
     if beam:
-        recipe["beam"] = {name: _plain(value) for name, value in beam_entries(beam).items()}
+        recipe["beam"] = {name: _to_yaml_value(value) for name, value in beam_entries(beam).items()}
     text = yaml.dump(recipe, Dumper=_PlainDumper, sort_keys=False, allow_unicode=True, width=10_000)
     return _HEAD.format(command=kind.command) + text
 
@@ -524,9 +522,9 @@ def write_recipe(path: str, text: str) -> None:
         raise output_error(f"--write_recipe {path}", writing_error(error, path)) from None
 
 
-def _plain(value: Any) -> Any:
+def _to_yaml_value(value: Any) -> Any:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+        return [_to_yaml_value(item) for item in value]
     return str(value).replace("${", "$${")  # a recipe takes this literally

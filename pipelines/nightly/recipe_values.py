@@ -87,11 +87,11 @@ class Variables:
 
     def _fill(self, node: Node) -> str:
         def value(match: re.Match[str]) -> str:
-            return match[0][1:] if match[1] else self._value(match[2], node)
+            return match[0][1:] if match[1] else self._find_value(match[2], node)
 
         return _REFERENCE.sub(value, node.text())
 
-    def _value(self, name: str, node: Node) -> str:
+    def _find_value(self, name: str, node: Node) -> str:
         if NAME.fullmatch(name) is None:
             raise node.error(f"${{{name}}}: expected a name of letters, digits and '_'; $${{ is a literal ${{")
         if name in self.set_values:

@@ -62,7 +62,7 @@ def retain(parent: str, options: RetainOptions, protected: Collection[str] = ())
 
 def _retain(parent: str, min_versions: int, max_age: float, protected: Collection[str]) -> Iterator[str]:
     states = list_versions(parent)
-    named = _named_versions(parent)
+    named = _read_named_versions(parent)
     for file, version in named.items():
         if not file_names.is_version(version):
             yield f"{file} names {shorten(version)!r}, which is no version: until it does nothing is deleted"
@@ -101,7 +101,7 @@ def _deletion_folder(job: str) -> str:
     return file_names.temporary_folder("deletion", job)
 
 
-def _named_versions(parent: str) -> dict[str, str]:
+def _read_named_versions(parent: str) -> dict[str, str]:
     """Return the named versions by the file that names them: LATEST and tags."""
     tags = {f"{file_names.TAGS}/{tag}": version for tag, version in read_tags(parent).items()}
     version = read_latest(parent)
@@ -120,7 +120,7 @@ def _delete(parent: str, version: str, min_versions: int, max_age: float) -> Ite
     directory, job = storage.join(parent, version), uuid.uuid4().hex
     try:
         with lease.hold_lease(directory, _deletion_folder(job), job):
-            gone = delete_version(directory, lambda: version in _named_versions(parent).values())
+            gone = delete_version(directory, lambda: version in _read_named_versions(parent).values())
         storage.remove_empty(directory)
         if gone:
             newest = "the newest stays" if min_versions == 1 else f"the newest {min_versions} stay"
@@ -187,9 +187,8 @@ def _check_complete(directory: str) -> None:
 def set_tag(parent: str, requested: str, tag: str, move: bool) -> tuple[str, str]:
     """Point `tag` at a version of the data set in `parent`; return its old target ("" for none) and its new one.
 
-    Raises:
-        UserError: the version is missing or incomplete, the tag is invalid, or it names another version without `move`.
-        JobError: the version was deleted meanwhile, or another process changed the tag.
+    Raise a UserError if the version is missing or incomplete, the tag is invalid, or it names another version without
+    `move`. Raise a JobError if the version was deleted meanwhile, or another process changed the tag.
     """
     _check_tag(tag)
     version, _ = resolve_version(storage.StorageFiles(), parent, requested)
@@ -218,9 +217,7 @@ def set_tag(parent: str, requested: str, tag: str, move: bool) -> tuple[str, str
 def delete_tag(parent: str, tag: str) -> str:
     """Delete `tag` and return the version that it named.
 
-    Raises:
-        UserError: there is no such tag.
-        JobError: another process changed or deleted it meanwhile.
+    Raise a UserError if there is no such tag. Raise a JobError if another process changed or deleted it meanwhile.
     """
     _check_tag(tag)
     path = tag_path(parent, tag)

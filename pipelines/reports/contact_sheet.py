@@ -24,8 +24,9 @@ from shardmill.metadata.manifest import ShardEntry, SplitEntry
 from shardmill.pipelines.reports.pictures import (
     ObjectBox,
     Picture,
+    choose_evenly_spaced,
     count_by_class,
-    evenly_spaced,
+    find_class_id,
     read_objects,
     take_in_turn,
 )
@@ -67,7 +68,7 @@ _SMALLEST = 24  # pixels of a box's width, from which on its class is named
 _WIDEST = 2  # times the width of a box that its name may have
 
 
-def _orientation(data: bytes) -> int:
+def _read_orientation(data: bytes) -> int:
     """Return how EXIF rotates an image; upright if its header cannot be read."""
     try:
         return pillow_orientation(data)
@@ -79,7 +80,7 @@ def draw_objects(image: Image.Image, objects: Sequence[ObjectBox], data: bytes) 
     """Draw the boxes of objects on an upright thumbnail of the image `data`."""
     if not objects:
         return
-    draw, lies = ImageDraw.Draw(image), _orientation(data)
+    draw, lies = ImageDraw.Draw(image), _read_orientation(data)
     for item in objects:
         box, colour = turn_box(item.box, lies), COLOURS[item.label % len(COLOURS)]
         left, right = (round(edge * (image.width - 1)) for edge in (box.left, box.right))
@@ -94,7 +95,7 @@ def _write_name(
     draw: ImageDraw.ImageDraw, name: str, at: tuple[int, int], width: int, picture: int, colour: tuple[int, int, int]
 ) -> None:
     """Write a name on its colour, from a box's corner or further left, cut to `width`; a picture is `picture` wide."""
-    font = _font(10)
+    font = _load_font(10)
     while name and math.ceil(font.getlength(name)) + 4 > width:  # with margins
         name = name[:-1]
     if name:
@@ -106,7 +107,7 @@ def _write_name(
 
 
 @cache
-def _font(size: int = 12) -> ImageFont.FreeTypeFont:
+def _load_font(size: int = 12) -> ImageFont.FreeTypeFont:
     return cast(ImageFont.FreeTypeFont, ImageFont.load_default(size=size))
 
 
@@ -135,7 +136,7 @@ def draw_masks(image: Image.Image, masks: Sequence[bytes], data: bytes) -> None:
         image.paste(Image.fromarray(mixed.round().astype(np.uint8)))
 
 
-def side_by_side(images: Sequence[Image.Image], side: int) -> Image.Image:
+def join_pictures(images: Sequence[Image.Image], side: int) -> Image.Image:
     """Join pictures in a row that fits into a square of `side` pixels; a single one is returned unchanged."""
     if len(images) == 1:
         return images[0]
@@ -168,24 +169,24 @@ def pick_samples(dataset: Dataset, splits: Sequence[SplitEntry], number: int) ->
     Reads the first records of shards spread over `splits`, or spread records if they are not shuffled. It reads them
     twice, for their classes and for the chosen images, so that at most `number` images are in memory.
     """
-    shards = evenly_spaced([shard for split in splits for shard in split.shards if shard.examples], number)
+    shards = choose_evenly_spaced([shard for split in splits for shard in split.shards if shard.examples], number)
     if not shards:
         return []
     share = math.ceil(_CANDIDATES * number / len(shards))
     ordered = bool(dataset.manifest.configuration.get("no_shuffle"))
-    label = next((feature.name for feature in features_of_kind(dataset.manifest.features, "class_label")), "")
+    label = next(iter(features_of_kind(dataset.manifest.features, "class_label")), None)
     named = find_feature(dataset.manifest.features, "filename")
     filename = named.name if named is not None else ""
     by_class: dict[int, list[_Position]] = defaultdict(list)
     for number_of_shard, shard in enumerate(shards):
-        wanted = evenly_spaced(range(shard.examples), share) if ordered else range(min(share, shard.examples))
-        for index, record in _records(dataset, shard, wanted):
-            by_class[_class_id(decode_example(record).get(label))].append((number_of_shard, index))
+        wanted = choose_evenly_spaced(range(shard.examples), share) if ordered else range(min(share, shard.examples))
+        for index, record in _read_records(dataset, shard, wanted):
+            by_class[find_class_id(decode_example(record), label)].append((number_of_shard, index))
     chosen = _choose_evenly([by_class[class_id] for class_id in sorted(by_class)], number)
     found: dict[_Position, Picture] = {}
     for number_of_shard, shard in enumerate(shards):
         wanted = [index for of_shard, index in chosen if of_shard == number_of_shard]
-        for index, record in _records(dataset, shard, wanted):
+        for index, record in _read_records(dataset, shard, wanted):
             found[number_of_shard, index] = to_sample(decode_example(record), dataset.manifest.features, filename)
     return [found[position] for position in chosen]
 
@@ -205,25 +206,21 @@ def to_sample(example: dict[str, FeatureValue], features: Features, name_feature
         elif is_drawable(feature) and len(values) and not image:
             image = draw_array(feature, cast(bytes, values[0]))
         elif kind_of(feature).has_classes and len(values) and not label:
-            label = ", ".join(_class_text(int(value), feature.class_names) for value in values)
+            label = ", ".join(_format_class(int(value), feature.class_names) for value in values)
     filename = example.get(name_feature, ())
     text = filename[0].decode(errors="replace") if len(filename) and isinstance(filename[0], bytes) else ""
     objects = read_objects(example, features)
     return Picture(image, count_by_class(objects) or label, text, "", objects, tuple(masks), tuple(others))
 
 
-def _class_text(class_id: int, names: Sequence[str]) -> str:
+def _format_class(class_id: int, names: Sequence[str]) -> str:
     """Return a class's name, or its id if the font cannot draw any letter of the name."""
     if not 0 <= class_id < len(names):
         return f"no class {class_id}"
     return names[class_id] if any(map(str.isalnum, to_ascii(names[class_id]))) else f"class {class_id}"
 
 
-def _class_id(values: FeatureValue | None) -> int:
-    return int(values[0]) if values is not None and len(values) else -1
-
-
-def _records(dataset: Dataset, shard: ShardEntry, wanted: Iterable[int]) -> Iterator[tuple[int, bytes]]:
+def _read_records(dataset: Dataset, shard: ShardEntry, wanted: Iterable[int]) -> Iterator[tuple[int, bytes]]:
     """Yield (index, record) for the wanted indexes in ascending order; read nothing after the last."""
     left = set(wanted)
     for index, record in enumerate(dataset.records(shard) if left else ()):
@@ -237,7 +234,7 @@ def _records(dataset: Dataset, shard: ShardEntry, wanted: Iterable[int]) -> Iter
 def _choose_evenly(classes: Sequence[list[_Position]], number: int) -> list[_Position]:
     """Choose at most `number` positions, spread as evenly as possible over classes, and within each over shards."""
     turns = []
-    for turn, positions in enumerate(evenly_spaced(classes, number)):
+    for turn, positions in enumerate(choose_evenly_spaced(classes, number)):
         by_shard = deque(list(found) for _, found in groupby(positions, itemgetter(0)))
         by_shard.rotate(-turn)  # classes begin at different shards: with one sample each, all would be of the first
         turns.append(take_in_turn(by_shard))
@@ -247,7 +244,7 @@ def _choose_evenly(classes: Sequence[list[_Position]], number: int) -> list[_Pos
 
 def count_turned(samples: Sequence[Picture]) -> int:
     """Count the samples drawn rotated by EXIF, whose pixels readers return as stored."""
-    return sum(_orientation(sample.image) != UPRIGHT for sample in samples)
+    return sum(_read_orientation(sample.image) != UPRIGHT for sample in samples)
 
 
 def draw_contact_sheet(samples: Sequence[Picture], title: str = "") -> bytes:
@@ -259,7 +256,7 @@ def draw_contact_sheet(samples: Sequence[Picture], title: str = "") -> bytes:
     rows = math.ceil(len(samples) / columns)
     page = Image.new("RGB", (_GAP + columns * (width + _GAP), top + rows * (height + _GAP)), _PAGE)
     draw = ImageDraw.Draw(page)
-    draw.text((_GAP + 2, _GAP), fit_line(title, page.width - 2 * _GAP), _INK, _font())
+    draw.text((_GAP + 2, _GAP), fit_line(title, page.width - 2 * _GAP), _INK, _load_font())
     for index, sample in enumerate(samples):
         row, column = divmod(index, columns)
         _draw_card(page, sample, (_GAP + column * (width + _GAP), top + row * (height + _GAP)), (width, height))
@@ -271,12 +268,12 @@ def draw_contact_sheet(samples: Sequence[Picture], title: str = "") -> bytes:
 def _draw_card(page: Image.Image, sample: Picture, at: tuple[int, int], size: tuple[int, int]) -> None:
     draw = ImageDraw.Draw(page)
     (left, top), (width, height) = at, size
-    image = _thumbnail(sample.image)
+    image = _draw_thumbnail(sample.image)
     if image is not None:
         draw_masks(image, sample.masks, sample.image)
         draw_objects(image, sample.objects, sample.image)
-        others = [small for other in sample.others if (small := _thumbnail(other)) is not None]
-        image = side_by_side([image, *others], _CELL)
+        others = [small for other in sample.others if (small := _draw_thumbnail(other)) is not None]
+        image = join_pictures([image, *others], _CELL)
     draw.rectangle((left, top, left + width - 1, top + height - 1), _CARD, _FRAME if image else _BAD_FRAME)
     if image is None:
         box = (left + _PAD, top + _PAD, left + _PAD + _CELL - 1, top + _PAD + _CELL - 1)
@@ -284,9 +281,9 @@ def _draw_card(page: Image.Image, sample: Picture, at: tuple[int, int], size: tu
         draw.line(box, _BAD_CROSS, 2)
         draw.line((box[0], box[3], box[2], box[1]), _BAD_CROSS, 2)
         centre = (left + width / 2, top + _PAD + _CELL / 2)
-        around = draw.textbbox(centre, "does not decode", _font(), anchor="mm")
+        around = draw.textbbox(centre, "does not decode", _load_font(), anchor="mm")
         draw.rectangle((around[0] - 4, around[1] - 4, around[2] + 4, around[3] + 4), _BAD)
-        draw.text(centre, "does not decode", _BAD_FRAME, _font(), anchor="mm")
+        draw.text(centre, "does not decode", _BAD_FRAME, _load_font(), anchor="mm")
     else:
         page.paste(image, (left + (width - image.width) // 2, top + _PAD + (_CELL - image.height) // 2))
     line = top + 2 * _PAD + _CELL
@@ -295,11 +292,11 @@ def _draw_card(page: Image.Image, sample: Picture, at: tuple[int, int], size: tu
         (fit_line(sample.file, _CELL, keep_end=True), _FAINT),
     ):
         if text:
-            draw.text((left + _PAD, line), text, colour, _font())
+            draw.text((left + _PAD, line), text, colour, _load_font())
             line += _LINE
 
 
-def _thumbnail(data: bytes) -> Image.Image | None:
+def _draw_thumbnail(data: bytes) -> Image.Image | None:
     """Return the image upright at the size of a cell, or None if it does not decode."""
     _, image = _open_upright(data, 2 * _CELL)
     if image is None:
@@ -313,10 +310,10 @@ def _thumbnail(data: bytes) -> Image.Image | None:
 def fit_line(text: str, width: int, keep_end: bool = False) -> str:
     """Make `text` one readable line, cut with an ellipsis to `width` pixels, at its end or at its beginning."""
     text = to_ascii(text)
-    if _font().getlength(text) <= width:
+    if _load_font().getlength(text) <= width:
         return text
     kept = text[-width:] if keep_end else text[:width]  # every letter takes a pixel at least
-    while kept and _font().getlength(f"…{kept}") > width:
+    while kept and _load_font().getlength(f"…{kept}") > width:
         kept = kept[1:] if keep_end else kept[:-1]
     return f"…{kept}" if keep_end else f"{kept}…"
 
@@ -354,13 +351,13 @@ def thumbnail(
     longest = max(image.size)
     if longest <= _THUMBNAILS_CRISP and not objects and not masks and not others:
         scale = SIDE // longest
-        return Thumbnail(_uri(image, "PNG"), width, height, image.width * scale, image.height * scale, True)
+        return Thumbnail(_make_uri(image, "PNG"), width, height, image.width * scale, image.height * scale, True)
     small = _scale_down(image)
     draw_masks(small, masks, data)
     draw_objects(small, objects, data)
     opened = (_open_upright(other, SIDE)[1] for other in others)
-    small = side_by_side([small, *(_scale_down(other) for other in opened if other is not None)], SIDE)
-    return Thumbnail(_uri(small, "JPEG"), width, height, *small.size)
+    small = join_pictures([small, *(_scale_down(other) for other in opened if other is not None)], SIDE)
+    return Thumbnail(_make_uri(small, "JPEG"), width, height, *small.size)
 
 
 def _open_upright(data: bytes, side: int) -> tuple[tuple[int, int], Image.Image | None]:
@@ -382,7 +379,7 @@ def _scale_down(image: Image.Image) -> Image.Image:
     return image.resize((sides[0], sides[1]), Image.Resampling.HAMMING)  # as good at making smaller, in half the time
 
 
-def _uri(image: Image.Image, image_format: str) -> str:
+def _make_uri(image: Image.Image, image_format: str) -> str:
     out = io.BytesIO()
     image.save(out, image_format, **({"quality": _QUALITY} if image_format == "JPEG" else {"optimize": True}))
     return f"data:image/{image_format.lower()};base64,{base64.b64encode(out.getvalue()).decode()}"

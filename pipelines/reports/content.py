@@ -55,19 +55,19 @@ def alerts(summaries: Mapping[str, tuple[int, FeatureSummary]], role: str = "") 
         summaries: (examples, statistics of the feature) by split; splits without examples are left out
         role: of the feature; features that shardmill adds, such as `filename`, and labels may predict the label
     """
-    own = () if role in ("source", "label") else (_leaks,)
-    kinds = (*own, _missing, _distinct, _not_finite, _without_name)
+    own = () if role in ("source", "label") else (_warn_of_leakage,)
+    kinds = (*own, _warn_of_missing, _warn_of_distinct, _warn_of_nonfinite, _warn_of_unnamed)
     return [alert for find in kinds for alert in find(summaries)]
 
 
-def _leaks(summaries: Mapping[str, tuple[int, FeatureSummary]]) -> Iterator[str]:
+def _warn_of_leakage(summaries: Mapping[str, tuple[int, FeatureSummary]]) -> Iterator[str]:
     found = {split: one.label_association for split, (_, one) in summaries.items() if one.label_association is not None}
     best = max(found, key=lambda split: found[split], default="")
     if best and found[best] > LEAKAGE_THRESHOLD:
         yield f"looks like the label: reduces errors in predicting it by {found[best]:.1%} in {best}"
 
 
-def _missing(summaries: Mapping[str, tuple[int, FeatureSummary]]) -> Iterator[str]:
+def _warn_of_missing(summaries: Mapping[str, tuple[int, FeatureSummary]]) -> Iterator[str]:
     counted = {split: (examples, one.missing) for split, (examples, one) in summaries.items() if one.missing}
     everywhere = len(counted) == len(summaries) and all(missing == examples for examples, missing in counted.values())
     if counted and everywhere:
@@ -80,7 +80,7 @@ def _missing(summaries: Mapping[str, tuple[int, FeatureSummary]]) -> Iterator[st
             yield f"mostly missing: {format_share(missing, examples)} of {split}"
 
 
-def _distinct(summaries: Mapping[str, tuple[int, FeatureSummary]]) -> Iterator[str]:
+def _warn_of_distinct(summaries: Mapping[str, tuple[int, FeatureSummary]]) -> Iterator[str]:
     constant = [split for split, (_, one) in summaries.items() if _is_constant(one)]
     if constant and len(constant) == len(summaries):
         yield "constant"  # or one value a split, which the top values show
@@ -107,14 +107,14 @@ def _is_unique(summary: FeatureSummary, examples: int) -> bool:
     return summary.distinct.count >= values * (1 - 2 * (summary.distinct.relative_error or 0.0))
 
 
-def _not_finite(summaries: Mapping[str, tuple[int, FeatureSummary]]) -> Iterator[str]:
+def _warn_of_nonfinite(summaries: Mapping[str, tuple[int, FeatureSummary]]) -> Iterator[str]:
     for split, (_, one) in summaries.items():
         for word, count in (("NaN", one.numbers.nan), ("infinite", one.numbers.infinity)) if one.numbers else ():
             if count:
                 yield f"{count:,} {word} in {split}"
 
 
-def _without_name(summaries: Mapping[str, tuple[int, FeatureSummary]]) -> Iterator[str]:
+def _warn_of_unnamed(summaries: Mapping[str, tuple[int, FeatureSummary]]) -> Iterator[str]:
     for split, (_, one) in summaries.items():
         if one.is_mixed:
             yield f"of different types in {split}"
@@ -162,23 +162,23 @@ def report_content(sources: ReportSources, with_statistics: bool = True) -> dict
             "checks": [result.to_json() for result in sources.results],
         },
         "splits": [split_entry(split, profile.stats) for split in manifest.splits],
-        "changes": _changes(sources),
-        "labels": [_label_counts(profile, feature) for feature in profile.labels],
-        "features": [_feature(profile, feature, with_statistics) for feature in manifest.features],
-        "pictures": _pictures(sources.pictures),
+        "changes": _describe_changes(sources),
+        "labels": [_count_labels(profile, feature) for feature in profile.labels],
+        "features": [_describe_feature(profile, feature, with_statistics) for feature in manifest.features],
+        "pictures": _describe_pictures(sources.pictures),
         "duplicates": None if profile.stats.duplicates is None else profile.stats.duplicates.to_json(),
         "near_duplicates": None if profile.stats.near_duplicates is None else profile.stats.near_duplicates.to_json(),
-        "rejects": _rejects(sources),
+        "rejects": _describe_rejects(sources),
         "shards": [
             {"split": split.name, "file": shard.file, "examples": shard.examples, "size_bytes": shard.size_bytes}
             for split in manifest.splits
             for shard in split.shards
         ],
-        "made": _made(sources),
+        "made": _describe_build(sources),
     }
 
 
-def _changes(sources: ReportSources) -> dict[str, Any]:
+def _describe_changes(sources: ReportSources) -> dict[str, Any]:
     new, old = sources.profile, sources.baseline
     if old is None:
         return {"against": None, "why": sources.no_baseline, "since": "", "differences": []}
@@ -186,7 +186,7 @@ def _changes(sources: ReportSources) -> dict[str, Any]:
     return {"against": old.version, "why": "", "since": describe_changes(new, old), "differences": found}
 
 
-def _label_counts(profile: Profile, feature: Feature) -> dict[str, Any]:
+def _count_labels(profile: Profile, feature: Feature) -> dict[str, Any]:
     """Return examples or objects by class and split; None for a split whose counts are unknown."""
     counts: dict[str, dict[str, int] | None] = {}
     for split, examples in profile.splits.items():
@@ -196,7 +196,7 @@ def _label_counts(profile: Profile, feature: Feature) -> dict[str, Any]:
     return {"name": feature.name, "of": f"{feature.unit}s", "classes": list(feature.class_names), "splits": counts}
 
 
-def _feature(profile: Profile, feature: Feature, with_statistics: bool) -> dict[str, Any]:
+def _describe_feature(profile: Profile, feature: Feature, with_statistics: bool) -> dict[str, Any]:
     found = {
         split: (examples, summary)
         for split, examples in profile.splits.items()
@@ -212,23 +212,23 @@ def _feature(profile: Profile, feature: Feature, with_statistics: bool) -> dict[
     }
 
 
-def _pictures(pictures: Pictures) -> dict[str, Any]:
-    def told(shown: Iterable[Picture]) -> list[dict[str, str]]:
+def _describe_pictures(pictures: Pictures) -> dict[str, Any]:
+    def to_entries(shown: Iterable[Picture]) -> list[dict[str, str]]:
         return [{"split": one.split, "class": one.label, "file": one.file} for one in shown]
 
     return {
         "number_of_classes": pictures.number_of_classes,
-        "classes": [{"class": name, "images": told(shown)} for name, shown in pictures.classes],
-        "extremes": [{"what": what, "images": told(shown)} for what, shown in pictures.extremes],
-        "look_alikes": [{"bits": bits, "images": told(shown)} for bits, shown in pictures.look_alikes],
+        "classes": [{"class": name, "images": to_entries(shown)} for name, shown in pictures.classes],
+        "extremes": [{"what": what, "images": to_entries(shown)} for what, shown in pictures.extremes],
+        "look_alikes": [{"bits": bits, "images": to_entries(shown)} for bits, shown in pictures.look_alikes],
         "notes": list(pictures.notes),
     }
 
 
-def _rejects(sources: ReportSources) -> dict[str, Any]:
+def _describe_rejects(sources: ReportSources) -> dict[str, Any]:
     manifest = sources.profile.manifest.rejects
     counts = {str(reason): int(times) for reason, times in manifest.get("reasons", {}).items()}
-    told, unsaid = bool(counts), ReasonCounter()
+    has_counts, unsaid = bool(counts), ReasonCounter()
     names: dict[str, list[str]] = defaultdict(list)
     lines = iter(sources.rejects)
     for line in lines:
@@ -239,7 +239,7 @@ def _rejects(sources: ReportSources) -> dict[str, Any]:
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             deque(lines, 0)  # at whose end it is known whether the file is the one that was written
             raise CorruptDataError(f"rejects/ has a line that is no rejected record: {error}") from error
-        known = reason in counts if told else unsaid.is_counted(reason)
+        known = reason in counts if has_counts else unsaid.is_counted(reason)
         if known and len(names[reason]) < _NAMES:  # lists only the most frequent reasons
             of = f" in {reject['manifest']}" if "manifest" in reject else ""
             names[reason].append(source if number is None else f"{source}:{number}{of}")
@@ -255,7 +255,7 @@ def _rejects(sources: ReportSources) -> dict[str, Any]:
     }
 
 
-def _made(sources: ReportSources) -> dict[str, Any]:
+def _describe_build(sources: ReportSources) -> dict[str, Any]:
     manifest, record = sources.profile.manifest, sources.record
     return {
         "input": dict(manifest.input),
@@ -310,9 +310,9 @@ def read_sources(dataset: Dataset, against: str | None) -> ReportSources:
         sources = sources_of_build(dataset, parent, record)
         damaged = damaged_shards(dataset, sources.pictures.unreadable)
         return replace(sources, results=[*damaged, *sources.results])
-    profile = _profile(dataset)
+    profile = _read_profile(dataset)
     version, _ = resolve_version(dataset.files, parent, against)
-    baseline = _profile(open_dataset(storage.join(parent, version), dataset.files))
+    baseline = _read_profile(open_dataset(storage.join(parent, version), dataset.files))
     pictures = find_pictures(dataset, profile)
     damaged = damaged_shards(dataset, pictures.unreadable)
     results = [*damaged, *run_default_checks(profile, baseline)]
@@ -334,14 +334,14 @@ def sources_of_build(
         before: profile of the version that LATEST named as it began, if known: it may have been replaced since
         profile: of the version; None to read it
     """
-    profile = profile or _profile(dataset)
-    baseline, why = _compared_with(dataset, parent, record, before)
-    results, checked = _results(profile, baseline, record)
+    profile = profile or _read_profile(dataset)
+    baseline, why = _find_compared_profile(dataset, parent, record, before)
+    results, checked = _find_results(profile, baseline, record)
     pictures = find_pictures(dataset, profile)
     return ReportSources(profile, baseline, why, results, checked, record, _Rejects(dataset), pictures)
 
 
-def _profile(dataset: Dataset) -> Profile:
+def _read_profile(dataset: Dataset) -> Profile:
     try:
         return Profile(dataset.manifest, dataset.stats())
     except FileNotFoundError:
@@ -350,7 +350,7 @@ def _profile(dataset: Dataset) -> Profile:
         ) from None
 
 
-def _compared_with(
+def _find_compared_profile(
     dataset: Dataset, parent: str, record: BuildRecord | None, before: Profile | None
 ) -> tuple[Profile | None, str]:
     """Return the profile that a build was checked against, or else of the version before it; or None and the reason."""
@@ -363,23 +363,23 @@ def _compared_with(
     if version == record.version:
         return None, f"It replaced the version of the same number.{since}"
     try:
-        return _profile(open_dataset(storage.join(parent, version), dataset.files)), ""
+        return _read_profile(open_dataset(storage.join(parent, version), dataset.files)), ""
     except (UserError, CorruptDataError, OSError):
         return None, f"{version}, the version before it, cannot be read any more.{since}"
 
 
-def _results(
+def _find_results(
     profile: Profile, baseline: Profile | None, record: BuildRecord | None
 ) -> tuple[Sequence[CheckResult], str]:
     """Return the results of a version's checks, from its build record if that has any, and when they were made."""
     if record is None or not (record.checks or record.page_checks):
-        return run_default_checks(profile, baseline), _for_this_page(None if baseline is None else baseline.version)
+        return run_default_checks(profile, baseline), _explain_checks(None if baseline is None else baseline.version)
     try:
         stood = [CheckResult.from_json(check) for check in record.checks or record.page_checks]
     except ValueError as error:
         raise CorruptDataError(f"the record of its build has a check that is none: {error}") from error
     if not record.checks:
-        return stood, _for_this_page(record.before if all(one.check != "baseline" for one in stood) else None)
+        return stood, _explain_checks(record.before if all(one.check != "baseline" for one in stood) else None)
     of = f", against {record.baseline}" if record.baseline else ""
     if record.status == "checks_failed":
         return stood, f"Checked as it was to be published{of}, and not published."
@@ -391,7 +391,7 @@ def run_default_checks(profile: Profile, baseline: Profile | None) -> list[Check
     return run_checks(profile, baseline, CheckOptions().limits)
 
 
-def _for_this_page(against: str | None) -> str:
+def _explain_checks(against: str | None) -> str:
     by = "by itself" if against is None else f"against {against}"
     return f"Checked {by} for this page: its build made no checks."
 

@@ -62,30 +62,30 @@ _LOOKED_AT, _LOOKED_AT_BYTES = 50, 1 << 20  # examples, in which each feature pr
 def column_lines(dataset: Dataset, profile: Profile | None) -> list[str]:
     """Return a table with a row for each feature: its type, missing values and an example value."""
     features = dataset.manifest.features
-    shown, found = features[:_COLUMNS_SHOWN], _first_values(dataset, features[:_COLUMNS_SHOWN])
+    shown, found = features[:_COLUMNS_SHOWN], _read_first_values(dataset, features[:_COLUMNS_SHOWN])
     table = new_table(["feature", "type"], ["missing"], ["example"])
     for feature in shown:
         values = found.get(feature.name)
         example = "" if values is None else show_values(values, feature)
         name = feature.name if feature.name == feature.name.strip() else repr(feature.name)
-        table.add_row(*map(to_printable, (name, _type_words(feature), _missing(feature, profile), example)))
+        table.add_row(*map(to_printable, (name, _format_type(feature), _count_missing(feature, profile), example)))
     rest = len(features) - len(shown)
     more = [f"… and {rest:,} more; shardmill inspect {dataset.directory} shows all"] if rest else []
     return [*table_text(table, _TABLE_WIDTH).split("\n"), *more]
 
 
-def _type_words(feature: Feature) -> str:
+def _format_type(feature: Feature) -> str:
     kind = kind_of(feature).describe(feature)
     words = feature.dtype if kind in ("tensor", "text") else f"{feature.dtype} ({kind})"
     return f"{words} [{format_shape(feature.shape)}]" if feature.shape else words
 
 
-def _missing(feature: Feature, profile: Profile | None) -> str:
+def _count_missing(feature: Feature, profile: Profile | None) -> str:
     summaries = [profile.summary(split, feature.name) for split in profile.splits] if profile is not None else []
     return f"{sum(summary.missing or 0 for summary in summaries if summary is not None):,}" if summaries else ""
 
 
-def _first_values(dataset: Dataset, features: Sequence[Feature]) -> dict[str, FeatureValue]:
+def _read_first_values(dataset: Dataset, features: Sequence[Feature]) -> dict[str, FeatureValue]:
     """Return a value of each feature that has one in the first examples."""
     found: dict[str, FeatureValue] = {}
     shards = (shard for split in dataset.manifest.splits for shard in split.shards if shard.examples)
@@ -117,7 +117,7 @@ def show_values(values: FeatureValue | None, feature: Feature | None) -> str:
     """Format a feature's values for people; `feature` is None if the manifest does not have it."""
     if values is None:
         return "(missing)"
-    shown = ", ".join(_value_words(value, feature) for value in values[:_VALUES_SHOWN])
+    shown = ", ".join(_format_value(value, feature) for value in values[:_VALUES_SHOWN])
     if feature is not None and (amount := kind_of(feature).describe_amount(feature, len(values))):
         shown = f"{amount}: {shown}"
     if feature is not None and not feature.list_shape and len(values) == 1:
@@ -125,14 +125,16 @@ def show_values(values: FeatureValue | None, feature: Feature | None) -> str:
     return f"[{shown}{', …' if len(values) > _VALUES_SHOWN else ''}] ({len(values)})"
 
 
-def _value_words(value: Any, feature: Feature | None) -> str:
-    words = None if feature is None else _image_words(feature, value) or kind_of(feature).format_value(feature, value)
+def _format_value(value: Any, feature: Feature | None) -> str:
+    words = (
+        None if feature is None else _describe_image(feature, value) or kind_of(feature).format_value(feature, value)
+    )
     if words is not None:
         return f"{words}, {human_size(len(value))}" if isinstance(value, bytes) else clip_text(words)
-    return _bytes_words(value) if isinstance(value, bytes) else str(value)
+    return _format_bytes(value) if isinstance(value, bytes) else str(value)
 
 
-def _image_words(feature: Feature, value: Any) -> str | None:
+def _describe_image(feature: Feature, value: Any) -> str | None:
     """Return format and size of an image; the code that reads headers belongs to the writers, not to its kind."""
     if feature.kind not in ("image", "mask") or not isinstance(value, bytes):
         return None
@@ -143,7 +145,7 @@ def _image_words(feature: Feature, value: Any) -> str | None:
     return f"{header.format} {header.width} x {header.height}"
 
 
-def _bytes_words(data: bytes) -> str:
+def _format_bytes(data: bytes) -> str:
     try:
         return json.dumps(clip_text(data.decode()), ensure_ascii=False)
     except UnicodeDecodeError:
@@ -182,7 +184,7 @@ def transform_lines(transform: TransformFile) -> Iterator[str]:
     yield f"Transformed features, constants of examples: {analyzed}"
     width = max(len(output.name) for output in transform.outputs)
     for output in transform.outputs:
-        constants = "".join(f"; {name} {_constant_text(value)}" for name, value in output.constants.items())
+        constants = "".join(f"; {name} {_format_constant(value)}" for name, value in output.constants.items())
         yield f"  {output.name:{width}}  {steps_words(output)}{constants}"
         if output.vocabulary is not None:
             yield from (f"  {'':{width}}    {line}" for line in _vocabulary_lines(output.vocabulary))
@@ -205,10 +207,10 @@ def steps_words(output: TransformedOutput) -> str:
     return " | ".join(words) if len(words) > 1 else f"{output.feature}, as it is"
 
 
-def _constant_text(value: Any) -> str:
+def _format_constant(value: Any) -> str:
     if isinstance(value, list | tuple):
         more = f", … ({len(value):,})" if len(value) > _LISTED else ""
-        return f"[{', '.join(map(_constant_text, value[:_LISTED]))}{more}]"
+        return f"[{', '.join(map(_format_constant, value[:_LISTED]))}{more}]"
     return f"{value:,}" if isinstance(value, int) else f"{value:.6g}"
 
 

@@ -28,7 +28,7 @@ from shardmill.pipelines.reports.rows import (
     check_rows,
     feature_row,
     label_rows,
-    made_rows,
+    make_build_rows,
     picture_rows,
 )
 from shardmill.pipelines.reports.summary import format_number, format_share, human_size
@@ -109,7 +109,7 @@ def render_page(content: Mapping[str, Any], sources: ReportSources) -> str:
 
 
 def _render_within(content: Mapping[str, Any], profile: Profile, pictures: PictureRows, room: PageLimits) -> str:
-    template = _environment(room.letters).get_template("page")
+    template = _make_environment(room.letters).get_template("page")
     return template.render(
         content=content,
         room=room,
@@ -122,25 +122,25 @@ def _render_within(content: Mapping[str, Any], profile: Profile, pictures: Pictu
         height=HEIGHT,
         labels=[label_rows(label) for label in content["labels"]],
         features=[
-            feature_row(feature, _summaries(profile, feature["name"]), room.splits, room.top_values, room.bins)
+            feature_row(feature, _find_summaries(profile, feature["name"]), room.splits, room.top_values, room.bins)
             for feature in content["features"][: room.features]
         ],
         odd=sum(bool(feature["alerts"]) for feature in content["features"]),
         examples=sum(split["examples"] for split in content["splits"]),
         size_bytes=sum(split["size_bytes"] for split in content["splits"]),
-        made_of=made_rows(content["made"]["input"]),
-        made_by=[row for group in ("configuration", "versions") for row in made_rows(content["made"][group])],
+        made_of=make_build_rows(content["made"]["input"]),
+        made_by=[row for group in ("configuration", "versions") for row in make_build_rows(content["made"][group])],
     )
 
 
-def _summaries(profile: Profile, feature: str) -> dict[str, FeatureSummary]:
+def _find_summaries(profile: Profile, feature: str) -> dict[str, FeatureSummary]:
     """Return a feature's statistics by split, for splits with examples and known statistics."""
     found = {split: profile.summary(split, feature) for split, examples in profile.splits.items() if examples}
     return {split: summary for split, summary in found.items() if summary is not None}
 
 
 @cache
-def _environment(letters: int) -> Environment:
+def _make_environment(letters: int) -> Environment:
     """Return the environment with the compiled template: a process that makes many pages compiles it once."""
     folder = files("shardmill.pipelines.reports")
     template, css = (folder / "page.html").read_text("utf-8"), (folder / "page.css").read_text("utf-8")
@@ -198,11 +198,8 @@ def write_page(
 ) -> None:
     """Write the page of a build that published a version, or whose version failed its checks and is kept.
 
-    A failure to write is a warning: it must not fail a build that has ended.
-
-    Args:
-        path: of the record
-        previous: profile of the version that LATEST named as the build began, if known
+    A failure to write is a warning: it must not fail a build that has ended. `path` is where the record is, `previous`
+    the profile of the version that LATEST named as the build began, if known.
     """
     try:
         dataset, profile = opened or (_open_built(parent, record), None)

@@ -11,7 +11,7 @@ from operator import itemgetter
 from typing import NamedTuple, TypeVar, cast
 
 from shardmill.data.example import FeatureValue, decode_example
-from shardmill.data.features import OBJECT_DETECTION_KEYS, Features, Renames, features_of_kind
+from shardmill.data.features import OBJECT_DETECTION_KEYS, Feature, Features, Renames, features_of_kind
 from shardmill.data.kinds import kind_of
 from shardmill.errors import CorruptDataError
 from shardmill.metadata.manifest import ShardEntry
@@ -131,21 +131,21 @@ class _PictureFinder:
     def find_classes(self) -> tuple[tuple[str, tuple[Picture, ...]], ...]:
         """Return some images of each class, from as many splits as possible."""
         found: dict[int, dict[str, list[bytes]]] = defaultdict(lambda: defaultdict(list))
-        samples = list(self._shards_to_sample())
+        samples = list(self._choose_shards())
         read = [partial(self._read_first, shard, *records) for _, shard, records in samples]
         for (split, *_), records in zip(samples, run_concurrently(self._dataset.directory, *read), strict=True):
             for index, record in records:
                 found[index][split].append(record)
-        shown = evenly_spaced(sorted(found), CLASSES)
+        shown = choose_evenly_spaced(sorted(found), CLASSES)
         number = OF_A_CLASS if self._label is not None else _OF_NO_CLASS
-        return tuple((self._class_name(index), tuple(self._pictures(found[index], number))) for index in shown)
+        return tuple((self._find_class_name(index), tuple(self._pictures(found[index], number))) for index in shown)
 
     def _pictures(self, by_split: Mapping[str, Sequence[bytes]], number: int) -> Iterator[Picture]:
         """Yield the images of `number` records, chosen from the splits in turn, split by split."""
         chosen = list(islice(take_in_turn([(split, each) for each in by_split[split]] for split in by_split), number))
         for split in by_split:
             for of_split, record in chosen:
-                if of_split == split and (picture := self._picture(decode_example(record), split)) is not None:
+                if of_split == split and (picture := self._make_picture(decode_example(record), split)) is not None:
                     yield picture
 
     def find_extremes(self) -> tuple[tuple[str, tuple[Picture, ...]], ...]:
@@ -155,7 +155,7 @@ class _PictureFinder:
             for name in self._images:
                 summary = self._profile.summary(split, name)
                 for what, images in ((summary.extremes if summary is not None else None) or {}).items():
-                    found[what] += [(_rank(what, image), image.file, split, image) for image in images]
+                    found[what] += [(_sort_key(what, image), image.file, split, image) for image in images]
         sizes = {(image.width, image.height) for images in found.values() for *_, image in images}
         if len(sizes) < 2:
             return ()
@@ -185,13 +185,13 @@ class _PictureFinder:
 
         return tuple((pair.distance, (read(pair.one), read(pair.other))) for pair in near.pairs[:_LOOK_ALIKES])
 
-    def _shards_to_sample(self) -> Iterator[tuple[str, ShardEntry, tuple[int, int]]]:
+    def _choose_shards(self) -> Iterator[tuple[str, ShardEntry, tuple[int, int]]]:
         """Yield the shards to sample, each with its split and the number of records and bytes to read."""
         splits = [
             (split.name, [shard for shard in split.shards if shard.examples]) for split in self._profile.manifest.splits
         ]
         each = max(_SHARDS // max(len(splits), 1), 1)
-        chosen = [(split, shard) for split, shards in splits for shard in evenly_spaced(shards, each)]
+        chosen = [(split, shard) for split, shards in splits for shard in choose_evenly_spaced(shards, each)]
         for split, shard in chosen:
             yield split, shard, (math.ceil(_RECORDS / len(chosen)), _BYTES // len(chosen))
 
@@ -205,7 +205,7 @@ class _PictureFinder:
                 for record in islice(self._profile.manifest.codec.read_records(file, shard.file), records):
                     example = decode_example(record, wanted)
                     if any(len(example.get(name, ())) for name in self._images):
-                        found.append((self._class_id(example), bytes(record)))
+                        found.append((find_class_id(example, self._label), bytes(record)))
                     size_bytes -= len(record)
                     if size_bytes < 0:
                         break
@@ -223,7 +223,7 @@ class _PictureFinder:
         try:
             framed = storage.read_range(path, position.offset, position.length)
             record = next(self._profile.manifest.codec.read_records(io.BytesIO(framed), position.shard), b"")
-            return self._picture(decode_example(record), split) or empty
+            return self._make_picture(decode_example(record), split) or empty
         except (CorruptDataError, ValueError, OSError, EOFError) as error:
             reason = str(error).removeprefix(f"{path}: ").removeprefix(f"{position.shard}: ")
             self._report_unreadable(position.shard, f"{file} in {position.shard}", reason)
@@ -233,32 +233,34 @@ class _PictureFinder:
         self.notes.append(f"{subject} cannot be read: {reason}")
         self.unreadable.setdefault(shard, reason)
 
-    def _picture(self, example: dict[str, FeatureValue], split: str) -> Picture | None:
+    def _make_picture(self, example: dict[str, FeatureValue], split: str) -> Picture | None:
         image = next(self._values(example, self._images), None)
         if image is None:
             return None
         names = example.get(self._filename, ())
         file = names[0].decode(errors="replace") if len(names) and isinstance(names[0], bytes) else ""
         objects = read_objects(example, self._profile.manifest.features)
-        label = count_by_class(objects) or self._class_name(self._class_id(example))
+        label = count_by_class(objects) or self._find_class_name(find_class_id(example, self._label))
         masks, others = (tuple(self._values(example, names)) for names in (self._masks, self._images[1:]))
         return Picture(image, label, file, split, objects, masks, others)
 
     def _values(self, example: dict[str, FeatureValue], names: Sequence[str]) -> Iterator[bytes]:
         return (cast(bytes, example[name][0]) for name in names if len(example.get(name, ())))
 
-    def _class_id(self, example: dict[str, FeatureValue]) -> int:
-        values = example.get(self._label.name, ()) if self._label is not None else ()
-        return int(values[0]) if len(values) else -1
-
-    def _class_name(self, index: int) -> str:
+    def _find_class_name(self, index: int) -> str:
         if self._label is None:
             return ""
         names = self._label.class_names
         return names[index] if 0 <= index < len(names) else f"no class {index}" if index >= 0 else "no class"
 
 
-def evenly_spaced(items: Sequence[Item], number: int) -> list[Item]:
+def find_class_id(example: Mapping[str, FeatureValue], label: Feature | None) -> int:
+    """Return an example's first class id; -1 without a label or a class."""
+    values = example.get(label.name, ()) if label is not None else ()
+    return int(values[0]) if len(values) else -1
+
+
+def choose_evenly_spaced(items: Sequence[Item], number: int) -> list[Item]:
     """Return at most `number` of the items, evenly spaced."""
     count = min(number, len(items))
     return [items[index * len(items) // count] for index in range(count)]
@@ -269,7 +271,7 @@ def take_in_turn(lists: Iterable[Iterable[Item]]) -> Iterator[Item]:
     return (item for one_of_each in zip_longest(*lists) for item in one_of_each if item is not None)
 
 
-def _rank(extreme: str, image: Extreme) -> float:
+def _sort_key(extreme: str, image: Extreme) -> float:
     """Return the sort key of an extreme image among those of several splits; the most extreme comes first."""
     if extreme == "smallest":
         return image.width * image.height

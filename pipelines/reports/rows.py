@@ -25,17 +25,15 @@ WIDTH, HEIGHT = 96, 24  # of a chart, in units of its view box
 
 
 def bars_path(series: Sequence[float], top: float | None = None) -> str:
-    """Return the outline path of bars, one per number, left to right; "" if all are 0.
+    """Return the outline path of bars, one per non-negative number, left to right; "" if all are 0.
 
-    Args:
-        series: not negative
-        top: the value at the upper edge; None for the largest
+    `top` is the value at the upper edge; None means the largest.
     """
     top = max(series, default=0.0) if top is None else top
     if not top:
         return ""
     path, level = f"M0 {HEIGHT}", 0
-    for number, left in zip(series, _lefts(len(series))):
+    for number, left in zip(series, _draw_left_edges(len(series))):
         # What is there has a height, however small.
         height = (round(number / top * HEIGHT) or 1) if number > 0 else 0
         if height > HEIGHT:
@@ -50,49 +48,51 @@ _UP_TO = tuple(f"V{HEIGHT - height}" for height in range(HEIGHT + 1))  # an edge
 
 
 @lru_cache(maxsize=64)
-def _lefts(number: int) -> tuple[str, ...]:
+def _draw_left_edges(number: int) -> tuple[str, ...]:
     """Return the SVG path commands to the left edges of `number` bars."""
     return tuple("H" + f"{index * WIDTH / number:.1f}".removesuffix(".0") for index in range(number))
 
 
-def shares_of_bins(all_numbers: Sequence[Numbers | None], bins: int) -> list[list[float]]:
+def compute_bin_shares(all_numbers: Sequence[Numbers | None], bins: int) -> list[list[float]]:
     """Return histograms of a feature in several splits, over the same bins, as shares; [] for a split without one.
 
     Bins are equally wide, or powers of 2 if the histograms are.
     """
-    histograms = [_non_empty(numbers.histogram or () if numbers is not None else ()) for numbers in all_numbers]
+    histograms = [
+        _drop_empty_buckets(numbers.histogram or () if numbers is not None else ()) for numbers in all_numbers
+    ]
     some = [histogram for histogram in histograms if len(histogram)]
     if not some:
         return [[] for _ in histograms]
     if not any(isinstance(histogram, BucketColumns) for histogram in some):
         every = [bucket for histogram in some for bucket in histogram]
         if all(bucket.by_powers for bucket in every):
-            return [_by_powers(histogram, every) for histogram in histograms]
-    columns = [_columns(histogram) for histogram in histograms]
+            return [_count_by_powers(histogram, every) for histogram in histograms]
+    columns = [_split_buckets(histogram) for histogram in histograms]
     low = float(min(min(lows) for lows, _, _ in columns if lows))
     high = float(max(max(highs) for _, highs, _ in columns if highs))
     return [_spread_counts(*one, low, high, bins) for one in columns]
 
 
-def _non_empty(histogram: Sequence[Bucket]) -> Sequence[Bucket]:
+def _drop_empty_buckets(histogram: Sequence[Bucket]) -> Sequence[Bucket]:
     if isinstance(histogram, BucketColumns) and all(histogram.counts):  # as nearly every one is
         return histogram
     return [bucket for bucket in histogram if bucket.count]
 
 
-def _columns(histogram: Sequence[Bucket]) -> tuple[Sequence[Number], Sequence[Number], Sequence[int]]:
+def _split_buckets(histogram: Sequence[Bucket]) -> tuple[Sequence[Number], Sequence[Number], Sequence[int]]:
     """Return the lower bounds, upper bounds and counts of a histogram's buckets."""
     if isinstance(histogram, BucketColumns):
         return histogram.lows, histogram.highs, histogram.counts
     return [one.low for one in histogram], [one.high for one in histogram], [one.count for one in histogram]
 
 
-def _by_powers(histogram: Sequence[Bucket], every: Sequence[Bucket]) -> list[float]:
+def _count_by_powers(histogram: Sequence[Bucket], every: Sequence[Bucket]) -> list[float]:
     bits = [int(bucket.high).bit_length() for bucket in every]
     found = [0.0] * (max(bits) - min(bits) + 1)
     for bucket in histogram:
         found[int(bucket.high).bit_length() - min(bits)] += bucket.count
-    return _shares(found)
+    return _to_shares(found)
 
 
 def _spread_counts(
@@ -103,7 +103,7 @@ def _spread_counts(
     width = high / bins - low / bins
     if not width or not math.isfinite(width):
         found[bins // 2] = math.fsum(counts)
-        return _shares(found)
+        return _to_shares(found)
     base = low / width
     for lower, upper, count in zip(lows, highs, counts):
         first, last = lower / width - base, upper / width - base
@@ -124,10 +124,10 @@ def _spread_counts(
         for between in range(index + 1, end - 1):
             found[between] += each
         found[end - 1] += each * (last - (end - 1))
-    return _shares(found)
+    return _to_shares(found)
 
 
-def _shares(counts: Sequence[float]) -> list[float]:
+def _to_shares(counts: Sequence[float]) -> list[float]:
     total = math.fsum(counts)
     return [count / total for count in counts] if total else []
 
@@ -191,9 +191,9 @@ def feature_row(
 ) -> FeatureRow:
     """Return a feature's row: the first `splits` splits in figures and chart, and the first one's top values."""
     first = next(iter(summaries.values()), FeatureSummary())
-    series = shares_of_bins([main_numbers(summary)[1] for summary in summaries.values()], bins)
+    series = compute_bin_shares([main_numbers(summary)[1] for summary in summaries.values()], bins)
     if not any(series):
-        series = _value_shares(list(summaries.values()), bins)
+        series = _compare_value_shares(list(summaries.values()), bins)
     top = max((number for one in series for number in one), default=0.0)
     return FeatureRow(
         name=feature["name"],
@@ -203,12 +203,12 @@ def feature_row(
         filled=bars_path(series[0], top) if series else "",
         lines=[path for one in series[1:3] if (path := bars_path(one, top))],
         splits=list(summaries)[:splits],
-        columns=list(zip(*map(_figures, list(summaries.values())[:splits]))),
-        top=_top_values(first, top_values),
+        columns=list(zip(*map(_format_figures, list(summaries.values())[:splits]))),
+        top=_find_top_values(first, top_values),
     )
 
 
-def _figures(summary: FeatureSummary) -> tuple[str, ...]:
+def _format_figures(summary: FeatureSummary) -> tuple[str, ...]:
     """Return one split's figures: missing, zeros, distinct values, and the range with its quantiles."""
     _, numbers = main_numbers(summary)
     total = (summary.count or 0) + (summary.missing or 0)
@@ -223,9 +223,9 @@ def _count_values(summary: FeatureSummary) -> float:
     return number_of_values(summary, 0) if summary.count is not None else 0.0
 
 
-def _value_shares(summaries: Sequence[FeatureSummary], bins: int) -> list[list[float]]:
+def _compare_value_shares(summaries: Sequence[FeatureSummary], bins: int) -> list[list[float]]:
     """Return the shares, in all splits, of the first split's most frequent values or classes."""
-    counts = [_counts(summary) for summary in summaries]
+    counts = [_count_top_values(summary) for summary in summaries]
     if not counts or not counts[0]:
         return []
     order = list(counts[0])[:bins]
@@ -233,7 +233,7 @@ def _value_shares(summaries: Sequence[FeatureSummary], bins: int) -> list[list[f
     return [[found.get(name, 0) / total for name in order] if total else [] for found, total in zip(counts, totals)]
 
 
-def _counts(summary: FeatureSummary) -> dict[str, int]:
+def _count_top_values(summary: FeatureSummary) -> dict[str, int]:
     if summary.classes is not None:
         return dict(summary.classes)
     if summary.top_values is not None:
@@ -242,9 +242,9 @@ def _counts(summary: FeatureSummary) -> dict[str, int]:
     return dict(summary.formats or summary.encodings or {f"{key:,}": count for key, count in by_number.items()})
 
 
-def _top_values(summary: FeatureSummary, number: int) -> list[tuple[str, int, str]]:
+def _find_top_values(summary: FeatureSummary, number: int) -> list[tuple[str, int, str]]:
     """Return (value, count, share) of the most frequent values."""
-    counts = _counts(summary) if summary.classes is None else {}
+    counts = _count_top_values(summary) if summary.classes is None else {}
     total = sum(counts.values()) if summary.frames_by_rate or summary.files_by_channels else _count_values(summary)
     if summary.top_values_from:  # a sample of unknown size
         total = 0
@@ -268,11 +268,11 @@ def check_rows(checks: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
         if check["severity"] == "unknown":
             unknown[check["check"]].append(check)
     for found in unknown.values():
-        rows += map(row, found) if len(found) <= _ALONE else [_grouped_row(found)]
+        rows += map(row, found) if len(found) <= _ALONE else [_make_grouped_row(found)]
     return rows
 
 
-def _grouped_row(found: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+def _make_grouped_row(found: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     features = list(dict.fromkeys(check["feature"] for check in found if check["feature"]))
     splits = dict.fromkeys(check["split"] for check in found if check["split"])
     return {
@@ -288,12 +288,12 @@ _NAMES = {"size_bytes": "size", "in_examples": "records in examples"}  # by the 
 _SIZES = ("size_bytes", "shard_size")  # in bytes
 
 
-def made_rows(values: Mapping[str, Any]) -> list[tuple[str, str]]:
+def make_build_rows(values: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return a row for each entry of `input`, `configuration` or `versions` in manifest.json."""
-    return [(_NAMES.get(key, key), _value_text(value, key)) for key, value in values.items()]
+    return [(_NAMES.get(key, key), _format_value(value, key)) for key, value in values.items()]
 
 
-def _value_text(value: Any, key: str = "") -> str:
+def _format_value(value: Any, key: str = "") -> str:
     if value is None or value == [] or value == {}:
         return "none"
     if isinstance(value, bool):
@@ -303,9 +303,9 @@ def _value_text(value: Any, key: str = "") -> str:
     if isinstance(value, (int, float)):
         return format_number(value)
     if isinstance(value, Mapping):
-        return ", ".join(f"{name} {_value_text(one)}" for name, one in value.items())
+        return ", ".join(f"{name} {_format_value(one)}" for name, one in value.items())
     if isinstance(value, (list, tuple)):
-        return ", ".join(map(_value_text, value))
+        return ", ".join(map(_format_value, value))
     return str(value) or '""'
 
 

@@ -233,15 +233,15 @@ def class_lines(manifest: Manifest) -> list[str]:
         label = f"the label is {', '.join(map(repr, others))}" if others else "the examples are unlabelled"
         return [f"Classes: none; {label}"]
     return [
-        f"Classes of {label.name!r}: {len(label.class_names):,}: {first_and_last(label.class_names)}"
+        f"Classes of {label.name!r}: {len(label.class_names):,}: {join_first_and_last(label.class_names)}"
         for label in labels
     ]
 
 
-def first_and_last(names: Sequence[str]) -> str:
+def join_first_and_last(names: Sequence[str]) -> str:
     """Join the names, or only the first and the last few of many."""
     shown = [*names[:_ENDS_SHOWN], "…", *names[-_ENDS_SHOWN:]] if len(names) > _CLASSES_SHOWN else names
-    return ", ".join(shortened(name) for name in shown)
+    return ", ".join(shorten_name(name) for name in shown)
 
 
 def dry_run_rejects(parts: Iterable[RejectsPart]) -> list[str]:
@@ -254,7 +254,7 @@ def dry_run_rejects(parts: Iterable[RejectsPart]) -> list[str]:
     return [f"Rejected so far: {rejects:,}, such as {first.source!r}: {first.reason}"]
 
 
-def shortened(name: str) -> str:
+def shorten_name(name: str) -> str:
     """Escape unprintable characters of a name, and cut it to its first letters."""
     shown = to_printable(name)
     return shown if len(shown) <= _LETTERS_SHOWN else f"{shown[: _LETTERS_SHOWN - 1]}…"

@@ -28,7 +28,16 @@ REJECT = Reject("bad.jpg", None, "write", "the file is empty")
 def options(output: Path, **changes: object) -> PublishOptions:
     counts = {"": ShardCount(4), "test": ShardCount(2)}
     made = PublishOptions(
-        str(output), "flowers", "1.0.0", PLAIN_CODEC, 0.1, counts, "photos/", {}, {}, "1", overwrite=True
+        output=str(output),
+        name="flowers",
+        codec=PLAIN_CODEC,
+        max_reject_fraction=0.1,
+        shard_counts=counts,
+        source="photos/",
+        configuration={},
+        versions={},
+        job="1",
+        overwrite=True,
     )
     return replace(made, **changes)  # type: ignore[arg-type]
 

@@ -72,7 +72,7 @@ def slices(
     stops: npt.NDArray[np.int64],
     mask: npt.NDArray[np.bool_] | None = None,
 ) -> pa.LargeBinaryArray:
-    """Return data[start:stop] for each range, or only for the ranges flagged in `mask`."""
+    """Return the bytes data[start:stop] of each range, or only of the ranges flagged in `mask`."""
     if mask is not None:
         starts, stops = starts[mask], stops[mask]
     copied, offsets = spans.gather(data, starts, stops - starts)

@@ -178,7 +178,7 @@ def converted_array(converted: Sequence[Any], column: ColumnType) -> pa.Array:
 
 
 def inexact_floats(value: Any) -> Iterator[float]:
-    """Yield the floats in a value that may have been integers beyond 64 bits (see NO_LONGER_EXACT)."""
+    """Yield the floats in a JSON value that may have been integers beyond 64 bits, so that digits are lost."""
     for item in leaf_values(value):
         if isinstance(item, float) and abs(item) >= NO_LONGER_EXACT:
             yield item

@@ -28,7 +28,7 @@ _NO_BOUNDS = np.zeros(1, np.int64)  # of a part without lists
 
 
 class Payload(NamedTuple):
-    """The sizes in bytes of each row's values."""
+    """The sizes in bytes of the values of each row, without the headers around them."""
 
     sizes: Sizes  # int if equal in all rows, else an array
     min_size: int  # minimum of sizes
@@ -47,7 +47,7 @@ class Payload(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FeatureEntries(ABC):
-    """The entries of a feature, one a row: a header that depends only on the size of the values, and the values."""
+    """The serialized entries of one feature in many Examples: for each row a header and the values."""
 
     prefix: bytes  # bytes between the sizes of entry and feature: key, value tag
     tag: bytes  # tag of the feature's list
@@ -160,7 +160,7 @@ class _Floats(FeatureEntries):
 
 @dataclass(frozen=True, slots=True)
 class _Ints(FeatureEntries):
-    """One integer a row."""
+    """Entries of a feature with one integer in each row."""
 
     values: np.ndarray
 
@@ -173,7 +173,7 @@ class _Ints(FeatureEntries):
 
 @dataclass(frozen=True, slots=True)
 class _Strings(FeatureEntries):
-    """One byte string a row."""
+    """Entries of a feature with one byte string in each row."""
 
     data: np.ndarray
     offsets: np.ndarray
@@ -188,7 +188,7 @@ class _Strings(FeatureEntries):
 
 @dataclass(frozen=True, slots=True)
 class _Lists(FeatureEntries):
-    """A list a row."""
+    """Entries of a feature with a list in each row."""
 
     offsets: np.ndarray
 
@@ -199,7 +199,7 @@ class _Lists(FeatureEntries):
 
 @dataclass(frozen=True, slots=True)
 class _PackedLists(_Lists):
-    """A list of numbers a row; an empty list has no bytes, not a packed field of size zero."""
+    """Entries of a feature with a list of numbers in each row; an empty list has no bytes."""
 
     values: np.ndarray
 
@@ -208,7 +208,7 @@ class _PackedLists(_Lists):
 
 
 class _FloatLists(_PackedLists):
-    """A list of float32 a row."""
+    """Entries of a feature with a list of float32 in each row."""
 
     __slots__ = ()
 
@@ -221,7 +221,7 @@ class _FloatLists(_PackedLists):
 
 
 class _IntLists(_PackedLists):
-    """A list of integers a row."""
+    """Entries of a feature with a list of integers in each row."""
 
     __slots__ = ()
 
@@ -239,7 +239,7 @@ class _IntLists(_PackedLists):
 
 @dataclass(frozen=True, slots=True)
 class _StringLists(_Lists):
-    """A list of byte strings a row, each with its own tag and size."""
+    """Entries of a feature with a list of byte strings in each row, each with its own tag and size."""
 
     strings: _Strings
 

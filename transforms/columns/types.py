@@ -179,7 +179,7 @@ class ColumnType:
 
 
 def common_type(one: ScalarType, other: ScalarType) -> ScalarType:
-    """Return the narrowest type that holds the values of both."""
+    """Return the narrowest type that holds the values of two types."""
     if one != other and "bool" in (one, other):
         return "bytes"
     return max(one, other, key=_RANK.__getitem__)

@@ -90,7 +90,7 @@ def read_header(data: bytes) -> Header:
         raise
     except Exception as error:  # NumPy evaluates the header as Python, which fails in many ways
         raise NpyError(f"its header cannot be read: {error_text(error)[:100]}") from None
-    return Header(_checked_type(dtype, shape), dtype, column_major, file.tell())
+    return Header(_check_type(dtype, shape), dtype, column_major, file.tell())
 
 
 def read_array(data: bytes, expected: ArrayType | None = None, example: str = "") -> bytes:
@@ -112,7 +112,7 @@ def read_array(data: bytes, expected: ArrayType | None = None, example: str = ""
     return shaped.astype(wanted, order="C").tobytes()
 
 
-def _checked_type(dtype: "np.dtype[np.generic]", shape: tuple[int, ...]) -> ArrayType:
+def _check_type(dtype: "np.dtype[np.generic]", shape: tuple[int, ...]) -> ArrayType:
     if dtype.kind not in "biufc" or dtype.subdtype is not None:
         raise NpyError(f"an array of dtype {str(dtype)[:40]}; only numbers and booleans can be read")
     if dtype.name not in ELEMENTS:

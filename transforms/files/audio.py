@@ -41,7 +41,7 @@ def is_decodable(data: bytes) -> bool:
         while (name := data[offset : offset + 4]) != b"fmt ":
             if name not in _BEFORE:
                 return False
-            offset = _chunk_end(data, offset)
+            offset = _find_chunk_end(data, offset)
         tag, bits = struct.unpack_from("<H", data, offset + 8)[0], struct.unpack_from("<H", data, offset + 22)[0]
         size = struct.unpack_from("<I", data, offset + 4)[0]
         if tag != 1 or bits != 16 or size not in (16, 18):
@@ -49,13 +49,13 @@ def is_decodable(data: bytes) -> bool:
         offset, found = offset + 8 + size, 0
         while offset < len(data):
             found += data[offset : offset + 4] == b"data"
-            offset = _chunk_end(data, offset)
+            offset = _find_chunk_end(data, offset)
     except (IndexError, struct.error):
         return False
     return found == 1
 
 
-def _chunk_end(data: bytes, offset: int) -> int:
+def _find_chunk_end(data: bytes, offset: int) -> int:
     """Return the end of a chunk; raise an IndexError if it is beyond the file."""
     end = int(offset + 8 + struct.unpack_from("<I", data, offset + 4)[0])
     if end > len(data):
@@ -118,7 +118,7 @@ class AudioEncoder(FileEncoder):
         if self.decode and (decoded := wav.frames * wav.channels * 4) > MAX_RECORD_BYTES:
             raise WavError(f"{decoded:,} bytes of float32 samples; an example holds {MAX_RECORD_BYTES:,} at most")
         value = decode_samples(data, wav).astype("<f4").tobytes() if self.decode else data
-        return self._encoded(value, wav, is_decodable(data))
+        return self._make_encoded(value, wav, is_decodable(data))
 
     def remember(self, encoded: Encoded) -> str:
         """Return the header's values and whether tf.audio.decode_wav takes the file, as JSON."""
@@ -127,9 +127,9 @@ class AudioEncoder(FileEncoder):
 
     def recall(self, value: bytes, remembered: str, record: bytes = b"") -> Encoded:
         *header, decodable = json.loads(remembered)
-        return self._encoded(value, WavHeader(*header), decodable)
+        return self._make_encoded(value, WavHeader(*header), decodable)
 
-    def _encoded(self, value: bytes, wav: WavHeader, decodable: bool) -> Encoded:
+    def _make_encoded(self, value: bytes, wav: WavHeader, decodable: bool) -> Encoded:
         numbers = (("sample_rate", wav.sample_rate), ("channels", wav.channels), ("frames", wav.frames))
         entries = (
             example.encode_entry(self.renames(name), example.encode_int64_feature([number])) for name, number in numbers
@@ -153,13 +153,13 @@ REMEDY = "--decode_audio stores float32 samples, which every reader takes"
 
 def audio_features(layout: Layout, rows: int, stats: AudioStats, decoded: bool) -> Features:
     """Return the features of an audio data set, in the order written; `rows` is the number of planned files."""
-    rate, channels = _single_value(stats.rates) or 0, _single_value(stats.channels) or 0
+    rate, channels = _find_single_value(stats.rates) or 0, _find_single_value(stats.channels) or 0
     if decoded:
         shape = (None, channels) if channels > 1 else (None,)
         audio = Feature("audio", "float32", "audio", shape, sample_rate=rate, channels=channels)
     else:
         # Set an encoding only if tf.audio.decode_wav reads all 16-bit files, or none of them: readers rely on it.
-        encoding = (_single_value(stats.encodings) or "") if stats.odd["pcm16"] == 0 else ""
+        encoding = (_find_single_value(stats.encodings) or "") if stats.odd["pcm16"] == 0 else ""
         audio = Feature("audio", "bytes", "audio", encoding=encoding, sample_rate=rate, channels=channels)
     return file_features(layout, rows, audio, ("sample_rate", "channels", "frames"))
 
@@ -190,6 +190,6 @@ def audio_notices(stats: AudioStats, decoded: bool) -> list[str]:
     return notices
 
 
-def _single_value(values: Collection[Any]) -> Any:
+def _find_single_value(values: Collection[Any]) -> Any:
     """Return the only value, or None if there are none or several."""
     return next(iter(values)) if len(values) == 1 else None

@@ -39,11 +39,11 @@ _LABEL = "label"
 
 
 def decode_columns(columns: ManifestColumns, renames: Renames, entries: Sequence[bytes]) -> pa.RecordBatch:
-    """Decode a manifest's columns of several files to Arrow columns, from each file's entries of encode_columns."""
+    """Return a manifest's columns of several files as Arrow columns, from the Example entries that hold them."""
     decode = ExampleDecoder(tuple(_to_feature(renames(name), column) for name, column in columns))
     rows = [decode(example_header(len(entry)) + entry) for entry in entries]
     return pa.record_batch(
-        {name: pa.array([row.get(renames(name)) for row in rows], _arrow(column)) for name, column in columns}
+        {name: pa.array([row.get(renames(name)) for row in rows], _to_arrow_type(column)) for name, column in columns}
     )
 
 
@@ -68,7 +68,7 @@ def _to_feature(name: str, column: ColumnType) -> Feature:
     return Feature(name, _dtype(column), shape=() if column.length is None else (None,), required=False)
 
 
-def _arrow(column: ColumnType) -> pa.DataType:
+def _to_arrow_type(column: ColumnType) -> pa.DataType:
     return _ARROW[_dtype(column)] if column.length is None else pa.large_list(_ARROW[_dtype(column)])
 
 
@@ -200,18 +200,18 @@ class FileEncoder(ABC):
             try:
                 if isinstance(encoded, Exception):
                     raise encoded
-                record = self._record(feature_names, name, encoded, label, entries or b"")
+                record = self._frame_record(feature_names, name, encoded, label, entries or b"")
                 if (size_bytes := sum(map(len, record))) > MAX_RECORD_BYTES:
                     raise self.refusal(
                         f"{size_bytes:,} bytes once encoded; an example holds {MAX_RECORD_BYTES:,} at most"
                     )
             except (self.refusal, OSError) as error:
-                rejects.append(Reject(name, line, "write", _reject_reason(error)))
+                rejects.append(Reject(name, line, "write", _make_reject_reason(error)))
                 # Annotations may be valid another time although the file stays the same
                 is_permanent = (encoded is original or isinstance(original, Exception)) and not isinstance(
                     error, OSError
                 )
-                places.append(RecordPlace(reason=_reject_reason(error)) if is_permanent else None)
+                places.append(RecordPlace(reason=_make_reject_reason(error)) if is_permanent else None)
                 continue
             length = framing.add(record)
             if returns_places:
@@ -268,7 +268,7 @@ class FileEncoder(ABC):
         """Return the bytes before a value of `size` bytes in its entry; by default, those of a bytes_list."""
         return example.bytes_entry_header(name, size)
 
-    def _record(
+    def _frame_record(
         self, feature_names: Sequence[str], name: str, encoded: Encoded, label: int | list[int] | None, entries: bytes
     ) -> tuple[bytes, bytes, bytes]:
         """Return the parts of a framed record: the bytes before the value, the value, and those after it."""
@@ -292,7 +292,7 @@ def label_entry(name: str, label: int | tuple[int, ...] | None) -> bytes:
 filename_header = lru_cache(maxsize=4096)(example.bytes_entry_header)
 
 
-def _reject_reason(error: Exception) -> str:
+def _make_reject_reason(error: Exception) -> str:
     """Return the reason of a reject, as written to rejects/."""
     if isinstance(error, FileNotFoundError):
         return "no such file: it vanished after it was listed"

@@ -46,7 +46,7 @@ class Reencode:
 
 
 @contextmanager
-def pillow_errors(problem: str) -> Iterator[None]:
+def translate_pillow_errors(problem: str) -> Iterator[None]:
     """Raise an ImageError in place of what Pillow's readers raise, which is what their parsing happens to raise."""
     try:
         yield
@@ -108,7 +108,9 @@ def reencode(data: bytes, settings: Reencode) -> tuple[bytes, str, int, int]:
     with _open(data) as source:
         _load(source, data)
         target = settings.format or ("jpeg" if source.format in _JPEG_FORMATS else "png")
-        with pillow_errors(f"cannot be re-encoded as {target}"):  # for its colour space, a side too long for a jpeg, …
+        with translate_pillow_errors(
+            f"cannot be re-encoded as {target}"
+        ):  # for its colour space, a side too long for a jpeg, …
             return _convert(source, target, settings)
 
 
@@ -133,12 +135,12 @@ def resize(
     if mode == "cover":
         return ImageOps.fit(image, size, resample)
     if mode == "contain":
-        return _contain(image, size, resample)
+        return _fit_inside(image, size, resample)
     gap = 3.0 if resample != Image.Resampling.NEAREST else None  # reducing first would blend
     return image.resize(size, resample, reducing_gap=gap)
 
 
-def _contain(image: Image.Image, size: tuple[int, int], resample: Image.Resampling) -> Image.Image:
+def _fit_inside(image: Image.Image, size: tuple[int, int], resample: Image.Resampling) -> Image.Image:
     # ImageOps.pad rounds the short side of a very long image to 0 and fails.
     scale = min(size[0] / image.width, size[1] / image.height)
     fitted = image.resize((max(round(image.width * scale), 1), max(round(image.height * scale), 1)), resample)
@@ -150,7 +152,7 @@ def _contain(image: Image.Image, size: tuple[int, int], resample: Image.Resampli
 def _open(data: bytes) -> Image.Image:
     if not data:
         raise ImageError("the file is empty")
-    with pillow_errors("does not decode"):
+    with translate_pillow_errors("does not decode"):
         try:
             return open_image(data)
         except UnidentifiedImageError:
@@ -162,7 +164,7 @@ def _load(image: Image.Image, data: bytes) -> None:
     if image.format == "PNG":  # Pillow looks at no checksum
         check_png(data)
         check_png_pixels(data)
-    with pillow_errors("does not decode"):
+    with translate_pillow_errors("does not decode"):
         image.load()
 
 

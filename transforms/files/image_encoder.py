@@ -103,11 +103,11 @@ class ImageEncoder(FileEncoder):
 
     def recall(self, value: bytes, remembered: str, record: bytes = b"") -> Encoded:
         if self.companions is None:
-            return self._make_encoded(value, self._add_hash(value, _header(remembered)))
+            return self._make_encoded(value, self._add_hash(value, _parse_header(remembered)))
         parts = remembered.split(" ")
         companion_text = next(item for item in parts if item.startswith(_COMPANIONS_PREFIX))
         parts.remove(companion_text)
-        encoded = self._make_encoded(value, self._add_hash(value, _header(" ".join(parts))))
+        encoded = self._make_encoded(value, self._add_hash(value, _parse_header(" ".join(parts))))
         companions = self.companions.restore(record, companion_text.removeprefix(_COMPANIONS_PREFIX), self.has_sizes)
         return encoded._replace(annotations=_Annotations(companions=companions))
 
@@ -175,10 +175,10 @@ class ImageEncoder(FileEncoder):
         return image_codec.hash_version()
 
     def _make_encoded(self, image: bytes, header: ImageHeader) -> Encoded:
-        sides = _size_entries(header.height, header.width, *self._size_names) if self.has_sizes else b""
-        return Encoded(image, sides + self._detection_entries(image, header), header, _NO_ANNOTATIONS)
+        sides = _encode_size(header.height, header.width, *self._size_names) if self.has_sizes else b""
+        return Encoded(image, sides + self._encode_detection_entries(image, header), header, _NO_ANNOTATIONS)
 
-    def _detection_entries(self, image: bytes, header: ImageHeader) -> bytes:
+    def _encode_detection_entries(self, image: bytes, header: ImageHeader) -> bytes:
         """Return the features of an image that only the Object Detection API reads."""
         if self.objects is None or not self.objects.names.is_detection_api:
             return b""
@@ -252,7 +252,7 @@ class ImageEncoder(FileEncoder):
 
 
 @lru_cache(maxsize=4096)
-def _header(remembered: str) -> ImageHeader:
+def _parse_header(remembered: str) -> ImageHeader:
     image_format, width, height, orientation, *rest = remembered.split(" ")
     header = ImageHeader(image_format, int(width), int(height), int(orientation))
     if rest and rest[0] == _DEEP:
@@ -263,6 +263,6 @@ def _header(remembered: str) -> ImageHeader:
 
 
 @lru_cache(maxsize=4096)
-def _size_entries(height: int, width: int, *names: str) -> bytes:
+def _encode_size(height: int, width: int, *names: str) -> bytes:
     sides = zip(names, (height, width), strict=True)
     return b"".join(example.encode_entry(name, example.encode_int64_feature([pixels])) for name, pixels in sides)

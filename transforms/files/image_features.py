@@ -138,7 +138,7 @@ def count_formats(features: pa.RecordBatch) -> Formats:
     """Count the image formats of each feature with one string a row; if the first is not an image, only that one."""
     found: dict[str, Counter[str]] = {}
     for name, column in zip(features.schema.names, features.columns, strict=True):
-        values = _strings(column)
+        values = _get_strings(column)
         if values is not None and len(values):
             first = image_format(values[0].as_py()[:HEAD_BYTES])
             heads = pc.binary_slice(values, 0, HEAD_BYTES).to_pylist() if first != NO_IMAGE else []
@@ -163,7 +163,7 @@ def merge_formats(one: Formats, other: Formats) -> Formats:
     return {name: one.get(name, Counter()) + other.get(name, Counter()) for name in sorted(one.keys() | other.keys())}
 
 
-def _strings(column: pa.Array) -> pa.Array | None:
+def _get_strings(column: pa.Array) -> pa.Array | None:
     """Return the values of a column of strings, or of lists of one string each; else None."""
     column = column.drop_null()
     if pa.types.is_large_list(column.type):

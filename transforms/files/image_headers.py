@@ -140,12 +140,12 @@ def check_gif(data: bytes) -> None:
 
 def _count_frames(data: bytes) -> int:
     # The byte of the trailer also occurs among compressed pixels, so all blocks are walked.
-    frames, position = 0, 13 + _table_bytes(data[10])
+    frames, position = 0, 13 + _count_table_bytes(data[10])
     while (block := data[position]) != _TRAILER:
         if block == _IMAGE:
             frames += 1
             _check_gif_frame(data, position, frames)
-            position += 11 + _table_bytes(data[position + 9])
+            position += 11 + _count_table_bytes(data[position + 9])
         elif block == _EXTENSION:
             position += 2
         else:
@@ -159,12 +159,12 @@ def _count_frames(data: bytes) -> int:
 def _check_gif_frame(data: bytes, position: int, frame: int) -> None:
     if not (data[10] | data[position + 9]) & 0x80:
         raise ImageError(f"a gif whose frame {frame} has no colour map, neither its own nor the file's")
-    bits = data[position + 10 + _table_bytes(data[position + 9])]
+    bits = data[position + 10 + _count_table_bytes(data[position + 9])]
     if not 1 <= bits <= 8:
         raise ImageError(f"a gif whose frame {frame} is coded with {bits} bits, where 1 to 8 are possible")
 
 
-def _table_bytes(flags: int) -> int:
+def _count_table_bytes(flags: int) -> int:
     return 3 << (flags & 7) + 1 if flags & 0x80 else 0
 
 
@@ -254,7 +254,7 @@ def _check_jpeg_frame(marker: int, bits: int, width: int) -> None:
 
 def check_jpeg(data: bytes, scan: int) -> None:
     """Raise an ImageError unless the markers of a JPEG lead from its first scan, at offset `scan`, to its end."""
-    position = _segment_end(data, scan)
+    position = _find_segment_end(data, scan)
     in_scan = True
     for place in _find_markers(data, position):
         marker = data[place + 1]
@@ -267,11 +267,11 @@ def check_jpeg(data: bytes, scan: int) -> None:
         if marker not in _AFTER_SCAN:
             raise ImageError(f"a jpeg with the marker {marker:#04x} at byte {place}, among its compressed pixels")
         in_scan = marker == _SOS
-        position = _segment_end(data, place)
+        position = _find_segment_end(data, place)
     raise ImageError("truncated: the jpeg has no end")
 
 
-def _segment_end(data: bytes, segment: int) -> int:
+def _find_segment_end(data: bytes, segment: int) -> int:
     if len(data) < segment + 4:
         raise ImageError("truncated: the jpeg has no end")
     size = int.from_bytes(data[segment + 2 : segment + 4], "big")
@@ -317,7 +317,7 @@ def check_png(data: bytes) -> int:
         if end + 4 > len(data):
             raise ImageError("truncated: the png has no end")
         if zlib.crc32(view[position + 4 : end]) != int.from_bytes(data[end : end + 4], "big"):
-            raise ImageError(f"a png whose chunk {_shown(kind)} at byte {position} is damaged: its CRC is wrong")
+            raise ImageError(f"a png whose chunk {_format_kind(kind)} at byte {position} is damaged: its CRC is wrong")
         _check_chunk_order(kind, size, before, seen, data[25])
         if kind == b"IEND":
             return turned
@@ -356,13 +356,13 @@ def _check_chunk_order(kind: bytes, size: int, before: bytes, seen: set[bytes], 
         good = not seen
     else:
         if not kind.isalpha():
-            raise ImageError(f"a png with {_shown(kind)} where the name of a chunk is due")
+            raise ImageError(f"a png with {_format_kind(kind)} where the name of a chunk is due")
         good = kind[0] & 0x20 != 0  # an ancillary chunk, which a decoder may skip
     if not good:
-        raise ImageError(f"a png with a chunk {_shown(kind)} of {size} bytes, where none belongs")
+        raise ImageError(f"a png with a chunk {_format_kind(kind)} of {size} bytes, where none belongs")
 
 
-def _shown(kind: bytes) -> str:
+def _format_kind(kind: bytes) -> str:
     return ascii(kind.decode("latin-1"))
 
 
@@ -372,10 +372,10 @@ def check_png_pixels(data: bytes) -> None:
     Pillow takes missing rows for black ones and stops reading after its last row; libpng does neither.
     """
     inflate = zlib.decompressobj()
-    rows = _rows(data)
+    rows = _list_rows(data)
     size = sum(number * (1 + length) for number, length in rows)
     try:
-        pixels = inflate.decompress(_compressed(data), size + _BEYOND)
+        pixels = inflate.decompress(_join_compressed(data), size + _BEYOND)
     except zlib.error as error:
         raise ImageError(f"does not decode: {error}") from None
     if len(pixels) < size or not inflate.eof:
@@ -388,7 +388,7 @@ def check_png_pixels(data: bytes) -> None:
         place = end
 
 
-def _compressed(data: bytes) -> bytes:
+def _join_compressed(data: bytes) -> bytes:
     parts, position = [], 8
     while (kind := data[position + 4 : position + 8]) != b"IEND":
         end = position + 8 + int.from_bytes(data[position : position + 4], "big")
@@ -398,7 +398,7 @@ def _compressed(data: bytes) -> bytes:
     return b"".join(parts)
 
 
-def _rows(data: bytes) -> list[tuple[int, int]]:
+def _list_rows(data: bytes) -> list[tuple[int, int]]:
     """Return (number of rows, bytes of a row) for each interlacing pass of a PNG that has pixels."""
     (width, height), bits = measure_png(data), data[24] * _SAMPLES[data[25]]
     passes = _ADAM7 if data[28] else ((0, 0, 1, 1),)

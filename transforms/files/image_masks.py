@@ -13,7 +13,13 @@ from shardmill.data.example import decode_example
 from shardmill.data.features import NO_RENAMES, Feature, Features, Renames
 from shardmill.data.media import open_image
 from shardmill.transforms.columns.example_bytes import FOOTER_BYTES, HEADER_BYTES
-from shardmill.transforms.files.image_codec import Reencode, check_decodes, measure_image, pillow_errors, resize
+from shardmill.transforms.files.image_codec import (
+    Reencode,
+    check_decodes,
+    measure_image,
+    resize,
+    translate_pillow_errors,
+)
 from shardmill.transforms.files.image_geometry import UPRIGHT, ImageError, Picture, inverse_orientation
 from shardmill.transforms.files.image_headers import ImageHeader, check_structure, read_header
 from shardmill.transforms.inputs.found_files import Companion
@@ -80,14 +86,14 @@ def encode_mask(
     is_png = header.format == "png"
     if header.format != "tiff" and check_structure(data, header).orientation != UPRIGHT:
         raise ImageError("EXIF turns the mask itself: store its pixels as they are meant")
-    turn = _turn((width, height), picture, settings is not None, default_frame)
+    turn = _find_turn((width, height), picture, settings is not None, default_frame)
     is_plain = is_png and data[25] == _GRAY and (data[24] == 16) == (dtype == "uint16")
     if is_plain and turn == UPRIGHT and (settings is None or settings.size is None):
         if decodes:
             check_decodes(data)
         return EncodedCompanion(data)
     check_decodes(data)
-    values = _values(data, dtype)
+    values = _read_values(data, dtype)
     # Of 16 bits Pillow picks other pixels than of 8, where two are as near; of 32 the same
     image = Image.fromarray(values.astype(np.int32) if dtype == "uint16" else values)
     if turn != UPRIGHT:
@@ -96,10 +102,10 @@ def encode_mask(
         image = resize(image, settings.size, settings.mode, Image.Resampling.NEAREST)
     out = io.BytesIO()
     Image.fromarray(np.asarray(image).astype(dtype)).save(out, "PNG")
-    return EncodedCompanion(out.getvalue(), source_kind="" if is_plain else _kind(data, is_png))
+    return EncodedCompanion(out.getvalue(), source_kind="" if is_plain else _name_kind(data, is_png))
 
 
-def _turn(size: tuple[int, int], picture: Picture, upright: bool, default_frame: str) -> int:
+def _find_turn(size: tuple[int, int], picture: Picture, upright: bool, default_frame: str) -> int:
     """Return the orientation by which a mask is turned to match its stored image, which is `upright` or unchanged."""
     stored = (picture.width, picture.height)
     if size not in (stored, picture.upright):
@@ -123,7 +129,7 @@ def _turn(size: tuple[int, int], picture: Picture, upright: bool, default_frame:
     return inverse_orientation(picture.orientation) if frame == "upright" else UPRIGHT
 
 
-def _kind(data: bytes, is_png: bool) -> str:
+def _name_kind(data: bytes, is_png: bool) -> str:
     if not is_png:
         return "format"
     if data[25] == _GRAY:
@@ -131,11 +137,11 @@ def _kind(data: bytes, is_png: bool) -> str:
     return "palette" if data[25] == _PALETTE else "colours"
 
 
-def _values(data: bytes, dtype: str) -> np.ndarray:
+def _read_values(data: bytes, dtype: str) -> np.ndarray:
     """Return the values of a mask's pixels, shape (height, width)."""
     if data.startswith(_PNG) and data[24] == 16 and data[25] != _GRAY:  # of which Pillow reads the upper 8 alone
         raise ImageError("a png of 16 bits with colours or transparency: make it gray, of one channel")
-    with pillow_errors("does not decode"), open_image(data) as image:
+    with translate_pillow_errors("does not decode"), open_image(data) as image:
         if getattr(image, "n_frames", 1) > 1:
             raise ImageError("an animation, of which no picture is the mask")
         image.load()

@@ -153,17 +153,17 @@ def place_objects(
     transforms = [_BoxTransform(RELATIVE)] * len(pictures)
     for image in np.flatnonzero(planned.lengths).tolist():
         try:
-            transforms[image] = _box_transform(planned.sizes[image], pictures[image], settings, default_frame)
+            transforms[image] = _find_box_transform(planned.sizes[image], pictures[image], settings, default_frame)
         except ImageError as error:
             errors[image] = error
     owners = np.repeat(np.arange(len(pictures)), planned.lengths)
     units = np.array([transform.unit for transform in transforms], np.float64).reshape(-1, 2)
-    boxes = _to_fractions(planned, units[owners])
+    boxes = _convert_to_fractions(planned, units[owners])
     faults = find_faults(boxes)
     if not drops:
         faulty = np.flatnonzero(faults)
         for image, first in zip(*np.unique(owners[faulty], return_index=True), strict=True):
-            message = _fault_message(planned, int(faulty[first]), FAULTS[faults[faulty[first]]], planned.sizes[image])
+            message = _describe_fault(planned, int(faulty[first]), FAULTS[faults[faulty[first]]], planned.sizes[image])
             errors.setdefault(int(image), ImageError(message))
     inside = clip_box(boxes)
     is_clipped = np.max(np.abs(np.subtract(inside, boxes)), axis=0, initial=0) > _EDGE
@@ -183,7 +183,7 @@ def place_objects(
     return Placing(errors, kept, counted(kept), Box(*(edge[kept] for edge in stored_boxes)), scales[kept], changed)
 
 
-def _to_fractions(planned: PlannedObjects, units: NDArray[np.float64]) -> Box:
+def _convert_to_fractions(planned: PlannedObjects, units: NDArray[np.float64]) -> Box:
     """Return boxes as fractions; `units` are the (width, height) that each box's edges refer to."""
     top, left, bottom, right = (planned.columns[edge].to_numpy(zero_copy_only=False) for edge in Box._fields)
     width, height = units[:, 0], units[:, 1]
@@ -206,7 +206,7 @@ def _move_boxes(boxes: Box, transforms: Sequence[_BoxTransform], owners: NDArray
 
 
 @lru_cache(maxsize=4096)
-def _box_transform(
+def _find_box_transform(
     size: tuple[int, int] | None, picture: Picture, settings: Reencode | None, default_frame: str
 ) -> _BoxTransform:
     """Return how boxes of an image move; raise an ImageError if the annotated `size` is not the image's."""
@@ -222,7 +222,7 @@ def _box_transform(
     return _BoxTransform(unit, picture.orientation if frame == "stored" else UPRIGHT, fit, area_factor)
 
 
-def _fault_message(planned: PlannedObjects, index: int, problem: str, size: tuple[int, int] | None) -> str:
+def _describe_fault(planned: PlannedObjects, index: int, problem: str, size: tuple[int, int] | None) -> str:
     edges = ", ".join(f"{planned.columns[edge][index].as_py():g}" for edge in ("left", "top", "right", "bottom"))
     size_text = "" if size is None or size == RELATIVE else f" of {size[0]} x {size[1]} pixels"
     fault = problem if problem != "lies outside the picture" else f"{problem}{size_text}"
@@ -298,7 +298,7 @@ class ObjectEncoder:
         offsets = np.zeros(len(pictures) + 1, np.int64)
         np.cumsum(placing.lengths, out=offsets[1:])
         stored = self._stored
-        lists = [_list(item.part, self._values(item.part, planned, placing), offsets) for item in stored]
+        lists = [_list(item.part, self._compute_values(item.part, planned, placing), offsets) for item in stored]
         return pa.RecordBatch.from_arrays(lists, [item.name for item in stored]), placing
 
     def prepare(self, batch: pa.RecordBatch, settings: Reencode | None) -> pa.RecordBatch:
@@ -339,7 +339,7 @@ class ObjectEncoder:
             errors = {unprepared[number][0]: error for number, error in placed_errors.items()}
         return rows, object_rows, errors
 
-    def _values(self, part: ObjectPart, planned: PlannedObjects, placing: Placing) -> Any:
+    def _compute_values(self, part: ObjectPart, planned: PlannedObjects, placing: Placing) -> Any:
         """Return the stored values of one feature, of all objects that are kept."""
         if part == "bbox":
             return np.stack(placing.boxes, axis=1).ravel().astype(np.float32)

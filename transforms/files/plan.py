@@ -1,6 +1,6 @@
 """PTransforms that divide planned files into shards, with exact strata or in path order."""
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -15,8 +15,7 @@ from apache_beam.pvalue import AsSingleton
 import shardmill.transforms.workers.elements  # noqa: F401, registers the coder of batches
 from shardmill.transforms.columns.arrow import BATCH_ROWS, concatenate, split_large_batch
 from shardmill.transforms.files.references import shard_columns
-from shardmill.transforms.shards import balance
-from shardmill.transforms.shards.balance import ShardKey, rows_by_group, stratum_cuts
+from shardmill.transforms.shards.balance import ShardKey, cut_into_shards, cut_stratum, rows_by_group
 from shardmill.transforms.shards.cuts import FindByteCuts, FindExampleCuts
 from shardmill.transforms.shards.divisions import Divisions, Grouped
 from shardmill.transforms.workers.elements import GatherFn
@@ -33,7 +32,7 @@ class AssignStrata(beam.PTransform):
     fractions: Sequence[Fraction]  # of the splits
 
     def expand(self, pcoll: beam.PCollection[pa.RecordBatch]) -> beam.PCollection[pa.RecordBatch]:
-        cuts = pcoll | "CutStrata" >> FindExampleCuts(_by_stratum, partial(_stratum_ranks, tuple(self.fractions)))
+        cuts = pcoll | "CutStrata" >> FindExampleCuts(_group_by_stratum, partial(cut_stratum, tuple(self.fractions)))
         set_split = beam.Map(_set_split, AsSingleton(cuts), tuple(self.splits))
         return pcoll | "SetSplit" >> set_split.with_output_types(pa.RecordBatch)
 
@@ -44,7 +43,7 @@ class KeepOrder(beam.PTransform):
 
     def expand(self, pcoll: beam.PCollection[pa.RecordBatch]) -> beam.PCollection[pa.RecordBatch]:
         keyed = pcoll | "ToOneKey" >> beam.WithKeys(0).with_output_types(tuple[int, pa.RecordBatch])
-        number = beam.FlatMapTuple(_number).with_output_types(pa.RecordBatch)
+        number = beam.FlatMapTuple(_number_rows).with_output_types(pa.RecordBatch)
         return keyed | "Gather" >> beam.GroupByKey() | "Number" >> number
 
 
@@ -58,20 +57,20 @@ class PlanShards(beam.PTransform):
     # Two PCollections; Beam wants one in an annotation
     def expand(self, pcoll: beam.PCollection[pa.RecordBatch]) -> Any:
         if self.by == "bytes":
-            divisions = pcoll | "CutBytes" >> FindByteCuts(_by_split, self.shard_count)
+            divisions = pcoll | "CutBytes" >> FindByteCuts(_group_by_split, self.shard_count)
         else:
-            ranks = partial(_shard_ranks, self.shard_count)
-            divisions = pcoll | "CutExamples" >> FindExampleCuts(_by_split, ranks, repeats=False)
+            ranks = partial(cut_into_shards, self.shard_count)
+            divisions = pcoll | "CutExamples" >> FindExampleCuts(_group_by_split, ranks, repeats=False)
         # Batches are gathered before their rows are dealt out: one of 10,000 rows over 1,000 shards would make crumbs
         # of 10 rows.
-        gather = beam.ParDo(GatherFn(_distribute, len, _most_rows), AsSingleton(divisions))
+        gather = beam.ParDo(GatherFn(_distribute, len, _limit_rows), AsSingleton(divisions))
         select = beam.Map(lambda batch: batch.select([*shard_columns(batch), "split"]))
         selected = pcoll | "Select" >> select.with_output_types(pa.RecordBatch)
         shards = selected | "Distribute" >> gather.with_output_types(tuple[ShardKey, pa.RecordBatch])
         return shards, divisions
 
 
-def _most_rows(divisions: Divisions) -> int:
+def _limit_rows(divisions: Divisions) -> int:
     return min(_ROWS_A_SHARD * sum(division.parts for division in divisions.values()), _MOST_ROWS)
 
 
@@ -81,7 +80,7 @@ def _distribute(parts: list[pa.RecordBatch], divisions: Divisions) -> Iterator[t
 
 def distribute(batch: pa.RecordBatch, divisions: Divisions) -> Iterator[tuple[ShardKey, pa.RecordBatch]]:
     """Yield the planned files of a batch by shard, as one batch per shard, ordered by split and shard."""
-    names, codes, shard = _find_parts(batch, "split", _by_split, divisions)
+    names, codes, shard = _find_parts(batch, "split", _group_by_split, divisions)
     order = np.lexsort((shard, codes))
     batch, codes, shard = batch.select(shard_columns(batch)).take(pa.array(order)), codes[order], shard[order]
     starts = np.flatnonzero(np.concatenate(([True], (np.diff(codes) != 0) | (np.diff(shard) != 0)))).tolist()
@@ -96,7 +95,7 @@ def _dictionary_encode(batch: pa.RecordBatch, name: str) -> tuple[list[str], np.
     return encoded.dictionary.to_pylist(), encoded.indices.to_numpy()
 
 
-def _group(batch: pa.RecordBatch, by: str, key: str) -> Grouped:
+def _group_rows(batch: pa.RecordBatch, by: str, key: str) -> Grouped:
     groups, codes = _dictionary_encode(batch, by)
     keys, ties, sizes = (batch[name].to_numpy() for name in (key, "tie", "size"))
     each = zip(groups, rows_by_group(codes, len(groups)), strict=True)
@@ -106,7 +105,7 @@ def _group(batch: pa.RecordBatch, by: str, key: str) -> Grouped:
 def _find_parts(
     batch: pa.RecordBatch, by: str, group: Callable[[pa.RecordBatch], Grouped], divisions: Divisions
 ) -> tuple[list[str], np.ndarray, np.ndarray]:
-    """Return the groups, each row's index into them, and each row's part in its group."""
+    """Return the distinct groups of a batch's rows, the group of each row, and the part of that group it falls in."""
     groups, codes = _dictionary_encode(batch, by)
     parts = np.zeros(len(codes), np.int64)
     for name, rows, (keys, ties, _) in zip(
@@ -116,39 +115,31 @@ def _find_parts(
     return groups, codes, parts
 
 
-def _by_split(batch: pa.RecordBatch) -> Grouped:
-    return _group(batch, "split", "key")
+def _group_by_split(batch: pa.RecordBatch) -> Grouped:
+    return _group_rows(batch, "split", "key")
 
 
-def _by_stratum(batch: pa.RecordBatch) -> Grouped:
-    return _group(batch, "stratum", "split_key")
-
-
-def _stratum_ranks(fractions: tuple[Fraction, ...], stratum: Hashable, examples: int, size_bytes: int) -> list[int]:
-    return stratum_cuts(examples, fractions)
-
-
-def _shard_ranks(count: Callable[[str, int, int], int], split: str, examples: int, size_bytes: int) -> list[int]:
-    return balance.example_cuts(examples, count(split, examples, size_bytes))
+def _group_by_stratum(batch: pa.RecordBatch) -> Grouped:
+    return _group_rows(batch, "stratum", "split_key")
 
 
 def _set_split(batch: pa.RecordBatch, divisions: Divisions, splits: tuple[str, ...]) -> pa.RecordBatch:
-    *_, parts = _find_parts(batch, "stratum", _by_stratum, divisions)
-    batch = _replace(batch, "split", [splits[index] for index in parts])
-    batch = _replace(batch, "stratum", pa.nulls(len(parts), pa.string()))
-    return _replace(batch, "split_key", pa.nulls(len(parts), pa.uint64()))
+    *_, parts = _find_parts(batch, "stratum", _group_by_stratum, divisions)
+    batch = _replace_column(batch, "split", [splits[index] for index in parts])
+    batch = _replace_column(batch, "stratum", pa.nulls(len(parts), pa.string()))
+    return _replace_column(batch, "split_key", pa.nulls(len(parts), pa.uint64()))
 
 
-def _number(_: int, parts: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _number_rows(_: int, parts: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     batch = concatenate(parts)
     order = pc.sort_indices(batch, sort_keys=[("line", "ascending"), ("name", "ascending")])
     batch = batch.take(order)
     step = (1 << 64) // (len(batch) + 1)  # spread over all bins of the histogram
-    batch = _replace(batch, "key", np.arange(len(batch), dtype=np.uint64) * np.uint64(step))
+    batch = _replace_column(batch, "key", np.arange(len(batch), dtype=np.uint64) * np.uint64(step))
     for start in range(0, len(batch), BATCH_ROWS):
         yield from split_large_batch(batch.slice(start, BATCH_ROWS))
 
 
-def _replace(batch: pa.RecordBatch, name: str, values: Any) -> pa.RecordBatch:
+def _replace_column(batch: pa.RecordBatch, name: str, values: Any) -> pa.RecordBatch:
     index = batch.schema.get_field_index(name)
     return batch.set_column(index, batch.schema.field(index), pa.array(values, batch.schema.field(index).type))

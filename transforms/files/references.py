@@ -58,7 +58,7 @@ def shard_columns(batch: pa.RecordBatch) -> list[str]:
     return [*SHARD.names, *(name for name in optional if name in batch.schema.names)]
 
 
-def sorted_by_key(parts: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
+def sort_by_key(parts: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
     """Return all rows ordered by (key, tie), which makes the result independent of their arrival.
 
     References travel in batches because a runner's cost is per element. Their coder is a compressed Arrow IPC stream,
@@ -84,32 +84,32 @@ def encode_columns(row: Mapping[str, Any], types: Mapping[str, ColumnType], rena
             if type(value) is int and column.dtype == "int64":
                 entries.append(example.encode_int64_entry(renames(name), value))
             else:
-                entries.append(example.encode_entry(renames(name), _feature(leaf_values(value), column.dtype)))
+                entries.append(example.encode_entry(renames(name), _encode_feature(leaf_values(value), column.dtype)))
         except ColumnError as error:
             raise ColumnError(f"column {name!r}: {error}") from None
     return b"".join(entries)
 
 
-def _feature(values: list[Any], dtype: ScalarType) -> bytes:
+def _encode_feature(values: list[Any], dtype: ScalarType) -> bytes:
     if dtype == "int64":
-        return example.encode_int64_feature(map(_int, values))
+        return example.encode_int64_feature(map(_to_int, values))
     if dtype == "bool":
         return example.encode_int64_feature(
             int(value is True or (isinstance(value, str) and value.encode() in TRUE)) for value in values
         )
     if dtype == "float32":
-        return example.encode_float_feature(_float(value) for value in values)
+        return example.encode_float_feature(_to_float(value) for value in values)
     return example.encode_bytes_feature(
         (value if isinstance(value, str) else json.dumps(value)).encode() for value in values
     )
 
 
-def _int(value: Any) -> int:
+def _to_int(value: Any) -> int:
     """Return an integer; 3.0 is one, as the type of its column says."""
     return int(value.partition(".")[0] if isinstance(value, str) else value)
 
 
-def _float(value: Any) -> float:
+def _to_float(value: Any) -> float:
     """Return a number, or the text of one, as a float32; raise a ColumnError if it is out of range."""
     with np.errstate(over="ignore"):
         number = float(np.float32(value))
@@ -168,7 +168,7 @@ def resolve_files(batch: pa.RecordBatch, layout: Layout, options: PlanOptions) -
         split = normalize_split(split or "")
         rows.append((name, planned, uri, label_id, line, entries or None, split, values, identity))
     if rows:
-        planned_rows = _planned(rows, layout, options)
+        planned_rows = _make_planned(rows, layout, options)
         if COMPANIONS.name in batch.schema.names:
             planned_rows = planned_rows.append_column(COMPANIONS, batch[COMPANIONS.name].take(pa.array(kept)))
         yield from split_large_batch(
@@ -203,19 +203,19 @@ def _find_label(label: str | None, layout: Layout) -> tuple[Any, str | None]:
     return ids if layout.label_lists else ids[0], None
 
 
-def _planned(rows: list[tuple[Any, ...]], layout: Layout, options: PlanOptions) -> pa.RecordBatch:
+def _make_planned(rows: list[tuple[Any, ...]], layout: Layout, options: PlanOptions) -> pa.RecordBatch:
     names, sizes, uris, labels, lines, entries, splits, values, identities = map(list, zip(*rows, strict=True))
     group_by, stratify_by = options.split.group_by, options.split.stratify_by
-    order, tie = _order_keys(names, lines, options.split.seed)
+    order, tie = _make_order_keys(names, lines, options.split.seed)
     if group_by == CONTENT and CONTENT not in layout.columns:
-        groups = _content_groups(names, uris, options.root)
+        groups = _group_by_content(names, uris, options.root)
     else:
-        groups = _column(values, group_by, names) if group_by else names
+        groups = _fill_column(values, group_by, names) if group_by else names
     split_key = balance.split_keys(groups, options.split.split_seed)
     if layout.fractions is not None and stratify_by is None:
         indices = balance.assign_splits(split_key, balance.split_thresholds(layout.fractions))
         splits = [layout.splits[index] for index in indices]
-    strata = _column(values, stratify_by, [""] * len(rows)) if stratify_by else [None] * len(rows)
+    strata = _fill_column(values, stratify_by, [""] * len(rows)) if stratify_by else [None] * len(rows)
     stored_key = split_key if stratify_by else [None] * len(rows)
     one = [None] * len(rows) if layout.label_lists else labels
     columns = [names, sizes, uris, one, lines, entries, splits, order, tie, strata, stored_key, identities]
@@ -223,20 +223,20 @@ def _planned(rows: list[tuple[Any, ...]], layout: Layout, options: PlanOptions) 
     return batch.append_column(LABELS, pa.array(labels, LABELS.type)) if layout.label_lists else batch
 
 
-def _content_groups(names: list[str], uris: list[str | None], root: str) -> list[str]:
+def _group_by_content(names: list[str], uris: list[str | None], root: str) -> list[str]:
     """Return checksums of the files as groups; an unreadable file, which becomes no example, is grouped by its name."""
     paths = [uri or storage.join(root, name) for name, uri in zip(names, uris, strict=True)]
     stamps = zip(names, checksums(paths), strict=True)
     return [name if stamp.startswith(UNREADABLE) else stamp for name, stamp in stamps]
 
 
-def _order_keys(names: list[str], lines: list[int | None], seed: int) -> tuple[np.ndarray, np.ndarray]:
+def _make_order_keys(names: list[str], lines: list[int | None], seed: int) -> tuple[np.ndarray, np.ndarray]:
     if lines[0] is None:  # of a folder, which holds a name once: a tie would be eight bytes a file that do not compress
         return balance.hash_strings(names, seed), np.zeros(len(names), np.uint64)
     return balance.order_keys(names, [f"{name}\0{line}" for name, line in zip(names, lines, strict=True)], seed)
 
 
-def _column(values: list[dict[str, Any]], column: str, missing: list[str]) -> list[str]:
+def _fill_column(values: list[dict[str, Any]], column: str, missing: list[str]) -> list[str]:
     """Return a column's values as texts of groups or strata, with replacements for missing values."""
     found = [None if row.get(column) == "" else row.get(column) for row in values]
     if column != "label":  # whose values are names of classes, among which "1" and "1.0" are two

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from shardmill.data import tfrecord
 from shardmill.transforms.files.encoding import FileEncoder, RecordPlace, StoredFile
-from shardmill.transforms.files.references import sorted_by_key
+from shardmill.transforms.files.references import sort_by_key
 from shardmill.transforms.shards.balance import hash_strings
 from shardmill.transforms.shards.sources import (
     PIECE_SCHEMA,
@@ -56,7 +56,7 @@ class PreviousVersion:
         Files of another `encoding`, rejects of other `reason_options`, and files whose planned records have more than
         `max_bytes` are not found.
         """
-        found = [no_stored_rows(len(batch))]
+        found = [make_empty_stored(len(batch))]
         rows = [np.arange(len(batch))]
         for number, piece, part, keys in self._find_candidate_pieces(batch, max_bytes):
             table = _load(storage.join(self.folder, piece.file), piece.crc32c)
@@ -131,7 +131,7 @@ def _load(path: str, crc32c: int) -> _Table | None:
     return _Table(rows["key"].to_numpy(), rows, metadata.get("encoding", ""), metadata.get("refusing", ""))
 
 
-def no_stored_rows(rows: int) -> pa.RecordBatch:
+def make_empty_stored(rows: int) -> pa.RecordBatch:
     """Return a batch of schema STORED that says of no file that a previous version stored it."""
     return pa.RecordBatch.from_arrays([pa.nulls(rows, field.type) for field in STORED], schema=STORED)
 
@@ -168,7 +168,7 @@ def split_into_tasks(
     for row, (shard, offset, length, reason, planned) in enumerate(
         zip(*(column.to_pylist() for column in columns), strict=True)
     ):
-        row_bytes = _size(shard, length, reason, planned)
+        row_bytes = _count_read_bytes(shard, length, reason, planned)
         is_near = offset is not None and last is not None and last.can_include(shard, offset)
         added = int(reason is None and not is_near)
         if row > start and (reads + added > max_reads or size + row_bytes > max_bytes):
@@ -186,10 +186,10 @@ def size_bytes(task: Task) -> int:
     """Return the bytes of the files and records that are read for `task`."""
     batch, stored = task
     columns = (stored["shard"], stored["length"], stored["reason"], batch["size"])
-    return sum(map(_size, *(column.to_pylist() for column in columns)))
+    return sum(map(_count_read_bytes, *(column.to_pylist() for column in columns)))
 
 
-def _size(shard: int | None, length: int, reason: str | None, planned: int) -> int:
+def _count_read_bytes(shard: int | None, length: int, reason: str | None, planned: int) -> int:
     """Return the bytes that are read for one file: its own, those of its record, or none for a known reject."""
     if shard is None:
         return planned
@@ -207,7 +207,7 @@ def read_stored(previous: PreviousVersion, stored: pa.RecordBatch) -> tuple[list
         if reason is not None:
             known[row] = StoredFile(reason=reason)
     damaged = 0
-    for read in _reads(stored):
+    for read in _plan_reads(stored):
         data = _read_range(previous.shard(read.shard), read.start, read.stop - read.start)
         for row, offset, length in read.rows:
             record = data[offset - read.start : offset - read.start + length]
@@ -219,7 +219,7 @@ def read_stored(previous: PreviousVersion, stored: pa.RecordBatch) -> tuple[list
     return known, damaged
 
 
-def _reads(stored: pa.RecordBatch) -> Sequence[_Read]:
+def _plan_reads(stored: pa.RecordBatch) -> Sequence[_Read]:
     reads: list[_Read] = []
     columns = (stored[name].to_pylist() for name in ("shard", "offset", "length"))
     for row, (shard, offset, length) in enumerate(zip(*columns, strict=True)):
@@ -256,9 +256,9 @@ class FileShards:
 
     def plan(self, parts: Iterable[pa.RecordBatch]) -> tuple[int, Iterable[Task]]:
         """Return the number of files of a shard, and its tasks in key order."""
-        batch = self.encoder.prepare(sorted_by_key(parts))
+        batch = self.encoder.prepare(sort_by_key(parts))
         if self.previous is None:
-            stored = no_stored_rows(len(batch))
+            stored = make_empty_stored(len(batch))
         else:
             stored = self.previous.find(batch, self._encoding, self._reason_options, self.encoder.max_bytes)
         max_bytes = _CHUNK_BYTES if self.versions is None else _TASK_BYTES

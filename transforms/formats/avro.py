@@ -446,7 +446,7 @@ class AvroFormat(RecordFormat):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Part:
-    """A batch of records: the requested columns with the schema's types, and the records' numbers in the file."""
+    """Avro records decoded together: the requested columns, and the records' numbers in the file."""
 
     batch: pa.RecordBatch
     numbers: np.ndarray

@@ -42,7 +42,7 @@ _NEWLINES = b"\r\n"
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The first record of a text that is not blank."""
+    """The first record of a CSV text that is not blank."""
 
     record: bytes = b""  # its bytes with the newline; b"" without one
     line: int = 1  # line on which it starts, from 1
@@ -53,7 +53,7 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class CsvPiece:
-    """A run of whole records, the first of which starts on `line`, from 1."""
+    """Consecutive whole records of a CSV text, the first of which starts on `line`, from 1."""
 
     text: bytes
     line: int
@@ -263,7 +263,7 @@ def unclosed_quote_error(name: str, line: int, dialect: Dialect) -> UserError:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The parsing rules of one file."""
+    """The rules by which one CSV file is parsed."""
 
     name: str  # name of the file, for rejects
     columns: tuple[str, ...]  # all columns of its records, in order
@@ -290,7 +290,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """The parsed records of a piece."""
+    """The records of a piece of CSV text, parsed to columns."""
 
     columns: list[pa.Array]  # requested columns, binary arrays with null for missing
     rows: int  # number of records

@@ -102,7 +102,7 @@ def _scan_without_quotes(data: bytes, begin: int, end: int, at: int) -> ScannedR
 
 
 def count_lines(data: bytes, begin: int = 0, end: int | None = None) -> int:
-    """Return the number of positions that `line_ends` returns."""
+    """Return the number of line ends in data[begin:end], as `line_ends` finds them."""
     end = len(data) if end is None else end
     part = memoryview(data)[begin:end]
     lines = spans.count(part, _LF)
@@ -126,7 +126,7 @@ def line_ends(data: bytes, begin: int = 0, end: int | None = None) -> Positions:
 
 @dataclass(frozen=True, slots=True)
 class _Runs:
-    """The runs of quotes that start in a range."""
+    """The runs of quote characters that start in a byte range of a CSV text."""
 
     starts: Positions
     stops: Positions
@@ -184,7 +184,7 @@ def _scan_state(newlines: Positions, before: Positions, runs: _Runs, states: Fla
 
 @dataclass(frozen=True, slots=True)
 class Stitched:
-    """Consecutive ranges joined into one text."""
+    """Consecutive byte ranges of a CSV text, joined as if they had been scanned at once."""
 
     # (position, line from 1): the first record's start, and the end of each range's last record
     cuts: list[tuple[int, int]]

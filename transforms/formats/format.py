@@ -65,7 +65,7 @@ class FileRef:
 
 @dataclass(frozen=True, slots=True)
 class BlockRef:
-    """Consecutive records of a file, read by one worker at once.
+    """Consecutive records of a file that one worker reads at once.
 
     A compressed file is one block with the file's size on disk as its length. For Parquet, `offset` is the row group's
     number and `length` its compressed bytes.

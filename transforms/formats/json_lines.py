@@ -151,7 +151,7 @@ class JsonObjects:
         return values
 
     def without_rows(self, rows: Iterable[int], rejects: Sequence[Reject]) -> "JsonObjects":
-        """Return the objects without `rows`, with `rejects` added to the rejects."""
+        """Return the JSON objects without `rows`, with `rejects` added to the rejected ones."""
         left_out = set(rows)
         remaining = [row for row in range(len(self.objects)) if row not in left_out]
         objects, lines = [self.objects[row] for row in remaining], [self.lines[row] for row in remaining]

@@ -144,7 +144,7 @@ Transcode = Callable[[Iterator[bytes]], Iterator[bytes]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Piece:
-    """Consecutive whole lines."""
+    """Consecutive whole lines of a text file."""
 
     data: bytes  # the lines with their ends; a file's last line may have none
     first_line: int  # number of the first line, from 1

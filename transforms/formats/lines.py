@@ -157,7 +157,7 @@ def _as_utf8(data: bytes, encoding: str) -> bytes:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Lines:
-    """Consecutive lines of a file.
+    """Consecutive lines of a text file.
 
     Attributes:
         starts, stops: int64 (lines,), each line without its end

@@ -439,7 +439,7 @@ class ParquetFormat(RecordFormat):
     images: tuple[str, ...] = ()  # columns known to be images
 
     def index(self, file: FileRef) -> Iterator[BlockRef | Reject]:
-        """Yield the row groups, see BlockRef; `first_line` is the first row."""
+        """Yield the row groups as blocks; `first_line` is the number of the first row."""
         try:
             opened = OpenedParquet(file)
         except UnreadableError as error:

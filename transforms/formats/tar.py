@@ -202,7 +202,7 @@ class TarFormat(RecordFormat):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Rows:
-    """The samples of a piece."""
+    """Samples of a tar file, as rows."""
 
     objects: JsonObjects  # everything except images
     images: dict[str, dict[int, SamplePart]]  # location of images, by column and sample number

@@ -91,7 +91,7 @@ class Member(NamedTuple):
 
     @property
     def stop(self) -> int:
-        """The end of its data."""
+        """The offset of the end of the member's data."""
         return self.data + self.size
 
     @property
@@ -271,7 +271,7 @@ _SKIP_BYTES = 1 << 20  # read at once of skipped members
 
 @dataclass(slots=True, eq=False)
 class TarPiece:
-    """A run of whole samples."""
+    """Consecutive whole samples of a tar file."""
 
     data: memoryview  # bytes that hold their parts; valid until the next piece
     base: int  # offset of data in the file
@@ -410,7 +410,7 @@ class TarReader:
 
     @property
     def _stop(self) -> int:
-        """The end of the bytes read so far."""
+        """The offset of the end of the bytes read so far."""
         return self._base + len(self._data)
 
     def _pass_over(self, description: str, name: str) -> None:

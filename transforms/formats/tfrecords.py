@@ -174,7 +174,7 @@ def _read(stream: BinaryIO, size: int) -> bytes:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Piece:
-    """Consecutive records of a block."""
+    """Consecutive records of a TFRecord file that are read together."""
 
     records: pa.LargeBinaryArray  # payloads with valid checksums
     numbers: npt.NDArray[np.int64]  # int64 (records,), each record's number in its file
@@ -280,7 +280,7 @@ class _Scanner:
         return _Piece(slices(data, starts, ends, good), numbers[good], rejects)
 
     def _end(self, data: bytes) -> _Piece:
-        """Return a piece with one reject for all that is left."""
+        """Return the last piece, with one Reject for all records that cannot be read."""
         damage = self._damage
         if damage is None:
             need = OVERHEAD + _HEADER.unpack_from(data)[0] if len(data) >= _HEADER.size else _HEADER.size

@@ -177,11 +177,8 @@ class AnnotationSource(Protocol):
     def list_images(self) -> Iterator[AnnotatedImages | ListedImage | InputSummary | Reject | Skipped | str]:
         """List the input on one worker: images with their objects, or with the names of their annotation files.
 
-        Also yield parts of the summary, such as declared classes, and notices for the end of the job.
-
-        Raises:
-            UserError: if the input is missing or not of this format.
-            OSError: if a store failed.
+        Also yield parts of the summary, such as declared classes, and notices for the end of the job. Raise a UserError
+        if the input is missing or not of this format. Raise an OSError if a store failed.
         """
 
 

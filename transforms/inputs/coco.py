@@ -26,7 +26,7 @@ from shardmill.transforms.inputs.annotations import (
     ObjectField,
     build_lists_of_columns,
 )
-from shardmill.transforms.inputs.listing import reading_flag_file
+from shardmill.transforms.inputs.listing import report_unreadable_flag_file
 from shardmill.transforms.inputs.summary import InputSummary
 from shardmill.transforms.stores import storage
 
@@ -44,10 +44,8 @@ def read_arrays(text: TextIO, wanted: Collection[str]) -> Iterator[tuple[str, li
 
     An empty array is yielded once, as []. orjson parses the text between two cuts, many items at once, many times as
     fast as a parser with an event for every bracket. If a cut was not between two items, the standard library's parser
-    continues item by item.
-
-    Raises:
-        ValueError: if the text is not exactly one JSON object, or a wanted member is not an array or occurs twice.
+    continues item by item. Raise a ValueError if the text is not exactly one JSON object, or a wanted member is not an
+    array or occurs twice.
     """
     window = _Window(text)
     seen: set[str] = set()
@@ -68,7 +66,7 @@ def read_arrays(text: TextIO, wanted: Collection[str]) -> Iterator[tuple[str, li
             seen.add(name)
             if window.next() != "[":
                 raise ValueError(f"its {name!r} is not a list")
-            for items in _items(window):
+            for items in _iterate_items(window):
                 yield name, items
         else:
             window.value()
@@ -78,7 +76,7 @@ def read_arrays(text: TextIO, wanted: Collection[str]) -> Iterator[tuple[str, li
         window.skip()
 
 
-def _items(window: "_Window") -> Iterator[list[Any]]:
+def _iterate_items(window: "_Window") -> Iterator[list[Any]]:
     window.skip()
     if window.next() == "]":
         window.skip()
@@ -114,7 +112,7 @@ class _Window:
             match = _SPACE.match(self._buffer, self._at)
             assert match is not None
             self._at = match.end()
-            if self._at < len(self._buffer) or not self._more():
+            if self._at < len(self._buffer) or not self._read_more():
                 return self._buffer[self._at : self._at + 1]
 
     def skip(self) -> None:
@@ -139,13 +137,13 @@ class _Window:
         while True:
             try:
                 found, end = _DECODER.raw_decode(self._buffer, self._at)
-                if end < len(self._buffer) or not self._more():  # a number may go on
+                if end < len(self._buffer) or not self._read_more():  # a number may go on
                     self._at = end
                     return found
             except json.JSONDecodeError as error:
                 if len(self._buffer) - self._at > _LARGEST:
                     raise ValueError(f"a value of more than {_LARGEST:,} characters begins {self.where}") from None
-                if not self._more():
+                if not self._read_more():
                     raise ValueError(f"it is not JSON, or ends early, {self.where}: {error.msg}") from None
             except RecursionError:
                 raise ValueError(f"a value that is nested too deep begins {self.where}") from None
@@ -153,7 +151,7 @@ class _Window:
     def parse_many(self) -> list[Any]:
         """Parse several whole JSON objects at once; return [] if the text cannot be cut after one of them."""
         if len(self._buffer) - self._at < _TAIL:
-            self._more()
+            self._read_more()
         if self._tried:
             return []
         cut = None
@@ -170,7 +168,7 @@ class _Window:
         self._tried = True
         return []
 
-    def _more(self) -> bool:
+    def _read_more(self) -> bool:
         """Read more of the JSON text; return False at its end."""
         if self._ended:
             return False
@@ -227,7 +225,7 @@ class CocoFile:
 
     def add_images(self, items: Sequence[Any]) -> None:
         """Add items of the file's `images` list."""
-        self.images.extend(_image(item, position) for position, item in enumerate(items, len(self.images) + 1))
+        self.images.extend(_parse_image(item, position) for position, item in enumerate(items, len(self.images) + 1))
 
     def add_annotations(self, items: Sequence[Any]) -> None:
         """Add items of the file's `annotations` list."""
@@ -235,14 +233,14 @@ class CocoFile:
             if isinstance(item, dict) and not item.keys() <= _KNOWN_KEYS:
                 self.ignored_keys.update(key for key in item.keys() - _KNOWN_KEYS if item[key])
         try:
-            self._extend(items)
+            self._add_items(items)
         except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError):
             for item in items:
                 if problem := _find_fault(item):
                     self._add_problem(item, problem)
                 else:
                     ids = {name: int(item[name]) for name in _IDS if item.get(name) is not None}
-                    self._extend([item | ids])
+                    self._add_items([item | ids])
 
     def add_categories(self, items: Sequence[Any]) -> None:
         """Add items of the file's `categories` list; raise a ValueError if one is invalid."""
@@ -281,7 +279,7 @@ class CocoFile:
     def _number_columns(self) -> tuple[Any, ...]:
         return self.ids, self.image_ids, self.category_ids, self.boxes, self.areas, self.crowds
 
-    def _extend(self, items: Sequence[Any]) -> None:
+    def _add_items(self, items: Sequence[Any]) -> None:
         columns = _columns(items)
         first = len(self.ids)
         self.rows_without_id.extend(first + place for place, item in enumerate(items) if item.get("id") is None)
@@ -300,7 +298,7 @@ def read_coco(path: str) -> CocoFile:
     """Read the COCO file at `path`; raise a UserError if there is no such file or it is not a COCO file."""
     coco_file = CocoFile(path)
     take = dict(zip(_LISTS, (coco_file.add_images, coco_file.add_annotations, coco_file.add_categories), strict=True))
-    with reading_flag_file("--coco", path):
+    with report_unreadable_flag_file("--coco", path):
         try:
             with storage.open_read(path) as raw, io.TextIOWrapper(raw, "utf-8-sig") as text:
                 for name, items in read_arrays(text, _LISTS):
@@ -317,7 +315,7 @@ def read_coco(path: str) -> CocoFile:
     return coco_file
 
 
-def _image(item: Any, position: int) -> CocoImage:
+def _parse_image(item: Any, position: int) -> CocoImage:
     if not isinstance(item, dict) or not is_integer(item.get("id")):
         return CocoImage(-1, "", None, f"image {position} of the file has no whole number as its id")
     image_id, name = int(item["id"]), item.get("file_name")
@@ -438,13 +436,13 @@ class CocoSource:
                     f"{path}: no annotation has an id, so each is numbered by its place there, from 1; pycocotools"
                     " needs ids"
                 )
-            folder = self._folder(coco_file, split, path)
+            folder = self._find_folder(coco_file, split, path)
             yield from join_annotations(coco_file, folder, split or None, image_offset)
             image_offset += len(coco_file.images)
 
-    def _folder(self, coco_file: CocoFile, split: str, path: str) -> str:
+    def _find_folder(self, coco_file: CocoFile, split: str, path: str) -> str:
         """Return the folder of a file's images, relative to the root: the first that holds one of the first images."""
-        folders = self._folders(split, path)
+        folders = self._list_candidate_folders(split, path)
         names = [image.name for image in coco_file.images if image.name][:_MAX_PROBED_IMAGES]
         if len(folders) == 1 or not names:
             return folders[0]
@@ -457,7 +455,7 @@ class CocoSource:
             " --input FOLDER, or --file_root, their folder as seen from the file's own"
         )
 
-    def _folders(self, split: str, path: str) -> list[str]:
+    def _list_candidate_folders(self, split: str, path: str) -> list[str]:
         """Return the folders in which a file's images may be, by the folder names that data sets use."""
         file_folder = posixpath.dirname(path) or "."
         if self.file_root:
@@ -495,17 +493,17 @@ def join_annotations(
         for index, image in enumerate(part):
             name = join_folder(folder, image.name) if image.name else coco_file.path
             place = image_offset + start + index + 1
-            problem = image.problem or _duplicate_problem(coco_file, image, first_of)
+            problem = image.problem or _find_duplicate(coco_file, image, first_of)
             if problem := problem or coco_file.problems.get(image.id, ""):
                 yield Reject(name, place, "index", problem)
                 continue
             kept.append(index)
             images.append(AnnotatedImage(name, place, image.size, split=split, columns={IMAGE_ID: image.id}))
-        yield AnnotatedImages(images, _objects(coco_file, order, firsts[kept], lasts[kept]))
-    yield from _unmatched_annotations(coco_file, owners, order)
+        yield AnnotatedImages(images, _build_objects(coco_file, order, firsts[kept], lasts[kept]))
+    yield from _reject_unmatched_annotations(coco_file, owners, order)
 
 
-def _duplicate_problem(coco_file: CocoFile, image: CocoImage, first_of: dict[int, CocoImage]) -> str:
+def _find_duplicate(coco_file: CocoFile, image: CocoImage, first_of: dict[int, CocoImage]) -> str:
     first = first_of.setdefault(image.id, image)
     if first is image:
         return ""
@@ -517,7 +515,7 @@ def _duplicate_problem(coco_file: CocoFile, image: CocoImage, first_of: dict[int
     )
 
 
-def _objects(
+def _build_objects(
     coco_file: CocoFile, order: NDArray[np.int64], firsts: NDArray[np.int64], lasts: NDArray[np.int64]
 ) -> pa.ListArray:
     """Return the objects of images; those of image i are annotations `firsts[i]` to `lasts[i]` in `order`."""
@@ -533,7 +531,7 @@ def _objects(
     return build_lists_of_columns(columns, lengths)
 
 
-def _unmatched_annotations(coco_file: CocoFile, owners: np.ndarray, order: np.ndarray) -> Iterator[Reject]:
+def _reject_unmatched_annotations(coco_file: CocoFile, owners: np.ndarray, order: np.ndarray) -> Iterator[Reject]:
     """Yield a Reject for each missing image that annotations refer to, and for each annotation without an image."""
     known = {image.id for image in coco_file.images}
     referenced_ids, firsts, counts = np.unique(owners, return_index=True, return_counts=True)

@@ -117,7 +117,7 @@ def folder_key(name: str, roles: FolderRoles | None = None) -> str:
 
 def are_all_splits(folders: Iterable[str]) -> bool:
     """Return True if all top folders are named after splits; files outside folders do not count."""
-    tops = _top_folders(folders)
+    tops = _find_top_folders(folders)
     return bool(tops) and all(top.lower() in SPLIT_FOLDERS for top in tops)
 
 
@@ -133,7 +133,7 @@ def guess_roles(folders: Collection[str]) -> FolderRoles:
 
 def check_splits(folders: Collection[str]) -> None:
     """Raise a FolderError if only some top folders are named after splits; one without inner folders may be a class."""
-    tops = _top_folders(folders)
+    tops = _find_top_folders(folders)
     splits = sorted(top for top in tops if top.lower() in SPLIT_FOLDERS)
     non_splits = sorted(tops - set(splits))
     if splits and non_splits and (len(splits) > 1 or any(folder.startswith(f"{splits[0]}/") for folder in folders)):
@@ -143,7 +143,7 @@ def check_splits(folders: Collection[str]) -> None:
         )
 
 
-def _top_folders(folders: Iterable[str]) -> set[str]:
+def _find_top_folders(folders: Iterable[str]) -> set[str]:
     return {folder.split("/")[0] for folder in folders} - {""}
 
 
@@ -179,7 +179,7 @@ def _says_no_class(name: str) -> bool:
 def folder_notices(folders: Collection[str], roles: FolderRoles) -> list[str]:
     """Return notices about guessed roles: split names taken for classes, and levels without a meaning."""
     notices = []
-    tops = _top_folders(folders)
+    tops = _find_top_folders(folders)
     split_like = sorted(top for top in tops if top.lower() in SPLIT_FOLDERS)
     if split_like and roles.split is None:
         role = "a class, not a split" if roles.label == 0 else "no split"
@@ -224,11 +224,11 @@ class FileKind:
 
     def accepts(self, name: str) -> bool:
         """Return True if the file called `name`, a path or its last part, is of this kind."""
-        return _pattern(self.suffixes).search(name) is not None
+        return _make_pattern(self.suffixes).search(name) is not None
 
 
 @lru_cache
-def _pattern(suffixes: str) -> re.Pattern[str]:
+def _make_pattern(suffixes: str) -> re.Pattern[str]:
     return re.compile(rf"[^/]\.(?:{suffixes})\Z", re.IGNORECASE)
 
 

@@ -106,7 +106,7 @@ class MaskFolder:
         if not rows:
             raise UserError(f"--masks {folder}: there is no image in that folder")
         self._names, self._sizes, self._identities = convert_batch(list(zip(*rows, strict=True)), _ROWS).columns
-        keys = np.fromiter((_key_of(name) for name in self._names.to_pylist()), np.uint64, len(rows))
+        keys = np.fromiter((_hash_stem(name) for name in self._names.to_pylist()), np.uint64, len(rows))
         self._order = np.argsort(keys, kind="stable")
         self._keys = keys[self._order]
         self._owners = np.zeros(len(keys), np.uint64)  # keys of the images that asked for each
@@ -122,14 +122,14 @@ class MaskFolder:
     def find_mask(self, name: str) -> Mask | str:
         """Return an image's mask, or why it has none; raise a UserError if images of two folders would share a mask."""
         self.first_image = self.first_image or name
-        stems = _inner_stems(name) if self._annotated else [_stem(name)]
+        stems = _list_inner_stems(name) if self._annotated else [_remove_suffix(name)]
         masks = next(filter(None, map(self._find_by_stem, stems)), [])
         if not masks:
             return f"no mask: {self._folder} has none that is called as the image is, but for the suffix"
         if len(masks) > 1:
             return f"two masks, {masks[0][0]} and {masks[1][0]}: which is it?"
         ((mask, row),) = masks
-        key = np.uint64(_key_of(name))
+        key = np.uint64(_hash_stem(name))
         if self._owners[row] not in (0, key):
             raise UserError(
                 f"--masks {self._folder}: {mask!r} would be the mask of {name!r} and of an image in another folder;"
@@ -144,14 +144,14 @@ class MaskFolder:
         key = np.uint64(xxhash.xxh3_64_intdigest(stem.encode()))
         start, stop = (np.searchsorted(self._keys, key, side) for side in ("left", "right"))
         masks = ((self._names[row].as_py(), row) for row in self._order[start:stop].tolist())
-        return [(mask, row) for mask, row in masks if _stem(mask) == stem]
+        return [(mask, row) for mask, row in masks if _remove_suffix(mask) == stem]
 
     def check_used(self, image_name: str) -> None:
         """Raise a UserError if no image has a mask; `image_name` is the name of one image."""
         if not self._owners.any():
-            first_mask, expected = min(self._names.to_pylist()), _stem(image_name)
+            first_mask, expected = min(self._names.to_pylist()), _remove_suffix(image_name)
             if self._annotated:
-                expected = _inner_stems(image_name)[-1]
+                expected = _list_inner_stems(image_name)[-1]
             raise UserError(
                 f"--masks {self._folder}: none of the images has a mask there; that of {image_name!r} is to be"
                 f" called {expected!r}, with the suffix of an image, and the first there is {first_mask!r}"
@@ -167,18 +167,18 @@ class MaskFolder:
         return notices
 
 
-def _stem(name: str) -> str:
+def _remove_suffix(name: str) -> str:
     return posixpath.splitext(name)[0]
 
 
-def _inner_stems(name: str) -> list[str]:
+def _list_inner_stems(name: str) -> list[str]:
     """Return a file's name without suffix, with all of its folders, then without the first, and so on."""
-    parts = _stem(name).split("/")
+    parts = _remove_suffix(name).split("/")
     return ["/".join(parts[start:]) for start in range(len(parts))]
 
 
-def _key_of(name: str) -> int:
-    return xxhash.xxh3_64_intdigest(_stem(name).encode())
+def _hash_stem(name: str) -> int:
+    return xxhash.xxh3_64_intdigest(_remove_suffix(name).encode())
 
 
 # A file as found: `name` relative to the input's root; `uri` only where the file is elsewhere; the rest from a
@@ -340,12 +340,12 @@ class _RowTypes:
         ):
             self._plain[tuple(columns)] += 1
         else:
-            self._types = merge_types(self._types, _row_types(columns, self._textual))
+            self._types = merge_types(self._types, _infer_row_types(columns, self._textual))
 
     def merged_types(self) -> dict[str, ColumnType]:
         """Return the types over all rows added."""
         for names, rows in self._plain.items():
-            types = _row_types(dict.fromkeys(names, 0), self._textual)
+            types = _infer_row_types(dict.fromkeys(names, 0), self._textual)
             self._types = merge_types(
                 self._types, {name: replace(column_type, present=rows) for name, column_type in types.items()}
             )
@@ -353,7 +353,7 @@ class _RowTypes:
         return self._types
 
 
-def _row_types(columns: dict[str, Any], textual: bool) -> dict[str, ColumnType]:
+def _infer_row_types(columns: dict[str, Any], textual: bool) -> dict[str, ColumnType]:
     types = {}
     for name, value in columns.items():
         try:

@@ -107,7 +107,7 @@ def expand_choices(pattern: str) -> list[str]:
 
 
 @contextmanager
-def reading_flag_file(flag: str, path: str) -> Iterator[None]:
+def report_unreadable_flag_file(flag: str, path: str) -> Iterator[None]:
     """Within this context, raise a UserError if the file that a flag names cannot be read."""
     try:
         yield
@@ -186,7 +186,7 @@ def _list_store(pattern: str, root: str, kind: FileKind, folder: str) -> Iterato
     wanted = pattern[len(root) + 1 :]
     prefix = pattern[: _first_wildcard(pattern)] if by_glob else f"{folder}/"
     last_hidden = ""
-    for found in _objects(pattern, prefix, root):
+    for found in _list_objects(pattern, prefix, root):
         name = found.name
         parts = name.split("/")
         if by_glob:
@@ -202,7 +202,7 @@ def _list_store(pattern: str, root: str, kind: FileKind, folder: str) -> Iterato
             yield found if kind.accepts(name) else _skip(name)
 
 
-def _objects(pattern: str, prefix: str, root: str) -> Iterator[FoundFile]:
+def _list_objects(pattern: str, prefix: str, root: str) -> Iterator[FoundFile]:
     try:
         for item in object_store(prefix).stats(prefix):
             if not item.path.endswith("/"):  # a "folder" object of the cloud console
@@ -250,23 +250,23 @@ def _walk(
         entries = sorted(os.scandir(folder), key=lambda item: item.name)
     except OSError as error:
         yield Reject(
-            _printable(prefix or folder), None, "index", f"cannot list the folder: {error.strerror}", count="at least"
+            _escape_name(prefix or folder), None, "index", f"cannot list the folder: {error.strerror}", count="at least"
         )
         return
     here = (status.st_dev, status.st_ino)
     if here in ancestors:
-        yield Skipped(_printable(prefix[:-1]), "symbolic link loop")
+        yield Skipped(_escape_name(prefix[:-1]), "symbolic link loop")
         return
     if len(ancestors) > _MAX_DEPTH:
         yield Reject(
-            _printable(prefix), None, "index", f"folders are nested more than {_MAX_DEPTH} deep", count="at least"
+            _escape_name(prefix), None, "index", f"folders are nested more than {_MAX_DEPTH} deep", count="at least"
         )
         return
     found = 0
     for item in entries:
         name = f"{prefix}{item.name}"
         if wanted is None and _is_hidden(item.name):
-            yield _skip_hidden(_printable(name))
+            yield _skip_hidden(_escape_name(name))
         elif _is_folder(item):
             found += 1  # or none: then that folder is reported itself
             yield from _walk(item.path, f"{name}/", ancestors | {here}, kind, wanted)
@@ -275,9 +275,9 @@ def _walk(
             yield _stat(name, item.path)
         elif wanted is None:
             broken = item.is_symlink() and not os.path.exists(item.path)
-            yield Skipped(_printable(name), "broken symbolic link") if broken else _skip(_printable(name))
+            yield Skipped(_escape_name(name), "broken symbolic link") if broken else _skip(_escape_name(name))
     if prefix and not found and wanted is None:
-        yield Skipped(_printable(prefix[:-1]), f"folder without {kind.plural}")
+        yield Skipped(_escape_name(prefix[:-1]), f"folder without {kind.plural}")
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
@@ -291,7 +291,7 @@ def _stat(name: str, path: str) -> ListingItem:
     try:
         name.encode()
     except UnicodeEncodeError:
-        return Reject(_printable(name), None, "index", "the file name is not UTF-8; rename the file")
+        return Reject(_escape_name(name), None, "index", "the file name is not UTF-8; rename the file")
     try:
         status = os.stat(path)
     except OSError as error:
@@ -317,7 +317,7 @@ def _skip_hidden(name: str) -> Skipped:
     return Skipped(name, "system folder" if posixpath.basename(name) in SYSTEM_FOLDERS else "hidden file")
 
 
-def _printable(name: str) -> str:
+def _escape_name(name: str) -> str:
     r"""Return `name` with bytes that are not UTF-8 written as \xNN."""
     return os.fsencode(name).decode("utf-8", "backslashreplace")
 
@@ -343,7 +343,7 @@ class RecordFiles:
             root = input_root(pattern)
             items = list(list_input(pattern, accept_language_suffix(kind, name) if name else kind))
             refs.append(to_refs((item for item in items if isinstance(item, FoundFile)), root))
-            others += [(storage.join(root, _name(item)), item) for item in items if not isinstance(item, FoundFile)]
+            others += [(storage.join(root, _get_name(item)), item) for item in items if not isinstance(item, FoundFile)]
         taken = {file.path for files in refs for file in files}
         yield from (item for path, item in others if path not in taken)
         if len(refs) == 1:
@@ -404,7 +404,7 @@ def assign_key_shares(refs: Iterable[FileRef]) -> list[FileRef]:
     ]
 
 
-def _name(item: Skipped | Reject) -> str:
+def _get_name(item: Skipped | Reject) -> str:
     return item.name if isinstance(item, Skipped) else item.source
 
 

@@ -78,7 +78,8 @@ def find_manifests(given: Sequence[tuple[str, str]]) -> tuple[ManifestFile, ...]
     folders = [posixpath.dirname(path) or "." for path in paths]
     root = common_folder(folders)
     return tuple(
-        ManifestFile(path, split, _inside(folder, root)) for (split, path), folder in zip(found, folders, strict=True)
+        ManifestFile(path, split, _make_relative(folder, root))
+        for (split, path), folder in zip(found, folders, strict=True)
     )
 
 
@@ -100,7 +101,7 @@ def common_folder(folders: Sequence[str]) -> str:
     return shared
 
 
-def _inside(folder: str, root: str) -> str:
+def _make_relative(folder: str, root: str) -> str:
     if folder == root:
         return ""
     if storage.is_local(folder):
@@ -172,7 +173,7 @@ def part_count(size_bytes: int) -> int:
 
 
 def rows_at_once(parts: int) -> int:
-    """Return the number of rows collected before they are split into parts."""
+    """Return how many manifest rows are collected before they are divided by name into parts."""
     return min(max(_ROWS_A_PART * parts, BATCH_ROWS), _MOST_ROWS)
 
 
@@ -247,11 +248,11 @@ class ObjectsColumn:
 
     def parse_objects(self, value: Any) -> list[Object]:
         """Return the objects in a row's value; raise a ValueError if one is invalid."""
-        columns = _columns(value, [key for _, key in self.keys])
+        columns = _collect_columns(value, [key for _, key in self.keys])
         rows = enumerate(zip(*columns, strict=True), 1)
-        return [self._object(dict(zip(self.members, values, strict=True)), number) for number, values in rows]
+        return [self._parse_object(dict(zip(self.members, values, strict=True)), number) for number, values in rows]
 
-    def _object(self, fields: dict[ObjectField, Any], number: int) -> Object:
+    def _parse_object(self, fields: dict[ObjectField, Any], number: int) -> Object:
         box, label = fields["bbox"], fields["label"]
         is_box = isinstance(box, list) and len(box) == 4 and all(map(is_number, box))
         _check_value(is_box, number, box, BOX, "[x, y, width, height]")
@@ -327,7 +328,7 @@ def build_objects_batch(sizes: Sequence[Sequence[int | None]], objects: Sequence
     return pa.RecordBatch.from_arrays([*sides, build_object_lists(objects)], schema=OBJECTS)
 
 
-def _columns(value: Any, keys: Sequence[str]) -> list[list[Any]]:
+def _collect_columns(value: Any, keys: Sequence[str]) -> list[list[Any]]:
     """Return the values of each key of a row's objects, one for each object."""
     if value is None or value in ([], {}):
         return [[] for _ in keys]

@@ -22,7 +22,7 @@ from shardmill.transforms.formats.format import OBJECTS as COLUMN
 from shardmill.transforms.inputs import summary
 from shardmill.transforms.inputs.coco import is_integer, is_text
 from shardmill.transforms.inputs.found_files import Companion, file_name_columns, resolve_name
-from shardmill.transforms.inputs.listing import reading_flag_file
+from shardmill.transforms.inputs.listing import report_unreadable_flag_file
 from shardmill.transforms.inputs.manifest_files import SIZE_COLUMNS, ManifestFile, ObjectsColumn, number_line
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import error_text
@@ -221,7 +221,7 @@ def json_rows(
             continue
         has_lines = True
         try:
-            value = _json_object(content)
+            value = _parse_json_line(content)
         except ValueError as error:
             yield Reject(path, line, "index", str(error))
             continue
@@ -239,12 +239,12 @@ def json_rows(
         raise UserError(f"{flag} {column}: no row of --manifest {path} has it")
 
 
-def _json_object(content: str) -> dict[str, Any]:
+def _parse_json_line(content: str) -> dict[str, Any]:
     """Parse a line of JSON; raise a ValueError with the reject reason if it is invalid."""
     if not is_text(content):
         raise ValueError(_NOT_UTF8)
     try:
-        value = json.loads(content, parse_float=_float)
+        value = json.loads(content, parse_float=_parse_float)
     except ColumnError:
         raise
     except (ValueError, RecursionError) as error:
@@ -256,7 +256,7 @@ def _json_object(content: str) -> dict[str, Any]:
     return value
 
 
-def _float(text: str) -> float:
+def _parse_float(text: str) -> float:
     number = float(text)
     if math.isinf(number):  # which is written as Infinity if it is meant
         raise ColumnError(f"{text} is beyond the range of float32")
@@ -374,7 +374,7 @@ def _take_companion(
     columns: dict[str, Any], item: Companion, names: ManifestNames, folder: str, allow_outside: bool
 ) -> str:
     """Remove a companion's column from a row and return the companion's path; raise a ValueError if it is invalid."""
-    value = _number_as_text(columns.pop(item.column, None))
+    value = _convert_number_to_text(columns.pop(item.column, None))
     if not isinstance(value, str) or not value:
         raise ValueError(
             f"the row has no {item.column}" if value in (None, "") else f"{item.display_name} is no file name"
@@ -386,24 +386,24 @@ def _take_companion(
     return uri or storage.join(folder, name)
 
 
-def _number_as_text(value: Any) -> Any:
+def _convert_number_to_text(value: Any) -> Any:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-def _label(value: Any, names: ManifestNames) -> str | None:
+def _parse_label(value: Any, names: ManifestNames) -> str | None:
     """Return a manifest row's label as a text; several classes become one text."""
     if isinstance(value, list):
-        found = [text for text in map(_text, value) if text is not None]
+        found = [text for text in map(_to_text, value) if text is not None]
         if len(found) < len(value):
             raise ValueError(f"label {json.dumps(value)[:_SHOWN]} has a null or an empty name in it")
         return summary.encode_label_list(found)
-    label = _text(value)
+    label = _to_text(value)
     if label is not None and summary.is_encoded_list(label):
         raise ValueError(f"label {json.dumps(label)[:_SHOWN]} begins with a NUL character")
     return summary.encode_label_list(split_text(label or "", names.separator)) if names.separator else label
 
 
-def _text(value: Any) -> str | None:
+def _to_text(value: Any) -> str | None:
     if value is None or value == "":
         return None
     if isinstance(value, bool) or not isinstance(value, (str, int)):
@@ -416,8 +416,7 @@ def read_rows(
 ) -> Iterator[Row | Reject]:
     """Yield the rows of a manifest, including duplicates, and a Reject for each invalid row.
 
-    Raises:
-        UserError: if there is no such file, no column that names the file, or a quote that is never closed.
+    Raise a UserError if there is no such file, no column that names the file, or a quote that is never closed.
     """
     folder = manifest_folder(path)
     for value in _read_values(path, names.reserved_names(reserved), names):
@@ -428,7 +427,7 @@ def read_rows(
         cells = [columns.pop(column, None) for column in names.file_columns]
         name = next((cell for cell in cells if cell not in (None, "")), None)
         if names.file:
-            name = _number_as_text(name)
+            name = _convert_number_to_text(name)
         if not isinstance(name, str):
             yield Reject(path, line, "index", f"the row has no {' or '.join(names.file_columns)}")
             continue
@@ -437,8 +436,8 @@ def read_rows(
             companions = tuple(
                 _take_companion(columns, item, names, folder, allow_outside) for item in names.companions
             )
-            label = _label(columns.pop(names.label, None), names)
-            split = _text(columns.pop("split", None))
+            label = _parse_label(columns.pop(names.label, None), names)
+            split = _to_text(columns.pop("split", None))
         except ValueError as error:
             yield Reject(name, line, "index", str(error))
             continue
@@ -452,7 +451,7 @@ def _read_values(
     if is_parquet(path):
         yield from parquet_rows(path, reserved, names)
         return
-    with reading_flag_file("--manifest", path):
+    with report_unreadable_flag_file("--manifest", path):
         raw = storage.open_read(path)
     with raw, io.TextIOWrapper(raw, "utf-8-sig", errors="surrogateescape", newline="") as text:
         yield from (csv_rows if is_textual(path) else json_rows)(text, path, reserved, names)

@@ -52,7 +52,9 @@ class IndexBlocks(beam.PTransform):
             pbegin
             | "Pattern" >> beam.Create([self.files])
             | "List"
-            >> beam.FlatMap(_list, self.kind, self.roles, self.temporary).with_outputs(REJECTS, SUMMARIES, main="files")
+            >> beam.FlatMap(_list_record_files, self.kind, self.roles, self.temporary).with_outputs(
+                REJECTS, SUMMARIES, main="files"
+            )
         )
         indexed = (
             listed["files"]
@@ -63,12 +65,18 @@ class IndexBlocks(beam.PTransform):
             ).with_outputs(REJECTS, SUMMARIES, main="blocks")
         )
         # Small blocks by the task: 10,000 files of a row each are not 10,000 runs.
-        gather = GatherFn(_task, partial(_task_fraction, self.task_size), 1)
-        tasks = indexed["blocks"] | "Gather" >> beam.ParDo(gather) | "SpreadTasks" >> Spread(_name_of_task)
+        gather = GatherFn(lambda blocks: [tuple(blocks)], partial(_task_fraction, self.task_size), 1)
+        tasks = (
+            indexed["blocks"]
+            | "Gather" >> beam.ParDo(gather)
+            | "SpreadTasks" >> Spread(lambda task: f"{task[0].file.name}\0{task[0].offset}")
+        )
         return IndexedBlocks(tasks, *combine_outputs(listed, indexed))
 
 
-def _list(files: RecordFiles, kind: FileKind, roles: FolderRoles | None, temporary: str | None) -> Iterator[Any]:
+def _list_record_files(
+    files: RecordFiles, kind: FileKind, roles: FolderRoles | None, temporary: str | None
+) -> Iterator[Any]:
     """Yield the input's record files; rejects and a summary, tagged."""
     found = Findings(temporary)
     refs: list[FileRef] = []
@@ -121,11 +129,3 @@ def _task_fraction(task_size: Callable[[int], int], block: BlockRef) -> float:
     refs = (block, *block.parts)
     named = sum(_BLOCK_BYTES + 2 * len(ref.file.path) for ref in refs) + sum(map(len, block.columns))
     return max(block.length / task_size(total_bytes(block.file)), named / ELEMENT_BYTES)
-
-
-def _name_of_task(task: Task) -> str:
-    return f"{task[0].file.name}\0{task[0].offset}"
-
-
-def _task(blocks: list[BlockRef]) -> list[Task]:
-    return [tuple(blocks)]

@@ -282,15 +282,11 @@ class ReadAnnotations(beam.PTransform):
         listed = pbegin | "Source" >> beam.Create([self.source]) | "ListAnnotated" >> _with_findings(list_, "rows")
         annotated = (
             listed["rows"]
-            | "Spread" >> Spread(_first_name).with_output_types(pa.RecordBatch)
+            | "Spread" >> Spread(lambda batch: str(batch.column(0)[0])).with_output_types(pa.RecordBatch)
             | "ReadAnnotations" >> _with_findings(read, "rows")
         )
         measured = annotated["rows"] | "Measure" >> _with_findings(beam.ParDo(measure), "files")
         return IndexedFiles(measured["files"], *combine_outputs(measured, annotated, listed))
-
-
-def _first_name(batch: pa.RecordBatch) -> str:
-    return str(batch.column(0)[0])
 
 
 # Any: Beam checks annotations, and cannot check protocols
@@ -423,7 +419,7 @@ class ListFiles(beam.PTransform):
     temporary: str | None = None  # temporary directory of the job; None in a dry run
 
     def expand(self, pbegin: beam.pvalue.PBegin) -> Any:  # Indexed; Beam reads annotations as element types
-        """List on one worker; a listing is a stream of small items."""
+        """List the files on one worker, since a listing is a stream of small items."""
         list_ = beam.FlatMap(_list_files, self.kind, self.roles, self.identities, self.masks, self.temporary)
         outputs = pbegin | "Pattern" >> beam.Create([self.pattern]) | "List" >> _with_findings(list_, "files")
         return IndexedFiles(outputs["files"], *combine_outputs(outputs))

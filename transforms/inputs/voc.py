@@ -48,18 +48,18 @@ class VocSource:
 
     def list_images(self) -> Iterator[ListedImage | Reject | Skipped | str]:
         files = list_files_below(self.root, self.masks)
-        folder = _folder_of_annotations(files)
+        folder = _find_annotations_folder(files)
         annotations = [name for name in files if name.lower().endswith(_XML) and _is_in_folder(name, folder)]
-        annotations.sort(key=lambda name: (_stem(name), name))
+        annotations.sort(key=lambda name: (_find_stem(name), name))
         if not annotations:
             raise UserError(f"--voc {self.path}: there is no .xml file in it, nor in a folder {_ANNOTATIONS} of it")
-        images = _images_by_stem(files, folder)
+        images = _index_images_by_stem(files, folder)
         where, lists = self._split_lists(files)
-        known = {_stem(name) for name in files if name.lower().endswith(_XML)}
+        known = {_find_stem(name) for name in files if name.lower().endswith(_XML)}
         sets: dict[str, list[str]] = {}
         if self.uses_image_sets:
             sets = {name: _parse_list(storage.read_bytes(path), known) for name, path in lists.items()}
-        by_folder, odd = _split_folders(annotations, folder) if self.uses_image_sets and not sets else ({}, "")
+        by_folder, odd = _find_split_folders(annotations, folder) if self.uses_image_sets and not sets else ({}, "")
         if odd:
             yield f"{odd}: all images are of one split"
         yield from self._image_set_notices(_list_names(files, where), where, sets, bool(by_folder))
@@ -70,8 +70,8 @@ class VocSource:
         taken: dict[str, str] = {}
         annotated = set[str]()
         for place, annotation in enumerate(annotations, 1):
-            stem = _stem(annotation)
-            meant = _candidate_images(annotation, images.get(stem, []))
+            stem = _find_stem(annotation)
+            meant = _find_candidate_images(annotation, images.get(stem, []))
             annotated.update(meant)
             if sets and stem not in named:
                 yield Skipped(annotation, f"annotation without a place in {where}")
@@ -85,7 +85,7 @@ class VocSource:
             else:
                 for before, split in enumerate(named.get(stem, [by_folder.get(annotation)])):
                     yield ListedImage(meant[0], annotation, len(annotations) * before + place, split)
-        stems = set(map(_stem, annotations))
+        stems = set(map(_find_stem, annotations))
         for stem in sorted(images):
             if stem in stems or stem not in named:
                 yield from (Skipped(image, _NO_ANNOTATION) for image in images[stem] if image not in annotated)
@@ -101,13 +101,13 @@ class VocSource:
             tree = ElementTree.fromstring(data)
             if tree.tag != _ROOT:
                 raise ValueError(f"it is a <{tree.tag}>; expected an <{_ROOT}>")
-            width, height = (int(_number(tree, f"size/{side}", "0")) for side in ("width", "height"))
+            width, height = (int(_parse_number(tree, f"size/{side}", "0")) for side in ("width", "height"))
             items = tree.findall("object")
-            objects = [_object(item, number) for number, item in enumerate(items, 1)]
+            objects = [_parse_object(item, number) for number, item in enumerate(items, 1)]
         except (ElementTree.ParseError, OverflowError, ValueError) as error:
             return Reject(listed_image.annotation, None, "index", f"no annotation of VOC's: {error}")
         size = (width, height) if width > 0 and height > 0 else None
-        ignored = [what for item in items for what in _ignored_tags(item)]
+        ignored = [what for item in items for what in _find_ignored_tags(item)]
         return AnnotatedImage(
             listed_image.image, listed_image.position, size, objects, listed_image.split, ignored_properties=ignored
         )
@@ -165,7 +165,7 @@ def _is_class_list(name: str) -> bool:
     return name.rpartition("_")[0] != "" and name.rpartition("_")[2] in ("train", "val", "trainval", "test")
 
 
-def _split_folders(annotations: list[str], folder: str | None) -> tuple[dict[str, str], str]:
+def _find_split_folders(annotations: list[str], folder: str | None) -> tuple[dict[str, str], str]:
     """Return the split of each annotation if all are in folders named after splits, and a notice if only some are."""
     inner = {name: name.removeprefix(f"{folder}/").partition("/") for name in annotations}
     found = {name: head for name, (head, slash, _) in inner.items() if slash and head.lower() in SPLIT_FOLDERS}
@@ -178,7 +178,7 @@ def _split_folders(annotations: list[str], folder: str | None) -> tuple[dict[str
     )
 
 
-def _folder_of_annotations(files: list[str]) -> str | None:
+def _find_annotations_folder(files: list[str]) -> str | None:
     """Return the top folder of the annotations; None without one, because XML files may be next to their images."""
     folders = {name.partition("/")[0] for name in files if "/" in name}
     return next((folder for folder in sorted(folders) if folder.lower() == _ANNOTATIONS.lower()), None)
@@ -188,7 +188,7 @@ def _is_in_folder(name: str, folder: str | None) -> bool:
     return folder is None or name.startswith(f"{folder}/")
 
 
-def _images_by_stem(files: list[str], folder: str | None) -> dict[str, list[str]]:
+def _index_images_by_stem(files: list[str], folder: str | None) -> dict[str, list[str]]:
     """Return all images by their name without folder and suffix."""
     images = [name for name in files if IMAGES.accepts(name)]
     if folder is not None:
@@ -196,24 +196,24 @@ def _images_by_stem(files: list[str], folder: str | None) -> dict[str, list[str]
         images = [image for image in images if _is_in_folder(image, of_folder) and not image.startswith("Segmentation")]
     found: dict[str, list[str]] = {}
     for image in images:
-        found.setdefault(_stem(image), []).append(image)
+        found.setdefault(_find_stem(image), []).append(image)
     return found
 
 
-def _candidate_images(annotation: str, images: list[str]) -> list[str]:
+def _find_candidate_images(annotation: str, images: list[str]) -> list[str]:
     """Return images that may belong to an annotation file: in its folder, else in the same inner folder, else all."""
     folder = posixpath.dirname(annotation)
     in_same_folder = [image for image in images if posixpath.dirname(image) == folder]
-    alike = [image for image in images if _inner_folder(image) == _inner_folder(annotation)]
+    alike = [image for image in images if _find_inner_folder(image) == _find_inner_folder(annotation)]
     return in_same_folder or alike or images
 
 
-def _inner_folder(name: str) -> str:
+def _find_inner_folder(name: str) -> str:
     """Return the folder of a file relative to its top folder."""
     return posixpath.dirname(name).partition("/")[2]
 
 
-def _stem(name: str) -> str:
+def _find_stem(name: str) -> str:
     return posixpath.basename(name).rpartition(".")[0]
 
 
@@ -223,17 +223,17 @@ def _parse_list(data: bytes, stems: Collection[str]) -> list[str]:
     return [line if line in stems else line.split()[0] for line in lines if line]
 
 
-def _object(item: ElementTree.Element, number: int) -> Object:
+def _parse_object(item: ElementTree.Element, number: int) -> Object:
     label = (item.findtext("name") or "").strip()
     if not label:
         raise ValueError(f"object {number} has no name")
-    top, left, bottom, right = (_number(item, f"bndbox/{edge}") for edge in ("ymin", "xmin", "ymax", "xmax"))
+    top, left, bottom, right = (_parse_number(item, f"bndbox/{edge}") for edge in ("ymin", "xmin", "ymax", "xmax"))
     difficult, truncated = (_is_true(item, name) for name in ("difficult", "truncated"))
     pose = (item.findtext("pose") or "").strip()
     return Object(label, top, left, bottom, right, number, None, None, difficult, truncated, pose)
 
 
-def _ignored_tags(item: ElementTree.Element) -> set[str]:
+def _find_ignored_tags(item: ElementTree.Element) -> set[str]:
     """Return the tags of an object that no example holds, such as its parts; empty and zero ones do not count."""
     said = {child.tag for child in item if len(child) or (child.text or "").strip() not in ("", "0")}
     return {f"<{tag}>" for tag in said - _KEPT}
@@ -246,7 +246,7 @@ def _is_true(item: ElementTree.Element, name: str) -> bool:
     return found
 
 
-def _number(item: ElementTree.Element, path: str, instead: str | None = None) -> float:
+def _parse_number(item: ElementTree.Element, path: str, instead: str | None = None) -> float:
     text = item.findtext(path, instead)
     try:
         return float((text or "").strip())

@@ -23,7 +23,7 @@ from shardmill.transforms.inputs.annotations import (
     list_files_below,
 )
 from shardmill.transforms.inputs.folders import IMAGES
-from shardmill.transforms.inputs.listing import reading_flag_file
+from shardmill.transforms.inputs.listing import report_unreadable_flag_file
 from shardmill.transforms.inputs.summary import InputSummary
 from shardmill.transforms.stores import storage
 
@@ -42,7 +42,7 @@ class DataYaml:
 
 def read_data_yaml(path: str) -> DataYaml:
     """Read a data.yaml; raise a UserError if there is no such file, or it is invalid."""
-    with reading_flag_file("--yolo", path):
+    with report_unreadable_flag_file("--yolo", path):
         data = storage.read_bytes(path)
     try:
         content = yaml.safe_load(data)
@@ -50,26 +50,26 @@ def read_data_yaml(path: str) -> DataYaml:
         raise UserError(f"--yolo {path} is not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(content, dict):
         raise UserError(f"--yolo {path}: expected names: and train:, val: or test:, and found {preview_value(content)}")
-    splits = {name: _entries(content[name], name, path) for name in _SPLITS if content.get(name)}
+    splits = {name: _parse_entries(content[name], name, path) for name in _SPLITS if content.get(name)}
     if not splits:
         raise UserError(f"--yolo {path} names no images: expected train:, val: or test:")
     # As they are spelled: to YAML, a class called no is False, and one called 010 is 8
-    names = _names(yaml.load(data, yaml.BaseLoader).get("names"), path)
+    names = _parse_names(yaml.load(data, yaml.BaseLoader).get("names"), path)
     if (number := content.get("nc", len(names))) != len(names):
         raise UserError(
             f"--yolo {path}: nc is {preview_value(number)}, and there are {len(names)} names; which is right?"
         )
-    return DataYaml(names, splits, str(content.get("path") or ""), _points(content.get("kpt_shape"), path))
+    return DataYaml(names, splits, str(content.get("path") or ""), _parse_points(content.get("kpt_shape"), path))
 
 
-def _entries(value: Any, name: str, path: str) -> tuple[str, ...]:
+def _parse_entries(value: Any, name: str, path: str) -> tuple[str, ...]:
     entries = value if isinstance(value, list) else [value]
     if not all(isinstance(entry, str) for entry in entries):
         raise UserError(f"--yolo {path}: {name} is {preview_value(value)}; expected a folder, some, or a .txt file")
     return tuple(entries)
 
 
-def _names(value: Any, path: str) -> tuple[str, ...]:
+def _parse_names(value: Any, path: str) -> tuple[str, ...]:
     ids = [str(index) for index in range(len(value))] if isinstance(value, dict) else []
     if ids and set(value) == set(ids):
         value = [value[index] for index in ids]
@@ -78,7 +78,7 @@ def _names(value: Any, path: str) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _points(value: Any, path: str) -> int:
+def _parse_points(value: Any, path: str) -> int:
     if value is None:
         return 0
     if not (isinstance(value, list) and len(value) == 2 and all(type(each) is int and each > 0 for each in value)):
@@ -117,20 +117,20 @@ class YoloSource:
     def list_extra_files(self) -> Iterator[str]:
         yield self.path
         described = read_data_yaml(self.path)
-        folder = self._folder(described)
+        folder = self._find_folder(described)
         for entry in (entry for entries in described.splits.values() for entry in entries):
             if entry.endswith(_LIST):
-                yield self._path(self._found(folder, entry))
+                yield self._find_path(self._resolve_entry(folder, entry))
 
     def list_images(self) -> Iterator[AnnotatedImages | ListedImage | InputSummary | Reject | str]:
         described = read_data_yaml(self.path)
         yield InputSummary(class_lists={described.names: (1, self.path)})
-        folder = self._folder(described)
+        folder = self._find_folder(described)
         files = set(list_files_below(self.root, self.masks))
         place, bare = 0, list[AnnotatedImage]()
         wanted = set[str]()
         for split, entries in described.splits.items():
-            for image in self._images(entries, folder, files):
+            for image in self._list_images(entries, folder, files):
                 place += 1
                 if _is_outside(image):
                     yield Reject(image, place, "index", f"does not lie in {self.root}, the folder of {_FILE}")
@@ -161,7 +161,7 @@ class YoloSource:
         try:
             lines = enumerate(data.decode("utf-8-sig").split("\n"), 1)
             words = [(line.split(), number) for number, line in lines if line.strip()]
-            objects = [_object(line, number, self.names, self.points) for line, number in words]
+            objects = [_parse_object(line, number, self.names, self.points) for line, number in words]
         except ValueError as error:
             return Reject(listed_image.annotation, None, "index", f"no annotation of YOLO's: {error}")
         ignored = [_POINTS if self.points else _POLYGON for line, _ in words if len(line) > _WORDS_OF_A_BOX]
@@ -169,12 +169,12 @@ class YoloSource:
             listed_image.image, listed_image.position, RELATIVE, objects, listed_image.split, ignored_properties=ignored
         )
 
-    def _folder(self, described: DataYaml) -> str:
+    def _find_folder(self, described: DataYaml) -> str:
         """Return the folder, relative to the root, that data.yaml names the splits from."""
         first = next(iter(described.splits.values()))[0]
         for folder_name in [described.folder, ""] if described.folder else [""]:
-            folder = self._name("", folder_name)
-            if not _is_outside(folder) and self._is_there(self._found(folder, first)):
+            folder = self._make_relative("", folder_name)
+            if not _is_outside(folder) and self._is_there(self._resolve_entry(folder, first)):
                 return folder
         raise UserError(
             f"--yolo {self.path}: there is no {first!r} in {self.root}"
@@ -182,39 +182,39 @@ class YoloSource:
             + f"; move {_FILE} next to the images"
         )
 
-    def _images(self, entries: tuple[str, ...], folder: str, files: set[str]) -> Iterator[str]:
+    def _list_images(self, entries: tuple[str, ...], folder: str, files: set[str]) -> Iterator[str]:
         """Yield the image names of a split."""
         for entry in entries:
-            name = self._found(folder, entry)
+            name = self._resolve_entry(folder, entry)
             if name.endswith(_LIST):
                 base = posixpath.dirname(name)
-                lines = storage.read_bytes(self._path(name)).decode("utf-8-sig").split("\n")
+                lines = storage.read_bytes(self._find_path(name)).decode("utf-8-sig").split("\n")
                 for line in filter(None, map(str.strip, lines)):
-                    yield self._name(base if line.startswith("./") else folder, line)
+                    yield self._make_relative(base if line.startswith("./") else folder, line)
             else:
                 inside = storage.join(name, "") if name else ""
                 found = sorted(file for file in files if file.startswith(inside) and IMAGES.accepts(file))
                 if not found:
-                    raise UserError(f"--yolo {self.path}: there are no images in {self._path(name)}")
+                    raise UserError(f"--yolo {self.path}: there are no images in {self._find_path(name)}")
                 yield from found
 
-    def _found(self, folder: str, entry: str) -> str:
+    def _resolve_entry(self, folder: str, entry: str) -> str:
         """Return the folder or list that an entry of data.yaml names, relative to the root."""
-        name, inner = self._name(folder, entry), entry.removeprefix("../")
+        name, inner = self._make_relative(folder, entry), entry.removeprefix("../")
         if inner != entry and (_is_outside(name) or not self._is_there(name)):
-            other = self._name(folder, inner)
+            other = self._make_relative(folder, inner)
             return other if _is_outside(name) or self._is_there(other) else name
         return name
 
     def _is_there(self, name: str) -> bool:
         return not _is_outside(name) and (
-            storage.exists(self._path(name)) or any(True for _ in storage.list_files(self._path(name)))
+            storage.exists(self._find_path(name)) or any(True for _ in storage.list_files(self._find_path(name)))
         )
 
-    def _path(self, name: str) -> str:
+    def _find_path(self, name: str) -> str:
         return storage.join(self.root, name) if name else self.root
 
-    def _name(self, folder: str, entry: str) -> str:
+    def _make_relative(self, folder: str, entry: str) -> str:
         """Return an entry of data.yaml relative to the root; one outside stays absolute or begins with ".."."""
         if "://" in entry or posixpath.isabs(entry):
             root = os.path.abspath(self.root) if storage.is_local(self.root) else self.root
@@ -241,7 +241,7 @@ def label_file(image: str) -> str:
     return f"{(f'{folders}labels/{rest}' if rest != image else image).rpartition('.')[0]}{_LIST}"
 
 
-def _object(words: list[str], number: int, names: tuple[str, ...], points: int) -> Object:
+def _parse_object(words: list[str], number: int, names: tuple[str, ...], points: int) -> Object:
     try:
         index, *numbers = int(words[0]), *map(float, words[1:])
     except ValueError:

@@ -20,7 +20,7 @@ class OptionValueError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """Syntax and display of one field's option."""
+    """The command-line flag of an option: its help, syntax and checks."""
 
     help: str  # one line, without the default, which is appended
     parse: Callable[[Any], Any] | None = None  # text or final value to final value; None: the field's type
@@ -45,7 +45,7 @@ def flag(default: Any = MISSING, help: str = "", **attributes: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A declared option."""
+    """An option of a class: the field that holds it, its flag, type and default."""
 
     field: str
     name: str  # flag name without dashes

@@ -16,7 +16,7 @@ from shardmill.transforms.options.job_options import parse_path
 
 
 def bad_box_flag(**attributes: Any) -> Any:
-    """Return the field of --on_bad_box."""
+    """Declare the flag --on_bad_box, the action for boxes that are empty or outside their image."""
     return flag(
         "reject",
         "Action for an empty box or a box outside its image: reject the image, or drop the object",
@@ -26,7 +26,7 @@ def bad_box_flag(**attributes: Any) -> Any:
 
 
 def boxes_seen_flag(**attributes: Any) -> Any:
-    """Return the field of --boxes_seen."""
+    """Declare the flag --boxes_seen, the orientation of images that boxes refer to."""
     return flag(
         "",
         "Orientation of boxes in images with an EXIF rotation, if image sizes do not show it: as stored, or upright",
@@ -170,7 +170,7 @@ class MaskOptions(Options):
 
 
 def max_pixels_flag(**attributes: Any) -> Any:
-    """Return the field of --max_pixels."""
+    """Declare the flag --max_pixels, the size of the largest image that is accepted."""
     return flag(
         MAX_PIXELS,
         "Maximum number of pixels; larger images are rejected",

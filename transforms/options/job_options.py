@@ -53,7 +53,7 @@ def parse_splits(value: Any) -> Fractions:
 
 
 def _parts(value: Any) -> list[tuple[str, str, Any]]:
-    """Return (text as written, name, number) of each part of `name=number,…`, a mapping or pairs."""
+    """Split `name=number,…`, a mapping or pairs into (text as written, name, number) of each part."""
     if isinstance(value, str):
         pieces = [(part, *part.partition("=")) for part in value.split(",")]
         return [(part, name.strip(), number.strip()) for part, name, _, number in pieces]
@@ -396,7 +396,7 @@ def parse_constraints(value: Any) -> Constraints:
 
 
 def _ceiling(help: str, warn: float | None = None, error: float | None = None, is_late: Any = operator.gt) -> Any:
-    """Return the field of a check's thresholds; `is_late(warn, error)` says that it warns after the error."""
+    """Declare a check's thresholds to warn and to fail; `is_late(warn, error)` is true if their order is wrong."""
 
     def problem(limits: Limits) -> str | None:
         has_both = limits.warn is not None and limits.error is not None

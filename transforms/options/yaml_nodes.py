@@ -29,7 +29,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A text, a list, or a mapping."""
+    """A node of a YAML document: a text, a list or a mapping, with its line."""
 
     value: "str | tuple[Node, ...] | Mapping[str, Node]"
     file: str  # name as the user gave it

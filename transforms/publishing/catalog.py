@@ -30,15 +30,17 @@ class VersionState:
 def list_versions(parent: str) -> list[VersionState]:
     """List the versions in a data set's folder, newest first, except those that a job is building or publishing."""
     with ThreadPoolExecutor(_THREADS, "shardmill-versions") as pool:
-        return [state for state in pool.map(partial(_read_state, parent), _version_names(parent)) if state is not None]
+        return [
+            state for state in pool.map(partial(_read_state, parent), _list_version_names(parent)) if state is not None
+        ]
 
 
 def find_newest_version(parent: str) -> str:
     """Return the first of `list_versions`, or "". On object stores it makes only the requests that this needs."""
-    return next((name for name in _version_names(parent) if _read_state(parent, name) is not None), "")
+    return next((name for name in _list_version_names(parent) if _read_state(parent, name) is not None), "")
 
 
-def _version_names(parent: str) -> list[str]:
+def _list_version_names(parent: str) -> list[str]:
     names = filter(file_names.is_version, storage.list_folders(parent))
     return sorted(names, key=version_numbers, reverse=True)
 

@@ -18,7 +18,7 @@ from shardmill.quality import feature_stats
 from shardmill.quality.duplicates import NEAR_DUPLICATES_CAVEAT, Duplicates, NearDuplicates
 from shardmill.quality.stats_file import FeatureSummary, SplitSummary, StatsFile
 from shardmill.reading.dataset import supervised_pair
-from shardmill.transforms.options.job_options import CONTENT, CheckOptions
+from shardmill.transforms.options.job_options import CONTENT, CheckOptions, OutputOptions
 from shardmill.transforms.shards.balance import ShardCount
 from shardmill.transforms.shards.divisions import Divisions
 from shardmill.transforms.shards.sources import FileIndex, ShardInfo
@@ -29,26 +29,19 @@ from shardmill.transforms.workers.rejects import Rejects
 _MAX_SPLIT_PAIRS = 3  # that share contents, told one by one
 
 
-@dataclass(frozen=True, slots=True)
-class PublishOptions:
+@dataclass(frozen=True, kw_only=True)
+class PublishOptions(OutputOptions):
     """Options of publishing: metadata, and limits above which nothing is published."""
 
-    output: str  # folder of all data sets; this version is in `<output>/<name>/<version>`
-    name: str
-    version: str
     codec: Codec  # format of the shards; without dataset_info.json if TFDS cannot read it
-    max_reject_fraction: float  # of the input's records; more fail the job
     shard_counts: Mapping[str, ShardCount]  # requested, by split; `""` for all other splits
     source: str  # the input as the user gave it
     configuration: Mapping[str, Any]  # see shardmill.metadata.manifest
     versions: Mapping[str, str]  # of libraries, see there
     job: str  # nonce chosen by the launcher; not in any published file
-    overwrite: bool = False  # replace a published version
-    on_damaged_file: str = "fail"  # "fail" or "reject", if the number of unreadable records in a file is uncertain
     checks: CheckOptions | None = None  # checks before publishing, or None
     build_record: BuildRecord | None = None  # initial build record; None to write none
     index_options: FileIndex | None = None  # the part of the index of files that the launcher knows, or None
-    set_latest: bool = False  # point LATEST at this version even if it names a newer one
     schema_constraints: str = ""  # constraints from --schema, published again, see shardmill.metadata.schema
 
     @property
@@ -64,16 +57,6 @@ class PublishOptions:
     def path(self, *names: str) -> str:
         """Return the path of a file in the version directory."""
         return storage.join(self.directory, *names)
-
-    @property
-    def directory(self) -> str:
-        """The version directory."""
-        return storage.join(self.parent, self.version)
-
-    @property
-    def parent(self) -> str:
-        """The directory of all versions of the data set."""
-        return storage.join(self.output, self.name)
 
     @property
     def failed_rejects(self) -> str:
@@ -114,7 +97,7 @@ def make_manifest(build: Build, features: Features, options: PublishOptions) -> 
         compression=options.codec.name,
         features=mark_labels(features, options.configuration),
         splits=tuple(
-            SplitEntry(split, tuple(map(_shard_entry, shards)), sum(shard.rejected for shard in shards))
+            SplitEntry(split, tuple(map(_make_shard_entry, shards)), sum(shard.rejected for shard in shards))
             for split, shards in by_split.items()
         ),
         input={
@@ -149,7 +132,7 @@ def describe_build(record: BuildRecord, manifest: bytes, index: FileIndex | None
     return replace(described, notices=described.notices + index.notices, reused=index.reused, read=index.read)
 
 
-def _shard_entry(shard: ShardInfo) -> ShardEntry:
+def _make_shard_entry(shard: ShardInfo) -> ShardEntry:
     return ShardEntry(str(shard.name), shard.examples, shard.size_bytes, f"{shard.crc32c:08x}")
 
 
@@ -159,8 +142,7 @@ def make_metadata_files(
     """Return the bytes of all metadata files and of `more` by name, except the rejects, which may be too many. The
     manifest is last and has the checksums of all files, including rejects.
 
-    Raises:
-        UserError: if a label's name cannot be a file name, or two labels have the same.
+    Raise a UserError if a label's name cannot be a file name, or two labels have the same.
     """
     labels = features_of_kind(manifest.features, "class_label")
     texts = labels_files(labels)
@@ -205,12 +187,12 @@ def make_stats_file(manifest: Manifest, build: Build) -> StatsFile:
     for split in manifest.splits:
         found = build.stats[split.name].summary(class_names) if split.name in build.stats else {}
         tokens = None if build.tokens is None else build.tokens.get(split.name, 0)
-        features = _in_feature_order(found, manifest)
+        features = _sort_by_feature(found, manifest)
         splits[split.name] = SplitSummary(split.examples, split.size_bytes, split.rejected, tokens, features)
     return StatsFile(splits, build.duplicates, build.near_duplicates)
 
 
-def _in_feature_order(features: Mapping[str, FeatureSummary], manifest: Manifest) -> dict[str, FeatureSummary]:
+def _sort_by_feature(features: Mapping[str, FeatureSummary], manifest: Manifest) -> dict[str, FeatureSummary]:
     names = [feature.name for feature in manifest.features]
     return {name: features[name] for name in [*names, *sorted(features.keys() - set(names))] if name in features}
 
@@ -231,17 +213,17 @@ def collect_notices(build: Build, features: Features, options: PublishOptions) -
                 f"split {split!r} has {division.examples} examples, so {division.parts} shards instead of {asked}"
             )
     if build.duplicates is not None:
-        notices += _duplicate_notices(build.duplicates, options.configuration)
+        notices += _make_duplicate_notices(build.duplicates, options.configuration)
     if build.near_duplicates is not None:
-        notices += _near_notices(build.near_duplicates)
+        notices += _make_near_notices(build.near_duplicates)
     for feature in features_of_kind(features, "class_label"):
         column = Renames.of(options.configuration).original_name(feature.name)
         kept = 1 if feature.sequence and object_detection.has_object_detection_names(options.configuration) else 0
-        notices += _class_notices(build, feature, "" if feature.shape else column, kept)
+        notices += _make_class_notices(build, feature, "" if feature.shape else column, kept)
     return notices
 
 
-def _duplicate_notices(duplicates: Duplicates, configuration: Mapping[str, Any]) -> list[str]:
+def _make_duplicate_notices(duplicates: Duplicates, configuration: Mapping[str, Any]) -> list[str]:
     """Return notices about contents that splits share, and about equal contents with different labels."""
     notices = _shorten_list(duplicates.describe(), "share contents")
     drawn = configuration.get("splits") is not None and configuration.get("sequence_by") is None  # else by ids
@@ -250,7 +232,7 @@ def _duplicate_notices(duplicates: Duplicates, configuration: Mapping[str, Any])
     return [*notices, *([] if duplicates.conflicts is None else [duplicates.conflicts.describe()])]
 
 
-def _near_notices(near: NearDuplicates) -> list[str]:
+def _make_near_notices(near: NearDuplicates) -> list[str]:
     """Return notices about similar images in several splits, and about images that were not compared."""
     notices = _shorten_list(near.describe(), "share pictures that look alike")
     if notices:
@@ -263,7 +245,7 @@ def _shorten_list(sentences: Sequence[str], share: str) -> list[str]:
     return [*sentences[:_MAX_SPLIT_PAIRS], *([f"{more} more pairs of splits {share}"] if more > 0 else [])]
 
 
-def _class_notices(build: Build, feature: Feature, column: str, kept: int) -> list[str]:
+def _make_class_notices(build: Build, feature: Feature, column: str, kept: int) -> list[str]:
     """Return notices about classes without examples or in one split only, without the first `kept`, for no object."""
     names = feature.class_names
     counts = {split: stats.label_counts(feature.name) for split, stats in build.stats.items()}
@@ -271,16 +253,16 @@ def _class_notices(build: Build, feature: Feature, column: str, kept: int) -> li
     notices = []
     missing = [names[index] for index, splits in where.items() if not splits]
     if missing:
-        notices.append(f"{_classes_have(missing)} no {feature.unit}s")
+        notices.append(f"{_name_classes(missing)} no {feature.unit}s")
     single = [names[index] for index, splits in where.items() if len(splits) == 1]
     if single and len(counts) > 1:
         only = where[names.index(single[0])][0]
         remedy = f"; --stratify_by {column} spreads each class" if column else ""
-        notices.append(f"{_classes_have(single)} {feature.unit}s in one split only ({single[0]!r}: {only}){remedy}")
+        notices.append(f"{_name_classes(single)} {feature.unit}s in one split only ({single[0]!r}: {only}){remedy}")
     return notices
 
 
-def _classes_have(classes: Sequence[str]) -> str:
+def _name_classes(classes: Sequence[str]) -> str:
     if len(classes) == 1:
         return f"class {classes[0]!r} has"
     return f"{len(classes)} classes, such as {classes[0]!r}, have"

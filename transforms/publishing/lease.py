@@ -49,11 +49,13 @@ class Owner:
     def this_process(cls, job: str, seconds: float, detached: bool = False) -> "Owner":
         """Return this process as the owner of a lease for `job`."""
         since = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-        identity = _boot_id(), _pid_namespace(), _start_tick(os.getpid())
-        return cls(job, socket.gethostname(), _user_name(), os.getpid(), since, *identity, seconds, detached=detached)
+        identity = _boot_id(), _pid_namespace(), _read_start_tick(os.getpid())
+        return cls(
+            job, socket.gethostname(), _find_user_name(), os.getpid(), since, *identity, seconds, detached=detached
+        )
 
     def to_json(self) -> str:
-        """Return the text of the file."""
+        """Return the text of the LOCK file."""
         return json.dumps({"format": FORMAT, **asdict(self)}, indent=1) + "\n"
 
     @classmethod
@@ -78,14 +80,14 @@ class Owner:
         """Return True if the job's process lives; None if that is unknown, or it has left the job to a cluster."""
         if not self.is_on_this_kernel() or self.processes != _pid_namespace():
             return None
-        process_lives = self.started != "" and _start_tick(self.pid) == self.started
+        process_lives = self.started != "" and _read_start_tick(self.pid) == self.started
         return None if self.detached and not process_lives else process_lives
 
     def __str__(self) -> str:
         return f"process {self.pid} of {self.user} on {self.host} since {self.since}"
 
 
-def _user_name() -> str:
+def _find_user_name() -> str:
     try:
         return getuser()
     except (KeyError, OSError):  # a number without a name, as in containers
@@ -104,7 +106,7 @@ def _pid_namespace() -> str:
     return ""
 
 
-def _start_tick(pid: int) -> str:
+def _read_start_tick(pid: int) -> str:
     """Return the tick since boot at which a process started, see proc_pid_stat(5); "" if there is no such process."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -200,7 +202,7 @@ def take_lease(directory: str, folder: str, job: str, seconds: float = LEASE_SEC
         except ChangedError as error:
             missing = error.__cause__
         except KeyboardInterrupt:
-            _abandon(directory, owner)
+            _abandon_taking(directory, owner)
             raise
         time.sleep(_PAUSE_SECONDS)
     if isinstance(missing, FileNotFoundError) and not os.path.isdir(directory):  # nobody made it, for nobody can
@@ -286,7 +288,7 @@ def _take_local(directory: str, folder: str, owner: Owner) -> tuple[bool, int | 
     if found is not None and storage.is_locked(path):
         if _parse_owner(found).is_alive() is False:  # yet another is about to take it over
             return False, None
-        raise _locked_error(directory, _parse_owner(found))
+        raise _make_locked_error(directory, _parse_owner(found))
     lock, taken = None, False
 
     def clean_up() -> None:
@@ -303,12 +305,12 @@ def _take_local(directory: str, folder: str, owner: Owner) -> tuple[bool, int | 
         except FileNotFoundError as error:  # the job that took it deletes all other folders
             raise ChangedError(str(error)) from error
         except KeyboardInterrupt:
-            _abandon(directory, owner)
+            _abandon_taking(directory, owner)
             raise
     return taken, lock if taken else None
 
 
-def _abandon(directory: str, owner: Owner) -> None:
+def _abandon_taking(directory: str, owner: Owner) -> None:
     """Delete the LOCK that an interrupted job was just taking."""
     with suppress(OSError):
         if is_lease_held(directory, owner.job):
@@ -327,7 +329,7 @@ def _place_local(path: str, temporary: str, directory: str, folder: str) -> bool
         owner = _parse_owner(found)
         ended_with_its_process = owner.is_on_this_kernel() and not owner.detached
         if not (ended_with_its_process or _is_expired(directory, folder, found)):
-            raise _locked_error(directory, owner)
+            raise _make_locked_error(directory, owner)
         local.move(temporary, path)
         return True
 
@@ -342,27 +344,27 @@ def _take_remote(directory: str, folder: str, owner: Owner) -> tuple[bool, None]
         return False, None
     lives = _parse_owner(found).is_alive()
     if lives or (lives is None and not _is_expired(directory, folder, found)):
-        raise _locked_error(directory, _parse_owner(found))
+        raise _make_locked_error(directory, _parse_owner(found))
     storage.replace(path, owner.to_json(), found)
     return True, None
 
 
 def _is_expired(directory: str, folder: str, found: StoredFile) -> bool:
     """Return True if a lease was not renewed in time, and a detached job has not written any file in that time."""
-    now, owner = _store_time(directory, folder), _parse_owner(found)
+    now, owner = _read_store_time(directory, folder), _parse_owner(found)
     if now - found.modified <= owner.seconds:
         return False
-    return not owner.detached or now - _last_written(directory, owner.job) > owner.seconds
+    return not owner.detached or now - _find_last_write(directory, owner.job) > owner.seconds
 
 
-def _last_written(directory: str, job: str) -> float:
+def _find_last_write(directory: str, job: str) -> float:
     """Return when a job's workers last wrote a file that still exists, by the clock of the store; 0 without one."""
     folders = [name for name in storage.list_folders(directory) if file_names.is_temporary_folder_of(name, job)]
     stats = (stat for name in folders for stat in storage.stat_files(storage.join(directory, name)))
     return max((stat.modified for stat in stats), default=0.0)
 
 
-def _store_time(directory: str, folder: str) -> float:
+def _read_store_time(directory: str, folder: str) -> float:
     """Return the time of the directory's store: the modification time of a file written now."""
     path = storage.join(directory, folder, f"{file_names.LOCK}{file_names.TEMP_SUFFIX}")
     storage.write_parts(path, [b"now"])
@@ -376,7 +378,7 @@ def _store_time(directory: str, folder: str) -> float:
     return time.time() if found is None else found.modified
 
 
-def _locked_error(directory: str, owner: Owner) -> LockedError:
+def _make_locked_error(directory: str, owner: Owner) -> LockedError:
     if owner.is_alive():
         doubt = ""
     elif owner.detached:

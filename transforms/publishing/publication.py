@@ -158,9 +158,7 @@ class LostFilesError(JobError):
 def begin_publication(directory: str, journal: Journal) -> None:
     """Write the journal of a publication whose files are all staged and synced.
 
-    Raises:
-        LockedError: if the job has lost its lease.
-        JobError: if another job publishes, or writing failed.
+    Raise a LockedError if the job has lost its lease. Raise a JobError if another job publishes, or writing failed.
     """
     path = storage.join(directory, file_names.PUBLISHING)
     folder = storage.join(directory, journal.temporary)
@@ -175,7 +173,7 @@ def begin_publication(directory: str, journal: Journal) -> None:
             f" published; if that job is dead, `shardmill verify --repair {directory}` completes what it began"
         ) from None
     except OSError as error:
-        what = _completion_hint(directory) if storage.exists(path) else "nothing was published"
+        what = _suggest_completion(directory) if storage.exists(path) else "nothing was published"
         raise JobError(f"publishing {directory} failed as it began: {_format_error(error)}; {what}") from error
     if not is_held:
         raise LockedError(
@@ -195,7 +193,7 @@ def complete_publication(directory: str, journal: Journal, job: str = "") -> Non
         JobError: if an operation failed; the message says what is published and what completes it.
     """
     owner = None
-    check_lease = partial(lease.check_lease, directory, job or journal.job, _completion_hint(directory))
+    check_lease = partial(lease.check_lease, directory, job or journal.job, _suggest_completion(directory))
     try:
         sizes = dict(storage.list_files(directory))
         if not _is_published(directory, journal, sizes):
@@ -208,8 +206,8 @@ def complete_publication(directory: str, journal: Journal, job: str = "") -> Non
             storage.write_text(storage.join(directory, file_names.SUCCESS), success_text(data))
     except OSError as error:
         problem = f"publishing {directory} was begun but failed: {_format_error(error)}"
-        raise JobError(f"{problem}; {_completion_hint(directory)}") from error
-    _run_after_success(directory, "LATEST could not be written", lambda: _announce(directory, journal))
+        raise JobError(f"{problem}; {_suggest_completion(directory)}") from error
+    _run_after_success(directory, "LATEST could not be written", lambda: _update_names(directory, journal))
     _run_after_success(directory, "temporary files could not be deleted", lambda: _delete_temporary(directory, journal))
     if owner is None or owner.detached:
         lease.shorten_lease(directory, job or journal.job)
@@ -296,7 +294,7 @@ def _check_files_exist(
     directory: str, sizes: Mapping[str, int], waiting: Sequence[Move], moved: Sequence[Move]
 ) -> None:
     missing = [move for move in waiting if sizes[move.temporary] != move.size_bytes]
-    missing += [move for move in moved if sizes.get(move.file) != move.size_bytes or not _is_new(directory, move)]
+    missing += [move for move in moved if sizes.get(move.file) != move.size_bytes or not _is_new_file(directory, move)]
     if missing:
         unchanged, lost = "the version published before is unchanged", "it is no data set; run its job again"
         outcome = unchanged if file_names.SUCCESS in sizes else lost
@@ -306,7 +304,7 @@ def _check_files_exist(
         )
 
 
-def _is_new(directory: str, move: Move) -> bool:
+def _is_new_file(directory: str, move: Move) -> bool:
     """Return True if a file in the version's folder is the new version's; object stores copy, so its size suffices."""
     path = storage.join(directory, move.file)
     return not storage.is_local(path) or crc32c_of(path) == move.crc32c
@@ -334,7 +332,7 @@ def _read_journal_if_valid(directory: str) -> Journal | None:
     return None
 
 
-def _announce(directory: str, journal: Journal) -> None:
+def _update_names(directory: str, journal: Journal) -> None:
     storage.run_concurrently(
         directory,
         partial(storage.delete, [storage.join(parent_folder(directory), f"{journal.version}-rejects.jsonl")]),
@@ -368,10 +366,10 @@ def _run_after_success(directory: str, what: str, step: Callable[[], None]) -> N
         step()
     except OSError as error:
         problem = f"{what}: {_format_error(error)}"
-        raise JobError(f"{directory} is published, but {problem}; {_completion_hint(directory)}") from error
+        raise JobError(f"{directory} is published, but {problem}; {_suggest_completion(directory)}") from error
 
 
-def _completion_hint(directory: str) -> str:
+def _suggest_completion(directory: str) -> str:
     return f"the next run, or `shardmill verify --repair {directory}`, completes it"
 
 

@@ -64,9 +64,8 @@ def check_before_publishing(
 ) -> PassedChecks:
     """Compare the version that is about to be published with its baseline.
 
-    Raises:
-        ChecksError: if it must not be published. The shards, the files and `anomalies.pbtxt` are kept in
-            `<name>/failed/<version>`.
+    Raise a ChecksError if it must not be published. The shards, the files and `anomalies.pbtxt` are kept in
+    `<name>/failed/<version>`.
     """
     checks = options.checks
     assert checks is not None
@@ -86,7 +85,7 @@ def check_before_publishing(
     kept = keep_failed_version(shards, {**files, file_names.ANOMALIES: anomalies}, rejects, options, today)
     comparison = describe_comparison(options.version, checked.baseline)
     sentences = filter(None, (failure_message(failed), comparison, kept))
-    reason = f"{'; '.join(sentences)}; nothing was published{_remedy(failed, checks)}"
+    reason = f"{'; '.join(sentences)}; nothing was published{_suggest_remedy(failed, checks)}"
     if options.build_record is not None:
         record = checked.add_to_record(options.build_record, today)
         write_record(options.parent, replace(record, status="checks_failed", reason=reason))
@@ -127,7 +126,7 @@ def failure_message(failed: Sequence[CheckResult]) -> str:
     return f"{len(failed)} check{'' if len(failed) == 1 else 's'} failed: {sentences}{more}"
 
 
-def _remedy(failed: Sequence[CheckResult], checks: CheckOptions) -> str:
+def _suggest_remedy(failed: Sequence[CheckResult], checks: CheckOptions) -> str:
     """Return a hint how to accept the failed checks in a recipe."""
     names = dict.fromkeys(result.check for result in failed if result.check in checks.limits)
     if not names:
@@ -195,11 +194,9 @@ def prepare_folder(options: PublishOptions) -> str:
 def publish(build: Build, features: Features, options: PublishOptions) -> list[str]:
     """Check `build`, then publish it; return the paths of the shards.
 
-    Raises:
-        ChecksError: if it must not be published; its shards are kept apart.
-        LockedError: if the job has lost the lease of the version directory.
-        JobError: if records were lost, more were rejected than --max_reject_fraction allows, another job was faster, or
-            an operation failed; the message says what was published.
+    Raise a ChecksError if it must not be published; its shards are kept apart. Raise a LockedError if the job has lost
+    the lease of the version directory. Raise a JobError if records were lost, more were rejected than
+    --max_reject_fraction allows, another job was faster, or an operation failed; the message says what was published.
     """
     shards = sorted(build.shards, key=lambda shard: (shard.name.split, shard.name.shard))
     check_complete(shards, build.divisions)

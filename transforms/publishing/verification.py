@@ -64,13 +64,9 @@ class VerifyShards(beam.PTransform):
     def expand(self, pcoll: beam.PCollection[tuple[str, ShardEntry]]) -> beam.PCollection[tuple[str, list[Fault]]]:
         return (
             pcoll
-            | "SpreadShards" >> Spread(_name_of)
+            | "SpreadShards" >> Spread(lambda element: element[1].file)
             | "VerifyShard" >> beam.ParDo(_VerifyShardFn(self.dataset, self.decode, self.threads))
         )
-
-
-def _name_of(element: tuple[str, ShardEntry]) -> str:
-    return element[1].file
 
 
 class _VerifyShardFn(beam.DoFn):
@@ -242,7 +238,7 @@ _Check = Callable[[bytes, Manifest], Iterable[str]]
 def find_dataset_faults(dataset: Dataset) -> list[Fault]:
     """Return the faults of a data set's metadata files, and of missing or unexpected files."""
     manifest = dataset.manifest
-    checks = _metadata_checks(manifest)
+    checks = _choose_metadata_checks(manifest)
     faults = [
         Fault(name, message)
         for name in sorted({*checks, *manifest.files})
@@ -266,7 +262,7 @@ def find_dataset_faults(dataset: Dataset) -> list[Fault]:
     return faults
 
 
-def _metadata_checks(manifest: Manifest) -> dict[str, _Check]:
+def _choose_metadata_checks(manifest: Manifest) -> dict[str, _Check]:
     """Return the function that checks the content of each required metadata file, by its name."""
     checks: dict[str, _Check] = {
         file_names.FEATURES: _check_features,
@@ -317,10 +313,10 @@ def _check_lines(dataset: Dataset, name: str) -> list[str]:
 
 def _check_features(data: bytes, manifest: Manifest) -> Iterator[str]:
     right = tfds_metadata.to_features_json(manifest.features, translated_features(manifest.configuration))
-    return _differences("feature", *(_feature_entries(json.loads(content)) for content in (data.decode(), right)))
+    return _find_differences("feature", *(_index_features(json.loads(content)) for content in (data.decode(), right)))
 
 
-def _feature_entries(content: dict[str, Any]) -> dict[str, Any]:
+def _index_features(content: dict[str, Any]) -> dict[str, Any]:
     """Return each feature's entry in the parsed features.json of TFDS, by name."""
     if "translation" in content:
         return dict.fromkeys(content["translation"]["languages"], content["pythonClassName"])
@@ -333,7 +329,7 @@ def _check_schema(data: bytes, manifest: Manifest) -> Iterator[str]:
     found = text_format.Parse(text, schema_pb2.Schema())
     # It may ask for what it likes
     expected = merge_requests(schema.to_schema(manifest.features), schema_requests(text))
-    return _differences(
+    return _find_differences(
         "feature", *({feature.name: feature for feature in proto.feature} for proto in (found, expected))
     )
 
@@ -362,7 +358,7 @@ def _check_stats(data: bytes, manifest: Manifest) -> Iterator[str]:
         {name: {key: getattr(split, key) for key in keys} for name, split in pairs}
         for pairs in (splits.items(), ((split.name, split) for split in manifest.splits))
     )
-    yield from _differences("split", found, expected)
+    yield from _find_differences("split", found, expected)
     for name, split in splits.items():
         for feature, of_feature in split.features.items():
             counts = of_feature.classes
@@ -375,7 +371,7 @@ def _check_stats(data: bytes, manifest: Manifest) -> Iterator[str]:
 def _check_feature_stats(data: bytes, manifest: Manifest) -> Iterator[str]:
     datasets = statistics_pb2.DatasetFeatureStatisticsList.FromString(data).datasets
     found = {dataset.name: dataset.num_examples for dataset in datasets}
-    yield from _differences("split", found, {split.name: split.examples for split in manifest.splits})
+    yield from _find_differences("split", found, {split.name: split.examples for split in manifest.splits})
     known = {feature.name for feature in manifest.features}
     for dataset in datasets:
         for feature in dataset.features:
@@ -386,17 +382,17 @@ def _check_feature_stats(data: bytes, manifest: Manifest) -> Iterator[str]:
 def _check_dataset_info(data: bytes, manifest: Manifest) -> Iterator[str]:
     content = json.loads(data.decode())
     expected = {"name": manifest.name, "version": manifest.version}
-    yield from _differences("field", {key: content.get(key) for key in expected}, expected)
+    yield from _find_differences("field", {key: content.get(key) for key in expected}, expected)
     found = {split["name"]: (split["shardLengths"], split["numBytes"]) for split in content["splits"]}
     splits = {
         split.name: ([str(shard.examples) for shard in split.shards], str(split.size_bytes))
         for split in manifest.splits
         if split.shards
     }
-    yield from _differences("split", found, splits)
+    yield from _find_differences("split", found, splits)
 
 
-def _differences(what: str, found: Mapping[str, Any], expected: Mapping[str, Any]) -> Iterator[str]:
+def _find_differences(what: str, found: Mapping[str, Any], expected: Mapping[str, Any]) -> Iterator[str]:
     """Yield a sentence for each key whose value is missing, unexpected, or different from the manifest's."""
     for name in expected:
         if name not in found:

@@ -270,9 +270,9 @@ class TableEncoder:
         else:
             framed = encode_framed(features.rename_columns(list(map(self.renames, features.schema.names))))
         pictures = {name: batch[pictures_column(name)] for name in layout.images}
-        return EncodedRows(framed, features, self._helpers(batch), pictures=pictures, partial_columns=part)
+        return EncodedRows(framed, features, self._select_helpers(batch), pictures=pictures, partial_columns=part)
 
-    def _helpers(self, batch: pa.RecordBatch) -> dict[str, pa.Array]:
+    def _select_helpers(self, batch: pa.RecordBatch) -> dict[str, pa.Array]:
         columns = {name: key_column_name(name) for name in self.helpers}
         return {name: batch[column] for name, column in columns.items() if column in batch.schema.names}
 
@@ -423,7 +423,7 @@ class SequenceRowEncoder(TableEncoder):
 
     def encode(self, batch: pa.RecordBatch, layout: TableLayout) -> EncodedRows:
         features = batch.select([feature.name for feature in layout.features])
-        helpers = self._helpers(batch)
+        helpers = self._select_helpers(batch)
         ids = helpers[self.sequencing.id]
         records = row_records(batch[_ROW_FILE], batch[_ROW_LINE], ids, features.columns, row_widths(layout.features))
         ties, labels = batch[_ROW_ORDER].to_numpy(), features.select(list(layout.labels))

@@ -65,7 +65,7 @@ def assign_keys(
     rows: PreparedRows, encoded: EncodedRows, layout: TableLayout, options: KeyOptions, strata: Divisions | None
 ) -> tuple[KeyedRecords, Contents]:
     """Return encoded rows with the keys that order them and choose their split, and with hashes of their content."""
-    order, contents = order_and_contents(rows, encoded, options, _class_ids(encoded, layout))
+    order, contents = order_and_contents(rows, encoded, options, _find_class_ids(encoded, layout))
     if layout.fractions is None:
         splits = rows.folder_splits
     elif options.split.stratify_by is not None:
@@ -81,7 +81,7 @@ def assign_keys(
 
 def key_by_stratum(rows: PreparedRows, encoded: EncodedRows, layout: TableLayout, options: KeyOptions) -> KeyedRecords:
     """Return the records of `rows` grouped by stratum, each with the key that decides its split."""
-    names, codes = _stratum_codes(encoded, layout, options)
+    names, codes = _find_strata(encoded, layout, options)
     return KeyedRecords(encoded.framed, hash_split_keys(encoded, options), rows.ties, codes, names)
 
 
@@ -104,7 +104,7 @@ def _hash_ungrouped(encoded: EncodedRows, seed: int, options: KeyOptions, by_con
     return (hash_contents(encoded, [seed], non_content) if by_content else payload_hashes(encoded.framed, [seed]))[0]
 
 
-def _stratum_codes(encoded: EncodedRows, layout: TableLayout, options: KeyOptions) -> tuple[list[str], np.ndarray]:
+def _find_strata(encoded: EncodedRows, layout: TableLayout, options: KeyOptions) -> tuple[list[str], np.ndarray]:
     assert options.split.stratify_by is not None
     column = encoded.helpers[options.split.stratify_by]
     if options.split.stratify_by in layout.class_names:  # "1" and "1.0" are two classes
@@ -117,7 +117,7 @@ def _stratum_codes(encoded: EncodedRows, layout: TableLayout, options: KeyOption
 def _split_by_stratum(
     rows: PreparedRows, encoded: EncodedRows, layout: TableLayout, options: KeyOptions, strata: Divisions
 ) -> np.ndarray:
-    names, codes = _stratum_codes(encoded, layout, options)
+    names, codes = _find_strata(encoded, layout, options)
     hashed = hash_split_keys(encoded, options)
     splits = np.zeros(len(codes), np.int64)
     for name, mine in zip(names, rows_by_group(codes, len(names)), strict=True):
@@ -152,7 +152,7 @@ def order_and_contents(
     return order, Contents(high, low, rows.ties, labels)
 
 
-def _class_ids(encoded: EncodedRows, layout: TableLayout) -> pa.Array | None:
+def _find_class_ids(encoded: EncodedRows, layout: TableLayout) -> pa.Array | None:
     """Return the class id of each row, or None unless there is exactly one label with one class a row."""
     labels = layout.row_labels  # missing ones are reported after all rows are read
     if len(labels) != 1 or labels[0] not in encoded.features.schema.names:

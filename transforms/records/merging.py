@@ -118,7 +118,7 @@ class RunShards:
 
 def read_pieces(slices: Sequence[Slice]) -> list[Piece]:
     """Return the records of slices as pieces; slices in an object store are downloaded."""
-    pieces = _local_pieces([part for part in slices if part.entries_at is not None])
+    pieces = _make_local_pieces([part for part in slices if part.entries_at is not None])
     return pieces + _fetch_pieces([part for part in slices if part.entries_at is None])
 
 
@@ -147,7 +147,7 @@ def _read_bytes_of_pieces(pieces: Sequence[Piece], target: np.ndarray, places: n
             piece.source.read_into(piece.offset, target[start:stop].data)
 
 
-def _local_pieces(slices: Sequence[Slice]) -> list[Piece]:
+def _make_local_pieces(slices: Sequence[Slice]) -> list[Piece]:
     """Return the records of slices of runs on a disk, whose keys follow all records."""
     if not slices:
         return []
@@ -262,7 +262,7 @@ class RunWriter:
         parts, index, written = [], [], 0
         with storage.open_write(self._path) as file:
             for group, pieces in sorted(self._pieces.items()):
-                for records, entries in self._segments(pieces):
+                for records, entries in self._merge_segments(pieces):
                     data = interleave_entries(records, entries) if self._self_contained else records
                     file.write(data)
                     index.append(entries)
@@ -273,7 +273,7 @@ class RunWriter:
                 file.write(entries.tobytes())
         return Run(self._path, written, tuple(parts), self._self_contained)
 
-    def _segments(self, pieces: Sequence[Piece]) -> Iterator[tuple[memoryview, np.ndarray]]:
+    def _merge_segments(self, pieces: Sequence[Piece]) -> Iterator[tuple[memoryview, np.ndarray]]:
         """Yield sorted records some megabytes at a time, with the entries (key, tie, size) of each."""
         for segment in cut_into_segments(pieces, self._segment_bytes):
             data, order = merge_pieces(segment)

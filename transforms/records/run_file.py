@@ -158,15 +158,15 @@ def sort_order(keys: np.ndarray, ties: np.ndarray, groups: np.ndarray | None = N
     if groups is not None and len(groups) and groups.min() != (most := groups.max()):
         groups = narrow_codes(groups, int(most) + 1)
         order = order.take(np.argsort(groups.take(order), kind="stable"))
-        same = _equals_previous(keys.take(order)) & _equals_previous(groups.take(order))
+        same = _compare_to_previous(keys.take(order)) & _compare_to_previous(groups.take(order))
     else:
-        same = _equals_previous(keys.take(order))
+        same = _compare_to_previous(keys.take(order))
     if same.any():
         return np.lexsort((ties, keys) if groups is None else (ties, keys, groups))
     return order
 
 
-def _equals_previous(values: np.ndarray) -> Any:
+def _compare_to_previous(values: np.ndarray) -> Any:
     return values[1:] == values[:-1]
 
 

@@ -63,9 +63,9 @@ class SequenceShards:
     def plan(self, parts: Iterable[pa.RecordBatch]) -> tuple[int, Iterable[list[Piece]]]:
         """Return the number of a shard's rows, and the tasks; the rows of one id are in one task."""
         pieces = read_pieces(to_slices(concatenate(parts)))
-        return sum(len(piece.keys) for piece in pieces), self._segments(pieces)
+        return sum(len(piece.keys) for piece in pieces), self._make_segments(pieces)
 
-    def _segments(self, pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
+    def _make_segments(self, pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
         for segment in cut_into_segments(pieces, self.segment_bytes, whole_keys=True):
             if sum(piece.record_bytes for piece in segment) > MAX_SEQUENCE_BYTES:
                 self._check(segment)
@@ -94,16 +94,16 @@ class SequenceShards:
         decoded = DecodedRows.decode(
             np.frombuffer(data, np.uint8), np.cumsum(sizes) - sizes + HEADER_BYTES, row_widths(self.features)
         )
-        ids = _ranks(decoded.ids)
+        ids = _rank_texts(decoded.ids)
         # Two ids may have one hash; rows of one time are in the order of their files and lines
-        rows = np.lexsort((decoded.lines, _ranks(decoded.files), times, ids, keys))
+        rows = np.lexsort((decoded.lines, _rank_texts(decoded.files), times, ids, keys))
         is_first = np.ones(len(rows), bool)
         is_first[1:] = (keys[rows][1:] != keys[rows][:-1]) | (ids[rows][1:] != ids[rows][:-1])
         is_same = ~is_first
         is_same[1:] &= times[rows][1:] == times[rows][:-1]
         starts = np.flatnonzero(is_first)
         lengths = np.diff(np.append(starts, len(rows)))
-        reasons = self._reasons(decoded, rows, starts, lengths)
+        reasons = self._find_reasons(decoded, rows, starts, lengths)
         batch = self._batch(decoded, rows, starts, lengths)
         if batch.nbytes > MAX_RECORD_BYTES // 2:
             for place in np.flatnonzero(example_sizes(batch) > MAX_RECORD_BYTES).tolist():
@@ -118,14 +118,14 @@ class SequenceShards:
         batch = batch.filter(pa.array(good))
         ties = mix(keys[rows][starts] + mix(ids[rows][starts].astype(np.uint64)))[good]
         stats = TableStats.from_batch(batch, ties, self.labels, self.target)
-        contents = self._contents(batch, decoded, rows[starts][good])
+        contents = self._hash_contents(batch, decoded, rows[starts][good])
         framed = encode_framed(batch.rename_columns(list(map(self.renames, batch.schema.names))))
         chunk = EncodedChunk(data_of(framed), len(batch), rejects, stats, contents=contents)
         chunk.input_records = int(lengths[good].sum())
         chunk.notice_counts = Counter({SAME_TIME: int(is_same[np.repeat(good, lengths)].sum())})
         return chunk
 
-    def _contents(self, batch: pa.RecordBatch, decoded: DecodedRows, firsts: np.ndarray) -> FileContents | None:
+    def _hash_contents(self, batch: pa.RecordBatch, decoded: DecodedRows, firsts: np.ndarray) -> FileContents | None:
         """Return the content hashes of the sequences of `batch`, each with the file and line of its first row."""
         content_features = [name for name in batch.schema.names if name not in self.non_content]
         if not len(batch):
@@ -147,7 +147,7 @@ class SequenceShards:
             columns.append(pa.LargeListArray.from_arrays(pa.array(offsets), values))
         return pa.RecordBatch.from_arrays(columns, names=[feature.name for feature in self.features])
 
-    def _reasons(
+    def _find_reasons(
         self, decoded: DecodedRows, rows: np.ndarray, starts: np.ndarray, lengths: np.ndarray
     ) -> dict[int, str]:
         """Return the reason, by index, to reject each sequence whose label differs between its rows."""
@@ -161,19 +161,19 @@ class SequenceShards:
             which = np.searchsorted(starts, differs, side="right") - 1
             for row, sequence in zip(differs[::-1].tolist(), which[::-1].tolist(), strict=True):
                 name = as_text(decoded.ids[int(rows[starts[sequence]])].as_py())
-                one, other = (self._shown(feature, values[int(at)].as_py()) for at in (starts[sequence], row))
+                one, other = (self._format_value(feature, values[int(at)].as_py()) for at in (starts[sequence], row))
                 reasons[sequence] = (
                     f"{feature.name!r} is not the same in all rows of {self.sequencing.id} {name}: {one}, then {other};"
                     " a sequence has one label"
                 )
         return reasons
 
-    def _shown(self, feature: Feature, value: object) -> str:
+    def _format_value(self, feature: Feature, value: object) -> str:
         names = feature.class_names
         return repr(names[value]) if isinstance(value, int) and value < len(names) else as_text(value)
 
 
-def _ranks(texts: pa.LargeBinaryArray) -> np.ndarray:
+def _rank_texts(texts: pa.LargeBinaryArray) -> np.ndarray:
     """Return the rank of each text among the distinct texts: int64, shape (n,)."""
     encoded = texts.dictionary_encode()
     rank = np.empty(len(encoded.dictionary), np.int64)
@@ -206,9 +206,9 @@ class PackedShards:
         """Return the number of documents that begin in a shard, and the tasks that encode its blocks."""
         slices = to_slices(concatenate(parts))
         skip, blocks = slices[0].skip, slices[0].blocks
-        return sum(part.rows for part in slices) - (skip > 0), self._segments(read_pieces(slices), skip, blocks)
+        return sum(part.rows for part in slices) - (skip > 0), self._make_segments(read_pieces(slices), skip, blocks)
 
-    def _segments(self, pieces: Sequence[Piece], skip: int, blocks: int) -> Iterator[PackedSegment]:
+    def _make_segments(self, pieces: Sequence[Piece], skip: int, blocks: int) -> Iterator[PackedSegment]:
         order = sort_order(concatenate_column(pieces, "keys"), concatenate_column(pieces, "ties"))
         rank = np.empty(len(order), np.int64)
         rank[order] = np.arange(len(order))
@@ -240,13 +240,15 @@ class PackedShards:
         offsets = np.arange(task.blocks + 1, dtype=np.int64) * self.block
         lists = pa.LargeListArray.from_arrays(pa.array(offsets), pa.array(ids))
         batch = pa.RecordBatch.from_arrays([lists], names=[INPUT_IDS])
-        stats = TableStats.from_batch(batch, _block_ties(task, order, token_counts(sizes), offsets[:-1] + task.skip))
+        stats = TableStats.from_batch(
+            batch, _make_block_ties(task, order, token_counts(sizes), offsets[:-1] + task.skip)
+        )
         framed = encode_framed(batch.rename_columns([self.name]))
         return EncodedChunk(data_of(framed), task.blocks, stats=stats, input_records=task.begun)
 
 
-def _block_ties(task: PackedSegment, order: np.ndarray, tokens: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """Return the tie of each block, a hash of the document in which it begins and its first token's place in it."""
+def _make_block_ties(task: PackedSegment, order: np.ndarray, tokens: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    """Return a random number per block: a hash of the document in which it begins and its first token's place."""
     ends = np.cumsum(tokens)
     document = np.searchsorted(ends, starts, side="right")
     keys = concatenate_column(task.pieces, "keys")[order][document]

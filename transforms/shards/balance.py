@@ -1,9 +1,10 @@
 """Record keys, the number of shards, and how evenly records fill them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
+from typing import Any
 
 import numpy as np
 import xxhash
@@ -48,11 +49,11 @@ def byte_cuts(sizes: np.ndarray, shards: int) -> list[int]:
     low, high = 0, total // shards
     while low < high:
         middle = (low + high + 1) // 2
-        if _lowest_chain(prefix, shards, middle)[-1] <= total:
+        if _chain_lowest(prefix, shards, middle)[-1] <= total:
             low = middle
         else:
             high = middle - 1
-    lowest, highest = _lowest_chain(prefix, shards, low), _highest_chain(prefix, shards, low + largest)
+    lowest, highest = _chain_lowest(prefix, shards, low), _chain_highest(prefix, shards, low + largest)
     cuts, end = [], total
     for index in range(shards - 1, 0, -1):
         # Of the ends that reach `end` and can be reached, the one nearest to even.
@@ -66,7 +67,7 @@ def byte_cuts(sizes: np.ndarray, shards: int) -> list[int]:
     return cuts[::-1]
 
 
-def _lowest_chain(prefix: np.ndarray, shards: int, least: int) -> list[int]:
+def _chain_lowest(prefix: np.ndarray, shards: int, least: int) -> list[int]:
     """Return the smallest prefix sums at which parts of `least` bytes or more can end; total + 1 past the end."""
     chain, position = [0], 0
     for _ in range(shards):
@@ -76,7 +77,7 @@ def _lowest_chain(prefix: np.ndarray, shards: int, least: int) -> list[int]:
     return chain
 
 
-def _highest_chain(prefix: np.ndarray, shards: int, most: int) -> list[int]:
+def _chain_highest(prefix: np.ndarray, shards: int, most: int) -> list[int]:
     """Return the largest prefix sums at which parts of at most `most` bytes can end."""
     chain, position = [0], 0
     for _ in range(shards):
@@ -86,6 +87,11 @@ def _highest_chain(prefix: np.ndarray, shards: int, most: int) -> list[int]:
 
 
 ShardKey = tuple[str, int]  # (split, shard index)
+
+
+def cut_into_shards(count: Callable[[str, int, int], int], split: str, examples: int, size_bytes: int) -> list[int]:
+    """Return the ranks at which the shards of a split begin, `count` of them, equal in examples."""
+    return example_cuts(examples, count(split, examples, size_bytes))
 
 
 def shard_count(counts: Mapping[str, ShardCount], split: str, examples: int, size_bytes: int) -> int:
@@ -140,7 +146,7 @@ def assign_splits(keys: np.ndarray, bounds: np.ndarray) -> np.ndarray:
     return splits
 
 
-def stratum_cuts(size: int, fractions: Sequence[Fraction]) -> list[int]:
+def cut_stratum(fractions: Sequence[Fraction], stratum: Any, size: int, size_bytes: int = 0) -> list[int]:
     """Return the ranks at which a class of `size` examples passes to the next split: exact, rounded half up."""
     return [min(int(total * size + Fraction(1, 2)), size) for total in accumulate(fractions[:-1])]
 

@@ -24,15 +24,15 @@ from shardmill.transforms.shards.divisions import (
     count_repeats,
     divide,
     divide_by_bytes,
-    keys_in_bins,
     locate,
     locate_ties,
     make_histogram,
     merge_histograms,
     pick_cuts,
     pick_keys,
+    select_keys_in_bins,
+    select_ties_in_bins,
     tie_histograms,
-    ties_in_bins,
 )
 from shardmill.transforms.workers.resources import release_freed_memory
 from shardmill.transforms.workers.running import ThreadedFlatMap
@@ -64,22 +64,22 @@ class FindExampleCuts(beam.PTransform):
         """Count keys in histograms, find the bins in which shards begin, and choose the first keys in them."""
         histograms = (
             pcoll
-            | "Histogram" >> self._par_do(_histograms).with_output_types(Any)
+            | "Histogram" >> self._make_par_do(_make_histograms).with_output_types(Any)
             | "Merge" >> beam.CombineGlobally(_MergeHistograms())
         )
         most = self.most_keys if self.repeats else sys.maxsize
         located = histograms | "Locate" >> beam.Map(_locate, self.ranks_of, most).with_output_types(Any)
-        look = self._par_do(_look_in_bins, AsSingleton(located))
+        look = self._make_par_do(_look_in_bins, AsSingleton(located))
         found = pcoll | "LookInCutBins" >> look.with_output_types(Any)
         if not self.repeats:
             cuts = (found | "Pick" >> PickRanks())["cuts"]
         else:
             picked = found | "Pick" >> PickRanks(located=located)
-            cuts = (picked["cuts"], self._cuts_among_equals(found, picked[_REPEATED])) | "Picked" >> beam.Flatten()
+            cuts = (picked["cuts"], self._find_cuts_among_equals(found, picked[_REPEATED])) | "Picked" >> beam.Flatten()
         divide_all = beam.Map(lambda counted, picked: divide(counted, chain.from_iterable(picked)), AsIter(cuts))
         return histograms | "Divide" >> divide_all.with_output_types(Any)
 
-    def _cuts_among_equals(
+    def _find_cuts_among_equals(
         self, found: beam.PCollection[Any], repeated_ranks: beam.PCollection[Any]
     ) -> beam.PCollection[Any]:
         """Find the cuts among records with equal keys, by the records' tie-breakers. Usually there are none."""
@@ -90,17 +90,17 @@ class FindExampleCuts(beam.PTransform):
             | "MergeTies" >> beam.CombineGlobally(_MergeHistograms()).without_defaults()
         )
         located = histograms | "LocateTies" >> beam.Map(locate_ties, AsSingleton(repeated)).with_output_types(Any)
-        look = self._par_do_refined(_ties_in_bins, AsSingleton(located))
+        look = self._par_do_refined(lambda *read: _with_bin_keys(select_ties_in_bins(*read)), AsSingleton(located))
         ties = found | "TiesInCutBins" >> look.with_output_types(Any)
         picked = ties | "PickTies" >> PickRanks()
         return picked["cuts"] | "OfGroup" >> beam.Map(_to_group_cuts).with_output_types(Any)
 
-    def _par_do(self, function: Callable[..., Any], *side: Any) -> beam.ParDo:
+    def _make_par_do(self, function: Callable[..., Any], *side: Any) -> beam.ParDo:
         return beam.ParDo(ThreadedFlatMap(partial(function, self.group), self.threads), *side)
 
     def _par_do_refined(self, function: Callable[..., Any], *side: Any) -> beam.ParDo:
         """Return a ParDo that calls `function` on the keys of each batch or run that must be read again."""
-        return self._par_do(partial(_refine, function), *side)
+        return self._make_par_do(partial(_refine, function), *side)
 
 
 @dataclass(eq=False)
@@ -136,7 +136,7 @@ class _Refine:
     keyed: Any
 
 
-def _histograms(group: Callable[[Any], Grouped], keyed: Any) -> list[dict[Any, Histogram]]:
+def _make_histograms(group: Callable[[Any], Grouped], keyed: Any) -> list[dict[Any, Histogram]]:
     return [{name: make_histogram(keys, sizes) for name, (keys, _, sizes) in group(keyed).items()}]
 
 
@@ -151,7 +151,7 @@ def _look_in_bins(group: Callable[[Any], Grouped], keyed: Any, located: LocatedB
         return []
     grouped = group(keyed)
     counted = count_repeats(grouped, located)
-    found = _with_bin_keys(keys_in_bins(grouped, located))
+    found = _with_bin_keys(select_keys_in_bins(grouped, located))
     if not counted:
         return found
     return [*found, *(((True, *name), arrays) for name, arrays in counted), _Refine(keyed)]
@@ -159,10 +159,6 @@ def _look_in_bins(group: Callable[[Any], Grouped], keyed: Any, located: LocatedB
 
 def _refine(function: Callable[..., Any], group: Callable[[Any], Grouped], item: Any, *side: Any) -> list[Any]:
     return list(function(group(item.keyed), *side)) if isinstance(item, _Refine) else []
-
-
-def _ties_in_bins(grouped: Grouped, located: LocatedBins) -> list[Any]:
-    return _with_bin_keys(ties_in_bins(grouped, located))
 
 
 def _with_bin_keys(found: list[tuple[int, FoundKeys]]) -> list[Any]:
@@ -220,12 +216,12 @@ class PickRanks(beam.PTransform):
     def expand(self, pcoll: beam.PCollection[Any]) -> Any:
         """Gather the keys of each histogram bin on one worker, or of many small bins together."""
         apart = () if self.located is None else (AsSingleton(self.located),)
-        binned = pcoll | "Pair" >> beam.FlatMap(_pairs, *apart).with_output_types(tuple[Any, Any])
+        binned = pcoll | "Pair" >> beam.FlatMap(_drop_refine, *apart).with_output_types(tuple[Any, Any])
         pick = beam.FlatMap(_pick).with_outputs(_REPEATED, main="cuts")
         return binned | "ByBin" >> beam.GroupByKey() | "PickOfBin" >> pick
 
 
-def _pairs(item: Any, *_: Any) -> list[Any]:
+def _drop_refine(item: Any, *_: Any) -> list[Any]:
     return [] if isinstance(item, _Refine) else [item]
 
 

@@ -217,7 +217,7 @@ def locate(histograms: dict[Any, Histogram], ranks_of: RanksOf, most_keys: int) 
     many: BinRanks = {}
     for group, counted in histograms.items():
         ranks = [rank for rank in ranks_of(group, counted.total, counted.size_bytes) if rank < counted.total]
-        for cut, keys in _cut_bins(group, counted, ranks):
+        for cut, keys in _find_cut_bins(group, counted, ranks):
             if keys <= most_keys:
                 few.append((cut, keys))
             else:
@@ -227,11 +227,11 @@ def locate(histograms: dict[Any, Histogram], ranks_of: RanksOf, most_keys: int) 
 
 def locate_ties(histograms: dict[Any, Histogram], repeated: BinRanks) -> LocatedBins:
     """Return the bins of tie-breakers in which shards begin, by (group, key), like `locate`."""
-    bins = (_cut_bins(name, counted, repeated[name[0]][name[1]]) for name, counted in histograms.items())
+    bins = (_find_cut_bins(name, counted, repeated[name[0]][name[1]]) for name, counted in histograms.items())
     return LocatedBins(tuple(_batch_bins(chain.from_iterable(bins))))
 
 
-def _cut_bins(group: Any, counted: Histogram, ranks: list[int]) -> Iterator[tuple[CutBin, int]]:
+def _find_cut_bins(group: Any, counted: Histogram, ranks: list[int]) -> Iterator[tuple[CutBin, int]]:
     """Return the histogram bins of one group in which shards begin, each with its number of keys."""
     found: dict[int, tuple[list[int], int]] = {}
     for key_bin, rank, keys in counted.locate(ranks) if ranks else []:
@@ -279,19 +279,19 @@ def count_repeats(grouped: Grouped, located: LocatedBins) -> list[Any]:
 
 def tie_histograms(grouped: Grouped, repeated: BinRanks) -> list[dict[Any, Histogram]]:
     """Return histograms of the tie-breakers of keys that two shards share, by (group, key)."""
-    found = _ties_of_keys(grouped, repeated)
+    found = _select_ties(grouped, repeated)
     return [{name: make_histogram(ties, np.zeros(len(ties), np.int64)) for name, ties in found.items()}]
 
 
-def ties_in_bins(grouped: Grouped, located: LocatedBins) -> list[tuple[int, FoundKeys]]:
+def select_ties_in_bins(grouped: Grouped, located: LocatedBins) -> list[tuple[int, FoundKeys]]:
     """Return, of keys that two shards share, the tie-breakers in the histogram bins to gather."""
     keys: dict[Any, set[int]] = {}
     for name, key in (cut.group for part in located.small_bins for cut in part):
         keys.setdefault(name, set()).add(key)
-    return keys_in_bins({name: (ties, ties) for name, ties in _ties_of_keys(grouped, keys).items()}, located)
+    return select_keys_in_bins({name: (ties, ties) for name, ties in _select_ties(grouped, keys).items()}, located)
 
 
-def _ties_of_keys(grouped: Grouped, keys_of: Mapping[Any, Iterable[int]]) -> dict[Any, np.ndarray]:
+def _select_ties(grouped: Grouped, keys_of: Mapping[Any, Iterable[int]]) -> dict[Any, np.ndarray]:
     """Return the tie-breakers of the records that have one of the given keys, by (group, key)."""
     return {
         (name, key): ties[keys == np.uint64(key)]
@@ -300,7 +300,9 @@ def _ties_of_keys(grouped: Grouped, keys_of: Mapping[Any, Iterable[int]]) -> dic
     }
 
 
-def keys_in_bins(grouped: Mapping[Any, tuple[np.ndarray, ...]], located: LocatedBins) -> list[tuple[int, FoundKeys]]:
+def select_keys_in_bins(
+    grouped: Mapping[Any, tuple[np.ndarray, ...]], located: LocatedBins
+) -> list[tuple[int, FoundKeys]]:
     """Return (index of the batch of bins, keys found) for the histogram bins to gather, given each group's keys."""
     cuts = [cut for part in located.small_bins for cut in part]
     starts = np.cumsum([0, *map(len, located.small_bins)])

@@ -188,12 +188,12 @@ class FileIndex:
     pieces: tuple[IndexedPiece, ...] = ()  # of all shards
 
     def to_json(self) -> str:
-        """Return the text of the index file."""
+        """Return the text of the file index."""
         return json.dumps({"format": FORMAT, **asdict(self)}, indent=1) + "\n"
 
     @classmethod
     def from_json(cls, text: str | bytes, name: str) -> "FileIndex":
-        """Parse the text of the file called `name`; raise CorruptDataError if it is invalid."""
+        """Parse the text of a file index, called `name` in errors; raise CorruptDataError if it is invalid."""
         return parse_file(text, name, FORMAT, "is no index of files", cls._of)
 
     @classmethod

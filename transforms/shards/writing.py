@@ -58,7 +58,7 @@ class TemporaryFile:
 
     def write(self, data: bytes) -> None:
         """Append bytes; raises OSError with the file's name."""
-        with local.path_in_errors(self.path):
+        with local.add_path_to_errors(self.path):
             if self._upload is not None:
                 self._upload.write(data)
                 return
@@ -68,7 +68,7 @@ class TemporaryFile:
 
     def close(self) -> str:
         """Finish the file and return its path; raises as `write`."""
-        with local.path_in_errors(self.path):
+        with local.add_path_to_errors(self.path):
             if self._upload is None:
                 return str(self._writer.close())
             self._upload.close()
@@ -176,7 +176,7 @@ class _WriteShardFn(ThreadedFlatMap):
         yield from super().finish_bundle()
         self._sync()
         while self._under_way:
-            yield from map(in_global_window, map(self._counted, self._under_way.popleft().result()))
+            yield from map(in_global_window, map(self._count_progress, self._under_way.popleft().result()))
         if self._progress is not None:
             self._progress.flush()
 
@@ -191,14 +191,14 @@ class _WriteShardFn(ThreadedFlatMap):
             if self._written_bytes >= _SYNC_BYTES:
                 self._sync()
         while len(self._under_way) > SHARDS_AT_ONCE:
-            yield from map(self._counted, self._under_way.popleft().result())
+            yield from map(self._count_progress, self._under_way.popleft().result())
 
     def _sync(self) -> None:
         """Start syncing written shards while others are encoded, so that publishing need not sync all at once."""
         self._under_way.append(self._syncing.submit(_sync_shards, self._written))
         self._written, self._written_bytes = [], 0
 
-    def _counted(self, info: ShardInfo) -> ShardInfo:
+    def _count_progress(self, info: ShardInfo) -> ShardInfo:
         # Beam's metrics do not work in the thread that wrote the shard.
         self._examples.inc(info.examples)
         self._rejected.inc(info.rejected)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from shardmill.data import spans
 from shardmill.transforms.columns.arrow import narrow_codes
-from shardmill.transforms.statistics.sketches import mix, no_hashes, unmix
+from shardmill.transforms.statistics.sketches import make_empty_hashes, mix, unmix
 from shardmill.transforms.stores import storage
 
 Hashes = NDArray[np.uint64]
@@ -21,9 +21,9 @@ SEEDS = (0x2545F4914F6CDD1D, 0xD6E8FEB86659FD93)  # any two; results are compare
 class Contents:
     """Hashes of the contents and positions of some examples: columns of uint64, shape (n,)."""
 
-    high: Hashes = field(default_factory=no_hashes)  # halves of the hashes
-    low: Hashes = field(default_factory=no_hashes)
-    positions: Hashes = field(default_factory=no_hashes)  # hash of file and line; orders equal contents
+    high: Hashes = field(default_factory=make_empty_hashes)  # halves of the hashes
+    low: Hashes = field(default_factory=make_empty_hashes)
+    positions: Hashes = field(default_factory=make_empty_hashes)  # hash of file and line; orders equal contents
     labels: Hashes | None = None  # class id + 1, or 0 without a class; None if part of the content
 
     def __len__(self) -> int:
@@ -125,9 +125,9 @@ class Section:
 
     @property
     def size_bytes(self) -> int:
-        return self._column(self.columns) - self.offset + self.names_bytes
+        return self._locate_column(self.columns) - self.offset + self.names_bytes
 
-    def _column(self, number: int) -> int:
+    def _locate_column(self, number: int) -> int:
         return self.offset + _STARTS_BYTES + number * self.examples * _ITEM_BYTES
 
     def rows(self, first: int, last: int) -> tuple[int, int]:
@@ -144,12 +144,12 @@ class Section:
         return Contents(*(self._read(number, start, stop) for number in range(self.columns)))
 
     def _read(self, number: int, start: int, stop: int) -> Hashes:
-        at = self._column(number) + start * _ITEM_BYTES
+        at = self._locate_column(number) + start * _ITEM_BYTES
         return np.frombuffer(storage.read_range(self.path, at, (stop - start) * _ITEM_BYTES), "<u8")
 
     def find_sources(self, positions: Iterable[int]) -> dict[int, tuple[str, int | None]]:
         """Return the file and line of each position; the line is None if the example is a whole file."""
-        data = storage.read_range(self.path, self._column(self.columns), self.names_bytes)
+        data = storage.read_range(self.path, self._locate_column(self.columns), self.names_bytes)
         return {
             position: (name, None if line < self.first_line else line - self.first_line)
             for position, (name, line) in invert_positions(positions, data).items()
@@ -185,7 +185,7 @@ def make_section(
     return section, [starts, *columns, names]
 
 
-def number_of_ranges(examples: int, max_examples: int) -> int:
+def count_ranges(examples: int, max_examples: int) -> int:
     """Return the number of hash ranges, a power of 2, so that about `max_examples` examples at most are in each."""
     number = 1
     while number * max_examples < examples:

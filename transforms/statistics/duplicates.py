@@ -24,7 +24,7 @@ from shardmill.transforms.statistics.contents import (
     Contents,
     Hashes,
     Section,
-    number_of_ranges,
+    count_ranges,
     range_bounds,
 )
 from shardmill.transforms.statistics.sketches import Mergeable
@@ -139,7 +139,7 @@ def find_repeated(parts: Sequence[Hashes], bounds: tuple[int, int] = _ALL_HASHES
     """
     low, high = bounds
     most = max(1, (high - low + 1) >> (64 - PART_BITS))
-    number = min(most, number_of_ranges(sum(map(len, parts)), _SORTED_AT_ONCE))
+    number = min(most, count_ranges(sum(map(len, parts)), _SORTED_AT_ONCE))
     firsts = np.array([low + index * ((high - low + 1) // number) for index in range(number)], np.uint64)
     cuts = [[*np.searchsorted(part, firsts).tolist(), len(part)] for part in parts]
     found = [np.empty(0, np.uint64)]
@@ -249,7 +249,7 @@ def find_duplicates(
     `content` says what was compared, `class_names` are in the order of ids, and about `at_once` contents are examined
     at once.
     """
-    number = number_of_ranges(sum(section.examples for section in sections), at_once)
+    number = count_ranges(sum(section.examples for section in sections), at_once)
     counted = DuplicateCounts()
     with ThreadPoolExecutor(MAX_READERS, "shardmill-contents") as pool:
         for index in range(number):
@@ -267,7 +267,7 @@ def find_duplicates(
         dict(sorted(counted.in_other_splits.items())),
         {split: RepeatedContents(examples, counted.repeated_contents[split]) for split, examples in within},
         tuple(pair for _, pair in pairs),
-        _conflicts(counted, members, class_names),
+        _describe_conflicts(counted, members, class_names),
     )
 
 
@@ -279,7 +279,7 @@ def nest_by_split(across_splits: Mapping[tuple[str, str], int]) -> dict[str, dic
     return nested
 
 
-def _conflicts(
+def _describe_conflicts(
     counted: DuplicateCounts, members: Mapping[ExamplePosition, ExampleSource], class_names: Sequence[str]
 ) -> Conflicts | None:
     if not counted.conflicting_contents:

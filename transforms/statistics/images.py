@@ -202,7 +202,7 @@ def _find_extremes(parts: Sequence[MeasuredImages]) -> _ExtremesByKind:
         return parts[part].extreme(place - firsts[part])
 
     return {
-        what: _most_extreme(what, list(map(image, _choose_candidates(ranks, files, what != SMALLEST))))
+        what: _choose_most_extreme(what, list(map(image, _choose_candidates(ranks, files, what != SMALLEST))))
         for what, ranks in ((SMALLEST, areas), (LARGEST, areas), (ELONGATED, ratios))
     }
 
@@ -227,20 +227,20 @@ def _choose_candidates(
 def _merge_extremes(one: _ExtremesByKind, other: _ExtremesByKind) -> _ExtremesByKind:
     if not one or not other:
         return dict(one or other)
-    return {what: _most_extreme(what, [*one[what], *images]) for what, images in other.items()}
+    return {what: _choose_most_extreme(what, [*one[what], *images]) for what, images in other.items()}
 
 
-def _most_extreme(kind: str, images: Sequence[Extreme]) -> list[Extreme]:
+def _choose_most_extreme(kind: str, images: Sequence[Extreme]) -> list[Extreme]:
     """Return the EXTREMES_KEPT most extreme images; ties are broken by file name and position."""
     choose = nsmallest if kind == SMALLEST else nlargest
-    return choose(EXTREMES_KEPT, images, key=_elongation_rank if kind == ELONGATED else _area_rank)
+    return choose(EXTREMES_KEPT, images, key=_rank_by_elongation if kind == ELONGATED else _rank_by_area)
 
 
-def _area_rank(image: Extreme) -> tuple[int, str, str, int]:
+def _rank_by_area(image: Extreme) -> tuple[int, str, str, int]:
     return image.width * image.height, image.file, image.shard, image.offset
 
 
-def _elongation_rank(image: Extreme) -> tuple[float, str, str, int]:
+def _rank_by_elongation(image: Extreme) -> tuple[float, str, str, int]:
     wide, high = image.width, image.height
     ratio = (wide / high if wide > high else high / wide) if wide and high else 0.0
     return ratio, image.file, image.shard, image.offset

@@ -307,8 +307,8 @@ class _ListedPairs:
 
     def _choose_images(self, one: int, other: int) -> tuple[int, int]:
         """Return the rows of two images of different contents, from two splits if possible."""
-        mine = self._representative_contents(one)
-        theirs = self._representative_contents(other)
+        mine = self._find_representatives(one)
+        theirs = self._find_representatives(other)
         ranked = (
             (split == split_of_other, split, split_of_other, content, content_of_other)
             for split, content in mine
@@ -318,7 +318,7 @@ class _ListedPairs:
         _, split, split_of_other, content, content_of_other = min(ranked)
         return self._grouped.first_image(content, split), self._grouped.first_image(content_of_other, split_of_other)
 
-    def _representative_contents(self, group: int) -> list[tuple[int, int]]:
+    def _find_representatives(self, group: int) -> list[tuple[int, int]]:
         """Return (split, content) of the first two contents of a hash in each split, of which one at least differs from
         any given content.
         """
@@ -362,7 +362,7 @@ def find_near_duplicates(
             {(splits[split], splits[other]): number for (split, other), number in found.across_splits.items()}
         ),
         elsewhere={splits[split]: number for split, number in sorted(found.in_other_splits.items())},
-        pairs=tuple(pair for _, pair in sorted(pairs, key=_pair_order)),
+        pairs=tuple(pair for _, pair in sorted(pairs, key=_sort_key)),
     )
 
 
@@ -394,6 +394,6 @@ def _find_images(
     return images
 
 
-def _pair_order(found: tuple[bool, NearPair]) -> tuple[Any, ...]:
+def _sort_key(found: tuple[bool, NearPair]) -> tuple[Any, ...]:
     within, pair = found
     return within, pair.distance, member_order(pair.one.member), member_order(pair.other.member)

@@ -21,12 +21,12 @@ Hashes = NDArray[np.uint64]
 Counts = NDArray[np.int64]
 
 
-def no_hashes() -> Hashes:
+def make_empty_hashes() -> Hashes:
     """Return an empty array of hashes: uint64, shape (0,)."""
     return np.empty(0, np.uint64)
 
 
-def no_counts() -> Counts:
+def make_empty_counts() -> Counts:
     """Return an empty array of counts: int64, shape (0,)."""
     return np.empty(0, np.int64)
 
@@ -71,9 +71,9 @@ class DistinctValues:
     hashes are uniform in [0, 1), the k-th smallest is near k/n.
     """
 
-    hashes: Hashes = field(default_factory=no_hashes)  # the 1,024 smallest hashes, ascending
+    hashes: Hashes = field(default_factory=make_empty_hashes)  # the 1,024 smallest hashes, ascending
     # occurrences of each value; None if there are more values than are kept
-    counts: Counts | None = field(default_factory=no_counts)
+    counts: Counts | None = field(default_factory=make_empty_counts)
 
     def add(self, hashes: Hashes, counts: Counts | None) -> None:
         """Count values, given the hash of each distinct value, in any order, and its occurrences.
@@ -114,8 +114,8 @@ class DistinctValues:
 class Sample:
     """A uniform sample of values: the 1,024 with the smallest random numbers (ties) among all."""
 
-    ties: Hashes = field(default_factory=no_hashes)  # smallest ties, ascending
-    hashes: Hashes = field(default_factory=no_hashes)  # hashes of their values
+    ties: Hashes = field(default_factory=make_empty_hashes)  # smallest ties, ascending
+    hashes: Hashes = field(default_factory=make_empty_hashes)  # hashes of their values
 
     def add(self, ties: Hashes, hashes: Hashes) -> None:
         """Add values to the sample, each with its random number (tie) and hash, in any order."""
@@ -242,9 +242,9 @@ class ExactSums:
             heads *= heads
             rests = wide * wide
             rests -= heads
-            self.total += _exact_sum(np.add.reduceat(wide, runs), self.fraction_bits)
+            self.total += _sum_exactly(np.add.reduceat(wide, runs), self.fraction_bits)
             for squares in (heads, rests):
-                self.squares += _exact_sum(np.add.reduceat(squares, runs), 2 * self.fraction_bits)
+                self.squares += _sum_exactly(np.add.reduceat(squares, runs), 2 * self.fraction_bits)
         self.count += len(values)
 
     def merge(self, other: "ExactSums") -> None:
@@ -263,10 +263,10 @@ class ExactSums:
 
     def std_dev(self) -> float:
         """Return the population standard deviation of at least one number, as the nearest float."""
-        return _square_root(self.count * self.squares - self.total**2, self.count << self.fraction_bits)
+        return _compute_square_root(self.count * self.squares - self.total**2, self.count << self.fraction_bits)
 
 
-def _exact_sum(parts: NDArray[np.float64], fraction_bits: int) -> int:
+def _sum_exactly(parts: NDArray[np.float64], fraction_bits: int) -> int:
     return sum(int(math.ldexp(part, fraction_bits)) for part in parts.tolist())
 
 
@@ -281,7 +281,7 @@ def _split_into_limbs(values: NDArray[np.int64]) -> list[NDArray[np.int64]]:
     return [*limbs, values]
 
 
-def _square_root(square: int, divisor: int) -> float:
+def _compute_square_root(square: int, divisor: int) -> float:
     """Return the float nearest to sqrt(square) / divisor."""
     # 64 bits of the root, and one more that says whether anything follows: then the division rounds as if it saw all.
     shift = max(0, 64 + divisor.bit_length() - square.bit_length() // 2)
@@ -313,8 +313,8 @@ class ValueBins:
     """
 
     shift: int = 0  # number of bits dropped
-    keys: Keys = field(default_factory=no_hashes)  # smallest key of each occupied bin, ascending, see `_keys`
-    counts: Counts = field(default_factory=no_counts)  # numbers in each bin
+    keys: Keys = field(default_factory=make_empty_hashes)  # smallest key of each occupied bin, ascending, see `_keys`
+    counts: Counts = field(default_factory=make_empty_counts)  # numbers in each bin
 
     def add(self, values: Floats, counts: Counts) -> None:
         """Count ascending integers or finite float32 numbers without -0.0, each `counts` times."""
@@ -339,13 +339,13 @@ class ValueBins:
     def edges(self) -> tuple[Floats, Floats]:
         """Return the lower and upper bounds of all bins; both are the number itself if a bin holds only one."""
         if not self.shift:
-            return _keys_to_numbers(self.keys), _keys_to_numbers(self.keys)
+            return _convert_keys_to_numbers(self.keys), _convert_keys_to_numbers(self.keys)
         # Bins below zero are mirrored: the border that is a round number belongs to them at their lower end.
         low = self.keys - (self.keys < _FLOAT64_SIGN).astype(np.uint64)
         high = low + np.uint64(1 << self.shift)
         # A bin of zero alone: neither integers nor float32 come nearer to it
         high[self.keys == _FLOAT64_SIGN] = _FLOAT64_SIGN
-        return _keys_to_numbers(low), _keys_to_numbers(high)
+        return _convert_keys_to_numbers(low), _convert_keys_to_numbers(high)
 
     def percentile_bins(self, percents: list[int]) -> list[int]:
         """Return, for each percent, the index of the bin that holds this percentile."""
@@ -385,7 +385,7 @@ def _numbers_to_keys(values: Floats) -> Keys:
     return keys
 
 
-def _keys_to_numbers(keys: Keys) -> Floats:
+def _convert_keys_to_numbers(keys: Keys) -> Floats:
     flipped = np.where(keys >= _FLOAT64_SIGN, np.uint64(_FLOAT64_SIGN), np.uint64(_MAX_HASH))
     return (keys ^ flipped).view(np.float64) + 0.0  # no -0.0
 
@@ -394,15 +394,15 @@ def _fit_bins(keys: Keys, counts: Counts, shift: int) -> tuple[Keys, Counts, int
     """Return bins of ascending keys by their leading bits, few enough to be at most 2,048."""
     if len(keys) > 4 * MAX_BINS:
         # Some of the keys need no more bits left out than all of them.
-        shift = max(shift, _least_shift(keys[:: len(keys) // (2 * MAX_BINS)]))
+        shift = max(shift, _find_least_shift(keys[:: len(keys) // (2 * MAX_BINS)]))
     keys, counts = _merge_bins(keys, counts, shift)
     if len(keys) > MAX_BINS:
-        shift = _least_shift(keys)
+        shift = _find_least_shift(keys)
         keys, counts = _merge_bins(keys, counts, shift)
     return keys, counts, shift
 
 
-def _least_shift(keys: Keys) -> int:
+def _find_least_shift(keys: Keys) -> int:
     """Return the number of bits to drop so that more than 2,048 ascending, distinct keys give at most 2,048 bins."""
     # Neighbours stay apart as long as a bit is left in which they differ; all but 2,047 pairs have to fall together.
     return int(np.partition(keys[1:] ^ keys[:-1], -MAX_BINS)[-MAX_BINS]).bit_length()

@@ -160,7 +160,7 @@ class _ColumnStats:
             if self.pairs is not None and (lengths != 1).any():  # then a value is not an example's
                 self.pairs.stop_counting()
                 labels = None
-            ties = _value_ties(ties, lengths) if isinstance(self.values, StringStats) else _no_ties(lengths)
+            ties = _make_value_ties(ties, lengths) if isinstance(self.values, StringStats) else _make_zero_ties(lengths)
             column = column.flatten()
         if column.null_count:
             valid = _is_valid(column)
@@ -172,9 +172,9 @@ class _ColumnStats:
             part = part.cast(pa.large_binary()) if isinstance(self.values, StringStats) else part
             codes = self.values.add(part, ties[rows])
             if labels is not None:
-                self._pair(part, codes, labels.select(rows))
+                self._count_label_pairs(part, codes, labels.select(rows))
 
-    def _pair(self, values: pa.Array, codes: DistinctCodes | None, labels: RowLabels) -> None:
+    def _count_label_pairs(self, values: pa.Array, codes: DistinctCodes | None, labels: RowLabels) -> None:
         """Count values together with the labels of their rows; `codes` are the values' codes, if already computed."""
         assert self.pairs is not None
         if isinstance(self.values, NumericStats | StringStats) and self.values.distinct.counts is None:
@@ -242,8 +242,8 @@ class TableStats:
         Raises:
             TypeError: if a column has another type.
         """
-        self.label = label = label or _default_label(labels, batch)
-        of_rows = _row_labels(batch[label], label in labels) if label in batch.schema.names else None
+        self.label = label = label or _choose_label(labels, batch)
+        of_rows = _find_row_labels(batch[label], label in labels) if label in batch.schema.names else None
         untold = of_rows is None and label in batch.schema.names
         for name, array in zip(batch.schema.names, batch.columns):
             column = _make_column_stats(name, array.type, name in labels)
@@ -336,12 +336,12 @@ def _make_column_stats(name: str, dtype: pa.DataType, is_label: bool) -> _Column
     return _ColumnStats(values, RangeStats() if is_list else None)
 
 
-def _default_label(labels: Collection[str], batch: pa.RecordBatch) -> str | None:
+def _choose_label(labels: Collection[str], batch: pa.RecordBatch) -> str | None:
     scalars = (name for name in batch.schema.names if name in labels and not _is_list(batch[name].type))
     return next(scalars, next(iter(labels), None))
 
 
-def _row_labels(column: pa.Array, is_class: bool) -> RowLabels | None:
+def _find_row_labels(column: pa.Array, is_class: bool) -> RowLabels | None:
     """Return the label of each row, or None if rows have several labels, or too many distinct ones."""
     if _is_list(column.type):
         if (pc.list_value_length(column.drop_null()).to_numpy() != 1).any():
@@ -371,12 +371,12 @@ def _is_valid(column: pa.Array) -> NDArray[np.bool_]:
     return column.is_valid().to_numpy(zero_copy_only=False)
 
 
-def _no_ties(lengths: NDArray[np.int64]) -> Ties:
+def _make_zero_ties(lengths: NDArray[np.int64]) -> Ties:
     """Return zeros in place of random numbers, for values that are not sampled; they take no memory."""
     return np.broadcast_to(np.uint64(0), (int(lengths.sum()),))
 
 
-def _value_ties(ties: Ties, lengths: NDArray[np.int64]) -> Ties:
+def _make_value_ties(ties: Ties, lengths: NDArray[np.int64]) -> Ties:
     """Return a random number for each value of lists, from its row's random number and its index in the list."""
     starts = np.cumsum(lengths) - lengths
     places = np.arange(int(lengths.sum()), dtype=np.int64) - np.repeat(starts, lengths)

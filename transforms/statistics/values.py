@@ -138,18 +138,20 @@ class NumericStats(Mergeable):
         if not self.range.sums.count:
             odd = Numbers(nan=self.nan, infinity=self.infinity)
             return FeatureSummary(numbers=None if odd == Numbers() else odd)
-        bounds = [self._bounds(low, high) for low, high in zip(*(edges.tolist() for edges in self.bins.edges()))]
+        bounds = [self._find_bounds(low, high) for low, high in zip(*(edges.tolist() for edges in self.bins.edges()))]
         numbers = replace(
             self.range.summary(),
             zeros=self.zeros,
             nan=self.nan,
             infinity=self.infinity,
             quantiles={
-                str(percent / 100): _midpoint(*bounds[index])
+                str(percent / 100): _compute_midpoint(*bounds[index])
                 for percent, index in zip(_PERCENTS, self.bins.percentile_bins(_PERCENTS))
             },
             relative_error=self.bins.relative_error(),
-            histogram=tuple(Bucket(*self._bounds(each.low, each.high), each.count) for each in self.bins.buckets()),
+            histogram=tuple(
+                Bucket(*self._find_bounds(each.low, each.high), each.count) for each in self.bins.buckets()
+            ),
         )
         return FeatureSummary(
             distinct=summarize_distinct(self.distinct, self.range.sums.count),
@@ -171,7 +173,7 @@ class NumericStats(Mergeable):
     def _is_integer(self) -> bool:
         return not self.range.sums.fraction_bits
 
-    def _bounds(self, low: float, high: float) -> tuple[int | float, int | float]:
+    def _find_bounds(self, low: float, high: float) -> tuple[int | float, int | float]:
         """Return the bounds of a bin within the range of the numbers; for integers, the least and greatest in it."""
         if self._is_integer and not self.bins.shift:  # the bounds are numbers that there are
             low, high = int(low), int(high)
@@ -248,7 +250,7 @@ def most_frequent(counted: Iterable[tuple[Any, int]]) -> list[tuple[Any, int]]:
     return [(value, count) for value, count in ordered[:MAX_TOP_VALUES] if count > 1 or len(ordered) <= MAX_TOP_VALUES]
 
 
-def _midpoint(low: int | float, high: int | float) -> int | float:
+def _compute_midpoint(low: int | float, high: int | float) -> int | float:
     if isinstance(low, int) and isinstance(high, int):
         return (low + high) // 2
     return low if low == high else (low + high) / 2
@@ -266,7 +268,9 @@ class StringStats:
     lengths: RangeStats = field(default_factory=RangeStats)  # in bytes
     distinct: DistinctValues = field(default_factory=DistinctValues)  # values by hash
     sample: Sample = field(default_factory=Sample)  # for the most frequent values if there are too many to count
-    texts: dict[int, bytes] = field(default_factory=dict)  # by hash, first 49 bytes of each value that `_keep` needs
+    texts: dict[int, bytes] = field(
+        default_factory=dict
+    )  # by hash, first 49 bytes of each value that `_keep_texts` needs
 
     def add(self, values: pa.Array, ties: Ties) -> DistinctCodes | None:
         """Count values of type large_binary; return which are equal, if that was computed."""
@@ -291,16 +295,16 @@ class StringStats:
         if encoded is not None and self.distinct.counts is not None:
             rows = np.arange(len(hashes))
         texts = (text[: MAX_SHOWN_BYTES + 1] for text in named.take(pa.array(rows)).to_pylist())
-        self._keep(self.texts | dict(zip(hashes[rows].tolist(), texts)))
+        self._keep_texts(self.texts | dict(zip(hashes[rows].tolist(), texts)))
         return None if encoded is None else DistinctCodes(indices.astype(np.int64), hashes)
 
     def merge(self, other: "StringStats") -> None:
         self.lengths.merge(other.lengths)
         self.distinct.merge(other.distinct)
         self.sample.merge(other.sample)
-        self._keep(self.texts | other.texts)
+        self._keep_texts(self.texts | other.texts)
 
-    def _keep(self, texts: dict[int, bytes]) -> None:
+    def _keep_texts(self, texts: dict[int, bytes]) -> None:
         """Keep the texts of sampled strings, and of the distinct ones unless there are too many to count."""
         counted = [] if self.distinct.counts is None else [self.distinct.hashes]
         needed = unique_hashes(np.concatenate([self.sample.hashes, *counted]))
@@ -314,16 +318,16 @@ class StringStats:
         strings = FeatureSummary(distinct=summarize_distinct(self.distinct, count), length_bytes=self.lengths.summary())
         if self.distinct.counts is not None:
             counted = zip(self.distinct.hashes.tolist(), self.distinct.counts.tolist())
-            return replace(strings, top_values=self._top(counted))
+            return replace(strings, top_values=self._find_top_values(counted))
         sampled = Counter(self.sample.hashes.tolist()).items()
         scaled = [(hashed, round(found * count / SAMPLE_SIZE)) for hashed, found in sampled if found >= MIN_SAMPLED]
         return replace(
             strings,
-            top_values=self._top(scaled),
+            top_values=self._find_top_values(scaled),
             top_values_from=f"a sample of {SAMPLE_SIZE:,} values, counts scaled up",
         )
 
-    def _top(self, counted: Iterable[tuple[int, int]]) -> tuple[TopValue, ...]:
+    def _find_top_values(self, counted: Iterable[tuple[int, int]]) -> tuple[TopValue, ...]:
         ordered = most_frequent(((self.texts[hashed], hashed), count) for hashed, count in counted)
         return tuple(TopValue(_format_string(text), count) for (text, _), count in ordered)
 

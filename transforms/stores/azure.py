@@ -61,11 +61,11 @@ def split_az_url(url: str) -> tuple[str, str, str]:
 def blob_client(url: str, options: "PipelineOptions") -> BlobClient:
     """Return the client of an object."""
     account, container, name = split_az_url(url)
-    return _service(account, options).get_blob_client(container, name)
+    return _get_service(account, options).get_blob_client(container, name)
 
 
 @lru_cache(maxsize=_ACCOUNTS)
-def _service(account: str, pipeline_options: "PipelineOptions") -> BlobServiceClient:
+def _get_service(account: str, pipeline_options: "PipelineOptions") -> BlobServiceClient:
     """Return the client of an account; all threads share it."""
     from apache_beam.options.pipeline_options import AzureOptions
 
@@ -114,7 +114,7 @@ class AzureUpload:
     def close(self) -> None:
         if self._pending:
             self._send()
-        with translated_errors(self._url):
+        with translate_errors(self._url):
             self._client.commit_block_list(self._blocks)
 
     def abandon(self) -> None:
@@ -122,7 +122,7 @@ class AzureUpload:
 
     def _send(self) -> None:
         name = uuid.uuid4().hex
-        with translated_errors(self._url):
+        with translate_errors(self._url):
             self._client.stage_block(name, bytes(self._pending))
         self._blocks.append(BlobBlock(name))
         self._pending.clear()
@@ -136,44 +136,44 @@ class AzureBlobs(ConditionalStore):
 
     def read(self, url: str) -> bytes:
         """Read an object's bytes as stored, without decompressing them."""
-        with translated_errors(url):
-            return bytes(self._blob(url).download_blob(decompress=False).readall())
+        with translate_errors(url):
+            return bytes(self._open_blob(url).download_blob(decompress=False).readall())
 
     def read_range(self, url: str, offset: int, length: int) -> bytes:
-        with translated_errors(url):
-            return bytes(self._blob(url).download_blob(offset, length, decompress=False).readall())
+        with translate_errors(url):
+            return bytes(self._open_blob(url).download_blob(offset, length, decompress=False).readall())
 
     def write(self, url: str, data: bytes) -> None:
-        with translated_errors(url):
-            self._blob(url).upload_blob(data, overwrite=True)
+        with translate_errors(url):
+            self._open_blob(url).upload_blob(data, overwrite=True)
 
     def upload(self, url: str) -> AzureUpload:
-        return AzureUpload(url, self._blob(url))
+        return AzureUpload(url, self._open_blob(url))
 
     def write_if(self, url: str, data: bytes, revision: str | None) -> None:
         condition = {} if revision is None else _if_unmodified(revision)
-        with translated_errors(url):
-            self._blob(url).upload_blob(data, overwrite=revision is not None, **condition)
+        with translate_errors(url):
+            self._open_blob(url).upload_blob(data, overwrite=revision is not None, **condition)
 
     def delete_if(self, url: str, revision: str) -> None:
-        with translated_errors(url):
-            self._blob(url).delete_blob(**_if_unmodified(revision))
+        with translate_errors(url):
+            self._open_blob(url).delete_blob(**_if_unmodified(revision))
 
     def read_with_revision(self, url: str) -> StoredFile:
         """Read a small object with its ETag."""
-        with translated_errors(url):
-            found = self._blob(url).download_blob(decompress=False)
+        with translate_errors(url):
+            found = self._open_blob(url).download_blob(decompress=False)
             return StoredFile(
                 bytes(found.readall()), str(found.properties.etag), found.properties.last_modified.timestamp()
             )
 
     def stat(self, url: str) -> FileStat:
-        with translated_errors(url):
-            return _stat(url, self._blob(url).get_blob_properties())
+        with translate_errors(url):
+            return _stat(url, self._open_blob(url).get_blob_properties())
 
     def stats(self, prefix: str) -> Iterator[FileStat]:
         bucket, container, start = self._container(prefix)
-        with translated_errors(bucket):
+        with translate_errors(bucket):
             for page in prefetch_one(map(list, container.list_blobs(name_starts_with=start).by_page())):
                 for item in page:
                     yield _stat(f"{bucket}/{item.name}", item)
@@ -181,7 +181,7 @@ class AzureBlobs(ConditionalStore):
     def folders(self, prefix: str) -> Sequence[str]:
         """List the folders below `prefix`, grouped by the store itself."""
         bucket, container, start = self._container(prefix)
-        with translated_errors(bucket):
+        with translate_errors(bucket):
             found = [item.name for item in container.walk_blobs(name_starts_with=start, delimiter="/")]
         return sorted(filter(None, {name[len(start) : -1] for name in found if name.endswith("/")}))
 
@@ -190,8 +190,8 @@ class AzureBlobs(ConditionalStore):
         _call_concurrently(self._delete, urls)
 
     def _delete(self, url: str) -> None:
-        with suppress(FileNotFoundError), translated_errors(url):
-            self._blob(url).delete_blob()
+        with suppress(FileNotFoundError), translate_errors(url):
+            self._open_blob(url).delete_blob()
 
     def rename(self, moves: Sequence[Rename]) -> None:
         """Copy objects within the store, several at once, then delete the sources."""
@@ -199,8 +199,8 @@ class AzureBlobs(ConditionalStore):
         self.delete([move.source for move in moves])
 
     def _copy(self, move: Rename) -> None:
-        source, destination = self._blob(move.source), self._blob(move.destination)
-        with translated_errors(move.source):
+        source, destination = self._open_blob(move.source), self._open_blob(move.destination)
+        with translate_errors(move.source):
             status = destination.start_copy_from_url(source.url)["copy_status"]
             while status == "pending":
                 time.sleep(_POLL_SECONDS)
@@ -208,13 +208,17 @@ class AzureBlobs(ConditionalStore):
             if status != "success":
                 raise OSError(f"{move.source}: its copy ended with status {status}")
 
-    def _blob(self, url: str) -> BlobClient:
+    def _open_blob(self, url: str) -> BlobClient:
         return blob_client(url, self._options)
 
     def _container(self, prefix: str) -> tuple[str, ContainerClient, str]:
         """Return the URL of the prefix's container, its client, and the prefix of object names in it."""
         account, container, start = split_az_url(prefix)
-        return f"az://{account}/{container}", _service(account, self._options).get_container_client(container), start
+        return (
+            f"az://{account}/{container}",
+            _get_service(account, self._options).get_container_client(container),
+            start,
+        )
 
 
 def _call_concurrently(function: Callable[[T], None], items: Sequence[T]) -> None:
@@ -235,7 +239,7 @@ def _stat(url: str, item: Any) -> FileStat:
 
 
 @contextmanager
-def translated_errors(url: str) -> Iterator[None]:
+def translate_errors(url: str) -> Iterator[None]:
     """Translate errors of Azure's client into those that ObjectStore promises."""
     try:
         yield

@@ -96,16 +96,16 @@ def using_options(options: "PipelineOptions") -> Iterator[None]:
         if not _reached:
             _before = _options(), {name: os.environ.get(name) for name in VARIABLES}
         _reached.append(options)
-        _reach()
+        _apply_newest()
     try:
         yield
     finally:
         with _lock:
             _reached.remove(next(each for each in _reached if each is options))
-            _reach()
+            _apply_newest()
 
 
-def _reach() -> None:
+def _apply_newest() -> None:
     """Use the store options of the run that began last of those under way; without a run, those set before."""
     options, variables = _before
     if _reached:

@@ -64,13 +64,13 @@ class GoogleStorage(ConditionalStore):
 
     def read(self, url: str) -> bytes:
         """Read an object's bytes as stored, checked against the store's checksum."""
-        with _translated_errors(url):
-            return bytes(self._blob(url).download_as_bytes(raw_download=True, retry=self._retry))
+        with _translate_errors(url):
+            return bytes(self._open_blob(url).download_as_bytes(raw_download=True, retry=self._retry))
 
     def read_range(self, url: str, offset: int, length: int) -> bytes:
         """Read part of an object, unchecked: the store has no checksums of parts."""
-        with _translated_errors(url):
-            blob = self._blob(url)
+        with _translate_errors(url):
+            blob = self._open_blob(url)
             return bytes(
                 blob.download_as_bytes(
                     start=offset, end=offset + length - 1, raw_download=True, checksum=None, retry=self._retry
@@ -78,29 +78,29 @@ class GoogleStorage(ConditionalStore):
             )
 
     def write(self, url: str, data: bytes) -> None:
-        with _translated_errors(url):
-            self._blob(url).upload_from_string(data, _TYPE, retry=self._retry)
+        with _translate_errors(url):
+            self._open_blob(url).upload_from_string(data, _TYPE, retry=self._retry)
 
     def write_if(self, url: str, data: bytes, revision: str | None) -> None:
         """Write an object on the condition that it has this generation, or 0, so that it does not exist yet."""
         generation = int(revision or 0)
-        with _translated_errors(url):
-            self._blob(url).upload_from_string(data, _TYPE, retry=self._retry, if_generation_match=generation)
+        with _translate_errors(url):
+            self._open_blob(url).upload_from_string(data, _TYPE, retry=self._retry, if_generation_match=generation)
 
     def delete_if(self, url: str, revision: str) -> None:
-        with _translated_errors(url):
-            self._blob(url).delete(if_generation_match=int(revision), retry=self._retry)
+        with _translate_errors(url):
+            self._open_blob(url).delete(if_generation_match=int(revision), retry=self._retry)
 
     def read_with_revision(self, url: str) -> StoredFile:
         """Read a small object with its generation."""
-        with _translated_errors(url):
+        with _translate_errors(url):
             for _ in range(_READ_ATTEMPTS - 1):
                 with suppress(PreconditionFailed):  # written anew between the two requests
                     return self._read_with_revision(url)
             return self._read_with_revision(url)
 
     def _read_with_revision(self, url: str) -> StoredFile:
-        blob = self._blob(url)
+        blob = self._open_blob(url)
         blob.reload(retry=self._retry)
         # Reading forgets them where an answer has no such headers
         generation, updated = int(blob.generation), blob.updated
@@ -108,14 +108,14 @@ class GoogleStorage(ConditionalStore):
         return StoredFile(bytes(data), str(generation), updated.timestamp())
 
     def stat(self, url: str) -> FileStat:
-        with _translated_errors(url):
-            blob = self._blob(url)
+        with _translate_errors(url):
+            blob = self._open_blob(url)
             blob.reload(retry=self._retry)
             return _stat(url, blob)
 
     def stats(self, prefix: str) -> Iterator[FileStat]:
         bucket, _ = split_url(prefix)
-        with _translated_errors(f"gs://{bucket}"):
+        with _translate_errors(f"gs://{bucket}"):
             blobs = self._list_blobs(prefix, "items(name,size,crc32c,generation,updated)")
             for page in prefetch_one(map(list, blobs.pages)):
                 for blob in page:
@@ -123,14 +123,14 @@ class GoogleStorage(ConditionalStore):
 
     def list(self, prefix: str) -> Iterator[tuple[str, int]]:
         bucket, _ = split_url(prefix)
-        with _translated_errors(f"gs://{bucket}"):
+        with _translate_errors(f"gs://{bucket}"):
             for blob in self._list_blobs(prefix, "items(name,size)"):
                 yield f"gs://{bucket}/{blob.name}", int(blob.size)
 
     def folders(self, prefix: str) -> Sequence[str]:
         """List the folders below `prefix`, grouped by the store itself."""
         bucket, start = split_url(prefix)
-        with _translated_errors(f"gs://{bucket}"):
+        with _translate_errors(f"gs://{bucket}"):
             blobs = self._list_blobs(prefix, "prefixes", delimiter="/")
             names = {name[len(start) : -1] for page in blobs.pages for name in page.prefixes}
         return sorted(filter(None, names))
@@ -143,17 +143,17 @@ class GoogleStorage(ConditionalStore):
 
     def delete(self, urls: Sequence[str]) -> None:
         """Delete objects, a hundred per request."""
-        with _translated_errors(urls[0] if urls else ""):
+        with _translate_errors(urls[0] if urls else ""):
             _raise_first((url, status) for url, status in self._io.delete_batch(list(urls)))
 
     def rename(self, moves: Sequence[Rename]) -> None:
         """Copy objects within the store, then delete the sources; a hundred per request."""
         pairs = [(move.source, move.destination) for move in moves]
-        with _translated_errors(pairs[0][0] if pairs else ""):
+        with _translate_errors(pairs[0][0] if pairs else ""):
             _raise_first((source, status) for source, _, status in self._io.copy_batch(pairs))
         self.delete([source for source, _ in pairs])
 
-    def _blob(self, url: str) -> Blob:
+    def _open_blob(self, url: str) -> Blob:
         bucket, name = split_url(url)
         return self._io.client.bucket(bucket).blob(name)
 
@@ -164,7 +164,7 @@ def _stat(url: str, blob: Blob) -> FileStat:
 
 
 @contextmanager
-def _translated_errors(url: str) -> Iterator[None]:
+def _translate_errors(url: str) -> Iterator[None]:
     try:
         yield
     except NotFound as error:

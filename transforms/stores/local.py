@@ -101,8 +101,8 @@ def _raise_unless_gone(error: OSError) -> None:
 
 def make_directory(path: str) -> None:
     """Create `path` and its parents, and sync their names to disk."""
-    made = list(_missing(path.rstrip("/")))
-    with path_in_errors(path):
+    made = list(_find_missing(path.rstrip("/")))
+    with add_path_to_errors(path):
         try:
             os.makedirs(path or ".", exist_ok=True)
         except FileExistsError as error:  # as something else than a folder, which is no reason to take it for made
@@ -110,7 +110,7 @@ def make_directory(path: str) -> None:
     sync_directories(map(os.path.dirname, made))
 
 
-def _missing(folder: str) -> Iterator[str]:
+def _find_missing(folder: str) -> Iterator[str]:
     """Yield those of a folder and its parents that do not exist."""
     while folder and not os.path.isdir(folder):
         yield folder
@@ -118,7 +118,7 @@ def _missing(folder: str) -> Iterator[str]:
 
 
 @contextmanager
-def path_in_errors(path: str) -> Iterator[None]:
+def add_path_to_errors(path: str) -> Iterator[None]:
     """Add the file name to errors of writing to `path`, and the free space if the disk is full."""
     try:
         yield
@@ -147,14 +147,14 @@ class _File(io.FileIO):
 def open_new(path: str) -> Iterator[BinaryIO]:
     """Open a file that must not exist yet for writing, and create its folder; raises OSError."""
     make_directory(os.path.dirname(path))
-    with path_in_errors(path), io.BufferedWriter(_File(path, "xb")) as file:
+    with add_path_to_errors(path), io.BufferedWriter(_File(path, "xb")) as file:
         yield file
 
 
 def write_parts(path: str, parts: Sequence[Any]) -> None:
     """Write a file that must not exist yet from bytes-like `parts`; raises OSError."""
     make_directory(os.path.dirname(path))
-    with path_in_errors(path), _File(path, "xb") as file:
+    with add_path_to_errors(path), _File(path, "xb") as file:
         for part in parts:
             file.write_all(part)
 
@@ -186,7 +186,7 @@ def create(path: str, data: bytes, temporary: str) -> None:
 
 def _write(path: str, data: bytes, sync: bool) -> None:
     make_directory(os.path.dirname(path))
-    with path_in_errors(path):
+    with add_path_to_errors(path):
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
         try:
             view = memoryview(data)
@@ -237,7 +237,7 @@ def sync_directories(paths: Iterable[str]) -> None:
 def _sync(path: str) -> None:
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        with path_in_errors(path):
+        with add_path_to_errors(path):
             os.fsync(descriptor)
     finally:
         os.close(descriptor)

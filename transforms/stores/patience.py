@@ -67,7 +67,7 @@ def _parse_number(expected: str, least: int, text: str) -> int:
 
 
 def set_patience(granted: bool = True) -> None:
-    """Turn patience on in this process, which runs steps of a job, or off."""
+    """Let storage requests of this process be retried for minutes, as in steps of a job, or no longer."""
     if granted:
         _withdrawn.clear()
     else:

@@ -107,7 +107,7 @@ class RangeReader(io.RawIOBase):
     def __init__(
         self, read_range: Callable[[int, int], bytes], size_bytes: int, end: Callable[[], None] = lambda: None
     ) -> None:
-        """Create the file.
+        """Create a file whose bytes are read by calls of `read_range`.
 
         Args:
             read_range: (offset, length) -> at least one and at most `length` bytes; raises EOFError if there are none.
@@ -154,7 +154,7 @@ class ReadAhead:
     """A reader of ranges that prefetches the following ones once two consecutive ranges have been read."""
 
     def __init__(self, read_range: Callable[[int, int], bytes], size_bytes: int, range_bytes: int) -> None:
-        """Create the reader.
+        """Create a reader of an object that requests ranges ahead of the caller.
 
         Args:
             read_range: (offset, length) -> bytes; raises OSError, or EOFError if the object ends before.

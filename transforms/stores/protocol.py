@@ -340,7 +340,7 @@ _gone = False  # whether a store has not answered, nor since
 
 
 @contextmanager
-def short_timeouts() -> Iterator[None]:
+def limit_timeouts() -> Iterator[None]:
     """Within this context, limit the current thread's storage requests to seconds."""
     before = has_short_timeouts()
     _thread.is_brief = True

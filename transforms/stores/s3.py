@@ -256,7 +256,7 @@ class S3Clients:
     @contextmanager
     def exclusive_client(self) -> Iterator[Any]:
         """Yield a client that no other thread uses meanwhile."""
-        with self._exclusive() as client:
+        with self._take_client() as client:
             yield client.client
 
     def read(self, bucket: str, key: str, offset: int = 0, length: int | None = None) -> bytes:
@@ -264,7 +264,7 @@ class S3Clients:
         if (found := self._reads.read(bucket, key, offset, length)) is not None:
             return found
         more = {} if length is None else {"Range": f"bytes={offset}-{offset + length - 1}"}
-        with self._exclusive() as own:
+        with self._take_client() as own:
             data = bytes(own.client.get_object(Bucket=bucket, Key=key, **more)["Body"].read())
             self._reads.learn(bucket, key, own.sent)
             return data
@@ -280,7 +280,7 @@ class S3Clients:
         return frozen.access_key, frozen.secret_key, frozen.token
 
     @contextmanager
-    def _exclusive(self) -> Iterator[_Client]:
+    def _take_client(self) -> Iterator[_Client]:
         try:
             client = self._idle.pop()
         except IndexError:
@@ -323,7 +323,7 @@ def error_code(error: ClientError) -> str:
 
 
 @contextmanager
-def translated_errors(url: str) -> Iterator[None]:
+def translate_errors(url: str) -> Iterator[None]:
     """Within this context, raise errors of boto3 about `url` as OSError or a subclass."""
     try:
         yield
@@ -351,7 +351,7 @@ class S3Upload:
     def __init__(self, clients: S3Clients, url: str) -> None:
         self._clients, self._url = clients, url
         bucket, key = split_url(url)
-        self._object = {"Bucket": bucket, "Key": key}
+        self._address_object = {"Bucket": bucket, "Key": key}
         self._pending: list[bytes] = []
         self._pending_bytes = self._size_bytes = 0
         self._upload: dict[str, str] = {}
@@ -368,7 +368,7 @@ class S3Upload:
 
     def close(self) -> None:
         """Wait until the object exists; raise OSError if the store refuses any bytes."""
-        with self._pool, translated_errors(self._url):
+        with self._pool, translate_errors(self._url):
             if not self._upload:
                 self._request("put_object", Body=self._take_pending())
                 return
@@ -387,7 +387,7 @@ class S3Upload:
 
     def _request(self, operation: str, **arguments: Any) -> Any:
         with self._clients.exclusive_client() as client:
-            return getattr(client, operation)(**self._object, **self._upload, **arguments)
+            return getattr(client, operation)(**self._address_object, **self._upload, **arguments)
 
     def _take_pending(self) -> bytes:
         data = self._pending[0] if len(self._pending) == 1 else b"".join(self._pending)
@@ -396,7 +396,7 @@ class S3Upload:
         return data
 
     def _send(self) -> None:
-        with translated_errors(self._url):
+        with translate_errors(self._url):
             if not self._upload:
                 self._upload = {"UploadId": self._request("create_multipart_upload")["UploadId"]}
             number = len(self._etags) + len(self._uploading) + 1
@@ -416,7 +416,7 @@ class S3Upload:
                 raise
             # It was completed, and the answer was lost
             with self._clients.exclusive_client() as client:
-                if client.head_object(**self._object)["ContentLength"] != self._size_bytes:
+                if client.head_object(**self._address_object)["ContentLength"] != self._size_bytes:
                     raise
 
 
@@ -437,7 +437,7 @@ class S3(ConditionalStore):
 
     def __init__(self, options: PipelineOptions) -> None:
         global _shared
-        with _lock, translated_errors("s3://"):
+        with _lock, translate_errors("s3://"):
             if _shared is None or _shared[0] is not options:
                 _shared = options, S3Clients(options.view_as(S3Options))
             self._clients = _shared[1]
@@ -448,12 +448,12 @@ class S3(ConditionalStore):
     def read_range(self, url: str, offset: int, length: int | None) -> bytes:
         """Read an object or part of it; retry a response that breaks off midway, which boto3 does not."""
         bucket, key = split_url(url)
-        with translated_errors(url):
+        with translate_errors(url):
             return _retry_read(lambda: self._clients.read(bucket, key, offset, length))
 
     def write(self, url: str, data: bytes) -> None:
         """Write an object, which may be empty, unlike in the multipart uploads of Beam's file system."""
-        with self._object(url) as (client, place):
+        with self._address_object(url) as (client, place):
             client.put_object(**place, Body=data)
 
     def upload(self, url: str) -> S3Upload:
@@ -462,17 +462,17 @@ class S3(ConditionalStore):
 
     def write_if(self, url: str, data: bytes, revision: str | None) -> None:
         condition = {"IfNoneMatch": "*"} if revision is None else {"IfMatch": revision}
-        with self._object(url) as (client, place):
+        with self._address_object(url) as (client, place):
             client.put_object(**place, Body=data, **condition)
 
     def delete_if(self, url: str, revision: str) -> None:
-        with self._object(url) as (client, place):
+        with self._address_object(url) as (client, place):
             client.delete_object(**place, IfMatch=revision)
 
     def read_with_revision(self, url: str) -> StoredFile:
         """Read a small object with its ETag, retrying as `read` does."""
         bucket, key = split_url(url)
-        with translated_errors(url):
+        with translate_errors(url):
             return _retry_read(lambda: self._read_with_revision(bucket, key))
 
     def _read_with_revision(self, bucket: str, key: str) -> StoredFile:
@@ -481,25 +481,25 @@ class S3(ConditionalStore):
             return StoredFile(bytes(answer["Body"].read()), answer["ETag"], answer["LastModified"].timestamp())
 
     def size(self, url: str) -> int:
-        with self._object(url) as (client, place):
+        with self._address_object(url) as (client, place):
             return int(client.head_object(**place)["ContentLength"])
 
     def stat(self, url: str) -> FileStat:
-        with self._object(url) as (client, place):
+        with self._address_object(url) as (client, place):
             return _stat(url, client.head_object(**place), "ContentLength")
 
     @contextmanager
-    def _object(self, url: str) -> Iterator[tuple[Any, dict[str, str]]]:
+    def _address_object(self, url: str) -> Iterator[tuple[Any, dict[str, str]]]:
         """Yield a client and its arguments for an object; translate errors."""
         bucket, key = split_url(url)
-        with translated_errors(url), self._clients.exclusive_client() as client:
+        with translate_errors(url), self._clients.exclusive_client() as client:
             yield client, {"Bucket": bucket, "Key": key}
 
     def stats(self, prefix: str) -> Iterator[FileStat]:
-        with translated_errors(f"s3://{split_url(prefix)[0]}"):
-            yield from list_concurrently(partial(self._pages, prefix), self._some_folders, prefix)
+        with translate_errors(f"s3://{split_url(prefix)[0]}"):
+            yield from list_concurrently(partial(self._list_pages, prefix), self._some_folders, prefix)
 
-    def _pages(self, prefix: str, first: str, end: str) -> Iterator[list[FileStat]]:
+    def _list_pages(self, prefix: str, first: str, end: str) -> Iterator[list[FileStat]]:
         """Yield pages of objects below `prefix` with first <= URL < end, as `list_concurrently` requests them."""
         bucket, _ = split_url(prefix)
         # What comes after the name of the folder without its slash, comes before the folder too: `a.jpg` before `a/`
@@ -515,14 +515,14 @@ class S3(ConditionalStore):
 
     def list(self, prefix: str) -> Iterator[tuple[str, int]]:
         bucket, _ = split_url(prefix)
-        with translated_errors(f"s3://{bucket}"):
+        with translate_errors(f"s3://{bucket}"):
             for page in self._response_pages(prefix):
                 for item in page.get("Contents", ()):
                     yield f"s3://{bucket}/{item['Key']}", int(item["Size"])
 
     def folders(self, prefix: str) -> Sequence[str]:
         """List the folders below `prefix`, grouped by the store itself."""
-        with translated_errors(f"s3://{split_url(prefix)[0]}"):
+        with translate_errors(f"s3://{split_url(prefix)[0]}"):
             return sorted(filter(None, set(_folders(prefix, self._response_pages(prefix, Delimiter="/")))))
 
     def _response_pages(self, prefix: str, **more: str) -> Iterator[Mapping[str, Any]]:
@@ -535,7 +535,7 @@ class S3(ConditionalStore):
         for bucket, group in itertools.groupby(sorted(urls), lambda url: split_url(url)[0]):
             while some := list(itertools.islice(group, _DELETIONS)):
                 objects = {"Objects": [{"Key": split_url(url)[1]} for url in some], "Quiet": True}
-                with self._object(some[0]) as (client, _):
+                with self._address_object(some[0]) as (client, _):
                     answer = client.delete_objects(Bucket=bucket, Delete=objects)
                 for error in answer.get("Errors", ()):
                     message = f"s3://{bucket}/{error['Key']}: {error['Code']}: {error['Message']}"
@@ -550,7 +550,7 @@ class S3(ConditionalStore):
 
     def _copy(self, move: Rename) -> None:
         to_bucket, to_key = split_url(move.destination)
-        with self._object(move.source) as (client, source):
+        with self._address_object(move.source) as (client, source):
             if move.size_bytes < _SINGLE_COPY_BYTES:
                 client.copy_object(CopySource=source, Bucket=to_bucket, Key=to_key)
             else:
@@ -562,7 +562,7 @@ class S3(ConditionalStore):
         This needs extra permissions; without them, it does nothing.
         """
         bucket, start = split_url(prefix)
-        with translated_errors(prefix), suppress(ClientError), self._clients.exclusive_client() as client:
+        with translate_errors(prefix), suppress(ClientError), self._clients.exclusive_client() as client:
             for page in client.get_paginator("list_multipart_uploads").paginate(Bucket=bucket, Prefix=start):
                 for upload in page.get("Uploads", ()):
                     client.abort_multipart_upload(Bucket=bucket, Key=upload["Key"], UploadId=upload["UploadId"])

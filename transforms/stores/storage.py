@@ -444,7 +444,7 @@ def create(path: str, text: str, temporary: str | None = None) -> None:
     A local file is written first as `temporary`: a name on the same disk, by default a random one, that only this
     process uses.
     """
-    with _temporary_file(path, temporary) as name:
+    with _hold_temporary_name(path, temporary) as name:
         create_text(path, text, name)
 
 
@@ -453,7 +453,7 @@ def replace(path: str, text: str, previous: StoredFile, temporary: str | None = 
     if not is_local(path):
         object_store(path).replace(path, text.encode(), previous.revision)
         return
-    with _temporary_file(path, temporary) as name, _locked_unchanged(path, previous):
+    with _hold_temporary_name(path, temporary) as name, _locked_unchanged(path, previous):
         write_text(path, text, name)
 
 
@@ -487,7 +487,7 @@ def _read_local(path: str) -> StoredFile:
 
 
 @contextmanager
-def _temporary_file(path: str, temporary: str | None) -> Iterator[str]:
+def _hold_temporary_name(path: str, temporary: str | None) -> Iterator[str]:
     """Yield a name to write a local file under first, and delete what is left there."""
     name = temporary or f"{path}.{uuid.uuid4().hex}{TEMP_SUFFIX}"
     with cleaning_up(lambda: delete([name]) if is_local(path) else None):
@@ -501,7 +501,7 @@ def rename(sources: Sequence[str], destinations: Sequence[str], *, sizes: Mappin
     Args:
         sizes: bytes of each existing source by path; None to look them up.
     """
-    there = _existing(sources) if sizes is None else sizes
+    there = _find_existing(sources) if sizes is None else sizes
     moves = []
     for source, destination in zip(sources, destinations, strict=True):
         if source in there:
@@ -518,7 +518,7 @@ def rename(sources: Sequence[str], destinations: Sequence[str], *, sizes: Mappin
         object_store(renamed[0].source).rename(renamed)
 
 
-def _existing(paths: Sequence[str]) -> dict[str, int]:
+def _find_existing(paths: Sequence[str]) -> dict[str, int]:
     """Return the sizes in bytes of those `paths` that exist; one listing finds all objects below one folder."""
     found = {path: os.path.getsize(path) for path in paths if is_local(path) and os.path.exists(path)}
     outer = ""

@@ -135,7 +135,7 @@ _DAMAGE = (zlib.error, zstandard.ZstdError, OSError, ValueError, EOFError)  # wh
 
 def is_compressed(name: str) -> bool:
     """Return True if `name` ends in .gz, .tgz, .bz2 or .zst, in any case."""
-    return _kind(name) is not None
+    return _find_kind(name) is not None
 
 
 def open_decompressed(path: str, name: str, end: int | None = None) -> BinaryIO:
@@ -147,7 +147,7 @@ def open_decompressed(path: str, name: str, end: int | None = None) -> BinaryIO:
     The suffix of `name` selects the compression, if any. Nothing is needed from offset `end` of the stored bytes on.
     """
     raw = storage.open_read(path, end)
-    kind = _kind(name)
+    kind = _find_kind(name)
     return raw if kind is None else cast(BinaryIO, Decompressed(raw, *kind))
 
 
@@ -161,7 +161,7 @@ def open_zlib(path: str) -> "Decompressed":
     return Decompressed(storage.open_read(path), *_ZLIB)
 
 
-def _kind(name: str) -> _Kind | None:
+def _find_kind(name: str) -> _Kind | None:
     return next((kind for suffix, kind in _KINDS.items() if name.lower().endswith(suffix)), None)
 
 
@@ -193,7 +193,7 @@ class Decompressed(io.BufferedIOBase):
     def peek(self, size: int = 0) -> bytes:
         """Return some of the next bytes without consuming them; without it, `readline` would read single bytes."""
         if not self._ready:
-            self._ready = memoryview(self._next())
+            self._ready = memoryview(self._read_more())
         return bytes(self._ready[: max(size, 8 << 10)])
 
     def read(self, size: int | None = -1) -> bytes:
@@ -202,7 +202,7 @@ class Decompressed(io.BufferedIOBase):
         left = -1 if size is None or size < 0 else size
         while left:
             try:
-                self._ready = self._ready or memoryview(self._next())
+                self._ready = self._ready or memoryview(self._read_more())
             except TruncatedError:
                 if parts:
                     break
@@ -217,7 +217,7 @@ class Decompressed(io.BufferedIOBase):
 
     read1 = read
 
-    def _next(self) -> bytes:
+    def _read_more(self) -> bytes:
         """Return more of the contents, b"" at the end. After an error, raise the same error again."""
         if self._error:
             raise self._error
@@ -309,10 +309,10 @@ def checksums(paths: Iterable[str]) -> list[str]:
     wanted = list(paths)
     threads = _THREADS if all(map(storage.is_local, wanted)) else _REMOTE_THREADS
     with ThreadPoolExecutor(threads, "shardmill-read") as pool:
-        return list(pool.map(_checksum, wanted))
+        return list(pool.map(_compute_checksum, wanted))
 
 
-def _checksum(path: str) -> str:
+def _compute_checksum(path: str) -> str:
     digest = xxhash.xxh3_128()
     try:
         with storage.open_read(path) as file:

@@ -60,7 +60,7 @@ class _Member(NamedTuple):
 
 def archive_path(path: str) -> str:
     """Return the path of the archive that holds a member; return any other path unchanged."""
-    return _parts(path)[0] if path.startswith(SCHEME) else path
+    return _split_url(path)[0] if path.startswith(SCHEME) else path
 
 
 def content_folder(path: str, stores: Stores) -> str:
@@ -73,7 +73,7 @@ def content_folder(path: str, stores: Stores) -> str:
     return f"{SCHEME}{path}/{stem}".rstrip("/") if all(name.startswith(stem) for name in names) else f"{SCHEME}{path}"
 
 
-def _parts(url: str, stores: Stores | None = None) -> tuple[str, str]:
+def _split_url(url: str, stores: Stores | None = None) -> tuple[str, str]:
     """Split a URL into archive path and member name, "" for none; raises UserError."""
     path = url.removeprefix(SCHEME)
     bucket = _SCHEME_AND_BUCKET.match(path)
@@ -103,15 +103,15 @@ class _Archive:
         self.stat, self._stores = stat, stores
         try:
             with (
-                io.BufferedReader(RangeReader(self._range, stat.size_bytes), _RANGE_BYTES) as file,
+                io.BufferedReader(RangeReader(self._read_range, stat.size_bytes), _RANGE_BYTES) as file,
                 zipfile.ZipFile(file) as opened,
             ):
                 self._end = opened.start_dir
                 listed = opened.infolist()
         except (zipfile.BadZipFile, NotImplementedError, EOFError, ValueError) as error:
             raise UserError(f"{stat.path} is no zip archive that can be read: {error_text(error)}") from None
-        infos = {_name(info): info for info in listed}
-        for name, times in Counter(map(_name, listed)).items():
+        infos = {_normalize_name(info): info for info in listed}
+        for name, times in Counter(map(_normalize_name, listed)).items():
             if times > 1 and not name.endswith("/"):
                 raise UserError(
                     f"{stat.path} has {times} members called {name!r}, of which tools take the first or the last;"
@@ -158,7 +158,7 @@ class _Archive:
             raise MemberError("it is damaged: its checksum is another", url)
         return data
 
-    def _range(self, offset: int, length: int) -> bytes:
+    def _read_range(self, offset: int, length: int) -> bytes:
         """Read at most `length` bytes of the archive; none beyond its end."""
         path = self.stat.path
         try:
@@ -169,7 +169,7 @@ class _Archive:
     def _read_compressed(self, name: str, member: _Member, url: str) -> bytes:
         """Read the compressed bytes of a member."""
         likely = _HEADER.size + len(name.encode()) + _EXTRA + member.compressed_size
-        found = self._range(member.offset, max(min(likely, self._end - member.offset), 0))
+        found = self._read_range(member.offset, max(min(likely, self._end - member.offset), 0))
         if len(found) < _HEADER.size:
             raise MemberError("it is damaged", url)
         signature, of_name, of_extra = _HEADER.unpack_from(found)
@@ -177,11 +177,11 @@ class _Archive:
             raise MemberError("it is damaged, or the archive has changed", url)
         start = _HEADER.size + of_name + of_extra
         if start + member.compressed_size > len(found):
-            return self._range(member.offset + start, member.compressed_size)
+            return self._read_range(member.offset + start, member.compressed_size)
         return found[start : start + member.compressed_size]
 
 
-def _name(info: zipfile.ZipInfo) -> str:
+def _normalize_name(info: zipfile.ZipInfo) -> str:
     """Return a member's name with slashes; some Windows tools write backslashes, against the format."""
     is_of_windows = info.create_system == _WINDOWS and "/" not in info.filename
     return info.filename.replace("\\", "/") if is_of_windows else info.filename
@@ -221,7 +221,7 @@ class ZipArchives(ObjectStore):
         self._stores = stores
 
     def _archive(self, url: str, fresh: bool = False) -> tuple[_Archive, str]:
-        path, name = _parts(url, self._stores)
+        path, name = _split_url(url, self._stores)
         return _archive(path, self._stores, fresh), name
 
     def read(self, url: str) -> bytes:

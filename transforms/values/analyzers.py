@@ -78,7 +78,7 @@ def concatenate_and_clear(tables: list[pa.Table]) -> pa.Table:
 
 
 def part_of(values: pa.LargeBinaryArray) -> np.ndarray:
-    """Return the part of each value: uint8, shape (n,)."""
+    """Return the number of the part, by its hash, in which each value is counted: uint8, shape (n,)."""
     offsets = offsets_of(values)
     return (spans.hashes(data_of(values), offsets[:-1], offsets[1:], _SEED) >> _SHIFT).astype(np.uint8)
 
@@ -125,7 +125,7 @@ def numbers_to_keys(numbers: NDArray[np.float32]) -> QuantileKeys:
 
 
 def keys_to_numbers(keys: QuantileKeys) -> NDArray[np.float32]:
-    """Return the numbers of these keys."""
+    """Return the numbers that `numbers_to_keys` converted to these keys."""
     bits = np.where(keys & _SIGN, keys ^ _SIGN, ~keys)
     return bits.astype(np.uint32).view(np.float32)
 
@@ -176,7 +176,7 @@ _IPC_OPTIONS = pa.ipc.IpcWriteOptions(compression="zstd")
 
 @dataclass(frozen=True, slots=True)
 class SpilledSection:
-    """A section in a file."""
+    """A part of a temporary file with keys or counts of the values of one output and split."""
 
     output: str  # output that the values are of
     split: str  # split of the examples
@@ -200,7 +200,7 @@ class SpilledSection:
 
 
 def part_ranges(sections: Sequence[SpilledSection], bytes_at_once: int) -> list[tuple[int, int]]:
-    """Return ranges of parts such that about `bytes_at_once` bytes of all sections are read for each range."""
+    """Return ranges of the parts that counts are divided into, of about `bytes_at_once` bytes in all files each."""
     number = 1
     while number < PARTS and sum(section.size_bytes for section in sections) > number * bytes_at_once:
         number *= 2
@@ -292,7 +292,7 @@ _MAX_KEY_BYTES_HELD = 1 << 26  # of keys that are held
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """The input of an analysis."""
+    """The input of an analysis: a declared transform, and the splits whose examples give its constants."""
 
     declaration: Declaration  # declared chains
     splits: tuple[str, ...] = (TRAINING,)  # splits whose examples give the constants, as the user ordered them
@@ -301,7 +301,7 @@ class Analysis:
 
 @dataclass(slots=True)
 class Gathered(Mergeable):
-    """Values gathered from some examples."""
+    """Values of some examples from which the constants of a transform are computed."""
 
     examples: Counter[str] = field(default_factory=Counter)  # number by split, of all splits
     # range and exact sums of finite values by output, of the analyzed splits
@@ -401,7 +401,7 @@ _COUNT_BYTES_AT_ONCE = 1 << 25  # bytes of counts, as they lie compressed, that 
 
 @dataclass(frozen=True, slots=True)
 class Constants:
-    """Constants of one output."""
+    """The constants that an analysis found for one output of a transform."""
 
     numbers: Mapping[str, Any] = field(default_factory=dict)  # by name, as in transform.json
     entries: pa.Table | None = None  # vocabulary entries with counts, most frequent first

@@ -388,7 +388,7 @@ class PreviousGraph:
         return Constants(counts, entries, new.unknown_counts if new is not None else {})
 
     def output(self, name: str) -> TransformedOutput:
-        """Return what transform.json has of an output."""
+        """Return the description of an output in the earlier version's transform.json."""
         return next(output for output in self.content.outputs if output.name == name)
 
 

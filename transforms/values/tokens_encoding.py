@@ -108,7 +108,7 @@ def cut_words(texts: pa.LargeStringArray) -> Words | None:
 
 
 def _cuts(data: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
-    """Return the positions of cuts, ascending: single spaces between other characters."""
+    """Return the positions, ascending, at which texts are cut into words: single spaces between other characters."""
     spaces = spans.find(data, _SPACE)
     spaces = spaces[np.searchsorted(spaces, 1) : np.searchsorted(spaces, len(data) - 1)]
     before = data[spaces - 1]
@@ -168,7 +168,7 @@ _PARALLELISM = "TOKENIZERS_PARALLELISM"
 
 
 class Tokens(NamedTuple):
-    """The tokens of some texts."""
+    """The token ids of some texts."""
 
     ids: pa.LargeListArray  # int64 lists, one a text
     cut_tokens: np.ndarray  # int64 (texts,), tokens cut off each text
@@ -344,7 +344,7 @@ def _tokens(column: pa.Array, name: str, settings: Tokenization, reject: RejectR
 
 
 def _texts(column: pa.Array) -> tuple[pa.LargeStringArray, np.ndarray]:
-    """Return the texts, "" where missing or not UTF-8, and flags of those that are not UTF-8: bool, shape (rows,)."""
+    """Return texts, "" where missing or not UTF-8, and flags of those that are not UTF-8: bool, shape (rows,)."""
     filled = column.cast(pa.large_binary()).fill_null(b"")
     try:
         return filled.cast(pa.large_string()), np.zeros(len(column), bool)

@@ -99,7 +99,7 @@ class GatherFn(beam.DoFn):
 Value = TypeVar("Value")
 
 
-def single(found: Iterable[Value], default: Value) -> Value:
+def get_single(found: Iterable[Value], default: Value) -> Value:
     """Return the only value of a side input, or `default` if it is empty.
 
     Defaults of Beam's global combines add three steps, which take some seconds each on clusters.
@@ -142,10 +142,10 @@ class Spread(beam.PTransform):
         self._name_of = name_of
 
     def expand(self, pcoll: beam.PCollection[Any]) -> beam.PCollection[Any]:
-        keyed = pcoll | "ByName" >> beam.Map(_keyed, self._name_of).with_output_types(tuple[int, Any])
+        keyed = pcoll | "ByName" >> beam.Map(_key_by_name, self._name_of).with_output_types(tuple[int, Any])
         grouped = keyed | "Spread" >> beam.GroupByKey()
         return grouped | "Elements" >> beam.FlatMap(lambda group: group[1]).with_output_types(Any)
 
 
-def _keyed(element: Any, name_of: Callable[[Any], str]) -> tuple[int, Any]:
+def _key_by_name(element: Any, name_of: Callable[[Any], str]) -> tuple[int, Any]:
     return xxhash.xxh32_intdigest(name_of(element).encode(errors="surrogateescape")), element

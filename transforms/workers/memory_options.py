@@ -17,13 +17,13 @@ class MemoryOptions(PipelineOptions):
     def _add_argparse_args(cls, parser: Any) -> None:
         parser.add_argument(
             "--worker_memory",
-            type=_size,
+            type=_parse_memory,
             default=0,
             help="of each process that does steps, such as 2GiB; else what its container has for each core",
         )
 
 
-def _size(text: str) -> int:
+def _parse_memory(text: str) -> int:
     try:
         return parse_size(text)
     except OptionValueError as error:

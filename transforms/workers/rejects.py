@@ -62,7 +62,7 @@ class Losses:
             self.uncounted += reject.source != self._uncounted_source
             self._uncounted_source = reject.source
         largest = self.largest_uncertain
-        if reject.count != "exact" and (largest is None or _loss_size(reject) > _loss_size(largest)):
+        if reject.count != "exact" and (largest is None or _rank_loss(reject) > _rank_loss(largest)):
             self.largest_uncertain = reject
 
     def __str__(self) -> str:
@@ -93,7 +93,7 @@ class Losses:
         )
 
 
-def _loss_size(reject: Reject) -> tuple[int, int]:
+def _rank_loss(reject: Reject) -> tuple[int, int]:
     return reject.counted_records, reject.size_bytes
 
 
@@ -147,7 +147,7 @@ class RejectsWriter:
         if self._temporary is None or (self._file is None and self._held <= _INLINE_BYTES):
             return [RejectsPart(*counts, b"".join(self._lines))]
         if self._file is None:
-            storage.write_parts(self._new_path(), [b"".join(self._lines)])
+            storage.write_parts(self._make_path(), [b"".join(self._lines)])
             self._written = self._held
         else:
             self._write()
@@ -155,12 +155,12 @@ class RejectsWriter:
         return [RejectsPart(*counts, path=self._path, size_bytes=self._written)]
 
     def _write(self) -> None:
-        self._file = self._file or self._opened.enter_context(storage.open_write(self._new_path()))
+        self._file = self._file or self._opened.enter_context(storage.open_write(self._make_path()))
         self._file.write(b"".join(self._lines))
         self._written += self._held
         self._lines, self._held = [], 0
 
-    def _new_path(self) -> str:
+    def _make_path(self) -> str:
         # A random name keeps attempts apart: a retried or speculative one must never write to another's file.
         assert self._temporary is not None
         self._path = storage.join(storage.join(self._temporary, FOLDER), f"{uuid.uuid4().hex}.jsonl")
@@ -316,13 +316,13 @@ def gather_rejects(
     read_bytes = size_bytes - sum(part.lost_bytes for part in known)
     density = read_records / read_bytes if read_records > 0 and read_bytes > 0 else 0.0
     ordered = SortedLines(_sort_key)
-    for line in _all_lines(known):
+    for line in _iterate_lines(known):
         ordered.add(line)
     rejects = _collect_rejects(ordered, density, locate_record)
     return rejects, records + rejects.records - sum(part.records for part in known)
 
 
-def _all_lines(parts: Sequence[RejectsPart]) -> Iterator[bytes]:
+def _iterate_lines(parts: Sequence[RejectsPart]) -> Iterator[bytes]:
     yield from (line for part in parts for line in part.text.splitlines())
     files = sorted((part for part in parts if part.path), key=lambda part: part.size_bytes)
     small = [part for part in files if part.size_bytes <= _SINGLE_READ_BYTES]

@@ -69,7 +69,7 @@ def cgroup_settings(
         cgroups: mount point of the control groups.
         process_cgroups: file that lists this process's control groups.
     """
-    for line in _lines(process_cgroups):
+    for line in _read_lines(process_cgroups):
         _, controllers, name = line.split(":", 2)
         path = PurePosixPath(name.lstrip("/"))
         # In a container the group's own folder may be mounted in place of all, under which its name is not there.
@@ -82,10 +82,10 @@ def cgroup_settings(
             continue
         for mount in mounts:
             for group in groups:
-                yield [word for file in files for word in " ".join(_lines(mount / group / file)).split()]
+                yield [word for file in files for word in " ".join(_read_lines(mount / group / file)).split()]
 
 
-def _lines(path: Path) -> list[str]:
+def _read_lines(path: Path) -> list[str]:
     """Return the lines of a kernel file; none if it is missing or unreadable."""
     try:
         return path.read_text().splitlines()
@@ -104,11 +104,11 @@ def core_count(cgroups: Path = CGROUPS, process_cgroups: Path = PROCESS_CGROUPS)
     """
     bound = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     found = cgroup_settings("cpu", "cpu.max", ("cpu.cfs_quota_us", "cpu.cfs_period_us"), cgroups, process_cgroups)
-    quotas = [math.ceil(quota) for words in found for quota in _quota(words)]
+    quotas = [math.ceil(quota) for words in found for quota in _read_quota(words)]
     return max(1, min([bound, *quotas]))
 
 
-def _quota(words: Sequence[str]) -> Iterator[float]:
+def _read_quota(words: Sequence[str]) -> Iterator[float]:
     """Yield the quota in cores from [time, period] in microseconds; nothing if unlimited (`max` or -1)."""
     if len(words) == 2 and words[0].isdigit() and words[1].isdigit() and int(words[1]):
         yield int(words[0]) / int(words[1])
@@ -162,7 +162,7 @@ class Spool:
     def write(self, offset: int, data: bytes) -> None:
         """Write `data` at `offset`; raises OSError, for example if the disk is full."""
         view = memoryview(data).cast("B")
-        with local.path_in_errors(self._folder):
+        with local.add_path_to_errors(self._folder):
             while view:
                 count = os.pwrite(self._descriptor, view[: local.PIECE_BYTES], offset)
                 view, offset = view[count:], offset + count

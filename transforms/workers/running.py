@@ -171,7 +171,7 @@ FAILURE_FILE = "failure"  # in the folder that launcher and workers share
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An error raised by a step."""
+    """The description of an error that a step of a pipeline raised."""
 
     step: str  # full label of the step
     kind: str  # class in shardmill.errors; "" for any other error
@@ -215,24 +215,24 @@ class ReportingFn(beam.DoFn):
     def setup(self) -> None:
         """Set up the inner DoFn, and turn on retries of storage requests for minutes."""
         patience.set_patience()
-        with self._reporting():
+        with self._report_errors():
             self._inner.setup()
 
     def process(self, *arguments: Any, **named: Any) -> Iterator[Any]:
         """Process an element; the first step of the pipeline also reports that it has begun."""
-        with self._reporting():
+        with self._report_errors():
             if self._is_first:
                 with suppress(OSError):
                     storage.write_text(started_path(self._path), "", sync=False)
             yield from self._inner.process(*arguments, **named) or ()
 
     def finish_bundle(self) -> Iterable[Any] | None:
-        with self._reporting():
+        with self._report_errors():
             results: Iterable[Any] | None = self._inner.finish_bundle()
             return None if results is None else list(results)
 
     @contextmanager
-    def _reporting(self) -> Iterator[None]:
+    def _report_errors(self) -> Iterator[None]:
         try:
             yield
         except CancelledError:

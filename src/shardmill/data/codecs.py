@@ -22,7 +22,7 @@ class ShardEncoder(Protocol):
 
 
 class _PassThroughEncoder:
-    """Pass framed records through unchanged."""
+    """An encoder that passes framed records through unchanged."""
 
     def compress(self, framed: bytes, /) -> bytes:
         return framed

@@ -27,19 +27,19 @@ def _plain_entry(feature: Feature) -> Entry:
 
 
 def make_entry(class_name: str, **content: Any) -> Entry:
-    """Return the entry of a TFDS class: its name below TFDS's features, and its one field."""
+    """Return an entry of TFDS's features.json: the class of a feature, and its one field."""
     return {"pythonClassName": f"tensorflow_datasets.core.features.{class_name}", **content}
 
 
 def tensor_entry(shape: tuple[int | None, ...], dtype: str, encoding: str) -> Entry:
-    """Return the entry of a Tensor."""
+    """Return the entry of a Tensor in TFDS's features.json."""
     return make_entry(
         "tensor_feature.Tensor", tensor={"shape": entry_shape(shape), "dtype": dtype, "encoding": encoding}
     )
 
 
 def entry_shape(shape: Sequence[int | None]) -> Entry:
-    """Return a shape as in entries."""
+    """Return a shape as TFDS's features.json has it."""
     return {"dimensions": ["-1" if size is None else str(size) for size in shape]} if shape else {}
 
 
@@ -52,14 +52,14 @@ def _is_box(feature: Feature) -> bool:
 
 
 def boxes_entry(feature: Feature) -> Entry:
-    """Return the entry of one box, or of a list of boxes."""
+    """Return the entry in TFDS's features.json of one box, or of a list of boxes."""
     box = {"shape": entry_shape((4,)), "dtype": "float32", "bboxFormat": "REL_YXYX"}
     entry = make_entry("bounding_boxes.BBoxFeature", boundingBox=box)
     return entry if feature.shape == (4,) else sequence_entry(entry)
 
 
 def sequence_entry(entry: Entry, length: int | None = None) -> Entry:
-    """Return the entry of a list of `length` values (None: any number), each described by `entry`."""
+    """Return the entry in features.json of a list of `length` values (None: any number), described by `entry`."""
     content = {"feature": entry, "length": "-1" if length is None else str(length)}
     return make_entry("sequence_feature.Sequence", sequence=content)
 
@@ -70,12 +70,12 @@ def translation_entry(languages: Sequence[str]) -> Entry:
 
 
 def features_dict_entry(entries: dict[str, Entry]) -> Entry:
-    """Return the entry of named features."""
+    """Return the entry in TFDS's features.json of several named features."""
     return make_entry("features_dict.FeaturesDict", featuresDict={"features": entries})
 
 
 class FeatureKind:
-    """A feature kind. This base class is the plain kind `tensor`; subclasses override where they differ."""
+    """A kind of feature: how it is described, checked and decoded. This base class is the plain kind `tensor`."""
 
     name: Kind = "tensor"  # as in manifest.json
     # least rank wins as input of TFDS's `as_supervised=True`; None: not an input by kind alone
@@ -246,10 +246,10 @@ def read_notes(proto: Any) -> dict[str, str]:
 
 
 def shape_note(feature: Feature) -> str:
-    """Return the note of a feature's shape."""
+    """Return the text that notes a feature's shape in schema.pbtxt."""
     return "shape:" + ",".join("-1" if size is None else str(size) for size in feature.shape)
 
 
 def parse_shape_note(note: str) -> tuple[int | None, ...]:
-    """Return the shape in the text of a note."""
+    """Return the shape in a text that `shape_note` made."""
     return tuple(None if size == "-1" else int(size) for size in note.split(",") if size)

@@ -14,7 +14,7 @@ TimeUnit = Literal["", "s", "ms", "us", "ns"]
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """One feature of every example."""
+    """The description of one feature of every example: its name, type, shape, kind and role."""
 
     name: str  # key in `tf.train.Example`
     dtype: DType  # type of the values in its list

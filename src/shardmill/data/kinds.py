@@ -128,7 +128,7 @@ class AudioKind(FeatureKind):
     bytes_are_strings = False
 
     def tfds_entry(self, feature: Feature) -> Entry:
-        """Return an Audio entry; WAV files of mixed channels or encodings get an entry for plain bytes."""
+        """Return TFDS's Audio entry; WAV files of mixed channels or encodings get an entry for plain bytes."""
         shape: tuple[int | None, ...] = feature.shape
         audio: dict[str, Any] = {"dtype": "float32"}
         if feature.is_wav:
@@ -217,7 +217,7 @@ class BoolKind(FeatureKind):
     name = "bool"
 
     def tfds_member_entry(self, feature: Feature) -> Entry:
-        """Return a scalar bool, as TFDS's own object datasets do."""
+        """Return TFDS's entry of a scalar bool, as its own object datasets have it."""
         entry = super().tfds_member_entry(feature)
         entry["tensor"]["dtype"] = "bool"
         return entry
@@ -240,7 +240,7 @@ class ClassLabelKind(FeatureKind):
     padding_value = -1  # which is no class id; 0 is one
 
     def tfds_entry(self, feature: Feature) -> Entry:
-        """Return a ClassLabel, whose names are in their own file, or a list of them; plain ids if some are missing."""
+        """Return TFDS's ClassLabel entry, or a list of it; plain ids if some examples have none."""
         if not feature.required or len(feature.shape) > 1:
             return super().tfds_entry(feature)
         if feature.shape:
@@ -322,7 +322,7 @@ class MaskKind(FeatureKind):
     bytes_are_strings = False
 
     def tfds_entry(self, feature: Feature) -> Entry:
-        """Return an Image of one channel, as in TFDS's own segmentation datasets."""
+        """Return TFDS's entry of an Image with one channel, as in its own segmentation datasets."""
         image = {"shape": entry_shape((None, None, 1)), "dtype": feature.element or "uint8", "encodingFormat": "png"}
         return make_entry("image_feature.Image", image=image)
 
@@ -351,7 +351,7 @@ class TextKind(FeatureKind):
     name = "text"
 
     def tfds_entry(self, feature: Feature) -> Entry:
-        """Return a Text if every example has exactly one; TFDS has no lists of Text."""
+        """Return TFDS's Text entry if every example has exactly one text; TFDS has no lists of Text."""
         if feature.is_dense and not feature.shape:
             return make_entry("text_feature.Text", text={})
         return super().tfds_entry(feature)

@@ -69,7 +69,7 @@ def find(data: Any, byte: int) -> Positions:
 
 
 def chain(data: Any, head: int, at: int, least: int) -> Positions:
-    """Return the starts of the chained heads in `data`, ascending.
+    """Return the starts, ascending, of heads that are linked by the sizes of the data between them.
 
     Each head has `head` bytes, of which the uint32 at `at` is the size of the data between it and the next head, at
     least `least` bytes. The last head's data must end where `data` ends; else it is a ValueError.

@@ -22,12 +22,12 @@ _CRC = struct.Struct("<I")
 
 
 def mask_crc(crc: int) -> int:
-    """Return the masked crc32c, so that checksums of data that contain checksums stay reliable."""
+    """Mask a crc32c as TFRecord files do, so that checksums of data that contain checksums stay reliable."""
     return (((crc >> 15) | (crc << 17)) + _MASK_DELTA) & 0xFFFFFFFF
 
 
 def mask_crcs(crcs: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """Return many masked crc32c, shape (n,)."""
+    """Return many checksums masked as TFRecord files store them, shape (n,)."""
     return ((crcs >> np.uint32(15)) | (crcs << np.uint32(17))) + np.uint32(_MASK_DELTA)
 
 
@@ -167,7 +167,7 @@ def find(data: Any, byte: int, out: np.ndarray) -> None:
 
 
 def chain(data: Any, head: int, at: int, out: np.ndarray) -> int:
-    """Write the starts of chained heads into `out`, int64, and return their number; see `spans.chain`."""
+    """Write the starts of linked heads into `out`, int64, and return their number; see `spans.chain`."""
     count = place = 0
     unpack = _CRC.unpack_from
     if not (0 <= at <= head - 4):

@@ -29,12 +29,12 @@ class Value:
         """Return an object's member `key`, which must exist."""
         content = self.mapping()
         if key not in content:
-            raise ValueError(f"{self._child(key)} is missing")
-        return Value(content[key], self._child(key))
+            raise ValueError(f"{self._locate_member(key)} is missing")
+        return Value(content[key], self._locate_member(key))
 
     def get(self, key: str, default: Any) -> "Value":
         """Return an object's member `key`, or `default`."""
-        return Value(self.mapping().get(key, default), self._child(key))
+        return Value(self.mapping().get(key, default), self._locate_member(key))
 
     def mapping(self) -> dict[str, Any]:
         """Return the value as an object."""
@@ -46,7 +46,7 @@ class Value:
 
     def entries(self) -> dict[str, "Value"]:
         """Return the values of an object by key."""
-        return {key: Value(value, self._child(key)) for key, value in self.mapping().items()}
+        return {key: Value(value, self._locate_member(key)) for key, value in self.mapping().items()}
 
     def text(self) -> str:
         """Return the value as a string that UTF-8 can encode; JSON's escapes allow lone surrogates, which it cannot."""
@@ -89,17 +89,17 @@ class Value:
 
     def wrong(self, expected: str) -> ValueError:
         """Return the error for a value that differs from what was `expected`."""
-        return ValueError(f"{self.where or 'the file'} is {self._preview()}; expected {expected}")
+        return ValueError(f"{self.where or 'the file'} is {self._describe()}; expected {expected}")
 
     def _checked(self, kind: type, description: str) -> Any:
         if not isinstance(self.value, kind):
             raise self.wrong(description)
         return self.value
 
-    def _child(self, key: str) -> str:
+    def _locate_member(self, key: str) -> str:
         return f"{self.where}.{key}" if self.where else key
 
-    def _preview(self) -> str:
+    def _describe(self) -> str:
         if isinstance(self.value, (dict, list)):
             return "an object" if isinstance(self.value, dict) else "a list"
         text = json.dumps(self.value)
@@ -247,10 +247,8 @@ def parse_json(text: str | bytes) -> Value:
 def parse_file(text: str | bytes, name: str, newest: int, problem: str, parse: Callable[[Value], Content]) -> Content:
     """Parse a JSON file of shardmill, which holds the number of its format, at most `newest`.
 
-    An error has the words `problem` after the file's name, such as "is not a shardmill manifest".
-
-    Raises:
-        CorruptDataError: if the file is invalid, which `parse` reports as ValueError, or of a newer format.
+    An error has the words `problem` after the file's name, such as "is not a shardmill manifest". Raise a
+    CorruptDataError if the file is invalid, which `parse` reports as ValueError, or of a newer format.
     """
     try:
         content = parse_json(text)

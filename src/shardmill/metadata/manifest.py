@@ -117,7 +117,7 @@ MANIFEST_FORMAT = 1  # raised when a reader of the previous format would misread
 
 @dataclass(frozen=True, slots=True)
 class ShardEntry:
-    """A shard file."""
+    """A shard file, as the manifest lists it: its name, examples, size and checksum."""
 
     file: str
     examples: int
@@ -171,7 +171,7 @@ class Manifest:
     @property
     def file_template(self) -> str:
         """Return the template of shard file names."""
-        return _template_of(self.configuration)
+        return _find_template(self.configuration)
 
     @property
     def rejected_without_split(self) -> int:
@@ -181,8 +181,7 @@ class Manifest:
     def split(self, name: str) -> SplitEntry:
         """Return the split `name`.
 
-        Raises:
-            KeyError: if the manifest has no such split; the message lists the splits.
+        Raise a KeyError if the manifest has no such split; the message lists the splits.
         """
         for split in self.splits:
             if split.name == name:
@@ -191,18 +190,17 @@ class Manifest:
         raise KeyError(f"{self.name} {self.version} has no split {name!r}; it has {known}")
 
     def to_json(self) -> str:
-        """Return the text of the file."""
+        """Return the text of manifest.json."""
         content = {"format": MANIFEST_FORMAT, **asdict(self)}
-        content["features"] = [_without_empty_fields(asdict(feature)) for feature in self.features]
+        content["features"] = [_drop_empty_fields(asdict(feature)) for feature in self.features]
         return dump_json(content)
 
     @classmethod
     def from_json(cls, text: str | bytes, name: str) -> "Manifest":
-        """Parse the text of the file `name`.
+        """Parse the text of a manifest, called `name` in errors.
 
-        Raises:
-            CorruptDataError: if it is not a manifest, or of a newer format; the message names the file and the faulty
-                value.
+        Raise a CorruptDataError if it is not a manifest, or of a newer format; the message names the file and the
+        faulty value.
         """
         return parse_file(text, name, MANIFEST_FORMAT, "is not a shardmill manifest", cls._from_value)
 
@@ -213,7 +211,7 @@ class Manifest:
         )
         codec = CODECS[content["compression"].one_of(*CODECS)]
         configuration = _parse_configuration(content.get("configuration", {}))
-        called = (name, codec, _template_of(configuration))
+        called = (name, codec, _find_template(configuration))
         splits = tuple(_parse_split(split, *called) for split in content["splits"].items())
         _check_once(content["splits"], (split.name for split in splits))
         manifest = cls(
@@ -233,13 +231,13 @@ class Manifest:
         return manifest
 
 
-def _without_empty_fields(feature: dict[str, Any]) -> dict[str, Any]:
+def _drop_empty_fields(feature: dict[str, Any]) -> dict[str, Any]:
     """Drop empty fields that few features have, so that manifests without such features stay unchanged."""
     rare = ("sample_rate", "channels", "original", "sequence", "time")
     return {key: value for key, value in feature.items() if value or key not in rare}
 
 
-def _template_of(configuration: Mapping[str, Any]) -> str:
+def _find_template(configuration: Mapping[str, Any]) -> str:
     return str(configuration.get("file_template") or file_names.DEFAULT_TEMPLATE)
 
 

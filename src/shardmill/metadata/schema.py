@@ -31,8 +31,7 @@ _FIELDS_NAMING_FEATURES = ("sparse_feature", "weighted_feature", "tensor_represe
 def schema_requests(text: str, rename: Callable[[str], str] = str) -> str:
     """Return the parts of a schema.pbtxt beyond the descriptions of its features, which `rename` renames; "" if none.
 
-    Raises:
-        google.protobuf.text_format.ParseError: if `text` is not a schema.
+    Raise a ParseError if `text` is not a schema.
     """
     schema = text_format.Parse(text, schema_pb2.Schema())
     requests = schema_pb2.Schema()
@@ -121,9 +120,8 @@ def to_pbtxt(features: Features, requests: str = "") -> str:
 def from_pbtxt(text: str) -> Features:
     """Parse the features in a `schema.pbtxt`, from shardmill or others, in its order.
 
-    Raises:
-        google.protobuf.text_format.ParseError: if `text` is not a schema.
-        ValueError: if an Example cannot hold a feature's type; the message names the feature.
+    Raise a ParseError if `text` is not a schema. Raise a ValueError if an Example cannot hold a feature's type; the
+    message names the feature.
     """
     return tuple(_parse_feature(proto) for proto in text_format.Parse(text, schema_pb2.Schema()).feature)
 

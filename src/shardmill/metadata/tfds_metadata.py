@@ -174,17 +174,16 @@ class TransformFile:
     module: ModuleSummary | None = field(default=None, metadata=OPTIONAL)  # made the graph; None if --transform did
 
     def to_json(self) -> str:
-        """Return the text of the file."""
+        """Return the text of transform.json."""
         content = {"format": FORMAT, **write_fields(self)}
         content["outputs"] = content.pop("outputs")  # comes last
         return json.dumps(content, ensure_ascii=False, indent=1) + "\n"
 
     @classmethod
     def from_json(cls, text: str | bytes, name: str) -> "TransformFile":
-        """Parse the text of the file `name`.
+        """Parse the text of a transform.json, called `name` in errors.
 
-        Raises:
-            CorruptDataError: if it is not a transform.json, or of a newer format.
+        Raise a CorruptDataError if it is not a transform.json, or of a newer format.
         """
         problem = "does not say what was found for a transform"
         return cls(**parse_file(text, name, FORMAT, problem, partial(parse_fields, cls)))

@@ -80,9 +80,8 @@ class BuildRecord:
     def from_json(cls, text: str | bytes, name: str) -> "BuildRecord":
         """Parse the text of a build record, the file `name`; unknown keys are ignored.
 
-        Raises:
-            CorruptDataError: if it is not a build record, or of a newer format; the message names the file and the
-                faulty value.
+        Raise a CorruptDataError if it is not a build record, or of a newer format; the message names the file and the
+        faulty value.
         """
         problem = "is not the record of a build"
         return parse_file(
@@ -173,9 +172,8 @@ def tag_path(directory: str, tag: str) -> str:
 def resolve_version(files: Files, directory: str, requested: str) -> tuple[str, str]:
     """Return the version that a version, a tag or LATEST names, and the path of the file that does; "" for a version.
 
-    Raises:
-        UserError: if there is no such tag, or it is invalid.
-        CorruptDataError: if the file of the tag, or LATEST, does not hold a version.
+    Raise a UserError if there is no such tag, or it is invalid. Raise a CorruptDataError if the file of the tag, or
+    LATEST, does not hold a version.
     """
     if file_names.is_version(requested):
         return requested, ""

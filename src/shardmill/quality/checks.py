@@ -42,7 +42,7 @@ def _check_count(
     """Check the number of items in `names`, and list them in the result."""
     if limit.is_off:
         return
-    severity, threshold = limit.over(len(names))
+    severity, threshold = limit.check_maximum(len(names))
     plural = noun if len(names) == 1 else f"{noun}es" if noun.endswith("s") else f"{noun}s"
     message = f"{len(names)} {plural} {state}: {list_some(names)}" if names else f"no {noun} is {state}"
     feature_name = feature or (names[0].partition(" (")[0] if len(names) == 1 else "")
@@ -82,7 +82,7 @@ def _check_presence_drop(name: str, split: str, new: Profile, old: Profile, limi
         return CheckResult("presence_drop", "unknown", message, name, split)
     sizes = new.splits[split], old.splits[split]
     floor = share_floor((now * sizes[0] + before * sizes[1]) / sum(sizes), *sizes)
-    severity, threshold = limit.over(before - now, floor)
+    severity, threshold = limit.check_maximum(before - now, floor)
     message = f"{100 * now:.3g} % of the examples of {split!r} have {name!r}, {100 * before:.3g} % in {old.version}"
     return CheckResult("presence_drop", severity, message, name, split, max(before - now, 0.0), threshold, floor)
 
@@ -105,15 +105,15 @@ def check_classes(
         yield from _check_count("classes_moved", "class", moved, state, limit["classes_moved"], label.name)
         counts, counts_before = new.class_counts(label), old.class_counts(before)
         if counts is None or counts_before is None:
-            yield _unknown_classes("classes_gone", label)
-            yield _unknown_classes("classes_new", label)
+            yield _report_unknown_classes("classes_gone", label)
+            yield _report_unknown_classes("classes_new", label)
             continue
         gone, fresh = f"gone since {old.version}", f"new since {old.version}"
         yield from _check_missing("classes_gone", gone, counts_before, counts, limit["classes_gone"], label)
         yield from _check_missing("classes_new", fresh, counts, counts_before, limit["classes_new"], label)
 
 
-def _unknown_classes(check: str, label: Feature) -> CheckResult:
+def _report_unknown_classes(check: str, label: Feature) -> CheckResult:
     message = f"how many {label.unit}s each class of {label.name!r} has is not on record"
     return CheckResult(check, "unknown", message, label.name)
 
@@ -126,7 +126,7 @@ def _check_missing(
     names = [name for name, count in present_counts.items() if count and not other_counts[name]]
     floor = max_examples_by_chance(present_counts.total(), other_counts.total())
     certain = [name for name in names if present_counts[name] > floor]
-    severity, threshold = limit.over(len(certain))
+    severity, threshold = limit.check_maximum(len(certain))
     message = f"no class of {label.name!r} is {state}"
     if names:
         names_shown = list_some(f"{name!r} ({present_counts[name]:,} {label.unit}s)" for name in certain or names)
@@ -164,10 +164,10 @@ def check_smallest_class(
             continue
         counts = new.class_counts(label)
         if not counts:
-            yield _unknown_classes("min_examples_per_class", label)
+            yield _report_unknown_classes("min_examples_per_class", label)
             continue
         name, fewest = min(counts.items(), key=lambda item: item[1])
-        severity, threshold = limit.under(fewest)
+        severity, threshold = limit.check_minimum(fewest)
         under = sum(count < threshold for count in counts.values()) if threshold is not None else 0
         message = f"class {name!r} of {label.name!r} has {fewest:,} {label.unit}s"
         message += f"; {under} classes have fewer than {threshold:g}" if under > 1 else ""
@@ -199,11 +199,11 @@ def _check_ratio(
     message = f"{message}: {ratio:.3g} times as many"
     if not under.is_off:
         floor = ratio_floor(before) if floored else None
-        severity, threshold = under.under(ratio, floor)
+        severity, threshold = under.check_minimum(ratio, floor)
         yield CheckResult("examples_under", severity, message, "", split, ratio, threshold, floor)
     if not over.is_off:
         ceiling = ratio_ceiling(before) if floored else None
-        severity, threshold = over.over(ratio, ceiling or 0.0)
+        severity, threshold = over.check_maximum(ratio, ceiling or 0.0)
         yield CheckResult("examples_over", severity, message, "", split, ratio, threshold, ceiling)
 
 
@@ -218,7 +218,7 @@ def check_rejects(new: Profile, limits: LimitsByCheck) -> Iterator[CheckResult]:
         return
     lost = new.manifest.rejects.get("lost", {})
     about = "about " if lost.get("estimated") else "at least " if lost.get("uncounted_files") else ""
-    severity, threshold = limit.over(rejected / records)
+    severity, threshold = limit.check_maximum(rejected / records)
     message = f"{about}{rejected:,} of {records:,} records were rejected"
     yield CheckResult("rejects_over", severity, message, value=rejected / records, threshold=threshold)
 
@@ -238,7 +238,7 @@ def _check_smallest_shard(new: Profile, split: SplitEntry, limits: LimitsByCheck
     sizes = [shard.size_bytes if in_bytes else shard.examples for shard in split.shards]
     mean = sum(sizes) / len(sizes)
     share = min(sizes) / mean if mean else 1.0
-    severity, threshold = limits["shards_under"].under(share)
+    severity, threshold = limits["shards_under"].check_minimum(share)
     unit = "bytes" if in_bytes else "examples"
     message = (
         f"the smallest of {len(sizes):,} shards of {split.name!r} has {min(sizes):,} {unit}, the mean is {mean:,.1f}"
@@ -265,7 +265,7 @@ def _check_label_leakage(new: Profile, limits: LimitsByCheck, overrides: ByFeatu
         association = measured_label_association(new, feature)
         if limit.is_off or association is None or description.role != "input":
             continue
-        severity, threshold = limit.over(association)
+        severity, threshold = limit.check_maximum(association)
         message = f"who knows {feature!r} guesses the label wrongly {association:.1%} less often than who knows nothing"
         if severity != "ok":
             message = f"{message}: it looks like the label"
@@ -281,7 +281,7 @@ def _check_similar_contents(new: Profile, limits: LimitsByCheck) -> Iterator[Che
         if split == "train":
             continue
         shared = near.elsewhere.get(split, 0)
-        severity, threshold = limit.over(shared / examples)
+        severity, threshold = limit.check_maximum(shared / examples)
         message = f"{shared:,} of {examples:,} pictures of {split!r} look like one of another split"
         yield CheckResult("similar_contents", severity, message, "", split, shared / examples, threshold)
 
@@ -292,7 +292,7 @@ def _check_conflicting_labels(new: Profile, limits: LimitsByCheck) -> Iterator[C
     if limit.is_off or duplicates is None or duplicates.conflicts is None or not new.examples:
         return
     share = sum(duplicates.conflicts.examples.values()) / new.examples
-    severity, threshold = limit.over(share)
+    severity, threshold = limit.check_maximum(share)
     yield CheckResult("conflicting_labels", severity, duplicates.conflicts.describe(), "", "", share, threshold)
 
 
@@ -311,7 +311,7 @@ def _check_shared_contents(new: Profile, limits: LimitsByCheck) -> Iterator[Chec
         if split == "train":
             continue
         shared = duplicates.elsewhere.get(split, 0)
-        severity, threshold = limit.over(shared / number)
+        severity, threshold = limit.check_maximum(shared / number)
         one = f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
         message = f"{shared:,} of {number:,} {noun}s of {split!r} have the content of {one} of another split"
         yield CheckResult("shared_contents", severity, message, "", split, shared / number, threshold)

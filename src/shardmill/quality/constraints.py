@@ -49,9 +49,9 @@ def _check_examples(
     message = f"there are {total:,} examples"
     least, most = constraints.min_examples_count, constraints.max_examples_count
     if constraints.HasField("min_examples_count"):
-        yield _bound_result("min_examples_count", message, total, least, total < least)
+        yield _compare_to_bound("min_examples_count", message, total, least, total < least)
     if constraints.HasField("max_examples_count"):
-        yield _bound_result("max_examples_count", message, total, most, total > most)
+        yield _compare_to_bound("max_examples_count", message, total, most, total > most)
     for name in ("num_examples_drift_comparator", "num_examples_version_comparator"):
         if constraints.HasField(name):
             yield from _check_ratio(name, new, old, getattr(constraints, name))
@@ -69,22 +69,22 @@ def _check_ratio(
     message = f"there are {counts}: {ratio:.3g} times as many; {name}"
     least, most = constraints.min_fraction_threshold, constraints.max_fraction_threshold
     if constraints.HasField("min_fraction_threshold"):
-        yield _bound_result("examples_under", message, ratio, least, ratio < least)
+        yield _compare_to_bound("examples_under", message, ratio, least, ratio < least)
     if constraints.HasField("max_fraction_threshold"):
-        yield _bound_result("examples_over", message, ratio, most, ratio > most)
+        yield _compare_to_bound("examples_over", message, ratio, most, ratio > most)
 
 
-def _domain_results(
+def _check_domain(
     check: str, message: str, low: float, high: float, domain: Any, feature: str, split: str
 ) -> Iterator[CheckResult]:
     """Yield the results for values from `low` to `high`, of which a proto's `min` and `max` are the bounds."""
     if domain.HasField("min"):
-        yield _bound_result(check, message, low, domain.min, low < domain.min, feature, split)
+        yield _compare_to_bound(check, message, low, domain.min, low < domain.min, feature, split)
     if domain.HasField("max"):
-        yield _bound_result(check, message, high, domain.max, high > domain.max, feature, split)
+        yield _compare_to_bound(check, message, high, domain.max, high > domain.max, feature, split)
 
 
-def _bound_result(
+def _compare_to_bound(
     check: str, message: str, value: float, bound: float, wrong: bool, feature: str = "", split: str = ""
 ) -> CheckResult:
     sentence = f"{message}; the schema's bound is {bound:g}"
@@ -124,7 +124,7 @@ def _check_lengths(new: Profile, split: str, feature: schema_pb2.Feature) -> Ite
         yield CheckResult("value_count", "unknown", message, name, split)
         return
     message = f"examples of {split!r} have {fewest:g} to {most:g} values of {name!r}"
-    yield from _domain_results("value_count", message, fewest, most, feature.value_count, name, split)
+    yield from _check_domain("value_count", message, fewest, most, feature.value_count, name, split)
 
 
 def _check_presence(new: Profile, split: str, feature: schema_pb2.Feature) -> Iterator[CheckResult]:
@@ -142,9 +142,11 @@ def _check_presence(new: Profile, split: str, feature: schema_pb2.Feature) -> It
         wrong = share < presence.min_fraction - _FLOAT32_ERROR or (
             presence.min_fraction == 1.0 and count < new.splits[split]
         )
-        yield _bound_result("min_fraction", message, share, presence.min_fraction, wrong, name, split)
+        yield _compare_to_bound("min_fraction", message, share, presence.min_fraction, wrong, name, split)
     if presence.min_count:
-        yield _bound_result("min_count", message, count, presence.min_count, count < presence.min_count, name, split)
+        yield _compare_to_bound(
+            "min_count", message, count, presence.min_count, count < presence.min_count, name, split
+        )
 
 
 def _check_range(new: Profile, split: str, feature: schema_pb2.Feature) -> Iterator[CheckResult]:
@@ -161,7 +163,7 @@ def _check_range(new: Profile, split: str, feature: schema_pb2.Feature) -> Itera
         return
     low, high = numbers.minimum, numbers.maximum
     message = f"{feature.name!r} in {split!r} is from {low:g} to {high:g}"
-    yield from _domain_results("domain", message, low, high, getattr(feature, kind), feature.name, split)
+    yield from _check_domain("domain", message, low, high, getattr(feature, kind), feature.name, split)
 
 
 def _check_values(
@@ -189,7 +191,7 @@ def _check_values(
         message += f"; {unseen:.3g} of them are not on record"
         yield CheckResult("string_domain", "unknown", message, name, split, share, most)
         return
-    yield _bound_result("string_domain", message, share, most, share > most + _FLOAT32_ERROR, name, split)
+    yield _compare_to_bound("string_domain", message, share, most, share > most + _FLOAT32_ERROR, name, split)
 
 
 _Type = anomalies_pb2.AnomalyInfo

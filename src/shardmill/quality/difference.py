@@ -34,7 +34,7 @@ def describe_changes(new: Profile, old: Profile) -> str:
     """Return one line about the differences of `new` from `old`."""
     differences = find_differences(new, old)
     if new.examples == old.examples:
-        unit = _unit(new)
+        unit = _name_unit(new)
         # Statistics are of single columns: labels may have been shuffled among the records, which nobody sees here.
         same = "nothing else changed in its statistics" if not differences else ""
         parts = [f"{new.examples:,} {unit}, as before", *(difference.words for difference in differences), same]
@@ -59,13 +59,13 @@ def find_differences(new: Profile, old: Profile) -> list[Difference]:
     ]
 
 
-def _unit(profile: Profile) -> str:
+def _name_unit(profile: Profile) -> str:
     return "rows" if profile.manifest.configuration.get("format") in _ROWS else "examples"
 
 
 def _compare_counts(new: Profile, old: Profile) -> Iterator[Difference]:
     if new.examples != old.examples:
-        words = f"{old.examples:,} -> {new.examples:,} {_unit(new)}"
+        words = f"{old.examples:,} -> {new.examples:,} {_name_unit(new)}"
         yield Difference("examples", words, "", old.examples, new.examples)
     before, after = (int(profile.manifest.rejects.get("records", 0)) for profile in (old, new))
     if before != after:
@@ -126,7 +126,7 @@ def _compare_features(new: Profile, old: Profile) -> Iterator[Difference]:
 def _compare_presence(new: Profile, old: Profile) -> Iterator[Difference]:
     for name in new.features:
         if name in old.features:
-            before, after = _share(old, name), _share(new, name)
+            before, after = _compute_share(old, name), _compute_share(new, name)
             if before is not None and after is not None and abs(before - after) > _PRESENCE:
                 yield Difference("presence", f"{name} in {before:.2%} -> {after:.2%} of them", name, before, after)
 
@@ -143,7 +143,7 @@ def _compare_leakage(new: Profile, old: Profile) -> Iterator[Difference]:
         yield Difference("leakage", words, name, before, after)
 
 
-def _share(profile: Profile, feature: str) -> float | None:
+def _compute_share(profile: Profile, feature: str) -> float | None:
     """Return the share of a version's examples that have a feature; None if unknown."""
     shares = [(profile.presence(split, feature), examples) for split, examples in profile.splits.items() if examples]
     if not shares or any(share is None for share, _ in shares):
@@ -158,8 +158,8 @@ def _compare_means(new: Profile, old: Profile) -> Iterator[Difference]:
         before, after = old.numeric_mean(name), new.numeric_mean(name)
         if before is None or after is None:
             continue
-        deviation = _largest_deviation(old, name)
-        error = math.hypot(_standard_error(old, name), _standard_error(new, name))
+        deviation = _find_largest_deviation(old, name)
+        error = math.hypot(_compute_standard_error(old, name), _compute_standard_error(new, name))
         if abs(after - before) > max(_FEWEST * deviation, _STANDARD_ERRORS * error):
             words = f"{name} mean {_format_number(before)} -> {_format_number(after)}"
             yield Difference("mean", words, name, before, after)
@@ -169,16 +169,16 @@ def _format_number(number: float) -> str:
     return f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.3g}"
 
 
-def _largest_deviation(profile: Profile, feature: str) -> float:
+def _find_largest_deviation(profile: Profile, feature: str) -> float:
     """Return the largest standard deviation of a feature's numbers in any split."""
     found = (summary.numbers for _, summary in profile.summaries(feature))
     return max((float(numbers.std_dev or 0.0) for numbers in found if numbers is not None), default=0.0)
 
 
-def _standard_error(profile: Profile, feature: str) -> float:
+def _compute_standard_error(profile: Profile, feature: str) -> float:
     """Return the standard error of the mean of a feature's numbers."""
     size = math.fsum(sample_size(summary, split.examples) for split, summary in profile.summaries(feature))
-    return _largest_deviation(profile, feature) / math.sqrt(size) if size else 0.0
+    return _find_largest_deviation(profile, feature) / math.sqrt(size) if size else 0.0
 
 
 def _relative_change(difference: Difference) -> float:
@@ -192,12 +192,14 @@ def _change(difference: Difference) -> float:
 def _compare_values(new: Profile, old: Profile) -> Iterator[Difference]:
     """Yield strings whose frequency changed, for the split with the largest change."""
     for name in new.features:
-        found = [difference for split in new.splits if (difference := _most_moved(new, old, split, name)) is not None]
+        found = [
+            difference for split in new.splits if (difference := _find_most_moved(new, old, split, name)) is not None
+        ]
         if found:
             yield max(found, key=_change)
 
 
-def _most_moved(new: Profile, old: Profile, split: str, feature: str) -> Difference | None:
+def _find_most_moved(new: Profile, old: Profile, split: str, feature: str) -> Difference | None:
     now, then = new.summary(split, feature), old.summary(split, feature)
     if now is None or then is None or not new.splits[split] or not old.splits.get(split):
         return None

@@ -61,10 +61,10 @@ def jensen_shannon_of_counts(one: Sequence[float], other: Sequence[float]) -> fl
     """Return the Jensen-Shannon divergence, in bits, of two rows of counts in the same bins, neither of them empty."""
     shares = np.array([one, other], float)
     shares /= np.array([[math.fsum(one)], [math.fsum(other)]])
-    return min(max(math.fsum(_bits(shares).ravel().tolist()) / 2, 0.0), 1.0)
+    return min(max(math.fsum(_divergence_terms(shares).ravel().tolist()) / 2, 0.0), 1.0)
 
 
-def _bits(shares: FloatArray) -> FloatArray:
+def _divergence_terms(shares: FloatArray) -> FloatArray:
     """Return each share's contribution to twice the divergence of the two rows, in bits, shape (2, n)."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(shares > 0, shares * np.log2(shares / shares.mean(axis=0)), 0.0)
@@ -89,10 +89,8 @@ def jensen_shannon(one: Histogram, other: Histogram, nan_is_a_bin: bool = False)
     """Return TFDV's Jensen-Shannon divergence of two histograms, in bits.
 
     Points are bins of their own, and the bounds of both histograms delimit the other bins. Numbers in buckets with an
-    infinite bound differ from all others. So do NaNs, even from each other, unless `nan_is_a_bin`.
-
-    Raises:
-        ValueError: if a histogram is empty.
+    infinite bound differ from all others. So do NaNs, even from each other, unless `nan_is_a_bin`. Raise a ValueError
+    if a histogram is empty.
     """
     buckets = [*one.buckets, *other.buckets]
     bounds = sorted({bound for bucket in buckets if _is_wide(bucket) for bound in (bucket.low, bucket.high)})
@@ -104,7 +102,7 @@ def jensen_shannon(one: Histogram, other: Histogram, nan_is_a_bin: bool = False)
         at_points = dict.fromkeys(points, 0.0)  # weights may be fractions
         for bucket in filter(_is_point, histogram.buckets):
             at_points[bucket.low] += bucket.numbers
-        rows.append([*_spread(histogram.buckets, bounds), *at_points.values()])
+        rows.append([*_spread_evenly(histogram.buckets, bounds), *at_points.values()])
     if nan_is_a_bin:
         rows = [[*row, histogram.nan_count] for row, histogram in zip(rows, (one, other), strict=True)]
     unlike = [histogram.total - math.fsum(row) for histogram, row in zip((one, other), rows, strict=True)]
@@ -119,7 +117,7 @@ def _is_wide(bucket: Interval) -> bool:
     return bucket.low < bucket.high and math.isfinite(bucket.low) and math.isfinite(bucket.high)
 
 
-def _spread(buckets: Iterable[Interval], bounds: Sequence[float]) -> list[float]:
+def _spread_evenly(buckets: Iterable[Interval], bounds: Sequence[float]) -> list[float]:
     """Return the counts between `bounds`, which include all buckets' bounds, with numbers spread evenly in each."""
     counts = [0.0] * max(len(bounds) - 1, 0)
     for bucket in filter(_is_wide, buckets):
@@ -141,10 +139,7 @@ def jensen_shannon_lower_bound(one: Histogram, other: Histogram) -> Divergence:
 
     It is the larger of two divergences, because merging bins never increases it. The first uses all bounds at which
     both histograms know exactly how many numbers are below. The second uses a single bound, below which both know the
-    number within limits. NaN is a bin.
-
-    Raises:
-        ValueError: if a histogram is empty.
+    number within limits. NaN is a bin. Raise a ValueError if a histogram is empty.
     """
     if not one.total or not other.total:
         raise ValueError("a histogram that counts nothing is no distribution")
@@ -153,7 +148,7 @@ def jensen_shannon_lower_bound(one: Histogram, other: Histogram) -> Divergence:
     bounds = sorted(known[0].bounds | known[1].bounds)
     strictly = np.array([bound > 0 and bound in borders for bound in bounds], bool)
     (low, high), (other_low, other_high) = (each.below(np.array(bounds, float), strictly) for each in known)
-    shares = _nearest(low, high, other_low, other_high)
+    shares = _find_nearest(low, high, other_low, other_high)
     cuts = _cut_divergences(shares)
     farthest = int(cuts.argmax()) if len(cuts) else -1
     cut = Divergence(float(cuts[farthest]), 2, len(bounds)) if farthest >= 0 else Divergence(0.0)
@@ -173,12 +168,12 @@ def jensen_shannon_lower_bound(one: Histogram, other: Histogram) -> Divergence:
 def _cut_divergences(shares: FloatArray) -> FloatArray:
     """Return the divergence of the numbers below and above each bound, given the shares below, shape (n,)."""
     whole = shares + (1 - shares)
-    bits = _bits(shares / whole).sum(axis=0) + _bits((1 - shares) / whole).sum(axis=0)
+    bits = _divergence_terms(shares / whole).sum(axis=0) + _divergence_terms((1 - shares) / whole).sum(axis=0)
     found: FloatArray = np.where(shares[0] == shares[1], 0.0, np.clip(bits / 2, 0.0, 1.0))
     return found
 
 
-def _nearest(low: FloatArray, high: FloatArray, other_low: FloatArray, other_high: FloatArray) -> FloatArray:
+def _find_nearest(low: FloatArray, high: FloatArray, other_low: FloatArray, other_high: FloatArray) -> FloatArray:
     """For each pair of ranges, return the two numbers in them that are closest to each other, shape (2, n)."""
     least, most = np.maximum(low, other_low), np.minimum(high, other_high)
     middle = (least + most) / 2
@@ -189,7 +184,7 @@ def _nearest(low: FloatArray, high: FloatArray, other_low: FloatArray, other_hig
 
 
 class _Cumulative:
-    """Bounds of the share of a histogram's numbers below a value.
+    """The least and greatest share of a histogram's numbers below any value.
 
     If one bucket ends where another begins, a number on that border is in the bucket farther from zero.
     """
@@ -257,22 +252,22 @@ def divergence_floor(bins: int, one: float, other: float, tried: int = 1) -> flo
     """
     if bins < 2:
         return 0.0
-    return min(_chi_squared(bins - 1, _PROBABILITY / max(tried, 1)) * (1 / one + 1 / other) / 4, 1.0)
+    return min(_chi_squared_quantile(bins - 1, _PROBABILITY / max(tried, 1)) * (1 / one + 1 / other) / 4, 1.0)
 
 
-def _chi_squared(freedom: int, chance: float) -> float:
+def _chi_squared_quantile(freedom: int, chance: float) -> float:
     """Return the value that chi-squared exceeds with this probability, by Wilson and Hilferty's approximation."""
     if freedom == 1:
-        return _quantile(1 - chance / 2) ** 2
+        return _normal_quantile(1 - chance / 2) ** 2
     spread = 2 / (9 * freedom)
-    return float(freedom * (1 - spread + _quantile(1 - chance) * math.sqrt(spread)) ** 3)
+    return float(freedom * (1 - spread + _normal_quantile(1 - chance) * math.sqrt(spread)) ** 3)
 
 
 def ratio_floor(examples: float) -> float:
     """Return the share to which a number of `examples` falls by chance, if a hash assigns them anew."""
     if not examples:
         return 0.0
-    reach = _quantile(1 - _PROBABILITY) ** 2 / examples
+    reach = _normal_quantile(1 - _PROBABILITY) ** 2 / examples
     return max(1 - (math.sqrt(reach * (reach + 8)) - reach) / 2, 0.0)
 
 
@@ -280,11 +275,11 @@ def ratio_ceiling(examples: float) -> float:
     """Return the multiple to which a number of `examples` rises by chance, the counterpart of `ratio_floor`."""
     if not examples:
         return math.inf
-    reach = _quantile(1 - _PROBABILITY) ** 2 / examples
+    reach = _normal_quantile(1 - _PROBABILITY) ** 2 / examples
     return 1 + (math.sqrt(reach * (reach + 8)) + reach) / 2
 
 
-def _quantile(share: float) -> float:
+def _normal_quantile(share: float) -> float:
     """Return a quantile of the standard normal distribution."""
     from statistics import NormalDist  # whose module takes longer to import than most pages, which ask for none
 

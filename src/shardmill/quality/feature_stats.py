@@ -30,12 +30,12 @@ def to_proto(stats: StatsFile, features: Features) -> pb.DatasetFeatureStatistic
 def _features(split: SplitSummary, features: Features) -> Iterator[pb.FeatureNameStatistics]:
     for feature in features:
         summary = split.features.get(feature.name, FeatureSummary())
-        common = _common(feature, summary, split.examples)
+        common = _make_common(feature, summary, split.examples)
         if common is not None:
-            yield _feature(feature, summary, common)
+            yield _make_feature(feature, summary, common)
 
 
-def _feature(feature: Feature, summary: FeatureSummary, common: pb.CommonStatistics) -> pb.FeatureNameStatistics:
+def _make_feature(feature: Feature, summary: FeatureSummary, common: pb.CommonStatistics) -> pb.FeatureNameStatistics:
     statistics = pb.FeatureNameStatistics(type=_type(feature))
     statistics.path.step.append(feature.name)
     if kind_of(feature).has_classes:
@@ -56,7 +56,7 @@ def _feature(feature: Feature, summary: FeatureSummary, common: pb.CommonStatist
         if counts:
             _rank(statistics.custom_stats.add(name=name).rank_histogram, counts.items())
     if summary.values is not None:
-        statistics.custom_stats.add(name="values").histogram.CopyFrom(_histogram(summary.values))
+        statistics.custom_stats.add(name="values").histogram.CopyFrom(_make_histogram(summary.values))
     return statistics
 
 
@@ -67,7 +67,7 @@ def _type(feature: Feature) -> int:
     return pb.FeatureNameStatistics.INT if feature.dtype == "int64" else pb.FeatureNameStatistics.FLOAT
 
 
-def _common(feature: Feature, summary: FeatureSummary, examples: int) -> pb.CommonStatistics | None:
+def _make_common(feature: Feature, summary: FeatureSummary, examples: int) -> pb.CommonStatistics | None:
     """Return how many examples have a feature, and how many values each has; None if that is unknown."""
     if summary.missing is not None:
         present = examples - summary.missing
@@ -90,7 +90,7 @@ def _common(feature: Feature, summary: FeatureSummary, examples: int) -> pb.Comm
 
 
 def _add_classes(statistics: pb.StringStatistics, feature: Feature, summary: FeatureSummary) -> None:
-    """Add classes as categorical integers, which TFDV compares with the schema; `_feature` adds the names."""
+    """Add classes as categorical integers, which TFDV compares with the schema; `_make_feature` adds the names."""
     ids = {name: index for index, name in enumerate(feature.class_names)}
     found = [(-count, ids[name]) for name, count in (summary.classes or {}).items() if count and name in ids]
     statistics.unique = len(found)
@@ -135,12 +135,12 @@ def _add_numbers(statistics: pb.NumericStatistics, numbers: Numbers, count: int)
             setattr(statistics, name, value)
     statistics.num_zeros = numbers.zeros or 0
     if numbers.histogram is not None or numbers.nan:
-        statistics.histograms.append(_histogram(numbers))
+        statistics.histograms.append(_make_histogram(numbers))
     if numbers.quantiles and numbers.minimum is not None and numbers.maximum is not None:
-        statistics.histograms.append(_quantiles(numbers, count - numbers.nan - numbers.infinity))
+        statistics.histograms.append(_make_quantiles(numbers, count - numbers.nan - numbers.infinity))
 
 
-def _histogram(numbers: Numbers) -> pb.Histogram:
+def _make_histogram(numbers: Numbers) -> pb.Histogram:
     """Return a histogram of adjacent buckets, as readers expect: empty ones fill the gaps in that of stats.json."""
     histogram = pb.Histogram(type=pb.Histogram.STANDARD, num_nan=numbers.nan)
     before: Bucket | None = None
@@ -152,7 +152,7 @@ def _histogram(numbers: Numbers) -> pb.Histogram:
     return histogram
 
 
-def _quantiles(numbers: Numbers, count: int) -> pb.Histogram:
+def _make_quantiles(numbers: Numbers, count: int) -> pb.Histogram:
     """Return buckets between neighbouring quantiles, each with its share of all numbers."""
     assert numbers.quantiles is not None
     histogram = pb.Histogram(type=pb.Histogram.QUANTILES, num_nan=numbers.nan)

@@ -38,8 +38,7 @@ class CheckResult:
     def from_json(cls, content: Mapping[str, Any]) -> "CheckResult":
         """Parse the object that `to_json` returned; unknown keys of later versions are ignored.
 
-        Raises:
-            ValueError: if a key is missing or the severity is invalid.
+        Raise a ValueError if a key is missing or the severity is invalid.
         """
         known = {key: content[key] for key in cls.__slots__ if key in content}
         if not {"check", "severity", "sentence"} <= known.keys():
@@ -71,7 +70,7 @@ class Limits:
         """Return True if there is no threshold."""
         return self.warn is None and self.error is None
 
-    def over(self, value: float, floor: float = 0.0) -> tuple[Severity, float | None]:
+    def check_maximum(self, value: float, floor: float = 0.0) -> tuple[Severity, float | None]:
         """Judge a value that should be small: return its severity and the threshold; up to `floor` is chance."""
         if self.error is not None and value > max(self.error, floor):
             return "error", self.error
@@ -79,7 +78,7 @@ class Limits:
             return "warn", self.warn
         return "ok", self.error if self.warn is None else self.warn
 
-    def under(self, value: float, floor: float | None = None) -> tuple[Severity, float | None]:
+    def check_minimum(self, value: float, floor: float | None = None) -> tuple[Severity, float | None]:
         """Judge a value that should be large: return its severity and the threshold; down to `floor` is chance."""
         floor = math.inf if floor is None else floor
         if self.error is not None and value < min(self.error, floor):
@@ -111,11 +110,7 @@ class Constraints:
 
     @classmethod
     def from_pbtxt(cls, text: str) -> "Constraints":
-        """Parse the constraints in the text of a `schema.pbtxt`.
-
-        Raises:
-            google.protobuf.text_format.ParseError: if `text` is not a schema.
-        """
+        """Parse the constraints in the text of a `schema.pbtxt`; raise a ParseError if `text` is not a schema."""
         constraints = cls(text)
         constraints.schema()
         return constraints

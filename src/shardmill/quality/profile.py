@@ -173,11 +173,11 @@ def _max_unseen_count(summary: FeatureSummary, total: float) -> float:
 def histograms(summary: FeatureSummary) -> dict[str, Histogram]:
     """Return distributions of numbers by property: "" for the feature itself, or for example `size_bytes`."""
     words = {"": summary.numbers, "size_bytes": summary.size_bytes, "length_bytes": summary.length_bytes}
-    found = {word: _histogram(numbers) for word, numbers in words.items() if numbers is not None}
+    found = {word: _make_histogram(numbers) for word, numbers in words.items() if numbers is not None}
     return {word: histogram for word, histogram in found.items() if histogram is not None and histogram.total}
 
 
-def _histogram(numbers: Numbers) -> Histogram | None:
+def _make_histogram(numbers: Numbers) -> Histogram | None:
     if numbers.histogram is None and not (numbers.nan or numbers.infinity):
         return None
     buckets = [Interval(bucket.low, bucket.high, bucket.count) for bucket in numbers.histogram or () if bucket.count]
@@ -200,14 +200,14 @@ _MIDDLE = (0.2, 0.8)  # where in its range the mean of what is dealt out one by 
 
 def grows_like_an_identifier(now: FeatureSummary, then: FeatureSummary) -> bool:
     """Return True if integers are nearly all distinct, start no lower, end higher, and are as dense as before."""
-    numbers, numbers_before = _distinct_integers(now), _distinct_integers(then)
+    numbers, numbers_before = _find_distinct_integers(now), _find_distinct_integers(then)
     if numbers is None or numbers_before is None:
         return False
     (low, high, spacing), (low_before, high_before, spacing_before) = numbers, numbers_before
     return low >= low_before and high > high_before and 1 / _SPACING <= spacing / spacing_before <= _SPACING
 
 
-def _distinct_integers(summary: FeatureSummary) -> tuple[int, int, float] | None:
+def _find_distinct_integers(summary: FeatureSummary) -> tuple[int, int, float] | None:
     """Return minimum, maximum and mean gap of integers that are nearly all distinct; None for other values."""
     numbers, count = summary.numbers, summary.count
     if numbers is None or numbers.mean is None or summary.distinct is None or count is None or count < 2:
@@ -253,13 +253,13 @@ def check_drift(
             before = old.features.get(name)
             if before is None or (before.dtype, before.kind) != (feature.dtype, feature.kind):
                 continue  # which `columns` says
-            now, then = _side(new, split, name, repr(split)), _side(old, split, name, old.version)
+            now, then = _make_side(new, split, name, repr(split)), _make_side(old, split, name, old.version)
             if now is None and feature.role == "source":
                 continue  # shardmill added it and counts nothing of it
             found = _compare_sides("drift", feature, split, now, then, feature_limits(name, limits, overrides))
             is_identifier = now and then and grows_like_an_identifier(now.summary, then.summary)
             is_judged = not is_identifier or "numeric_drift" in overrides.get(name, {})
-            yield from found if is_judged else map(_without_judgement, found)
+            yield from found if is_judged else map(_drop_judgement, found)
 
 
 def check_skew(new: Profile, limits: LimitsByCheck, overrides: ByFeature = NO_OVERRIDES) -> Iterator[CheckResult]:
@@ -267,12 +267,12 @@ def check_skew(new: Profile, limits: LimitsByCheck, overrides: ByFeature = NO_OV
     train = new.training_split
     for split in new.filled_splits:
         for name, feature in new.features.items() if split != train else ():
-            now, then = _side(new, split, name, repr(split)), _side(new, train, name, repr(train))
+            now, then = _make_side(new, split, name, repr(split)), _make_side(new, train, name, repr(train))
             if now is not None or feature.role != "source":
                 yield from _compare_sides("skew", feature, split, now, then, feature_limits(name, limits, overrides))
 
 
-def _without_judgement(result: CheckResult) -> CheckResult:
+def _drop_judgement(result: CheckResult) -> CheckResult:
     """Return the result of a comparison as `ok`, for a feature that grows like an identifier."""
     if result.check != "numeric_drift" or result.severity == "ok":
         return result
@@ -291,7 +291,7 @@ def _with_remedy(result: CheckResult) -> CheckResult:
     return replace(result, sentence=f"{result.sentence}; if that is intended, accept it in the recipe: `{remedy}`")
 
 
-def _side(profile: Profile, split: str, feature: str, name: str) -> Side | None:
+def _make_side(profile: Profile, split: str, feature: str, name: str) -> Side | None:
     summary = profile.summary(split, feature)
     return None if summary is None else Side(name, summary, profile.splits[split])
 
@@ -323,7 +323,7 @@ def _compare_sides(
         yield CheckResult(of_values, "unknown", message, name, split)
 
 
-def _subject(word: str, feature: str) -> str:
+def _name_subject(word: str, feature: str) -> str:
     return f"{word} of {feature!r}" if word else repr(feature)
 
 
@@ -347,12 +347,12 @@ def _compare_values(
     kinds = {**now.counts, **then.counts}
     pooled = [(now.share(each)[0] * sizes[0] + then.share(each)[0] * sizes[1]) / sum(sizes) for each in kinds]
     floor = share_floor(max(pooled, key=lambda p: p * (1 - p), default=0.0), *sizes, len(kinds))
-    severity, threshold = limit.over(least, floor)
-    message = f"{_subject(word, feature)} in {sides[0].name}: L-infinity {least:.3g} from {sides[1].name}"
+    severity, threshold = limit.check_maximum(least, floor)
+    message = f"{_name_subject(word, feature)} in {sides[0].name}: L-infinity {least:.3g} from {sides[1].name}"
     if least:
         message += f"; {value!r} is {shares[0]:.3g} of the values, {shares[1]:.3g} in {sides[1].name}"
     most = l_infinity_upper_bound(now, then)
-    if severity == "ok" and limit.over(most, floor)[0] != "ok":
+    if severity == "ok" and limit.check_maximum(most, floor)[0] != "ok":
         severity, message = "unknown", f"{message}; it may be {most:.3g}, for not all values are on record"
     return _Comparison(severity, message, least, threshold, floor)
 
@@ -363,16 +363,16 @@ def _compare_numbers(
     sizes = sides[0].sample_size, sides[1].sample_size
     least = jensen_shannon_lower_bound(*spread)
     floor = divergence_floor(least.bins, *sizes, least.tried)
-    severity, threshold = limit.over(least.value, floor)
+    severity, threshold = limit.check_maximum(least.value, floor)
     distance = f"Jensen-Shannon divergence {least.value:.3g} from {sides[1].name}"
-    message = f"{_subject(word, feature)} in {sides[0].name}: {distance}"
+    message = f"{_name_subject(word, feature)} in {sides[0].name}: {distance}"
     numbers = [side.summary.numbers for side in reversed(sides)]
     means = [found.mean for found in numbers if found is not None and found.mean is not None]
     if not word and len(means) == 2:
         message += f"; mean {means[0]:.4g} -> {means[1]:.4g}"
     evenly = jensen_shannon(_as_adjacent_ranges(spread[0]), _as_adjacent_ranges(spread[1]), nan_is_a_bin=True)
     all_bins_floor = divergence_floor(sum(len(each.buckets) for each in spread), *sizes)
-    if severity == "ok" and evenly > least.value + _ROUNDED and limit.over(evenly, all_bins_floor)[0] != "ok":
+    if severity == "ok" and evenly > least.value + _ROUNDED and limit.check_maximum(evenly, all_bins_floor)[0] != "ok":
         severity, message = "unknown", f"{message}; {evenly:.3g} if numbers are spread evenly over each bucket"
     return _Comparison(severity, message, least.value, threshold, floor)
 

@@ -119,15 +119,14 @@ class StatsFile:
     near_duplicates: NearDuplicates | None = field(default=None, metadata=OPTIONAL)  # None if not searched for
 
     def to_json(self) -> str:
-        """Return the text of the file."""
+        """Return the text of stats.json."""
         return dump_json(write_fields(self))
 
     @classmethod
     def from_json(cls, text: str | bytes, name: str) -> "StatsFile":
-        """Parse the text of the file `name`. Unknown keys are ignored: later versions may add some.
+        """Parse the text of a stats.json, called `name` in errors; unknown keys are ignored.
 
-        Raises:
-            CorruptDataError: if it is invalid; the message names the file and the field.
+        Raise a CorruptDataError if it is invalid; the message names the file and the field.
         """
         try:
             return cls(**parse_fields(cls, parse_large_json(text)))

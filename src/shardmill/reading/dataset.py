@@ -45,9 +45,7 @@ class Dataset:
     def metadata(self, name: str) -> bytes:
         """Return the bytes of a metadata file.
 
-        Raises:
-            FileNotFoundError: if it is missing.
-            CorruptDataError: if it differs from what was written.
+        Raise a FileNotFoundError if it is missing. Raise a CorruptDataError if it differs from what was written.
         """
         data = read_small_file(self.files, posixpath.join(self.directory, name))
         self._check_file(name, crc32c_hex(data))
@@ -78,17 +76,15 @@ class Dataset:
     def stats(self) -> StatsFile:
         """Return the content of stats.json.
 
-        Raises:
-            FileNotFoundError: if it is missing.
-            CorruptDataError: if it differs from what was written, or is invalid.
+        Raise a FileNotFoundError if it is missing. Raise a CorruptDataError if it differs from what was written, or is
+        invalid.
         """
         return StatsFile.from_json(self.metadata(file_names.STATS), posixpath.join(self.directory, file_names.STATS))
 
     def records(self, shard: ShardEntry) -> Iterator[bytes]:
         """Yield the serialized examples of a shard, and verify every checksum and their number.
 
-        Raises:
-            CorruptDataError: if the shard is missing or differs from what was written.
+        Raise a CorruptDataError if the shard is missing or differs from what was written.
         """
         count = 0
         with _open_shard(self, shard) as raw:
@@ -154,7 +150,9 @@ def _open_version(files: Files, directory: str, naming_file: str) -> Dataset:
     sealed = read_if_exists(files, success)
     if sealed is None:
         what = f"{naming_file} names {posixpath.basename(directory)}, but " if naming_file else ""
-        raise UserError(f"{what}{_why_unpublished(files, directory)}{describe_published_versions(files, directory)}")
+        raise UserError(
+            f"{what}{_explain_unpublished(files, directory)}{describe_published_versions(files, directory)}"
+        )
     text = read_if_exists(files, manifest)
     if text is None:
         raise CorruptDataError(f"{manifest} is missing")
@@ -177,7 +175,7 @@ def _check_parent_folder(files: Files, directory: str, version: str) -> None:
         )
 
 
-def _why_unpublished(files: Files, directory: str) -> str:
+def _explain_unpublished(files: Files, directory: str) -> str:
     """Explain the state of a `directory` without _SUCCESS, and what to do."""
     if files.exists(posixpath.join(directory, file_names.PUBLISHING)):
         return (
@@ -239,10 +237,7 @@ def select_part(split: SplitEntry, num_workers: int, worker_index: int) -> Part:
     """Return the part of a split that a worker reads; the parts of all workers are disjoint and cover the split.
 
     A part is every num_workers-th shard. If there are fewer shards than workers, it is every num_workers-th example,
-    with a warning: each worker then reads all shards.
-
-    Raises:
-        UserError: if there is no such worker.
+    with a warning: each worker then reads all shards. Raise a UserError if there is no such worker.
     """
     if num_workers < 1:
         raise UserError(f"num_workers is {num_workers}; expected at least 1")
@@ -391,8 +386,7 @@ _BLOCK_BYTES = 8 << 20  # read at once, as in shardmill.reading.tensor_dataset
 def check_sizes(dataset: Dataset, shards: Sequence[ShardEntry]) -> None:
     """Check that each shard exists and has the size in the manifest, if the files have a method `size`.
 
-    Raises:
-        CorruptDataError: if a shard is missing, truncated or replaced; the message names it.
+    Raise a CorruptDataError if a shard is missing, truncated or replaced; the message names it.
     """
     size: Any = getattr(dataset.files, "size", None)
     if size is None:
@@ -420,9 +414,8 @@ def check_contents(dataset: Dataset, shards: Sequence[ShardEntry]) -> None:
 def check_content(dataset: Dataset, shard: ShardEntry, block_bytes: int = _BLOCK_BYTES) -> None:
     """Read a shard, `block_bytes` at a time, and check its bytes against the manifest.
 
-    Raises:
-        CorruptDataError: if it is missing or differs from what was written; the message names it, and the record if one
-            is damaged.
+    Raise a CorruptDataError if it is missing or differs from what was written; the message names it, and the record if
+    one is damaged.
     """
     crc = 0
     try:

@@ -47,7 +47,7 @@ class _Prefixes(dict[int, bytes]):
     def __missing__(self, size: int) -> bytes:
         if len(self) >= _KNOWN_PREFIXES:
             self.clear()
-        prefix = self[size] = _prefix(self._feature, size)
+        prefix = self[size] = _make_prefix(self._feature, size)
         return prefix
 
 
@@ -72,15 +72,14 @@ class ExampleDecoder:
         self._order = list(self._plans.values())
 
     def _plan(self, feature: Feature) -> _Plan:
-        read = _reader(feature) if feature.name in self._wanted else None
+        read = _choose_reader(feature) if feature.name in self._wanted else None
         return feature.name, feature.required, read, _Prefixes(feature)
 
     def __call__(self, record: bytes) -> dict[str, Any]:
         """Return the wanted features of a serialized example.
 
-        Raises:
-            ValueError: if `record` is not an example, or a feature has the wrong type or number of values; the message
-                names it.
+        Raise a ValueError if `record` is not an example, or a feature has the wrong type or number of values; the
+        message names it.
         """
         values = self._decode(record)
         return self._decode_any(record) if values is None else values
@@ -120,13 +119,13 @@ class ExampleDecoder:
         values = {}
         for name in self._plans:
             if name in self._wanted and name in found and (len(found[name]) or None in self._features[name].list_shape):
-                values[name] = _checked(self._features[name], found[name])
+                values[name] = _check_values(self._features[name], found[name])
             elif name in self._wanted and self._features[name].required:
                 raise ValueError(f"feature {name!r} is missing")
         return values
 
 
-def _checked(feature: Feature, values: Any) -> Any:
+def _check_values(feature: Feature, values: Any) -> Any:
     """Check values that shardmill.data.example decoded, and return them in their feature's form."""
     dtype = values.dtype.name if isinstance(values, np.ndarray) else "bytes"
     if len(values) and dtype != feature.dtype:
@@ -154,7 +153,7 @@ def _reshape(feature: Feature, values: Any) -> np.ndarray:
     return array.reshape([-1 if size is None else size for size in feature.shape])
 
 
-def _prefix(feature: Feature, size: int) -> bytes:
+def _make_prefix(feature: Feature, size: int) -> bytes:
     """Return the bytes that precede a feature's values in its serialized entry of `size` bytes."""
     listed = feature.dtype == "bytes" and not _is_single(feature)
     name = feature.name.encode()
@@ -182,7 +181,7 @@ def _read_length(record: bytes, position: int, end: int) -> tuple[int, int]:
     return -1, end
 
 
-def _reader(feature: Feature) -> Read:
+def _choose_reader(feature: Feature) -> Read:
     unpack = kind_of(feature).value_decoder(feature)
     if unpack is not None:
         return lambda record, start, end: unpack(record[start:end])
@@ -195,17 +194,17 @@ def _reader(feature: Feature) -> Read:
     )
 
 
-def _one_bytes(record: bytes, start: int, end: int) -> bytes:
+def _decode_one_bytes(record: bytes, start: int, end: int) -> bytes:
     return record[start:end]
 
 
-def _one_float(record: bytes, start: int, end: int) -> Any:
+def _decode_one_float(record: bytes, start: int, end: int) -> Any:
     if end - start != 4:
         raise ValueError("not one float")
     return np.float32(_FLOAT.unpack_from(record, start)[0])
 
 
-def _one_int(record: bytes, start: int, end: int) -> Any:
+def _decode_one_int(record: bytes, start: int, end: int) -> Any:
     if end - start == 1 and record[start] < 0x80:
         return _SMALL[record[start]]
     value = shift = 0
@@ -219,21 +218,21 @@ def _one_int(record: bytes, start: int, end: int) -> Any:
     return np.int64(value - (1 << 64) if value >> 63 else value)
 
 
-def _floats(count: int | None, record: bytes, start: int, end: int) -> np.ndarray:
+def _decode_floats(count: int | None, record: bytes, start: int, end: int) -> np.ndarray:
     values = np.frombuffer(record[start:end], "<f4")
     if count is not None and len(values) != count:
         raise ValueError("another number of floats")
     return values
 
 
-def _ints(count: int | None, record: bytes, start: int, end: int) -> np.ndarray:
+def _decode_ints(count: int | None, record: bytes, start: int, end: int) -> np.ndarray:
     values = unpack_varints(record[start:end])
     if count is not None and len(values) != count:
         raise ValueError("another number of integers")
     return values
 
 
-def _strings(count: int | None, record: bytes, start: int, end: int) -> list[bytes]:
+def _decode_strings(count: int | None, record: bytes, start: int, end: int) -> list[bytes]:
     values = []
     while start < end:
         size, first = _read_length(record, start + 1, end)
@@ -246,15 +245,18 @@ def _strings(count: int | None, record: bytes, start: int, end: int) -> list[byt
     return values
 
 
-_SCALARS: Mapping[DType, Read] = {"bytes": _one_bytes, "float32": _one_float, "int64": _one_int}
-_LISTS: Mapping[DType, Callable[..., Any]] = {"bytes": _strings, "float32": _floats, "int64": _ints}
+_SCALARS: Mapping[DType, Read] = {"bytes": _decode_one_bytes, "float32": _decode_one_float, "int64": _decode_one_int}
+_LISTS: Mapping[DType, Callable[..., Any]] = {
+    "bytes": _decode_strings,
+    "float32": _decode_floats,
+    "int64": _decode_ints,
+}
 
 
 def unpack_varints(packed: bytes) -> np.ndarray:
     """Decode packed base-128 varints to int64, shape (values,).
 
-    Raises:
-        ValueError: if the last one is incomplete, or one has more than ten bytes.
+    Raise a ValueError if the last one is incomplete, or one has more than ten bytes.
     """
     data = np.frombuffer(packed, np.uint8)
     last = data < 0x80
@@ -275,10 +277,8 @@ def unpack_varints(packed: bytes) -> np.ndarray:
 def check_defaults(features: Features, defaults: Mapping[str, Any], all_features: Features) -> dict[str, Any]:
     """Return the defaults of `features`, some of `all_features`, in their shape and type.
 
-    They are bytes for text, one value for lists of any length, and arrays for kind `array`.
-
-    Raises:
-        UserError: if a default is for an unknown feature, or does not fit its feature.
+    They are bytes for text, one value for lists of any length, and arrays for kind `array`. Raise a UserError if a
+    default is for an unknown feature, or does not fit its feature.
     """
     names = [feature.name for feature in all_features]
     for name in defaults:
@@ -291,8 +291,7 @@ def check_defaults(features: Features, defaults: Mapping[str, Any], all_features
 def check_complete(features: Features, defaults: Mapping[str, Any]) -> None:
     """Check that every feature that may be missing has a default or is a list of any length, which may be empty.
 
-    Raises:
-        UserError: if one has no default; the message suggests one.
+    Raise a UserError if one has no default; the message suggests one.
     """
     fixed = [feature for feature in features if not feature.required and None not in feature.shape]
     lacking = [feature for feature in fixed if feature.name not in defaults]

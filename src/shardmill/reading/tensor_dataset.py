@@ -48,7 +48,7 @@ def with_shard_checks(dataset: Dataset, shards: Sequence[ShardEntry], paths: Any
     """
     unchecked = {dataset.path(shard): shard for shard in shards}
 
-    def fault(path: bytes) -> bytes:
+    def find_fault(path: bytes) -> bytes:
         shard = unchecked.get(path.decode())
         if shard is None:
             return b""
@@ -59,12 +59,12 @@ def with_shard_checks(dataset: Dataset, shards: Sequence[ShardEntry], paths: Any
         unchecked.pop(path.decode(), None)
         return b""
 
-    def sound(path: Any) -> Any:
-        found = tf.numpy_function(fault, [path], tf.string, stateful=False)
+    def check_sound(path: Any) -> Any:
+        found = tf.numpy_function(find_fault, [path], tf.string, stateful=False)
         with tf.control_dependencies([tf.debugging.Assert(tf.equal(found, ""), [found])]):
             return tf.identity(path)
 
-    return paths.map(sound)
+    return paths.map(check_sound)
 
 
 _SHARDS_AT_ONCE = 16  # read from in turns when shuffling
@@ -254,7 +254,7 @@ def load(
     part = select_part(find_split(manifest, split), num_workers, worker_index)
     columns = choose_columns(manifest, features, label, supervised)
     fills = check_defaults(columns.all_features, defaults or {}, manifest.features)
-    decoders = _decoders(
+    decoders = _make_decoders(
         dataset, columns, split, batch_size, ImageDecoder(image_dtype, channels, image_size, None, antialias)
     )
     check_complete(columns.all_features, fills)
@@ -298,11 +298,11 @@ def load(
             examples = assembler.rebatch(examples, batch_size, drop_remainder)
     examples = examples.prefetch(tf.data.AUTOTUNE if prefetch_buffer_size is None else prefetch_buffer_size)
     return examples.with_options(
-        _options(deterministic=not shuffle or seed is not None, is_single_worker=num_workers == 1)
+        _make_options(deterministic=not shuffle or seed is not None, is_single_worker=num_workers == 1)
     )
 
 
-def _decoders(
+def _make_decoders(
     dataset: Dataset, columns: Columns, split: str, batch_size: int | None, wanted: ImageDecoder
 ) -> list[tuple[Feature, ImageDecoder]]:
     """Return each image and mask to read with its decoder: `wanted`, with the size of the images if known."""
@@ -349,7 +349,7 @@ def _check_options(assembler: Assembler, epochs: EpochOptions, batch_size: int |
         )
 
 
-def _options(deterministic: bool, is_single_worker: bool) -> Any:
+def _make_options(deterministic: bool, is_single_worker: bool) -> Any:
     """Return tf.data's options; it must not divide workers' parts among them once more."""
     options = tf.data.Options()
     options.deterministic = deterministic

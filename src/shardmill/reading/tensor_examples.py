@@ -92,7 +92,7 @@ class Assembler:
 
     def batch(self, records: Any) -> Any:
         """Return a batch of serialized examples without images as model input."""
-        return self._pad_lists(self._structure(self.parse(records)))
+        return self._pad_lists(self._make_structure(self.parse(records)))
 
     def example(self, values: Tensors) -> Any:
         """Return one parsed example as model input, with images decoded."""
@@ -105,7 +105,7 @@ class Assembler:
             elif None in feature.shape:
                 # A ragged tensor of no ragged dimension
                 decoded[feature.name] = tf.convert_to_tensor(values[feature.name])
-        return self._structure(decoded)
+        return self._make_structure(decoded)
 
     def rebatch(self, examples: Any, batch_size: int, drop_remainder: bool) -> Any:
         """Batch a dataset of single examples."""
@@ -143,7 +143,7 @@ class Assembler:
         seeds = tf.data.Dataset.random(seed, rerandomize_each_iteration=True).batch(2, drop_remainder=True)
         return tf.data.Dataset.zip(examples, seeds).map(change, calls)
 
-    def _structure(self, values: Tensors) -> Any:
+    def _make_structure(self, values: Tensors) -> Any:
         inputs = {feature.name: values[feature.name] for feature in self.columns.inputs}
         features = inputs if len(inputs) > 1 else next(iter(inputs.values()))
         labels = {label.name: values[label.name] for label in self.columns.labels}
@@ -233,7 +233,7 @@ class ImageDecoder:
         image = tf.io.decode_image(data, channels=self.channels, expand_animations=False)
         image.set_shape((*(self.known_size or (None, None)), self.channels))
         if self.resize is not None and self.resize != self.known_size:
-            image = self._scale(image)
+            image = self._to_float(image)
             return image / 255.0 if self.dtype == "float32" else tf.cast(tf.round(image), tf.uint8)
         return tf.image.convert_image_dtype(image, tf.float32) if self.dtype == "float32" else image
 
@@ -245,7 +245,7 @@ class ImageDecoder:
             mask = tf.image.resize(mask, self.resize, tf.image.ResizeMethod.NEAREST_NEIGHBOR)
         return mask
 
-    def _scale(self, image: Any) -> Any:
+    def _to_float(self, image: Any) -> Any:
         """Scale a uint8 image to float32 from 0 to 255.
 
         TensorFlow scales floats a third faster than bytes, to the same values. For a large image this would convert all
@@ -271,8 +271,7 @@ def common_image_size(dataset: Dataset, split: str) -> tuple[Size | None, str]:
     """Return height and width of all images of a split if its statistics show that they are equal; else None and an
     explanation.
 
-    Raises:
-        CorruptDataError: if the statistics differ from what was written.
+    Raise a CorruptDataError if the statistics differ from what was written.
     """
     # What the input calls height need not be the image's
     added = [feature for feature in dataset.manifest.features if feature.role == "source"]

@@ -52,10 +52,10 @@ def feature_spec(
 
 def to_spec(features: Features, defaults: Mapping[str, Any], ragged: bool = False) -> dict[str, Any]:
     """Return the spec of `features`; lists of any length are flat tensors, sparse or `ragged`."""
-    return {feature.name: _spec(feature, defaults.get(feature.name), ragged) for feature in features}
+    return {feature.name: _make_spec(feature, defaults.get(feature.name), ragged) for feature in features}
 
 
-def _spec(feature: Feature, default: Any, ragged: bool) -> Any:
+def _make_spec(feature: Feature, default: Any, ragged: bool) -> Any:
     dtype = tf.string if feature.dtype == "bytes" else tf.dtypes.as_dtype(feature.dtype)
     if feature.is_dense or (default is not None and None not in feature.shape):
         stored = None if default is None else kind_of(feature).to_value_list(feature, default)
@@ -81,11 +81,11 @@ def shape_values(features: Features, parsed: Tensors) -> Tensors:
 
 def _shape_feature(feature: Feature, values: Any) -> Any:
     if feature.list_shape[:1] == (None,) and len(feature.list_shape) > 1:
-        values = _rows(feature, values)
+        values = _reshape_rows(feature, values)
     return kind_of(feature).to_tensor(feature, values)
 
 
-def _rows(feature: Feature, values: Any) -> Any:
+def _reshape_rows(feature: Feature, values: Any) -> Any:
     sizes = fixed_sizes(feature)
     count = tf.constant(math.prod(sizes), tf.int64)
     message = (
@@ -111,9 +111,8 @@ class TransformGraph:
     def __init__(self, dataset: Dataset) -> None:
         """Load the graph of `dataset`.
 
-        Raises:
-            UserError: if it has none, or its examples are already transformed.
-            CorruptDataError: if the graph's metadata differ from what was written.
+        Raise a UserError if it has none, or its examples are already transformed. Raise a CorruptDataError if the
+        graph's metadata differ from what was written.
         """
         self._manifest = dataset.manifest
         if file_names.TRANSFORM not in dataset.manifest.files:
@@ -130,7 +129,9 @@ class TransformGraph:
 
         raw = from_pbtxt(_read_text(dataset, _RAW))
         outputs = TransformFile.from_json(_read_text(dataset, file_names.TRANSFORM), file_names.TRANSFORM).outputs
-        self._features = _output_features(raw, from_pbtxt(_read_text(dataset, _TRANSFORMED)), outputs, dataset.manifest)
+        self._features = _make_output_features(
+            raw, from_pbtxt(_read_text(dataset, _TRANSFORMED)), outputs, dataset.manifest
+        )
         self._spec = to_spec(raw, {})
         self._model = tf.saved_model.load(f"{dataset.directory}/{_MODEL}")  # held, for its tables go with it
 
@@ -152,7 +153,7 @@ def _read_text(dataset: Dataset, name: str) -> str:
         raise CorruptDataError(f"{dataset.directory}/{name} is missing") from None
 
 
-def _output_features(
+def _make_output_features(
     raw: Features, transformed: Features, outputs: tuple[TransformedOutput, ...], manifest: Manifest
 ) -> Features:
     """Return the features of transformed examples, in the order of `outputs`.

@@ -81,7 +81,16 @@ def test_rename_may_be_repeated(bucket: Bucket) -> None:
 
 def test_a_version_that_failed_its_checks_is_kept_for_some_days(bucket: Bucket) -> None:
     told = PublishOptions(
-        f"{bucket.url}/sets", "n", "1.0.1", PLAIN_CODEC, 0, {}, "", {}, {}, "job", checks=CheckOptions()
+        output=f"{bucket.url}/sets",
+        name="n",
+        version="1.0.1",
+        codec=PLAIN_CODEC,
+        shard_counts={},
+        source="",
+        configuration={},
+        versions={},
+        job="job",
+        checks=CheckOptions(),
     )
     shard = ShardInfo(ShardName("n", "train", 0, 1), f"{told.directory}/{told.temporary}/0", 1, 1, 0, 4, 0, None)
     storage.write_text(shard.temporary, "data")

@@ -41,5 +41,5 @@ def test_a_command_line_has_them() -> None:
 
 
 def test_a_pipeline_is_built_with_them_whatever_is_given() -> None:
-    options = launch._pipeline(PipelineOptions([])).options
+    options = launch._make_pipeline(PipelineOptions([])).options
     assert options.view_as(TypeOptions) is options.view_as(TypeOptions)

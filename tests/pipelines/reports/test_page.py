@@ -26,7 +26,7 @@ from shardmill.pipelines.reports import page as compiled
 from shardmill.pipelines.reports.contact_sheet import SIDE, thumbnail
 from shardmill.pipelines.reports.content import ReportSources, read_sources, report_content
 from shardmill.pipelines.reports.page import MAX_BYTES, CompiledTemplates, clip_name, render_page
-from shardmill.pipelines.reports.pictures import CLASSES, Picture, Pictures, evenly_spaced, find_pictures
+from shardmill.pipelines.reports.pictures import CLASSES, Picture, Pictures, choose_evenly_spaced, find_pictures
 from shardmill.pipelines.reports.rows import picture_rows
 from shardmill.quality.limits import CheckResult
 from shardmill.quality.profile import Profile
@@ -81,15 +81,15 @@ def test_nothing_is_kept_where_python_is_told_to_keep_nothing(kept: Path, monkey
 
 
 def test_the_page_is_kept(kept: Path) -> None:
-    page._environment.cache_clear()
+    page._make_environment.cache_clear()
 
-    page._environment(60).get_template("page")
+    page._make_environment(60).get_template("page")
 
     assert list(kept.iterdir())
 
 
 def test_a_process_compiles_the_page_once() -> None:
-    assert page._environment(60).get_template("page") is page._environment(60).get_template("page")
+    assert page._make_environment(60).get_template("page") is page._make_environment(60).get_template("page")
 
 
 HOSTILE = "<script>alert(1)</script>\" onload='x' {{ 7 * 7 }} \u202e\x1b[31m"
@@ -474,7 +474,7 @@ def test_no_more_than_there_is_room_for() -> None:
 
 
 def test_at_most_so_many_classes() -> None:
-    assert evenly_spaced(range(1_000), CLASSES)[:3] == [0, 41, 83]
+    assert choose_evenly_spaced(range(1_000), CLASSES)[:3] == [0, 41, 83]
 
 
 def test_tables_have_none(tmp_path: Path, run: Run) -> None:

@@ -8,7 +8,14 @@
 
 import pytest
 
-from shardmill.pipelines.reports.rows import FeatureRow, bars_path, check_rows, feature_row, made_rows, shares_of_bins
+from shardmill.pipelines.reports.rows import (
+    FeatureRow,
+    bars_path,
+    check_rows,
+    compute_bin_shares,
+    feature_row,
+    make_build_rows,
+)
 from shardmill.quality.limits import CheckResult, Severity
 from shardmill.quality.stats_file import FeatureSummary
 from shardmill.quality.stats_values import Bucket, Numbers, TopValue
@@ -31,22 +38,22 @@ def test_histograms_of_splits_over_the_same_bins() -> None:
     one = Numbers(histogram=(Bucket(0.0, 2.0, 4), Bucket(3.0, 4.0, 4)))
     other = Numbers(histogram=(Bucket(2.0, 2.0, 5),))
 
-    assert shares_of_bins([one, other, None], 4) == [[0.25, 0.25, 0, 0.5], [0, 0, 1, 0], []]
+    assert compute_bin_shares([one, other, None], 4) == [[0.25, 0.25, 0, 0.5], [0, 0, 1, 0], []]
 
 
 def test_powers_of_two_are_bins() -> None:
     one = Numbers(histogram=(Bucket.of_bits(7, 3), Bucket.of_bits(9, 1)))
 
-    assert shares_of_bins([one, Numbers(histogram=(Bucket.of_bits(8, 2),))], 24) == [[0.75, 0, 0.25], [0, 1, 0]]
+    assert compute_bin_shares([one, Numbers(histogram=(Bucket.of_bits(8, 2),))], 24) == [[0.75, 0, 0.25], [0, 1, 0]]
 
 
 @pytest.mark.parametrize("value", [0, 7, -1.5, 1.7e308])
 def test_one_value(value: float) -> None:
-    assert shares_of_bins([Numbers(histogram=(Bucket(value, value, 3),))], 5) == [[0, 0, 1, 0, 0]]
+    assert compute_bin_shares([Numbers(histogram=(Bucket(value, value, 3),))], 5) == [[0, 0, 1, 0, 0]]
 
 
 def test_the_widest_range_there_is() -> None:
-    (found,) = shares_of_bins([Numbers(histogram=(Bucket(-1.7e308, -1.0, 1), Bucket(1.0, 1.7e308, 1)))], 4)
+    (found,) = compute_bin_shares([Numbers(histogram=(Bucket(-1.7e308, -1.0, 1), Bucket(1.0, 1.7e308, 1)))], 4)
 
     assert sum(found) == pytest.approx(1)
 
@@ -107,7 +114,7 @@ def test_counts_and_options_are_words() -> None:
         "pattern": "in/*.csv",
     }
 
-    assert made_rows(values) == [
+    assert make_build_rows(values) == [
         ("records", "3,000,000"),
         ("records in examples", "1,000"),
         ("size", "43.6 kB"),

@@ -15,7 +15,7 @@ from shardmill.pipelines.reports.summary import (
     human_size,
     job_summary,
     reading_code,
-    shortened,
+    shorten_name,
     splits_table,
 )
 from shardmill.reading.dataset import open_dataset
@@ -80,7 +80,7 @@ def test_classes_are_told_by_what_features_are_for(
     ],
 )
 def test_a_name_is_cut_to_the_room_that_it_takes(name: str, shown: str) -> None:
-    assert shortened(name) == shown
+    assert shorten_name(name) == shown
 
 
 def test_the_whole_report(tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ GROUND = Limits(warn=0.9, error=0.5)
     ],
 )
 def test_over(limits: Limits, value: float, floor: float, expected: Any) -> None:
-    assert limits.over(value, floor) == expected
+    assert limits.check_maximum(value, floor) == expected
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_over(limits: Limits, value: float, floor: float, expected: Any) -> None
     ],
 )
 def test_under(limits: Limits, value: float, floor: float | None, expected: Any) -> None:
-    assert limits.under(value, floor) == expected
+    assert limits.check_minimum(value, floor) == expected
 
 
 def test_off() -> None:

@@ -37,7 +37,7 @@ from shardmill.transforms.files.image_geometry import (
 )
 from shardmill.transforms.files.image_objects import ObjectEncoder
 from shardmill.transforms.files.references import PLANNED
-from shardmill.transforms.files.shards import no_stored_rows, split_into_tasks
+from shardmill.transforms.files.shards import make_empty_stored, split_into_tasks
 from shardmill.transforms.inputs.annotations import (
     PLANNED_OBJECTS,
     Object,
@@ -308,7 +308,7 @@ MEBI = 1 << 20
 
 
 def slices(batch: pa.RecordBatch, rows: int) -> list[pa.RecordBatch]:
-    return [part for part, _ in split_into_tasks(batch, no_stored_rows(len(batch)), rows, MEBI)]
+    return [part for part, _ in split_into_tasks(batch, make_empty_stored(len(batch)), rows, MEBI)]
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ from shardmill.pipelines.jobs.runner import make_runner
 from shardmill.transforms.columns.arrow import convert_batch, to_batches
 from shardmill.transforms.columns.types import ColumnType
 from shardmill.transforms.files.plan import AssignStrata, KeepOrder, PlanShards, distribute
-from shardmill.transforms.files.references import PLANNED, PlanOptions, encode_columns, resolve_files, sorted_by_key
+from shardmill.transforms.files.references import PLANNED, PlanOptions, encode_columns, resolve_files, sort_by_key
 from shardmill.transforms.inputs.folders import CLASSES, SPLITS_OF_CLASSES
 from shardmill.transforms.inputs.found_files import FOUND
 from shardmill.transforms.layout.files import Layout
@@ -81,7 +81,7 @@ def by_shard(found: list[tuple[ShardKey, pa.RecordBatch]]) -> dict[ShardKey, pa.
     parts = defaultdict(list)
     for shard, batch in found:
         parts[shard].append(batch)
-    return {shard: sorted_by_key(batches) for shard, batches in parts.items()}
+    return {shard: sort_by_key(batches) for shard, batches in parts.items()}
 
 
 def plan(balance: str) -> Callable[[Any], Any]:
@@ -156,7 +156,7 @@ def test_keep_order_is_that_of_lines_or_names(lines: bool) -> None:
     planned = rows(300, line=(lambda index: 1000 - index) if lines else None)
 
     def check(found: list[pa.RecordBatch]) -> None:
-        ordered = sorted_by_key(found)["name"].to_pylist()
+        ordered = sort_by_key(found)["name"].to_pylist()
         assert ordered == sorted((row["name"] for row in planned), reverse=lines)
 
     run(lambda pcoll: pcoll | KeepOrder(), batches(planned, 70), check)
@@ -164,7 +164,7 @@ def test_keep_order_is_that_of_lines_or_names(lines: bool) -> None:
 
 def test_kept_order_is_spread_over_the_histogram() -> None:
     def check(found: list[pa.RecordBatch]) -> None:
-        keys = sorted_by_key(found)["key"].to_pylist()
+        keys = sort_by_key(found)["key"].to_pylist()
         assert len({key >> 46 for key in keys}) == 300  # a bin each: 18 bits
 
     run(lambda pcoll: pcoll | KeepOrder(), batches(rows(300), 70), check)
@@ -259,13 +259,13 @@ def test_sorting_forgets_how_rows_arrived(keys: list[tuple[int, int]], shuffle: 
     shuffle.shuffle(shuffled)
     parts = [planned(shuffled[start : start + 7]) for start in range(0, len(keys), 7)]
 
-    batch = sorted_by_key(parts)
+    batch = sort_by_key(parts)
 
     assert batch.equals(planned(sorted(keys)))
 
 
 def test_unsigned_keys_sort_as_such() -> None:
-    batch = sorted_by_key([planned([((1 << 64) - 1, 0), (1 << 63, 0), (0, 0)])])
+    batch = sort_by_key([planned([((1 << 64) - 1, 0), (1 << 63, 0), (0, 0)])])
 
     assert batch["key"].to_pylist() == [0, 1 << 63, (1 << 64) - 1]
 

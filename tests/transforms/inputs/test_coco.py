@@ -58,13 +58,15 @@ def test_there_may_be_none(files: list[str]) -> None:
     ],
 )
 def test_the_folders_that_are_looked_in(file: str, root: str, given: bool, file_root: str, first: list[str]) -> None:
-    found = CocoSource((("", file),), root, given, file_root)._folders("", file)
+    found = CocoSource((("", file),), root, given, file_root)._list_candidate_folders("", file)
     assert found[: len(first)] == first
 
 
 def test_a_folder_elsewhere_is_a_mistake() -> None:
     with pytest.raises(UserError, match="does not lie in coco/annotations"):
-        CocoSource((("", "a.json"),), "coco/annotations", False, "../photos")._folders("", "coco/annotations/a.json")
+        CocoSource((("", "a.json"),), "coco/annotations", False, "../photos")._list_candidate_folders(
+            "", "coco/annotations/a.json"
+        )
 
 
 @pytest.mark.parametrize("member", ["id", "image_id", "category_id", "area", "bbox"])

@@ -34,7 +34,14 @@ FEATURES = (
     Feature("label", "int64", "class_label", class_names=("ant", "bee", "cow")),
 )
 OPTIONS = PublishOptions(
-    "out/", "pets", "1.0.0", PLAIN_CODEC, 0.01, {"": ShardCount(2)}, "photos/", {"seed": 0}, {"shardmill": "0.1.0"}, "1"
+    output="out/",
+    name="pets",
+    codec=PLAIN_CODEC,
+    shard_counts={"": ShardCount(2)},
+    source="photos/",
+    configuration={"seed": 0},
+    versions={"shardmill": "0.1.0"},
+    job="1",
 )
 
 

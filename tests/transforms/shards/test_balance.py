@@ -253,14 +253,14 @@ def test_a_record_keeps_its_split_as_data_grows() -> None:
     ],
 )
 def test_stratum_cuts(size: int, fractions: tuple[Fraction, ...], cuts: list[int]) -> None:
-    assert balance.stratum_cuts(size, fractions) == cuts
+    assert balance.cut_stratum(fractions, "", size) == cuts
 
 
 @given(st.integers(0, 10**6), st.lists(st.integers(1, 1000), min_size=1, max_size=6))
 @settings(max_examples=100, deadline=None)
 def test_stratum_shares_are_within_one_of_exact(size: int, weights: list[int]) -> None:
     fractions = [Fraction(weight, sum(weights)) for weight in weights]
-    ends = [0, *balance.stratum_cuts(size, fractions), size]
+    ends = [0, *balance.cut_stratum(fractions, "", size), size]
 
     assert ends == sorted(ends)
     for (start, stop), fraction in zip(pairwise(ends), fractions, strict=True):

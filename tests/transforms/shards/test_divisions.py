@@ -31,12 +31,12 @@ from shardmill.transforms.shards.divisions import (
     Histogram,
     compute_bins,
     divide_by_bytes,
-    keys_in_bins,
     locate,
     make_histogram,
     merge_histograms,
     pick_cuts,
     pick_keys,
+    select_keys_in_bins,
     to_cuts,
 )
 
@@ -114,13 +114,13 @@ def test_equal_keys_are_not_gathered() -> None:
     ties = np.random.default_rng(5).integers(0, 1 << 63, 1 << 20, np.uint64) * np.uint64(2)
     arrays = {"train": (np.full(1 << 20, 42, np.uint64), ties, np.ones(1 << 20, np.int64))}
 
-    located = divisions.locate(find_cuts._histograms(dict, arrays)[0], five, 1 << 10)
-    assert divisions.keys_in_bins(arrays, located) == []
+    located = divisions.locate(find_cuts._make_histograms(dict, arrays)[0], five, 1 << 10)
+    assert divisions.select_keys_in_bins(arrays, located) == []
     ((name, (keys, counts)),) = divisions.count_repeats(arrays, located)
     assert (keys.tolist(), counts.tolist()) == ([42], [1 << 20])
     repeated = find_cuts._merge_ranks({"train": {key: [rank]}} for key, rank in pick_keys(keys, counts, name[-1]))
     in_ties = divisions.locate_ties(divisions.tie_histograms(arrays, repeated)[0], repeated)
-    found = divisions.ties_in_bins(arrays, in_ties)
+    found = divisions.select_ties_in_bins(arrays, in_ties)
     assert sum(len(part.keys) for _, part in found) < 400
     cuts = [tie for _, part in found for _, (tie, _) in divisions.pick_cuts([part])]
     assert sorted(cuts) == [int(np.sort(ties)[rank]) for rank in example_cuts(1 << 20, 5)]
@@ -133,11 +133,11 @@ def test_bins_of_few_keys_are_gathered_together() -> None:
         {"train": (random.integers(0, 1 << 63, 50_000, np.uint64) * np.uint64(2), *np.zeros((2, 50_000), np.int64))}
         for _ in range(4)
     ]
-    histograms = find_cuts._merge_by_group([find_cuts._histograms(dict, run)[0] for run in runs])
+    histograms = find_cuts._merge_by_group([find_cuts._make_histograms(dict, run)[0] for run in runs])
     located = divisions.locate(histograms, lambda *_: example_cuts(200_000, 4_000), 1 << 18)
     assert sum(map(len, located.small_bins)) > 3_000
     assert len(located.small_bins) == 1
-    found = [divisions.keys_in_bins(run, located) for run in runs]
+    found = [divisions.select_keys_in_bins(run, located) for run in runs]
     assert [len(parts) for parts in found] == [1] * len(runs)
     cuts = divisions.pick_cuts([keys for parts in found for _, keys in parts])
     every = np.sort(np.concatenate([run["train"][0] for run in runs]))
@@ -231,7 +231,7 @@ def cuts_in_batches(batches: list[list[Pair]], order: list[int], shards: int) ->
     located = locate({"all": merged}, lambda _, examples, __: example_cuts(examples, shards), merged.total)
     found: dict[int, list[FoundKeys]] = {}
     for index in order:
-        for number, keys in keys_in_bins(grouped(batches[index]), located):
+        for number, keys in select_keys_in_bins(grouped(batches[index]), located):
             found.setdefault(number, []).append(keys)
     return to_cuts(reversed([pair for parts in found.values() for _, pair in pick_cuts(parts)]))
 
@@ -277,7 +277,7 @@ def test_a_million_keys() -> None:
     ties = np.zeros_like(keys)
     counted = make_histogram(keys, np.ones(len(keys), np.int64))
     located = locate({"all": counted}, lambda *_: example_cuts(len(keys), 1024), len(keys))
-    found = keys_in_bins({"all": (keys, ties, ties.astype(np.int64))}, located)
+    found = select_keys_in_bins({"all": (keys, ties, ties.astype(np.int64))}, located)
     assert {number for number, _ in found} == {0}
     pairs = [pair for _, pair in pick_cuts([part for _, part in found])]
 

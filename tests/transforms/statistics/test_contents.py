@@ -25,13 +25,13 @@ from shardmill.transforms.statistics.contents import (
     Section,
     combine_with_lines,
     contents_of_digests,
+    count_ranges,
     digest_content,
     encode_names,
     hash_file_names,
     hash_lines,
     invert_positions,
     make_section,
-    number_of_ranges,
     range_bounds,
     sort_by_split,
 )
@@ -150,7 +150,7 @@ def test_halves_that_are_equal_are_not_enough(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("examples", "ranges"), [(0, 1), (1, 1), (10, 1), (11, 2), (41, 8)])
 def test_ranges(examples: int, ranges: int) -> None:
-    assert number_of_ranges(examples, 10) == ranges
+    assert count_ranges(examples, 10) == ranges
     bounds = [range_bounds(index, ranges) for index in range(ranges)]
     assert bounds[0][0] == 0
     assert bounds[-1][1] == (1 << 64) - 1

@@ -9,7 +9,7 @@ from azure.core.exceptions import HttpResponseError, IncompleteReadError, Servic
 from azure.storage.blob import BlobBlock, BlobClient
 
 from shardmill.errors import UserError
-from shardmill.transforms.stores.azure import AzureUpload, blob_client, split_az_url, translated_errors
+from shardmill.transforms.stores.azure import AzureUpload, blob_client, split_az_url, translate_errors
 from shardmill.transforms.stores.clients import check_url
 from shardmill.transforms.stores.protocol import is_transient
 
@@ -43,7 +43,7 @@ def test_where_an_account_is_without_a_connection_string(monkeypatch: pytest.Mon
     [(ServiceRequestError("no route"), True), (IncompleteReadError("cut"), True), (HttpResponseError("odd"), False)],
 )
 def test_which_errors_may_be_gone_in_a_minute(error: Exception, again: bool) -> None:
-    with pytest.raises(OSError, match="az://a/c/x: ") as raised, translated_errors("az://a/c/x"):
+    with pytest.raises(OSError, match="az://a/c/x: ") as raised, translate_errors("az://a/c/x"):
         raise error
     assert is_transient(raised.value) is again
 

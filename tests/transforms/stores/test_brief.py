@@ -9,7 +9,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from shardmill.transforms.stores import protocol, storage
 from shardmill.transforms.stores.clients import set_options
-from shardmill.transforms.stores.protocol import GivenUpError, call_with_timeout, has_short_timeouts, short_timeouts
+from shardmill.transforms.stores.protocol import GivenUpError, call_with_timeout, has_short_timeouts, limit_timeouts
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +31,7 @@ def silent() -> Iterator[list[str]]:
 
 def test_a_store_that_is_silent_is_asked_once(silent: list[str]) -> None:
     set_options(PipelineOptions(silent))
-    with short_timeouts():
+    with limit_timeouts():
         with pytest.raises(GivenUpError, match=r"^the store has not answered for 0.2 seconds$"):
             storage.delete_tree("s3://bucket/folder")
         with pytest.raises(GivenUpError, match=r"^the store no longer answers$"):
@@ -58,11 +58,11 @@ def test_what_fails_fails_as_ever() -> None:
 def test_other_threads_have_time() -> None:
     """Steps that are still under way, and of several blocks the inner one does not end the outer."""
     seen: list[bool] = []
-    with short_timeouts():
+    with limit_timeouts():
         thread = threading.Thread(target=lambda: seen.append(has_short_timeouts()))
         thread.start()
         thread.join()
-        with short_timeouts():
+        with limit_timeouts():
             pass
         seen.append(has_short_timeouts())
     assert [*seen, has_short_timeouts()] == [False, True, False]

@@ -15,7 +15,7 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from shardmill.errors import JobError
-from shardmill.pipelines.commands.verify import _report_folder
+from shardmill.pipelines.commands.verify import _make_report_folder
 from shardmill.transforms.publishing import lease
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import ChangedError
@@ -248,8 +248,8 @@ def test_whoever_writes_temporary_files_raises_why_that_failed(tmp_path: Path, m
     with pytest.raises(ChangedError):
         storage.replace(str(tmp_path / "file"), "new", found)
     options = PipelineOptions(["--runner", "FlinkRunner", "--temp_location", str(tmp_path)])
-    with pytest.raises(JobError, match="the job failed"), _report_folder(options):
+    with pytest.raises(JobError, match="the job failed"), _make_report_folder(options):
         raise JobError("the job failed")
     monkeypatch.setattr(storage, "read", fail_to_read)
     with pytest.raises(TimeoutError):
-        lease._store_time(str(tmp_path), "folder")
+        lease._read_store_time(str(tmp_path), "folder")

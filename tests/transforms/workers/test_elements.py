@@ -21,7 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shardmill.pipelines.jobs.runner import make_runner
-from shardmill.transforms.workers.elements import GatherFn, MergeFn, RecordBatchCoder, Spread, _keyed
+from shardmill.transforms.workers.elements import GatherFn, MergeFn, RecordBatchCoder, Spread, _key_by_name
 from tests.test_architecture import PATHS, imported, parsed
 
 
@@ -129,8 +129,8 @@ def test_all_come_out_once() -> None:
     with beam.Pipeline(runner=make_runner(PipelineOptions([]))) as pipeline:
         spread = pipeline | beam.Create(names[:-1]) | Spread(str)
         assert_that(spread, equal_to(names[:-1]))
-    keys = [_keyed(name, str)[0] for name in names]
-    assert keys == [_keyed(name, str)[0] for name in names]
+    keys = [_key_by_name(name, str)[0] for name in names]
+    assert keys == [_key_by_name(name, str)[0] for name in names]
     assert len(set(keys)) == 101
 
 
