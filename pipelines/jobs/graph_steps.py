@@ -18,7 +18,7 @@ from shardmill.metadata.schema import to_pbtxt
 from shardmill.pipelines.config.job import JobConfig
 from shardmill.pipelines.config.records import RecordsConfig
 from shardmill.quality.duplicates import Duplicates
-from shardmill.text import did_you_mean
+from shardmill.text import did_you_mean, plural
 from shardmill.transforms.columns.example_decoding import Kinds, describe_mixed_kinds, most_frequent_kinds
 from shardmill.transforms.columns.types import Inferred
 from shardmill.transforms.files.image_features import deep_notices, mark_images, set_encodings, turned_notices
@@ -346,6 +346,16 @@ def tokens_by_split(staged: StagedFindings, shards: Sequence[ShardInfo], tokeniz
 def token_notices(staged: StagedFindings, tokens: Mapping[str, int], tokenization: Tokenization, end: str) -> list[str]:
     """Return notices on tokens that were cut off, packed or dropped."""
     notices = []
+    if staged.special_tokens:
+        found = [
+            f"{token!r} {plural(count, 'time')} (first: {name}, line {line:,})"
+            for token, (count, (name, line)) in sorted(staged.special_tokens.items())
+        ]
+        remedy = "" if tokenization.file.special_as_text else "; --special_tokens text encodes them as other characters"
+        notices.append(
+            f"texts hold special tokens of {tokenization.file.name}, which became these tokens: {', '.join(found)}"
+            f"{remedy}"
+        )
     if cut := staged.tokens[CUT]:
         lost = staged.tokens[LOST]
         texts = len(tokenization.columns) * sum(stats.examples for stats in staged.stats.values())

@@ -263,3 +263,34 @@ def test_a_recipe_builds_again_as_the_tokenizer_changes(source: Path, tmp_path: 
     assert night(tokenizer_json()) == ["1.0.0"]
     assert night(tokenizer_json()) == ["1.0.0"]
     assert night(tokenizer_json(("</s>",))) == ["1.0.0", "1.0.1"]
+
+
+@pytest.mark.parametrize("pack", [(), PACKED])
+def test_special_tokens_in_texts_are_said_and_can_be_text(tmp_path: Path, pack: tuple[object, ...]) -> None:
+    lines = [*TEXTS[:40], f"w1 {END} w2", f"{END}{END}", *TEXTS[40:60], f"w3{END}"]
+    end = "<\uff5cend\uff5c>"
+    write_files(tmp_path, {"tokenizer.json": byte_level_json(), "wide.json": tokenizer_json((END, end))})
+    source = write_files(tmp_path / "in", {"a.txt": "\n".join(lines).encode()})
+    splits = ("--splits", "train=1")
+    table = tokenized(source, tmp_path / "a", *pack, *splits)
+    said = (
+        f"texts hold special tokens of tokenizer.json, which became these tokens: {END!r} 4 times (first: a.txt, line"
+        " 41); --special_tokens text encodes them as other characters"
+    )
+    assert table.dataset.manifest.notices[0] == said
+    assert "special_tokens" not in table.dataset.manifest.configuration
+
+    as_text = tokenized(source, tmp_path / "b", *pack, *splits, "--special_tokens", "text")
+    assert not [notice for notice in as_text.dataset.manifest.notices if "special tokens" in notice]
+    assert as_text.dataset.manifest.configuration["special_tokens"] == "text"
+    tokenizer = Tokenizer.from_str(byte_level_json().decode())
+    special = tokenizer.token_to_id(END)
+    assert len(_stream(as_text.rows)) > len(_stream(table.rows))
+    if not pack:
+        assert [_stream(each.rows).count(special) for each in (table, as_text)] == [4, 0]
+        tokenizer.encode_special_tokens = True
+        assert sorted(as_text.column("input_ids")) == sorted(tokenizer.encode(line).ids for line in lines)
+        assert sorted(tokenizer.decode(row["input_ids"]) for row in as_text.rows) == sorted(lines)
+        other = write_files(tmp_path / "other", {"b.jsonl": json.dumps({"text": f"w1 {end}"}).encode()})
+        wide = convert("jsonl", other, tmp_path / "c", "--tokenizer", tmp_path / "wide.json")
+        assert f"{end!r} 1 time (first: b.jsonl, line 1)" in wide.dataset.manifest.notices[0]

@@ -399,8 +399,7 @@ class Inferred:
     rows: int = 0  # number of rows, without rejects
     values: Values = field(default_factory=dict)  # distinct values as spelled; None if above MAX_VALUES
     declared: Mapping[str, DeclaredColumn] = field(default_factory=dict)  # metadata of columns from their file format
-    # What is noted of some rows: how many, and the first of them by file and line
-    remarks: Mapping[str, tuple[int, tuple[str, int]]] = field(default_factory=dict)
+    remarks: "Remarks" = field(default_factory=dict)
     encodings: EncodingCounts = field(default_factory=EncodingCounts)  # of rows read as UTF-8
     odd: Mapping[str, OddValues] = field(default_factory=dict, compare=False)  # of columns that are text in some rows
 
@@ -408,11 +407,19 @@ class Inferred:
         """Merge what was inferred from two sets of rows."""
         values = merge_values(self.values, other.values)
         declared = merge_by_key(self.declared, other.declared, DeclaredColumn.merge)
-        remarks = merge_by_key(self.remarks, other.remarks, lambda one, more: (one[0] + more[0], min(one[1], more[1])))
+        remarks = merge_remarks(self.remarks, other.remarks)
         encodings = self.encodings.merge(other.encodings)
         odd = merge_by_key(self.odd, other.odd, OddValues.merge)
         rows = self.rows + other.rows
         return Inferred(merge_types(self.types, other.types), rows, values, declared, remarks, encodings, odd)
+
+
+Remarks = Mapping[str, tuple[int, tuple[str, int]]]  # findings in rows: how many, and the first by file and line
+
+
+def merge_remarks(one: Remarks, other: Remarks) -> Remarks:
+    """Merge the findings in two sets of rows; associative and commutative."""
+    return merge_by_key(one, other, lambda found, more: (found[0] + more[0], min(found[1], more[1])))
 
 
 def merge_values(one: Values, other: Values) -> Values:

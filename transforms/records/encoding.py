@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Any, Protocol
 
 import numpy as np
@@ -27,7 +28,7 @@ from shardmill.transforms.columns.example_decoding import (
 )
 from shardmill.transforms.columns.example_encoding import MAX_RECORD_BYTES, encode_framed, example_sizes
 from shardmill.transforms.columns.text import key_texts, misfit_reason, parse_exact_floats, parse_values, read_times
-from shardmill.transforms.columns.types import Inferred
+from shardmill.transforms.columns.types import Inferred, Remarks, merge_remarks
 from shardmill.transforms.formats.format import FileRef, Rows, key_column_name
 from shardmill.transforms.layout.columns import CUT, NAIVE
 from shardmill.transforms.layout.tables import TableLayout
@@ -146,6 +147,7 @@ class PreparedRows:
     # counts by (label, EMPTY | SEVERAL | REPEATED), by (time column, NAIVE | CUT), or of objects
     notice_counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     tokens: Counter[str] = field(default_factory=Counter)  # token counts, see transforms.values.tokens_encoding
+    special_tokens: Remarks = field(default_factory=dict)  # special tokens in texts
 
     def input_order(self) -> np.ndarray:
         """Return keys that sort the rows like the input: uint64, shape (rows,)."""
@@ -258,9 +260,11 @@ class TableEncoder:
         notice_counts = Counter({key: int(amount[good].sum()) for key, amount in amounts.items()})
         if placed_objects is not None:
             notice_counts.update(placed_objects.counts(good))
-        tokens = Counter[str]() if tokenized is None else tokenized.count(good)
-        prepared = add_positions(kept, rows.lines[good], file, layout)
-        return replace(prepared, notice_counts=notice_counts, tokens=tokens), rejects
+        prepared = replace(add_positions(kept, rows.lines[good], file, layout), notice_counts=notice_counts)
+        if tokenized is not None:
+            special = tokenized.find_special_tokens(good, file.name, rows.lines)
+            prepared = replace(prepared, tokens=tokenized.count(good), special_tokens=special)
+        return prepared, rejects
 
     def encode(self, batch: pa.RecordBatch, layout: TableLayout) -> EncodedRows:
         features, part = batch.select([feature.name for feature in layout.features]), None
@@ -351,6 +355,7 @@ def concatenate_rows(parts: Sequence[PreparedRows]) -> PreparedRows:
         tuple(source for part in parts for source in part.sources),
         sum((part.notice_counts for part in parts), Counter()),
         sum((part.tokens for part in parts), Counter()),
+        reduce(merge_remarks, (part.special_tokens for part in parts)),
     )
 
 

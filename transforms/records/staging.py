@@ -19,7 +19,7 @@ from shardmill.errors import JobError
 from shardmill.transforms.columns.arrow import convert_batch, split_large_batch
 from shardmill.transforms.columns.conversion import RoundedColumns, merge_rounded
 from shardmill.transforms.columns.example_decoding import Kinds, count_kinds, decode_parts, merge_kinds
-from shardmill.transforms.columns.types import EncodingCounts, Inferred, ValuesOf
+from shardmill.transforms.columns.types import EncodingCounts, Inferred, Remarks, ValuesOf, merge_remarks
 from shardmill.transforms.files.image_features import Formats, count_deep_pngs, count_formats, merge_formats
 from shardmill.transforms.formats.format import BlockRef, RecordFormat, read_stacked, split_rows
 from shardmill.transforms.inputs.record_blocks import Task, total_bytes
@@ -152,6 +152,7 @@ class StagedFindings:
     gathered: Gathered = field(default_factory=Gathered)  # input of the analyzers of --transform
     notice_counts: Counter[tuple[str, str]] = field(default_factory=Counter)  # as in PreparedRows
     tokens: Counter[str] = field(default_factory=Counter)  # as in PreparedRows
+    special_tokens: Remarks = field(default_factory=dict)  # as in PreparedRows
     ignored_names: frozenset[str] = frozenset()  # the first of many, see transforms.formats.format.Rows
     rounded_columns: RoundedColumns = field(default_factory=dict)  # integers that float32 changes
     encodings: EncodingCounts = field(default_factory=EncodingCounts)  # how the rows read as UTF-8 can be decoded
@@ -173,6 +174,7 @@ class StagedFindings:
         self.blank_lines += other.blank_lines
         self.notice_counts.update(other.notice_counts)
         self.tokens.update(other.tokens)
+        self.special_tokens = merge_remarks(self.special_tokens, other.special_tokens)
         self.add_ignored_names(other.ignored_names)
         self.rounded_columns = merge_rounded(self.rounded_columns, other.rounded_columns)
         self.encodings = self.encodings.merge(other.encodings)
@@ -305,6 +307,7 @@ def stage_task(
             found = StagedFindings(stats=stats, inferred=encoded.inferred, kinds=encoded.kinds)
             found.images, found.deep = count_formats(encoded.features), count_deep_pngs(encoded.features)
             found.notice_counts, found.tokens = rows.notice_counts, rows.tokens
+            found.special_tokens = rows.special_tokens
             staged.absorb(found)
         if (rest := run.close()) is not None:
             out.append(rest)

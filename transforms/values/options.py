@@ -1,7 +1,7 @@
 """Options of sequences, tokens and preprocessing."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -112,12 +112,19 @@ class TokenOptions(Options):
         is_always_recorded=False,
         default_words="the tokenizer's, if it is known",
     )
+    special_tokens: str = flag(
+        "token",
+        "How special tokens of the tokenizer that occur in texts, such as <|endoftext|>, are encoded: as that token, or"
+        " as text like all other characters",
+        choices=("token", "text"),
+        is_always_recorded=False,
+    )
     keep_text: bool = flag(False, "Store the text in addition to its input_ids", is_always_recorded=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("tokenize", "max_length", "pack_to", "end_of_text", "keep_text"):
-            if self.tokenizer is None and getattr(self, name) not in (None, False):
+        for name in ("tokenize", "max_length", "pack_to", "end_of_text", "special_tokens", "keep_text"):
+            if self.tokenizer is None and getattr(self, name) not in (None, False, "token"):
                 raise UserError(f"--{name} needs --tokenizer, a tokenizer.json of Hugging Face's tokenizers")
         if self.end_of_text is not None and self.pack_to is None:
             raise UserError("--end_of_text needs --pack_to: an example that is one text ends where its tokens end")
@@ -166,7 +173,8 @@ class TokenOptions(Options):
         from shardmill.transforms.values.tokens_encoding import Tokenization
 
         end = self.end_token[1] if self.pack_to is not None else None
-        return Tokenization(self.tokenizer, self.text_columns, self.max_length, self.pack_to, end, self.keep_text)
+        file = replace(self.tokenizer, special_as_text=self.special_tokens == "text")
+        return Tokenization(file, self.text_columns, self.max_length, self.pack_to, end, self.keep_text)
 
     @property
     def text_columns(self) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 _lock = threading.Lock()
-_loaded: dict[tuple[str, int | None], "Tokenizer"] = {}  # in this process, by the digest of their text
+_loaded: dict[tuple[str, bool, int | None], "Tokenizer"] = {}  # in this process, by the digest of their text
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,7 @@ class TokenizerFile:
 
     name: str
     text: str
+    special_as_text: bool = False  # encode special tokens that occur in a text like any other characters
 
     @classmethod
     def from_bytes(cls, name: str, data: bytes) -> "TokenizerFile":
@@ -79,6 +80,17 @@ class TokenizerFile:
         added = self.load().get_added_tokens_decoder()
         return [token.content for _, token in sorted(added.items()) if token.special]
 
+    @property
+    def special_tokens_in_texts(self) -> list[str]:
+        """The special tokens whose characters in a text become that token; a word of the vocabulary always does."""
+        return [token for token in self.special_tokens() if self._makes_of_text(token)]
+
+    def _makes_of_text(self, token: str) -> bool:
+        try:
+            return self.id_of(token) in self.load().encode(token, add_special_tokens=False).ids
+        except Exception:  # of a tokenizer without an unknown token, which refuses the text
+            return False
+
     def load(self, max_length: int | None = None) -> "Tokenizer":
         """Return the tokenizer, built once in each process; raise UserError if the text is not a tokenizer.json.
 
@@ -86,7 +98,7 @@ class TokenizerFile:
         """
         from tokenizers import Tokenizer
 
-        key = self.sha256, max_length
+        key = self.sha256, self.special_as_text, max_length
         with _lock:
             if key not in _loaded:
                 try:
@@ -96,6 +108,7 @@ class TokenizerFile:
                     raise UserError(
                         f"--tokenizer {self.name} is no tokenizer.json of Hugging Face's tokenizers: {message}"
                     ) from None
+                tokenizer.encode_special_tokens = self.special_as_text
                 tokenizer.no_truncation()
                 tokenizer.no_padding()
                 if getattr(tokenizer.model, "dropout", None):

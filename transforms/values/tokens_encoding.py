@@ -2,8 +2,9 @@
 
 import json
 import os
+import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, pairwise
@@ -17,6 +18,7 @@ import pyarrow.compute as pc
 from shardmill.data import spans
 from shardmill.data.tfrecord import OVERHEAD
 from shardmill.transforms.columns.arrow import buffer_items, offsets_of, text_buffers
+from shardmill.transforms.columns.types import Remarks, merge_remarks
 from shardmill.transforms.values.tokenizer import TokenizerFile
 
 if TYPE_CHECKING:
@@ -231,7 +233,7 @@ def _encode_lists(file: TokenizerFile, texts: pa.LargeStringArray, add_special_t
     words = cut_words(texts) if has_separate_words(file.text) and not around else None
     if words is None:
         return _encode_whole_texts(tokenizer, texts, add_special_tokens)
-    key = f"{file.sha256} {add_special_tokens}"
+    key = f"{file.sha256} {file.special_as_text} {add_special_tokens}"
     known = cached_tokens(words.distinct, key, lambda new: _encode_whole_texts(tokenizer, new, add_special_tokens))
     lists = known.take(words.codes)
     return pa.LargeListArray.from_arrays(pa.array(offsets_of(lists)[words.text_starts]), lists.values)
@@ -297,6 +299,7 @@ class Tokenized:
 
     batch: pa.RecordBatch  # the rows with added token columns
     cut_tokens: dict[str, np.ndarray]  # int64 (rows,), tokens cut off each text, by token column
+    special_tokens: Sequence[tuple[int, str]] = ()  # row and token of each special token that is part of a text
 
     def count(self, is_kept: np.ndarray) -> Counter[str]:
         """Count tokens, cut texts and lost tokens in the rows flagged by `is_kept`, bool of shape (rows,)."""
@@ -306,6 +309,14 @@ class Tokenized:
             counts.update({TOKENS: int(sizes[is_kept].sum()), CUT: int((lost > 0).sum()), LOST: int(lost.sum())})
         return counts
 
+    def find_special_tokens(self, is_kept: np.ndarray, name: str, lines: np.ndarray) -> Remarks:
+        """Count the special tokens in the texts of kept rows; `lines` are their numbers in the file `name`."""
+        found: Remarks = {}
+        for row, token in self.special_tokens:
+            if is_kept[row]:
+                found = merge_remarks(found, {token: (1, (name, int(lines[row])))})
+        return found
+
 
 def tokenize(batch: pa.RecordBatch, settings: Tokenization, reject: RejectRows) -> Tokenized:
     """Add the tokens of each row; `reject` is called with the rows that have none, and the reasons.
@@ -313,12 +324,32 @@ def tokenize(batch: pa.RecordBatch, settings: Tokenization, reject: RejectRows) 
     Rows without text in UTF-8 are rejected, and rows for which the tokenizer fails or makes no token. So are rows with
     a token id beyond the vocabulary, for which a model has no embedding.
     """
-    cut_tokens = {}
+    cut_tokens, special_tokens = {}, []
     for column, name in settings.token_columns.items():
         tokens = _tokens(batch[column], column, settings, reject)
+        special_tokens += _find_special_tokens(settings.file, batch[column])
         batch = batch.append_column(name, tokens.ids)
         cut_tokens[name] = tokens.cut_tokens
-    return Tokenized(batch, cut_tokens)
+    return Tokenized(batch, cut_tokens, special_tokens)
+
+
+def _find_special_tokens(file: TokenizerFile, column: pa.Array) -> list[tuple[int, str]]:
+    """Return the row and name of each special token that is written in a text, and so becomes that token."""
+    pattern = special_token_pattern(file)
+    if not pattern:
+        return []
+    texts = column.cast(pa.large_binary())
+    rows = np.flatnonzero(pc.match_substring_regex(texts, pattern).fill_null(False).to_numpy(zero_copy_only=False))
+    return [
+        (row, token.decode()) for row in rows.tolist() for token in re.findall(pattern.encode(), texts[row].as_py())
+    ]
+
+
+@lru_cache(maxsize=8)
+def special_token_pattern(file: TokenizerFile) -> str:
+    """Return a regular expression, for RE2 and Python, of the special tokens that texts can contain; "" without."""
+    tokens = sorted(filter(None, file.special_tokens_in_texts), key=len, reverse=True)
+    return "|".join(re.sub(r"([!-/:-@[-`{-~])", r"\\\1", token) for token in tokens)
 
 
 def _tokens(column: pa.Array, name: str, settings: Tokenization, reject: RejectRows) -> Tokens:
