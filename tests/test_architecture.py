@@ -52,7 +52,7 @@ ROOMS = (
     Room("transforms/workers", 5, 1_050),
     Room("transforms/formats", 6, 5_900),
     Room("transforms/statistics", 6, 2_600),
-    Room("transforms/values", 7, 3_150),
+    Room("transforms/values", 7, 3_200),
     Room("transforms/shards", 8, 1_350),
     Room("transforms/inputs", 9, 4_200),
     Room("transforms/layout", 10, 2_150),
@@ -163,7 +163,7 @@ def test_the_package_is_small() -> None:
     small = [name for name, size in sizes.items() if size < 60 and PATHS[name].name != "__init__.py"]
 
     assert len(ROOMS) <= 24
-    assert len(PATHS) <= 216  # 215 for what there was before annotations among images were recognised
+    assert len(PATHS) <= 217  # 215 before annotations among images were recognised, and text had documents
     assert len(small) <= MOST_SMALL, small
     assert sum(sizes.values()) <= MOST_LINES
 

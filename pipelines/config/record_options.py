@@ -88,6 +88,10 @@ DEFAULT_BLOCK_SIZE = 16 << 20  # bytes: large enough for vectorised work, small 
 _MIN_BLOCK_SIZE, _MAX_BLOCK_SIZE = 1 << 10, 1 << 30  # bytes
 
 
+def _parse_separator(value: str) -> str:
+    return value.replace("\\n", "\n").replace("\\t", "\t")
+
+
 @dataclass(frozen=True, kw_only=True)
 class RecordOptions(TransformOptions, TokenOptions, SequenceOptions, PictureOptions, BoxOptions, JobConfig, ABC):
     """The options of all record formats; options that a format has no flag for keep their defaults."""
@@ -259,6 +263,24 @@ class RecordOptions(TransformOptions, TokenOptions, SequenceOptions, PictureOpti
         is_always_recorded=False,
     )
     key: str | None = flag(None, "Column that identifies a record", default_words="the whole record")
+    text_unit: str = flag(
+        "auto",
+        "Unit of text that becomes one example: a line, a paragraph, which ends at a blank line, or a file; auto is a"
+        " line, but stops the job if a line is an end-of-text token alone",
+        choices=("auto", "line", "paragraph", "file"),
+        name="record",
+        group="input",
+        is_always_recorded=False,
+    )
+    separator: str = flag(
+        "",
+        "Text between documents, such as '<|endoftext|>', of which each becomes one example; \\n and \\t are a line end"
+        " and a tab",
+        parse=_parse_separator,
+        group="input",
+        default_words="none",
+        is_always_recorded=False,
+    )
     line_numbers: bool = flag(False, "Add the features filename and line_number", group="input")
     on_mixed: str = flag(
         "fail",

@@ -68,6 +68,11 @@ class RecordsConfig(RecordOptions):
                 "--rename: reshard does not change records, and each of them contains the names; rename where the"
                 " reader parses them, or convert what these records were made of"
             )
+        if self.separator and self.text_unit != "auto":
+            raise UserError(
+                f"--separator {self.separator!r} and --record {self.text_unit}: documents between separators are the"
+                " records; leave one of them out"
+            )
         self._check_separators()
         try:
             _ = self.format  # built to be checked
@@ -156,9 +161,13 @@ class RecordsConfig(RecordOptions):
             from shardmill.transforms.formats.tfrecords import TFRecordFormat
 
             return TFRecordFormat(self.block_size)
+        from shardmill.transforms.formats.documents import DocumentsFormat
         from shardmill.transforms.formats.lines import LinesFormat
 
-        return LinesFormat(self.block_size, self.text_encoding, self.line_numbers)
+        lines = (self.block_size, self.text_encoding, self.line_numbers)
+        if self.separator or self.text_unit == "paragraph":
+            return DocumentsFormat(*lines, separator=self.separator)
+        return LinesFormat(*lines, are_texts=self.text_unit == "line")
 
     @property
     def encoder(self) -> "RecordEncoder":
@@ -385,6 +394,9 @@ class ParallelConfig(RecordsConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         flag = f"--input {self.texts[0][0]}=…"
+        if self.separator or self.text_unit == "paragraph":
+            given = f"--separator {self.separator!r}" if self.separator else "--record paragraph"
+            raise UserError(f"{given} and {flag}: line n of each file makes one example; leave one of them out")
         if self.pack_to is not None:
             raise UserError(
                 f"--pack_to and {flag}: blocks are cut from one text after the other, which would part the"

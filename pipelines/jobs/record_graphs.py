@@ -185,7 +185,9 @@ def _publish_records(
         raise UserError(f"{table.source} has no rows")
     notices = list(layout.notices)
     if staged.blank_lines:
-        notices.append(f"passed over {plural(staged.blank_lines, 'blank line')}")
+        notices.append(
+            f"passed over {plural(staged.blank_lines, 'empty document' if config.separator else 'blank line')}"
+        )
     notices += label_notices(
         staged.notice_counts, {name: how.separator for name, how in layout.label_separators.items()}
     )

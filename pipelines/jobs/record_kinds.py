@@ -147,12 +147,6 @@ class _TextInput(Options):
         affects_output=False,
         required=True,
     )
-    record: str = flag(
-        "line",
-        "Unit of text that becomes one example: a line or a file",
-        choices=("line", "file"),
-        affects_output=False,
-    )
 
 
 LINES = FormatSpec(
@@ -160,10 +154,10 @@ LINES = FormatSpec(
     command="text",
     plural="text files",
     suffixes=f"(?:txt|text){COMPRESSED}",
-    summary="turn text into TFRecord shards, one example for each line or file",
-    description="Turn text into balanced, shuffled TFRecord shards, an example for each line or, with --record file, "
-    "for each file.",
-    flags=("encoding", "line_numbers", "folders", *_VALUE_FLAGS, "block_size"),
+    summary="turn text into TFRecord shards, one example for each line, document or file",
+    description="Turn text into balanced, shuffled TFRecord shards, an example for each line, paragraph, "
+    "document between separators or file.",
+    flags=("text_unit", "separator", "encoding", "line_numbers", "folders", *_VALUE_FLAGS, "block_size"),
     unit="line",
 )
 
@@ -188,7 +182,7 @@ class TextKind(RecordsKind):
         several = len(unit.input) > 1
         if unit.input and not several:
             rest["input"] = unit.input[0][1]
-        if unit.record == "line":
+        if "file" not in (rest.get("record"), rest.get("text_unit")):
             if ReuseOptions(reuse=rest.pop("reuse", NO)).reuse != NO:
                 raise UserError("--reuse needs --record file: a line has no place that it keeps as its file changes")
             if several:
@@ -196,6 +190,11 @@ class TextKind(RecordsKind):
                 texts = [option for option in options_of(ParallelConfig) if option.field == "texts"]
                 return make_config(ParallelConfig, [*of_lines, *texts], rest | {"texts": unit.input}, spec=self.spec)
             return super().make_config(rest)
+        rest = {name: value for name, value in rest.items() if name not in ("record", "text_unit")}
+        if rest.pop("separator", ""):
+            raise UserError(
+                "--separator divides a file into documents, and --record file does not; leave one of them out"
+            )
         if several:
             raise UserError(
                 f"--record file: with --input {unit.input[0][0]}=… lines of several files are an example; leave it out"
@@ -204,7 +203,7 @@ class TextKind(RecordsKind):
             raise UserError("--line_numbers needs --record line: a file has no line")
         rest.pop("block_size", None)
         if rest.get("tokenizer") is not None:
-            raise UserError("--tokenizer needs --record line: documents of several lines are taken as JSON lines")
+            raise UserError("--tokenizer needs --record line: documents of several lines need --separator")
         return make_config(TextFilesConfig, options_of(TextFilesConfig), rest)
 
 

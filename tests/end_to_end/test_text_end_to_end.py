@@ -111,3 +111,44 @@ def test_dry_run_of_files(tmp_path: Path, run: Run) -> None:
     )
     assert (result.status, (tmp_path / "out").exists()) == (0, False)
     assert "2 files" in result.out
+
+
+STORIES = b"Once upon\na time.\n<|endoftext|>\n\n  Second story.\n\nEnd.\r\n<|endoftext|>\n<|endoftext|>\nThird\n"
+
+
+@pytest.mark.parametrize(
+    ("flags", "texts", "configuration", "notices"),
+    [
+        (
+            ("--separator", "<|endoftext|>"),
+            [b"Once upon\na time.", b"  Second story.\n\nEnd.", b"Third"],
+            {"separator": "<|endoftext|>"},
+            ["passed over 1 empty document"],
+        ),
+        (
+            ("--record", "paragraph"),
+            [b"Once upon\na time.\n<|endoftext|>", b"  Second story.", b"End.\r\n<|endoftext|>\n<|endoftext|>\nThird"],
+            {"text_unit": "paragraph"},
+            [],
+        ),
+        (
+            ("--separator", "===="),
+            [STORIES.strip()],
+            {"separator": "===="},
+            ["1 record, such as 'a.txt': no --separator in its file, which is one document"],
+        ),
+        (("--record", "line"), [*filter(None, STORIES.replace(b"\r", b"").split(b"\n"))], {"text_unit": "line"}, None),
+    ],
+)
+def test_documents_of_several_lines(
+    tmp_path: Path,
+    flags: tuple[str, ...],
+    texts: list[bytes],
+    configuration: dict[str, str],
+    notices: list[str] | None,
+) -> None:
+    source = write_files(tmp_path / "in", {"a.txt": STORIES})
+    table = convert("text", source, tmp_path, *flags, "--splits", "train=1", "--no_shuffle")
+    assert table.column("text") == texts
+    assert configuration.items() <= table.dataset.manifest.configuration.items()
+    assert notices is None or list(table.dataset.manifest.notices) == notices

@@ -285,6 +285,7 @@ def test_special_tokens_in_texts_are_said_and_can_be_text(tmp_path: Path, pack: 
     assert as_text.dataset.manifest.configuration["special_tokens"] == "text"
     tokenizer = Tokenizer.from_str(byte_level_json().decode())
     special = tokenizer.token_to_id(END)
+    assert special is not None
     assert len(_stream(as_text.rows)) > len(_stream(table.rows))
     if not pack:
         assert [_stream(each.rows).count(special) for each in (table, as_text)] == [4, 0]

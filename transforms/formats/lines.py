@@ -11,10 +11,18 @@ import pyarrow as pa
 
 from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
-from shardmill.text import plural
+from shardmill.text import END_TOKENS, plural
 from shardmill.transforms.columns.arrow import distinct_texts, missing_values, slices, to_batch
 from shardmill.transforms.columns.types import ColumnType, EncodingCounts, Inferred, ValuesOf
-from shardmill.transforms.formats.format import STAGE, BlockRef, FileRef, KeyColumn, RecordFormat, Rows, empty_rows
+from shardmill.transforms.formats.format import (
+    STAGE,
+    BlockRef,
+    FileRef,
+    KeyColumn,
+    RecordFormat,
+    Rows,
+    empty_rows,
+)
 from shardmill.transforms.formats.line_blocks import (
     MARK_ERRORS,
     Flags,
@@ -38,6 +46,9 @@ from shardmill.transforms.stores.streams import is_compressed
 TEXT, LINE_NUMBER = "text", "line_number"
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _ASCII = bytes(range(128))  # every character of it
+_END_LINES = frozenset(token.encode() for token in END_TOKENS)
+_TOKEN_STARTS = np.frombuffer(b"<[ \t", np.uint8)
+_LONGEST_TOKEN = 24  # bytes, with some spaces around it
 
 
 @dataclass(frozen=True)
@@ -54,6 +65,7 @@ class LinesFormat(RecordFormat):
     block_size: int  # approximate bytes of a block and of a piece
     encoding: str = "utf-8"  # Python's name; a byte order mark is not text
     with_numbers: bool = False  # add the int64 column line_number, from 1
+    are_texts: bool = True  # False to raise a UserError for a line that is the end-of-text token of language models
 
     def __post_init__(self) -> None:
         encoding_name(self.encoding)  # raises the ValueError of a name that is none
@@ -89,6 +101,8 @@ class LinesFormat(RecordFormat):
                 yield replace(empty_rows(types, []), blank_lines=count_lines(piece.data))
             else:
                 lines = _Lines.from_piece(piece, self.encoding)
+                if not self.are_texts:
+                    _check_texts(lines, block.file.name)
                 rejects = [Reject(block.file.name, line, STAGE, reason) for line, reason in lines.reasons.items()]
                 kept = ~lines.is_blank & ~lines.is_invalid
                 rows = self.make_rows({TEXT: lines}, types, kept, lines.is_blank, rejects)
@@ -132,6 +146,10 @@ class LinesFormat(RecordFormat):
         except UnicodeError as error:  # UTF-16 without a byte order mark, say
             raise not_encoded_error(name, self.encoding, error) from None
 
+    def count_encodings(self, piece: Piece, name: str) -> EncodingCounts:
+        """Return how the lines of a piece of file `name` can be decoded."""
+        return _Lines.from_piece(piece, self.encoding).encodings(name, self.encoding)
+
     def check_start(self, data: bytes, name: str) -> None:
         """Raise a UserError if `data`, the start of a file whose lines are found without decoding, is UTF-16."""
         if data.startswith(_UTF16):
@@ -142,6 +160,21 @@ class LinesFormat(RecordFormat):
         for chunk in chunks:
             yield decoder.decode(chunk).encode("utf-8", "surrogatepass")
         yield decoder.decode(b"", final=True).encode("utf-8", "surrogatepass")
+
+
+def _check_texts(lines: "_Lines", name: str) -> None:
+    """Check that no line is an end-of-text token alone, which ends a document of several lines."""
+    codes = np.frombuffer(lines.data, np.uint8)
+    sizes = lines.stops - lines.starts
+    begins = np.isin(codes[np.minimum(lines.starts, len(codes) - 1)], _TOKEN_STARTS)
+    for row in np.flatnonzero((sizes > 0) & (sizes <= _LONGEST_TOKEN) & begins).tolist():
+        line = lines.data[lines.starts[row] : lines.stops[row]].strip()
+        if line in _END_LINES:
+            token = line.decode()
+            raise UserError(
+                f"{name}, line {lines.first_line + row:,} is {token} alone, so documents have several lines; give"
+                f" --separator '{token}' for an example of each document, or --record line for one of each line"
+            )
 
 
 def _as_utf8(data: bytes, encoding: str) -> bytes:

@@ -113,7 +113,7 @@ def make_line_layout(
     summary: InputSummary, inferred: Inferred, options: TableOptions, line_numbers: bool
 ) -> TableLayout:
     """Decide the layout of lines of text; their label is the file's folder, if every file is in one."""
-    notices = skipped_notices(summary)
+    notices = [*skipped_notices(summary), *peculiarity_notices(summary)]
     roles = _line_roles(summary, options)
     splits = (
         splits_by_fraction(options.split.splits) if roles.split is None else splits_of_folders(summary.folders, roles)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from shardmill.errors import UserError
 from shardmill.installed import install_hint
+from shardmill.text import END_TOKENS
 from shardmill.transforms.options.declare import Options, flag, read_option_file
 from shardmill.transforms.options.job_options import TRAINING, parse_names
 from shardmill.transforms.values.tokenizer import TokenizerFile
@@ -57,10 +58,6 @@ class SequenceOptions(Options):
         if self.sequence_by is None or self.order_by is None:
             return None
         return Sequencing(self.sequence_by, self.order_by)
-
-
-# What the tokenizers of published language models call the token behind a text
-_END_TOKENS = ("<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>", "<|eos|>", "[EOS]", "<|im_end|>")
 
 
 def read_tokenizer(value: Any) -> Any:
@@ -146,7 +143,7 @@ class TokenOptions(Options):
         file: TokenizerFile = self.tokenizer
         token = self.end_of_text
         if token is None:
-            known = [name for name in file.special_tokens() if name in _END_TOKENS]
+            known = [name for name in file.special_tokens() if name in END_TOKENS]
             if len(known) != 1:
                 special = file.special_tokens()
                 has = f"has the special tokens {', '.join(special)}" if special else "has no special tokens"

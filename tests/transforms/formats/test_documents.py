@@ -1,0 +1,113 @@
+"""Documents between separators, and paragraphs: beside a reader of whole texts, in any encoding and block size."""
+
+import bz2
+import gzip
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shardmill.metadata.manifest import Reject
+from shardmill.transforms.formats.documents import NO_SEPARATOR, DocumentsFormat
+from shardmill.transforms.formats.format import FileRef, RecordNotice
+from tests.transforms.formats.test_lines import TYPES, file_ref
+
+END = "<|endoftext|>"
+Found = tuple[list[tuple[int, str]], int]  # documents with their first lines, and empty ones
+
+
+def read(format_: DocumentsFormat, file: FileRef) -> tuple[Found, list[Reject], list[RecordNotice]]:
+    texts, rejects, notices, empty = [], [], [], 0
+    for block in format_.index(file):
+        assert not isinstance(block, Reject)
+        if isinstance(block, RecordNotice):
+            notices.append(block)
+            continue
+        for rows in format_.read(block, TYPES):
+            texts += [
+                (line, text.decode())
+                for line, text in zip(rows.lines.tolist(), rows.batch["text"].to_pylist(), strict=True)
+            ]
+            rejects += rows.rejects
+            empty += rows.blank_lines
+    return (texts, empty), rejects, notices
+
+
+def expected(text: str, separator: str) -> Found:
+    """What Python's own split and regular expressions make of a whole text."""
+    found, empty, position = [], 0, 0
+    if separator:
+        parts = text.split(separator)
+        empty = sum(not part.strip() for part in parts[:-1])
+        joined = [(text[: sum(len(each) + len(separator) for each in parts[:n])], part) for n, part in enumerate(parts)]
+    else:
+        joined = [
+            (text[: match.start()], match[0])
+            for match in re.finditer(r"(?:^[^\n]*\S[^\n]*(?:\n|\Z))+", text, re.MULTILINE)
+        ]
+    for before, part in joined:
+        if not part.strip():
+            continue
+        start = len(part) - len(part.lstrip())
+        start = part.rfind("\n", 0, start) + 1
+        body = re.sub(r"\r?\n\s*\Z", "", part[start:])
+        position = (before + part[:start]).count("\n") + 1
+        found.append((position, body))
+    return found, empty
+
+
+PIECES = ["a", "b c", " ", "\n", "\r\n", "\n\n", "é", "—", END, "<|", "--", "-", END[:5], "\t"]
+
+
+@pytest.mark.parametrize("separator", [END, "--", "\n--\n", "é", ""])
+@given(parts=st.lists(st.sampled_from(PIECES), max_size=25), block=st.integers(1, 40))
+@settings(max_examples=60, deadline=None)
+def test_any_cut_reads_what_the_whole_is(
+    tmp_path_factory: pytest.TempPathFactory, separator: str, parts: list[str], block: int
+) -> None:
+    text = "".join(parts)
+    folder = tmp_path_factory.getbasetemp()
+    want = expected(text, separator)
+    for encoding in ("utf-8", "utf-8-sig", "utf-16"):
+        got, rejects, _ = read(
+            DocumentsFormat(block, encoding, True, separator=separator), file_ref(folder, text.encode(encoding))
+        )
+        assert (got, rejects) == (want, [])
+    for name, compress in (("a.txt.gz", gzip.compress), ("a.txt.bz2", bz2.compress)):
+        assert (
+            read(DocumentsFormat(block, separator=separator), file_ref(folder, compress(text.encode()), name))[0]
+            == want
+        )
+
+
+@pytest.mark.parametrize("encoding", ["shift_jis", "gbk", "latin-1", "cp1252"])
+def test_a_separator_is_no_half_of_a_character(tmp_path: Path, encoding: str) -> None:
+    wide = {"shift_jis": "ポソ", "gbk": "亅亇"}.get(encoding, "éß")  # whose second bytes are | and other ASCII
+    text = f"{wide}|a\n{wide}|\n|{wide}b"
+    for block in range(1, 12):
+        got, rejects, _ = read(
+            DocumentsFormat(block, encoding, separator="|"), file_ref(tmp_path, text.encode(encoding))
+        )
+        assert (got, rejects) == (expected(text, "|"), [])
+
+
+def test_damage_costs_the_documents_that_it_is_in(tmp_path: Path) -> None:
+    data = f"one\n{END}\ntwo\nb\xff\n{END}three".encode("latin-1")
+    (texts, _), rejects, _ = read(DocumentsFormat(1 << 20, separator=END), file_ref(tmp_path, data))
+    assert texts == [(1, "one"), (5, "three")]
+    assert [(reject.line, reject.reason) for reject in rejects] == [(3, "not utf-8: line 4")]
+
+    text = "".join(f"text {number} of some words\n{END}\n" for number in range(5000)).encode()
+    cut = gzip.compress(text)[:-4000]
+    (texts, _), rejects, _ = read(DocumentsFormat(1 << 10, separator=END), file_ref(tmp_path, cut, "a.txt.gz"))
+    assert [text for _, text in texts] == [f"text {number} of some words" for number in range(len(texts))]
+    assert 0 < len(texts) < 5000
+    assert any(reject.is_loss for reject in rejects)
+
+
+def test_a_file_without_the_separator_is_said(tmp_path: Path) -> None:
+    (texts, _), _, notices = read(DocumentsFormat(2, separator=END), file_ref(tmp_path, b"a\nb\n"))
+    assert texts == [(1, "a\nb")]
+    assert notices == [RecordNotice(NO_SEPARATOR, "file.txt", 1)]

@@ -1,0 +1,193 @@
+"""Text files with documents of several lines, which a separator or blank lines divide."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from shardmill.data import spans
+from shardmill.metadata.manifest import Reject
+from shardmill.transforms.columns.arrow import missing_values, slices, to_batch
+from shardmill.transforms.columns.types import ColumnType, EncodingCounts
+from shardmill.transforms.formats.format import (
+    MAX_TEXT_BYTES,
+    STAGE,
+    BlockRef,
+    FileRef,
+    KeyColumn,
+    RecordNotice,
+    Rows,
+    empty_rows,
+    reject_long,
+)
+from shardmill.transforms.formats.line_blocks import (
+    Piece,
+    blank_lines,
+    encoding_name,
+    invalid_lines,
+    is_ascii_transparent,
+    is_utf8,
+    line_ranges,
+)
+from shardmill.transforms.formats.lines import LINE_NUMBER, TEXT, LinesFormat
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.streams import is_compressed
+
+_INDEX_BYTES = 1 << 20  # read at once
+_LF = ord("\n")
+_BLANK_LINES = (b"\n\n", b"\n\r\n")  # ends of lines with a blank line between them
+NO_SEPARATOR = "no --separator in its file, which is one document"
+
+
+class _Documents(NamedTuple):
+    """Consecutive documents: where their texts start and stop, and the number of those without text."""
+
+    starts: list[int]
+    stops: list[int]
+    empty: int
+
+
+@dataclass(frozen=True)
+class DocumentsFormat(LinesFormat):
+    """A row for each document: column `text`, as UTF-8, without the blank lines and the line end around it.
+
+    The number of a row is the line where its text starts. Paragraphs are lines between blank lines. Documents
+    with a separator may be empty; they are counted as `blank_lines`, except behind the last separator.
+    """
+
+    separator: str = ""  # text between documents; "" for blank lines
+
+    def index(self, file: FileRef) -> Iterator[BlockRef | Reject | RecordNotice]:  # type: ignore[override]
+        """Yield blocks of whole documents; one block if the bytes do not show where documents end."""
+        if not self._has_plain_separators or is_compressed(file.name):
+            if file.size_bytes:
+                yield BlockRef(file, 0, file.size_bytes)
+            return
+        start, first_line, is_divided = 0, 1, False
+        position, line, tail = 0, 1, b""  # of `tail`, the bytes that were read and may belong to a separator
+        with storage.open_read(file.path, file.size_bytes) as stream:
+            while chunk := stream.read(min(self.block_size, _INDEX_BYTES)):
+                data = tail + chunk
+                end = self._last_end(data)
+                is_divided |= end > 0
+                if end and position + end - start >= self.block_size:
+                    yield BlockRef(file, start, position + end - start, first_line)
+                    start, first_line = position + end, line + spans.count(data[:end], _LF)
+                passed = max(end, len(data) - max(len(self.separator.encode()), 3) + 1, 0)
+                line += spans.count(data[:passed], _LF)
+                position, tail = position + passed, data[passed:]
+        if position + len(tail) > start:
+            yield BlockRef(file, start, position + len(tail) - start, first_line)
+        if self.separator and file.size_bytes and not is_divided:
+            yield RecordNotice(NO_SEPARATOR, file.name, 1)
+
+    def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
+        """Yield the documents in pieces; columns other than `text` and `line_number` are null."""
+        name, held, line = block.file.name, b"", block.first_line
+        is_lost = False  # the start of the document that is being read
+        for piece in self.pieces(block):
+            if isinstance(piece, Reject):
+                rejects = [piece]
+                if held.strip():
+                    rejects.insert(0, Reject(name, line, STAGE, f"a document that is not whole: {piece.reason}"))
+                yield empty_rows(types, rejects)
+                held, is_lost = b"", True
+                continue
+            line = line if held else piece.first_line
+            data = held + piece.data
+            if is_lost:
+                first = self._first_end(data)
+                is_lost = not first
+                line += spans.count(data[:first], _LF)
+                data = data[first:] if first else b""
+            end = self._last_end(data)
+            if end:
+                yield self._rows(data[:end], line, name, types)
+            line += spans.count(data[:end], _LF)
+            held = data[end:]
+            if len(held) > MAX_TEXT_BYTES:
+                yield empty_rows(types, [reject_long(name, line, len(held), MAX_TEXT_BYTES)])
+                held, is_lost = b"", True
+        if held:
+            yield self._rows(held, line, name, types)
+
+    @property
+    def _has_plain_separators(self) -> bool:
+        encoding = encoding_name(self.encoding)
+        if encoding == "utf-8" or not self.separator:
+            return self.has_plain_ends
+        return self.separator.isascii() and is_ascii_transparent(encoding, self.separator.encode())
+
+    def _first_end(self, data: bytes) -> int:
+        """Return the end of the first separator; 0 without one."""
+        found = [data.find(text) + len(text) for text in self._separators if text in data]
+        return min(found, default=0)
+
+    def _last_end(self, data: bytes) -> int:
+        """Return the end of the last separator, found from the start on; 0 without one."""
+        if self.separator:
+            rest = data.split(self._separators[0])[-1]
+            return len(data) - len(rest) if len(rest) < len(data) else 0
+        return max(data.rfind(text) + len(text) if text in data else 0 for text in self._separators)
+
+    @property
+    def _separators(self) -> tuple[bytes, ...]:
+        return (self.separator.encode(),) if self.separator else _BLANK_LINES
+
+    def _rows(self, data: bytes, first_line: int, name: str, types: Mapping[str, ColumnType]) -> Rows:
+        """Return the documents in `data`, which are whole."""
+        documents = self._separate(data) if self.separator else _paragraphs(data)
+        starts, stops = np.array(documents.starts, np.int64), np.array(documents.stops, np.int64)
+        lines = first_line + np.searchsorted(spans.find(data, _LF), starts)
+        kept, rejects = np.ones(len(starts), bool), []
+        is_valid = is_utf8(data)
+        for row, (start, stop) in enumerate(
+            zip(documents.starts, documents.stops, strict=True) if not is_valid else ()
+        ):
+            try:
+                data[start:stop].decode()
+            except UnicodeDecodeError as error:
+                kept[row] = False
+                bad = first_line + spans.count(data[: start + error.start], _LF)
+                rejects.append(Reject(name, int(lines[row]), STAGE, f"not {self.encoding}: line {bad:,}"))
+        numbers = lines[kept]
+        arrays = {column: missing_values(kind, len(numbers)) for column, kind in types.items()}
+        if TEXT in arrays:
+            arrays[TEXT] = slices(data, starts, stops, kept)
+        if LINE_NUMBER in types and self.with_numbers:
+            arrays[LINE_NUMBER] = pa.array(numbers)
+        encodings = self.count_encodings(Piece(data, first_line), name) if rejects else EncodingCounts()
+        return Rows(to_batch(arrays, len(numbers)), numbers, rejects, documents.empty, encodings=encodings)
+
+    def _separate(self, data: bytes) -> _Documents:
+        """Return the documents between separators; what is behind the last one counts only if it has text."""
+        documents, separator = _Documents([], [], 0), self._separators[0]
+        position = empty = 0
+        for part in data.split(separator):
+            text = part.strip()
+            if text and max(text[0], text[-1]) >= 0x80:  # which may be white space, too
+                text = text.decode(errors="surrogateescape").strip().encode(errors="surrogateescape")
+            if text:
+                first = part.index(text)
+                start = part.rfind(b"\n", 0, first) + 1  # 0 without
+                stop = part.find(b"\n", first + len(text))
+                stop = len(part) if stop < 0 else stop - part[:stop].endswith(b"\r")
+                documents.starts.append(position + start)
+                documents.stops.append(position + stop)
+            else:
+                empty += 1
+            position += len(part) + len(separator)
+        return documents._replace(empty=empty - (not text))
+
+
+def _paragraphs(data: bytes) -> _Documents:
+    starts, stops = line_ranges(data)
+    valid = np.ones(len(starts), bool)
+    if not is_utf8(data):
+        valid[[row for row, _ in invalid_lines(data, starts, stops, "utf-8")]] = False
+    blank = blank_lines(data, starts, stops, valid)
+    is_first = ~blank & np.concatenate(([True], blank[:-1]))
+    is_last = ~blank & np.concatenate((blank[1:], [True]))
+    return _Documents(starts[is_first].tolist(), stops[is_last].tolist(), 0)
