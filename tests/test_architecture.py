@@ -47,10 +47,10 @@ ROOMS = (
     Room("src/shardmill/quality", 3, 2_450),
     Room("src/shardmill/reading", 4, 1_850),
     Room("transforms/stores", 3, 3_600),
-    Room("transforms/options", 4, 1_350),
-    Room("transforms/columns", 5, 2_900),
+    Room("transforms/options", 4, 1_300),
+    Room("transforms/columns", 5, 3_200),
     Room("transforms/workers", 5, 1_050),
-    Room("transforms/formats", 6, 5_900),
+    Room("transforms/formats", 6, 6_150),
     Room("transforms/statistics", 6, 2_600),
     Room("transforms/values", 7, 3_200),
     Room("transforms/shards", 8, 1_350),
@@ -79,7 +79,7 @@ SINGLE = {
 }
 MOST_MODULES = 16  # in a room
 MOST_SMALL = 10  # modules of fewer than 60 lines, without `__init__.py`
-MOST_LINES = 56_000
+MOST_LINES = 56_500
 
 
 def name_of(path: Path) -> str:
@@ -163,7 +163,8 @@ def test_the_package_is_small() -> None:
     small = [name for name, size in sizes.items() if size < 60 and PATHS[name].name != "__init__.py"]
 
     assert len(ROOMS) <= 24
-    assert len(PATHS) <= 217  # 215 before annotations among images were recognised, and text had documents
+    # 215 before annotations among images were recognised, text had documents, and nested columns became flat
+    assert len(PATHS) <= 218
     assert len(small) <= MOST_SMALL, small
     assert sum(sizes.values()) <= MOST_LINES
 

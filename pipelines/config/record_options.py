@@ -15,6 +15,7 @@ from shardmill.transforms.options.job_options import (
     Stack,
     parse_fill,
     parse_missing,
+    parse_name_lists,
     parse_names,
     parse_quote,
     parse_separator,
@@ -213,6 +214,20 @@ class RecordOptions(TransformOptions, TokenOptions, SequenceOptions, PictureOpti
     drop: tuple[str, ...] = flag((), "Comma-separated columns to leave out", parse=parse_names, to_json=list)
     only: tuple[str, ...] = flag(
         (), "Comma-separated columns to keep; all others are left out", parse=parse_names, to_json=list
+    )
+    flatten: bool = flag(
+        False,
+        "Make columns of the fields of objects, such as meta.source, and parallel lists of those of lists of objects",
+        is_always_recorded=False,
+    )
+    json_columns: tuple[str, ...] = flag(
+        (),
+        "Comma-separated columns whose values are stored as JSON text; repeatable",
+        parse=parse_name_lists,
+        repeats=True,
+        metavar="COLUMN,…",
+        to_json=list,
+        is_always_recorded=False,
     )
     label: tuple[str, ...] | None = flag(
         None,

@@ -16,6 +16,7 @@ from shardmill.transforms.options.image_options import BoxOptions, LabelOptions,
 from shardmill.transforms.options.job_options import SplitOptions, parse_path
 
 if TYPE_CHECKING:
+    from shardmill.transforms.columns.nested import Nesting
     from shardmill.transforms.columns.types import ScalarType
     from shardmill.transforms.formats.format import RecordFormat
     from shardmill.transforms.inputs.listing import RecordFiles
@@ -144,15 +145,15 @@ class RecordsConfig(RecordOptions):
         if self.spec.name == "jsonl":
             from shardmill.transforms.formats.json_lines import JsonLinesFormat
 
-            return JsonLinesFormat(self.block_size, self.fill, self.drop, encoding=self.text_encoding)
+            return JsonLinesFormat(self.block_size, self.fill, self.nesting, encoding=self.text_encoding)
         if self.spec.name == "parquet":
             from shardmill.transforms.formats.parquet import ParquetFormat
 
-            return ParquetFormat(self.fill, self.drop, self.image)
+            return ParquetFormat(self.fill, self.nesting, self.image)
         if self.spec.name == "avro":
             from shardmill.transforms.formats.avro import AvroFormat
 
-            return AvroFormat(self.block_size, self.fill, self.drop)
+            return AvroFormat(self.block_size, self.fill, self.nesting)
         if self.spec.name == "webdataset":
             from shardmill.transforms.formats.tar import TarFormat
 
@@ -168,6 +169,13 @@ class RecordsConfig(RecordOptions):
         if self.separator or self.text_unit == "paragraph":
             return DocumentsFormat(*lines, separator=self.separator)
         return LinesFormat(*lines, are_texts=self.text_unit == "line")
+
+    @property
+    def nesting(self) -> "Nesting":
+        """Return how nested values are stored."""
+        from shardmill.transforms.columns.nested import Nesting
+
+        return Nesting(self.flatten, self.json_columns, self.drop, self.fill)
 
     @property
     def encoder(self) -> "RecordEncoder":
@@ -257,6 +265,8 @@ class RecordsConfig(RecordOptions):
             records=(self.input or "") if self.spec.is_passed_through else "",
             schema_name=self.schema.origin if self.schema is not None else "",
             drop=self.drop,
+            json_columns=self.json_columns,
+            nesting=self.nesting if "json_columns" in self.spec.flags else None,
             only=self.only,
             fill=self.fill,
             label_columns=self.table_labels,

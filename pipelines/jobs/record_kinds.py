@@ -38,6 +38,7 @@ _COLUMN_FLAGS = (
     *_VALUE_FLAGS,
     *_list_fields(SequenceOptions),
 )  # of every table
+_NESTING_FLAGS = ("flatten", "json_columns")
 _PICTURE_FLAGS, _BOX_FLAGS = _list_fields(PictureOptions), _list_fields(BoxOptions)
 
 FORMATS = (
@@ -64,7 +65,7 @@ FORMATS = (
         summary="turn JSON lines into TFRecord shards",
         description="Turn JSON lines, one object each, into balanced, shuffled TFRecord shards. Lists become lists of"
         " values.",
-        flags=("encoding", *_COLUMN_FLAGS, "block_size"),
+        flags=("encoding", *_NESTING_FLAGS, *_COLUMN_FLAGS, "block_size"),
     ),
     FormatSpec(
         name="parquet",
@@ -73,7 +74,7 @@ FORMATS = (
         suffixes="parquet|pq",
         summary="turn Parquet files into TFRecord shards",
         description="Turn Parquet files into balanced, shuffled TFRecord shards.",
-        flags=("image", *_PICTURE_FLAGS, *_BOX_FLAGS, *_COLUMN_FLAGS),
+        flags=(*_NESTING_FLAGS, "image", *_PICTURE_FLAGS, *_BOX_FLAGS, *_COLUMN_FLAGS),
         has_objects=True,
     ),
     FormatSpec(
@@ -83,7 +84,7 @@ FORMATS = (
         suffixes="avro",
         summary="turn Avro files into TFRecord shards",
         description="Turn Avro container files into balanced, shuffled TFRecord shards.",
-        flags=("image", *_PICTURE_FLAGS, *_COLUMN_FLAGS, "block_size"),
+        flags=(*_NESTING_FLAGS, "image", *_PICTURE_FLAGS, *_COLUMN_FLAGS, "block_size"),
     ),
     FormatSpec(
         name="webdataset",

@@ -158,7 +158,7 @@ OTHER = {"type": "record", "name": "r", "fields": [{"name": "b", "type": "int"}]
 @pytest.mark.parametrize(
     ("files", "flags", "words"),
     [
-        ({"a.avro": avro(ROWS[:3])}, (), ("a.avro: column 'extra' is a map", "leave it out with --drop extra")),
+        ({"a.avro": avro(ROWS[:3])}, (), ("a.avro: column 'extra' is a map", "--drop extra leaves the column out")),
         (
             {"a.avro": avro([{"a": 1}], ONE), "b.avro": avro([{"b": 1}], OTHER)},
             (),

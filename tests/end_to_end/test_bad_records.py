@@ -8,7 +8,7 @@ import pytest
 
 from shardmill.metadata import file_names
 from tests.support.bad_tables import TOLERANT, check_consistent
-from tests.support.command import Run, write_files
+from tests.support.command import Run, check_mistake, write_files
 from tests.support.framed_records import SIZE, WHOLE, flipped, framed, records
 from tests.support.table_results import convert
 
@@ -76,10 +76,7 @@ NESTED = b'{"a": 1, "k": 5, "o": {"x": 1}}\n{"a": 2, "k": 6, "o": [[1, {}]]}\n'
 def test_json_that_no_feature_can_hold_is_left_out(run: Run, tmp_path: Path) -> None:
     folder = write_files(tmp_path / "in", {"a.jsonl": NESTED})
     command = ("jsonl", "--input", folder, "--output", tmp_path / "out", "--name", "n")
-    failed = run(*command)
-    assert failed.status == 1
-    assert "records were rejected, none is left; most often" in failed.err
-    assert "column 'o': " in failed.err
+    check_mistake(run(*command), "column 'o' in 2 rows, the first of them a.jsonl, line 1", "--drop o")
     dropped = convert("jsonl", folder, tmp_path / "1", "--drop", "o", "--no_shuffle")
     assert dropped.rows == [{"a": 1, "k": 5}, {"a": 2, "k": 6}]
     assert dropped.dataset.manifest.notices == ()
@@ -222,8 +219,8 @@ def test_rejects_are_json_whatever_they_quote(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("lines", "kept", "bad"),
     [
-        (['{"a":1,"o":{"x":1}}', '{"a":2}', '{"a":3}'], [2, 3], 1),
-        (['{"a":1}', '{"o":{"x":1}}', '{"a":3}'], [1, 3], 2),
+        (['{"a":1,"o":99999999999999999999}', '{"a":2}', '{"a":3}'], [2, 3], 1),
+        (['{"a":1}', '{"o":99999999999999999999}', '{"a":3}'], [1, 3], 2),
     ],
 )
 def test_a_column_without_a_good_value_is_not_forgotten(

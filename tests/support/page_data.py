@@ -90,6 +90,7 @@ def write_page_data(folder: Path) -> Path:
             "corpus/more.de": b"drei\n",
             "corpus/more.en": b"three\n",
             "rows.jsonl": b'{"n": 1, "city": "w1 w2"}\n{"n": 2, "city": "w3"}\n',
+            "chats.jsonl": b'{"messages": [{"role": "user", "content": "hi"}], "meta": {"source": "web"}}\n',
             "tokenizer.json": tokenizer_json(),
             "shards/0.tar": tar([("1.jpg", jpegs[0]), ("1.cls", b"3"), ("1.json", b'{"n": 1}')]),
             "faces.csv": b"emotion,pixels\n0,70 80 82\n1,1 2 3\n",

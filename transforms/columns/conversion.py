@@ -449,6 +449,13 @@ def _as_strings(items: pa.Array) -> tuple[pa.Array, Flags]:
         return pa.array(texts, pa.string()), failed
 
 
+def to_strings(items: pa.Array) -> pa.Array:
+    """Return dates, times, decimals and binary values of one length as texts or bytes, and other values unchanged."""
+    if any(test(items.type) for test in _IS_TEXTUAL):
+        return _as_strings(items)[0]
+    return items.cast(pa.binary()) if pa.types.is_fixed_size_binary(items.type) else items
+
+
 def _reject_all(items: pa.Array, target: pa.DataType) -> tuple[pa.Array, Flags]:
     return pa.nulls(len(items), target), np.ones(len(items), bool)
 

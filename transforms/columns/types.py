@@ -392,6 +392,20 @@ class EncodingCounts:
 
 
 @dataclass(frozen=True, slots=True)
+class NestedValues:
+    """The values of a column that no feature can hold, for they are objects, or lists with objects or nulls."""
+
+    count: int
+    first: tuple[str, int, str]  # file, line and text of the first one
+    has_objects: bool  # True if all are objects or lists of objects
+
+    def merge(self, other: "NestedValues") -> "NestedValues":
+        """Merge the values of two sets of rows."""
+        first = min(self.first, other.first)
+        return NestedValues(self.count + other.count, first, self.has_objects and other.has_objects)
+
+
+@dataclass(frozen=True, slots=True)
 class Inferred:
     """Types, values and metadata inferred from some rows, mergeable in any order."""
 
@@ -402,6 +416,7 @@ class Inferred:
     remarks: "Remarks" = field(default_factory=dict)
     encodings: EncodingCounts = field(default_factory=EncodingCounts)  # of rows read as UTF-8
     odd: Mapping[str, OddValues] = field(default_factory=dict, compare=False)  # of columns that are text in some rows
+    nested: Mapping[str, NestedValues] = field(default_factory=dict)  # by column, values that no feature can hold
 
     def merge(self, other: "Inferred") -> "Inferred":
         """Merge what was inferred from two sets of rows."""
@@ -410,8 +425,9 @@ class Inferred:
         remarks = merge_remarks(self.remarks, other.remarks)
         encodings = self.encodings.merge(other.encodings)
         odd = merge_by_key(self.odd, other.odd, OddValues.merge)
-        rows = self.rows + other.rows
-        return Inferred(merge_types(self.types, other.types), rows, values, declared, remarks, encodings, odd)
+        nested = merge_by_key(self.nested, other.nested, NestedValues.merge)
+        types, rows = merge_types(self.types, other.types), self.rows + other.rows
+        return Inferred(types, rows, values, declared, remarks, encodings, odd, nested)
 
 
 Remarks = Mapping[str, tuple[int, tuple[str, int]]]  # findings in rows: how many, and the first by file and line

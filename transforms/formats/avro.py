@@ -5,7 +5,7 @@ import json
 import lzma
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Context, Decimal
 from functools import partial
 from io import BytesIO
@@ -22,6 +22,7 @@ from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.arrow import to_batch
 from shardmill.transforms.columns.conversion import UnsupportedTypeError, arrow_scalar_type
+from shardmill.transforms.columns.nested import NO_NESTING, FlatColumnType, Nesting, to_json
 from shardmill.transforms.columns.types import ColumnType, Inferred, ValuesOf
 from shardmill.transforms.formats.format import (
     STAGE,
@@ -42,7 +43,9 @@ from shardmill.transforms.formats.format import (
     reject_file,
     typed_rows,
     unreadable_reason,
+    unsupported_columns,
     unsupported_error,
+    with_variable_length,
 )
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import error_text
@@ -73,37 +76,53 @@ _LOGICAL = {
 }
 
 
-def arrow_types(fields: Sequence[Any], named: Mapping[str, Any]) -> dict[str, pa.DataType | str]:
-    """Return the Arrow type of each field, or a description if no feature can hold its values.
+def arrow_types(fields: Sequence[Any], named: Mapping[str, Any]) -> dict[str, FlatColumnType]:
+    """Return the Arrow type of each field; a union of itself, which Arrow does not read, if it has none.
 
     Source: Apache Avro 1.12, Specification, "Logical Types" (https://avro.apache.org/docs/1.12.0/specification/).
     """
-    kinds: dict[str, pa.DataType | str] = {}
+    kinds: dict[str, FlatColumnType] = {}
     for field in fields:
+        name = field["name"]
         try:
             kind = _arrow_type(field["type"], named)
-            arrow_scalar_type(kind)
-            kinds[field["name"]] = kind
+            kinds[name] = FlatColumnType(name, kind, description=_describe(kind))
         except UnsupportedTypeError as error:
-            kinds[field["name"]] = str(error)
+            kinds[name] = FlatColumnType(name, _NO_TYPE, description=str(error))
     return kinds
 
 
-def _arrow_type(schema: Any, named: Mapping[str, Any]) -> pa.DataType:
+_TEXT = pa.large_string()
+_NO_TYPE = pa.dense_union([pa.field("any", pa.null())])  # of values that no other Arrow type holds
+
+
+def _describe(kind: pa.DataType) -> str:
+    """Return a name for the type of a column that no feature can hold; "" for lists nested too deep."""
+    while pa.types.is_large_list(kind):
+        kind = kind.value_type
+    return "a map" if pa.types.is_map(kind) else "a record" if pa.types.is_struct(kind) else ""
+
+
+def _arrow_type(schema: Any, named: Mapping[str, Any], outer: tuple[str, ...] = ()) -> pa.DataType:
     """Return the Arrow type of a schema, of which `named` holds the named types; raise UnsupportedTypeError."""
     if isinstance(schema, list):
         branches = [branch for branch in schema if branch != "null"]
         if len(branches) > 1:
             names = [branch["type"] if isinstance(branch, dict) else branch for branch in branches]
             raise UnsupportedTypeError(f"a union of {', '.join(names[:-1])} and {names[-1]}")
-        return _arrow_type(branches[0], named) if branches else pa.null()
+        return _arrow_type(branches[0], named, outer) if branches else pa.null()
     if isinstance(schema, str):
-        return _PRIMITIVE[schema] if schema in _PRIMITIVE else _arrow_type(named[schema], named)
+        return _PRIMITIVE[schema] if schema in _PRIMITIVE else _arrow_type(named[schema], named, outer)
     kind, logical = schema["type"], schema.get("logical")
-    if kind in ("record", "error", "map"):
-        raise UnsupportedTypeError("a map" if kind == "map" else "a record")
+    if kind in ("record", "error"):
+        if schema["name"] in outer:
+            raise UnsupportedTypeError("a record that may hold another one of itself")
+        inner = (*outer, schema["name"])
+        return pa.struct([(field["name"], _arrow_type(field["type"], named, inner)) for field in schema["fields"]])
+    if kind == "map":
+        return pa.map_(pa.string(), _arrow_type(schema["values"], named, outer))
     if kind == "array":
-        return pa.large_list(_arrow_type(schema["items"], named))
+        return pa.large_list(_arrow_type(schema["items"], named, outer))
     if kind == "enum":
         return pa.large_string()
     if logical == "decimal" and kind in ("bytes", "fixed"):
@@ -116,7 +135,7 @@ def _arrow_type(schema: Any, named: Mapping[str, Any]) -> pa.DataType:
             return pa.decimal256(_MAX_DIGITS, scale)
     if kind == "fixed":
         return pa.large_binary()
-    return _LOGICAL.get((kind, logical)) or _arrow_type(kind, named)
+    return _LOGICAL.get((kind, logical)) or _arrow_type(kind, named, outer)
 
 
 _KEPT_KEYS = ("name", "namespace", "size", "symbols", "precision", "scale")
@@ -137,16 +156,32 @@ def storage_schema(schema: Any) -> Any:
 
 def _to_arrow(values: list[Any], kind: pa.DataType) -> pa.Array:
     """Convert values that fastavro decoded by `storage_schema` to an array of a type from `arrow_types`."""
-    item = kind
-    while pa.types.is_large_list(item):
-        item = item.value_type
-    return pa.array(_to_decimals(values, item.scale) if pa.types.is_decimal(item) else values, kind)
+    convert = _converter(kind)
+    return pa.array(values if convert is None else list(map(convert, values)), kind)
 
 
-def _to_decimals(value: Any, scale: int) -> Any:
-    """Convert big-endian two's complement integers, or nested lists of them, to decimals."""
-    if isinstance(value, list):
-        return [_to_decimals(item, scale) for item in value]
+def _converter(kind: pa.DataType) -> Callable[[Any], Any] | None:
+    """Return what makes values for Arrow of those of fastavro: decimals of bytes, pairs of maps; None if nothing."""
+    if pa.types.is_decimal(kind):
+        return lambda value: _to_decimal(value, kind.scale)
+    if pa.types.is_large_list(kind):
+        each = _converter(kind.value_type)
+        if each is None:
+            return None
+        return lambda value: None if value is None else list(map(each, value))
+    if pa.types.is_map(kind):
+        item = _converter(kind.item_type) or (lambda value: value)
+        return lambda value: None if value is None else [(key, item(inner)) for key, inner in value.items()]
+    if pa.types.is_struct(kind):
+        fields = {field.name: convert for field in kind if (convert := _converter(field.type)) is not None}
+        return lambda value: (
+            None if value is None else value | {name: convert(value[name]) for name, convert in fields.items()}
+        )
+    return None
+
+
+def _to_decimal(value: bytes | None, scale: int) -> Decimal | None:
+    """Convert a big-endian two's complement integer to a decimal."""
     return None if value is None else Decimal(int.from_bytes(value, "big", signed=True)).scaleb(-scale, _EXACT)
 
 
@@ -181,7 +216,9 @@ _DAMAGE = (
 class Header:
     """The header of an Avro file."""
 
-    kinds: dict[str, pa.DataType | str]  # Arrow type of each field, or a text if unsupported
+    fields: dict[str, FlatColumnType]  # the fields, of which those that are asked for are decoded
+    columns: dict[str, FlatColumnType]  # the columns that these become
+    nesting: Nesting  # how nested values are stored
     records: Any  # fastavro schema of a block: an array of records
     codec: str  # compression of the blocks
     sync: bytes  # marker after each block
@@ -191,20 +228,22 @@ class Header:
         """Decode the columns `names` of a block, without those the file lacks; a damaged one is an UnreadableError."""
         try:
             records = _decode_records(frame.records, _DECOMPRESS[self.codec](frame.data), self.records)
-            kinds = {name: kind for name in names if isinstance(kind := self.kinds.get(name), pa.DataType)}
-            arrays = {name: _to_arrow([record[name] for record in records], kind) for name, kind in kinds.items()}
-            return to_batch(arrays, len(records))
+            sources = dict.fromkeys(self.columns[name].source for name in names if name in self.columns)
+            arrays: dict[str, pa.Array] = {}
+            for source in sources:
+                values, kind = [record[source] for record in records], self.fields[source].kind
+                if kind == _NO_TYPE:
+                    arrays[source] = pa.array([None if value is None else to_json(value) for value in values], _TEXT)
+                else:
+                    flat = self.nesting.flatten_array(source, _to_arrow(values, kind))
+                    arrays |= {name: array for name, array, _ in flat}
+            return to_batch({name: arrays[name] for name in names if name in self.columns}, len(records))
         except _DAMAGE as error:
             what = f"the block of {frame.records:,} records at byte {frame.start:,}"
             raise UnreadableError(f"{what} cannot be decoded: {_reason(error)}") from None
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The names of the fields."""
-        return tuple(self.kinds)
 
-
-def read_header(stream: BinaryIO, file: FileRef) -> Header:
+def read_header(stream: BinaryIO, file: FileRef, nesting: Nesting = NO_NESTING) -> Header:
     """Read the header from `stream`, which is at the start of the file.
 
     Raises:
@@ -240,7 +279,22 @@ def read_header(stream: BinaryIO, file: FileRef) -> Header:
         what = "union" if isinstance(schema, list) else schema["type"] if isinstance(schema, dict) else schema
         raise UserError(f"{file.name}: each value is of type {what}; expected records, whose fields are the columns")
     check_unique_names(file.name, [field["name"] for field in parsed["fields"]])
-    return Header(arrow_types(parsed["fields"], named), records, codec, found["sync"], buffer.tell())
+    fields = arrow_types(parsed["fields"], named)
+    columns = _flatten_types(fields, nesting)
+    return Header(fields, columns, nesting, records, codec, found["sync"], buffer.tell())
+
+
+def _flatten_types(fields: Mapping[str, FlatColumnType], nesting: Nesting) -> dict[str, FlatColumnType]:
+    """Return the columns that are read, of the fields of a file."""
+    flat = nesting.flatten_types({name: field.kind for name, field in fields.items() if field.kind != _NO_TYPE})
+    others = {name: field for name, field in fields.items() if field.kind == _NO_TYPE}
+    others |= {name: FlatColumnType(name, _TEXT) for name in others if name in nesting.json}
+    described = {
+        name: replace(column, description=fields[name].description) if name in fields else column
+        for name, column in (flat | others).items()
+    }
+    order = list(fields)
+    return dict(sorted(described.items(), key=lambda item: order.index(item[1].source)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -377,7 +431,7 @@ class AvroFormat(RecordFormat):
     * Dates, times, timestamps and decimals become text as Arrow casts them to strings.
     * Arrays of these, nested or not, become lists.
     * A null of a union is a missing value.
-    * Records, maps and other unions cannot be read, only dropped.
+    * Records, maps and other unions are read as `nesting` says, or not at all.
 
     Lines are the records' numbers in their file, from 1. An Avro block that cannot be decoded loses the records that
     its header counts.
@@ -385,7 +439,7 @@ class AvroFormat(RecordFormat):
 
     block_size: int  # approximate bytes of a BlockRef, which spans Avro blocks
     fill: tuple[tuple[str, str], ...] = ()  # (column, text) of fill values, see parse_fill
-    drop: tuple[str, ...] = ()  # columns to skip when all types are requested
+    nesting: Nesting = NO_NESTING  # how nested values are stored
 
     def index(self, file: FileRef) -> Iterator[BlockRef | Reject]:
         """Yield blocks that each span several Avro blocks; the last one ends where the file does.
@@ -394,7 +448,7 @@ class AvroFormat(RecordFormat):
         """
         with storage.open_read(file.path, file.size_bytes) as stream:
             try:
-                header = read_header(stream, file)
+                header = read_header(stream, file, self.nesting)
             except UnreadableError as error:
                 yield reject_file(file.name, file.size_bytes, str(error))
                 return
@@ -403,19 +457,19 @@ class AvroFormat(RecordFormat):
                 for frame in read_frames(stream, header, start, file.size_bytes, with_data=False):
                     row += frame.records
                     if frame.end - start >= self.block_size:
-                        yield BlockRef(file, start, frame.end - start, first, header.columns, row - first)
+                        yield BlockRef(file, start, frame.end - start, first, tuple(header.columns), row - first)
                         start, first = frame.end, row
             except UnreadableError:
                 whole = False
             if start < file.size_bytes:
                 records = row - first if whole else None
-                yield BlockRef(file, start, file.size_bytes - start, first, header.columns, records)
+                yield BlockRef(file, start, file.size_bytes - start, first, tuple(header.columns), records)
 
     def header(self, file: FileRef) -> tuple[str, ...]:
         """Return the fields of the file's schema; () if it cannot be read."""
         try:
             with storage.open_read(file.path, file.size_bytes) as stream:
-                return read_header(stream, file).columns
+                return tuple(read_header(stream, file, self.nesting).columns)
         except UnreadableError:
             return ()
 
@@ -424,10 +478,10 @@ class AvroFormat(RecordFormat):
     ) -> Iterator[Inferred]:
         """Infer the types from the schema; count values and list lengths in all records, also those `read` rejects."""
         fills = parse_fills(self.fill)
-        every = [name for name in (*block.columns, *fills) if name not in self.drop]
+        every = [name for name in (*block.columns, *fills) if name not in self.nesting.drop]
         wanted = list(dict.fromkeys(every if columns is None else columns))
         merged = Inferred()
-        for part in _parts(block, [*wanted, *(column.name for column in values_of)]):
+        for part in _parts(block, [*wanted, *(column.name for column in values_of)], self.nesting):
             if isinstance(part, _Part):
                 types = {name: found for name in wanted if (found := part.infer(name, fills)) is not None}
                 values = distinct_values(part.batch, values_of, fills)
@@ -437,11 +491,11 @@ class AvroFormat(RecordFormat):
     def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
         """Yield the rows of several Avro blocks at a time; a damaged block is one reject."""
         fills = parse_fills(self.fill)
-        for part in _parts(block, [*types, *(key.name for key in keys)]):
+        for part in _parts(block, [*types, *(key.name for key in keys)], self.nesting):
             if isinstance(part, Reject):
                 yield empty_rows(types, [part], keys)
             else:
-                yield typed_rows(block.file.name, part.batch, part.numbers, types, keys, fills)
+                yield typed_rows(block.file.name, part.batch, part.numbers, types, keys, fills, part.parallel)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -450,6 +504,7 @@ class _Part:
 
     batch: pa.RecordBatch
     numbers: np.ndarray
+    parallel: frozenset[str] = frozenset()  # the columns that a list of records was divided into
 
     def infer(self, name: str, fills: Mapping[str, Any]) -> ColumnType | None:
         """Return the type of a column; None if it has no value."""
@@ -457,10 +512,12 @@ class _Part:
         if name in self.batch.schema.names:
             array = self.batch[name]
             found, missing = infer_present_type(array, arrow_scalar_type(array.type)), array.null_count
+            if found is not None and name in self.parallel:
+                found = with_variable_length(found)
         return merge_fill(found, fills.get(name), missing)
 
 
-def _parts(block: BlockRef, names: Iterable[str]) -> Iterator[_Part | Reject]:
+def _parts(block: BlockRef, names: Iterable[str], nesting: Nesting) -> Iterator[_Part | Reject]:
     """Yield the records of a block with the columns `names`; a Reject for records that cannot be read."""
     names = list(dict.fromkeys(names))
     offset, row = block.offset, block.first_line  # of the next block of the file
@@ -469,14 +526,13 @@ def _parts(block: BlockRef, names: Iterable[str]) -> Iterator[_Part | Reject]:
     problem: Exception | None = None
     try:
         with storage.open_read(block.file.path, block.end) as stream:
-            header = read_header(stream, block.file)
-            for name in names:
-                kind = header.kinds.get(name)
-                if isinstance(kind, str):
-                    raise unsupported_error(block.file.name, name, kind)
+            header = read_header(stream, block.file, nesting)
+            if unsupported := unsupported_columns(header.columns, names):
+                raise unsupported_error(block.file.name, unsupported, header.columns, nesting)
+            parallel = frozenset(name for name, column in header.columns.items() if column.is_parallel)
             for frame in read_frames(stream, header, offset, block.end, with_data=True):
                 try:
-                    parts.append(_Part(header.decode(frame, names), np.arange(row, row + frame.records)))
+                    parts.append(_Part(header.decode(frame, names), np.arange(row, row + frame.records), parallel))
                 except UnreadableError as error:
                     yield Reject(block.file.name, row, STAGE, str(error), frame.records, frame.end - frame.start)
                 size_bytes, rows = size_bytes + len(frame.data), rows + frame.records
@@ -498,7 +554,7 @@ def _join_parts(parts: Sequence[_Part]) -> Iterator[_Part]:
     has_columns = parts[0].batch.num_columns
     whole = pa.concat_batches([part.batch for part in parts]) if has_columns else to_batch({}, len(numbers))
     for start in range(0, len(numbers), _BATCH_ROWS):
-        yield _Part(whole.slice(start, _BATCH_ROWS), numbers[start : start + _BATCH_ROWS])
+        yield _Part(whole.slice(start, _BATCH_ROWS), numbers[start : start + _BATCH_ROWS], parts[0].parallel)
 
 
 def _lost_records(block: BlockRef, offset: int, row: int, problem: Exception) -> Reject:

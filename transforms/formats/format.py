@@ -25,10 +25,13 @@ from shardmill.transforms.columns.arrow import (
 from shardmill.transforms.columns.conversion import (
     ConvertedColumn,
     RoundedColumns,
+    UnsupportedTypeError,
+    arrow_scalar_type,
     convert_column,
     is_date_or_timestamp,
     is_duration_or_time,
 )
+from shardmill.transforms.columns.nested import FlatColumnType, Nesting
 from shardmill.transforms.columns.text import infer_type, key_texts, key_texts_of_values, misfit_reason, parse_values
 from shardmill.transforms.columns.types import (
     ColumnType,
@@ -368,12 +371,25 @@ def check_unique_names(source: str, columns: Sequence[str]) -> None:
         raise UserError(f"{source}: column {twice!r} is there twice; expected names that differ")
 
 
-def unsupported_error(source: str, name: str, type_name: str) -> UserError:
-    """Return the error for a column of file `source` whose type, `type_name`, no feature can hold."""
-    return UserError(
-        f"{source}: column {name!r} is {type_name}; expected numbers, strings or lists of them, so leave it out with"
-        f" --drop {name}"
-    )
+def unsupported_columns(columns: Mapping[str, FlatColumnType], names: Iterable[str]) -> dict[str, str]:
+    """Return those among `names` that no feature can hold, with their types as text."""
+    found: dict[str, str] = {}
+    for name in names:
+        if name in columns:
+            try:
+                arrow_scalar_type(columns[name].kind)
+            except UnsupportedTypeError as error:
+                found[name] = columns[name].description or str(error)
+    return found
+
+
+def unsupported_error(
+    source: str, found: Mapping[str, str], columns: Mapping[str, FlatColumnType], nesting: Nesting
+) -> UserError:
+    """Return the error that names all columns which `unsupported_columns` found in file `source`."""
+    described = ", ".join(f"column {name!r} is {kind}" for name, kind in found.items())
+    remedy = nesting.remedy({name: columns[name].has_objects for name in found})
+    return UserError(f"{source}: {described}; expected numbers, strings or lists of them: {remedy}")
 
 
 def typed_rows(
@@ -383,10 +399,12 @@ def typed_rows(
     types: Mapping[str, ColumnType],
     keys: Sequence[KeyColumn],
     fills: Mapping[str, Any],
+    parallel: Collection[str] = (),
 ) -> Rows:
     """Convert `batch`, with the file's types, to `types`; rows that do not fit become rejects of file `source`.
 
-    Absent columns are missing values. `numbers` are the rows' numbers in the file.
+    Absent columns are missing values. `numbers` are the rows' numbers in the file, `parallel` the columns that a list
+    of objects was divided into.
 
     Raises:
         UserError: if int64 is requested for a column of dates or times, for example by --schema; or points in time for
@@ -409,7 +427,8 @@ def typed_rows(
             )
         columns[name] = convert_column(values, column, fills.get(name))
         for row, reason in columns[name].problems.items():
-            problems.setdefault(row, f"column {name!r}: {reason}")
+            remedy = f"; --fill {name}=VALUE is for objects without this field" if name in parallel else ""
+            problems.setdefault(row, f"column {name!r}: {reason}{remedy if 'null' in reason else ''}")
     arrays = {name: converted.array for name, converted in columns.items()}
     for key in keys:
         there = key.name in batch.schema.names
@@ -434,6 +453,11 @@ def infer_present_type(array: pa.Array, dtype: ScalarType | None) -> ColumnType 
     if not is_list(array.type):
         return ColumnType(dtype, None, present)
     return list_type(array, dtype)
+
+
+def with_variable_length(column: ColumnType) -> ColumnType:
+    """Return the type of a column of lists as one of lists of any length."""
+    return replace(column, length=-1, empty=column.present if column.length == 0 else column.empty)
 
 
 def merge_optional_types(one: ColumnType | None, other: ColumnType | None) -> ColumnType | None:

@@ -1,7 +1,9 @@
 """JSON objects as typed rows, and JSON Lines files."""
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import chain
@@ -25,6 +27,7 @@ from shardmill.transforms.columns.conversion import (
     merge_rounded,
     rounded_values,
 )
+from shardmill.transforms.columns.nested import NO_NESTING, FlatObject, Nesting, dotted_prefixes, is_list_of_objects
 from shardmill.transforms.columns.text import key_texts_of_values
 from shardmill.transforms.columns.types import (
     MAX_VALUES,
@@ -32,9 +35,12 @@ from shardmill.transforms.columns.types import (
     ColumnType,
     EncodingCounts,
     Inferred,
+    NestedValues,
     ValuesOf,
     leaf_values,
+    merge_by_key,
     merge_types,
+    preview_value,
     value_type,
 )
 from shardmill.transforms.formats.format import (
@@ -65,9 +71,13 @@ class JsonObjects:
     rejects: list[Reject]  # lines that hold no object
     blank_lines: int  # number of blank lines
     encodings: EncodingCounts = field(default_factory=EncodingCounts)  # of the lines, if they are read as UTF-8
+    nesting: Nesting | None = None  # None if no flag about nested values exists
+    lengths: Sequence[Mapping[str, int]] = ()  # by row, the lengths of lists of objects that `nesting` flattened
 
-    def infer(self, columns: Sequence[str] | None, drop: Sequence[str]) -> tuple[dict[str, ColumnType], "JsonObjects"]:
-        """Return the types of `columns` (None: all except `drop`), and the rows that can be read."""
+    def infer(
+        self, columns: Sequence[str] | None, drop: Sequence[str]
+    ) -> tuple[dict[str, ColumnType], "JsonObjects", dict[str, NestedValues]]:
+        """Return the types of `columns` (None: all except `drop`), the rows that can be read, and the nested values."""
         names = columns
         types: dict[str, ColumnType] = {}
         if names is None:
@@ -76,28 +86,32 @@ class JsonObjects:
             # Of a type without a value: only the columns' existence is reported.
             types = {name: ColumnType("bytes", None, 0) for name in drop if name in every}
         refused: dict[int, str] = {}
+        nested: dict[str, NestedValues] = {}
         for name in names:
             values = self.column_values(name)
+            is_parallel = self._is_parallel(name)
+            if is_parallel:
+                values = _replace_nulls(values)
             try:
                 column = column_type(values)
             except ColumnError:
-                column = self._infer_by_value(name, values, refused)
+                column = self._infer_by_value(name, values, refused, nested)
                 # Of a type without a value, so that `read` looks at the column even if no row has a good value of it.
                 types[name] = ColumnType("bytes", None, 0)
             if column is not None:
-                types[name] = column
+                types[name] = replace(column, length=-1) if is_parallel else column
         if not refused:
-            return types, self
-        good, valid = self.without_rows(refused, []).infer(columns, drop)
+            return types, self, nested
+        good, valid, more = self.without_rows(refused, []).infer(columns, drop)
         absent = {name: replace(column, present=0) for name, column in types.items() if name not in good}
-        return absent | good, valid
+        return absent | good, valid, merge_by_key(nested, more, NestedValues.merge)
 
     def read(self, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn]) -> Rows:
         """Return the rows that fit `types` and have valid keys; the others become rejects."""
         refused: dict[int, str] = {}
         arrays: dict[str, pa.Array] = {}
         for name, column in types.items():
-            values = self.column_values(name)
+            values = self.column_values(name, "" if column.dtype == "bytes" else None)
             array = column_array(values, column)
             if array is None:
                 converted = []
@@ -105,8 +119,7 @@ class JsonObjects:
                     try:
                         converted.append(convert_value(self._exact(row, name, value), column))
                     except ColumnError as error:
-                        remedy = f"; --drop {name} leaves the column out" if isinstance(value, dict) else ""
-                        refused.setdefault(row, f"column {name!r}: {error}{remedy}")
+                        refused.setdefault(row, f"column {name!r}: {error}{self._remedy(row, name, value)}")
                 array = converted_array(converted, column) if not refused else None
             arrays[name] = array
         for key in keys:
@@ -115,6 +128,8 @@ class JsonObjects:
             rejects = [Reject(self.name, int(self.line_numbers[row]), STAGE, refused[row]) for row in sorted(refused)]
             return self.without_rows(refused, rejects).read(types, keys)
         others = frozenset(set[str]().union(*self.objects).difference(types, (key.name for key in keys)))
+        if self.nesting is not None and self.nesting.flatten:  # an empty list of objects is no other column
+            others -= {prefix for name in types for prefix in dotted_prefixes(name)}
         floats = [name for name, column in types.items() if column.dtype == "float32"]
         rounded = {name: found for name in floats if (found := rounded_values(self.column_values(name), arrays[name]))}
         return Rows(
@@ -127,13 +142,43 @@ class JsonObjects:
             self.encodings,
         )
 
-    def column_values(self, name: str) -> list[Any]:
-        """Return the values of a column, None for missing ones without a fill."""
+    def column_values(self, name: str, missing_item: str | None = None) -> list[Any]:
+        """Return the values of a column, None for missing ones without a fill.
+
+        In parallel lists, a missing item becomes the fill, or else `missing_item`.
+        """
         values = [row.get(name) for row in self.objects]
+        if self._is_parallel(name):
+            item = self.fill.get(name, missing_item)
+            for row, count in enumerate(self._lengths_of(name)):
+                if count and values[row] is None:
+                    values[row] = [item] * count
+                elif count:
+                    values[row] = [item if found is None else found for found in values[row] or ()]
         if name in self.fill:
             fill = self.fill[name]
             return [fill if value is None else value for value in values]
         return values
+
+    def _is_parallel(self, name: str) -> bool:
+        """Return True if a column holds lists that a list of objects was divided into."""
+        return bool(self.lengths) and any(self._lengths_of(name))
+
+    def _lengths_of(self, name: str) -> list[int]:
+        """Return, the length of the list of objects that a column is a field of, by row; 0 without one."""
+        prefixes = dotted_prefixes(name)
+        return [next((row[prefix] for prefix in prefixes if prefix in row), 0) for row in self.lengths]
+
+    def _remedy(self, row: int, name: str, value: Any) -> str:
+        """Return which flags help with a value that no feature can hold."""
+        items = value if isinstance(value, list) else [value]
+        if self.nesting is None:
+            return f"; --drop {name} leaves the column out" if isinstance(value, dict) else ""
+        if self.lengths and self._lengths_of(name)[row] and None in items:
+            return f"; --fill {name}=VALUE is for objects without this field"
+        if not {dict, list} & set(map(type, items)):
+            return ""
+        return f"; {self.nesting.remedy({name: _has_objects(value)})}"
 
     def _key_values(self, name: str, refused: dict[int, str]) -> list[Any]:
         """Return the values of a key column; rows whose value no feature could hold are added to `refused`."""
@@ -156,11 +201,13 @@ class JsonObjects:
         remaining = [row for row in range(len(self.objects)) if row not in left_out]
         objects, lines = [self.objects[row] for row in remaining], [self.lines[row] for row in remaining]
         merged = sorted([*self.rejects, *rejects], key=lambda reject: reject.line or 0)
-        return JsonObjects(
-            self.name, objects, lines, self.line_numbers[remaining], self.fill, merged, self.blank_lines, self.encodings
-        )
+        lengths = [self.lengths[row] for row in remaining] if self.lengths else ()
+        numbers = self.line_numbers[remaining]
+        return replace(self, objects=objects, lines=lines, line_numbers=numbers, rejects=merged, lengths=lengths)
 
-    def _infer_by_value(self, name: str, values: Sequence[Any], refused: dict[int, str]) -> ColumnType | None:
+    def _infer_by_value(
+        self, name: str, values: Sequence[Any], refused: dict[int, str], nested: dict[str, NestedValues]
+    ) -> ColumnType | None:
         """Infer a column's type value by value; rows that cannot be read are added to `refused`."""
         types: dict[str, ColumnType] = {}
         for row, value in enumerate(values):
@@ -168,6 +215,10 @@ class JsonObjects:
                 found = value_type(self._exact(row, name, value), is_text=False)
             except ColumnError as error:
                 refused.setdefault(row, str(error))
+                if isinstance(value, dict | list):
+                    first = (self.name, int(self.line_numbers[row]), preview_value(value))
+                    found_here = {name: NestedValues(1, first, _has_objects(value))}
+                    nested |= merge_by_key(nested, found_here, NestedValues.merge)
                 continue
             types = merge_types(types, {name: found}) if found is not None else types
         return types.get(name)
@@ -177,7 +228,8 @@ class JsonObjects:
         if next(inexact_floats(value), None) is None:
             return value
         try:
-            return json.loads(self.lines[row]).get(name, value)
+            exact = json.loads(self.lines[row])
+            return (exact if self.nesting is None else self.nesting.flatten_object(exact).values).get(name, value)
         except (ValueError, RecursionError):  # an integer of thousands of digits
             raise ColumnError(f"{value} does not fit a 64-bit integer") from None
 
@@ -187,6 +239,18 @@ class JsonObjects:
         items = [item for item in leaf_values(values) if item is not None]
         texts = {as_text(value) for _, value in set(zip(map(type, items), items))}  # True is 1, but another text
         return {part for text in texts for part in split_text(text, column.separator)} if column.separator else texts
+
+
+def _replace_nulls(lists: Sequence[Any]) -> list[Any]:
+    """Replace nulls in lists by a value that is in one of them, so that they have no effect on the type."""
+    found = next((item for items in lists if isinstance(items, list) for item in items if item is not None), None)
+    if found is None:
+        return [None] * len(lists)
+    return [[found if item is None else item for item in items] if type(items) is list else items for items in lists]
+
+
+def _has_objects(value: Any) -> bool:
+    return isinstance(value, dict) or is_list_of_objects(value)
 
 
 def join_rows(parts: Sequence[Rows]) -> Rows:
@@ -218,7 +282,7 @@ class JsonLinesFormat(RecordFormat):
 
     block_size: int  # approximate bytes of a block
     fill: tuple[tuple[str, str], ...] = ()  # (column, text) of fill values: JSON scalar or any text
-    drop: tuple[str, ...] = ()  # columns to skip when all types are requested
+    nesting: Nesting = NO_NESTING  # how nested values are stored
     encoding: str = "utf-8"  # Python's name
 
     def __post_init__(self) -> None:
@@ -236,8 +300,8 @@ class JsonLinesFormat(RecordFormat):
         values: dict[str, set[str]] = {column.name: set() for column in values_of}
         for objects in self._objects(block):
             if isinstance(objects, JsonObjects):
-                types, kept = objects.infer(wanted, self.drop)
-                merged = merged.merge(Inferred(types, len(kept.objects), encodings=objects.encodings))
+                types, kept, nested = objects.infer(wanted, self.nesting.drop)
+                merged = merged.merge(Inferred(types, len(kept.objects), encodings=objects.encodings, nested=nested))
                 for column in values_of:
                     if len(values[column.name]) <= MAX_VALUES:
                         values[column.name] |= kept.texts(column)
@@ -263,7 +327,31 @@ class JsonLinesFormat(RecordFormat):
     def _objects(self, block: BlockRef) -> Iterator[JsonObjects | Reject]:
         fill = parse_fills(self.fill)
         for piece in LinesFormat(min(self.block_size, _PARSE_BYTES), self.encoding).pieces(block):
-            yield parse_lines(piece, block.file.name, fill) if isinstance(piece, Piece) else piece
+            if not isinstance(piece, Piece):
+                yield piece
+                continue
+            objects = parse_lines(piece, block.file.name, fill)
+            yield _with_nesting(objects, self.nesting)
+
+
+_LARGE_INTEGER = re.compile(rb"[0-9]{19}")  # orjson makes floats of those beyond 64 bits
+
+
+def _with_nesting(parsed: JsonObjects, nesting: Nesting) -> JsonObjects:
+    if not nesting.is_used:
+        return replace(parsed, nesting=nesting)
+    flat = []
+    for row, line in zip(parsed.objects, parsed.lines, strict=True):
+        exact = row
+        if _LARGE_INTEGER.search(line):
+            with suppress(ValueError, RecursionError):
+                exact = json.loads(line)
+        try:
+            flat.append(nesting.flatten_object(exact))
+        except RecursionError:  # remains nested, and so becomes a reject
+            flat.append(FlatObject(row))
+    lengths = [row.lengths for row in flat] if any(row.lengths for row in flat) else ()
+    return replace(parsed, objects=[row.values for row in flat], lengths=lengths, nesting=nesting)
 
 
 def parse_lines(piece: Piece, name: str, fill: Mapping[str, int | float | str]) -> JsonObjects:

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,8 @@ from shardmill.data.example import encode_varint
 from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.arrow import is_list, to_batch
-from shardmill.transforms.columns.conversion import UnsupportedTypeError, arrow_scalar_type
+from shardmill.transforms.columns.conversion import arrow_scalar_type
+from shardmill.transforms.columns.nested import NO_NESTING, FlatColumnType, Nesting, quote_columns
 from shardmill.transforms.columns.types import (
     ColumnType,
     DeclaredColumn,
@@ -53,7 +55,9 @@ from shardmill.transforms.formats.format import (
     reject_file,
     typed_rows,
     unreadable_reason,
+    unsupported_columns,
     unsupported_error,
+    with_variable_length,
 )
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import error_text
@@ -188,9 +192,10 @@ _BUFFER_BYTES = 1 << 20  # read ahead of each column; without a buffer, all of i
 class OpenedParquet:
     """An open Parquet file."""
 
-    def __init__(self, file: FileRef) -> None:
+    def __init__(self, file: FileRef, nesting: Nesting = NO_NESTING) -> None:
         """Read the footer; a file that is damaged, encrypted or not Parquet is an UnreadableError."""
         self._file = file
+        self._nesting = nesting
         with ExitStack() as stack:
             self._source = stack.enter_context(_ArrowSource(file))
             with self._source.checking("not a Parquet file: "):
@@ -204,15 +209,25 @@ class OpenedParquet:
                     self._parquet = self._open(footer)
             with self._source.checking("its schema: "):
                 self._schema = self._parquet.schema_arrow
-            self.columns = tuple(self._schema.names)
+            check_unique_names(file.name, self._schema.names)
+            types = {name: self._schema.field(name).type for name in self._schema.names}
+            self._columns = self._flatten_types(types)
+            self.columns = tuple(self._columns)
+            self.parallel = {name for name, column in self._columns.items() if column.is_parallel}
             self.declared = declared_columns(self._schema)
             for field in self._schema:
                 if pa.types.is_duration(field.type):
                     self.declared[field.name] = _declared_duration(field)
             if (of_objects := declared_objects(self._schema)) is not None:
                 self.declared[OBJECTS] = of_objects.with_location(file.name)
-            check_unique_names(file.name, self.columns)
             stack.pop_all()  # the file stays open
+
+    def _flatten_types(self, types: Mapping[str, pa.DataType]) -> dict[str, FlatColumnType]:
+        """Return the columns that are read, of the columns of the file."""
+        flat = self._nesting.flatten_types({name: kind for name, kind in types.items() if not _is_whole(name, kind)})
+        whole = {name: FlatColumnType(name, kind) for name, kind in types.items() if _is_whole(name, kind)}
+        order = list(types)
+        return dict(sorted((flat | whole).items(), key=lambda item: order.index(item[1].source)))
 
     def _open(self, footer: pq.FileMetaData | None = None) -> pq.ParquetFile:
         options = {"buffer_size": _BUFFER_BYTES, "pre_buffer": False, "page_checksum_verification": True}
@@ -232,49 +247,65 @@ class OpenedParquet:
     def __exit__(self, *_: object) -> None:
         self._source.close()
 
-    def spelled(self, name: str) -> ScalarType | None:
-        """Return the type of a column's values, None if it has none; raise UserError if it cannot be read."""
+    def check(self, names: Iterable[str]) -> None:
+        """Raise a UserError that names all columns among `names` which cannot be read."""
+        names = list(dict.fromkeys(names))
+        problems = {name: problem for name in names if (problem := self._problem(name))}
+        others = {name: column for name, column in self._columns.items() if not _is_whole(name, column.kind)}
+        unsupported = unsupported_columns(others, [name for name in names if name not in problems])
+        if problems:
+            flag = f"--drop {quote_columns([*self._nesting.drop, *problems, *unsupported])}"
+            more = "".join(f", and column {name!r} is {kind}" for name, kind in unsupported.items())
+            columns = ", and column ".join(f"{name!r} is {problem}" for name, problem in problems.items())
+            raise UserError(f"{self._file.name}: column {columns} with {flag}{more}")
+        if unsupported:
+            raise unsupported_error(self._file.name, unsupported, self._columns, self._nesting)
+
+    def _problem(self, name: str) -> str:
+        """Return what keeps a column from being read besides its type; "" if nothing does."""
         if name not in self.columns:
-            return None
-        kind, declared = self._schema.field(name).type, self.declared.get(name)
-        if not self._encrypted.isdisjoint(self._leaves_of(name)):
-            problem = "encrypted, and there is no key; decrypt the file, or leave the column out"
-        elif declared is not None and declared.kind == "audio":
-            problem = (
+            return ""
+        kind, declared = self._columns[name].kind, self.declared.get(name)
+        if not self._encrypted.isdisjoint(self._leaves_of(self._columns[name].source)):
+            return "encrypted, and there is no key; decrypt the file, or leave the column out"
+        if declared is not None and declared.kind == "audio":
+            return (
                 "Hugging Face's Audio, and sounds inside of tables are not read; write them to WAV files for"
                 " `shardmill audio`, or leave it out"
             )
-        elif is_list(kind) and is_hf_file(kind.value_type):
-            problem = (
+        if is_list(kind) and is_hf_file(kind.value_type):
+            return (
                 "lists of files as Hugging Face has them; expected one image in each row, so give each a row of its"
                 " own, or leave it out"
             )
-        elif is_hf_file(kind) or (name == OBJECTS and object_fields(kind)):
-            return "bytes"
-        elif object_fields(kind):
-            problem = (
+        if object_fields(kind) and not _is_whole(name, kind):
+            return (
                 f"of boxes as Hugging Face has them, which are read of a column {OBJECTS!r} alone; call it so if its"
                 " boxes are [x, y, width, height] in pixels, or leave it out"
             )
-        else:
-            try:
-                return arrow_scalar_type(kind)
-            except UnsupportedTypeError as error:
-                raise unsupported_error(self._file.name, name, str(error)) from None
-        raise UserError(f"{self._file.name}: column {name!r} is {problem} with --drop {name}")
+        return ""
+
+    def spelled(self, name: str) -> ScalarType | None:
+        """Return the type of a column's values, None if it has none; see `check` for columns that cannot be read."""
+        if name not in self.columns:
+            return None
+        kind = self._columns[name].kind
+        return "bytes" if _is_whole(name, kind) else arrow_scalar_type(kind)
 
     def guess(self, name: str, rows: int) -> ColumnType | None:
         """Return a type for `rows` rows of a column whose values cannot be read."""
         dtype = self.spelled(name)
-        length = 0 if is_list(self._schema.field(name).type) else None  # nobody knows what they hold
+        length = 0 if is_list(self._columns[name].kind) else None  # nobody knows what they hold
         return None if dtype is None or not rows else ColumnType(dtype, length, rows)
 
     def null_count(self, block: BlockRef, name: str) -> int | None:
         """Return how many rows of a row group have no value in a column; None for lists, or if that is not stored."""
-        kind = self._schema.field(name).type if name in self.columns else pa.null()
+        kind = self._columns[name].kind if name in self.columns else pa.null()
         if object_fields(kind):
             return 0  # no object is a value, too
-        if is_list(kind):
+        if is_list(kind) or (name in self.columns and self._schema.get_field_index(name) < 0):
+            return None
+        if name in self.columns and self._schema.field(name).type != kind:
             return None
         leaves = self._leaves_of(name)
         if not leaves or leaves[0] in self._encrypted:
@@ -303,13 +334,26 @@ class OpenedParquet:
         """Yield the row group in batches of the columns `names`, without those the file lacks."""
         names = list(dict.fromkeys(names))
         there = [name for name in names if name in self.columns]
+        sources = list(dict.fromkeys(self._columns[name].source for name in there))
         group = self.metadata.row_group(block.offset)
         if not there:
             yield to_batch({}, group.num_rows)
             return
         row_bytes = max(group.total_byte_size / max(group.num_rows, 1), 1)
-        for batch in self._batches(block, there, min(max(int(_BATCH_BYTES / row_bytes), 1), _BATCH_ROWS)):
-            yield to_batch({name: _plain(batch[name]) for name in there}, len(batch))
+        for batch in self._batches(block, sources, min(max(int(_BATCH_BYTES / row_bytes), 1), _BATCH_ROWS)):
+            if self._nesting.is_used:
+                flat = dict(chain.from_iterable(self._flatten(source, batch[source]) for source in sources))
+                yield to_batch({name: flat[name] for name in there}, len(batch))
+            else:
+                yield to_batch({name: _plain(batch[name]) for name in there}, len(batch))
+
+    def _flatten(self, name: str, array: pa.Array) -> Iterator[tuple[str, pa.Array]]:
+        """Yield the columns that a column of the file becomes."""
+        if _is_whole(name, array.type):
+            yield name, _plain(array)
+            return
+        for column, values, _ in self._nesting.flatten_array(name, array):
+            yield column, values
 
     def _batches(self, block: BlockRef, columns: list[str], rows: int = _BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         """Yield the row group as Arrow reads it, in batches of `rows` rows at most."""
@@ -318,7 +362,7 @@ class OpenedParquet:
 
     def is_file(self, name: str) -> bool:
         """Return True if a column holds Hugging Face files."""
-        return name in self.columns and is_hf_file(self._schema.field(name).type)
+        return name in self.columns and is_hf_file(self._columns[name].kind)
 
     def first_file(self, block: BlockRef, name: str) -> tuple[bytes | None, str | None]:
         """Return the first file's bytes in a row group's column of Hugging Face files; else the first path."""
@@ -333,6 +377,11 @@ class OpenedParquet:
     def object_classes(self, block: BlockRef) -> frozenset[str]:
         """Return the distinct classes of the objects in a row group's images, names or ids, as texts."""
         return frozenset[str]().union(*(object_classes(batch[OBJECTS]) for batch in self._batches(block, [OBJECTS])))
+
+
+def _is_whole(name: str, kind: pa.DataType) -> bool:
+    """Return True for columns of Hugging Face files, and of the objects in images."""
+    return is_hf_file(kind) or (name == OBJECTS and bool(object_fields(kind)))
 
 
 def _plain(array: pa.Array) -> pa.Array:
@@ -428,20 +477,20 @@ class ParquetFormat(RecordFormat):
     * Hugging Face files become their bytes. They are images if its metadata, --image or the first file's first bytes
     say so.
     * Hugging Face objects in images become JSON.
-    * Other structs and maps cannot be read, only dropped.
+    * Other structs and maps are read as `nesting` says, or not at all.
 
     A row is a reject if a value does not fit, such as an unsigned integer beyond int64, a finite number beyond float32,
     or inner lists of two lengths.
     """
 
     fill: tuple[tuple[str, str], ...] = ()  # (column, text) of fill values: JSON scalar or any text
-    drop: tuple[str, ...] = ()  # columns to skip when all types are requested
+    nesting: Nesting = NO_NESTING  # how nested values are stored
     images: tuple[str, ...] = ()  # columns known to be images
 
     def index(self, file: FileRef) -> Iterator[BlockRef | Reject]:
         """Yield the row groups as blocks; `first_line` is the number of the first row."""
         try:
-            opened = OpenedParquet(file)
+            opened = OpenedParquet(file, self.nesting)
         except UnreadableError as error:
             yield reject_file(file.name, file.size_bytes, str(error))
             return
@@ -456,7 +505,7 @@ class ParquetFormat(RecordFormat):
     def header(self, file: FileRef) -> tuple[str, ...]:
         """Return the columns of the file's schema; () if it cannot be read."""
         try:
-            with OpenedParquet(file) as opened:
+            with OpenedParquet(file, self.nesting) as opened:
                 return opened.columns
         except UnreadableError:
             return ()
@@ -469,7 +518,7 @@ class ParquetFormat(RecordFormat):
         Rows that `read` will reject, because a value does not fit, are counted too.
         """
         try:
-            with OpenedParquet(block.file) as opened:
+            with OpenedParquet(block.file, self.nesting) as opened:
                 yield self._infer(opened, block, columns, values_of)
         except (UnreadableError, OSError) as error:
             unreadable_reason(error, block.file.path)  # `read` rejects the rows
@@ -478,14 +527,13 @@ class ParquetFormat(RecordFormat):
         """Yield the rows in batches that fit into memory; rows that cannot be decoded are one reject."""
         row = block.first_line
         try:
-            with OpenedParquet(block.file) as opened:
+            with OpenedParquet(block.file, self.nesting) as opened:
                 wanted = list(dict.fromkeys([*types, *(key.name for key in keys)]))
-                for name in wanted:
-                    opened.spelled(name)
+                opened.check(wanted)
                 fills = parse_fills(self.fill)
                 for batch in opened.batches(block, wanted):
                     numbers = np.arange(row, row + len(batch))
-                    yield typed_rows(block.file.name, batch, numbers, types, keys, fills)
+                    yield typed_rows(block.file.name, batch, numbers, types, keys, fills, opened.parallel)
                     row += len(batch)
                 rows, expected = row - block.first_line, opened.metadata.row_group(block.offset).num_rows
                 if rows != expected:
@@ -499,8 +547,9 @@ class ParquetFormat(RecordFormat):
         self, opened: OpenedParquet, block: BlockRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
     ) -> Inferred:
         fills = parse_fills(self.fill)
-        every = [name for name in (*opened.columns, *fills) if name not in self.drop]
+        every = [name for name in (*opened.columns, *fills) if name not in self.nesting.drop]
         wanted = list(dict.fromkeys(every if columns is None else columns))
+        opened.check(wanted)
         group = opened.metadata.row_group(block.offset)
         found: dict[str, ColumnType | None] = dict.fromkeys(wanted)
         nulls = dict.fromkeys(wanted, group.num_rows)
@@ -525,6 +574,8 @@ class ParquetFormat(RecordFormat):
             for batch in opened.batches(block, read) if read else ():
                 for name in unknown:
                     present = infer_present_type(batch[name], opened.spelled(name))
+                    if present is not None and name in opened.parallel:
+                        present = with_variable_length(present)
                     found[name] = merge_optional_types(found[name], present)
                     nulls[name] -= len(batch) - batch[name].null_count
                 values = merge_values(values, distinct_values(batch, values_of, fills))

@@ -120,7 +120,7 @@ class TarFormat(RecordFormat):
                 continue
             rows = self._rows(piece, block.file.name)
             requested = None if wanted is None else [name for name in wanted if name not in rows.images]
-            types, kept = rows.objects.infer(requested, self.drop)
+            types, kept, _ = rows.objects.infer(requested, self.drop)
             declared: dict[str, DeclaredColumn] = {}
             for name, lies in rows.images.items():
                 if wanted is None or name in wanted:

@@ -15,6 +15,7 @@ from shardmill.data.kinds import kind_of
 from shardmill.errors import UserError
 from shardmill.metadata.labels import check_label_name
 from shardmill.text import did_you_mean, listed, plural
+from shardmill.transforms.columns.nested import dotted_prefixes
 from shardmill.transforms.columns.types import (
     MAX_VALUES,
     ColumnType,
@@ -65,6 +66,7 @@ def check_columns(known: Sequence[str], options: TableOptions) -> None:
         "--timestamp": options.times,
         "--types": options.types,
         "--drop": options.drop,
+        "--json_columns": options.json_columns,
         "--only": options.only,
         "--fill": [column for column, _ in options.fill if not has_column(options.schema, column)],
     }
@@ -88,7 +90,11 @@ def check_columns(known: Sequence[str], options: TableOptions) -> None:
         for flag, columns in (("--label", options.label_columns), ("--drop", options.drop)):
             if image in columns:
                 raise UserError(f"--image {image} is also in {flag}; drop the one or the other")
-    for flag, columns in (("--label", options.label_columns), ("--timestamp", options.times)):
+    for flag, columns in (
+        ("--label", options.label_columns),
+        ("--timestamp", options.times),
+        ("--json_columns", options.json_columns),
+    ):
         for column in columns:
             if column in options.drop:
                 raise UserError(f"{flag} {column} is also in --drop; drop the one or the other")
@@ -119,8 +125,10 @@ class Columns:
 
 def choose_columns(header: Sequence[str], inferred: Inferred, options: TableOptions) -> Columns:
     """Choose the columns of a table whose files have `header`, or () without headers."""
+    inferred = replace(inferred, types=_without_empty_objects(inferred.types, options))
     known = list(header or sorted(inferred.types))
     notices = _check_known(known, bool(header), inferred, options)
+    _check_nested(inferred, options)
     columns = (
         _columns_from_schema(known, header, options) if options.schema else _columns_from_data(known, inferred, options)
     )
@@ -135,6 +143,33 @@ def choose_columns(header: Sequence[str], inferred: Inferred, options: TableOpti
         )
     _check_fill(options)
     return Columns(columns.types, columns.features, (*notices, *columns.notices))
+
+
+def _without_empty_objects(types: Mapping[str, ColumnType], options: TableOptions) -> Mapping[str, ColumnType]:
+    """Leave out columns that hold nothing but empty lists of objects, whose fields are columns of other rows."""
+    if options.nesting is None or not options.nesting.flatten:
+        return types
+    prefixes = {prefix for name in types for prefix in dotted_prefixes(name)}
+    return {name: column for name, column in types.items() if name not in prefixes or column.length != 0}
+
+
+def _check_nested(inferred: Inferred, options: TableOptions) -> None:
+    """Raise a UserError if no feature can hold at least half of the values of some columns."""
+    if options.schema is not None or options.nesting is None:
+        return
+    found = {
+        name: nested
+        for name in _selected_columns(sorted(inferred.nested), options)
+        if (nested := inferred.nested[name]).count >= inferred.types[name].present
+    }
+    if found:
+        columns = "; ".join(
+            f"column {name!r} in {plural(nested.count, 'row')}, the first of them {nested.first[0]}, line"
+            f" {nested.first[1]:,}: {nested.first[2]}"
+            for name, nested in found.items()
+        )
+        remedy = options.nesting.remedy({name: nested.has_objects for name, nested in found.items()})
+        raise UserError(f"{options.source}: no feature can hold the nested values of {columns}. {remedy}")
 
 
 def _check_known(known: Sequence[str], headed: bool, inferred: Inferred, options: TableOptions) -> list[str]:

@@ -9,6 +9,7 @@ from shardmill.data.kinds import kind_of
 from shardmill.errors import UserError
 from shardmill.metadata.labels import ClassNames, resolve_class_names
 from shardmill.text import plural
+from shardmill.transforms.columns.nested import Nesting
 from shardmill.transforms.columns.types import ScalarType, ValuesOf
 from shardmill.transforms.inputs.folders import IMAGES, FileKind, FolderRoles, folder_notices
 from shardmill.transforms.inputs.listing import NO_MATCH
@@ -51,6 +52,8 @@ class TableOptions:
     schema: Features | None = None
     objects: Features = ()  # features of objects in images in --schema
     drop: tuple[str, ...] = ()  # columns to leave out
+    json_columns: tuple[str, ...] = ()  # columns of --json_columns
+    nesting: Nesting | None = None  # how nested values are stored; None if no flag about them exists
     only: tuple[str, ...] = ()  # columns to keep; () for all
     fill: tuple[tuple[str, str], ...] = ()  # (column, text) in place of missing values
     label_columns: tuple[str, ...] = ()

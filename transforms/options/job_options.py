@@ -499,6 +499,12 @@ def parse_names(value: Any) -> tuple[str, ...]:
     return names
 
 
+def parse_name_lists(value: Any) -> tuple[str, ...]:
+    """Parse column names from one or several CSV lines; a name may be there twice."""
+    items = (value,) if isinstance(value, str) else value
+    return tuple(dict.fromkeys(name for item in items for name in parse_names(item)))
+
+
 def parse_missing(value: Any) -> tuple[str, ...]:
     """Parse the spellings of a missing value from `NA,null,-` or a list. An empty field is always missing."""
     spellings = next(csv.reader([value]), ()) if isinstance(value, str) else value

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.arrow import arrow_type, parse_fill
 from shardmill.transforms.columns.conversion import convert_value
+from shardmill.transforms.columns.nested import Nesting
 from shardmill.transforms.columns.types import ColumnError, ColumnType, Inferred, ValuesOf, merge_types, value_type
 from shardmill.transforms.formats.format import FileRef, Rows
 from shardmill.transforms.formats.json_lines import JsonLinesFormat
@@ -23,6 +24,7 @@ from tests.support.json_strategies import VALUES
 
 Types = Mapping[str, ColumnType]
 Row = dict[str, Any]
+JSON_OR_DROP = "--json_columns x stores JSON text, and --drop x leaves the column out"
 ARRAY = "; expected one object on each line: jq -c '.[]' makes such lines of an array"
 
 
@@ -110,10 +112,14 @@ def test_columns(tmp_path: Path, values: list[str], column: ColumnType, expected
         ("null", "not a JSON object, but null"),
         (
             '{"x": {"a": 1}}',
-            "column 'x': {\"a\": 1} is not a number, a string or a list of them; --drop x leaves the column out",
+            "column 'x': {\"a\": 1} is not a number, a string or a list of them; --flatten makes columns of the fields"
+            f" of objects, {JSON_OR_DROP}",
         ),
-        ('{"x": [[1, {}]]}', "column 'x': {} is not a number, a string or a list of them"),
-        ('{"x": [[1, 2], [3]]}', "column 'x': lists of 1 and of 2 in one list; expected lists of one length"),
+        ('{"x": [[1, {}]]}', f"column 'x': {{}} is not a number, a string or a list of them; {JSON_OR_DROP}"),
+        (
+            '{"x": [[1, 2], [3]]}',
+            f"column 'x': lists of 1 and of 2 in one list; expected lists of one length; {JSON_OR_DROP}",
+        ),
         ('{"x": [1, null]}', "column 'x': null is not a number, a string or a list of them"),
         ('{"x": 9223372036854775808}', "column 'x': 9223372036854775808 does not fit a 64-bit integer"),
         ('{"x": -9223372036854775809}', "column 'x': -9223372036854775809 does not fit a 64-bit integer"),
@@ -183,7 +189,9 @@ def test_only_the_columns_asked_for_matter(tmp_path: Path) -> None:
 
     assert infer(JsonLinesFormat(100), file, ["y"]) == Inferred(types, 2)
     unseen = ColumnType("bytes", None, 0)  # named, and not looked at
-    assert infer(JsonLinesFormat(100, drop=("x", "z", "a")), file) == Inferred({"x": unseen, **types, "z": unseen}, 2)
+    assert infer(JsonLinesFormat(100, nesting=Nesting(drop=("x", "z", "a"))), file) == Inferred(
+        {"x": unseen, **types, "z": unseen}, 2
+    )
     assert read(JsonLinesFormat(100), file, types) == ([(1, {"y": 1}), (2, {"y": 2})], [], 0)
     assert infer(JsonLinesFormat(100), file).rows == 0
 

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from shardmill.data.example import encode_varint
 from shardmill.errors import UserError
 from shardmill.transforms.columns.conversion import convert_column
+from shardmill.transforms.columns.nested import Nesting
 from shardmill.transforms.columns.types import ColumnType
 from shardmill.transforms.formats.avro import AvroFormat
 from shardmill.transforms.formats.format import KeyColumn, key_column_name
@@ -214,8 +215,8 @@ NESTED = {"type": "record", "name": "node", "fields": [{"name": "next", "type": 
     ("kind", "value", "what"),
     [
         ({"type": "map", "values": "int"}, {"a": 1}, "a map"),
-        (NESTED, {"next": {"next": None}}, "a record"),
-        (array(NESTED), [{"next": None}], "a record"),
+        (NESTED, {"next": {"next": None}}, "a record that may hold another one of itself"),
+        (array(NESTED), [{"next": None}], "a record that may hold another one of itself"),
         (["null", "int", "string"], "a", "a union of int and string"),
         (logical("bytes", "decimal", precision=100), 1, "a decimal of 100 digits"),
     ],
@@ -229,15 +230,17 @@ def test_what_no_feature_holds_is_dropped_or_refused(tmp_path: Path, kind: Any, 
         text = json.dumps(schema).encode()
         data = b"Obj\x01\x02\x16avro.schema" + encode_varint(2 * len(text)) + text + b"\0" + body
     file = file_ref(tmp_path, data)
-    assert set(infer(file, AvroFormat(1024, drop=("y",))).types) == {"x"}
+    assert set(infer(file, AvroFormat(1024, nesting=Nesting(drop=("y",)))).types) == {"x"}
     rows, _ = read(file, {"x": ColumnType("int64", None, 1)}, AvroFormat(1024))
     assert rows == [(1, {"x": 1})]
     with pytest.raises(UserError) as caught:
         infer(file, AvroFormat(1024))
+    flatten = "--flatten makes columns of the fields of objects, " if what == "a map" else ""
     assert str(caught.value) == (
-        f"file.avro: column 'y' is {what}; expected numbers, strings or lists of them, so leave it out with --drop y"
+        f"file.avro: column 'y' is {what}; expected numbers, strings or lists of them: {flatten}--json_columns y stores"
+        " JSON text, and --drop y leaves the column out"
     )
-    with pytest.raises(UserError, match="leave it out with --drop y"):
+    with pytest.raises(UserError, match="--drop y leaves the column out"):
         read(file, {"y": ColumnType("bytes", None, 1)}, AvroFormat(1024))
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from shardmill.errors import UserError
 from shardmill.transforms.columns.conversion import convert_value
+from shardmill.transforms.columns.nested import Nesting
 from shardmill.transforms.columns.types import ColumnError, ColumnType, Inferred
 from shardmill.transforms.formats.parquet import ParquetFormat
 from tests.support.parquet_files import blocks, column, infer, read, write
@@ -228,14 +229,19 @@ def test_what_cannot_be_read_is_a_mistake_only_if_asked_for(tmp_path: Path, arra
     file = write(tmp_path, pa.table({"x": array, "y": [None], "z": pa.array([1])}))
     types = {"z": ColumnType("int64", None, 1)}
     sentence = (
-        r"^file\.parquet: column 'x' is .*; expected numbers, strings or lists of them, so leave it out with --drop x$"
+        r"^file\.parquet: column 'x' is .*; expected numbers, strings or lists of them: --flatten .* --drop x leaves"
+        " the column out$"
     )
 
     with pytest.raises(UserError, match=sentence):
         infer(file, ParquetFormat())
     with pytest.raises(UserError, match=sentence):
         read(file, {"x": ColumnType("bytes", None, 0)}, ParquetFormat())
-    assert infer(file, ParquetFormat(), ["y", "z"]) == infer(file, ParquetFormat(drop=("x",))) == Inferred(types, 1)
+    assert (
+        infer(file, ParquetFormat(), ["y", "z"])
+        == infer(file, ParquetFormat(nesting=Nesting(drop=("x",))))
+        == Inferred(types, 1)
+    )
     assert read(file, types, ParquetFormat()) == ([(1, {"z": 1})], [])
 
 
