@@ -224,7 +224,7 @@ def test_bad_lines_are_rejects(run: Run, tmp_path: Path, monkeypatch: pytest.Mon
     assert [(r["source"], r["line"], r["reason"]) for r in table.rejects()] == [
         ("a.de", 2, "an empty text: the line is blank in 'en', and not in 'de'"),
         ("a.de", 3, "an empty text: the line is blank in 'de', and not in 'en'"),
-        ("a.de", 6, "'de': not utf-8: byte 0xff at position 1 of the line"),
+        ("a.de", 6, "'de': not utf-8: byte 0xff (ÿ in cp1252) at position 1 of the line"),
     ]
     assert "passed over 1 blank line" in table.dataset.manifest.notices
 

@@ -27,6 +27,7 @@ WRONG: list[tuple[str, dict[str, bytes], tuple[str, ...], tuple[str, ...]]] = [
     ("text", {"a.txt": b""}, (), ("has no rows",)),
     ("text", {"a.txt": b"\n \n"}, (), ("has no rows",)),
     ("text", {"a.csv": b"a\n"}, (), ("no text files in --input", "1 .csv file, such as 'a.csv'")),
+    ("jsonl", {"a.jsonl": '{"a": 1}\n'.encode("utf-16")}, (), ("a.jsonl begins like UTF-16; give --encoding utf-16",)),
     ("text", {"a.txt": "a\nb\n".encode("utf-16")}, (), ("a.txt begins like UTF-16; give --encoding utf-16",)),
     ("text", {"a.txt": b"a\n"}, ("--encoding", "utf-16"), ("a.txt is not utf-16", "--encoding")),
     ("text", {"a.txt": b"a\n"}, ("--encoding", "nope"), ("encoding", "nope")),
@@ -91,18 +92,21 @@ def test_wrong_input_is_one_sentence_and_writes_nothing(
     ("command", "name", "content", "words"),
     [
         (
-            "jsonl",
-            "a.jsonl",
-            '{"a": 1}\n{"a": 2}\n'.encode("utf-16"),
-            ("3 of 3 records were rejected, none is left", "not JSON"),
+            *("jsonl", "a.json", b'[\n  {\n    "a": 1\n  },\n  {\n    "a": 2\n  }\n]\n'),
+            ("8 of 8 records were rejected", "jq -c '.[]' makes such lines of an array, jq -c . of objects"),
         ),
+        (
+            *("jsonl", "a.jsonl", b"{'a': 1, 'b': None}\n{'a': 2, 'b': True}\n"),
+            ("2 of 2 records were rejected", "json.dumps(ast.literal_eval(line)) makes JSON of it"),
+        ),
+        ("jsonl", "a.jsonl", b'{"a": NaN}\n', ("1 of 1 records were rejected", "NaN and Infinity are not JSON")),
         (
             "jsonl",
             "a.jsonl",
             b'{"a": 1}\r{"a": 2}\r',
             ("1 of 1 records were rejected", "unexpected content after document"),
         ),
-        ("jsonl", "a.json", b'[\n{"a": 1},\n{"a": 2}\n]\n', ("3 of 4 records were rejected", "not JSON")),
+        ("jsonl", "a.json", b'[\n{"a": 1},\n{"a": 2}\n]\n', ("3 of 4 records were rejected", "jq -c '.[]'")),
         (
             "reshard",
             "a.tfrecord",
@@ -110,7 +114,7 @@ def test_wrong_input_is_one_sentence_and_writes_nothing(
             ("record 1 at byte 0 has a length that fails its checksum",),
         ),
     ],
-    ids=["utf-16", "carriage returns", "an array", "png"],
+    ids=["array over lines", "Python", "NaN", "carriage returns", "an array", "png"],
 )
 def test_records_none_of_which_can_be_read(
     run: Run, tmp_path: Path, command: str, name: str, content: bytes, words: tuple[str, ...]

@@ -130,7 +130,7 @@ def test_wrong_csv_is_one_sentence_and_writes_nothing(
 
 
 WRONG_FLAGS: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
-    (("--delimiter", "ab"), ("--delimiter: 'ab' is not one ASCII character",)),
+    (("--delimiter", "ab"), ("--delimiter: 'ab': expected a character, several that are no letters or digits",)),
     (("--delimiter", ""), ("--delimiter: '' is not one ASCII character",)),
     (("--delimiter", "é"), ("--delimiter: 'é' is not one ASCII character",)),
     (("--delimiter", "x"), ("the delimiter 'x' is no good",)),

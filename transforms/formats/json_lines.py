@@ -1,5 +1,6 @@
 """JSON objects as typed rows, and JSON Lines files."""
 
+import ast
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -354,6 +355,21 @@ def _with_nesting(parsed: JsonObjects, nesting: Nesting) -> JsonObjects:
     return replace(parsed, objects=[row.values for row in flat], lengths=lengths, nesting=nesting)
 
 
+_ARRAY_HINT = "; expected one object on each line: jq -c '.[]' makes such lines of an array"
+
+
+def _hint(line: bytes) -> str:
+    """Return what makes JSON lines of a line that is not JSON: part of a longer text, a Python literal, or NaN."""
+    if line.startswith((b"[", b"]", b"}", b'"')) or line.endswith((b",", b"{", b"[")):
+        return f"{_ARRAY_HINT}, jq -c . of objects over several lines"
+    try:
+        if isinstance(ast.literal_eval(line.decode()), dict):
+            return "; it is a literal of Python: json.dumps(ast.literal_eval(line)) makes JSON of it"
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        pass
+    return "; NaN and Infinity are not JSON, null is" if b"NaN" in line or b"Infinity" in line else ""
+
+
 def parse_lines(piece: Piece, name: str, fill: Mapping[str, int | float | str]) -> JsonObjects:
     """Parse the lines of `piece`, which belongs to file `name`, as objects."""
     if not piece.data or piece.data.isspace():
@@ -377,7 +393,7 @@ def parse_lines(piece: Piece, name: str, fill: Mapping[str, int | float | str]) 
         try:
             value = orjson.loads(line)
         except orjson.JSONDecodeError as error:
-            reason = f"not JSON: {error.msg}, at character {error.colno}"
+            reason = f"not JSON: {error.msg}, at character {error.colno}{_hint(line.strip())}"
             try:
                 line.decode()
             except UnicodeDecodeError as undecodable:
@@ -391,6 +407,6 @@ def parse_lines(piece: Piece, name: str, fill: Mapping[str, int | float | str]) 
                 continue
             reason = f"not a JSON object, but {shorten(line.strip().decode(errors='replace'))}"
             if isinstance(value, list):
-                reason += "; expected one object on each line: jq -c '.[]' makes such lines of an array"
+                reason += _ARRAY_HINT
         rejects.append(Reject(name, piece.first_line + row, STAGE, reason))
     return JsonObjects(name, objects, [lines[row] for row in rows], numbers[rows], fill, rejects, blank, encodings)

@@ -14,6 +14,7 @@ from shardmill.transforms.inputs.manifest_rows import FILE_COLUMNS
 from shardmill.transforms.stores import storage
 
 ANNOTATIONS = FileKind("annotation files", "json|jsonl|xml|txt|csv|tsv|yaml|yml")
+_NO_ANNOTATION = re.compile(r"readme|licen[cs]e|changelog|requirements", re.IGNORECASE)
 _HEAD_BYTES = 1 << 16  # of a file whose contents are recognised
 _PROBED = 20  # files of one suffix whose contents are looked at
 _SHOWN = 3  # names in a message
@@ -44,7 +45,8 @@ def find_unused_annotations(root: str) -> str | None:
     None if no file there looks like annotations: each file is recognised by the first 64 KiB of its contents, or
     because it is named after an image.
     """
-    names = [item.name for item in list_input(root, ANNOTATIONS) if isinstance(item, FoundFile)]
+    listing = (item.name for item in list_input(root, ANNOTATIONS) if isinstance(item, FoundFile))
+    names = [name for name in listing if not _NO_ANNOTATION.match(posixpath.basename(name))]
     by_suffix: dict[str, list[str]] = {}
     for name in sorted(names):
         by_suffix.setdefault(name.rpartition(".")[2].lower().replace("yml", "yaml"), []).append(name)

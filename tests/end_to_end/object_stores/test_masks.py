@@ -40,7 +40,11 @@ def test_masks_are_listed_once_and_read_once(bucket: Bucket, tmp_path: Path, ann
             (local / "data" / scene.name).rename(local / "data/images" / scene.name)
         write_masks(local / "data/masks", drawn)
         remote = upload(bucket, f"data{number}", local_files(local / "data"))
-        flags = ["--coco", f"{remote}/images/coco.json"] if annotated else ["--input", f"{remote}/images"]
+        flags = (
+            ["--coco", f"{remote}/images/coco.json"]
+            if annotated
+            else ["--input", f"{remote}/images", "--folders", "any"]
+        )
         bucket.requests()
         output = ("--output", str(tmp_path / f"out{number}"), "--num_shards", "1")
         assert make_images(bucket, *flags, "--masks", f"{remote}/masks", *output) == 0
