@@ -369,7 +369,7 @@ class OddValues:
 class EncodingCounts:
     """Counts of the rows that are not ASCII, by how they can be decoded, in files that are read as UTF-8."""
 
-    utf8: int = 0  # rows, or pieces of text, that are UTF-8
+    has_utf8: bool = False  # True if a row is UTF-8
     cp1252: int = 0  # rows that are not, but could be cp1252, the encoding of Windows
     neither: int = 0  # other rows
     first: tuple[str, int, str] | None = None  # file, line and text of the first row that could be cp1252
@@ -377,11 +377,13 @@ class EncodingCounts:
     def merge(self, other: "EncodingCounts") -> "EncodingCounts":
         """Add the counts of other rows."""
         first = min(filter(None, (self.first, other.first)), default=None)
-        return EncodingCounts(self.utf8 + other.utf8, self.cp1252 + other.cp1252, self.neither + other.neither, first)
+        return EncodingCounts(
+            self.has_utf8 or other.has_utf8, self.cp1252 + other.cp1252, self.neither + other.neither, first
+        )
 
     def check(self, source: str) -> None:
         """Raise a UserError if the rows that are not ASCII are probably cp1252, all of which would be rejects."""
-        if self.first is None or self.utf8 or self.neither:
+        if self.first is None or self.has_utf8 or self.neither:
             return
         rows = "1 row is" if self.cp1252 == 1 else f"{self.cp1252:,} rows are"
         raise UserError(

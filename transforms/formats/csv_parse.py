@@ -313,7 +313,7 @@ def parse_piece(piece: CsvPiece, table: Table, wanted: Sequence[str], with_lines
     if is_blank(piece.text):
         return Parsed(*_parse(b"", table, wanted), blank_lines=count_lines(piece.text))
     fine = is_utf8(piece.text)
-    encodings = EncodingCounts(utf8=int(fine and not piece.text.isascii()))
+    encodings = EncodingCounts(has_utf8=fine and not piece.text.isascii())
     if (
         fine
         and not with_lines
@@ -604,7 +604,7 @@ def _find_undecodable(
     for number, start, stop in zip(numbers.tolist(), records.starts[numbers].tolist(), records.stops[numbers].tolist()):
         try:
             text[start:stop].decode()
-            encodings = encodings.merge(EncodingCounts(utf8=1))
+            encodings = encodings.merge(EncodingCounts(has_utf8=True))
         except UnicodeDecodeError as error:
             first, bad = np.searchsorted(parted, (start, start + error.start)).tolist()
             index = bad - first  # of the field

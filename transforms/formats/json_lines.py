@@ -383,7 +383,7 @@ def parse_lines(piece: Piece, name: str, fill: Mapping[str, int | float | str]) 
     except orjson.JSONDecodeError:
         objects = []
     if objects and set(map(type, objects)) == {dict}:
-        encodings = EncodingCounts(utf8=int(not piece.data.isascii()))
+        encodings = EncodingCounts(has_utf8=not piece.data.isascii())
         return JsonObjects(name, objects, lines, numbers, fill, [], 0, encodings)
     rows, objects, rejects, blank, encodings = [], [], [], 0, EncodingCounts()
     for row, line in enumerate(lines):
@@ -403,7 +403,7 @@ def parse_lines(piece: Piece, name: str, fill: Mapping[str, int | float | str]) 
             if isinstance(value, dict):
                 rows.append(row)
                 objects.append(value)
-                encodings = encodings if line.isascii() else encodings.merge(EncodingCounts(utf8=1))
+                encodings = encodings if line.isascii() else encodings.merge(EncodingCounts(has_utf8=True))
                 continue
             reason = f"not a JSON object, but {shorten(line.strip().decode(errors='replace'))}"
             if isinstance(value, list):

@@ -221,13 +221,13 @@ class _Lines:
         if encoding_name(encoding) != "utf-8" or self.data.isascii():
             return EncodingCounts()
         if not self.reasons:
-            return EncodingCounts(utf8=1)
+            return EncodingCounts(has_utf8=True)
         bad = np.flatnonzero(self.is_invalid).tolist()
         lines = (self.data[self.starts[row] : self.stops[row]] for row in bad)
         found = (examine_bytes(line, name, self.first_line + row) for row, line in zip(bad, lines))
         codes = np.frombuffer(self.data, np.uint8)
         high = np.unique(np.searchsorted(self.starts, np.flatnonzero(codes >= 0x80), "right") - 1)
-        return reduce(EncodingCounts.merge, found, EncodingCounts(utf8=len(high) - len(bad)))
+        return reduce(EncodingCounts.merge, found, EncodingCounts(has_utf8=len(high) > len(bad)))
 
     @classmethod
     def rejected_line(cls, line: int, reason: str) -> "_Lines":

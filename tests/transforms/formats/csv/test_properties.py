@@ -75,7 +75,9 @@ def test_what_the_csv_module_writes(
     csv.writer(text, lineterminator=end, quoting=quoting).writerows([("a", "b"), *fields])
     file = write(tmp_path, text.getvalue())
 
-    rows, _, rejects, blank = read(replace(NAMES, block_size=size, missing=()), file, types(a="bytes", b="bytes"))
+    rows, _, rejects, blank = read(
+        replace(NAMES, block_size=size, missing=(), is_quote_given=True), file, types(a="bytes", b="bytes")
+    )
 
     assert [(row["a"].decode(), row["b"].decode()) for row in rows] == fields
     assert (rejects, blank) == ([], 0)
@@ -106,7 +108,7 @@ def outcome(found: CsvFormat, file: FileRef) -> Any:
 def test_any_block_size_finds_the_same(tmp_path: Path, text: str, size: int, dialect: tuple[str, str]) -> None:
     encoding, quote = dialect
     file = write(tmp_path, ("a,b\n" + text).encode(encoding))
-    found = CsvFormat(encoding=encoding, quote=quote)
+    found = CsvFormat(encoding=encoding, quote=quote, is_quote_given=True)
 
     assert outcome(replace(found, block_size=size), file) == outcome(found, file)
 
