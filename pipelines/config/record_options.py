@@ -1,6 +1,7 @@
 """Options for records inside files: columns, delimiters, schema, and the checks between them."""
 
 from abc import ABC
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -59,7 +60,7 @@ def read_schema(value: Any) -> GivenSchema:
     except (UnicodeDecodeError, text_format.ParseError, ValueError) as error:
         raise UserError(f"--schema {value} is not a tensorflow-metadata Schema in text form: {error}") from None
     names = [feature.name for feature in given.features]
-    twice = next((name for name in names if names.count(name) > 1), None)
+    twice = next((name for name, number in Counter(names).items() if number > 1), None)
     if not names or "" in names or twice is not None:
         unnamed = "has a feature without a name" if names else "has no features"
         problem = f"has feature {twice!r} twice" if twice else unnamed

@@ -1,6 +1,7 @@
 """The interface of record formats, and rows that come as Arrow batches."""
 
 import json
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
@@ -366,7 +367,7 @@ def parse_fills(fill: Sequence[tuple[str, str]]) -> dict[str, Any]:
 
 def check_unique_names(source: str, columns: Sequence[str]) -> None:
     """Check that the column names of file `source` are unique; raise a UserError otherwise."""
-    twice = next((name for name in columns if columns.count(name) > 1), None)
+    twice = next((name for name, number in Counter(columns).items() if number > 1), None)
     if twice is not None:
         raise UserError(f"{source}: column {twice!r} is there twice; expected names that differ")
 

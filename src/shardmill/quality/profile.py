@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from shardmill.data.features import Feature, features_of_kind
@@ -42,6 +42,11 @@ class Profile:
 
     manifest: Manifest
     stats: StatsFile
+    # Features by name, in the manifest's order; made once, because checks ask for them once a feature
+    features: Mapping[str, Feature] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "features", {feature.name: feature for feature in self.manifest.features})
 
     @property
     def version(self) -> str:
@@ -67,11 +72,6 @@ class Profile:
     def training_split(self) -> str:
         """Return `train`, or the first split with examples; "" if no split has any."""
         return "train" if "train" in self.filled_splits else next(iter(self.filled_splits), "")
-
-    @property
-    def features(self) -> dict[str, Feature]:
-        """Return the features by name, in the manifest's order."""
-        return {feature.name: feature for feature in self.manifest.features}
 
     @property
     def labels(self) -> tuple[Feature, ...]:

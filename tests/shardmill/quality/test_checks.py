@@ -558,3 +558,10 @@ def test_splits_of_nothing_but_nan_do_not_differ() -> None:
     found_by = {result.feature: result for result in run_checks(new, None, LIMITS) if result.check == "numeric_skew"}
     assert found_by["nan"].severity == "ok"
     assert "spread evenly" not in found_by["nan"].sentence
+
+
+def test_features_are_looked_up_in_one_dictionary() -> None:
+    """Checks ask for them once a feature: made anew each time, they are quadratic in the columns."""
+    wide = profile({"train": {f"c{number}": [1, 2] for number in range(3)}})
+    assert wide.features is wide.features
+    assert list(wide.features) == ["c0", "c1", "c2"]
