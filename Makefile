@@ -59,7 +59,7 @@ test test-slow: export PYTHONDONTWRITEBYTECODE =
 test: $(VENV)/installed
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m 'not slow'
 
-# What is slow by nature: kills, faults of stores, installations, other runners, tutorials of frameworks.
+# What is slow by nature: kills, faults and nights on stores, installations, other runners, tutorials, TensorFlow Transform.
 test-slow: $(VENV)/installed
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m slow
 

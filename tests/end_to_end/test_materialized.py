@@ -15,6 +15,8 @@ from shardmill.reading.dataset import open_dataset
 from tests.support.command import Run
 from tests.support.houses import convert, parsed, rows, serialized, values_of
 
+pytestmark = pytest.mark.slow
+
 SPLITS = ("train", "test")
 
 

@@ -19,6 +19,8 @@ from shardmill.transforms.publishing.publish import prepare_folder, publish
 from tests.support.builds import FEATURES, build, contents, options, own
 from tests.support.faults import fail, faulty, in_child, kill
 
+pytestmark = pytest.mark.slow
+
 OLD, NEW = "older job", "new job"
 SHARDS = {"train": 1, "test": 1}
 NO_SUCH_OPERATION = 2

@@ -15,6 +15,8 @@ from tests.support.city_tables import CITIES, HEADER, ROWS, SPLITS, row
 from tests.support.command import Run, check_mistake, tree_bytes, write_files
 from tests.support.table_results import Table, contents, convert, to_csv
 
+pytestmark = pytest.mark.slow
+
 
 def test_shards_are_balanced_and_shuffled(city_table: Table) -> None:
     for sizes in city_table.sizes.values():

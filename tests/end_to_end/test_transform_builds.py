@@ -13,6 +13,8 @@ from shardmill.reading.dataset import open_dataset
 from tests.support.command import Run
 from tests.support.houses import graph_bytes
 
+pytestmark = pytest.mark.slow
+
 RECIPE = """\
 name: houses
 output: {root}/out

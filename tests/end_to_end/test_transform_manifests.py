@@ -16,6 +16,8 @@ from shardmill.reading.dataset import open_dataset
 from tests.support.command import Run, image, write_files
 from tests.support.houses import graph_bytes, parsed, values_of
 
+pytestmark = pytest.mark.slow
+
 TRANSFORM = """\
 age: [{fill: 30}, z_score]
 city: {vocabulary: {num_oov_buckets: 1}}

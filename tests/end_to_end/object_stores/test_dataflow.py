@@ -24,6 +24,8 @@ from tests.support.dataflow_server import REFUSED
 from tests.support.golden_cases import CASES, DIGESTS, of_any_input
 from tests.support.golden_inputs import write_inputs
 
+pytestmark = pytest.mark.slow
+
 GOLDEN = json.loads(DIGESTS.read_text())
 LAUNCH = str(REPOSITORY / "deploy" / "dataflow" / "launch.py")
 WAITING = ("--job_name", "left", "--labels", "wait=1")  # for the test to have it run

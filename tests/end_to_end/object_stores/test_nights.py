@@ -23,6 +23,8 @@ from tests.support.buckets import Bucket, Disk, without_source
 from tests.support.command import PROGRESS, Process, Result
 from tests.support.faults import kill
 
+pytestmark = pytest.mark.slow
+
 _RECIPE = """\
 name: events
 output: ${WHERE}/sets

@@ -1,8 +1,12 @@
 """`shardmill rebuild` on object stores: the recipe, the input and the data set lie there."""
 
+import pytest
+
 from shardmill.metadata.versions import BuildRecord
 from tests.support.buckets import Bucket
 from tests.support.command import Run
+
+pytestmark = pytest.mark.slow
 
 RECIPE = """\
 name: events

@@ -5,6 +5,8 @@ import pytest
 from tests.support.buckets import Bucket
 from tests.support.retained import CASES, check_retained
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("case", CASES)
 def test_what_goes_and_what_stays(bucket: Bucket, case: str) -> None:

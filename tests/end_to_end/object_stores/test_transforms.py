@@ -11,6 +11,8 @@ from tests.support import houses
 from tests.support.buckets import Bucket, below, local_files, upload, without_source
 from tests.support.command import write_files
 
+pytestmark = pytest.mark.slow
+
 _RECIPE = """\
 name: houses
 output: {where}/sets

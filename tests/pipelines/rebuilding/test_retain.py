@@ -25,6 +25,8 @@ from tests.support.faults import fail, faulty, in_child, kill
 from tests.support.retained import CASES, check_retained
 from tests.support.versions import make_version
 
+pytestmark = pytest.mark.slow
+
 DAY = 86_400.0
 
 

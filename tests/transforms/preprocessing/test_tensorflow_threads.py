@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 _ASK = """
 import tensorflow as tf
 threading = tf.config.threading

@@ -11,6 +11,8 @@ from PIL import Image
 from tests.support import mutants
 from tests.support.mutants import encode, picture, problem, tensorflow_problems
 
+pytestmark = pytest.mark.slow
+
 
 def test_every_accepted_mutant_decodes_in_tensorflow() -> None:
     images = list(mutants.mutants(600, seed=2))
