@@ -141,7 +141,8 @@ def _spelling_of_decimals(
     start = codes[: _FIRST_BYTES + 1]
     after = np.flatnonzero(start[:-1] == ord(".")) + 1
     is_fraction = (start[after] - ord("1")) < 9  # unsigned: what is below "1" wraps around
-    if is_fraction.any() and not np.isin(after[is_fraction], offsets).all():
+    ends = offsets[: np.searchsorted(offsets, len(start), "right")]
+    if is_fraction.any() and not np.isin(after[is_fraction], ends).all():
         return _SIGNED_FRACTIONS
     if np.diff(offsets).max() <= _EXACT_LENGTH:
         numbers = _floats_of(column)
