@@ -280,7 +280,7 @@ def _list_payload(
 
 
 def _item_span(offsets: np.ndarray, rows: slice) -> slice:
-    """Return the slice of items that the lists of `rows` hold."""
+    """Return where the items of the lists in `rows` lie in the flat array of all items, as a slice."""
     return slice(int(offsets[rows.start]), int(offsets[rows.stop]))
 
 

@@ -139,7 +139,7 @@ class Fitting(NamedTuple):
     target_box: Box = Box(0.0, 0.0, 1.0, 1.0)  # place in the new image
 
     def __call__(self, box: Box) -> Box:
-        """Return a box in the new image, which it may extend beyond."""
+        """Return a box in pixels of the resized image; it may reach over the edges of that image."""
         height, width = self.source_box.bottom - self.source_box.top, self.source_box.right - self.source_box.left
         down = (self.target_box.bottom - self.target_box.top) / height
         across = (self.target_box.right - self.target_box.left) / width

@@ -285,7 +285,7 @@ def read_header(stream: BinaryIO, file: FileRef, nesting: Nesting = NO_NESTING) 
 
 
 def _flatten_types(fields: Mapping[str, FlatColumnType], nesting: Nesting) -> dict[str, FlatColumnType]:
-    """Return the columns that are read, of the fields of a file."""
+    """Return those of a file's fields that the job reads, as columns."""
     flat = nesting.flatten_types({name: field.kind for name, field in fields.items() if field.kind != _NO_TYPE})
     others = {name: field for name, field in fields.items() if field.kind == _NO_TYPE}
     others |= {name: FlatColumnType(name, _TEXT) for name in others if name in nesting.json}

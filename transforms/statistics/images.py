@@ -189,7 +189,7 @@ class Extremes:
 
 
 def _find_extremes(parts: Sequence[MeasuredImages]) -> _ExtremesByKind:
-    """Return the extremes of at least one image. Only these become Extreme objects."""
+    """Return the images with the largest and smallest values, such as width; there must be at least one image."""
     files = list(chain.from_iterable(part.files for part in parts))
     widths = np.array(list(chain.from_iterable(part.widths for part in parts)), np.int64)
     heights = np.array(list(chain.from_iterable(part.heights for part in parts)), np.int64)

@@ -273,7 +273,7 @@ def check_skew(new: Profile, limits: LimitsByCheck, overrides: ByFeature = NO_OV
 
 
 def _drop_judgement(result: CheckResult) -> CheckResult:
-    """Return the result of a comparison as `ok`, for a feature that grows like an identifier."""
+    """Return a passed check in place of a drift warning, because a feature grows from version to version as ids do."""
     if result.check != "numeric_drift" or result.severity == "ok":
         return result
     sentence = (

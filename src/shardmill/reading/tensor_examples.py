@@ -205,7 +205,7 @@ _TYPICAL_SIZE = (512, 512)  # pixels: what a buffer to shuffle in is sized by wh
 
 @dataclass(frozen=True, slots=True)
 class ImageDecoder:
-    """Decoder of single images."""
+    """Decodes the bytes of one image at a time to a TensorFlow tensor."""
 
     dtype: ImageDType = "float32"  # `float32` for values in [0, 1], `uint8` for 0 to 255
     channels: int = 3  # 3 for RGB, 1 for grey
