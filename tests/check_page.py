@@ -86,7 +86,7 @@ SAID = {
     "tokens": ["tokens", "ompared were documents", "the last"],
     "near": ["look alike, 0 bits apart"],
     "one": ["1 example, ", "constant"],
-    "odd": ["50 NaN in train", "infinite in train", "column 'empty' has no value in any row, and was left out"],
+    "odd": ["49 NaN in train", "infinite in train", "column 'empty' has no value in any row, and was left out"],
     "rejected": ["10 of 40 records read, 25.0 %", "truncated"],
     "night": ["not published", "1 class is gone since 1.0.0: 'b'"],
     "other_features": ["2 features gone since 1.0.0: city, kind", "age (int64 -> bytes text)"],
