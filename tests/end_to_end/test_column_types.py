@@ -1,4 +1,4 @@
-"""What the types of columns are, what the summary says of them, and that the flags that notices name help."""
+"""Types of columns, their lines in the summary, and the flags that notices recommend, each tried."""
 
 import shlex
 from pathlib import Path

@@ -27,7 +27,7 @@ class Route(NamedTuple):
 
 @cache
 def _tables() -> Files:
-    """What each command of records inside files reads: 600 rows in three files, one of them compressed."""
+    """Return the input files of each command that reads records; of some, one file is compressed."""
     rows = [f"{n},{n / 7:.3f},{'abc'[n % 3]}\n".encode() for n in range(600)]
     sink = pa.BufferOutputStream()
     pq.write_table(pa.table({"id": list(range(500)), "x": [n / 3 for n in range(500)]}), sink, row_group_size=120)

@@ -36,7 +36,7 @@ def config(tmp_path: Path) -> ImagesConfig:
 
 
 def publish(config: ImagesConfig, version: str = "1.0.0", text: str | None = None, **changes: Any) -> None:
-    """As much of a version as is looked at."""
+    """Write a published version with only the files that the code under test reads."""
     parent = Path(config.output) / config.name
     (parent / version).mkdir(parents=True)
     (parent / version / "manifest.json").write_bytes(MANIFEST)
@@ -125,7 +125,7 @@ FUSED = ["--environment_type", "LOOPBACK", "--experiments", "pre_optimize=all"]
 
 
 def stages_of(command: str, folder: Path, **values: Any) -> tuple[int, int]:
-    """How many steps the job of a command has, and of how many a collection is read at most."""
+    """Return the number of steps in a command's job, and the most steps that read one collection."""
     kind = KINDS[command]
     job = kind.make_job(kind.make_config({"input": str(folder), "output": str(folder), "name": "n", **values}))
     options = PipelineOptions(FUSED)

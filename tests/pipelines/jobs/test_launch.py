@@ -128,7 +128,7 @@ def test_values_that_did_not_come_from_a_command_line_are_checked_as_well(
 def test_a_cluster_s_job_keeps_its_version_when_its_launcher_is_interrupted(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As on a cluster whose workers do not end with the launcher."""
+    """Run as on a cluster whose workers outlive the launcher."""
     source = rows(tmp_path / "in")
     config = shardmill.configure("csv", input=str(source), output=str(tmp_path / "out"), name="d")
 
@@ -369,7 +369,7 @@ class Told:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What Beam's own function is asked about."""
+    """Record the arguments that Beam's own function gets."""
     calls: list[Any] = []
 
     def ask(function: Any) -> inspect.Signature:
@@ -410,7 +410,7 @@ class NoHash(Keeping):
 
 
 class Doing(beam.DoFn):
-    """Of two of a class one may hold the method of another, which keeps something."""
+    """An object may hold a bound method of another object of its class, which keeps that one alive."""
 
     def __init__(self, held: Any = None) -> None:
         self.held = held

@@ -224,7 +224,7 @@ def test_other_modes_are_allowed(flags: list[str]) -> None:
 
 
 def test_a_setup_file_may_be_named_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What Beam makes of it is what workers install."""
+    """Workers install the package that Beam stages."""
     setup = b"from setuptools import setup\nsetup(name='p', version='1', py_modules=['m'])\n"
     monkeypatch.chdir(write_files(tmp_path / "project", {"setup.py": setup, "m.py": b"", "README": b""}))
     options = PipelineOptions(["--runner", "PortableRunner", "--setup_file", "setup.py"])
