@@ -52,7 +52,7 @@ ROOMS = (
     Room("transforms/workers", 5, 1_050),
     Room("transforms/formats", 6, 6_150),
     Room("transforms/statistics", 6, 2_600),
-    Room("transforms/values", 7, 3_200),
+    Room("transforms/values", 7, 3_500),  # a module of --module_file brings those beside it
     Room("transforms/shards", 8, 1_350),
     Room("transforms/inputs", 9, 4_200),
     Room("transforms/layout", 10, 2_150),
@@ -79,7 +79,7 @@ SINGLE = {
 }
 MOST_MODULES = 16  # in a room
 MOST_SMALL = 10  # modules of fewer than 60 lines, without `__init__.py`
-MOST_LINES = 56_500
+MOST_LINES = 56_750
 
 
 def name_of(path: Path) -> str:
@@ -163,8 +163,9 @@ def test_the_package_is_small() -> None:
     small = [name for name, size in sizes.items() if size < 60 and PATHS[name].name != "__init__.py"]
 
     assert len(ROOMS) <= 24
-    # 215 before annotations among images were recognised, text had documents, and nested columns became flat
-    assert len(PATHS) <= 218
+    # 215 before annotations among images were recognised, text had documents, nested columns became flat, and modules
+    # brought those beside them
+    assert len(PATHS) <= 219
     assert len(small) <= MOST_SMALL, small
     assert sum(sizes.values()) <= MOST_LINES
 

@@ -2,6 +2,7 @@
 alone."""
 
 import json
+import shutil
 import textwrap
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,7 +24,7 @@ from shardmill.pipelines import cli
 from tests.support import houses
 from tests.support.command import Run
 from tests.support.houses import FLAGS, parsed, serialized, values_of
-from tests.support.modules import CUSTOM, TFT
+from tests.support.modules import TFT, write_package
 
 MODULE = Path(__file__).parents[1] / "support/preprocessing.py"
 OUTPUTS = ["label", "height", "fare", "city", "text", "rooms", "rooms_scaled", "tokens"]
@@ -173,15 +174,15 @@ def preprocessing_fn(inputs):
 """
 
 
-def test_the_module_travels_to_workers_with_what_it_defines(made: Path, tmp_path: Path) -> None:
+def test_the_module_travels_to_workers_with_what_it_defines_and_imports(made: Path, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     for part in range(3):
         pq.write_table(houses.rows().slice(part * 150, 150), tmp_path / "in" / f"{2 - part}.parquet", row_group_size=40)
-    (tmp_path / "custom.py").write_text(CUSTOM)
+    write_package(tmp_path / "models/custom.py")
     given = {"input": str(tmp_path / "in"), "output": str(tmp_path / "out"), "name": "houses"}
-    flags = {"label": "label", "splits": "train=0.7,test=0.3", "key": "id", "module_file": str(tmp_path / "custom.py")}
-    config = configure("parquet", **given, **flags)
-    (tmp_path / "custom.py").unlink()  # before the job begins, whose workers are processes that are started by it
+    flags = {"label": "label", "splits": "train=0.7,test=0.3", "key": "id"}
+    config = configure("parquet", **given, **flags, module_file=str(tmp_path / "models/custom.py"))
+    shutil.rmtree(tmp_path / "models")  # before the job begins, whose workers are processes that are started by it
     workers = ("--direct_running_mode", "multi_processing", "--direct_num_workers", "2")
 
     written = Path(run_job(config, workers).directory)
@@ -189,6 +190,8 @@ def test_the_module_travels_to_workers_with_what_it_defines(made: Path, tmp_path
     texts = {split: [len(text) for text in parsed(made, split)["text"].numpy()] for split in ("train", "test")}
     shares = layer_of(written)(parsed(written, "test"))["share"].numpy()
     assert shares == pytest.approx([length / max(texts["train"]) for length in texts["test"]])
+    recorded = json.loads((written / file_names.MANIFEST).read_bytes())["configuration"]["module_file"]["modules"]
+    assert sorted(recorded) == ["analyzers/__init__.py", "analyzers/lengths.py"]
 
 
 @pytest.mark.parametrize("command", ["jsonl", "avro"])
@@ -282,7 +285,7 @@ def test_its_graph_is_not_taken_up_again(made: Path, run: Run, tmp_path: Path) -
     assert (result.status, "is that of --module_file, whose analysis is not taken up again" in result.err) == (2, True)
 
 
-def test_a_recipe_builds_again_as_the_text_of_its_module_changes(run: Run, tmp_path: Path) -> None:
+def test_a_recipe_builds_again_as_the_text_of_its_module_or_of_one_beside_it_changes(run: Run, tmp_path: Path) -> None:
     recipe = f"""
         name: rows
         output: {tmp_path}/out
@@ -295,12 +298,16 @@ def test_a_recipe_builds_again_as_the_text_of_its_module_changes(run: Run, tmp_p
     (tmp_path / "in/a.csv").write_text("a,b\n" + "".join(f"{row},{row % 7}\n" for row in range(50)))
     (tmp_path / "rows.yaml").write_text(textwrap.dedent(recipe))
 
-    def night(text: str) -> list[str]:
+    def night(text: str, **beside: str) -> list[str]:
         (tmp_path / "m.py").write_text(text)
+        for name, content in beside.items():
+            (tmp_path / f"{name}.py").write_text(content)
         assert run("rebuild", tmp_path / "rows.yaml").status == 0
         return sorted(path.name for path in (tmp_path / "out/rows").iterdir() if path.name[0].isdigit())
 
-    assert night(TFT + " return {'a': tft.scale_to_z_score(inputs['a'])}") == ["1.0.0"]
-    assert night(TFT + " return {'a': tft.scale_to_z_score(inputs['a'])}") == ["1.0.0"]
-    assert night(TFT + " return {'a': tft.scale_to_0_1(inputs['a'])}") == ["1.0.0", "1.0.1"]
-    assert module_of(tmp_path / "out/rows/1.0.0").found != module_of(tmp_path / "out/rows/1.0.1").found
+    text = TFT + " import names\n return {names.OUTPUT: tft.scale_to_z_score(inputs['a'])}"
+    assert night(text, names="OUTPUT = 'a'") == ["1.0.0"]
+    assert night(text, unused="x = 1") == ["1.0.0"]
+    assert night(text, names="OUTPUT = 'b'") == ["1.0.0", "1.0.1"]
+    assert night(TFT + " return {'a': tft.scale_to_0_1(inputs['a'])}") == ["1.0.0", "1.0.1", "1.0.2"]
+    assert module_of(tmp_path / "out/rows/1.0.0").found != module_of(tmp_path / "out/rows/1.0.2").found

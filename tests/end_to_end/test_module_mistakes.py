@@ -31,7 +31,11 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("module", "status", "sentence"),
     [
         ("def f(:", 2, "--module_file m.py line 1 is no Python: "),
-        ("import nowhere_at_all", 2, "m.py line 1 does not import: No module named 'nowhere_at_all'; it stands alone"),
+        (
+            "import nowhere_at_all",
+            2,
+            "m.py line 1 does not import: No module named 'nowhere_at_all'; what it imports must",
+        ),
         ("x = 1\ny = x / 0", 2, "m.py line 2 does not import: ZeroDivisionError: division by zero"),
         ("def preprocess(inputs): ...", 2, "--module_file m.py has no function preprocessing_fn(inputs)"),
         (TFT + " return None", 2, "m.py: preprocessing_fn returns nothing; expected a dictionary of tensors"),

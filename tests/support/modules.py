@@ -34,21 +34,35 @@ def preprocessing_fn(inputs):
 
 _MODULE = """
 import tensorflow_transform as tft
+from models import features
 
 def preprocessing_fn(inputs):
     return {
         "id": tft.scale_to_0_1(inputs["id"]),
-        "word": tft.compute_and_apply_vocabulary(inputs["word"], vocab_filename="words"),
+        "word": tft.compute_and_apply_vocabulary(inputs["word"], vocab_filename=features.FILE),
     }
 """
+
+
+def write_package(module: Path, text: str = CUSTOM) -> None:
+    """Write a module like CUSTOM whose analyzer is in a package beside it, as projects of TFX are laid out."""
+    analyzer, function = text.split("def preprocessing_fn")
+    package = module.parent / "analyzers"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("from .lengths import longest")
+    (package / "lengths.py").write_text(analyzer)
+    imports = "import tensorflow as tf\nimport tensorflow_transform as tft\nfrom analyzers import longest\n"
+    module.write_text(f"{imports}def preprocessing_fn{function}")
 
 
 def check_module(run: Run, folder: Path, flags: Sequence[str]) -> None:
     """Check that what a module asks for is analyzed on the runner that `flags` say, which gives the shards and the
     vocabulary of the local one."""
     (folder / "a.csv").write_text("id,word\n" + "".join(f"{n},w{n * n % 7}\n" for n in range(900)))
-    (folder / "custom.py").write_text(_MODULE)
-    words = ["csv", "--input", folder / "a.csv", "--name", "tiny", "--module_file", folder / "custom.py"]
+    (folder / "models").mkdir()
+    (folder / "models/features.py").write_text("FILE = 'words'")
+    (folder / "models/custom.py").write_text(_MODULE)
+    words = ["csv", "--input", folder / "a.csv", "--name", "tiny", "--module_file", folder / "models/custom.py"]
     for name, more in (("local", ()), ("there", flags)):
         result = run(*words, "--output", folder / name, *more)
         assert result.status == 0, result.err

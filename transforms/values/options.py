@@ -196,12 +196,15 @@ def read_transform(value: Any) -> Any:  # a Declaration, which takes a while to 
 
 
 def read_module(value: Any) -> Any:
-    """Return the PreprocessingModule in the file at a path; raise UserError if it cannot be read or is not Python."""
-    from shardmill.transforms.values.preprocessing_sources import PreprocessingModule
+    """Return the PreprocessingModule in the file at a path, with the modules of its folder that it imports.
+
+    Raises UserError if a file cannot be read or is not Python.
+    """
+    from shardmill.transforms.values.preprocessing_module import PreprocessingModule
 
     if isinstance(value, PreprocessingModule):
         return value
-    return PreprocessingModule.from_bytes(str(value).rpartition("/")[2], read_option_file("module_file", str(value)))
+    return PreprocessingModule.read(str(value))
 
 
 def read_previous_graph(value: Any) -> Any:

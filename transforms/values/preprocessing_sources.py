@@ -1,14 +1,8 @@
-"""Sources of preprocessing: transform.yaml, preprocessing.py, or the graph of an earlier version."""
+"""Sources of declared preprocessing: transform.yaml, or the graph of an earlier version."""
 
-import hashlib
-import linecache
 import math
-import sys
-import threading
-import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
-from types import ModuleType
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -239,109 +233,6 @@ def _check_pattern(pattern: str) -> None:
 
 def _feature_error(feature: str, node: Node, sentence: str) -> UserError:
     return node.error(f"feature {feature!r}: {sentence}")
-
-
-FUNCTION_NAME = "preprocessing_fn"  # as TFX calls it
-_lock = threading.RLock()
-_loaded: dict[str, ModuleType] = {}  # in this process, by the digest of their text
-
-
-@dataclass(frozen=True, slots=True)
-class PreprocessingModule:
-    """A user's module. Calling it calls its `preprocessing_fn`."""
-
-    name: str  # file name
-    text: str  # source text
-
-    @classmethod
-    def from_bytes(cls, name: str, data: bytes) -> "PreprocessingModule":
-        """Return the module with these bytes; raise UserError if they are not Python source in UTF-8."""
-        try:
-            module = cls(name, data.decode())
-            compile(module.text, name, "exec")
-        except UnicodeDecodeError as error:
-            raise UserError(f"--module_file {name} is no text in UTF-8: {error}") from None
-        except (SyntaxError, ValueError) as error:  # ValueError: a null byte
-            line = f" line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
-            raise UserError(f"--module_file {name}{line} is no Python: {getattr(error, 'msg', error)}") from None
-        return module
-
-    @property
-    def sha256(self) -> str:
-        return hashlib.sha256(self.text.encode()).hexdigest()
-
-    def to_json(self) -> dict[str, str]:
-        """Return the module as in manifest.json."""
-        return {"name": self.name, "sha256": self.sha256}
-
-    def __call__(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the outputs of the module's function for `inputs`, tensors by feature name.
-
-        Raises UserError, which names the line, if the module or its function fails or does not return a dictionary.
-        """
-        names = list(inputs)
-        function = self.function()
-        try:
-            found = function(inputs)
-        except Exception as error:
-            raise self._function_error(error, names) from error
-        if not isinstance(found, dict):
-            returned = "nothing" if found is None else f"a {type(found).__name__}"
-            raise UserError(f"{self._where}: {FUNCTION_NAME} returns {returned}; expected a dictionary of tensors")
-        if not found:
-            raise UserError(f"{self._where}: {FUNCTION_NAME} returns an empty dictionary; expected one of tensors")
-        return found
-
-    def function(self) -> Callable[[Mapping[str, Any]], Any]:
-        """Return its `preprocessing_fn`; raise UserError if the module cannot be imported or has none."""
-        with _lock:
-            if self.sha256 not in _loaded:
-                _loaded[self.sha256] = self._import()
-            function = getattr(_loaded[self.sha256], FUNCTION_NAME, None)
-        if not callable(function):
-            raise UserError(f"{self._where} has no function {FUNCTION_NAME}(inputs)")
-        return function
-
-    @property
-    def _where(self) -> str:
-        return f"--module_file {self.name}"
-
-    def _import(self) -> ModuleType:
-        module = ModuleType(f"shardmill_module_{self.sha256[:16]}")
-        module.__file__ = self.name
-        linecache.cache[self.name] = len(self.text), None, self.text.splitlines(keepends=True), self.name
-        sys.modules[module.__name__] = module  # dataclasses look there for the names in annotations
-        try:
-            exec(compile(self.text, self.name, "exec"), module.__dict__)
-        except ModuleNotFoundError as error:
-            raise UserError(
-                f"{self._where}{self._line(error)} does not import: {error}; it stands alone: what it imports must be"
-                " installed, here and on workers"
-            ) from error
-        except Exception as error:
-            raise UserError(f"{self._where}{self._line(error)} does not import: {_format_error(error)}") from error
-        finally:
-            del sys.modules[module.__name__]  # pickles of what it defines hold the definition, and no name of a module
-        return module
-
-    def _line(self, error: BaseException) -> str:
-        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == self.name]
-        return f" line {lines[-1]}" if lines else ""
-
-    def _function_error(self, error: Exception, features: Iterable[str]) -> UserError:
-        if isinstance(error, UserError):
-            return error
-        at = f"{self._where}{self._line(error)}"
-        missing_key = error.args[0] if isinstance(error, KeyError) and error.args else None
-        known = list(features)
-        if isinstance(missing_key, str) and missing_key not in known:
-            return UserError(f"{at}: feature {missing_key!r} is not there; {expected_words(missing_key, known)}")
-        return UserError(f"{at}: {FUNCTION_NAME} raises {_format_error(error)}")
-
-
-def _format_error(error: BaseException) -> str:
-    message = " ".join(str(error).split())
-    return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
 @dataclass(frozen=True, slots=True)
