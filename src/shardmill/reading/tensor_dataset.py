@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+import xxhash
+
 from shardmill.data.features import Feature, features_of_kind
 from shardmill.errors import CorruptDataError, UserError
 from shardmill.filesystem import Files, LocalFiles, files_for
@@ -80,7 +82,7 @@ class EpochOptions:
 
     shuffle: bool
     buffer_size: int | None
-    seed: int | None
+    seed: int
     repeat: bool | int
     cache: bool | str
 
@@ -100,12 +102,12 @@ class EpochOptions:
         return tf.data.INFINITE_CARDINALITY if self.repeat is True else count * (self.repeat or 1)
 
 
-def read_part(dataset: Dataset, part: Part, shuffle: bool, seed: int | None, is_verified: bool) -> Any:
+def read_part(dataset: Dataset, part: Part, shuffle: bool, seed: int, is_verified: bool) -> Any:
     """Return the serialized examples of one epoch as scalar strings; another number of them is an error at the end.
 
     Args:
         shuffle: read shards in a new order each time, several interleaved.
-        seed: seed of the order; None for the fastest order when shuffling.
+        seed: seed of the order.
         is_verified: check each shard against the manifest when it is first opened.
     """
     codec = dataset.manifest.codec
@@ -129,7 +131,7 @@ def read_part(dataset: Dataset, part: Part, shuffle: bool, seed: int | None, is_
         block_length=_BLOCK_RECORDS,
         # Object stores make one wait
         num_parallel_calls=tf.data.AUTOTUNE if isinstance(dataset.files, LocalFiles) else cycle,
-        deterministic=seed is not None,
+        deterministic=True,
     )
     return records.apply(exactly(part.examples))
 
@@ -221,10 +223,13 @@ def load(
             and records. If on, each epoch reads the shards in a new order and draws examples from a buffer.
         shuffle_buffer_size: in examples; None for 10,000, or as many as 256 MiB hold, and never more than there are. It
             need not be large: shards are shuffled globally when they are written.
-        seed: makes the order and the seeds of `augment` reproducible; a little slower. Epochs still differ.
+        seed: of the order and of `augment`; each epoch has another order. None for random seeds of `augment`, and an
+            order that follows from the manifest. All processes of a distributed training then have the same order,
+            which tf.data divides among them.
         repeat: True for endless, or the number of epochs. Keras needs neither.
         drop_remainder: drop a last, smaller batch.
-        cache: True to cache in memory, or the path of a cache file, from the first epoch on. Decoded and scaled images
+        cache: True to cache in memory, or the path of a cache file, from the first epoch on. The file's name gets a
+            suffix for the version, the split and the options, so that no other call reads it. Decoded and scaled images
             are cached before `augment`, other examples as stored. All epochs then have the shard order of the first.
         num_workers: number of trainers that share the split; each example is read by exactly one of them.
         worker_index: index of this trainer, from 0. Its part may be an example or a shard larger than another's.
@@ -270,7 +275,12 @@ def load(
         multi_hot_classes(columns.all_features, multi_hot),
     )
     shuffle = split == "train" if shuffle is None else shuffle
-    epochs = EpochOptions(shuffle, shuffle_buffer_size, seed, repeat, cache)
+    order_seed = int(dataset.manifest_crc32c, 16) if seed is None else seed
+    if isinstance(cache, str):  # a file that holds other examples would be read as if it held these
+        order = (dataset.manifest_crc32c, split, num_workers, worker_index, shuffle, order_seed)
+        decoded = (columns, decoders, fills, pad, assembler.multi_hot, transform)
+        cache = f"{cache}-{xxhash.xxh3_64_hexdigest(repr((order, decoded)).encode())}"
+    epochs = EpochOptions(shuffle, shuffle_buffer_size, order_seed, repeat, cache)
     _check_options(assembler, epochs, batch_size, drop_remainder)
     check_sizes(dataset, part.shards)
     if verify:
@@ -278,7 +288,7 @@ def load(
 
     calls = tf.data.AUTOTUNE if num_parallel_calls is None else num_parallel_calls
     records = read_part(
-        dataset, part, shuffle, seed, is_verified=verify is None and isinstance(dataset.files, LocalFiles)
+        dataset, part, shuffle, order_seed, is_verified=verify is None and isinstance(dataset.files, LocalFiles)
     )
     # Cached after decoding, which it then saves; anything but images is smaller as it is stored, and parsed fast.
     decodes_after_cache = bool(cache) and bool(decoders)
@@ -297,9 +307,7 @@ def load(
         if batch_size is not None:
             examples = assembler.rebatch(examples, batch_size, drop_remainder)
     examples = examples.prefetch(tf.data.AUTOTUNE if prefetch_buffer_size is None else prefetch_buffer_size)
-    return examples.with_options(
-        _make_options(deterministic=not shuffle or seed is not None, is_single_worker=num_workers == 1)
-    )
+    return examples.with_options(_make_options(is_single_worker=num_workers == 1))
 
 
 def _make_decoders(
@@ -349,10 +357,10 @@ def _check_options(assembler: Assembler, epochs: EpochOptions, batch_size: int |
         )
 
 
-def _make_options(deterministic: bool, is_single_worker: bool) -> Any:
+def _make_options(is_single_worker: bool) -> Any:
     """Return tf.data's options; it must not divide workers' parts among them once more."""
     options = tf.data.Options()
-    options.deterministic = deterministic
+    options.deterministic = True  # else processes that share the examples have different orders
     # Left on, tf.data's tuner delays the end of an epoch now and then: closing the iterator waits for the
     # tuner's thread, which sleeps for 10 ms, 20 ms and so on up to a minute and may miss that; seen at 10.2, 20.5 and
     # 81.9 seconds with TensorFlow 2.21. Without it, AUTOTUNE means the number of cores, which measured as fast.

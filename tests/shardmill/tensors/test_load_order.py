@@ -1,5 +1,9 @@
 """The order that load gives examples in: shuffled or not, over epochs and workers, cached."""
 
+import json
+import os
+import subprocess
+import sys
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -8,10 +12,23 @@ import numpy as np
 import pytest
 
 import shardmill
+from tests.support.buckets import free_port
 from tests.support.later import Later
 from tests.support.reading import copy, count, shards
 
 tf = Later("tensorflow")
+
+TRAINER = """
+import json, sys
+import tensorflow as tf
+strategy = tf.distribute.MultiWorkerMirroredStrategy()
+import shardmill
+data = shardmill.load(sys.argv[1], features=["n"], supervised=False, batch_size=4)
+found = []
+for batch in strategy.experimental_distribute_dataset(data):
+    found += [int(n) for n in tf.concat(strategy.experimental_local_results(batch), 0)]
+open(sys.argv[2], "w").write(json.dumps(found))
+"""
 
 
 def numbers(dataset: Any) -> list[int]:
@@ -100,6 +117,70 @@ def test_cache(kind: str, in_file: bool, rows: Path, flowers: Path, tmp_path: Pa
     assert list(tmp_path.glob("cache*")) != [] or not in_file
 
 
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"num_workers": 2, "worker_index": 0},
+        {"num_workers": 2, "worker_index": 1},
+        {"shuffle": False},
+        {"seed": 4},
+        {"image_size": (6, 6)},
+        {"image_dtype": "uint8"},
+        {"channels": 1},
+        {"antialias": True},
+        {"features": ["image", "filename"]},
+        {"supervised": False},
+    ],
+    ids=str,
+)
+def test_a_cache_file_is_read_by_the_same_call_only(other: dict[str, Any], flowers: Path, tmp_path: Path) -> None:
+    def read(**options: Any) -> list[Any]:
+        options = {"image_size": (4, 4), "cache": str(tmp_path / "cache"), **options}
+        return [tf.nest.map_structure(lambda value: value.numpy(), each) for each in shardmill.load(flowers, **options)]
+
+    read()
+    found = read(**other)
+    expected = read(**other, cache=False)
+
+    tf.nest.assert_same_structure(found, expected)
+    assert len(found) == len(expected)
+    for one, two in zip(tf.nest.flatten(found), tf.nest.flatten(expected), strict=True):
+        np.testing.assert_array_equal(one, two)
+
+
+def test_a_cache_file_holds_one_split(rows: Path, tmp_path: Path) -> None:
+    cache = str(tmp_path / "cache")
+    assert read_numbers(rows, cache=cache) != read_numbers(rows, split="test", cache=cache)
+    assert read_numbers(rows, split="test", cache=cache) == read_numbers(rows, split="test")
+    assert len(list(tmp_path.glob("cache-*.index"))) == 2
+
+
+def test_processes_share_all_examples_without_a_seed(rows: Path) -> None:
+    from tensorflow.python.data.experimental.ops.distribute import _AutoShardDataset
+
+    parts = [
+        numbers(_AutoShardDataset(shardmill.load(rows, features=["n"], supervised=False), 2, worker))
+        for worker in range(2)
+    ]
+
+    assert sorted(chain(*parts)) == sorted(read_numbers(rows))
+
+
+@pytest.mark.slow
+def test_two_trainers_share_all_examples_without_a_seed(rows: Path, tmp_path: Path) -> None:
+    ports = [free_port(), free_port()]
+    cluster = {"worker": [f"127.0.0.1:{port}" for port in ports]}
+    trainers = []
+    for index in range(2):
+        configuration = json.dumps({"cluster": cluster, "task": {"type": "worker", "index": index}})
+        command = [sys.executable, "-c", TRAINER, str(rows), str(tmp_path / str(index))]
+        trainers.append(subprocess.Popen(command, env={**os.environ, "TF_CONFIG": configuration}))
+    assert [trainer.wait() for trainer in trainers] == [0, 0]
+
+    parts = [json.loads((tmp_path / str(index)).read_text()) for index in range(2)]
+    assert sorted(chain(*parts)) == sorted(read_numbers(rows))
+
+
 @pytest.mark.parametrize("shuffle", [True, False])
 @pytest.mark.parametrize("workers", [2, 4, 7])
 @pytest.mark.filterwarnings("ignore:split 'train' has 4 shards for 7 workers")
@@ -122,7 +203,7 @@ def test_options_of_tf_data(rows: Path) -> None:
     policy = tf.data.experimental.AutoShardPolicy
     alone = shardmill.load(rows, features=["n"]).options()
     assert alone.experimental_distribute.auto_shard_policy == policy.DATA
-    assert alone.deterministic is False
+    assert alone.deterministic is True
     assert alone.autotune.enabled is False
     shared = shardmill.load(
         rows, features=["n"], num_workers=2, seed=1, num_parallel_calls=1, prefetch_buffer_size=1
