@@ -1,5 +1,6 @@
 """Configurations of jobs that make one example per file: folders, manifests, zip archives."""
 
+import posixpath
 from abc import ABC
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -182,6 +183,16 @@ class ListedFilesConfig(DeclaredOptions, FilesConfig, ABC):
             raise UserError("--allow_outside is about the names in a --manifest; with --input it has no meaning")
         elif self.transform is not None:
             raise UserError("--transform is about the columns of a --manifest; with --input it has no meaning")
+        if self.exclude and (self.manifest or self.annotation_flag):
+            listed = self.source if self.imagefolder is None else f"--input {self.imagefolder}"
+            raise UserError(
+                f"--exclude {self.exclude[0]}: {listed} says which {self.kind.plural} there are"
+                + (
+                    f"; give --exclude {posixpath.basename(self.manifest[0][1])}, too, to go by the folders"
+                    if self.imagefolder is not None
+                    else "; leave out those that are not wanted there"
+                )
+            )
 
     @property
     def file_columns(self) -> tuple[str, ...]:
@@ -211,7 +222,7 @@ class ListedFilesConfig(DeclaredOptions, FilesConfig, ABC):
 
     def _apply_metadata(self) -> None:
         """Use the metadata files of a Hugging Face imagefolder as manifests, and its columns …_file_name as files."""
-        from shardmill.transforms.inputs.listing import is_glob
+        from shardmill.transforms.inputs.listing import find_exclusion, is_glob
         from shardmill.transforms.inputs.manifest_files import find_metadata_files
 
         if self.input is None or self.manifest or self.folders is not None or self.annotation_flag or self.masks_folder:
@@ -219,6 +230,9 @@ class ListedFilesConfig(DeclaredOptions, FilesConfig, ABC):
         if self.imagefolder is not None:  # a copy of a configuration, which looked already
             return
         found = () if is_glob(self.input) else find_metadata_files(self.input)
+        root = f"{self.input.rstrip('/')}/"
+        if any(find_exclusion(path.removeprefix(root), self.exclude) for _, path in found):
+            found = ()
         object.__setattr__(self, "imagefolder", self.input)
         if not found:
             return

@@ -195,8 +195,9 @@ def _add_flag(group: Any, option: Option) -> None:
     choices = option.flag.choices and f"{{{','.join(choice or 'none' for choice in option.flag.choices)}}}"
     metavar = option.flag.metavar or choices or option.name.upper()
     action = "append" if option.flag.repeats else "store"
+    names = (name, *([f"--{option.flag.other_name}"] if option.flag.other_name else []))
     group.add_argument(
-        name, action=action, metavar=metavar, required=option.default is MISSING or option.flag.required, **attributes
+        *names, action=action, metavar=metavar, required=option.default is MISSING or option.flag.required, **attributes
     )
 
 

@@ -71,7 +71,7 @@ class ImagesConfig(MaskOptions, AnnotationOptions, ListedFilesConfig):
     """The configuration of `shardmill images`."""
 
     title: ClassVar[str] = "images"
-    kind: ClassVar[FileKind] = IMAGES
+    file_kind: ClassVar[FileKind] = IMAGES
     _has_several_files: ClassVar[bool] = True
 
     input: str | None = tree_flag("jpg")

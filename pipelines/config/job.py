@@ -1,8 +1,8 @@
 """The configuration that every job has."""
 
 import os
-from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from abc import ABC
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -40,6 +40,15 @@ def parse_folders(value: Any) -> FolderRoles:
         raise OptionValueError(str(error)) from None
 
 
+def parse_patterns(value: Any) -> tuple[str, ...]:
+    """Parse the patterns of --exclude, one or several; raises OptionValueError for one that matches no name."""
+    patterns = tuple([value] if isinstance(value, str) else value)
+    for pattern in patterns:
+        if not isinstance(pattern, str) or not pattern.strip("/"):
+            raise OptionValueError(f"{pattern!r}: expected the name of a file or folder, or a pattern such as '*.xml'")
+    return patterns
+
+
 def parse_renames(value: Any) -> tuple[tuple[str, str], ...]:
     """Parse (name, new name) pairs from texts `image=image_raw`, pairs or a mapping; raises OptionValueError."""
     items = value.items() if isinstance(value, dict) else [value] if isinstance(value, str) else value
@@ -68,6 +77,18 @@ class NameOptions(Options):
         default_words="inferred from the folder names",
         to_json=str,
     )
+    exclude: tuple[str, ...] = flag(
+        (),
+        "Pattern of files and folders of the input to leave out, for example thumbs or '*.xml'; files that are not read"
+        " also count; repeatable",
+        parse=parse_patterns,
+        repeats=True,
+        other_name="ignore",
+        metavar="PATTERN",
+        group="input",
+        is_always_recorded=False,
+        to_json=list,
+    )
     rename: tuple[tuple[str, str], ...] = flag(
         (),
         "New name of a feature in the examples, for example image=image_raw; other flags still use NAME; repeatable",
@@ -93,6 +114,7 @@ class JobConfig(OutputOptions, LabelOptions, NameOptions, ShardOptions, SplitOpt
     """The configuration of every job: what it reads, where it writes, how it splits, orders and shards."""
 
     takes_archives: ClassVar[bool] = False  # True if --input may be a zip archive
+    file_kind: ClassVar[FileKind]  # files to search a folder for
 
     threads: int = flag(
         0,
@@ -149,9 +171,9 @@ class JobConfig(OutputOptions, LabelOptions, NameOptions, ShardOptions, SplitOpt
         return input_root(self.inputs[0])
 
     @property
-    @abstractmethod
     def kind(self) -> FileKind:
-        """Return the kind of files to search a folder for."""
+        """Return the kind of files to search a folder for, without those of --exclude."""
+        return replace(self.file_kind, exclude=self.exclude)
 
     @property
     def is_reuse_requested(self) -> str | None:

@@ -201,7 +201,7 @@ class RecordsConfig(RecordOptions):
 
     @property
     def kind(self) -> FileKind:
-        return FileKind(self.spec.plural, self.spec.suffixes)
+        return FileKind(self.spec.plural, self.spec.suffixes, exclude=self.exclude)
 
     @property
     def schema_text(self) -> str:

@@ -135,7 +135,7 @@ class AudioConfig(ListedFilesConfig):
     """The configuration of `shardmill audio`."""
 
     title: ClassVar[str] = "audio"
-    kind: ClassVar[FileKind] = AUDIO
+    file_kind: ClassVar[FileKind] = AUDIO
     format_name: ClassVar[str] = "audio"
 
     input: str | None = tree_flag("wav")
@@ -197,7 +197,7 @@ class ArraysConfig(ListedFilesConfig):
     """The configuration of `shardmill arrays`."""
 
     title: ClassVar[str] = "arrays"
-    kind: ClassVar[FileKind] = ARRAYS
+    file_kind: ClassVar[FileKind] = ARRAYS
     format_name: ClassVar[str] = "arrays"
 
     input: str | None = tree_flag("npy")

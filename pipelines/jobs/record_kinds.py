@@ -117,7 +117,7 @@ FORMATS = (
 class TextFilesConfig(FilesConfig):
     """The configuration of `shardmill text --record file`."""
 
-    kind: ClassVar[FileKind] = FileKind("text files", "txt|text")
+    file_kind: ClassVar[FileKind] = FileKind("text files", "txt|text")
     format_name: ClassVar[str] = "text files"
 
     encoding: str = flag("utf-8", "Text encoding of the input, for example latin-1", group="input")

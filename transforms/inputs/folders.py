@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from shardmill.metadata.file_names import ShardName
@@ -35,6 +35,7 @@ _NO_CLASSES = frozenset(
 _FILLERS = frozenset(
     ("obj", "object", "objects", "data", "dataset", "set", "prepped", "color", "colour", "raw", "jpg", "png")
 )
+_IMAGE_WORD = re.compile(r"ima?ge?s?(?![a-z])", re.IGNORECASE)
 _FIRST_WORD = re.compile(r"([A-Za-z]+)[-._ 0-9]")
 _GUESSED_LEVELS = 2  # of folders that a guess looks at, below those of splits
 _QUOTED = 5  # names that a sentence has
@@ -42,6 +43,11 @@ _QUOTED = 5  # names that a sentence has
 
 class FolderError(ValueError):
     """Folders whose roles are ambiguous; the message names them."""
+
+    def __init__(self, message: str, no_classes: Sequence[str] = ()) -> None:
+        """Take the message, and the folders that may be left out because others remain."""
+        super().__init__(message)
+        self.no_classes = no_classes
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +157,10 @@ def _check_classes(paths: Sequence[Sequence[str]], prefix: str) -> None:
     """Raise a FolderError if the folders cannot be classes; `paths` holds the parts of each path, the class first."""
     classes = sorted({parts[0] for parts in paths})
     if reserved := list(filter(_says_no_class, classes)):
+        others = [name for name in reserved if not _IMAGE_WORD.search(name)]
         raise FolderError(
-            f"{prefix}{quote_names(reserved)} would be a class, by which name folders say what is in them"
+            f"{prefix}{quote_names(reserved)} would be a class, by which name folders say what is in them",
+            others if len(others) < len(classes) else (),
         )
     inner = {name: {parts[1] for parts in paths if parts[0] == name and len(parts) > 1} for name in classes}
     shared = sorted(set.intersection(*inner.values())) if inner else []
@@ -221,6 +229,7 @@ class FileKind:
     plural: str  # name of the files in messages
     suffixes: str  # regular expression alternatives, without the first dot; case is ignored
     is_listable: bool = False  # True if a --manifest may list such files
+    exclude: tuple[str, ...] = field(default=(), compare=False)  # patterns of --exclude, see `find_exclusion`
 
     def accepts(self, name: str) -> bool:
         """Return True if the file called `name`, a path or its last part, is of this kind."""

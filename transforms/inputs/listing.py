@@ -25,9 +25,11 @@ from shardmill.transforms.stores.storage import raise_if_store_failed
 METADATA_KIND = "metadata file"
 # The kind of a choice of a glob, such as a day of a window, that no file is there for
 NO_MATCH = "choice without a file"
+_NO_EXCLUSION = "pattern of --exclude without a file"
 METADATA_NAMES = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
 # Folders that systems keep next to files: thumbnails and recycle bins of Synology and QNAP, archives of macOS, Windows
 SYSTEM_FOLDERS = frozenset(("@eaDir", "@Recycle", "#recycle", "__MACOSX", "lost+found", "$RECYCLE.BIN"))
+_EMPTY_FOLDER = "folder without "
 _MAX_DEPTH = 500  # of folders: what Python's stack has room for
 _CHOICE = re.compile(r"\{([^{}]*,[^{}]*)\}")
 _WILDCARD = re.compile(rf"[*?[]|{_CHOICE.pattern}")
@@ -122,8 +124,41 @@ def list_input(pattern: str, kind: FileKind = IMAGES) -> Iterator[ListingItem]:
     """List everything that `pattern`, a folder or a glob, holds; of a folder, the files of one kind.
 
     Each choice of a glob may be a folder, a file or a glob. A file that two choices match is listed once; a choice that
-    matches nothing is Skipped.
+    matches nothing is Skipped. So is each file that the kind excludes, and a pattern of --exclude that matches nothing.
     """
+    listing = _list_patterns(pattern, kind)
+    if not kind.exclude:
+        yield from listing
+        return
+    unused = dict.fromkeys(kind.exclude)
+    for item in listing:
+        name = item.source if isinstance(item, Reject) else item.name
+        if (found := find_exclusion(name, kind.exclude)) is None:
+            yield item
+        elif not isinstance(item, Skipped) or not item.kind.startswith(_EMPTY_FOLDER):
+            unused.pop(found, None)
+            yield Skipped(name, f"file that --exclude {found} leaves out")
+    yield from (Skipped(exclusion, _NO_EXCLUSION) for exclusion in unused)
+
+
+def find_exclusion(name: str, patterns: Iterable[str]) -> str | None:
+    """Return the first pattern that matches a file, or a folder that it is in; None if none does.
+
+    As in .gitignore, a pattern without a slash matches a file or folder at any level. A slash at its end does not
+    count. Any other pattern is relative to the root.
+    """
+    parts = name.split("/")
+    for pattern in patterns:
+        wanted = pattern.strip("/").split("/")
+        anywhere = "/" not in pattern.rstrip("/")
+        if anywhere and any(fnmatch.fnmatchcase(part, wanted[0]) for part in parts):
+            return pattern
+        if not anywhere and any(matches_glob(parts[:depth], wanted) for depth in range(1, len(parts) + 1)):
+            return pattern
+    return None
+
+
+def _list_patterns(pattern: str, kind: FileKind) -> Iterator[ListingItem]:
     root = input_root(pattern)
     patterns = expand_choices(pattern) if is_glob(pattern) else [pattern]
     if len(patterns) == 1:
@@ -277,7 +312,7 @@ def _walk(
             broken = item.is_symlink() and not os.path.exists(item.path)
             yield Skipped(_escape_name(name), "broken symbolic link") if broken else _skip(_escape_name(name))
     if prefix and not found and wanted is None:
-        yield Skipped(_escape_name(prefix[:-1]), f"folder without {kind.plural}")
+        yield Skipped(_escape_name(prefix[:-1]), f"{_EMPTY_FOLDER}{kind.plural}")
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:

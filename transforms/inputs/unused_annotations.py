@@ -5,11 +5,12 @@ import io
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 
 from shardmill.text import listed
 from shardmill.transforms.inputs.folders import IMAGES, SPLIT_FOLDERS, FileKind
-from shardmill.transforms.inputs.listing import FoundFile, list_input
+from shardmill.transforms.inputs.listing import METADATA_NAMES, FoundFile, list_input
 from shardmill.transforms.inputs.manifest_rows import FILE_COLUMNS
 from shardmill.transforms.stores import storage
 
@@ -39,14 +40,30 @@ _TOOLS = (
 _SPLIT_WORD = re.compile(r"(?<![a-z])(" + "|".join(SPLIT_FOLDERS) + r")(?![a-z])", re.IGNORECASE)
 
 
-def find_unused_annotations(root: str) -> str | None:
+def find_unused_annotations(root: str, exclude: tuple[str, ...] = ()) -> str | None:
     """Return the problem with the annotations below `root`, a folder of images, and the flags that read them.
 
     None if no file there looks like annotations: each file is recognised by the first 64 KiB of its contents, or
-    because it is named after an image.
+    because it is named after an image. Files that match the patterns `exclude` are left out.
     """
-    listing = (item.name for item in list_input(root, ANNOTATIONS) if isinstance(item, FoundFile))
-    names = [name for name in listing if not _NO_ANNOTATION.match(posixpath.basename(name))]
+    images = replace(IMAGES, exclude=exclude)
+    listing = (
+        item.name for item in list_input(root, replace(ANNOTATIONS, exclude=exclude)) if isinstance(item, FoundFile)
+    )
+    names = [name for name in listing if not _is_other(posixpath.basename(name))]
+    problem = _find_problem(root, names, images)
+    if problem is None:
+        return None
+    suffixes = sorted({posixpath.splitext(name)[1] for name in names})
+    flags = " ".join(f"--ignore '*{suffix}'" for suffix in suffixes)
+    return f"{problem}; or, to leave such files out, {flags}"
+
+
+def _is_other(name: str) -> bool:
+    return name in METADATA_NAMES or _NO_ANNOTATION.match(name) is not None
+
+
+def _find_problem(root: str, names: Sequence[str], images: FileKind) -> str | None:
     by_suffix: dict[str, list[str]] = {}
     for name in sorted(names):
         by_suffix.setdefault(name.rpartition(".")[2].lower().replace("yml", "yaml"), []).append(name)
@@ -68,28 +85,22 @@ def find_unused_annotations(root: str) -> str | None:
         if found := matching(suffix, pattern.search):
             return (
                 f"{_subject(found)}: annotations of {tool}, which shardmill does not read; export them as COCO, Pascal"
-                f" VOC or YOLO for --coco, --voc or --yolo{_ELSE}"
+                f" VOC or YOLO for --coco, --voc or --yolo"
             )
     if yolo := [name for name in matching("txt", _is_yolo) if posixpath.basename(name) != "classes.txt"]:
         return (
             f"{_subject(yolo)}: boxes as YOLO writes them; give --yolo a data.yaml with names: (the classes, from id 0)"
-            f" and train: (the folder of the images){_ELSE}"
+            f" and train: (the folder of the images)"
         )
     tables = by_suffix.get("csv", []) + by_suffix.get("tsv", [])
-    if manifest := _find_manifest(root, tables[:_PROBED]):
+    if manifest := _find_manifest(root, tables[:_PROBED], images):
         return manifest
-    if same := _find_named_alike(root, names):
+    if same := _find_named_alike(root, names, images):
         return (
             f"{_subject(same)}: named after images, and not read; give --manifest a table of the images and of what"
-            f" these files say{_ELSE}"
+            f" these files say"
         )
     return None
-
-
-_ELSE = (
-    "; --folders label (the first folder is the class; also split/label, any/label, or any for no classes) leaves these"
-    " files out"
-)
 
 
 def _head(path: str) -> str:
@@ -102,7 +113,7 @@ def _subject(names: Sequence[str]) -> str:
 
 
 def _describe(names: Sequence[str], what: str, flags: Iterable[str]) -> str:
-    return f"{_subject(names)}, {what}; give {' or '.join(flags)} in place of --input{_ELSE}"
+    return f"{_subject(names)}, {what}; give {' or '.join(flags)} in place of --input"
 
 
 def _describe_coco(root: str, names: Sequence[str]) -> str:
@@ -110,7 +121,7 @@ def _describe_coco(root: str, names: Sequence[str]) -> str:
     instances = [name for name in usable if posixpath.basename(name).startswith("instances")]
     chosen = instances or usable
     if not chosen:
-        return f"{_subject(names)}, files of COCO without boxes, which shardmill does not read{_ELSE}"
+        return f"{_subject(names)}, files of COCO without boxes, which shardmill does not read"
     splits = [_split_of(name) for name in chosen]
     if None in splits or len(set(splits)) < len(splits):
         flags = [f"--coco {storage.join(root, name)}" for name in chosen]
@@ -132,7 +143,7 @@ def _is_yolo(head: str) -> bool:
     return bool(lines) and all(_YOLO_LINE.fullmatch(line) for line in lines)
 
 
-def _find_manifest(root: str, tables: Sequence[str]) -> str | None:
+def _find_manifest(root: str, tables: Sequence[str], images: FileKind) -> str | None:
     """Return the problem with a table whose first row names an image, and the flags that read it; None without one."""
     cells: dict[str, tuple[str, str]] = {}  # what an image may be called -> table, column
     for name in tables:
@@ -142,7 +153,7 @@ def _find_manifest(root: str, tables: Sequence[str]) -> str | None:
             cells |= {
                 value.strip(): (name, column.strip()) for column, value in zip(*rows, strict=False) if value.strip()
             }
-    for image in _image_names(root) if cells else ():
+    for image in _image_names(root, images) if cells else ():
         base = posixpath.basename(image)
         for called in (image, base, posixpath.splitext(base)[0]):
             if called in cells:
@@ -160,15 +171,15 @@ def _describe_manifest(root: str, image: str, called: str, table: str, column: s
     folder = posixpath.relpath(image.removesuffix(full) or ".", posixpath.dirname(table) or ".")
     if folder != ".":
         flags.append(f"--file_root {folder}/")
-    return f"{_subject([table])}, a table of images; give {' '.join(flags)} in place of --input{_ELSE}"
+    return f"{_subject([table])}, a table of images; give {' '.join(flags)} in place of --input"
 
 
-def _find_named_alike(root: str, names: Iterable[str]) -> list[str]:
+def _find_named_alike(root: str, names: Iterable[str], images: FileKind) -> list[str]:
     """Return the files that have the name of an image in the same folder, but for the suffix."""
     by_stem = {posixpath.splitext(name)[0]: name for name in names}
-    stems = (posixpath.splitext(image)[0] for image in _image_names(root)) if by_stem else ()
+    stems = (posixpath.splitext(image)[0] for image in _image_names(root, images)) if by_stem else ()
     return sorted(by_stem[stem] for stem in stems if stem in by_stem)
 
 
-def _image_names(root: str) -> Iterator[str]:
-    return (item.name for item in list_input(root, IMAGES) if isinstance(item, FoundFile))
+def _image_names(root: str, images: FileKind) -> Iterator[str]:
+    return (item.name for item in list_input(root, images) if isinstance(item, FoundFile))

@@ -235,12 +235,20 @@ def _check_not_empty(summary: InputSummary, options: FileLayoutOptions) -> None:
         )
         if any(kind.lower() == ".npy file" for kind in summary.skipped):
             hint = ".npy files are arrays, which `shardmill arrays` reads"
-        raise UserError(f"no {options.kind.plural} in {options.source}: {'; '.join(skipped_notices(summary))}; {hint}")
+        reasons = [*skipped_notices(summary), *([] if options.kind.exclude else [hint])]
+        raise UserError(f"no {options.kind.plural} in {options.source}: {'; '.join(reasons)}")
     raise UserError(f"nothing matches {options.source}")
 
 
 def resolve_folders(summary: InputSummary, options: FileLayoutOptions) -> FolderRoles:
     """Return the roles of the input's folders, from --folders or by a guess; raise a UserError if they do not fit."""
+    if METADATA_KIND in summary.skipped and options.kind.is_listable and options.folders is None:
+        raise UserError(_metadata_sentence(*summary.skipped[METADATA_KIND], options))
+    beside = any(ANNOTATIONS.accepts(name) for _, name in summary.skipped.values())
+    if beside and options.root and options.kind == IMAGES:
+        problem = find_unused_annotations(options.root, options.kind.exclude)
+        if problem is not None:
+            raise UserError(f"{options.source}: {problem}")
     roles = options.folders
     if roles is not None:
         deepest = max((folder.count("/") + 1 for folder in summary.folders if folder), default=0)
@@ -251,18 +259,14 @@ def resolve_folders(summary: InputSummary, options: FileLayoutOptions) -> Folder
                 f" {options.kind.plural} {lie}"
             )
         return roles
-    if METADATA_KIND in summary.skipped and options.kind.is_listable:
-        raise UserError(_metadata_sentence(*summary.skipped[METADATA_KIND], options))
-    beside = any(ANNOTATIONS.accepts(name) for _, name in summary.skipped.values())
-    if beside and options.root and options.kind == IMAGES and (problem := find_unused_annotations(options.root)):
-        raise UserError(f"{options.source}: {problem}")
     try:
         return guess_roles(summary.folders)
     except FolderError as error:
         tops = sorted({parts[0] for parts in _parts(summary)}) if options.kind == IMAGES else []
         masks = next((top for top in tops if top.lower() in ("mask", "masks", "segmentationclass")), "")
         raise UserError(
-            f"{options.source}: {error}; {folder_remedy(options.kind.plural, options.kind.is_listable, masks)}"
+            f"{options.source}: {error};"
+            f" {folder_remedy(options.kind.plural, options.kind.is_listable, masks, error.no_classes)}"
         ) from None
 
 

@@ -1,6 +1,7 @@
 """Options of layouts, and the notices about ignored input."""
 
 import re
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -197,19 +198,24 @@ def list_like_name_notices(label: str, names: Sequence[str]) -> list[str]:
     ]
 
 
-def folder_remedy(plural: str, manifest: bool = False, masks: str = "") -> str:
-    """Return the advice to give the roles of folders by a flag; `masks` is a folder that may hold masks, or ""."""
+def folder_remedy(plural: str, manifest: bool = False, masks: str = "", no_classes: Sequence[str] = ()) -> str:
+    """Return the advice to give the roles of folders by a flag.
+
+    `masks` is a folder that may hold masks, or ""; `no_classes` are folders that may be left out.
+    """
     manifest_hint = ", or --manifest a file that names each with its label" if manifest else ""
+    exclude = " ".join(f"--exclude {shlex.quote(name)}" for name in no_classes)
+    exclude_hint = f"; or leave out {exclude}" if exclude else ""
     masks_hint = f" and --masks the folder {masks!r}" if masks else ""
     return (
         "say what each level of folders is with --folders: label (the first is the class), any/label (the second),"
         f" split/label, or any (there are no classes); or give --input the folder of the {plural} alone{masks_hint}"
-        f"{manifest_hint}"
+        f"{manifest_hint}{exclude_hint}"
     )
 
 
 def _plural(kind: str) -> str:
-    found = re.search(r" (?:without|whose) ", kind)
+    found = re.search(r" (?:that|without|whose) ", kind)
     end = found.start() if found else len(kind)
     return f"{kind[:end]}s{kind[end:]}"
 

@@ -27,6 +27,7 @@ class Flag:
     choices: tuple[str, ...] = ()  # allowed values; () if `parse` and `check` decide
     check: Callable[[Any], str | None] | None = None  # returns what was expected, or None if the value is valid
     name: str = ""  # flag name, if not the field's
+    other_name: str = ""  # second name of the flag on the command line; "" for none
     group: str = ""  # heading in --help, if not the class's `title`
     default_words: str = ""  # text for the default in --help
     metavar: str | None = None  # placeholder of the value in --help

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from shardmill.data.example import decode_example
-from tests.support.command import Run, check_mistake, image, image_tree, read_back, write_files
+from tests.support.command import Result, Run, check_mistake, image, image_tree, read_back, write_files
 from tests.support.detection import coco_of, draw, scenes, voc_of, yolo_of
 
 SCENES = scenes(6)
@@ -73,6 +73,14 @@ def coco_flags(train: str, validation: str) -> str:
     return f"--coco train={{0}}/{train} --coco validation={{0}}/{validation}"
 
 
+def check_ignored(run: Run, mistake: Result, folder: Path, output: tuple[object, ...]) -> None:
+    """Check that the folders' roles alone do not answer the question, and that the --ignore in its message does."""
+    no_classes = ("images", "--input", folder, "--folders", "any", *output, "--version", "2.0.0")
+    check_mistake(run(*no_classes), "to leave such files out")
+    advice = shlex.split(mistake.err.partition("to leave such files out, ")[2])
+    assert run(*no_classes, *advice).status == 0
+
+
 TABLE = "--manifest {0}/labels.csv"
 ROOT = "--file_root pictures/"
 
@@ -99,7 +107,8 @@ def test_the_flags_that_the_message_names_read_them(
     make(folder)
     output = ("--output", tmp_path / "out", "--name", "n")
     named = flags.format(folder)
-    check_mistake(run("images", "--input", folder, *output), f"give {named} in place of --input")
+    result_of_mistake = run("images", "--input", folder, *output)
+    check_mistake(result_of_mistake, f"give {named} in place of --input")
     assert not (tmp_path / "out").exists()
 
     result = run("images", *shlex.split(named), *output)
@@ -110,7 +119,7 @@ def test_the_flags_that_the_message_names_read_them(
         feature.rpartition("/")[2] for (record,) in contents.records.values() for feature in decode_example(record)
     }
     assert "label" in features
-    assert run("images", "--input", folder, "--folders", "any", *output, "--version", "2.0.0").status == 0
+    check_ignored(run, result_of_mistake, folder, output)
 
 
 @pytest.mark.parametrize(
@@ -129,8 +138,9 @@ def test_the_flags_that_the_message_names_read_them(
 def test_annotations_that_no_flag_reads(run: Run, tmp_path: Path, files: dict[str, bytes], words: str) -> None:
     folder = write_files(tmp_path / "in", {**files, "0.png": image(0, "PNG"), "1.png": image(1, "PNG")})
     output = ("--output", tmp_path / "out", "--name", "n")
-    check_mistake(run("images", "--input", folder, *output), words, "--folders")
-    assert run("images", "--input", folder, "--folders", "any", *output).status == 0
+    result = run("images", "--input", folder, *output)
+    check_mistake(result, words)
+    check_ignored(run, result, folder, output)
 
 
 def test_other_files_are_left_out_with_a_notice(run: Run, tmp_path: Path) -> None:

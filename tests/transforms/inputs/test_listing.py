@@ -25,6 +25,7 @@ from shardmill.transforms.inputs.listing import (
     RecordFiles,
     Skipped,
     expand_choices,
+    find_exclusion,
     input_root,
     is_glob,
     list_input,
@@ -50,6 +51,24 @@ def found(pattern: object) -> list[str]:
 
 def others(pattern: object) -> list[ListingItem]:
     return [item for item in listed(pattern) if not isinstance(item, FoundFile)]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "excluded"),
+    [
+        ("thumbs", ["a/thumbs/x.jpg", "thumbs/y.jpg"]),
+        ("thumbs/", ["a/thumbs/x.jpg", "thumbs/y.jpg"]),
+        ("/thumbs", ["thumbs/y.jpg"]),
+        ("a/thumbs", ["a/thumbs/x.jpg"]),
+        ("a/*", ["a/b.jpg", "a/thumbs/x.jpg"]),
+        ("**/x.jpg", ["a/thumbs/x.jpg"]),
+        ("[xy].jpg", ["a/thumbs/x.jpg", "thumbs/y.jpg"]),
+        ("b", []),
+    ],
+)
+def test_patterns_of_exclude(pattern: str, excluded: list[str]) -> None:
+    names = ["a/b.jpg", "a/thumbs/x.jpg", "c.jpg", "thumbs/y.jpg"]
+    assert [name for name in names if find_exclusion(name, ["*.txt", pattern]) == pattern] == excluded
 
 
 def test_a_folder(tmp_path: Path) -> None:
