@@ -48,7 +48,7 @@ ROOMS = (
     Room("src/shardmill/reading", 4, 1_850),
     Room("transforms/stores", 3, 3_600),
     Room("transforms/options", 4, 1_300),
-    Room("transforms/columns", 5, 3_200),
+    Room("transforms/columns", 5, 3_350),  # a sample of the numbers that float32 merges
     Room("transforms/workers", 5, 1_050),
     Room("transforms/formats", 6, 6_150),
     Room("transforms/statistics", 6, 2_600),
@@ -79,7 +79,7 @@ SINGLE = {
 }
 MOST_MODULES = 16  # in a room
 MOST_SMALL = 10  # modules of fewer than 60 lines, without `__init__.py`
-MOST_LINES = 56_750
+MOST_LINES = 57_400  # notices about what tables lose
 
 
 def name_of(path: Path) -> str:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import reduce
 from itertools import chain
@@ -22,6 +22,7 @@ from shardmill.transforms.columns.arrow import (
     flatten,
     is_list,
     storage_type_of,
+    text_buffers,
 )
 from shardmill.transforms.columns.types import (
     EXACT_FLOAT32,
@@ -186,101 +187,237 @@ def inexact_floats(value: Any) -> Iterator[float]:
 
 _EXACT = float(EXACT_FLOAT32)
 _EXACT_DOUBLE = float(1 << 53)  # as float64 does here
+_HASH_FACTOR = np.uint32(0x9E3779B1)  # of multiplicative hashing: 2**32 over the golden ratio
+_SAMPLED = 1 << 17  # float32 numbers of all columns of a table that are sampled, and the limits for one column
+_MOST_OF_COLUMN, _LEAST_OF_COLUMN = 1 << 11, 1 << 4
+_LONGEST_LIST = 16  # numbers of a list on average, from which on they are no coordinates but an embedding
+_LARGEST = float(np.finfo(np.float32).max)
+_FEW_ROWS = 1 << 10  # of a block, which are all sampled: that costs least
+_SHORT = 8  # characters: two different numbers of at most 7 digits are mostly different as float32
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FloatSample:
+    """A sample of a column's float32 numbers, with the input's numbers that become them, mergeable in any order.
+
+    A float32 number is in the sample if its hash begins with `level` zero bits. The level is the least one at which at
+    most `limit` of them are in the sample: 0, and so all of them, for columns of few different numbers.
+    """
+
+    values: npt.NDArray[np.float64]  # finite numbers of the input; of one float32 number, the least and the greatest
+    level: int = 0
+    limit: int = _MOST_OF_COLUMN
+
+    def merge(self, other: "FloatSample") -> "FloatSample":
+        """Return the sample of two sets of rows."""
+        level, limit = max(self.level, other.level), min(self.limit, other.limit)
+        values = np.concatenate([_at_level(sample.values, level) for sample in (self, other)])
+        merged = FloatSample(values, level, limit)
+        return merged.reduce() if len(values) > 4 * limit else merged
+
+    def reduce(self) -> "FloatSample":
+        """Return the same sample with two values at most of each float32 number."""
+        values, level = np.unique(self.values), self.level
+        while True:
+            numbers = values.astype(np.float32)  # in order, as the values are
+            differs = np.append(numbers[1:] != numbers[:-1], True)[: len(values)]
+            if int(np.count_nonzero(differs)) <= self.limit:
+                starts = np.roll(differs, 1)
+                return FloatSample(values[starts | differs], level, self.limit)
+            level += 1
+            values = _at_level(values, level)
+
+    def describe(self) -> str:
+        """Return how many float32 numbers replace several of the input, with an example; "" for none."""
+        sample = self.reduce()
+        stored = sample.values.astype(np.float32)
+        first = np.flatnonzero(stored[1:] == stored[:-1])
+        if not len(first):
+            return ""
+        count, (one, other) = len(first) << sample.level, sample.values[first[0] : first[0] + 2].tolist()
+        numbers = "1 stored number replaces" if count == 1 else f"{count:,} stored numbers each replace"
+        return (
+            f"{'about ' if sample.level else ''}{numbers} several different numbers of the input, such as"
+            f" {_number_text(one)} and {_number_text(other)}, which both become {_stored_text(stored[first[0]])}"
+        )
+
+
+def _at_level(values: npt.NDArray[np.float64], level: int) -> npt.NDArray[np.float64]:
+    return values[_in_sample(values.astype(np.float32), level)] if level else values
+
+
+def _in_sample(numbers: npt.NDArray[np.float32], level: int) -> npt.NDArray[np.bool_]:
+    found: npt.NDArray[np.bool_] = numbers.view(np.uint32) * _HASH_FACTOR < np.uint32(1 << (32 - level))
+    return found
+
+
+def sample_limit(columns: int) -> int:
+    """Return how many numbers of a column are sampled in a table with so many columns of float32."""
+    return min(max(_SAMPLED // max(columns, 1), _LEAST_OF_COLUMN), _MOST_OF_COLUMN)
+
+
+def sample_numbers(
+    narrow: npt.NDArray[np.float32], read: Callable[[npt.NDArray[np.int64] | None], np.ndarray], limit: int
+) -> FloatSample:
+    """Return the sample of a column of one block.
+
+    Args:
+        narrow: the stored numbers (rows,); nan for missing ones.
+        read: returns the input's numbers (float64) of some rows, or if None all different ones.
+        limit: how many different stored numbers are sampled.
+    """
+    level = (len(narrow) // (4 * limit)).bit_length() if len(narrow) > _FEW_ROWS else 0
+    values = None
+    while level:
+        rows = np.flatnonzero(_in_sample(narrow, level))
+        values = read(rows)
+        different = len(np.unique(narrow[rows]))
+        if different > limit:
+            break
+        level = level - 1 if different > limit // 8 else 0
+        values = None
+    if values is None:
+        values = read(None)
+    return FloatSample(_at_level(_finite(values), level), level, limit)
+
+
+def _finite(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return the values that are finite as float32, with 0.0 for -0.0."""
+    finite: npt.NDArray[np.float64] = values[np.abs(values) <= _LARGEST] + 0.0
+    return finite
 
 
 @dataclass(frozen=True, slots=True)
 class Rounded:
-    """The integers of a column that float32 changes, mergeable in any order."""
+    """The numbers of a column that float32 changes, mergeable in any order."""
 
-    count: int  # how many integers change
-    example: str  # the first one in text order
+    count: int = 0  # how many numbers above EXACT_FLOAT32 change
+    example: str = ""  # the first of them in text order
+    sample: FloatSample | None = field(default=None, compare=False)  # of numbers of any size
 
     def merge(self, other: "Rounded") -> "Rounded":
-        """Merge the changed integers of two sets of rows."""
-        return Rounded(self.count + other.count, min(self.example, other.example))
+        """Merge the changed numbers of two sets of rows."""
+        example = min(filter(None, (self.example, other.example)), default="")
+        samples = [sample for sample in (self.sample, other.sample) if sample is not None]
+        return Rounded(self.count + other.count, example, reduce(FloatSample.merge, samples) if samples else None)
 
 
 RoundedColumns = Mapping[str, Rounded]
 
 
 def merge_rounded(one: RoundedColumns, other: RoundedColumns) -> RoundedColumns:
-    """Merge the changed integers of two sets of rows, by column."""
+    """Merge the changed numbers of two sets of rows, by column."""
     return merge_by_key(one, other, Rounded.merge)
 
 
-def rounded_texts(texts: pa.Array, floats: pa.Array) -> Rounded | None:
-    """Return the integers written in `texts` that changed when parsed as `floats`.
+def rounded_texts(texts: pa.Array, floats: pa.Array, limit: int) -> Rounded | None:
+    """Return the numbers written in `texts` that changed when parsed as `floats`; `limit` is that of a sample.
 
-    1e9 and other numbers with an exponent are not counted as integers; 16777217.0 is.
+    1e9 and other numbers with an exponent are not counted as large ones; 16777217.0 is.
     """
-    large = np.flatnonzero(_are_large(floats))
-    if not len(large):
+    lengths = np.diff(text_buffers(texts)[1])
+    if not len(lengths) or (longest := lengths.max()) < _SHORT:
         return None
+    narrow = floats.to_numpy(zero_copy_only=False)
+
+    def read(rows: npt.NDArray[np.int64] | None) -> np.ndarray:
+        if rows is None and len(texts) <= _FEW_ROWS:
+            found, is_long = texts, lengths > _SHORT
+        else:
+            found = pc.unique(texts) if rows is None else texts.take(pa.array(rows))
+            is_long = np.diff(text_buffers(found)[1]) > _SHORT
+        return found.view(pa.string()).cast(pa.float64()).to_numpy(zero_copy_only=False)[is_long]
+
+    sample = sample_numbers(narrow, read, limit) if longest > _SHORT else None
+    large = np.flatnonzero(_are_large(narrow))
+    if not len(large):
+        return Rounded(sample=sample)
     spelled = texts.take(pa.array(large)).cast(pa.string())
-    narrow = floats.to_numpy(zero_copy_only=False)[large].astype(np.float64)
+    stored = narrow[large].astype(np.float64)
     numbers = spelled.cast(pa.float64()).to_numpy(zero_copy_only=False)
-    whole = (numbers == np.floor(numbers)) & ((numbers != narrow) | (np.abs(numbers) >= _EXACT_DOUBLE))
+    changed = (numbers != stored) | (np.abs(numbers) >= _EXACT_DOUBLE)
     found = [
         text
-        for text, number in zip(spelled.filter(pa.array(whole)).to_pylist(), narrow[whole].tolist())
+        for text, number in zip(spelled.filter(pa.array(changed)).to_pylist(), stored[changed].tolist())
         if "e" not in text.lower() and Decimal(text) != Decimal(number)
     ]
-    return _summary(found)
+    return replace(_summary(found), sample=sample)
 
 
-def rounded_values(values: Sequence[Any], floats: pa.Array) -> Rounded | None:
-    """Return the integers among JSON numbers, or lists of them, that changed when converted to `floats`."""
-    flat = floats.flatten() if pa.types.is_large_list(floats.type) else floats
-    if not _are_large(flat).any():
-        return None
-    return _summary(
-        [
-            f"{item:.0f}" if isinstance(item, float) else str(item)
-            for item in leaf_values(values)
-            if isinstance(item, int) or (isinstance(item, float) and _is_integral(item))
-            if item != float(np.float32(item))
-        ]
-    )
+def rounded_values(values: Sequence[Any], floats: pa.Array, limit: int) -> Rounded:
+    """Return the JSON numbers, or items of lists, that changed when converted to `floats`, as `rounded_texts` does."""
+    is_listed = pa.types.is_large_list(floats.type)
+    narrow = (floats.flatten() if is_listed else floats).to_numpy(zero_copy_only=False)
+    items = leaf_values(values) if is_listed else values
+    sample = None
+    if not is_listed or len(narrow) <= _LONGEST_LIST * len(floats):
+        numbers = np.array([item for item in items if item is not None], np.float64)
+        sample = FloatSample(_finite(numbers), 0, limit)
+    if not _are_large(narrow).any():
+        return Rounded(sample=sample)
+    found = [_number_text(item) for item in items if item is not None and _is_changed(item)]
+    return replace(_summary(found), sample=sample)
 
 
-def _rounded_numbers(numbers: pa.Array, floats: pa.Array) -> npt.NDArray[np.bool_]:
-    """Flag the integers, but no nulls, among Arrow integers or floats that changed when converted to `floats`."""
-    large = _are_large(floats)
+def _is_changed(number: int | float) -> bool:
+    """Return True if float32 changes an integer, or a float that is large but small enough to be exact."""
+    is_exact = isinstance(number, int) or _EXACT <= abs(number) < _EXACT_DOUBLE
+    return is_exact and number != float(np.float32(number))
+
+
+def _changed_numbers(numbers: pa.Array, narrow: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
+    """Flag the large numbers, but no nulls, among Arrow integers or floats that changed when converted to `narrow`."""
+    large = _are_large(narrow)
     if not large.any():
         return large
-    narrow = floats.to_numpy(zero_copy_only=False).astype(np.float64)
+    stored = narrow.astype(np.float64)
     if pa.types.is_integer(numbers.type):
         indices = np.flatnonzero(large)
         exact = numbers.take(pa.array(indices)).to_pylist()
-        large[indices] = [value != int(number) for value, number in zip(exact, narrow[indices].tolist())]
+        large[indices] = [value != int(number) for value, number in zip(exact, stored[indices].tolist())]
         return large
     wide = numbers.cast(pa.float64()).to_numpy(zero_copy_only=False)
-    return large & (np.abs(wide) < _EXACT_DOUBLE) & (np.floor(wide) == wide) & (wide != narrow)
+    return large & (np.abs(wide) < _EXACT_DOUBLE) & (wide != stored)
 
 
-def rounded_notices(rounded: RoundedColumns) -> list[str]:
-    """Return the notices about integers that were rounded to float32."""
-    return [
-        f"column {name!r} is stored as float32, which changes {plural(found.count, 'integer')}"
-        f" above 16,777,216, such as {found.example}; a --schema with type INT"
-        f" leaves out the rows with fractions, with BYTES it keeps the digits, and --drop {name} leaves"
-        " the column out"
-        for name, found in sorted(rounded.items())
-    ]
+_MOST_NAMED = 4  # columns that have a notice of their own
 
 
-def _are_large(floats: pa.Array) -> npt.NDArray[np.bool_]:
-    """Flag the float32 numbers that may have been rounded from an integer."""
-    values = np.abs(floats.to_numpy(zero_copy_only=False))
+def rounded_notices(rounded: RoundedColumns, make_remedy: Callable[[str], str]) -> list[str]:
+    """Return the notices about numbers that float32 changed; `make_remedy` says what helps with a column."""
+    notices, merged = [], []
+    for name, found in sorted(rounded.items()):
+        remedy = f"; {make_remedy(name)}"
+        several = "" if found.sample is None else found.sample.describe()
+        if found.count:
+            large = f"which changes {plural(found.count, 'number')} above 16,777,216, such as {found.example}"
+            both = f"{large}; {several}" if several else large
+            notices.append(f"column {name!r} is stored as float32, {both}{remedy}")
+        elif several:
+            merged.append(f"column {name!r} is stored as float32: {several}{remedy}")
+    more = len(merged) - _MOST_NAMED
+    if more > 0:
+        columns = plural(more, "more column has", "more columns have")
+        merged[_MOST_NAMED:] = [f"{columns} stored numbers that replace several different numbers of the input"]
+    return notices + merged
+
+
+def _number_text(number: int | float) -> str:
+    return f"{number:.0f}" if isinstance(number, float) and number.is_integer() else str(number)
+
+
+def _stored_text(number: np.float32) -> str:
+    return f"{number:.0f}" if abs(number) >= _EXACT else str(number)
+
+
+def _are_large(narrow: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
+    """Flag the float32 numbers that may have been rounded by more than a fraction."""
+    values = np.abs(narrow)
     return (values >= _EXACT) & (values < np.inf)
 
 
-def _is_integral(number: float) -> bool:
-    return _EXACT <= abs(number) < _EXACT_DOUBLE and number.is_integer()
-
-
-def _summary(found: list[str]) -> Rounded | None:
-    return Rounded(len(found), min(found)) if found else None
+def _summary(found: list[str]) -> Rounded:
+    return Rounded(len(found), min(found, default=""))
 
 
 _IS_BYTES = (
@@ -337,13 +474,28 @@ class ConvertedColumn:
 
     array: pa.Array  # the values; null or arbitrary where a value does not fit
     problems: dict[int, str]  # reason for each row whose value does not fit
-    rounded_numbers: pa.Array  # integers that float32 changes
-    rounded_rows: npt.NDArray[np.int64]  # their rows
+    numbers: pa.Array | None = None  # the items of the input, if they are integers or float64 and stored as float32
+    stored: pa.Array | None = None  # these items as stored
+    rows: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))  # the row of each of them
 
-    def summarize_rounded(self, good_rows: Flags) -> Rounded | None:
-        """Return the integers in the rows `good_rows` that float32 changes."""
-        numbers = self.rounded_numbers.filter(pa.array(good_rows[self.rounded_rows], pa.bool_()))
-        return _summary([str(int(value)) for value in numbers.to_pylist()])
+    def summarize_rounded(self, good_rows: Flags, limit: int) -> Rounded | None:
+        """Return the numbers in the rows `good_rows` that float32 changes, with a sample of at most `limit`."""
+        if self.numbers is None or self.stored is None:
+            return None
+        numbers, stored = self.numbers, self.stored.to_numpy(zero_copy_only=False)
+        if self.problems:
+            good = good_rows[self.rows]
+            numbers, stored = numbers.filter(pa.array(good)), stored[good]
+        changed = numbers.filter(pa.array(_changed_numbers(numbers, stored)))
+        found = _summary([_number_text(value) for value in changed.to_pylist()])
+        if len(stored) > _LONGEST_LIST * len(self.array):
+            return found
+
+        def read(rows: npt.NDArray[np.int64] | None) -> np.ndarray:
+            taken = pc.unique(numbers) if rows is None else numbers.take(pa.array(rows))
+            return taken.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+
+        return replace(found, sample=sample_numbers(stored, read, limit))
 
 
 def convert_column(array: pa.Array, column: ColumnType, fill: Any = None) -> ConvertedColumn:
@@ -368,9 +520,8 @@ def convert_column(array: pa.Array, column: ColumnType, fill: Any = None) -> Con
         whole = _make_lists(values, np.bincount(flat.rows, minlength=len(array)), ~valid, column)
     whole = whole if fill is None else _fill_missing(whole, valid, column, fill, problems)
     if column.dtype != "float32" or not (pa.types.is_integer(flat.items.type) or pa.types.is_float64(flat.items.type)):
-        return ConvertedColumn(whole, problems, flat.items.slice(0, 0), np.zeros(0, np.int64))
-    rounded = _rounded_numbers(flat.items, values)
-    return ConvertedColumn(whole, problems, flat.items.filter(pa.array(rounded)), flat.rows[rounded])
+        return ConvertedColumn(whole, problems)
+    return ConvertedColumn(whole, problems, flat.items, values, flat.rows)
 
 
 def _misfit_reason(value: Any, column: ColumnType) -> str:

@@ -15,7 +15,7 @@ from shardmill.errors import JobError, UserError
 from shardmill.metadata.manifest import Certainty, Reject
 from shardmill.text import shorten
 from shardmill.transforms.columns.arrow import as_text, distinct_texts, to_batch
-from shardmill.transforms.columns.conversion import rounded_texts
+from shardmill.transforms.columns.conversion import rounded_texts, sample_limit
 from shardmill.transforms.columns.text import (
     NumberStyle,
     find_odd_values,
@@ -273,7 +273,8 @@ class CsvFormat(RecordFormat):
             batch, lines = batch.filter(pa.array(keep)), lines[keep]
             left_out = sorted([*left_out, *rejects.values()], key=lambda reject: reject.line or 0)
         floats = [name for name, column in types.items() if column.dtype == "float32" and column.length is None]
-        rounded = {name: found for name in floats if (found := rounded_texts(texts[name], batch[name]))}
+        limit = sample_limit(len(floats))
+        rounded = {name: found for name in floats if (found := rounded_texts(texts[name], batch[name], limit))}
         return Rows(batch, lines, left_out, parsed.blank_lines, rounded=rounded, encodings=parsed.encodings)
 
     def _texts(

@@ -31,6 +31,7 @@ from shardmill.transforms.columns.conversion import (
     convert_column,
     is_date_or_timestamp,
     is_duration_or_time,
+    sample_limit,
 )
 from shardmill.transforms.columns.nested import FlatColumnType, Nesting
 from shardmill.transforms.columns.text import infer_type, key_texts, key_texts_of_values, misfit_reason, parse_values
@@ -132,7 +133,7 @@ class Rows:
     rejects: list[Reject] = field(default_factory=list)  # records left out; source is the file's name, stage "read"
     blank_lines: int = 0  # number of blank lines skipped
     other_names: frozenset[str] = frozenset()  # unrequested names found in records, such as JSON keys
-    rounded: RoundedColumns = field(default_factory=dict)  # integers that float32 columns change
+    rounded: RoundedColumns = field(default_factory=dict)  # numbers that float32 changes
     encodings: EncodingCounts = field(default_factory=EncodingCounts)  # of rows that were read as UTF-8, and of rejects
 
 
@@ -439,7 +440,9 @@ def typed_rows(
     typed = to_batch(arrays, len(numbers))
     good = np.ones(len(numbers), bool)
     good[list(problems)] = False
-    rounded = {name: found for name, converted in columns.items() if (found := converted.summarize_rounded(good))}
+    limit = sample_limit(sum(column.dtype == "float32" for column in types.values()))
+    summaries = {name: converted.summarize_rounded(good, limit) for name, converted in columns.items()}
+    rounded = {name: found for name, found in summaries.items() if found is not None}
     if not problems:
         return Rows(typed, numbers, rounded=rounded)
     rejects = [Reject(source, int(numbers[row]), STAGE, reason) for row, reason in sorted(problems.items())]

@@ -27,6 +27,7 @@ from shardmill.transforms.columns.conversion import (
     inexact_floats,
     merge_rounded,
     rounded_values,
+    sample_limit,
 )
 from shardmill.transforms.columns.nested import NO_NESTING, FlatObject, Nesting, dotted_prefixes, is_list_of_objects
 from shardmill.transforms.columns.text import key_texts_of_values
@@ -132,7 +133,8 @@ class JsonObjects:
         if self.nesting is not None and self.nesting.flatten:  # an empty list of objects is no other column
             others -= {prefix for name in types for prefix in dotted_prefixes(name)}
         floats = [name for name, column in types.items() if column.dtype == "float32"]
-        rounded = {name: found for name in floats if (found := rounded_values(self.column_values(name), arrays[name]))}
+        limit = sample_limit(len(floats))
+        rounded = {name: rounded_values(self.column_values(name), arrays[name], limit) for name in floats}
         return Rows(
             to_batch(arrays, len(self.objects)),
             self.line_numbers,

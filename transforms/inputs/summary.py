@@ -2,13 +2,15 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+import numpy as np
 import pyarrow as pa
 import xxhash
 
+from shardmill.transforms.columns.conversion import RoundedColumns, merge_rounded, rounded_values, sample_limit
 from shardmill.transforms.columns.types import MAX_VALUES, ColumnType, merge_types
 from shardmill.transforms.inputs.folders import FolderRoles, folder_key, split_of_file
 
@@ -102,6 +104,8 @@ class InputSummary:
     named_splits: dict[str, tuple[int, str]] = field(default_factory=dict)
     # records read despite a peculiarity, as (number, one name) by peculiarity
     peculiarities: dict[str, tuple[int, str]] = field(default_factory=dict)
+    # numbers in the columns of manifest rows that float32 would change
+    rounded: RoundedColumns = field(default_factory=dict)
 
     def merge(self, other: "InputSummary") -> "InputSummary":
         """Add another part to this summary, and return it."""
@@ -125,6 +129,7 @@ class InputSummary:
         _add_named(self.image_names, other.image_names)
         _add_named(self.named_splits, other.named_splits)
         _add_named(self.peculiarities, other.peculiarities)
+        self.rounded = merge_rounded(self.rounded, other.rounded)
         return self
 
     @property
@@ -173,6 +178,19 @@ def object_labels(batch: pa.RecordBatch) -> pa.Array:
     return batch["objects"].flatten().flatten()[0]
 
 
+def _find_rounded(batch: pa.RecordBatch, types: Mapping[str, ColumnType]) -> RoundedColumns:
+    """Return the numbers that float32 would change in the columns that hold one number a row."""
+    names = [name for name, column in types.items() if column.dtype in ("int64", "float32") and column.length is None]
+    rows = [json.loads(columns) for columns in batch["columns"].drop_null().to_pylist()] if names else []
+    limit, found = sample_limit(len(names)), {}
+    for name in names:
+        values = [row[name] for row in rows if row.get(name) not in (None, "")]
+        numbers = [float(value) if types[name].dtype == "float32" else int(value) for value in values]
+        with np.errstate(over="ignore"):  # such rows become rejects
+            found[name] = rounded_values(numbers, pa.array(np.array(numbers, np.float32)), limit)
+    return found
+
+
 def summarize_batch(
     batch: pa.RecordBatch, columns: dict[str, ColumnType] | None = None, roles: FolderRoles | None = None
 ) -> InputSummary:
@@ -189,6 +207,7 @@ def summarize_batch(
         label_lists=lists,
         splits=Counter(split or "" for split in batch["split"].to_pylist()) if manifest else Counter(),
         columns=columns or {},
+        rounded=_find_rounded(batch, columns or {}),
         fingerprint=sum(digest(f"{name}\0{size}".encode()) for name, size in zip(names, sizes, strict=True)) % _MODULUS,
         objects=Counter(object_labels(batch).to_pylist()) if "objects" in batch.schema.names else Counter(),
         first_file=min(zip(names, (uri or "" for uri in batch["uri"].to_pylist()), strict=True), default=None),

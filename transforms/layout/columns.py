@@ -296,6 +296,12 @@ def _text_notices(
     return [f"column {name!r} is text: {'; '.join(reasons)}"]
 
 
+def float_remedy(options: TableOptions, column: str) -> str:
+    """Return which flags help with a column whose numbers float32 changes."""
+    as_text = f"BYTES in {options.schema_name}" if options.schema is not None else f"--types {column}=bytes"
+    return f"{as_text} keeps the digits as text, and --drop {column} leaves the column out"
+
+
 _REJECTED = 0.01  # the default of --max_reject_fraction
 
 

@@ -8,6 +8,7 @@ from fractions import Fraction
 from shardmill.errors import UserError
 from shardmill.metadata import file_names
 from shardmill.metadata.labels import ClassNames
+from shardmill.transforms.columns.conversion import rounded_notices
 from shardmill.transforms.columns.types import MAX_VALUES, ColumnType
 from shardmill.transforms.inputs.folders import (
     CLASSES,
@@ -181,7 +182,13 @@ def make_layout(summary: InputSummary, options: FileLayoutOptions) -> Layout:
             f"{options.classes.error_prefix}, but {options.source} has no labels: no class folders and no column"
             " 'label'"
         )
-    notices = (*options.input_notices, *missing, *file_notices(summary, options, folders, class_names, objects))
+    floats = {name: found for name, found in summary.rounded.items() if columns[name].dtype == "float32"}
+    notices = (
+        *options.input_notices,
+        *missing,
+        *file_notices(summary, options, folders, class_names, objects),
+        *rounded_notices(floats, lambda name: "a manifest of JSON lines keeps the digits of numbers in quotes"),
+    )
     if has_input_splits:
         spelled = _split_names(summary, folders)
         where = lister_name(options) if options.is_annotated or summary.labels else "their folders"

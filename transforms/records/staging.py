@@ -154,7 +154,7 @@ class StagedFindings:
     tokens: Counter[str] = field(default_factory=Counter)  # as in PreparedRows
     special_tokens: Remarks = field(default_factory=dict)  # as in PreparedRows
     ignored_names: frozenset[str] = frozenset()  # the first of many, see transforms.formats.format.Rows
-    rounded_columns: RoundedColumns = field(default_factory=dict)  # integers that float32 changes
+    rounded_columns: RoundedColumns = field(default_factory=dict)  # numbers that float32 changes
     encodings: EncodingCounts = field(default_factory=EncodingCounts)  # how the rows read as UTF-8 can be decoded
 
     def merge(self, other: "StagedFindings") -> "StagedFindings":
