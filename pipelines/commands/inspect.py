@@ -8,7 +8,7 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from shardmill.data.example import FeatureValue, decode_example
+from shardmill.data.example import FeatureValue
 from shardmill.data.features import Feature, features_of_kind
 from shardmill.data.kinds import kind_of
 from shardmill.errors import CorruptDataError, UserError
@@ -37,7 +37,7 @@ from shardmill.pipelines.reports.inspection import (
 from shardmill.pipelines.reports.summary import format_range, new_table, pixel_hints, splits_table, table_text
 from shardmill.quality.duplicates import NEAR_DUPLICATES_CAVEAT
 from shardmill.quality.stats_file import FeatureSummary, StatsFile
-from shardmill.reading.dataset import Dataset, open_dataset
+from shardmill.reading.dataset import Dataset, decode_record, open_dataset
 from shardmill.text import listed, plural, to_printable
 from shardmill.transforms.columns.types import format_shape
 from shardmill.transforms.stores import storage
@@ -189,7 +189,7 @@ def _read_first_examples(
 ) -> Iterator[tuple[str, Mapping[str, FeatureValue]]]:
     """Yield the first `number` examples with the names of their splits."""
     records = ((split.name, record) for split in splits for shard in split.shards for record in dataset.records(shard))
-    return ((split, decode_example(record)) for split, record in islice(records, number))
+    return ((split, decode_record(dataset.manifest, record)) for split, record in islice(records, number))
 
 
 def _read_stats(dataset: Dataset, splits: Sequence[SplitEntry]) -> tuple[StatsFile | None, str]:

@@ -304,6 +304,14 @@ class RecordOptions(TransformOptions, TokenOptions, SequenceOptions, PictureOpti
         " the job, or reject the record",
         choices=("fail", "reject"),
     )
+    record_type: str = flag(
+        "example",
+        "Type of the records: tf.train.Example, or raw: records of any type, such as SequenceExample or ELWC, which"
+        " pass through unparsed and so have no features",
+        choices=("example", "raw"),
+        group="input",
+        is_always_recorded=False,
+    )
     block_size: int = flag(
         DEFAULT_BLOCK_SIZE,
         "Size of the blocks in which input files are read",

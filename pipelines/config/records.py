@@ -13,7 +13,7 @@ from shardmill.pipelines.config.record_options import RecordOptions
 from shardmill.transforms.inputs.folders import FileKind
 from shardmill.transforms.options.declare import OptionValueError, flag
 from shardmill.transforms.options.image_options import BoxOptions, LabelOptions, PictureOptions
-from shardmill.transforms.options.job_options import SplitOptions, parse_path
+from shardmill.transforms.options.job_options import CONTENT, SplitOptions, parse_path
 
 if TYPE_CHECKING:
     from shardmill.transforms.columns.nested import Nesting
@@ -69,6 +69,7 @@ class RecordsConfig(RecordOptions):
                 "--rename: reshard does not change records, and each of them contains the names; rename where the"
                 " reader parses them, or convert what these records were made of"
             )
+        self._check_raw_records()
         if self.separator and self.text_unit != "auto":
             raise UserError(
                 f"--separator {self.separator!r} and --record {self.text_unit}: documents between separators are the"
@@ -79,6 +80,19 @@ class RecordsConfig(RecordOptions):
             _ = self.format  # built to be checked
         except ValueError as error:
             raise UserError(str(error)) from None
+
+    def _check_raw_records(self) -> None:
+        if not self.has_raw_records:
+            return
+        given = {name: getattr(self, name) for name in ("label", "key", "schema", "group_by", "stratify_by")}
+        named = [name for name, value in given.items() if value and (name, value) != ("group_by", CONTENT)]
+        if self.on_mixed != "fail":
+            named.append("on_mixed")
+        if named:
+            raise UserError(
+                f"--record_type raw and --{named[0]}: raw records are not parsed, so they have no features; leave one"
+                " of them out"
+            )
 
     def _check_separators(self) -> None:
         for name, separator in (self.label_separator or {}).items():
@@ -102,6 +116,11 @@ class RecordsConfig(RecordOptions):
         analyzing = ("tensorflow", "tensorflow-transform") if self.module_file is not None else ()
         tokenizing = ("tokenizers",) if self.tokenizer is not None else ()
         return ("pyarrow", "xxhash", *analyzing, *tokenizing)
+
+    @property
+    def has_raw_records(self) -> bool:
+        """Return True if existing records are not parsed."""
+        return self.record_type == "raw"
 
     @property
     def files(self) -> "RecordFiles":
@@ -161,7 +180,7 @@ class RecordsConfig(RecordOptions):
         if self.spec.name == "tfrecords":
             from shardmill.transforms.formats.tfrecords import TFRecordFormat
 
-            return TFRecordFormat(self.block_size)
+            return TFRecordFormat(self.block_size, self.has_raw_records)
         from shardmill.transforms.formats.documents import DocumentsFormat
         from shardmill.transforms.formats.lines import LinesFormat
 
@@ -186,7 +205,7 @@ class RecordsConfig(RecordOptions):
         if self.sequencing is not None:
             return SequenceRowEncoder(helpers, self.renames, sequencing=self.sequencing)
         if self.spec.unit == "example":
-            return RecordPasser(helpers)
+            return RecordPasser(helpers, self.has_raw_records)
         make = LineEncoder if self.spec.unit == "line" else TableEncoder
         return make(helpers, self.renames, self.tokenization)
 

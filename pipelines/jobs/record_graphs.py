@@ -184,6 +184,8 @@ def _publish_records(
     if not staged.record_count and not indexed.rejected:
         raise UserError(f"{table.source} has no rows")
     notices = list(layout.notices)
+    if config.has_raw_records:
+        notices.append("--record_type raw passed the records through unparsed: they have no features")
     if staged.blank_lines:
         notices.append(
             f"passed over {plural(staged.blank_lines, 'empty document' if config.separator else 'blank line')}"

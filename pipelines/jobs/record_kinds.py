@@ -106,7 +106,7 @@ FORMATS = (
         summary="distribute existing TFRecords to balanced, shuffled shards",
         description="Distribute the unchanged records of existing TFRecord files to a new number of balanced, shuffled"
         " shards.",
-        flags=("label", "key", "schema", "on_mixed", "block_size"),
+        flags=("record_type", "label", "key", "schema", "on_mixed", "block_size"),
         unit="example",
         required_modules=(("tfx_bsl", "reshard decodes Examples with tfx-bsl", "reshard"),),
     ),

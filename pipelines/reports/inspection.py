@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.table import Table
 
-from shardmill.data.example import FeatureValue, decode_example
+from shardmill.data.example import FeatureValue
 from shardmill.data.features import Feature
 from shardmill.data.kinds import kind_of
 from shardmill.errors import CorruptDataError
@@ -26,7 +26,7 @@ from shardmill.pipelines.reports.summary import (
 )
 from shardmill.quality.profile import Profile
 from shardmill.quality.stats_file import FeatureSummary, SplitSummary
-from shardmill.reading.dataset import Dataset
+from shardmill.reading.dataset import Dataset, decode_record
 from shardmill.text import to_printable
 from shardmill.transforms.columns.types import format_shape
 from shardmill.transforms.files.image_geometry import ImageError
@@ -62,6 +62,8 @@ _LOOKED_AT, _LOOKED_AT_BYTES = 50, 1 << 20  # examples, in which each feature pr
 def column_lines(dataset: Dataset, profile: Profile | None) -> list[str]:
     """Return a table with a row for each feature: its type, missing values and an example value."""
     features = dataset.manifest.features
+    if not features:  # of records that are not parsed
+        return []
     shown, found = features[:_COLUMNS_SHOWN], _read_first_values(dataset, features[:_COLUMNS_SHOWN])
     table = new_table(["feature", "type"], ["missing"], ["example"])
     for feature in shown:
@@ -92,7 +94,7 @@ def _read_first_values(dataset: Dataset, features: Sequence[Feature]) -> dict[st
     size_bytes = 0
     with suppress(CorruptDataError, OSError):
         for record in islice((record for shard in shards for record in dataset.records(shard)), _LOOKED_AT):
-            example = decode_example(record)
+            example = decode_record(dataset.manifest, record)
             found = {name: values for name, values in example.items() if len(values)} | found
             size_bytes += len(record)
             if size_bytes > _LOOKED_AT_BYTES or all(feature.name in found for feature in features):

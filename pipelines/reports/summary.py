@@ -276,6 +276,13 @@ def splits_table(dataset: Dataset, shown: Sequence[SplitEntry] | None = None) ->
 def reading_code(dataset: Dataset) -> list[str]:
     """Return Python code that reads the data set, with shardmill and with other libraries."""
     split = next((split.name for split in dataset.manifest.splits if split.shards), "train")
+    if dataset.manifest.has_raw_records:
+        return [
+            "  import shardmill",
+            f"  records = (each['record'] for each in shardmill.examples({dataset.directory!r}, split={split!r}))",
+            "or, without shardmill:",
+            *_other_readers(dataset, split),
+        ]
     pixels = next((f"  # {hint}" for hint in pixel_hints(dataset)), "")
     ours = [
         "  import shardmill",
@@ -295,7 +302,7 @@ def pixel_hints(dataset: Dataset) -> list[str]:
 
 def _other_readers(dataset: Dataset, split: str) -> list[str]:
     codec = dataset.manifest.codec
-    if not codec.is_read_by_tfds:
+    if not dataset.manifest.is_read_by_tfds:
         glob = shards_glob(dataset.manifest.name, split, codec, dataset.manifest.file_template)
         return [f"  {line}" for line in codec.reading_code_lines(f"{dataset.directory}/{glob}")]
     supervised = ", as_supervised=True" if supervised_pair(dataset.manifest) else ""

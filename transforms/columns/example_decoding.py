@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from shardmill.data.example import is_sequence_example
+from shardmill.data.example import EXAMPLE, message_kind
 from shardmill.data.features import DType
 from shardmill.text import plural
 from shardmill.transforms.columns.arrow import Flags, as_text, data_of, distinct_texts, offsets_of, to_batch
@@ -57,13 +57,17 @@ def flag_non_examples(records: pa.LargeBinaryArray) -> Flags:
     return _flag_undecodable(_decode(records.to_pylist(), _NOTHING), len(records))
 
 
-def flag_sequence_examples(records: pa.LargeBinaryArray) -> Flags:
-    """Flag the non-null records that are SequenceExamples; parsers of Examples ignore their feature lists."""
+def find_other_messages(records: pa.LargeBinaryArray) -> dict[int, str]:
+    """Return by row the kinds of records, see `message_kind`, that are no Examples although parsers take them for one.
+
+    A SequenceExample has feature lists, an ELWC several Examples, both of which parsers skip. A row that no parser of
+    Examples takes may be missing.
+    """
     offsets = offsets_of(records)
     codes = data_of(records)
     starts, ends = offsets[:-1], offsets[1:]
     if not len(codes):
-        return np.zeros(len(records), bool)
+        return {}
     # An Example is field 1 and nothing else: a tag, a varint, and as many bytes as it says.
     size, width = np.zeros(len(records), np.int64), np.zeros(len(records), np.int64)
     going = (starts < ends) & (codes[np.minimum(starts, len(codes) - 1)] == _FEATURES_TAG)
@@ -74,10 +78,8 @@ def flag_sequence_examples(records: pa.LargeBinaryArray) -> Flags:
         width += going
         going &= code >= 0x80
     suspects = np.flatnonzero((starts < ends) & (starts + 1 + width + size != ends))
-    found = np.zeros(len(records), bool)
-    for row in suspects.tolist():
-        found[row] = is_sequence_example(records[row].as_py())
-    return found
+    kinds = {row: message_kind(records[row].as_py()) for row in suspects.tolist()}
+    return {row: kind for row, kind in kinds.items() if kind != EXAMPLE}
 
 
 def _flag_undecodable(parts: Iterable[DecodedPart], rows: int) -> Flags:

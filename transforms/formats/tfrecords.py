@@ -2,6 +2,7 @@
 format's sources.
 """
 
+import re
 import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,13 +15,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from shardmill.data import spans
+from shardmill.data.example import EXAMPLE, EXAMPLE_LIST, SEQUENCE_EXAMPLE, message_kind
 from shardmill.data.tfrecord import OVERHEAD, mask_crc, mask_crcs
+from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.arrow import slices
 from shardmill.transforms.columns.example_decoding import (
     decode_examples,
+    find_other_messages,
     flag_non_examples,
-    flag_sequence_examples,
     infer_examples,
 )
 from shardmill.transforms.columns.types import ColumnType, Inferred, ValuesOf
@@ -45,6 +48,26 @@ _GZIP_MAGIC = b"\x1f\x8b"  # RFC 1952, section 2.3.1
 _ZLIB_START = 4 << 10  # more than what zlib takes to say the twelve bytes of a record's header
 _HOP_BYTES = 64 << 10  # read at once where only headers are wanted
 _FOOTER = np.dtype("<u4")
+_FIRST = 8  # records of a file, whose kind it has
+_FIRST_BYTES = 64 << 10  # read at once to find them
+_MAGIC = (
+    (b"\xff\xd8\xff", "JPEG images"),
+    (b"\x89PNG\r\n\x1a\n", "PNG images"),
+    (b"GIF8", "GIF images"),
+    (b"RIFF", "RIFF files (WebP, WAV or AVI)"),
+    (b"fLaC", "FLAC audio"),
+    (b"OggS", "Ogg audio"),
+    (b"ID3", "MP3 audio"),
+    (b"\x93NUMPY", "NumPy arrays"),
+    (b"PK\x03\x04", "zip archives"),
+    (_GZIP_MAGIC, "gzip data, each compressed for itself"),
+    (b"\x78\x9c", "zlib data, each compressed for itself"),
+    (b"\x80\x04\x95", "Python pickles"),
+    (b"\x80\x05\x95", "Python pickles"),
+    (b"{", "JSON texts"),
+    (b"[", "JSON texts"),
+)
+_TENSOR_START = re.compile(rb"\x08[\x01-\x20]\x12")  # a TensorProto: its dtype, and its shape
 
 Positions = npt.NDArray[np.int64]
 
@@ -53,14 +76,16 @@ Positions = npt.NDArray[np.int64]
 class TFRecordFormat(RecordFormat):
     """A row for each record: column `record`, its payload. Lines are the records' numbers in their file, from 1.
 
-    Every checksum is verified, and a record that is not a tf.train.Example is a reject. A file that does not start like
-    a TFRecord may be compressed:
+    Every checksum is verified. Unless `is_raw`, a record that is not a tf.train.Example is a reject, and a file that
+    begins with records of another known kind stops the job. A file that does not start like a TFRecord may be
+    compressed:
 
     * by gzip, if its name ends in .gz or it starts with gzip's magic bytes;
     * by zlib, if its decompressed start looks like a TFRecord.
     """
 
     block_size: int  # approximate bytes of a block and of a piece
+    is_raw: bool = False  # take records of any kind
 
     def index(self, file: FileRef) -> Iterator[BlockRef | Reject]:
         """Yield blocks of whole records; one block if the file is small or compressed.
@@ -91,21 +116,61 @@ class TFRecordFormat(RecordFormat):
             yield infer_examples(features.filter(pa.array(~bad)) if bad.any() else features, wanted, values_of)
 
     def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
-        """Yield the records in pieces; `types` are ignored."""
+        """Yield the records in pieces; `types` are ignored.
+
+        Raises UserError if a file begins with records of another known kind.
+        """
         for piece in _Scanner(block, self.block_size):
             records, numbers = piece.records, piece.numbers
-            for refused, what in (
-                (flag_non_examples, "is not a tf.train.Example"),
-                (flag_sequence_examples, "is a tf.train.SequenceExample; expected a tf.train.Example"),
-            ):
-                bad = refused(records)
-                if bad.any():
-                    piece.rejects.extend(
-                        Reject(block.file.name, number, STAGE, f"record {number:,} {what}")
-                        for number in numbers[bad].tolist()
+            if not self.is_raw:
+                if len(numbers) and numbers[0] == 1 and _find_kind(records[:_FIRST].to_pylist()) != EXAMPLE:
+                    _check_first_records(block.file)
+                others = find_other_messages(records)  # first: parsers print a line for each name that is no UTF-8
+                reasons = {row: f"is a {kind}; expected a {EXAMPLE}" for row, kind in others.items() if kind}
+                bad = np.zeros(len(records), bool)
+                bad[list(others)] = True
+                bad[~bad] = flag_non_examples(records.filter(pa.array(~bad)))
+                piece.rejects.extend(
+                    Reject(
+                        block.file.name,
+                        int(numbers[row]),
+                        STAGE,
+                        f"record {numbers[row]:,} {reasons.get(row, f'is not a {EXAMPLE}')}",
                     )
-                    records, numbers = records.filter(pa.array(~bad)), numbers[~bad]
+                    for row in np.flatnonzero(bad).tolist()
+                )
+                records, numbers = records.filter(pa.array(~bad)), numbers[~bad]
             yield Rows(pa.RecordBatch.from_arrays([records], names=[RECORD]), numbers, piece.rejects)
+
+
+def _check_first_records(file: FileRef) -> None:
+    """Check that a file does not begin with records of another known kind than Examples; raise UserError otherwise."""
+    first: list[bytes] = []
+    for piece in _Scanner(BlockRef(file, 0, file.size_bytes), _FIRST_BYTES):
+        first += piece.records[: _FIRST - len(first)].to_pylist()
+        if len(first) == _FIRST:
+            break
+    kind = _find_kind(first)
+    if kind not in (EXAMPLE, ""):
+        raise UserError(
+            f"{file.name}: its records are {kind}, not {EXAMPLE}s; --record_type raw passes records of any kind"
+            " through as they are, without features or statistics of values"
+        )
+
+
+def _find_kind(records: Sequence[bytes]) -> str:
+    """Return the kind of records in plural, which all of them are of; "" if they have several or it is not known."""
+    kinds = {_kind_of_record(record) for record in records if record}
+    return next(iter(kinds)) if len(kinds) == 1 else EXAMPLE if EXAMPLE in kinds or not kinds else ""
+
+
+def _kind_of_record(record: bytes) -> str:
+    kind = message_kind(record)
+    if kind:
+        return {SEQUENCE_EXAMPLE: f"{kind}s", EXAMPLE_LIST: f"{kind} messages (ELWC)"}.get(kind, kind)
+    if _TENSOR_START.match(record):
+        return "tensors (tf.io.serialize_tensor)"
+    return next((name for start, name in _MAGIC if record.startswith(start)), "")
 
 
 def _compression(stream: BinaryIO, file: FileRef) -> Callable[[str], Decompressed] | None:

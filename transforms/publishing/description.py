@@ -146,7 +146,7 @@ def make_metadata_files(
     """
     labels = features_of_kind(manifest.features, "class_label")
     texts = labels_files(labels)
-    if manifest.codec.is_read_by_tfds:
+    if manifest.is_read_by_tfds:
         infos = [
             SplitInfo(split.name, tuple(shard.examples for shard in split.shards), split.size_bytes)
             for split in manifest.splits
@@ -165,9 +165,10 @@ def make_metadata_files(
         )
     if object_detection.has_object_detection_names(manifest.configuration):
         texts[file_names.LABEL_MAP] = to_label_map(next(label.class_names for label in labels if label.sequence))
-    texts[file_names.FEATURES] = tfds_metadata.to_features_json(
-        manifest.features, translated_features(manifest.configuration)
-    )
+    if not manifest.has_raw_records:
+        texts[file_names.FEATURES] = tfds_metadata.to_features_json(
+            manifest.features, translated_features(manifest.configuration)
+        )
     texts[file_names.SCHEMA] = schema.to_pbtxt(manifest.features, schema_constraints)
     stats = make_stats_file(manifest, build)
     texts[file_names.STATS] = stats.to_json()

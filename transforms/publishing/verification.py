@@ -191,6 +191,8 @@ class _ReadableRecords:
 
 def check_example(manifest: Manifest, decode: bool, record: bytes) -> list[str]:
     """Return the faults of a record, by feature; none if it is an example as `manifest` describes it."""
+    if manifest.has_raw_records:
+        return []
     try:
         values = decode_example(record)
     except ValueError as error:
@@ -265,13 +267,14 @@ def find_dataset_faults(dataset: Dataset) -> list[Fault]:
 def _choose_metadata_checks(manifest: Manifest) -> dict[str, _Check]:
     """Return the function that checks the content of each required metadata file, by its name."""
     checks: dict[str, _Check] = {
-        file_names.FEATURES: _check_features,
         file_names.SCHEMA: _check_schema,
         file_names.STATS: _check_stats,
     }
+    if not manifest.has_raw_records:
+        checks[file_names.FEATURES] = _check_features
     for feature in features_of_kind(manifest.features, "class_label"):
         checks[file_names.labels_file(feature.stem)] = partial(_check_labels, feature)
-    if manifest.codec.is_read_by_tfds:
+    if manifest.is_read_by_tfds:
         checks[file_names.DATASET_INFO] = _check_dataset_info
     if manifest.rejects.get("records"):
         checks[_REJECTS_PATH] = _check_rejects

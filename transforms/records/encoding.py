@@ -309,6 +309,7 @@ class RecordPasser:
     """Encoder that passes existing records through unchanged, and decodes them for statistics, types and keys."""
 
     helpers: tuple[str, ...] = ()  # features used as keys, groups or strata
+    is_raw: bool = False  # records are of any type, and are not parsed
 
     def prepare(self, rows: Rows, file: FileRef, layout: TableLayout) -> tuple[PreparedRows, list[Reject]]:
         """Reject records whose features are not of the layout's kinds, if any; add the others' files and numbers."""
@@ -327,6 +328,8 @@ class RecordPasser:
 
     def encode(self, batch: pa.RecordBatch, layout: TableLayout) -> EncodedRows:
         records = batch["record"]
+        if self.is_raw:
+            return EncodedRows(frame(records), batch.select(["record"]), {})
         parts = decode_parts(records)
         features = merge_parts(parts, len(records))
         helpers = {name: feature_key_texts(parts, name) for name in self.helpers}

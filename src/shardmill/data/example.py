@@ -1,6 +1,6 @@
 """Encode and decode serialized tf.train.Example messages without TensorFlow."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -146,13 +146,47 @@ def decode_example(record: bytes | memoryview, feature_names: Collection[str] | 
     return features
 
 
-def is_sequence_example(record: bytes | memoryview) -> bool:
-    """Return True if a record has feature lists (field 2), which make it a tf.train.SequenceExample.
+EXAMPLE, SEQUENCE_EXAMPLE = "tf.train.Example", "tf.train.SequenceExample"
+EXAMPLE_LIST = "tensorflow.serving.ExampleListWithContext"  # ELWC, as TensorFlow Ranking has it
 
-    Raises:
-        ValueError: if `record` is not a protobuf message.
+
+def message_kind(record: bytes | memoryview) -> str:
+    """Return the name of the message that a record is: of an Example, or one of those made of its parts; "" for others.
+
+    protobuf parses a SequenceExample, an ELWC and others as an Example, of wrong features or of none, because it skips
+    fields that it does not know.
     """
-    return any(field == 2 for field, _ in _delimited_fields(memoryview(record)))
+    view = memoryview(record)
+    try:
+        fields = [(field if wire == _DELIMITED else 0, payload) for field, wire, payload in _fields(view)]
+        parts = [[payload for field, payload in fields if field == number] for number in (1, 2)]
+        is_known = len(fields) == sum(map(len, parts))
+        if is_known and not parts[1] and all(map(_is_feature_map, parts[0])):
+            return EXAMPLE
+        if is_known and all(_is_example(part) for part in (*parts[0], *parts[1])):
+            return EXAMPLE_LIST
+        if parts[1]:
+            return SEQUENCE_EXAMPLE if is_known and all(map(_is_feature_map, parts[0])) else ""
+        return EXAMPLE if decode_example(view) else ""
+    except ValueError:
+        return ""
+
+
+def _is_feature_map(view: memoryview) -> bool:
+    """Return True if these are the features of an Example: entries of a name and a feature each."""
+    return _has_only(view, lambda entry: [field for field, _, _ in _fields(entry)] == [1, 2])
+
+
+def _is_example(view: memoryview) -> bool:
+    return _has_only(view, _is_feature_map)
+
+
+def _has_only(view: memoryview, is_right: Callable[[memoryview], bool]) -> bool:
+    """Return True if a message has no field but field 1, whose messages are all right."""
+    try:
+        return all(field == 1 and wire == _DELIMITED and is_right(payload) for field, wire, payload in _fields(view))
+    except ValueError:
+        return False
 
 
 def _decode_entry(item: memoryview, feature_names: Collection[str] | None) -> tuple[str, FeatureValue | None]:

@@ -174,6 +174,16 @@ class Manifest:
         return _find_template(self.configuration)
 
     @property
+    def has_raw_records(self) -> bool:
+        """Return True if `shardmill reshard --record_type raw` passed records through unparsed, of any type."""
+        return self.configuration.get("record_type") == "raw"
+
+    @property
+    def is_read_by_tfds(self) -> bool:
+        """Return True if TFDS reads the shards, so that the dataset has the files that describe it to TFDS."""
+        return self.codec.is_read_by_tfds and not self.has_raw_records
+
+    @property
     def rejected_without_split(self) -> int:
         """Return the number of rejected records whose split is unknown."""
         return int(self.rejects.get("records", 0)) - sum(split.rejected for split in self.splits)

@@ -10,6 +10,7 @@ from typing import Any, BinaryIO, cast
 
 import google_crc32c
 
+from shardmill.data.example import FeatureValue, decode_example
 from shardmill.data.features import Feature, Features, translated_features
 from shardmill.data.kinds import kind_of
 from shardmill.errors import CorruptDataError, UserError
@@ -256,8 +257,31 @@ def select_part(split: SplitEntry, num_workers: int, worker_index: int) -> Part:
     return Part(split.shards, worker_index, num_workers)
 
 
+RAW_RECORD = "record"  # what the bytes of an unparsed record are called
+
+
+def decode_record(manifest: Manifest, record: bytes) -> dict[str, FeatureValue]:
+    """Return a record's values by feature name; those of an unparsed record are its bytes, called `record`.
+
+    Raises:
+        ValueError: if the record is not a serialized Example, and should be.
+    """
+    return {RAW_RECORD: [record]} if manifest.has_raw_records else decode_example(record)
+
+
+def check_is_parsed(manifest: Manifest) -> None:
+    """Check that the records have features; raise UserError otherwise."""
+    if manifest.has_raw_records:
+        raise UserError(
+            f"{manifest.name} {manifest.version} has records without features: --record_type raw passed them through"
+            f" unparsed; shardmill.examples yields the bytes of each as {RAW_RECORD!r}, and tf.data.TFRecordDataset"
+            " reads the shards"
+        )
+
+
 def find_features(manifest: Manifest, names: Sequence[str]) -> Features:
     """Return the features called `names`, in that order; raise UserError if one does not exist."""
+    check_is_parsed(manifest)
     known = {feature.name: feature for feature in manifest.features}
     for name in names:
         if name not in known:
@@ -293,6 +317,7 @@ def choose_columns(
     Raises:
         UserError: if a name is unknown or there are no inputs; the message lists the features.
     """
+    check_is_parsed(manifest)
     found: Features = ()
     if supervised:
         given = [label] if isinstance(label, str) else label

@@ -17,6 +17,7 @@ from shardmill.data.kinds import kind_of
 from shardmill.errors import CorruptDataError, UserError
 from shardmill.filesystem import Files, files_for
 from shardmill.reading.dataset import (
+    RAW_RECORD,
     Dataset,
     Part,
     check_sizes,
@@ -362,7 +363,8 @@ def examples(
     * An array has its own type.
     * An image is the bytes of its file, and so is audio unless its samples were stored.
 
-    Arrays are read-only. Missing values are absent.
+    Arrays are read-only. Missing values are absent. Of records that `--record_type raw` passed through unparsed, the
+    bytes are called `record`.
 
     In PyTorch, each worker process of the loader reads its own part:
 
@@ -453,7 +455,11 @@ def _read(
     defaults: Mapping[str, Any],
     decoders: Mapping[str, Callable[[bytes], Any]],
 ) -> Iterator[Example]:
-    decode = ExampleDecoder(dataset.manifest.features, [feature.name for feature in features])
+    decode: Callable[[bytes], Example] = ExampleDecoder(
+        dataset.manifest.features, [feature.name for feature in features]
+    )
+    if dataset.manifest.has_raw_records:
+        decode = _wrap_raw_record
     number = 0
     for shard in part.shards:
         index = 0
@@ -473,6 +479,10 @@ def _read(
                 yield example
             number += len(records)
             index += len(records)
+
+
+def _wrap_raw_record(record: bytes) -> Example:
+    return {RAW_RECORD: record}
 
 
 def _shuffle(stream: Iterator[Example], size: int, generator: random.Random) -> Iterator[Example]:

@@ -15,7 +15,7 @@ from shardmill.installed import tf
 from shardmill.metadata import file_names
 from shardmill.metadata.manifest import Manifest
 from shardmill.metadata.tfds_metadata import TransformedOutput, TransformFile
-from shardmill.reading.dataset import Dataset, find_features, open_dataset
+from shardmill.reading.dataset import Dataset, check_is_parsed, find_features, open_dataset
 from shardmill.reading.plain_examples import check_defaults
 
 
@@ -46,6 +46,7 @@ def feature_spec(
         CorruptDataError: if the manifest cannot be read.
     """
     manifest = open_dataset(directory, files or files_for(directory), version).manifest
+    check_is_parsed(manifest)
     chosen = manifest.features if features is None else find_features(manifest, features)
     return to_spec(chosen, check_defaults(chosen, defaults or {}, manifest.features))
 

@@ -13,7 +13,7 @@ from shardmill.transforms.columns.example_decoding import (
     count_kinds,
     decode_parts,
     describe_mixed_kinds,
-    flag_sequence_examples,
+    find_other_messages,
     kind_misfits,
     merge_kinds,
     most_frequent_kinds,
@@ -92,6 +92,7 @@ def test_sequence_examples_of_any_size(size: int) -> None:
         tf.train.Example(features=context),
     ]
     records = pa.array([message.SerializeToString() for message in made], pa.large_binary())
-    assert flag_sequence_examples(records).tolist() == [False, True, False, True, False]
-    assert flag_sequence_examples(records[3:]).tolist() == [True, False]
-    assert flag_sequence_examples(records[:0]).tolist() == []
+    kind = "tf.train.SequenceExample"
+    assert find_other_messages(records) == {1: kind, 3: kind}
+    assert find_other_messages(records[3:]) == {0: kind}
+    assert find_other_messages(records[:0]) == {}
