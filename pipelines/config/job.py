@@ -71,7 +71,8 @@ class NameOptions(Options):
 
     folders: FolderRoles | None = flag(
         None,
-        "Meaning of each folder level: label, split/label, any/label, any, …",
+        "Meaning of each folder level: label, split/label, any/label, any, …; label/group keeps the files of each inner"
+        " folder in one split",
         parse=parse_folders,
         group="input",
         default_words="inferred from the folder names",
@@ -133,6 +134,8 @@ class JobConfig(OutputOptions, LabelOptions, NameOptions, ShardOptions, SplitOpt
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.folders is not None and self.folders.group is not None:
+            self._check_folder_groups()
         if self.balance == "tokens" and getattr(self, "tokenizer", None) is None:
             raise UserError("--balance tokens needs --tokenizer, whose tokens shards are to be equal in")
         names = [name for name, _ in self.splits or ()]
@@ -147,6 +150,14 @@ class JobConfig(OutputOptions, LabelOptions, NameOptions, ShardOptions, SplitOpt
                 f" that of a file has {file_names.MAX_NAME_BYTES - len(file_names.TEMP_SUFFIX)} at most; give a"
                 " shorter one, or a shorter --name"
             )
+
+    def _check_folder_groups(self) -> None:
+        """Check the flags that go with a level of groups in --folders; raises UserError."""
+        if self.splits is None:
+            raise UserError(f"--folders {self.folders} needs --splits: a group is what stays in one of them")
+        other = "group_by" if self.group_by is not None else "stratify_by"
+        if (column := getattr(self, other)) is not None:
+            raise UserError(f"--folders {self.folders} contradicts --{other} {column}; give one of them")
 
     @property
     def format_name(self) -> str:

@@ -59,6 +59,8 @@ class RecordsConfig(RecordOptions):
         super().__post_init__()
         if not self.inputs:
             raise UserError("give --input, a folder, a file or a glob")
+        if self.folders is not None and self.folders.group is not None:
+            raise UserError(f"--folders {self.folders}: groups are of whole files, as with --record file")
         if self.spec.is_passed_through and self.on_new_label != "fail":
             raise UserError(
                 f"--on_new_label {self.on_new_label}: reshard passes records through with the ids that they have; add"

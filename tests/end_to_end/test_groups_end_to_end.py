@@ -13,7 +13,7 @@ import pytest
 from shardmill.data import tfrecord
 from shardmill.data.example import encode_example
 from shardmill.pipelines import cli
-from tests.support.command import image, read_back, write_files
+from tests.support.command import Run, check_mistake, image, read_back, write_files
 from tests.support.table_results import convert, read_table
 
 _GROUPS = range(1 << 24, (1 << 24) + 60)  # neighbours are one float32
@@ -154,3 +154,55 @@ def test_a_schema_says_that_a_key_is_a_number(tmp_path: Path) -> None:
     assert ids["train"]
     assert ids["test"]
     assert not ids["train"] & ids["test"]
+
+
+FRAMES = {
+    f"{label}/video_{video:02}/frame{frame}.png": image(100 * video + 10 * frame + (label == "run"), "PNG")
+    for label in ("run", "walk")
+    for video in range(12)
+    for frame in range(3)
+}
+_NOT_GROUPED = "are not grouped and may be in several splits; --group_by folder keeps the files of each folder in one"
+
+
+@pytest.mark.parametrize(
+    "flags", [("--group_by", "folder", "--folders", "label"), ("--folders", "label/group"), ("--folders", "label")]
+)
+def test_frames_of_a_video_stay_in_one_split(tmp_path: Path, run: Run, flags: tuple[str, ...]) -> None:
+    folder = write_files(tmp_path / "in", FRAMES)
+    command = ("images", "--input", folder, "--output", tmp_path / "out", "--name", "n", *_SPLITS)
+    check_mistake(run(*command), "the same sub-folders repeat", "label/group")
+    result = run(*command, *flags)
+    assert result.status == 0, result.err
+    contents = read_back(tmp_path / "out/n")
+    splits: dict[str, set[str]] = {}
+    for name, split in contents.split_of.items():
+        splits.setdefault(name.rpartition("/")[0], set()).add(split)
+    assert contents.label_of("walk/video_03/frame1.png") == "walk"
+    assert len(contents.split_of) == len(FRAMES)
+    is_drawn = flags == ("--folders", "label")
+    assert {len(of_video) for of_video in splits.values()} == ({1, 2} if is_drawn else {1})
+    assert any(_NOT_GROUPED in notice for notice in contents.dataset.manifest.notices) == is_drawn
+
+
+def test_images_of_a_manifest_are_grouped_by_folder(tmp_path: Path, run: Run) -> None:
+    table = "".join(["file_name,n\n", *(f"{name},1\n" for name in FRAMES)])
+    folder = write_files(tmp_path / "in", {**FRAMES, "table.csv": table.encode()})
+    flags = ("--manifest", folder / "table.csv", *_SPLITS, "--group_by", "folder")
+    assert run("images", *flags, "--output", tmp_path / "out", "--name", "n").status == 0
+    split_of = read_back(tmp_path / "out/n").split_of
+    assert len({(name.rpartition("/")[0], split) for name, split in split_of.items()}) == 24
+    assert set(split_of.values()) == {"train", "test"}
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        ((), "--folders label/group needs --splits"),
+        ((*_SPLITS, "--stratify_by", "label"), "contradicts --stratify_by label"),
+        ((*_SPLITS, "--group_by", "folder"), "contradicts --group_by folder"),
+    ],
+)
+def test_flags_that_contradict_a_level_of_groups(tmp_path: Path, run: Run, flags: tuple[str, ...], words: str) -> None:
+    command = ("images", "--input", tmp_path, "--output", tmp_path / "out", "--name", "n", "--folders", "label/group")
+    check_mistake(run(*command, *flags), words)

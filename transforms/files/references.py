@@ -21,7 +21,7 @@ from shardmill.transforms.inputs.annotations import PLANNED_OBJECTS, find_unknow
 from shardmill.transforms.inputs.folders import normalize_split
 from shardmill.transforms.inputs.found_files import COMPANIONS
 from shardmill.transforms.layout.files import Layout
-from shardmill.transforms.options.job_options import CONTENT, SplitOptions
+from shardmill.transforms.options.job_options import CONTENT, FOLDER, SplitOptions
 from shardmill.transforms.shards import balance
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.streams import UNREADABLE, checksums
@@ -209,6 +209,8 @@ def _make_planned(rows: list[tuple[Any, ...]], layout: Layout, options: PlanOpti
     order, tie = _make_order_keys(names, lines, options.split.seed)
     if group_by == CONTENT and CONTENT not in layout.columns:
         groups = _group_by_content(names, uris, options.root)
+    elif layout.folders.group is not None or (group_by == FOLDER and FOLDER not in layout.columns):
+        groups = list(map(layout.folders.find_group, names))
     else:
         groups = _fill_column(values, group_by, names) if group_by else names
     split_key = balance.split_keys(groups, options.split.split_seed)

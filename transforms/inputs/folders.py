@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from shardmill.metadata.file_names import ShardName
@@ -52,15 +52,19 @@ class FolderError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class FolderRoles:
-    """The folder levels of a file's name, counted from 0, that are the split and the class; None for no such level."""
+    """The folder levels of a file's name, counted from 0, that are the split, the class and the group; None for none.
+
+    Files of one group, such as the frames of a video, stay in one split.
+    """
 
     split: int | None = None
     label: int | None = 0
+    group: int | None = None
 
     @property
     def depth(self) -> int:
         """Number of folder levels that carry a meaning."""
-        return max(-1 if level is None else level for level in (self.split, self.label)) + 1
+        return max(-1 if level is None else level for level in (self.split, self.label, self.group)) + 1
 
     def locate(self, name: str) -> tuple[str | None, str | None]:
         """Return (split, class) of the file called `name`; None for each that its folders do not give."""
@@ -70,32 +74,47 @@ class FolderRoles:
         )
         return None if split is None else normalize_split(split), label
 
+    def find_group(self, name: str) -> str:
+        """Return the folder whose files stay in one split, or the name of a file that is in no such folder.
+
+        Without a level of groups it is the file's own folder, if that is neither its split nor its class.
+        """
+        folders = name.split("/")[:-1]
+        depth = len(folders) if self.group is None else self.group + 1
+        is_in_group = replace(self, group=None).depth < depth <= len(folders)
+        return "/".join(folders[:depth]) if is_in_group else name
+
     def __str__(self) -> str:
         levels = ["any"] * max(self.depth, 1)
-        for level, word in ((self.split, "split"), (self.label, "label")):
+        for level, word in zip((self.split, self.label, self.group), FOLDER_WORDS, strict=True):
             if level is not None:
                 levels[level] = word
         return "/".join(levels)
 
 
+FOLDER_WORDS = ("split", "label", "group")  # of --folders, by level in FolderRoles
+NO_ROLES = FolderRoles(None, None)
 CLASSES = FolderRoles(None, 0)
 SPLITS = FolderRoles(0, None)
 SPLITS_OF_CLASSES = FolderRoles(0, 1)
 
 
 def parse_roles(text: str) -> FolderRoles:
-    """Parse --folders, such as split/label: split, label or any for each level; raise a ValueError otherwise."""
+    """Parse --folders, such as split/label: a word for each level, or any; raise a ValueError otherwise."""
     words = text.split("/")
     for word in words:
-        if word not in ("split", "label", "any"):
+        if word not in (*FOLDER_WORDS, "any"):
             raise ValueError(
-                f"{text!r} is not a word for each level of folders: split, label or any, such as split/label"
+                f"{text!r} is not a word for each level of folders: split, label, group or any, such as split/label"
             )
-    for word in ("split", "label"):
+    for word in FOLDER_WORDS:
         if words.count(word) > 1:
             raise ValueError(f"{text!r} has {word!r} twice; one level of folders is the {word}")
-    split, label = (words.index(word) if word in words else None for word in ("split", "label"))
-    return FolderRoles(split, label)
+    if "group" in words and "split" in words:
+        raise ValueError(f"{text!r} has a split and a group; a group is what --splits keeps in one split")
+    if "group" in words and words[-1] != "group":
+        raise ValueError(f"{text!r} has a level below the group; expected the group last")
+    return FolderRoles(*(words.index(word) if word in words else None for word in FOLDER_WORDS))
 
 
 def normalize_split(text: str) -> str:
@@ -113,10 +132,13 @@ def split_of_file(name: str) -> str | None:
 
 
 def folder_key(name: str, roles: FolderRoles | None = None) -> str:
-    """Return the leading folders of a file's name that may be its split or class, given their roles if known."""
+    """Return the leading folders of a file's name that may be its split or class, given their roles if known.
+
+    With roles, it is one folder more than those with a meaning, for a notice about it.
+    """
     folders = name.split("/")[:-1]
     if roles is not None:
-        return "/".join(folders[: roles.depth])
+        return "/".join(folders[: roles.depth + 1])
     split = bool(folders) and folders[0].lower() in SPLIT_FOLDERS
     return "/".join(folders[: _GUESSED_LEVELS + split])
 
@@ -184,12 +206,18 @@ def _says_no_class(name: str) -> bool:
     return name.lower() in _NO_CLASSES or (len(words) > 1 and any(known) and all(others))
 
 
-def folder_notices(folders: Collection[str], roles: FolderRoles) -> list[str]:
-    """Return notices about guessed roles: split names taken for classes, and levels without a meaning."""
+def folder_notices(
+    folders: Collection[str], roles: FolderRoles, are_guessed: bool = True, are_files_drawn: bool = False
+) -> list[str]:
+    """Return notices about the roles of folders: split names taken for classes, and levels without a meaning.
+
+    If they are given, only files of one folder that may be in several splits are of interest. With `are_files_drawn`,
+    each file is drawn for a split of its own, whatever its folder is.
+    """
     notices = []
     tops = _find_top_folders(folders)
     split_like = sorted(top for top in tops if top.lower() in SPLIT_FOLDERS)
-    if split_like and roles.split is None:
+    if split_like and roles.split is None and are_guessed:
         role = "a class, not a split" if roles.label == 0 else "no split"
         other = min(tops - set(split_like), default=None)
         notices.append(
@@ -197,11 +225,17 @@ def folder_notices(folders: Collection[str], roles: FolderRoles) -> list[str]:
             " next to it"
         )
     deeper = sorted(folder for folder in folders if folder.count("/") >= roles.depth)
-    if deeper and roles.label is not None:
+    if deeper and roles.label is not None and are_guessed:
         label = deeper[0].split("/")[roles.label]
         notices.append(
             f"folders below class folders are ignored: files in {deeper[0]!r} have class {label!r}"
             f"{f', as in {len(deeper) - 1:,} more' if len(deeper) > 1 else ''}; --folders says otherwise"
+        )
+    inner = deeper if roles.label is not None else sorted(set(folders) - {""})
+    if are_files_drawn and inner:
+        notices.append(
+            f"files of one folder, such as the frames of a video in {inner[0]!r}, are not grouped and may be in several"
+            " splits; --group_by folder keeps the files of each folder in one split"
         )
     return notices
 

@@ -11,8 +11,8 @@ from shardmill.metadata.labels import ClassNames
 from shardmill.transforms.columns.conversion import rounded_notices
 from shardmill.transforms.columns.types import MAX_VALUES, ColumnType
 from shardmill.transforms.inputs.folders import (
-    CLASSES,
     IMAGES,
+    NO_ROLES,
     SPLITS,
     FolderError,
     FolderRoles,
@@ -36,7 +36,7 @@ from shardmill.transforms.layout.options import (
     skipped_notices,
 )
 from shardmill.transforms.options.image_options import LabelOptions
-from shardmill.transforms.options.job_options import CONTENT, Fractions, SplitOptions
+from shardmill.transforms.options.job_options import CONTENT, FOLDER, Fractions, SplitOptions
 from shardmill.transforms.stores import storage
 
 DEFAULT_SPLITS: Fractions = (("train", Fraction(1)),)
@@ -97,7 +97,7 @@ def splits_of_tables(summary: InputSummary, source: str, fractions: Fractions | 
         if "" in summary.folders:
             raise UserError(FILES_OUTSIDE_SPLITS.format(source))
         return splits_of_folders(summary.folders, SPLITS)
-    notices = folder_notices([folder.split("/")[0] for folder in summary.folders], FolderRoles(None, None))
+    notices = folder_notices([folder.split("/")[0] for folder in summary.folders], NO_ROLES)
     return replace(splits_by_fraction(None), notices=(*notices, *split_name_notices(summary)))
 
 
@@ -157,7 +157,7 @@ def make_layout(summary: InputSummary, options: FileLayoutOptions) -> Layout:
     _check_not_too_many(summary, options)
     missing = missing_notices(summary, options)
     manifest = bool(summary.labels)
-    folders = CLASSES if manifest else resolve_folders(summary, options)
+    folders = NO_ROLES if manifest else resolve_folders(summary, options)
     has_input_splits = folders.split is not None or bool(summary.splits.keys() - {""})
     if has_input_splits:
         split_source = "the annotations" if options.is_annotated and not options.in_manifest else options.split_source
@@ -329,7 +329,8 @@ def _parts(summary: InputSummary) -> list[list[str]]:
 def _check_columns(options: FileLayoutOptions, columns: dict[str, ColumnType], labelled: bool, manifest: bool) -> None:
     known = [*(["label"] if labelled else []), *columns]
     for flag, column in (("--group_by", options.split.group_by), ("--stratify_by", options.split.stratify_by)):
-        if column is not None and column not in known and (flag, column) != ("--group_by", CONTENT):
+        is_of_file = flag == "--group_by" and column in (CONTENT, FOLDER)
+        if column is not None and column not in known and not is_of_file:
             what = f"the columns are {', '.join(known)}" if known else "there are no labels and no columns"
             hint = "" if manifest else "; further columns come from a --manifest"
             raise UserError(f"{flag} {column}: no such column; {what}{hint}")

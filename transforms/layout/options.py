@@ -40,6 +40,12 @@ class FileLayoutOptions:
     input_notices: tuple[str, ...] = ()  # notices about how the input was found
     split_source: str = "the manifest's column 'split'"  # description of where a manifest's rows get their splits
 
+    @property
+    def are_files_drawn(self) -> bool:
+        """True if each file is drawn for one of several splits, not a group or a stratum of files."""
+        split = self.split
+        return split.splits is not None and len(split.splits) > 1 and split.group_by is None
+
 
 OBJECTS = "objects"  # the sequence of what is in images, and the column that it is made of
 
@@ -203,14 +209,15 @@ def folder_remedy(plural: str, manifest: bool = False, masks: str = "", no_class
 
     `masks` is a folder that may hold masks, or ""; `no_classes` are folders that may be left out.
     """
+    group_hint = " label/group (the second is a video, or other files that stay in one split)," if manifest else ""
     manifest_hint = ", or --manifest a file that names each with its label" if manifest else ""
     exclude = " ".join(f"--exclude {shlex.quote(name)}" for name in no_classes)
     exclude_hint = f"; or leave out {exclude}" if exclude else ""
     masks_hint = f" and --masks the folder {masks!r}" if masks else ""
     return (
         "say what each level of folders is with --folders: label (the first is the class), any/label (the second),"
-        f" split/label, or any (there are no classes); or give --input the folder of the {plural} alone{masks_hint}"
-        f"{manifest_hint}{exclude_hint}"
+        f" split/label,{group_hint} or any (there are no classes); or give --input the folder of the {plural} alone"
+        f"{masks_hint}{manifest_hint}{exclude_hint}"
     )
 
 
@@ -253,7 +260,9 @@ def file_notices(
         *([unnamed_classes_notice(len(objects))] if objects is not None and options.has_class_ids else []),
         *skipped_notices(summary),
         *ignored_value_notices(summary.ignored_properties),
-        *folder_notices(summary.folders, folders),
+        *folder_notices(
+            summary.folders, folders, options.folders is None, options.are_files_drawn and folders.group is None
+        ),
         *_class_notices(class_names),
         *(list_like_name_notices("label", class_names.names) if class_names is not None else ()),
         *_label_list_notices(summary, options),

@@ -124,7 +124,7 @@ def make_line_layout(
     depth = roles.label
     classes = {parts[depth] for parts in folders if depth is not None and len(parts) > depth}
     labelled = depth is not None and bool(classes) and all(len(parts) > depth for parts in folders)
-    notices += folder_notices(summary.folders, roles)
+    notices += folder_notices(summary.folders, roles, options.folders is None)
     if roles.split is None and options.split.splits is None:
         notices += split_name_notices(summary)
     if classes and not labelled:

@@ -28,7 +28,7 @@ Fractions = tuple[tuple[str, Fraction], ...]
 _ROUNDING = Fraction(1, 200)  # by which the fractions may miss 1: 0.333 three times is fine
 _SEEDS = 1 << 64  # what xxh3 takes
 TRAINING = "train"  # the split that constants of --transform are taken of, unless others are named
-CONTENT = "content"  # --group_by, of what an example holds
+CONTENT, FOLDER = "content", "folder"  # --group_by, of what an example holds, and of where its file is
 
 
 def parse_splits(value: Any) -> Fractions:
@@ -83,7 +83,7 @@ class SplitOptions(Options):
     group_by: str | None = flag(
         None,
         "Column whose equal values stay in one split; content keeps equal examples in one split, and"
-        " reads files twice for it",
+        " reads files twice for it; folder keeps the files of each folder together",
     )
     stratify_by: str | None = flag(None, "Column, or label, within each value of which the split fractions are exact")
     seed: int = flag(0, "Seed of the order of examples", check=check_seed)

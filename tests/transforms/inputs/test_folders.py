@@ -207,6 +207,8 @@ def test_tables_of_which_some_lie_in_split_folders(run: Run, tmp_path: Path, fol
         ("label/any/split", FolderRoles(2, 0)),
         ("any", FolderRoles(None, None)),
         ("split", FolderRoles(0, None)),
+        ("label/group", FolderRoles(None, 0, 1)),
+        ("any/group", FolderRoles(None, None, 1)),
     ],
 )
 def test_roles(text: str, roles: FolderRoles) -> None:
@@ -214,16 +216,32 @@ def test_roles(text: str, roles: FolderRoles) -> None:
     assert str(roles) == text
 
 
-@pytest.mark.parametrize("text", ["", "labels", "label/label", "split//label", "split,label"])
+@pytest.mark.parametrize(
+    "text", ["", "labels", "label/label", "split//label", "split,label", "group/label", "split/group", "group/any"]
+)
 def test_words_that_are_no_roles(text: str) -> None:
-    with pytest.raises(ValueError, match=r"is not a word for each level|twice"):
+    with pytest.raises(ValueError, match=r"is not a word for each level|twice|group"):
         parse_roles(text)
+
+
+@pytest.mark.parametrize(
+    ("roles", "groups"),
+    [
+        ("label", ["a.jpg", "cat/b.jpg", "cat/v1", "cat/v1/x"]),
+        ("any", ["a.jpg", "cat", "cat/v1", "cat/v1/x"]),
+        ("label/group", ["a.jpg", "cat/b.jpg", "cat/v1", "cat/v1"]),
+        ("group", ["a.jpg", "cat", "cat", "cat"]),
+    ],
+)
+def test_groups(roles: str, groups: list[str]) -> None:
+    names = ["a.jpg", "cat/b.jpg", "cat/v1/c.jpg", "cat/v1/x/d.jpg"]
+    assert [parse_roles(roles).find_group(name) for name in names] == groups
 
 
 def test_what_is_kept_of_a_name_is_what_a_guess_looks_at() -> None:
     assert folder_key("a/b/c/d.jpg") == "a/b"
     assert folder_key("Train/b/c/d/e.jpg") == "Train/b/c"
-    assert folder_key("a/b/c/d.jpg", FolderRoles(None, 0)) == "a"
+    assert folder_key("a/b/c/d.jpg", FolderRoles(None, 0)) == "a/b"
     assert folder_key("d.jpg") == ""
 
 
