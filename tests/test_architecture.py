@@ -55,7 +55,7 @@ ROOMS = (
     Room("transforms/values", 7, 3_500),  # a module of --module_file brings those beside it
     Room("transforms/shards", 8, 1_350),
     Room("transforms/inputs", 9, 4_300),  # --exclude of every listing
-    Room("transforms/layout", 10, 2_150),
+    Room("transforms/layout", 10, 2_200),  # groups of folders
     Room("transforms/files", 11, 3_600),
     Room("transforms/records", 12, 2_200),  # records of any type
     Room("transforms/publishing", 12, 2_250),
