@@ -43,7 +43,7 @@ class Room(NamedTuple):
 
 ROOMS = (
     Room("src/shardmill/data", 1, 2_050),
-    Room("src/shardmill/metadata", 2, 1_500),
+    Room("src/shardmill/metadata", 2, 1_550),  # JSON of wide tables is written by orjson
     Room("src/shardmill/quality", 3, 2_450),
     Room("src/shardmill/reading", 4, 1_900),  # records of any type
     Room("transforms/stores", 3, 3_600),
@@ -51,7 +51,7 @@ ROOMS = (
     Room("transforms/columns", 5, 3_350),  # a sample of the numbers that float32 merges
     Room("transforms/workers", 5, 1_050),
     Room("transforms/formats", 6, 6_250),  # records of any type
-    Room("transforms/statistics", 6, 2_600),
+    Room("transforms/statistics", 6, 2_850),  # columns of wide tables are counted together
     Room("transforms/values", 7, 3_500),  # a module of --module_file brings those beside it
     Room("transforms/shards", 8, 1_350),
     Room("transforms/inputs", 9, 4_300),  # --exclude of every listing
@@ -59,7 +59,7 @@ ROOMS = (
     Room("transforms/files", 11, 3_600),
     Room("transforms/records", 12, 2_200),  # records of any type
     Room("transforms/publishing", 12, 2_250),
-    Room("pipelines/config", 13, 2_200),  # --exclude
+    Room("pipelines/config", 13, 2_250),  # --exclude
     Room("pipelines/reports", 14, 2_400),  # records of any type
     Room("pipelines/jobs", 15, 3_950),
     Room("pipelines/nightly", 16, 1_900),
@@ -79,7 +79,7 @@ SINGLE = {
 }
 MOST_MODULES = 16  # in a room
 MOST_SMALL = 10  # modules of fewer than 60 lines, without `__init__.py`
-MOST_LINES = 57_400  # notices about what tables lose
+MOST_LINES = 58_000  # notices about what tables lose, columns of wide tables together
 
 
 def name_of(path: Path) -> str:

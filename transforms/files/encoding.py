@@ -28,7 +28,7 @@ from shardmill.transforms.statistics.files import ClassNames, ManifestStats, Spl
 from shardmill.transforms.statistics.images import NumberStats
 from shardmill.transforms.statistics.near_duplicates import ImageHashes
 from shardmill.transforms.statistics.sketches import Mergeable
-from shardmill.transforms.statistics.tables import BatchedStats
+from shardmill.transforms.statistics.tables import TableStats
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import error_text
 from shardmill.transforms.stores.storage import raise_if_store_failed
@@ -49,15 +49,15 @@ def decode_columns(columns: ManifestColumns, renames: Renames, entries: Sequence
 
 def column_stats(
     columns: pa.RecordBatch, labels: Sequence[int | None], names: Sequence[str], lines: Sequence[int | None]
-) -> BatchedStats:
+) -> TableStats:
     """Return the statistics of a manifest's columns, given each file's class id, name and line in the manifest."""
     if not columns.num_rows:
-        return BatchedStats()
+        return TableStats()
     is_labelled = any(label is not None for label in labels)
     if is_labelled:
         columns = columns.append_column(_LABEL, pa.array(labels, pa.int64()))
     ties = hash_strings([f"{name}\0{line}" for name, line in zip(names, lines, strict=True)], 0)
-    return BatchedStats.from_batch(columns, ties, [_LABEL] if is_labelled else ())
+    return TableStats.from_batch(columns, ties, [_LABEL] if is_labelled else ())
 
 
 def _dtype(column: ColumnType) -> DType:

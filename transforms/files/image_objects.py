@@ -45,7 +45,7 @@ from shardmill.transforms.inputs.annotations import (
     read_planned_objects,
 )
 from shardmill.transforms.shards.balance import hash_strings
-from shardmill.transforms.statistics.tables import BatchedStats
+from shardmill.transforms.statistics.tables import TableStats
 
 ObjectPart = ObjectField | Literal["top", "left", "bottom", "right", "text"]
 
@@ -354,11 +354,11 @@ class ObjectEncoder:
             return pc.add(values, first)
         return values.cast(_arrow_type(part))
 
-    def stats(self, rows: pa.RecordBatch, names: Sequence[str]) -> BatchedStats:
+    def stats(self, rows: pa.RecordBatch, names: Sequence[str]) -> TableStats:
         """Return the statistics of objects, from rows of `place` and the names of their images."""
         columns = rows.select([item.name for item in self._stored])
         labels = [item.name for item in self._stored if item.part == "label"]
-        return BatchedStats.from_batch(columns, hash_strings(names, 0), labels)
+        return TableStats.from_batch(columns, hash_strings(names, 0), labels)
 
 
 def _list(part: ObjectPart, values: Any, offsets: NDArray[np.int64]) -> pa.LargeListArray:

@@ -171,8 +171,7 @@ def make_metadata_files(
         )
     texts[file_names.SCHEMA] = schema.to_pbtxt(manifest.features, schema_constraints)
     stats = make_stats_file(manifest, build)
-    texts[file_names.STATS] = stats.to_json()
-    files = {name: text.encode() for name, text in texts.items()} | dict(more)
+    files = {name: text.encode() for name, text in texts.items()} | {file_names.STATS: stats.to_bytes()} | dict(more)
     files[file_names.FEATURE_STATS] = feature_stats.to_bytes(stats, manifest.features)
     sums = file_checksums(files) | {
         name: f"{found.crc32c:08x}" for name, found in rejects_by_file(build.rejects).items()

@@ -9,7 +9,7 @@ from shardmill.data.features import Renames
 from shardmill.quality.stats_file import FeatureSummary
 from shardmill.transforms.statistics.images import Extremes, NumberStats
 from shardmill.transforms.statistics.sketches import Mergeable, merged
-from shardmill.transforms.statistics.tables import BatchedStats
+from shardmill.transforms.statistics.tables import TableStats
 
 ClassNames = Mapping[str, Sequence[str]]  # by feature
 
@@ -89,7 +89,7 @@ class ImageStats(Mergeable):
     rotated: int = 0  # images to turn by EXIF
     high_bit_depth: int = 0  # images with more than 8 bits a channel
     extremes: Extremes = field(default_factory=Extremes)
-    objects: BatchedStats | None = None
+    objects: TableStats | None = None
     boxes: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("clipped", "dropped", "cropped"), 0))
     companions: dict[str, CompanionStats] = field(default_factory=dict)  # further files of the examples, by feature
 
@@ -131,7 +131,7 @@ class ManifestStats(Mergeable):
     """The statistics of a split's files and of a manifest's further columns, by their names there."""
 
     files: SplitStats  # statistics of the files' contents
-    columns: BatchedStats  # of the columns, and of the label, with which columns are associated
+    columns: TableStats  # of the columns, and of the label, with which columns are associated
 
     def move_to_shard(self, shard: str, start: int) -> None:
         if isinstance(self.files, LocatedStats):

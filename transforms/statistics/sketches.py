@@ -3,6 +3,7 @@
 import copy
 import math
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
@@ -81,6 +82,10 @@ class DistinctValues:
         `counts` is None if there are more than 1,024 values; then hashes may also repeat.
         """
         if self.counts is not None and counts is not None and len(hashes) <= HASHES_KEPT:
+            if not len(self.hashes):
+                order = np.argsort(hashes)
+                self.hashes, self.counts = hashes[order], counts[order]
+                return
             both, places = np.unique(np.concatenate([self.hashes, hashes]), return_inverse=True)
             if len(both) <= HASHES_KEPT:
                 summed = np.zeros(len(both), np.int64)
@@ -232,19 +237,9 @@ class ExactSums:
         """Add finite float32 numbers to the sums, in any order, fastest if ascending; their unit must be 2**-149."""
         for start in range(0, len(values), _AT_ONCE):
             part = np.ascontiguousarray(values[start : start + _AT_ONCE])
-            bits = part.view(np.uint32)
-            powers = bits >> np.uint32(_FLOAT32_MANTISSA_BITS)  # sign and exponent
-            runs = run_starts(powers)
-            # Where all have one exponent, sums of 2**16 mantissas of 24 bits are exact in float64. So are those of
-            # squares once they are split: the square of a mantissa's first half has 24 bits, and what it lacks has 37.
-            wide = part.astype(np.float64)
-            heads = (bits & np.uint32(_FIRST_HALF_MASK)).view(np.float32).astype(np.float64)
-            heads *= heads
-            rests = wide * wide
-            rests -= heads
-            self.total += _sum_exactly(np.add.reduceat(wide, runs), self.fraction_bits)
-            for squares in (heads, rests):
-                self.squares += _sum_exactly(np.add.reduceat(squares, runs), 2 * self.fraction_bits)
+            wide, *squares = _sum_floats(part, run_starts(part.view(np.uint32) >> np.uint32(_FLOAT32_MANTISSA_BITS)))
+            self.total += _sum_exactly(wide.tolist(), self.fraction_bits)
+            self.squares += sum(_sum_exactly(parts.tolist(), 2 * self.fraction_bits) for parts in squares)
         self.count += len(values)
 
     def merge(self, other: "ExactSums") -> None:
@@ -266,8 +261,54 @@ class ExactSums:
         return _compute_square_root(self.count * self.squares - self.total**2, self.count << self.fraction_bits)
 
 
-def _sum_exactly(parts: NDArray[np.float64], fraction_bits: int) -> int:
-    return sum(int(math.ldexp(part, fraction_bits)) for part in parts.tolist())
+def add_to_sums(sums: Sequence[ExactSums], numbers: NDArray[Any]) -> None:
+    """Add int64 or float32 numbers to several sums, as `add_integers` and `add_floats` do.
+
+    Args:
+        sums: sums of equal units.
+        numbers: numbers for each of the sums, fastest if ascending: shape (sums, numbers), at most 2**16 of each.
+    """
+    for each in sums:
+        each.count += numbers.shape[1]
+    if numbers.dtype == np.int64:
+        limbs = _split_into_limbs(numbers)
+        for place, limb in enumerate(limbs):
+            for each, total in zip(sums, limb.sum(axis=1).tolist()):
+                each.total += total << _LIMB_BITS * place
+            for lower in range(place + 1):
+                shift = _LIMB_BITS * (place + lower) + (lower < place)
+                for each, product in zip(sums, np.einsum("ij,ij->i", limb, limbs[lower]).tolist()):
+                    each.squares += product << shift
+        return
+    powers = numbers.view(np.uint32) >> np.uint32(_FLOAT32_MANTISSA_BITS)
+    is_first = np.ones(powers.shape, np.bool_)
+    np.not_equal(powers[:, 1:], powers[:, :-1], out=is_first[:, 1:])
+    parts = [part.tolist() for part in _sum_floats(numbers.ravel(), np.flatnonzero(is_first))]
+    stop = 0
+    for each, runs in zip(sums, np.count_nonzero(is_first, axis=1).tolist()):
+        start, stop = stop, stop + runs
+        each.total += _sum_exactly(parts[0][start:stop], each.fraction_bits)
+        each.squares += sum(_sum_exactly(part[start:stop], 2 * each.fraction_bits) for part in parts[1:])
+
+
+def _sum_floats(
+    numbers: NDArray[np.float32], runs: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Return exact sums of each run of numbers, and two sums that make up its squares.
+
+    Where all have one exponent, sums of 2**16 mantissas of 24 bits are exact in float64. So are those of squares once
+    they are split: the square of a mantissa's first half has 24 bits, and what it lacks has 37.
+    """
+    wide = numbers.astype(np.float64)
+    heads = (numbers.view(np.uint32) & np.uint32(_FIRST_HALF_MASK)).view(np.float32).astype(np.float64)
+    heads *= heads
+    rests = wide * wide
+    rests -= heads
+    return np.add.reduceat(wide, runs), np.add.reduceat(heads, runs), np.add.reduceat(rests, runs)
+
+
+def _sum_exactly(parts: list[float], fraction_bits: int) -> int:
+    return sum(int(math.ldexp(part, fraction_bits)) for part in parts)
 
 
 def _split_into_limbs(values: NDArray[np.int64]) -> list[NDArray[np.int64]]:
@@ -325,7 +366,8 @@ class ValueBins:
 
     def _add(self, keys: Keys, counts: Counts, shift: int) -> None:
         shift = max(shift, self.shift)
-        keys, counts, shift = _fit_bins(keys, counts, shift)
+        if shift or len(keys) > MAX_BINS:
+            keys, counts, shift = _fit_bins(keys, counts, shift)
         if len(self.keys):
             keys, counts = np.concatenate([self.keys, keys]), np.concatenate([self.counts, counts])
             order = np.argsort(keys, kind="stable")
@@ -338,51 +380,98 @@ class ValueBins:
 
     def edges(self) -> tuple[Floats, Floats]:
         """Return the lower and upper bounds of all bins; both are the number itself if a bin holds only one."""
-        if not self.shift:
-            return _convert_keys_to_numbers(self.keys), _convert_keys_to_numbers(self.keys)
-        # Bins below zero are mirrored: the border that is a round number belongs to them at their lower end.
-        low = self.keys - (self.keys < _FLOAT64_SIGN).astype(np.uint64)
-        high = low + np.uint64(1 << self.shift)
-        # A bin of zero alone: neither integers nor float32 come nearer to it
-        high[self.keys == _FLOAT64_SIGN] = _FLOAT64_SIGN
-        return _convert_keys_to_numbers(low), _convert_keys_to_numbers(high)
+        return _find_edges(self.keys, np.full(len(self.keys), self.shift, np.uint64))
 
-    def percentile_bins(self, percents: list[int]) -> list[int]:
+    def percentile_bins(self, percents: Sequence[int]) -> list[int]:
         """Return, for each percent, the index of the bin that holds this percentile."""
-        reached = np.cumsum(self.counts)
-        ranks = [max(1, -(-int(reached[-1]) * percent // 100)) for percent in percents]
-        return [int(index) for index in np.searchsorted(reached, ranks)]
+        found: list[int] = BinColumns.of([self]).percentile_bins(percents)[0].tolist()
+        return found
 
     def buckets(self) -> list[Bucket]:
-        """Return a histogram of at most 32 buckets of about equal width, or of about equal counts if one would hold
-        over half.
+        """Return a histogram of at most 32 buckets, see `BinColumns.buckets`."""
+        columns = BinColumns.of([self])
+        firsts, lasts, counts, _ = columns.buckets()
+        return list(map(Bucket, columns.low[firsts].tolist(), columns.high[lasts].tolist(), counts.tolist()))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BinColumns:
+    """The bins of several features, each of which has some: their statistics are computed at once."""
+
+    low: Floats  # lower bound of each bin, of one feature after the other
+    high: Floats  # upper bound
+    counts: Counts  # numbers in each bin
+    bounds: Counts  # first bin of each feature, and the number of all bins
+
+    @classmethod
+    def of(cls, features: Sequence[ValueBins]) -> "BinColumns":
+        """Return the bins of features; those without a number are left out."""
+        features = [bins for bins in features if len(bins.keys)]
+        bounds = np.cumsum([0, *(len(bins.keys) for bins in features)])
+        keys = np.concatenate([make_empty_hashes(), *(bins.keys for bins in features)])
+        counts = np.concatenate([make_empty_counts(), *(bins.counts for bins in features)])
+        shifts = np.repeat(np.array([bins.shift for bins in features], np.uint64), np.diff(bounds))
+        return cls(*_find_edges(keys, shifts), counts, bounds)
+
+    def percentile_bins(self, percents: Sequence[int]) -> NDArray[np.int64]:
+        """Return the index of the bin that holds each percentile: shape (features, percents)."""
+        reached = np.cumsum(self.counts)
+        before = reached[self.bounds[:-1]] - self.counts[self.bounds[:-1]]
+        totals = reached[self.bounds[1:] - 1] - before
+        ranks = np.maximum(1, -(-totals[:, None] * np.array(percents) // 100))
+        return np.searchsorted(reached, before[:, None] + ranks)
+
+    def buckets(self) -> tuple[Counts, Counts, Counts, Counts]:
+        """Return a histogram of each feature: at most 32 buckets of about equal width, or of about equal counts if one
+        would hold over half.
 
         A number on the border of two buckets is counted in the one farther from zero.
+
+        Returns:
+            Index of each bucket's first and last bin, its count, and the number of buckets of each feature.
         """
-        if not len(self.keys):
-            return []
-        low, high = self.edges()
-        group = np.arange(len(low))
-        if len(low) > MAX_BUCKETS:
-            middle = low / 2 + high / 2
-            group = np.floor((middle - middle[0]) / (middle[-1] - middle[0]) * MAX_BUCKETS)
-            group = np.minimum(group, MAX_BUCKETS - 1).astype(np.int64)
-            if 2 * np.bincount(group, weights=self.counts).max() > self.counts.sum():
-                below = np.cumsum(self.counts) - self.counts
-                group = below * MAX_BUCKETS // int(self.counts.sum())
-        firsts = np.flatnonzero(np.diff(group, prepend=-1))
+        if not len(self.counts):
+            return (make_empty_counts(),) * 4
+        sizes, starts = np.diff(self.bounds), self.bounds[:-1]
+        feature = np.repeat(np.arange(len(sizes)), sizes)
+        group = np.arange(len(self.counts)) - starts[feature]
+        middle = self.low / 2 + self.high / 2
+        first, width = middle[starts], middle[self.bounds[1:] - 1] - middle[starts]
+        is_wide = sizes > MAX_BUCKETS
+        width[~is_wide] = 1
+        even = np.floor((middle - first[feature]) / width[feature] * MAX_BUCKETS)
+        group = np.where(is_wide[feature], np.clip(even, 0, MAX_BUCKETS - 1).astype(np.int64), group)
+        # By counts, where a bucket of these would hold over half
+        ends = np.cumsum(self.counts)
+        below = ends - self.counts
+        below -= below[starts][feature]
+        totals = np.add.reduceat(self.counts, starts)
+        firsts = run_starts(feature * MAX_BUCKETS + group)
+        most = np.maximum.reduceat(np.add.reduceat(self.counts, firsts), np.searchsorted(firsts, starts))
+        is_uneven = is_wide & (2 * most > totals)
+        group = np.where(is_uneven[feature], below * MAX_BUCKETS // totals[feature], group)
+        firsts = run_starts(feature * MAX_BUCKETS + group)
         lasts = np.append(firsts[1:], len(group)) - 1
-        totals = np.add.reduceat(self.counts, firsts)
-        return [Bucket(*bucket) for bucket in zip(low[firsts].tolist(), high[lasts].tolist(), totals.tolist())]
+        return firsts, lasts, np.add.reduceat(self.counts, firsts), np.bincount(feature[firsts], minlength=len(sizes))
 
 
 def _numbers_to_keys(values: Floats) -> Keys:
     """Return integers that sort like the numbers: bits with the sign flipped, or all bits flipped if below zero."""
-    keys = values.view(np.uint64).copy()
-    positive = int(np.searchsorted(values, 0.0))
-    np.invert(keys[:positive], out=keys[:positive])
-    keys[positive:] ^= np.uint64(_FLOAT64_SIGN)
-    return keys
+    keys = values.view(np.uint64)
+    return np.where(values < 0, ~keys, keys ^ np.uint64(_FLOAT64_SIGN))
+
+
+def _find_edges(keys: Keys, shifts: NDArray[np.uint64]) -> tuple[Floats, Floats]:
+    """Return the lower and upper bounds of bins, of each of which so many bits are dropped."""
+    if not shifts.any():
+        numbers = _convert_keys_to_numbers(keys)
+        return numbers, numbers
+    # Bins below zero are mirrored: the border that is a round number belongs to them at their lower end.
+    is_exact = shifts == 0
+    low = np.where(is_exact, keys, keys - (keys < _FLOAT64_SIGN).astype(np.uint64))
+    # A bin of zero alone: neither integers nor float32 come nearer to it
+    high = np.where(is_exact | (keys == _FLOAT64_SIGN), keys, low + (np.uint64(1) << shifts))
+    return _convert_keys_to_numbers(low), _convert_keys_to_numbers(high)
 
 
 def _convert_keys_to_numbers(keys: Keys) -> Floats:

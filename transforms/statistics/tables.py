@@ -4,7 +4,7 @@ import copy
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +23,8 @@ from shardmill.transforms.statistics.values import (
     StringStats,
     Ties,
     ValueStats,
+    count_columns,
+    summarize_numbers,
 )
 
 Hashes = NDArray[np.uint64]
@@ -134,6 +136,8 @@ def _count_pairs(pairs: Numbers, most: int) -> tuple[Numbers, Numbers]:
 
 # Values counted at once: what exact sums and `_order` take, and few enough to stay in a processor's cache.
 _VALUES_AT_ONCE = 1 << 16
+_NUMBERS_AT_ONCE = 1 << 18  # of several columns
+_NO_TIES = np.zeros(0, np.uint64)  # of numbers, of which no sample is drawn
 _STRINGS = (pa.binary(), pa.large_binary(), pa.string(), pa.large_string())
 
 
@@ -172,9 +176,9 @@ class _ColumnStats:
             part = part.cast(pa.large_binary()) if isinstance(self.values, StringStats) else part
             codes = self.values.add(part, ties[rows])
             if labels is not None:
-                self._count_label_pairs(part, codes, labels.select(rows))
+                self.count_label_pairs(part, codes, labels.select(rows))
 
-    def _count_label_pairs(self, values: pa.Array, codes: DistinctCodes | None, labels: RowLabels) -> None:
+    def count_label_pairs(self, values: pa.Array, codes: DistinctCodes | None, labels: RowLabels) -> None:
         """Count values together with the labels of their rows; `codes` are the values' codes, if already computed."""
         assert self.pairs is not None
         if isinstance(self.values, NumericStats | StringStats) and self.values.distinct.counts is None:
@@ -201,9 +205,10 @@ class _ColumnStats:
         if self.pairs is not None and other.pairs is not None:
             self.pairs.merge(other.pairs)
 
-    def summary(self, class_names: Sequence[str] | None, labels: Mapping[int, int] | None = None) -> FeatureSummary:
+    def summary(self, values: FeatureSummary, labels: Mapping[int, int] | None = None) -> FeatureSummary:
+        """Return the statistics of the `values` with those of the examples that have them."""
         return replace(
-            self.values.summary(class_names),
+            values,
             count=self.present,
             missing=self.missing,
             per_example=self.lengths.summary() if self.lengths is not None and self.present else None,
@@ -211,13 +216,37 @@ class _ColumnStats:
         )
 
 
+_ROWS_AT_ONCE = 4096  # examples that are counted at once
+_BYTES_AT_ONCE = 32 << 20  # of them, if they are large
+_RAW_BYTES = 2048  # of a column's values: statistics of more of them take less space than the values
+
+
+class _Pending(NamedTuple):
+    """A batch that is not counted yet, with the other arguments of `TableStats.add`."""
+
+    batch: pa.RecordBatch
+    ties: Ties
+    labels: tuple[str, ...]
+    label: str | None
+
+    def can_join(self, other: "_Pending") -> bool:
+        """Return True if the batches can be counted as one."""
+        return self[2:] == other[2:] and self.batch.schema.equals(other.batch.schema)
+
+
 @dataclass(slots=True)
 class TableStats:
-    """Statistics of examples by feature."""
+    """Statistics of examples by feature.
+
+    Batches of few examples wait until there are more, for a count of a column takes long however few its values are.
+    """
 
     examples: int = 0  # number of examples
-    columns: dict[str, _ColumnStats] = field(default_factory=dict)  # by feature; empty before the first batch
+    counted: dict[str, _ColumnStats] = field(default_factory=dict)  # by feature; without what waits
     label: str | None = None  # feature to predict, or None
+    pending: list[_Pending] = field(default_factory=list)  # batches of one schema
+    pending_rows: int = 0
+    pending_bytes: int = 0
 
     @classmethod
     def from_batch(
@@ -242,36 +271,113 @@ class TableStats:
         Raises:
             TypeError: if a column has another type.
         """
-        self.label = label = label or _choose_label(labels, batch)
-        of_rows = _find_row_labels(batch[label], label in labels) if label in batch.schema.names else None
-        untold = of_rows is None and label in batch.schema.names
+        label = label or _choose_label(labels, batch)
+        for name, dtype in {
+            dtype: (name, dtype) for name, dtype in zip(batch.schema.names, batch.schema.types)
+        }.values():
+            _make_column_stats(name, dtype, False)
+        for name in labels:
+            if name in batch.schema.names:
+                _make_column_stats(name, batch.schema.field(name).type, True)
+        self._wait(_Pending(batch, ties, tuple(labels), label))
+
+    def _wait(self, batch: _Pending) -> None:
+        if self.pending and not self.pending[-1].can_join(batch):
+            self._count_pending()
+        self.label = batch.label or self.label
+        self.examples += batch.batch.num_rows
+        self.pending.append(batch)
+        self.pending_rows += batch.batch.num_rows
+        if self.pending_rows < _ROWS_AT_ONCE:
+            self.pending_bytes += batch.batch.nbytes
+        if self.pending_rows >= _ROWS_AT_ONCE or self.pending_bytes >= _BYTES_AT_ONCE:
+            self._count_pending()
+
+    def _count_pending(self) -> None:
+        if not self.pending:
+            return
+        first, rows = self.pending[0], self.pending_rows
+        batch = first.batch if len(self.pending) == 1 else pa.concat_batches([each.batch for each in self.pending])
+        ties = np.concatenate([each.ties for each in self.pending])
+        self.pending, self.pending_rows, self.pending_bytes = [], 0, 0
+        self._count(batch, ties, first.labels, first.label, self.examples - rows)
+
+    def _count(
+        self, batch: pa.RecordBatch, ties: Ties, labels: Collection[str], label: str | None, counted: int
+    ) -> None:
+        """Count a batch after so many `counted` examples."""
+        names = set(batch.schema.names)
+        of_rows = _find_row_labels(batch[label], label in labels) if label in names else None
+        untold = of_rows is None and label in names
+        numeric: dict[pa.DataType, list[tuple[NumericStats, pa.Array]]] = {}
         for name, array in zip(batch.schema.names, batch.columns):
             column = _make_column_stats(name, array.type, name in labels)
             if label is not None and name != label and name not in labels and array.type != IMAGE_METADATA:
                 column.pairs = LabelPairs()
-            known = self.columns.setdefault(name, replace(column, missing=self.examples))
-            if known.kind == column.kind:
+            column.missing = counted
+            known = self.counted.setdefault(name, column)
+            values = column.values
+            is_full_scalar = column.lengths is None and not array.null_count
+            if known is column and len(batch) <= _ROWS_AT_ONCE and is_full_scalar and isinstance(values, NumericStats):
+                numeric.setdefault(array.type, []).append((values, array))
+                column.present += len(batch)
+                if of_rows is not None and column.pairs is not None:
+                    column.count_label_pairs(array, None, of_rows)
+            elif known.kind == column.kind:
                 known.add(array, ties, of_rows)
             else:
+                column.missing = 0
                 column.add(array, ties)
                 known.merge(column)
             if untold and known.pairs is not None:
                 known.pairs.stop_counting()
-        for name in self.columns.keys() - set(batch.schema.names):
-            self.columns[name].missing += batch.num_rows
-        self.examples += batch.num_rows
+        for columns in numeric.values():
+            _count_together(columns)
+        for name in self.counted.keys() - names:
+            self.counted[name].missing += batch.num_rows
+
+    @property
+    def columns(self) -> dict[str, _ColumnStats]:
+        """The statistics of all batches by feature; empty before the first batch."""
+        self._count_pending()
+        return self.counted
 
     def merge(self, other: "TableStats") -> None:
         """Add the counts of `other`, which is not changed; a column that one lacks is missing in its examples."""
-        for name, column in other.columns.items():
-            if name in self.columns:
-                self.columns[name].merge(column)
-            else:
-                self.columns[name] = replace(copy.deepcopy(column), missing=column.missing + self.examples)
-        for name in self.columns.keys() - other.columns.keys():
-            self.columns[name].missing += other.examples
-        self.examples += other.examples
+        if other.counted:
+            self._count_pending()
+            for name, column in other.counted.items():
+                if name in self.counted:
+                    self.counted[name].merge(column)
+                else:
+                    self.counted[name] = replace(copy.deepcopy(column), missing=column.missing + self.examples)
+            counted = other.examples - other.pending_rows
+            for name in self.counted.keys() - other.counted.keys():
+                self.counted[name].missing += counted
+            self.examples += counted
+        for batch in other.pending:
+            self._wait(batch)
         self.label = self.label or other.label
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        state = self.examples, self.counted, self.label
+        if not self.pending or self.pending_bytes > _RAW_BYTES * self.pending[0].batch.num_columns:
+            self._count_pending()
+            return *state, None
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, self.pending[0].batch.schema) as writer:
+            for each in self.pending:
+                writer.write_batch(each.batch)
+        return *state, (sink.getvalue().to_pybytes(), [each[1:] for each in self.pending])
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self.examples, self.counted, self.label, waiting = state
+        self.pending, self.pending_rows, self.pending_bytes = [], 0, 0
+        if waiting is not None:
+            batches, arguments = pa.ipc.open_stream(waiting[0]), waiting[1]
+            self.pending = [_Pending(batch, *rest) for batch, rest in zip(batches, arguments)]
+            self.pending_rows = sum(len(each.batch) for each in self.pending)
+            self.pending_bytes = sum(each.batch.nbytes for each in self.pending)
 
     def summary(self, class_names: Mapping[str, Sequence[str]] = {}) -> dict[str, FeatureSummary]:
         """Return the statistics by feature, for stats.json.
@@ -281,7 +387,18 @@ class TableStats:
         for name in class_names:
             self.label_counts(name)
         labels = _label_counts(self.columns[self.label].values) if self.label in self.columns else None
-        return {name: column.summary(class_names.get(name), labels) for name, column in self.columns.items()}
+        of_numbers: dict[str, FeatureSummary] = {}
+        for kind in ("int64", "float32"):
+            numeric = {
+                name: column.values
+                for name, column in self.columns.items()
+                if isinstance(column.values, NumericStats) and column.values.kind == kind
+            }
+            of_numbers |= zip(numeric, summarize_numbers(list(numeric.values())))
+        return {
+            name: column.summary(of_numbers.get(name) or column.values.summary(class_names.get(name)), labels)
+            for name, column in self.columns.items()
+        }
 
     def count_values(self, feature: str) -> int:
         """Return the number of values of a list feature in all examples; 0 if there is no such feature."""
@@ -311,6 +428,21 @@ class TableStats:
                 f'feature "{feature}" was not counted as a label: name it in `labels` where its batches are counted'
             )
         return Counter(values.counts)
+
+
+def _count_together(columns: Sequence[tuple[NumericStats, pa.Array]]) -> None:
+    """Count columns of numbers of one type, of as many examples, none of which is missing."""
+    rows = len(columns[0][1])
+    at_once = max(1, _NUMBERS_AT_ONCE // max(rows, 1))
+    for start in range(0, len(columns) if rows else 0, at_once):
+        part = columns[start : start + at_once]
+        numbers = np.stack([array.to_numpy() for _, array in part])
+        is_finite = np.isfinite(numbers).all(axis=1)
+        for index in np.flatnonzero(~is_finite).tolist():
+            part[index][0].add(part[index][1], _NO_TIES)
+        if is_finite.any():
+            counted = [stats for (stats, _), finite in zip(part, is_finite.tolist()) if finite]
+            count_columns(counted, numbers if is_finite.all() else numbers[is_finite])
 
 
 def _make_column_stats(name: str, dtype: pa.DataType, is_label: bool) -> _ColumnStats:
@@ -381,53 +513,3 @@ def _make_value_ties(ties: Ties, lengths: NDArray[np.int64]) -> Ties:
     starts = np.cumsum(lengths) - lengths
     places = np.arange(int(lengths.sum()), dtype=np.int64) - np.repeat(starts, lengths)
     return mix(np.repeat(ties, lengths) + mix(places.view(np.uint64)))
-
-
-_ROWS_AT_ONCE = 4096  # examples that are counted at once
-_BYTES_AT_ONCE = 4 << 20  # of them, if they are large
-
-
-@dataclass(slots=True)
-class BatchedStats:
-    """Statistics that collect batches of one schema, to count them together once there are enough, which is faster."""
-
-    labels: tuple[str, ...] = ()  # features that hold class ids
-    table_stats: TableStats = field(default_factory=TableStats)  # statistics of the batches counted so far
-    pending: list[tuple[pa.RecordBatch, Ties]] = field(default_factory=list)  # other batches, with their ties
-    # approximate size of pending batches; stored, because computing it takes as long as counting a batch
-    pending_rows: int = 0
-    pending_bytes: int = 0
-
-    @classmethod
-    def from_batch(cls, batch: pa.RecordBatch, ties: Ties, labels: Sequence[str] = ()) -> "BatchedStats":
-        """Return the statistics of one Arrow batch of examples, not counted yet."""
-        return cls(tuple(labels), pending=[(batch, ties)], pending_rows=len(batch), pending_bytes=int(batch.nbytes))
-
-    def merge(self, other: "BatchedStats") -> None:
-        """Add the counted and the waiting batches of `other`, which is not changed."""
-        self.labels = self.labels or other.labels
-        self.table_stats.merge(other.table_stats)
-        self.pending += other.pending
-        self.pending_rows += other.pending_rows
-        self.pending_bytes += other.pending_bytes
-        if self.pending_rows >= _ROWS_AT_ONCE or self.pending_bytes >= _BYTES_AT_ONCE:
-            self._count_pending()
-
-    def label_counts(self, feature: str) -> Counter[int]:
-        return self._count_pending().label_counts(feature)
-
-    def summary(self, class_names: Mapping[str, Sequence[str]] = {}) -> dict[str, FeatureSummary]:
-        return self._count_pending().summary(class_names)
-
-    def __getstate__(self) -> tuple[tuple[str, ...], TableStats]:
-        return self.labels, self._count_pending()
-
-    def __setstate__(self, state: tuple[tuple[str, ...], TableStats]) -> None:
-        (self.labels, self.table_stats), self.pending, self.pending_rows, self.pending_bytes = state, [], 0, 0
-
-    def _count_pending(self) -> TableStats:
-        if self.pending:
-            batches, ties = zip(*self.pending, strict=True)
-            self.table_stats.add(pa.concat_batches(batches), np.concatenate(ties), self.labels)
-            self.pending, self.pending_rows, self.pending_bytes = [], 0, 0
-        return self.table_stats

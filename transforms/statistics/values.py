@@ -12,16 +12,26 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from shardmill.quality.stats_file import FeatureSummary
-from shardmill.quality.stats_values import MAX_TOP_VALUES, MIN_SAMPLED, SAMPLE_SIZE, Bucket, Distinct, Numbers, TopValue
+from shardmill.quality.stats_values import (
+    MAX_TOP_VALUES,
+    MIN_SAMPLED,
+    SAMPLE_SIZE,
+    BucketColumns,
+    Distinct,
+    Numbers,
+    TopValue,
+)
 from shardmill.transforms.columns.arrow import offsets_of
 from shardmill.transforms.statistics.sketches import (
     FLOAT32_FRACTION_BITS,
     HASHES_KEPT,
+    BinColumns,
     DistinctValues,
     ExactSums,
     Mergeable,
     Sample,
     ValueBins,
+    add_to_sums,
     hash_bytes,
     mix,
     run_starts,
@@ -30,6 +40,7 @@ from shardmill.transforms.statistics.sketches import (
 )
 
 _PERCENTS = [1, 5, 10, 25, 50, 75, 90, 95, 99]  # of the quantiles in stats.json
+_QUANTILES = [str(percent / 100) for percent in _PERCENTS]
 
 Ties = NDArray[np.uint64]
 
@@ -105,7 +116,7 @@ class NumericStats(Mergeable):
 
     @property
     def kind(self) -> str:
-        return "int64" if self._is_integer else "float32"
+        return "int64" if self.is_integer else "float32"
 
     def add(self, values: pa.Array, ties: Ties) -> None:
         """Count numbers; no sample is drawn."""
@@ -135,54 +146,124 @@ class NumericStats(Mergeable):
 
     def summary(self, class_names: Sequence[str] | None) -> FeatureSummary:
         """Return the statistics for stats.json, with counts of NaN and infinity if there are any."""
-        if not self.range.sums.count:
-            odd = Numbers(nan=self.nan, infinity=self.infinity)
-            return FeatureSummary(numbers=None if odd == Numbers() else odd)
-        bounds = [self._find_bounds(low, high) for low, high in zip(*(edges.tolist() for edges in self.bins.edges()))]
-        numbers = replace(
-            self.range.summary(),
-            zeros=self.zeros,
-            nan=self.nan,
-            infinity=self.infinity,
-            quantiles={
-                str(percent / 100): _compute_midpoint(*bounds[index])
-                for percent, index in zip(_PERCENTS, self.bins.percentile_bins(_PERCENTS))
-            },
-            relative_error=self.bins.relative_error(),
-            histogram=tuple(
-                Bucket(*self._find_bounds(each.low, each.high), each.count) for each in self.bins.buckets()
-            ),
-        )
-        return FeatureSummary(
-            distinct=summarize_distinct(self.distinct, self.range.sums.count),
-            numbers=numbers,
-            top_values=self._top_values(),
-        )
+        return summarize_numbers([self])[0]
 
-    def _top_values(self) -> tuple[TopValue, ...] | None:
-        if not self._is_integer or self.distinct.counts is None:
+    def top_values(self) -> tuple[TopValue, ...] | None:
+        """Return the most frequent integers; None if there are too many to count."""
+        if not self.is_integer or self.distinct.counts is None:
             return None
-        counted = zip(self.integers().tolist(), self.distinct.counts.tolist())
-        return tuple(TopValue(*value) for value in most_frequent(counted))
+        values, counts = self.integers(), self.distinct.counts
+        order = np.lexsort((values, -counts))
+        if len(order) > MAX_TOP_VALUES:
+            order = order[:MAX_TOP_VALUES]
+            order = order[counts[order] > 1]
+        return tuple(map(TopValue, values[order].tolist(), counts[order].tolist()))
 
     def integers(self) -> NDArray[np.int64]:
         """Return the integers whose hashes are in `distinct`, in their order."""
         return unmix(self.distinct.hashes).view(np.int64)
 
     @property
-    def _is_integer(self) -> bool:
+    def is_integer(self) -> bool:
+        """True for statistics of int64."""
         return not self.range.sums.fraction_bits
 
-    def _find_bounds(self, low: float, high: float) -> tuple[int | float, int | float]:
-        """Return the bounds of a bin within the range of the numbers; for integers, the least and greatest in it."""
-        if self._is_integer and not self.bins.shift:  # the bounds are numbers that there are
-            low, high = int(low), int(high)
-        elif self._is_integer and low != high:  # a bound between two bins is of the one farther from zero
-            low = math.ceil(low) if low >= 0 else math.floor(low) + 1
-            high = math.ceil(high) - 1 if high > 0 else math.floor(high)
-        elif self._is_integer:
-            low = high = int(low)
-        return max(low, self.range.low), min(high, self.range.high)
+
+def count_columns(features: Sequence[NumericStats], numbers: NDArray[Any]) -> None:
+    """Count the numbers of several features at once, as `NumericStats.add` does, which takes longer for few examples.
+
+    Args:
+        features: statistics of numbers of one type.
+        numbers: int64, or finite float32, of shape (features, examples); at most 2**16 examples.
+    """
+    ordered = np.sort(numbers + numbers.dtype.type(0), axis=1)  # -0.0 becomes 0.0
+    is_first = np.ones(ordered.shape, np.bool_)
+    np.not_equal(ordered[:, 1:], ordered[:, :-1], out=is_first[:, 1:])
+    firsts = np.flatnonzero(is_first)
+    counts, values = np.diff(firsts, append=ordered.size), ordered.ravel()[firsts]
+    bits = values.view(np.uint32).astype(np.uint64) if values.dtype == np.float32 else values.view(np.uint64)
+    hashes, wide = mix(bits), values.astype(np.float64)
+    bounds = np.append(0, np.cumsum(np.count_nonzero(is_first, axis=1))).tolist()
+    zeros = np.add.reduceat(counts * (values == 0), bounds[:-1]).tolist()
+    add_to_sums([feature.range.sums for feature in features], ordered)
+    for feature, start, stop, zero in zip(features, bounds, bounds[1:], zeros):
+        part = slice(start, stop)
+        feature.range.low = min(feature.range.low, values[start].item())
+        feature.range.high = max(feature.range.high, values[stop - 1].item())
+        feature.zeros += zero
+        feature.distinct.add(hashes[part], counts[part])
+        feature.bins.add(wide[part], counts[part])
+
+
+def summarize_numbers(features: Sequence[NumericStats]) -> list[FeatureSummary]:
+    """Return the statistics for stats.json of several features of one type, computed at once."""
+    counted = [stats for stats in features if stats.range.sums.count]
+    bins = BinColumns.of([stats.bins for stats in counted])
+    firsts, lasts, counts, sizes = bins.buckets()
+    bucket_bounds = _find_bounds(counted, sizes, bins.low[firsts], bins.high[lasts])
+    places = bins.percentile_bins(_PERCENTS).ravel()
+    low, high = _find_bounds(counted, np.full(len(counted), len(_PERCENTS)), bins.low[places], bins.high[places])
+    is_whole = low.dtype == np.int64
+    quantiles = low + (high - low) // 2 if is_whole else np.where(low == high, low, (low + high) / 2)
+    buckets = tuple(column.tolist() for column in (*bucket_bounds, counts))
+    ends = np.cumsum(sizes).tolist()
+    found = iter(
+        Numbers(
+            minimum=stats.range.low,
+            maximum=stats.range.high,
+            mean=stats.range.sums.mean(),
+            std_dev=stats.range.sums.std_dev(),
+            zeros=stats.zeros,
+            nan=stats.nan,
+            infinity=stats.infinity,
+            quantiles=dict(zip(_QUANTILES, of_feature)),
+            relative_error=stats.bins.relative_error(),
+            histogram=BucketColumns(*(tuple(column[end - size : end]) for column in buckets)),
+        )
+        for stats, of_feature, size, end in zip(
+            counted, quantiles.reshape(-1, len(_PERCENTS)).tolist(), sizes.tolist(), ends
+        )
+    )
+    return [
+        FeatureSummary(
+            distinct=summarize_distinct(stats.distinct, stats.range.sums.count),
+            numbers=next(found),
+            top_values=stats.top_values(),
+        )
+        if stats.range.sums.count
+        else FeatureSummary(
+            numbers=Numbers(nan=stats.nan, infinity=stats.infinity) if stats.nan or stats.infinity else None
+        )
+        for stats in features
+    ]
+
+
+def _find_bounds(
+    features: Sequence[NumericStats], sizes: NDArray[np.int64], low: NDArray[np.float64], high: NDArray[np.float64]
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the bounds of bins, of which each feature has so many, within the range of its numbers.
+
+    For integers these are the least and greatest in each bin.
+    """
+    feature = np.repeat(np.arange(len(features)), sizes)
+    is_integer = bool(features) and features[0].is_integer
+    if is_integer:
+        # The bounds are numbers that there are; or else a bound between two bins is of the one farther from zero.
+        is_border = (np.array([stats.bins.shift for stats in features])[feature] > 0) & (low != high)
+        more = _to_integers(np.where(low < 0, np.floor(low), np.ceil(low)))
+        less = _to_integers(np.where(high > 0, np.ceil(high), np.floor(high)))
+        is_within = (low >= -(2.0**63)) & (low < 0), (high < 2.0**63) & (high > 0)
+        low, high = more + (is_border & is_within[0]), less - (is_border & is_within[1])
+    dtype = np.int64 if is_integer else np.float64
+    least, greatest = (np.array([getattr(stats.range, end) for stats in features], dtype) for end in ("low", "high"))
+    return np.maximum(low, least[feature]), np.minimum(high, greatest[feature])
+
+
+def _to_integers(numbers: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return whole numbers as the nearest int64."""
+    is_beyond = numbers >= 2.0**63
+    fitting = np.maximum(np.where(is_beyond, 0, numbers), -(2.0**63)).astype(np.int64)
+    return np.where(is_beyond, np.iinfo(np.int64).max, fitting)
 
 
 @dataclass(slots=True)
@@ -248,12 +329,6 @@ def most_frequent(counted: Iterable[tuple[Any, int]]) -> list[tuple[Any, int]]:
     """Return the most frequent values with their counts; those that occur once only if there are few in all."""
     ordered = sorted(counted, key=lambda item: (-item[1], item[0]))
     return [(value, count) for value, count in ordered[:MAX_TOP_VALUES] if count > 1 or len(ordered) <= MAX_TOP_VALUES]
-
-
-def _compute_midpoint(low: int | float, high: int | float) -> int | float:
-    if isinstance(low, int) and isinstance(high, int):
-        return (low + high) // 2
-    return low if low == high else (low + high) / 2
 
 
 MAX_SHOWN_BYTES = 48  # of a string, in stats.json

@@ -1,6 +1,7 @@
 """Metadata files for other readers: features.json and dataset_info.json of TFDS, and transform.json."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -95,9 +96,31 @@ def _input_rank(feature: Feature, is_text: bool) -> int | None:
     return min(1, 1 if rank is None else rank) if is_text else rank
 
 
+_EXPONENT = re.compile(rb"(?<=[0-9])e([+-]?)([0-9]+)(?=,?\n)")
+_SMALL = re.compile(rb"0\.0000[0-9]*(?=,?\n)")
+
+
 def dump_json(content: Mapping[str, Any]) -> str:
     """Return JSON in the style of all our files: indented, keys in the given order, one newline at the end."""
-    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+    return dump_json_bytes(content).decode()
+
+
+def dump_json_bytes(content: Mapping[str, Any]) -> bytes:
+    """Return the UTF-8 of `dump_json`. It is that of Python's own encoder, which takes twenty times as long."""
+    import orjson  # by who writes files alone
+
+    try:
+        text: bytes = orjson.dumps(content, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    except TypeError:  # integers beyond 64 bits, and keys that are no strings
+        return (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode()
+    # Python writes 1e-05, which releases of orjson write as 1e-5 or as 0.00001.
+    text = _SMALL.sub(_respell_number, text)
+    return _EXPONENT.sub(lambda found: b"e%s%s" % (found[1] or b"+", found[2].zfill(2)), text)
+
+
+def _respell_number(found: re.Match[bytes]) -> bytes:
+    is_whole = found.string[found.start() - 1] in b" -"  # and no part of 10.00001
+    return repr(float(found[0])).encode() if is_whole else found[0]
 
 
 FORMAT = 1  # raised when a reader of the previous format would misread the file

@@ -1,7 +1,7 @@
 """The stats.json file: statistics of each split and feature."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from shardmill.errors import CorruptDataError
 from shardmill.metadata.json_values import (
@@ -14,7 +14,7 @@ from shardmill.metadata.json_values import (
     parse_large_json,
     write_fields,
 )
-from shardmill.metadata.tfds_metadata import dump_json
+from shardmill.metadata.tfds_metadata import dump_json_bytes
 from shardmill.quality.duplicates import Duplicates, NearDuplicates
 from shardmill.quality.stats_values import (
     NUMBERS_MEMBERS,
@@ -110,6 +110,9 @@ class SplitSummary(JsonObject):
     features: Mapping[str, FeatureSummary] = field(default_factory=dict)  # in the manifest's order
 
 
+_INDENT = 8  # of a feature in stats.json
+
+
 @dataclass(frozen=True, slots=True)
 class StatsFile:
     """The content of stats.json."""
@@ -120,7 +123,24 @@ class StatsFile:
 
     def to_json(self) -> str:
         """Return the text of stats.json."""
-        return dump_json(write_fields(self))
+        return self.to_bytes().decode()
+
+    def to_bytes(self) -> bytes:
+        """Return the bytes of stats.json."""
+        from orjson import Fragment
+
+        # Each feature on its own: a wide table has a million numbers, whose dictionaries take a gigabyte.
+        splits = {
+            name: {
+                **replace(split, features={}).to_json(),
+                "features": {
+                    feature: Fragment(dump_json_bytes(summary.to_json())[:-1].replace(b"\n", b"\n" + b" " * _INDENT))
+                    for feature, summary in split.features.items()
+                },
+            }
+            for name, split in self.splits.items()
+        }
+        return dump_json_bytes({**write_fields(replace(self, splits={})), "splits": splits})
 
     @classmethod
     def from_json(cls, text: str | bytes, name: str) -> "StatsFile":

@@ -107,6 +107,11 @@ class BucketColumns(Sequence[Bucket]):
     def __len__(self) -> int:
         return len(self.counts)
 
+    def to_json(self) -> list[Json]:
+        """Return the buckets as JSON objects."""
+        buckets = zip(self.lows, self.highs, self.counts)
+        return [{"low": low, "high": high, "count": count} for low, high, count in buckets]
+
     @overload
     def __getitem__(self, index: int) -> Bucket: ...
     @overload

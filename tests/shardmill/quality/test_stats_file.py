@@ -3,9 +3,11 @@
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 
 from shardmill.errors import CorruptDataError
+from shardmill.metadata.tfds_metadata import dump_json
 from shardmill.quality.duplicates import Duplicates, ExampleSource, Pair, RepeatedContents
 from shardmill.quality.stats_file import FeatureSummary, SplitSummary, StatsFile
 from shardmill.quality.stats_values import Bucket, BucketColumns, Distinct, Numbers, TopValue
@@ -176,3 +178,18 @@ def test_one_odd_value_among_plain_ones_is_named(key: str, odd: Any, said: str) 
         StatsFile.from_json(json.dumps({"splits": {"train": split}}), "stats.json")
 
     assert said in str(caught.value)
+
+
+def test_numbers_are_spelled_as_python_spells_them() -> None:
+    bits = np.random.default_rng(0).integers(0, 1 << 63, 20_000, np.int64)
+    wide = bits.view(np.float64)
+    numbers = [
+        *wide[np.isfinite(wide)].tolist(),
+        *(bits % 100_000 / 1e9).tolist(),
+        *[0.0, -0.0, 1e-4, 1e-5, -1.5e-5, 10.00001, 1e15, 1e16, 123456789012345678.0, 1e22, 5e-324],
+    ]
+    content = {"0.00001": numbers, "é\x7f\n": "1e5", "1e5": [], "x": {"0.00001,": None, "y": (True, 1e-5)}}
+
+    assert dump_json(content) == json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+    beyond: dict[Any, Any] = {"beyond": 1 << 70, 3: 1e-5}
+    assert dump_json(beyond) == json.dumps(beyond, indent=2, ensure_ascii=False) + "\n"

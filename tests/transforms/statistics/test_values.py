@@ -16,7 +16,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardmill.transforms.statistics.sketches import mix
-from shardmill.transforms.statistics.values import MAX_SHOWN_BYTES, ClassStats, NumericStats, StringStats, ValueStats
+from shardmill.transforms.statistics.values import (
+    MAX_SHOWN_BYTES,
+    ClassStats,
+    NumericStats,
+    StringStats,
+    ValueStats,
+    count_columns,
+    summarize_numbers,
+)
 
 
 def strings(values: list[bytes]) -> dict[str, Any]:
@@ -246,3 +254,41 @@ def test_classes_without_names() -> None:
 @pytest.mark.parametrize("stats", [NumericStats(), NumericStats.for_floats()])
 def test_values_no_values_have_no_statistics(stats: ValueStats) -> None:
     assert stats.summary(None).to_json() == {}
+
+
+def make_columns(dtype: str, rows: int) -> np.ndarray:
+    """Columns of numbers of many kinds: shape (columns, rows)."""
+    kinds = [
+        GENERATOR.normal(0, 10, rows),
+        GENERATOR.integers(0, 3, rows),
+        np.zeros(rows),
+        -np.zeros(rows),
+        GENERATOR.exponential(1e6, rows) - 1e5,
+        np.where(np.arange(rows) % 50, 0, GENERATOR.normal(0, 1e9, rows)),
+        np.full(rows, -7),
+    ]
+    if dtype == "int64":
+        bounds = np.iinfo(np.int64)
+        extremes = GENERATOR.integers(bounds.min, bounds.max, rows), GENERATOR.choice([bounds.min, bounds.max, 0], rows)
+        return np.stack([*(kind.astype(np.int64) for kind in kinds), *extremes])
+    bits = GENERATOR.integers(0, 1 << 32, rows, np.uint32).view(np.float32)
+    return np.stack([*kinds, np.where(np.isfinite(bits), bits, 0)]).astype(np.float32)
+
+
+@pytest.mark.parametrize("rows", [1, 40, 3000, 20_000])
+@pytest.mark.parametrize("dtype", ["int64", "float32"])
+def test_numbers_of_several_columns_are_counted_as_each_column_is(dtype: str, rows: int) -> None:
+    columns = make_columns(dtype, rows)
+    together = [NumericStats() if dtype == "int64" else NumericStats.for_floats() for _ in columns]
+    apart = [NumericStats() if dtype == "int64" else NumericStats.for_floats() for _ in columns]
+    for start in (0, 30):
+        if (part := columns[:, start : start + (30 if not start else rows)]).size:
+            count_columns(together, part)
+            for stats, numbers in zip(apart, part):
+                stats.add(pa.array(numbers), np.zeros(0, np.uint64))
+
+    expected = [stats.summary(None).to_json() for stats in apart]
+    assert [summary.to_json() for summary in summarize_numbers(together)] == expected
+    for numbers, found in zip(columns, expected):
+        assert (found["min"], found["max"]) == (numbers.min(), numbers.max())
+        assert sum(bucket["count"] for bucket in found["histogram"]) == rows
