@@ -97,6 +97,45 @@ def test_types_of_single_columns(run: Run, tmp_path: Path) -> None:
     assert examples[0]["x"].tolist() == [1.0, 2.0]
 
 
+ABSENT = "a,b,c\n1, ?,NA\n NA,7,n/a\n3,?,NA\t\n4,8,x\n5,?,\n"
+TAKEN = "taken as missing values: in column {}"
+BY_DEFAULT = "'a' 'NA' 1 time, 'c' 'NA' 2 times and 'n/a' 1 time; --missing '' takes empty fields alone as missing"
+
+
+@pytest.mark.parametrize(
+    ("flags", "words", "types", "missing"),
+    [
+        ((), BY_DEFAULT, "int64 bytes bytes", 5),
+        (("--missing", ""), "", "bytes bytes bytes", 1),
+        (("--missing", "?"), "'b' '?' 3 times", "bytes int64 bytes", 4),
+        (
+            ("--missing", "?,NA", "--strip"),
+            "'a' 'NA' 1 time, 'b' '?' 3 times, 'c' 'NA' 2 times",
+            "int64 int64 bytes",
+            7,
+        ),
+        (("--missing", "?", "--only", "a"), "", "bytes", 0),
+        (("--missing", "?", "--drop", "b"), "", "bytes bytes", 1),
+    ],
+)
+def test_texts_that_are_taken_as_missing(
+    run: Run, tmp_path: Path, flags: tuple[str, ...], words: str, types: str, missing: int
+) -> None:
+    status, said, examples = convert(run, tmp_path, ABSENT, *flags)
+
+    assert status == 0, said
+    assert (TAKEN.format(words) in said) if words else "taken as missing" not in said
+    assert list(dtypes(tmp_path).values()) == types.split()
+    assert sum(len(dtypes(tmp_path)) - len(row) for row in examples) == missing
+
+
+def test_columns_with_missing_texts_are_a_screen(run: Run, tmp_path: Path) -> None:
+    text = ",".join(f"c{n}" for n in range(30)) + "\n" + ",".join(["NA"] * 30) + "\n" + ",".join(["1"] * 30) + "\n"
+    said = convert(run, tmp_path, text, "--block_size", "1KiB")[1]
+
+    assert "'c26' 'NA' 1 time, 10 more columns; --missing ''" in said
+
+
 def test_a_value_of_another_type_is_a_reject(run: Run, tmp_path: Path) -> None:
     text = "n\n1\n?\n3\n"
     status, said, examples = convert(run, tmp_path, text, "--types", "n=int64", "--max_reject_fraction", "0.5")

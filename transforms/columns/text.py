@@ -2,8 +2,10 @@
 
 import contextlib
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -52,11 +54,45 @@ def infer_type(column: pa.Array) -> ColumnType | None:
     return ColumnType(dtype, None, present, spelling=spelling)
 
 
-def strip_texts(texts: pa.Array, missing: Sequence[str]) -> pa.Array:
-    """Return texts without spaces and tabs around them; those that are then in `missing` are null."""
-    stripped = pc.ascii_trim(texts.view(pa.string()), characters=" \t")
-    found = pc.is_in(stripped, value_set=pa.array(missing, pa.string()), skip_nulls=True)
-    return pc.if_else(found, pa.scalar(None, pa.string()), stripped).view(pa.binary())
+def take_missing(texts: pa.Array, missing: Sequence[str], strip: bool) -> tuple[pa.Array, Counter[str]]:
+    """Return texts with null for those that mean a missing value, also with spaces and tabs around them.
+
+    Args:
+        texts: a binary array, in which empty texts are null already if they mean a missing value.
+        missing: the texts that mean a missing value.
+        strip: True to return the other texts without spaces and tabs around them.
+
+    Returns:
+        The texts, and how many had each of the spellings in `missing`; empty ones are not counted.
+    """
+    if strip:
+        texts = pc.ascii_trim(texts.view(pa.string()), characters=_SPACES)
+        texts = (pc.if_else(pc.equal(texts, ""), None, texts) if "" in missing else texts).view(pa.binary())
+    codes, offsets = text_buffers(texts)
+    data, spellings = codes.tobytes(), [text.encode() for text in missing if text]
+    firsts = {text[:1] for text in spellings if text[:1] in data}
+    spaces = [] if strip else [space for space in _SPACES.encode() if space in data]
+    if not firsts or not len(texts):
+        return texts, Counter()
+    first, lengths = codes.take(offsets[:-1], mode="clip"), np.diff(offsets)
+    may_fit = reduce(np.logical_or, [first == ord(char) for char in sorted(firsts)])
+    may_fit &= lengths <= max(map(len, spellings))
+    if spaces:
+        last = codes.take(offsets[1:] - 1, mode="clip")
+        may_fit |= reduce(np.logical_or, [(first == space) | (last == space) for space in spaces])
+    rows = np.flatnonzero(may_fit & (lengths > 0))
+    trimmed = pc.ascii_trim(texts.take(pa.array(rows)).view(pa.string()), characters=_SPACES)
+    is_missing = pc.is_in(trimmed, value_set=pa.array(filter(None, missing), pa.string()), skip_nulls=True)
+    if not pc.any(is_missing).as_py():
+        return texts, Counter()
+    mask = np.zeros(len(texts), bool)
+    mask[rows[is_missing.to_numpy(zero_copy_only=False)]] = True
+    counts = pc.value_counts(trimmed.filter(is_missing)).to_pylist()
+    found = Counter({item["values"]: item["counts"] for item in counts})
+    return pc.if_else(pa.array(mask), pa.scalar(None, texts.type), texts), found
+
+
+_SPACES = " \t"
 
 
 _TEXT: tuple[ScalarType, Spelling] = ("bytes", Spelling(0))

@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
@@ -25,7 +26,7 @@ from shardmill.transforms.columns.text import (
     misfit_reason,
     parse_lists,
     parse_values,
-    strip_texts,
+    take_missing,
     text_remark,
     without_leading_zeros,
 )
@@ -170,7 +171,7 @@ class CsvFormat(RecordFormat):
         wanted = list(dict.fromkeys([*names, *(column.name for column in values_of)]))
         for piece in self._pieces(block):
             if isinstance(piece, CsvPiece):  # `read` reports the others
-                texts, parsed = self._texts(piece, block, wanted, with_lines=False)
+                texts, parsed, _ = self._texts(piece, block, wanted, with_lines=False)
                 types = {name: found for name in names if (found := self._infer(name, texts[name]))}
                 values = {column.name: distinct_texts(texts[column.name], column.separator) for column in values_of}
                 remarks = {
@@ -178,10 +179,11 @@ class CsvFormat(RecordFormat):
                     for text, lines in ((LONG_ROWS, parsed.long_lines), (HEADER_ROWS, parsed.header_lines))
                     if len(lines)
                 }
-                place = (block.file.name, piece.line)
                 for name, column in types.items():
                     if column.dtype == "bytes" and column.length is None and (remark := text_remark(name, texts[name])):
-                        remarks[remark] = (column.present, place)
+                        row = int(texts[name].is_valid().to_numpy(zero_copy_only=False).argmax())
+                        line = int(row_lines(piece, parsed, self._dialect(block.file.name))[row])
+                        remarks[remark] = (column.present, (block.file.name, line))
                         del texts[name]
                 odd = self._odd_values(texts, types, piece, parsed, block.file.name)
                 encodings = parsed.encodings
@@ -245,7 +247,7 @@ class CsvFormat(RecordFormat):
         self, piece: CsvPiece, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn]
     ) -> Rows:
         wanted = dict.fromkeys([*types, *(key.name for key in keys)])
-        texts, parsed = self._texts(piece, block, wanted, with_lines=True)
+        texts, parsed, missing = self._texts(piece, block, wanted, with_lines=True)
         values, rejects = {}, dict[int, Reject]()
         for name in types:
             text, column = texts[name], types[name]
@@ -275,12 +277,23 @@ class CsvFormat(RecordFormat):
         floats = [name for name, column in types.items() if column.dtype == "float32" and column.length is None]
         limit = sample_limit(len(floats))
         rounded = {name: found for name in floats if (found := rounded_texts(texts[name], batch[name], limit))}
-        return Rows(batch, lines, left_out, parsed.blank_lines, rounded=rounded, encodings=parsed.encodings)
+        return Rows(
+            batch,
+            lines,
+            left_out,
+            parsed.blank_lines,
+            rounded=rounded,
+            encodings=parsed.encodings,
+            missing_texts=Counter({key: count for key, count in missing.items() if key[0] in types}),
+        )
 
     def _texts(
         self, piece: CsvPiece, block: BlockRef, wanted: Iterable[str], with_lines: bool
-    ) -> tuple[dict[str, pa.Array], Parsed]:
-        """Parse the columns `wanted` as text, with missing values filled; absent columns are missing in all rows."""
+    ) -> tuple[dict[str, pa.Array], Parsed, Counter[tuple[str, str]]]:
+        """Parse the columns `wanted` as text, with missing values filled; absent columns are missing in all rows.
+
+        The counts are of the texts that mean a missing value, by column and text.
+        """
         names, columns = list(wanted), set(block.columns)
         there = [name for name in names if name in columns]
         dialect = self._dialect(block.file.name)
@@ -291,14 +304,15 @@ class CsvFormat(RecordFormat):
         parsed = parse_piece(piece, table, there, with_lines)
         found = dict(zip(there, parsed.columns))
         fill = dict(self.fill)
-        texts = {}
+        texts, missing = {}, Counter[tuple[str, str]]()
         for name in names:
             text = found[name] if name in found else pa.nulls(parsed.rows, pa.binary())
-            text = strip_texts(text, self.missing) if self.strip else text
+            text, counts = take_missing(text, self.missing, self.strip)
+            missing.update({(name, spelling): count for spelling, count in counts.items()})
             if self.escape:
                 text = pc.replace_substring(text.view(pa.string()), self.escape * 2, self.escape).view(pa.binary())
             texts[name] = pc.fill_null(text, fill[name].encode()) if name in fill and text.null_count else text
-        return texts, parsed
+        return texts, parsed, missing
 
     def _pieces(self, block: BlockRef) -> Iterator[CsvPiece | Reject | LostRecords]:
         for piece in self._large_pieces(block):

@@ -268,7 +268,7 @@ class Table:
     name: str  # name of the file, for rejects
     columns: tuple[str, ...]  # all columns of its records, in order
     dialect: Dialect
-    missing: tuple[str, ...]  # texts, quoted or not, that mean a missing value
+    missing: tuple[str, ...]  # texts that mean a missing value; only the empty one is taken here, the rest later
     encoding: str  # the file's encoding, for rejects; the text is now UTF-8
     comment: bytes = b""  # what records begin with that are passed over; b"" for none
     is_quote_given: bool = False  # True if the user chose the quote, so that long fields are not doubted
@@ -292,7 +292,7 @@ class Table:
 class Parsed:
     """The records of a piece of CSV text, parsed to columns."""
 
-    columns: list[pa.Array]  # requested columns, binary arrays with null for missing
+    columns: list[pa.Array]  # requested columns, binary arrays with null for empty fields if those are missing
     rows: int  # number of records
     lines: Positions = field(default_factory=lambda: np.zeros(0, np.int64))  # (rows,), on which each record starts
     rejects: list[Reject] = field(default_factory=list)  # invalid records, by line
@@ -457,7 +457,7 @@ def _parse(text: bytes, table: Table, wanted: Sequence[str]) -> tuple[list[pa.Ar
         convert_options=pa.csv.ConvertOptions(
             include_columns=included,
             column_types={number: pa.binary() for number in included},
-            null_values=list(table.missing),
+            null_values=[""] if "" in table.missing else [],
             strings_can_be_null=True,
             quoted_strings_can_be_null=True,
         ),

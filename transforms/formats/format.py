@@ -135,6 +135,8 @@ class Rows:
     other_names: frozenset[str] = frozenset()  # unrequested names found in records, such as JSON keys
     rounded: RoundedColumns = field(default_factory=dict)  # numbers that float32 changes
     encodings: EncodingCounts = field(default_factory=EncodingCounts)  # of rows that were read as UTF-8, and of rejects
+    # texts that were taken as missing values, by column and text
+    missing_texts: Counter[tuple[str, str]] = field(default_factory=Counter)
 
 
 def reject_long(name: str, line: int, size_bytes: int, max_bytes: int) -> Reject:

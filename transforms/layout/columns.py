@@ -26,6 +26,7 @@ from shardmill.transforms.columns.types import (
     common_type,
     format_shape,
 )
+from shardmill.transforms.formats.conventions import MISSING
 from shardmill.transforms.inputs.folders import quote_names
 from shardmill.transforms.inputs.summary import InputSummary
 from shardmill.transforms.layout.options import TableOptions
@@ -294,6 +295,20 @@ def _text_notices(
             f" {line}); {', '.join(remedies)}"
         )
     return [f"column {name!r} is text: {'; '.join(reasons)}"]
+
+
+def missing_text_notices(counts: Counter[tuple[str, str]], options: TableOptions) -> list[str]:
+    """Return a notice of the texts that were taken as missing values, by column."""
+    columns: dict[str, list[str]] = {}
+    for (column, text), count in sorted(counts.items()):
+        columns.setdefault(column, []).append(f"{text!r} {plural(count, 'time')}")
+    if not columns:
+        return []
+    parts = [f"{column!r} {' and '.join(texts)}" for column, texts in columns.items()]
+    more = len(parts) - _MAX_LISTED_COLUMNS
+    parts[_MAX_LISTED_COLUMNS:] = [f"{plural(more, 'more column')}"] if more > 0 else []
+    remedy = "; --missing '' takes empty fields alone as missing" if options.missing == MISSING else ""
+    return [f"taken as missing values: in column {', '.join(parts)}{remedy}"]
 
 
 def float_remedy(options: TableOptions, column: str) -> str:

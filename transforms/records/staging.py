@@ -155,6 +155,7 @@ class StagedFindings:
     special_tokens: Remarks = field(default_factory=dict)  # as in PreparedRows
     ignored_names: frozenset[str] = frozenset()  # the first of many, see transforms.formats.format.Rows
     rounded_columns: RoundedColumns = field(default_factory=dict)  # numbers that float32 changes
+    missing_texts: Counter[tuple[str, str]] = field(default_factory=Counter)  # as in transforms.formats.format.Rows
     encodings: EncodingCounts = field(default_factory=EncodingCounts)  # how the rows read as UTF-8 can be decoded
 
     def merge(self, other: "StagedFindings") -> "StagedFindings":
@@ -177,6 +178,7 @@ class StagedFindings:
         self.special_tokens = merge_remarks(self.special_tokens, other.special_tokens)
         self.add_ignored_names(other.ignored_names)
         self.rounded_columns = merge_rounded(self.rounded_columns, other.rounded_columns)
+        self.missing_texts.update(other.missing_texts)
         self.encodings = self.encodings.merge(other.encodings)
         self.inferred = self.inferred.merge(other.inferred)
         self.kinds = merge_kinds(self.kinds, other.kinds)
@@ -339,6 +341,7 @@ def _prepare_rows(
         staged.blank_lines += rows.blank_lines
         staged.add_ignored_names(rows.other_names)
         staged.rounded_columns = merge_rounded(staged.rounded_columns, rows.rounded)
+        staged.missing_texts.update(rows.missing_texts)
         staged.encodings = staged.encodings.merge(rows.encodings)
         prepared, rejects = staging.encoder.prepare(rows, block.file, layout)
         if rejects_writer is not None:

@@ -1,6 +1,7 @@
 """Text to numbers: what fits its type is what Python makes of it, and what does not is found."""
 
 import math
+from collections import Counter
 
 import numpy as np
 import pyarrow as pa
@@ -8,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shardmill.transforms.columns.text import misfit_reason, parse_values
+from shardmill.transforms.columns.text import misfit_reason, parse_values, take_missing
 from shardmill.transforms.columns.types import ScalarType, text_scalar_type
 
 LARGEST = (1 << 63) - 1
@@ -138,3 +139,17 @@ def test_what_a_value_is_inferred_to_be_it_fits(values: list[str | None], dtype:
             assert row not in misfits
             expected = int(value) if dtype == "int64" else float(value)
             assert parsed[row].as_py() == expected or (math.isnan(parsed[row].as_py()) and math.isnan(expected))
+
+
+@given(st.lists(st.sampled_from(["", " ", "NA", " NA", "NA\t", "N", "NAN", "x NA", "?", " ?", "7"])), st.booleans())
+def test_missing_texts_are_compared_without_spaces(values: list[str], strip: bool) -> None:
+    missing = ("", "NA", "?")
+    texts = pa.array([None if value == "" else value.encode() for value in values], pa.binary())
+    found, counts = take_missing(texts, missing, strip)
+
+    kept = [value.strip(" \t") if strip else value for value in values]
+    expected = [
+        None if old == "" or new == "" or old.strip(" \t") in missing[1:] else new for old, new in zip(values, kept)
+    ]
+    assert found.to_pylist() == [None if value is None else value.encode() for value in expected]
+    assert counts == Counter(value.strip(" \t") for value in values if value.strip(" \t") in missing[1:])

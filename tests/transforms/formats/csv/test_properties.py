@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from shardmill.errors import UserError
@@ -71,6 +71,7 @@ many = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCh
 def test_what_the_csv_module_writes(
     tmp_path: Path, fields: list[tuple[str, str]], end: str, quoting: Any, size: int
 ) -> None:
+    assume(("a", "b") not in fields)  # a header among the rows is left out
     text = io.StringIO(newline="")
     csv.writer(text, lineterminator=end, quoting=quoting).writerows([("a", "b"), *fields])
     file = write(tmp_path, text.getvalue())
