@@ -42,7 +42,7 @@ class Room(NamedTuple):
 
 
 ROOMS = (
-    Room("src/shardmill/data", 1, 2_050),
+    Room("src/shardmill/data", 1, 2_100),  # the formats that Pillow may decode
     Room("src/shardmill/metadata", 2, 1_550),  # JSON of wide tables is written by orjson
     Room("src/shardmill/quality", 3, 2_450),
     Room("src/shardmill/reading", 4, 1_900),  # records of any type
@@ -56,7 +56,7 @@ ROOMS = (
     Room("transforms/shards", 8, 1_350),
     Room("transforms/inputs", 9, 4_300),  # --exclude of every listing
     Room("transforms/layout", 10, 2_250),  # notices about columns
-    Room("transforms/files", 11, 3_600),
+    Room("transforms/files", 11, 4_000),
     Room("transforms/records", 12, 2_200),  # records of any type
     Room("transforms/publishing", 12, 2_250),
     Room("pipelines/config", 13, 2_250),  # --exclude
@@ -79,7 +79,7 @@ SINGLE = {
 }
 MOST_MODULES = 16  # in a room
 MOST_SMALL = 10  # modules of fewer than 60 lines, without `__init__.py`
-MOST_LINES = 58_000  # notices about what tables lose, columns of wide tables together
+MOST_LINES = 58_100  # notices about what tables lose, columns of wide tables together
 
 
 def name_of(path: Path) -> str:
@@ -165,7 +165,7 @@ def test_the_package_is_small() -> None:
     assert len(ROOMS) <= 24
     # 215 before annotations among images were recognised, text had documents, nested columns became flat, and modules
     # brought those beside them
-    assert len(PATHS) <= 219
+    assert len(PATHS) <= 220
     assert len(small) <= MOST_SMALL, small
     assert sum(sizes.values()) <= MOST_LINES
 

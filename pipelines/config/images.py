@@ -48,6 +48,14 @@ def parse_resolution(value: Any) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
+def parse_bands(value: Any) -> tuple[int, ...]:
+    """Parse the numbers of bands, one or three, from `4,3,2` or numbers; raises OptionValueError."""
+    words = value.split(",") if isinstance(value, str) else list(map(str, value))
+    if len(words) not in (0, 1, 3) or not all(word.isdecimal() and int(word) for word in words):
+        raise OptionValueError(f"{value!r} is not one or three numbers of bands from 1, such as 1,2,3")
+    return tuple(map(int, words))
+
+
 def parse_coordinates(value: Any) -> tuple[tuple[str, str], ...]:
     """Parse (column, kind) pairs from `boxes=relative,vector=none`, pairs or a mapping; raises OptionValueError."""
     from shardmill.transforms.layout.objects import KINDS
@@ -97,6 +105,20 @@ class ImagesConfig(MaskOptions, AnnotationOptions, ListedFilesConfig):
         "Quality of re-encoded images, 1 to 100",
         check=lambda quality: None if 1 <= quality <= 100 else "expected 1 to 100",
     )
+    image_bands: tuple[int, ...] = flag(
+        (),
+        "Bands of each TIFF that are stored, for example 1,2,3 or 4; needs --image_format or --resize",
+        parse=parse_bands,
+        default_words="TIFFs with more bands than an image holds are rejected",
+        is_always_recorded=False,
+        to_json=list,
+    )
+    on_several_frames: str = flag(
+        "reject",
+        "Action for a re-encoded image with several frames or pages: reject it, or store the first",
+        choices=("reject", "first"),
+        is_always_recorded=False,
+    )
     max_pixels: int = max_pixels_flag()
     coordinates: tuple[tuple[str, str], ...] = flag(
         (),
@@ -114,6 +136,16 @@ class ImagesConfig(MaskOptions, AnnotationOptions, ListedFilesConfig):
             raise UserError(
                 f"--jpeg_quality {self.jpeg_quality} needs --resize or --image_format jpeg: no JPEG is made without"
             )
+        for name, value in (
+            ("--image_bands", ",".join(map(str, self.image_bands))),
+            ("--on_several_frames", self.on_several_frames.removeprefix("reject")),
+        ):
+            if value and not self.is_reencoding:
+                raise UserError(
+                    f"{name} {value} needs --image_format or --resize: without, images are stored unchanged"
+                )
+        if self.image_bands and find_spec("tifffile") is None:
+            raise UserError(f"--image_bands needs the library tifffile; {install_hint('tiff')}")
         if self.max_pixels != MAX_PIXELS and self.verify == "none" and not self.is_reencoding:
             raise UserError(
                 f"--max_pixels {self.max_pixels} contradicts --verify none, which does not look into images"
@@ -198,7 +230,10 @@ class ImagesConfig(MaskOptions, AnnotationOptions, ListedFilesConfig):
 
         if not self.is_reencoding:
             return None
-        return Reencode(self.image_format, self.resize, self.resize_mode, self.jpeg_quality)
+        keeps_first = self.on_several_frames == "first"
+        return Reencode(
+            self.image_format, self.resize, self.resize_mode, self.jpeg_quality, self.image_bands, keeps_first
+        )
 
     @property
     def mask_flag(self) -> str:

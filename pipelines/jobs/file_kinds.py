@@ -81,9 +81,9 @@ def _describe_images(
         animation_notices,
         box_notices,
         companion_notices,
-        deep_notices,
         image_features,
         naming_notices,
+        property_notices,
         turned_notices,
     )
     from shardmill.transforms.files.image_masks import CompanionEncoder
@@ -102,7 +102,7 @@ def _describe_images(
     in_order = [item.feature for item in further.companions if item.feature in written.companions]
     return features, [
         *turned_notices(written.rotated),
-        *deep_notices(written.high_bit_depth, reencoded),
+        *property_notices(written.properties, reencoded),
         *([*animation_notices(written.formats), *naming_notices(names)] if for_tfds else ()),
         *box_notices(boxes),
         *companion_notices({name: written.companions[name] for name in in_order}, reencoded),
@@ -260,8 +260,8 @@ KINDS = (
     ),
     Kind(
         "arrays",
-        "turn .npy arrays into TFRecord shards",
-        "Turn a tree of .npy arrays, or a manifest that lists them, into balanced, shuffled TFRecord shards. "
+        "turn .npy arrays and TIFFs of many bands into TFRecord shards",
+        "Turn a tree of .npy arrays or TIFFs, or a manifest that lists them, into balanced, shuffled TFRecord shards. "
         "All arrays are of one shape and type; those of another are rejected.",
         ArraysConfig,
         arrays_route,

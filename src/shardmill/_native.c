@@ -424,10 +424,11 @@ static PyObject *find_before(PyObject *self, PyObject *args) {
 
 struct jpeg {
   uint32_t width, height;
+  uint8_t components, adobe; /* of a pixel, and whether Adobe's marker says their colour space */
   Py_ssize_t exif, exif_end; /* the TIFF structure of the last EXIF before the first scan */
 };
 
-enum { SOI = 0xd8, EOI = 0xd9, SOS = 0xda, DHT = 0xc4, JPG = 0xc8, DQT = 0xdb, DNL = 0xdc, DAC = 0xcc, DRI = 0xdd, APP1 = 0xe1, COM = 0xfe };
+enum { SOI = 0xd8, EOI = 0xd9, SOS = 0xda, DHT = 0xc4, JPG = 0xc8, DQT = 0xdb, DNL = 0xdc, DAC = 0xcc, DRI = 0xdd, APP1 = 0xe1, APP14 = 0xee, COM = 0xfe };
 
 static inline uint32_t read_big16(const uint8_t *at) { return (uint32_t)at[0] << 8 | at[1]; }
 
@@ -464,10 +465,13 @@ static size_t walk_to_scan(const uint8_t *data, size_t size, struct jpeg *found)
     }
     size_t end = segment_end(data, size, at);
     if (!end || marker == EOI) return 0;
-    if (marker == SOS) return found->width && found->height ? at : 0;
+    if (marker == SOS) return found->width && found->height && (found->components != 4 || found->adobe) ? at : 0;
     if (is_frame(marker)) {
       if (!is_decoded(marker) || end - at < 9 || data[at + 4] != 8 || found->width) return 0;
       found->height = read_big16(data + at + 5), found->width = read_big16(data + at + 7);
+      found->components = end - at > 9 ? data[at + 9] : 0;
+    } else if (marker == APP14 && end - at >= 16 && !memcmp(data + at + 4, "Adobe", 5)) {
+      found->adobe = 1;
     } else if (marker == APP1 && end - at >= 10 && !memcmp(data + at + 4, "Exif\0", 6)) {
       found->exif = at + 10, found->exif_end = end;
     }
@@ -518,7 +522,7 @@ static PyObject *plain_jpegs(PyObject *self, PyObject *args) {
   Py_BEGIN_ALLOW_THREADS;
   if ((good = good && are_within(from, to, count, data.len)))
     for (Py_ssize_t n = 0; n < count; n++) {
-      struct jpeg found = {0, 0, 0, 0};
+      struct jpeg found = {0};
       int taken = is_plain((const uint8_t *)data.buf + from[n], to[n] - from[n], &found) && !found.exif;
       sizes[2 * n] = taken ? found.width : 0, sizes[2 * n + 1] = taken ? found.height : 0;
     }
@@ -530,7 +534,7 @@ static PyObject *plain_jpegs(PyObject *self, PyObject *args) {
 static PyObject *plain_jpeg(PyObject *self, PyObject *args) {
   Py_buffer data;
   if (!PyArg_ParseTuple(args, "y*", &data)) return NULL;
-  struct jpeg found = {0, 0, 0, 0};
+  struct jpeg found = {0};
   PyThreadState *state = give_way(data.len);
   int good = is_plain(data.buf, data.len, &found);
   come_back(state);

@@ -1,4 +1,4 @@
-"""Encode .npy files as examples, with their array type, features and statistics."""
+"""Encode .npy and TIFF files as examples, with their array type, features and statistics."""
 
 import io
 import math
@@ -18,6 +18,9 @@ from shardmill.quality.stats_values import Numbers
 from shardmill.transforms.columns.example_encoding import MAX_RECORD_BYTES
 from shardmill.transforms.columns.types import format_shape
 from shardmill.transforms.files.encoding import Encoded, FileEncoder, LabelledStats, ManifestColumns, file_features
+from shardmill.transforms.files.image_geometry import ImageError
+from shardmill.transforms.files.tiff import is_tiff
+from shardmill.transforms.files.tiff import read_array as read_tiff_array
 from shardmill.transforms.inputs.summary import InputSummary
 from shardmill.transforms.layout.files import Layout, make_layout
 from shardmill.transforms.layout.options import FileLayoutOptions
@@ -93,8 +96,26 @@ def read_header(data: bytes) -> Header:
     return Header(_check_type(dtype, shape), dtype, column_major, file.tell())
 
 
+def tiff_to_npy(data: bytes) -> bytes:
+    """Return the bands and pages of a TIFF as a .npy file, and other data unchanged; raise an NpyError for damage."""
+    if not is_tiff(data):
+        return data
+    try:
+        array = read_tiff_array(data)
+    except ImageError as error:
+        raise NpyError(str(error)) from error
+    out = io.BytesIO()
+    np.save(out, array, allow_pickle=False)
+    return out.getvalue()
+
+
 def read_array(data: bytes, expected: ArrayType | None = None, example: str = "") -> bytes:
-    """Return the little-endian, row-major values in a .npy file; raise an NpyError if they are not as `expected`."""
+    """Return the little-endian, row-major values in a .npy or TIFF file.
+
+    Raises:
+        NpyError: if they are not as `expected`.
+    """
+    data = tiff_to_npy(data)
     header = read_header(data)
     if expected is not None and not expected.holds(header.type):
         origin = f"in {example}" if example else "--shape and --dtype say"
@@ -173,7 +194,8 @@ def make_array_layout(summary: InputSummary, options: FileLayoutOptions, arrays:
     what = f"{options.source}: {name!r}, the first file by name, does not say what the arrays are: "
     try:
         with storage.open_read(uri or storage.join(arrays.root, name)) as file:
-            found = read_header(file.read(HEADER_BYTES)).type
+            head = file.read(HEADER_BYTES)
+            found = read_header(tiff_to_npy(head + file.read()) if is_tiff(head) else head).type
     except (NpyError, FileNotFoundError) as error:
         raise UserError(f"{what}{'no such file' if isinstance(error, OSError) else error}; {_REMEDY}") from None
     except OSError as error:

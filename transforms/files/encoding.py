@@ -1,5 +1,7 @@
 """Encode batches of files as examples: what all kinds of files share, and texts."""
 
+import errno
+import os
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
@@ -260,6 +262,8 @@ class FileEncoder(ABC):
             return self.recall(stored_file.value, stored_file.remembered, stored_file.record)
         except self.refusal as error:
             return error
+        except MemoryError:  # which another time may suffice
+            return OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
         except OSError as error:
             raise_if_store_failed(error, path)
             return error

@@ -5,31 +5,36 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from shardmill.data.media import open_image, to_rgb
-from shardmill.transforms.files.image_geometry import ImageError
+from shardmill.data.media import has_transparent_pixels, open_image, to_rgb
+from shardmill.transforms.files.image_geometry import UPRIGHT, ImageError
 from shardmill.transforms.files.image_headers import (
     ImageHeader,
+    Properties,
     check_png,
     check_png_pixels,
     check_structure,
     describe_foreign,
     read_header,
 )
+from shardmill.transforms.files.tiff import Tiff, is_tiff, read_bands, read_tiff
 from shardmill.transforms.formats.conventions import PNG, is_16_bit_png
 from shardmill.transforms.statistics.near_duplicates import FLAT, UNDECODABLE
 from shardmill.transforms.stores.protocol import error_text
 
 _JPEG_FORMATS = ("JPEG", "MPO")  # MPO: a jpeg that a second one follows, as many phones write it
-_JPEG = b"\xff\xd8"
-_BITS_PER_SAMPLE = 258  # TIFF 6.0, section 8: a number for each channel
+_ICO = b"\0\0\x01\0"
 _CODESTREAM = b"\xff\x4f\xff\x51"  # SOC and SIZ of JPEG 2000 (T.800, A.5.1), and where Ssiz is of the first channel
 _SSIZ = 42
 _AV1C, _HIGH_BITDEPTH = b"av1C", 0x40  # a box in AVIF, and what its third byte has (AV1 in ISOBMFF, 2.3)
+_ORIENTATION = 0x0112  # its tag in EXIF
 _SGI_BPC = 3  # bytes a channel, in an image of SGI (The SGI Image File Format)
+_SEQUENCES = ("GIF", "WEBP", "PNG", "AVIF")  # formats whose frames are pictures of their own
+_DEEP_TOP = 65_535  # the highest value of 16 bits
 _JPEG_SIDE = 65_500  # pixels: JPEG_MAX_DIMENSION of libjpeg
 warnings.filterwarnings("ignore", module=r"PIL\.")  # of an odd tag in one of a million files; what fails is a reject
 Image.MAX_IMAGE_PIXELS = None  # checked here, before anything is decoded, with a limit that is an option
@@ -43,6 +48,18 @@ class Reencode:
     size: tuple[int, int] | None = None  # (width, height) in pixels; None to keep each image's size
     mode: str = "exact"  # `exact` stretches, `cover` fills and crops the centre, `contain` fits and pads with black
     quality: int = 95  # of jpeg, 1 to 100
+    bands: tuple[int, ...] = ()  # of TIFFs, counted from 1: one or three; () to reject those with more
+    keeps_first: bool = False  # True to store the first of several frames or pages; else such images are rejected
+
+
+class Reencoded(NamedTuple):
+    """A re-encoded image, and properties of the input that it lacks."""
+
+    data: bytes
+    format: str  # `jpeg` or `png`
+    width: int  # in pixels
+    height: int
+    properties: Properties
 
 
 @contextmanager
@@ -57,44 +74,62 @@ def translate_pillow_errors(problem: str) -> Iterator[None]:
 
 
 def measure_image(data: bytes) -> tuple[str, int, int]:
-    """Return (format, width, height) of an image; raise an ImageError if Pillow does not read it."""
+    """Return (format, width, height) of an image; raise an ImageError if Pillow does not read it.
+
+    Of an icon (ICO), which Pillow decodes as it opens it, they are the largest that the inner pictures state.
+    """
+    if is_tiff(data):
+        tiff = read_tiff(data)
+        return "tiff", tiff.width, tiff.height
+    if data.startswith(_ICO):
+        return "ico", *max(_list_icon_sizes(data), key=lambda size: size[0] * size[1], default=(0, 0))
     with _open(data) as image:
         return (image.format or "").lower(), image.width, image.height
 
 
+def _list_icon_sizes(data: bytes) -> Iterator[tuple[int, int]]:
+    """Yield (width, height) in the headers of an icon's pictures: PNGs, or bitmaps without a file header."""
+    for entry in range(6, 6 + 16 * int.from_bytes(data[4:6], "little"), 16):
+        picture = data[int.from_bytes(data[entry + 12 : entry + 16], "little") :][:24]
+        if picture.startswith(PNG):
+            yield int.from_bytes(picture[16:20], "big"), int.from_bytes(picture[20:24], "big")
+        else:  # whose height is that of colours and mask together
+            yield int.from_bytes(picture[4:8], "little"), int.from_bytes(picture[8:12], "little") // 2
+
+
 def pillow_orientation(data: bytes) -> int:
     """Return the EXIF orientation, 1 to 8, by which Pillow turns the image, or raise an ImageError."""
+    if is_tiff(data):
+        found = read_tiff(data).orientation
+        return found if 1 <= found <= 8 else UPRIGHT
     with _open(data) as image:
         try:
-            found = image.getexif().get(0x0112, 1)
+            found = image.getexif().get(_ORIENTATION, UPRIGHT)
         except MemoryError:  # of this process, and no fault of the image
             raise
         except Exception:  # broken EXIF, by which nothing is turned
-            return 1
-    return found if isinstance(found, int) and 1 <= found <= 8 else 1
+            return UPRIGHT
+    return found if isinstance(found, int) and 1 <= found <= 8 else UPRIGHT
 
 
-def is_deep(data: bytes) -> bool:
-    """Return True if an image has more than 8 bits a channel, or raise an ImageError; re-encoding keeps the upper 8."""
-    if data.startswith(_JPEG):
-        return False
+def _is_deep(image: Image.Image, data: bytes, tiff: Tiff | None) -> bool:
+    """Return True if an image has more than 8 bits a channel."""
+    if tiff is not None:
+        return tiff.bits > 8
     if data.startswith(PNG):
         return is_16_bit_png(data)
-    with _open(data) as image:
-        if image.format == "TIFF":
-            return max(image.tag_v2.get(_BITS_PER_SAMPLE, (1,))) > 8  # type: ignore[attr-defined]
-        if image.format == "JPEG2000":
-            bits = data.find(_CODESTREAM) + _SSIZ
-            return data[bits] & 0x7F > 7
-        if image.format == "AVIF":
-            at = data.find(_AV1C) + len(_AV1C)
-            return bool(data[at + 2] & _HIGH_BITDEPTH)
-        if image.format == "SGI":
-            return data[_SGI_BPC] > 1
-        if image.format == "PPM" and image.mode == "RGB":  # whose decoder has the largest value last
-            how = image.tile[0][3]  # type: ignore[attr-defined]
-            return isinstance(how, tuple) and how[-1] > 255
-        return image.mode.startswith(("I", "F"))
+    if image.format == "JPEG2000":
+        bits = data.find(_CODESTREAM) + _SSIZ
+        return data[bits] & 0x7F > 7
+    if image.format == "AVIF":
+        at = data.find(_AV1C) + len(_AV1C)
+        return bool(data[at + 2] & _HIGH_BITDEPTH)
+    if image.format == "SGI":
+        return data[_SGI_BPC] > 1
+    if image.format == "PPM" and image.mode == "RGB":  # whose decoder has the largest value last
+        how = image.tile[0][3]  # type: ignore[attr-defined]
+        return isinstance(how, tuple) and how[-1] > 255
+    return image.mode.startswith(("I", "F"))
 
 
 def check_decodes(data: bytes) -> None:
@@ -103,15 +138,70 @@ def check_decodes(data: bytes) -> None:
         _load(image, data)
 
 
-def reencode(data: bytes, settings: Reencode) -> tuple[bytes, str, int, int]:
-    """Return (bytes, format, width, height) of an image as RGB, turned upright and resized, or raise an ImageError."""
-    with _open(data) as source:
+def reencode(data: bytes, settings: Reencode) -> Reencoded:
+    """Re-encode an image as RGB, turned upright and resized, or raise an ImageError."""
+    tiff = read_tiff(data) if is_tiff(data) else None
+    if tiff is not None:
+        tiff.check_bands(settings.bands)
+        if not settings.keeps_first:
+            tiff.check_pages()
+    with _open_tiff(data, tiff, settings.bands) if tiff is not None else _open(data) as source:
+        frames = tiff.pages if tiff is not None else _count_frames(source)
+        if frames > 1 and not settings.keeps_first:
+            raise ImageError(
+                f"a {(source.format or '').lower()} of {frames} frames, of which an image holds one;"
+                " --on_several_frames first stores the first one"
+            )
+        is_deep = _is_deep(source, data, tiff)  # before it is decoded
         _load(source, data)
         target = settings.format or ("jpeg" if source.format in _JPEG_FORMATS else "png")
         with translate_pillow_errors(
             f"cannot be re-encoded as {target}"
         ):  # for its colour space, a side too long for a jpeg, …
-            return _convert(source, target, settings)
+            is_transparent = has_transparent_pixels(source)
+            properties = Properties(
+                is_deep,
+                is_transparent,
+                is_transparent_tiff=is_transparent and tiff is not None,
+                has_frames=frames > 1,
+                has_bands=tiff is not None and tiff.samples > len(settings.bands) > 0,
+                highest=_find_highest(source) if is_deep and (tiff is None or tiff.bits == 16) else 0,
+            )
+            return Reencoded(*_convert(source, target, settings), properties)
+
+
+def _open_tiff(data: bytes, tiff: Tiff, bands: tuple[int, ...]) -> Image.Image:
+    """Open a TIFF, whose pixels tifffile decodes if bands are chosen or samples are of 9 to 15 bits."""
+    is_packed = 8 < tiff.bits < 16 and (tiff.bits, tiff.samples) != (12, 1)  # which Pillow unpacks
+    if bands in ((), tuple(range(1, tiff.samples + 1))) and not is_packed:
+        image = _open(data)
+        if tiff.bits == 12:
+            image.info["bits"] = tiff.bits
+        return image
+    array = read_bands(data, tiff, bands)
+    if tiff.photometric == 0 and array.shape[2] == 1:  # white is 0
+        array = (1 << tiff.bits) - 1 - array
+    if array.shape[2] == 1:
+        array = array[..., 0]
+    if 8 < tiff.bits < 16:
+        array = array >> (tiff.bits - 8)
+    elif tiff.bits == 16 and array.ndim == 3:
+        array = array >> 8
+    with translate_pillow_errors("does not decode"):
+        image = Image.fromarray(array if tiff.bits == 16 and array.ndim == 2 else array.astype(np.uint8))
+    image.getexif()[_ORIENTATION] = tiff.orientation
+    return image
+
+
+def _count_frames(image: Image.Image) -> int:
+    with translate_pillow_errors("does not decode"):
+        return getattr(image, "n_frames", 1) if image.format in _SEQUENCES else 1
+
+
+def _find_highest(image: Image.Image) -> int:
+    """Return the highest value of an image of more than 8 bits a channel; of colours, as far as the upper 8 tell."""
+    highest = int(np.asarray(image).max())
+    return min(highest, _DEEP_TOP) if image.mode.startswith(("I", "F")) else highest << 8 | 0xFF
 
 
 def _convert(source: Image.Image, target: str, settings: Reencode) -> tuple[bytes, str, int, int]:

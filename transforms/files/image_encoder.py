@@ -17,26 +17,24 @@ from shardmill.transforms.files.image_codec import (
     Reencode,
     check_image,
     check_pixel_count,
-    is_deep,
     measure_image,
     pillow_orientation,
     reencode,
 )
 from shardmill.transforms.files.image_geometry import UPRIGHT, ImageError, Picture
-from shardmill.transforms.files.image_headers import ImageHeader
+from shardmill.transforms.files.image_headers import PLAIN, ImageHeader, Properties, find_properties
 from shardmill.transforms.files.image_masks import CompanionEncoder, EncodedCompanion
 from shardmill.transforms.files.image_objects import ObjectEncoder
-from shardmill.transforms.formats.conventions import is_16_bit_png
 from shardmill.transforms.inputs.found_files import companion_paths
 from shardmill.transforms.layout.files import Layout
 from shardmill.transforms.layout.objects import rotation_reason
 from shardmill.transforms.options.image_options import MAX_PIXELS
-from shardmill.transforms.statistics.files import CompanionStats, ImageStats, SplitStats
+from shardmill.transforms.statistics.files import CompanionStats, ImageProperties, ImageStats, SplitStats
 from shardmill.transforms.statistics.images import Extremes, MeasuredImages
 from shardmill.transforms.stores import storage
 
 _COMPANIONS_PREFIX = "beside:"  # before what the companions of an image were made of
-_DEEP = "deep"  # where the image that was found has more than 8 bits a channel
+_PROPERTIES_PREFIX = "has:"  # before the properties of the image that was found
 _FOUND_PREFIX = "found:"  # before the width, height and orientation of a picture that was re-encoded
 
 
@@ -91,8 +89,8 @@ class ImageEncoder(FileEncoder):
         """Return what reuse needs of the header: format, width, height, EXIF orientation and what else is known."""
         header: ImageHeader = encoded.stats_data
         parts = [header.format, str(header.width), str(header.height), str(header.orientation)]
-        if header.is_deep:
-            parts.append(_DEEP)
+        if header.properties != PLAIN:
+            parts.append(_PROPERTIES_PREFIX + header.properties.to_text())
         if self.companions is not None:
             parts.append(_COMPANIONS_PREFIX + self.companions.describe_companions(encoded.annotations.companions))
         if header.original is not None:
@@ -196,7 +194,7 @@ class ImageEncoder(FileEncoder):
         stats = ImageStats(formats=Counter([header.format for header in headers]), labels=labels)
         stats.sizes.add([len(file.value) for file in files])
         stats.rotated = sum([header.orientation != UPRIGHT for header in headers])
-        stats.high_bit_depth = sum([header.is_deep for header in headers])
+        count_properties(stats.properties, headers)
         if self.companions is not None:
             stats.companions = self._count_companions([file.annotations.companions for file in files])
         if self.has_sizes:
@@ -213,7 +211,7 @@ class ImageEncoder(FileEncoder):
             masks = [companion for companion in encoded if companion.header is None]
             stats = CompanionStats(formats=Counter([header.format for header in headers] + ["png"] * len(masks)))
             stats.rotated = sum(header.orientation != UPRIGHT for header in headers)
-            stats.high_bit_depth = sum(header.is_deep for header in headers)
+            count_properties(stats.properties, headers)
             stats.source_formats = Counter(mask.source_kind for mask in masks if mask.source_kind)
             stats.sizes.add([len(companion.data) for companion in encoded])
             stats_by_feature[item.feature] = stats
@@ -244,19 +242,33 @@ class ImageEncoder(FileEncoder):
             companions = () if self.companions is None else self.companions.companions
             needs_original = self.objects is not None or any(item.is_mask for item in companions)
             original = Picture(header.width, header.height, pillow_orientation(data)) if needs_original else None
-            stored, stored_format, width, height = reencode(data, self.reencode)
-            return stored, ImageHeader(stored_format, width, height, original=original, is_deep=is_deep(data))
+            stored, stored_format, width, height, properties = reencode(data, self.reencode)
+            return stored, ImageHeader(stored_format, width, height, original=original, properties=properties)
         if self.verify == "none":
-            return data, ImageHeader("unchecked", 0, 0, is_deep=is_16_bit_png(data))
+            return data, ImageHeader("unchecked", 0, 0, properties=find_properties(data))
         return data, check_image(data, self.verify, self.max_pixels)
+
+
+def count_properties(counts: ImageProperties, headers: Sequence[ImageHeader]) -> None:
+    """Count the properties of images in `counts`."""
+    for header in headers:
+        if (found := header.properties) is not PLAIN:  # as few have any
+            counts.deep += found.is_deep
+            counts.transparent += found.is_transparent
+            counts.transparent_tiffs += found.is_transparent_tiff
+            counts.several_frames += found.has_frames
+            counts.more_bands += found.has_bands
+            if found.highest:
+                counts.highest.add([found.highest])
 
 
 @lru_cache(maxsize=4096)
 def _parse_header(remembered: str) -> ImageHeader:
     image_format, width, height, orientation, *rest = remembered.split(" ")
     header = ImageHeader(image_format, int(width), int(height), int(orientation))
-    if rest and rest[0] == _DEEP:
-        header = replace(header, is_deep=bool(rest.pop(0)))
+    if rest and rest[0].startswith(_PROPERTIES_PREFIX):
+        properties = Properties.from_text(rest.pop(0).removeprefix(_PROPERTIES_PREFIX))
+        header = replace(header, properties=properties)
     if rest and rest[0].startswith(_FOUND_PREFIX):
         header = replace(header, original=Picture(*map(int, rest.pop(0).removeprefix(_FOUND_PREFIX).split(","))))
     return replace(header, perceptual_hash=rest[0], hash_version=rest[1]) if rest else header

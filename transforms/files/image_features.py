@@ -18,7 +18,9 @@ from shardmill.transforms.formats.conventions import DEEP_BYTES, HEAD_BYTES, NO_
 from shardmill.transforms.inputs.annotations import ObjectField
 from shardmill.transforms.inputs.found_files import Companion
 from shardmill.transforms.layout.files import Layout
-from shardmill.transforms.statistics.files import CompanionStats
+from shardmill.transforms.statistics.files import CompanionStats, ImageProperties
+
+_DARK = 1 << 14  # a highest value of 16 bits that is a quarter of white, or less
 
 
 def image_features(
@@ -83,11 +85,41 @@ def deep_notices(deep: int, reencoded: bool = False) -> list[str]:
     ]
 
 
+def property_notices(found: ImageProperties, reencoded: bool) -> list[str]:
+    """Return notices of properties of images that readers ignore, or that re-encoding does not keep."""
+    notices = deep_notices(found.deep, reencoded)
+    if reencoded and 0 < found.highest.maximum <= _DARK:
+        notices[0] += (
+            f"; the highest value of those of 16 bits is {found.highest.maximum:,} of 65,535, which is stored as"
+            f" {found.highest.maximum >> 8} of 255: multiply the values first, or store TIFFs by `shardmill arrays`"
+        )
+    if found.transparent and reencoded:
+        have = plural(found.transparent, "image has", "images have")
+        tiffs = plural(found.transparent_tiffs, "is a TIFF whose last band is", "are TIFFs whose last bands are")
+        bands = f"; {tiffs} transparency by its tags: --image_bands 1,2,3 leaves that band out"
+        notices.append(
+            f"{have} transparent pixels, which are stored as white{bands if found.transparent_tiffs else ''}"
+        )
+    elif found.transparent:
+        images = plural(found.transparent, "image is a GIF", "images are GIFs")
+        notices.append(
+            f"{images} with a transparent colour, which TensorFlow decodes as black; --image_format png stores white"
+        )
+    if found.several_frames:
+        images = plural(found.several_frames, "image has", "images have")
+        notices.append(f"{images} several frames or pages, of which the first is stored")
+    if found.more_bands:
+        images = plural(found.more_bands, "TIFF has", "TIFFs have")
+        notices.append(f"{images} more bands than --image_bands names, which are left out")
+    return notices
+
+
 def animation_notices(formats: Counter[str]) -> list[str]:
     """Return a notice of images that TensorFlow decodes as animations, with shape (frames, height, width, 3)."""
     return [
         f"{TFDS_CANNOT} {formats[name]:,} of the images, {name} by format, which TensorFlow takes for an animation; "
-        "give --image_format png, or decode with tf.io.decode_image(…, expand_animations=False)"
+        "give --image_format png (and --on_several_frames first, if they move), or decode with"
+        " tf.io.decode_image(…, expand_animations=False)"
         for name in ("gif", "webp")
         if formats[name]
     ]
@@ -120,13 +152,13 @@ _CONVERSIONS = {
 
 
 def companion_notices(companion_stats: Mapping[str, CompanionStats], reencoded: bool) -> list[str]:
-    """Return notices of masks that were converted, and of companion images that are rotated or have 16 bits."""
+    """Return notices of masks that were converted, and of properties of companion images."""
     notices = []
     for feature, stats in companion_stats.items():
         for source_kind, number in sorted(stats.source_formats.items()):
             one, several = (_CONVERSIONS[source_kind].format(**words) for words in (_ONE, _SEVERAL))
             notices.append(f"{feature}: {plural(number, f'mask {one}', f'masks {several}')}")
-        image_notices = (*turned_notices(stats.rotated), *deep_notices(stats.high_bit_depth, reencoded))
+        image_notices = (*turned_notices(stats.rotated), *property_notices(stats.properties, reencoded))
         notices += [f"{feature}: {notice}" for notice in image_notices]
     return notices
 

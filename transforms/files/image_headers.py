@@ -5,7 +5,7 @@ import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -85,6 +85,7 @@ _STARTS = (
     (b"\0\0\0\x0cjP  \r\n\x87\n", "a JPEG 2000 image"),
     (b"8BPS", "a Photoshop file"),
     (b"\0\0\x01\0", "an icon (ICO)"),
+    (b"icns", "an icon (ICNS), which holds pictures of several sizes; store one of them as a PNG"),
     (b"version https://git-lfs", "a Git LFS pointer, whose image was not pulled"),
     (b"\x89HDF\r\n\x1a\n", "an HDF5 file"),
     (b"\x93NUMPY", "a .npy array, which `shardmill arrays` reads"),
@@ -121,6 +122,7 @@ def describe_foreign(data: bytes) -> str:
 
 
 _EXTENSION, _IMAGE, _TRAILER = 0x21, 0x2C, 0x3B  # how blocks begin
+_CONTROL = 0xF9  # the extension that says which colour of the next frame is transparent (GIF89a, section 23)
 
 
 def measure_gif(data: bytes) -> tuple[int, int]:
@@ -138,6 +140,20 @@ def check_gif(data: bytes) -> None:
         raise ImageError("a gif without a frame")
 
 
+def has_transparent_colour(data: bytes) -> bool:
+    """Return True if the first frame of a GIF that check_gif accepts has a transparent colour."""
+    position = 13 + _count_table_bytes(data[10])
+    has_colour = False
+    while data[position] == _EXTENSION:  # up to the first frame
+        if data[position + 1] == _CONTROL:
+            has_colour = data[position + 3] & 1 == 1
+        position += 2
+        while data[position]:
+            position += 1 + data[position]
+        position += 1
+    return has_colour
+
+
 def _count_frames(data: bytes) -> int:
     # The byte of the trailer also occurs among compressed pixels, so all blocks are walked.
     frames, position = 0, 13 + _count_table_bytes(data[10])
@@ -148,6 +164,8 @@ def _count_frames(data: bytes) -> int:
             position += 11 + _count_table_bytes(data[position + 9])
         elif block == _EXTENSION:
             position += 2
+            if not data[position]:
+                raise UnreadableError(f"a gif with an empty extension at byte {position - 2}, which TensorFlow refuses")
         else:
             raise ImageError(f"a gif with {block:#04x} at byte {position}, where a block is due")
         while data[position]:
@@ -187,6 +205,7 @@ _DECODED = frozenset({0xC0, 0xC1, 0xC2, 0xC9, 0xCA})
 _ALONE = frozenset(range(0xD0, 0xD8)) | {0x01}  # markers without a length: RSTn, TEM
 # Markers (ITU T.81, table B.1)
 _EOI, _SOS, _DHT, _DAC, _DQT, _DNL, _DRI, _APP1, _COM = 0xD9, 0xDA, 0xC4, 0xCC, 0xDB, 0xDC, 0xDD, 0xE1, 0xFE
+_APP14, _ADOBE_BYTES = 0xEE, 16  # Adobe's marker, and how long it is at least, as libjpeg has it
 # Which may follow a scan
 _AFTER_SCAN = frozenset({_SOS, _DHT, _DAC, _DQT, _DNL, _DRI, _COM, *range(0xE0, 0xF0)})
 _IN_SCAN = {0x00, *range(0xD0, 0xD8), 0xFF}  # what may follow FF among compressed pixels: stuffing, RSTn, fill
@@ -218,6 +237,7 @@ def plain_sizes(data: Any, starts: Any, ends: Any) -> np.ndarray:
 def read_segments(data: bytes) -> tuple[int, int, int, int]:
     """Return (width, height, EXIF orientation, offset of the first scan), by ITU-T T.81, annex B, or raise an error."""
     width, height, turned, position = 0, 0, UPRIGHT, 2
+    components, has_adobe_marker = 0, False
     while True:
         if data[position] != 0xFF:
             raise ImageError(f"a jpeg with {data[position]:#04x} at byte {position}, where a marker is due")
@@ -227,6 +247,8 @@ def read_segments(data: bytes) -> tuple[int, int, int, int]:
         elif marker in _ALONE:
             position += 2
         elif marker == _SOS:
+            if components == 4 and not has_adobe_marker:
+                raise UnreadableError("a CMYK jpeg without Adobe's marker, which TensorFlow decodes to wrong colours")
             return width, height, turned, position
         elif marker == _EOI:
             raise ImageError("a jpeg without a scan")
@@ -236,8 +258,11 @@ def read_segments(data: bytes) -> tuple[int, int, int, int]:
                 _check_jpeg_frame(marker, data[position + 4], width)
                 height = data[position + 5] << 8 | data[position + 6]
                 width = data[position + 7] << 8 | data[position + 8]
+                components = data[position + 9] if end > position + 9 else 0
             elif marker == _APP1 and data.startswith(b"Exif\0\0", position + 4):
                 turned = read_orientation(data, position + 10, end)
+            elif marker == _APP14 and end >= position + _ADOBE_BYTES:
+                has_adobe_marker |= data.startswith(b"Adobe", position + 4)
             position = end
 
 
@@ -406,6 +431,15 @@ def _list_rows(data: bytes) -> list[tuple[int, int]]:
     return [(rows, (columns * bits + 7) // 8) for columns, rows in sizes if columns > 0 and rows > 0]
 
 
+def check_tiff(data: bytes) -> None:
+    """Raise an ImageError if a TIFF has more bands or pages than an image holds."""
+    from shardmill.transforms.files.tiff import read_tiff
+
+    tiff = read_tiff(data)
+    tiff.check_bands(())
+    tiff.check_pages()
+
+
 _ANIMATED, _ALPHA = 0x02, 0x10  # flags of VP8X
 
 
@@ -441,8 +475,9 @@ def check_webp(data: bytes) -> int:
         kinds.add(kind)
         position += 8 + size + size % 2
     if (data[20] & _ANIMATED and data[12:16] == b"VP8X") or kinds & {b"ANIM", b"ANMF"}:
-        raise UnreadableError(
-            "an animated webp, on which tf.io.decode_image(…, expand_animations=False) corrupts memory"
+        raise ImageError(
+            "an animated webp, on which tf.io.decode_image(…, expand_animations=False) corrupts memory; --image_format"
+            " png --on_several_frames first stores its first frame"
         )
     if _has_alpha(data, kinds):
         raise UnreadableError("a webp with transparency, which TensorFlow does not decode as RGB")
@@ -460,6 +495,32 @@ def _has_alpha(data: bytes, kinds: set[bytes]) -> bool:
     return data[12:16] == b"VP8L" and data[24] & 0x10 != 0
 
 
+class Properties(NamedTuple):
+    """Properties of an input image that notices count."""
+
+    is_deep: bool = False  # True if it has more than 8 bits a channel
+    is_transparent: bool = False  # True if pixels are transparent, which TensorFlow or re-encoding changes
+    is_transparent_tiff: bool = False  # True if that is by the last band of a TIFF
+    has_frames: bool = False  # True if it has several frames or pages, of which the first is stored
+    has_bands: bool = False  # True if it has more bands than --image_bands names
+    highest: int = 0  # highest value of a re-encoded image of 16 bits a channel; 0 for others
+
+    def to_text(self) -> str:
+        """Return the properties as text for `from_text`, without white space and commas."""
+        return "/".join(str(int(value)) for value in self)
+
+    @classmethod
+    def from_text(cls, text: str) -> "Properties":
+        """Return the properties that `to_text` gave as text."""
+        *flags, highest = map(int, text.split("/"))
+        return cls(*map(bool, flags))._replace(highest=highest)
+
+
+PLAIN = Properties()
+_DEEP = Properties(is_deep=True)
+_TRANSPARENT = Properties(is_transparent=True)
+
+
 @dataclass(slots=True)  # a frozen one takes a microsecond to make, and each image has one
 class ImageHeader:
     """The properties of an image that are known without decoding it."""
@@ -473,7 +534,7 @@ class ImageHeader:
     hash_version: str = ""  # versions of the libraries that computed it
     is_checked: bool = field(default=False, compare=False)  # True if the structure is known to be valid
     original: Picture | None = None  # picture before re-encoding, if requested
-    is_deep: bool = False  # True if the input image has more than 8 bits a channel
+    properties: Properties = PLAIN
 
     @property
     def picture(self) -> Picture:
@@ -504,12 +565,20 @@ def check_structure(data: bytes, header: ImageHeader) -> ImageHeader:
     if header.is_checked:
         return header
     if header.format == "tiff":
+        check_tiff(data)
         raise UnreadableError("a TIFF, which TensorFlow does not decode")
     if header.format == "jpeg":
         check_jpeg(data, header.scan)
         return header
     turned = _CHECKS[header.format](data) or UPRIGHT
+    if header.format == "gif" and has_transparent_colour(data):
+        header = replace(header, properties=_TRANSPARENT)
     return header if turned == header.orientation else replace(header, orientation=turned)
+
+
+def find_properties(data: bytes) -> Properties:
+    """Return the properties of an image that is stored without a check, as far as its first bytes tell."""
+    return _DEEP if is_16_bit_png(data) else PLAIN
 
 
 def _unknown_format(data: bytes) -> ImageError:
@@ -528,7 +597,7 @@ def _measure(data: bytes, name: str) -> ImageHeader:
     if name == "tiff":
         data[7]
         return ImageHeader(name, 0, 0)
-    return ImageHeader(name, *_MEASURES[name](data), is_deep=is_16_bit_png(data))
+    return ImageHeader(name, *_MEASURES[name](data), properties=find_properties(data))
 
 
 _MEASURES = {"png": measure_png, "gif": measure_gif, "bmp": measure_bmp, "webp": measure_webp}
@@ -548,4 +617,6 @@ _MAGICS = (
     (b"RIFF", "webp"),
     (b"II*\0", "tiff"),
     (b"MM\0*", "tiff"),
+    (b"II+\0", "tiff"),  # BigTIFF
+    (b"MM\0+", "tiff"),
 )

@@ -21,7 +21,7 @@ from shardmill.transforms.files.image_codec import (
     translate_pillow_errors,
 )
 from shardmill.transforms.files.image_geometry import UPRIGHT, ImageError, Picture, inverse_orientation
-from shardmill.transforms.files.image_headers import ImageHeader, check_structure, read_header
+from shardmill.transforms.files.image_headers import PLAIN, ImageHeader, Properties, check_structure, read_header
 from shardmill.transforms.inputs.found_files import Companion
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import error_text
@@ -42,15 +42,12 @@ _TURNS = {  # by EXIF's orientation, as PIL.ImageOps.exif_transpose has it
 }
 
 
-_DEEP = "deep"
-
-
 class EncodedCompanion(NamedTuple):
     """A mask, as a gray PNG, or another companion as it is stored."""
 
     data: bytes
     header: ImageHeader | None = None  # of an image; None for a mask
-    # of a converted mask: "palette", "deep", "shallow", "colours" or "format"; of an image: "deep" or ""
+    # of a converted mask: "palette", "deep", "shallow", "colours" or "format"; of an image: its properties or ""
     source_kind: str = ""
 
 
@@ -189,7 +186,8 @@ class CompanionEncoder:
                     encoded.append(encode_mask(data, picture, settings, frame, max_pixels, decodes, dtype))
                 else:
                     stored, header = encode_image(path, data)
-                    encoded.append(EncodedCompanion(stored, header, _DEEP if header.is_deep else ""))
+                    properties = header.properties.to_text() if header.properties != PLAIN else ""
+                    encoded.append(EncodedCompanion(stored, header, properties))
             except ImageError as error:
                 raise ImageError(f"{item.display_name}: {error}") from error
             except OSError as error:
@@ -210,7 +208,8 @@ class CompanionEncoder:
             header = None
             if not item.is_mask:
                 header = check_structure(data, read_header(data)) if has_sizes else ImageHeader("unchecked", 0, 0)
-                header = replace(header, is_deep=source_kind == _DEEP)
+                if source_kind:
+                    header = replace(header, properties=Properties.from_text(source_kind))
             companions.append(EncodedCompanion(data, header, source_kind))
         return tuple(companions)
 

@@ -276,5 +276,5 @@ def _make_pattern(suffixes: str) -> re.Pattern[str]:
 
 
 IMAGES = FileKind("images", IMAGE_SUFFIXES, is_listable=True)
-ARRAYS = FileKind("arrays", "npy", is_listable=True)
+ARRAYS = FileKind("arrays", "npy|tif|tiff", is_listable=True)
 AUDIO = FileKind("audio files", "wav|wave", is_listable=True)

@@ -59,13 +59,25 @@ def summarize_labels(labels: Counter[int], class_names: ClassNames) -> dict[str,
 
 
 @dataclass(slots=True)
+class ImageProperties(Mergeable):
+    """Numbers of input images with a property that readers or re-encoding do not keep."""
+
+    deep: int = 0  # images with more than 8 bits a channel
+    transparent: int = 0
+    transparent_tiffs: int = 0  # those of them that are TIFFs
+    several_frames: int = 0
+    more_bands: int = 0
+    highest: NumberStats = field(default_factory=NumberStats)  # highest values of images of 16 bits a channel
+
+
+@dataclass(slots=True)
 class CompanionStats(Mergeable):
     """Statistics of one further image, such as a mask, of each example."""
 
     sizes: NumberStats = field(default_factory=NumberStats)  # in bytes
     formats: Counter[str] = field(default_factory=Counter)
     rotated: int = 0  # images to turn by EXIF
-    high_bit_depth: int = 0  # images with more than 8 bits a channel
+    properties: ImageProperties = field(default_factory=ImageProperties)
     source_formats: Counter[str] = field(default_factory=Counter)  # of masks that were no gray PNG
 
     def summary(self) -> FeatureSummary:
@@ -87,7 +99,7 @@ class ImageStats(Mergeable):
     formats: Counter[str] = field(default_factory=Counter)
     labels: Counter[int] = field(default_factory=Counter)  # by id
     rotated: int = 0  # images to turn by EXIF
-    high_bit_depth: int = 0  # images with more than 8 bits a channel
+    properties: ImageProperties = field(default_factory=ImageProperties)
     extremes: Extremes = field(default_factory=Extremes)
     objects: TableStats | None = None
     boxes: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("clipped", "dropped", "cropped"), 0))

@@ -4,6 +4,7 @@ import io
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,11 @@ if TYPE_CHECKING:
     from PIL import Image
 
 _WHITE = 65535  # of 16 bits
+# Formats that Pillow may decode, those of pictures; JPEG includes MPO. TGA is last: it has no signature.
+_FORMATS = (
+    *("JPEG", "PNG", "GIF", "BMP", "DIB", "WEBP", "TIFF", "AVIF", "JPEG2000", "PPM", "ICO", "SGI", "PCX", "PSD", "QOI"),
+    "TGA",
+)
 _PNG = b"\x89PNG\r\n\x1a\n"
 
 
@@ -26,7 +32,7 @@ def open_image(data: bytes) -> "Image.Image":
     """
     from PIL import Image
 
-    image = Image.open(io.BytesIO(data))
+    image = Image.open(io.BytesIO(data), formats=_list_formats())
     key = image.info.get("transparency")
     if data.startswith(_PNG) and isinstance(key, (int, tuple)):
         bits = data[24]
@@ -37,10 +43,20 @@ def open_image(data: bytes) -> "Image.Image":
     return image
 
 
+@cache
+def _list_formats() -> tuple[str, ...]:
+    """Return those of the allowed formats that this Pillow decodes."""
+    from PIL import Image
+
+    Image.init()
+    return tuple(name for name in _FORMATS if name in Image.OPEN)
+
+
 def to_rgb(image: "Image.Image") -> "Image.Image":
     """Convert `image` (palette, CMYK, grey, 16 bits, with or without alpha) to 8-bit RGB.
 
-    Of 16 bits the upper 8 are kept, as in TensorFlow. Transparency is composited on white, as in img2dataset: the
+    Of 9 to 16 bits the upper 8 are kept, as in TensorFlow; `image.info["bits"]` has the bits of grey, 16 by default.
+    Transparency is composited on white, as in img2dataset: the
     colour beneath transparent pixels is arbitrary.
 
     Raises:
@@ -64,6 +80,19 @@ def to_rgb(image: "Image.Image") -> "Image.Image":
         background = Image.new("RGBA", rgba.size, (255, 255, 255, 255))
         return Image.alpha_composite(background, rgba).convert("RGB")
     return image.convert("RGB")
+
+
+def has_transparent_pixels(image: "Image.Image") -> bool:
+    """Return True if a decoded image has a pixel that is not opaque."""
+    if not image.has_transparency_data:
+        return False
+    if image.getbands()[-1] in ("A", "a"):
+        alpha = image.getchannel(len(image.getbands()) - 1)
+    elif image.mode in ("1", "I", "I;16"):
+        return bool((np.asarray(image.convert("I")) == image.info["transparency"]).any())
+    else:
+        alpha = image.convert("RGBA").getchannel("A")
+    return alpha.getextrema()[0] < 255  # type: ignore[operator]
 
 
 def rgb_array(data: bytes, max_pixels: int) -> np.ndarray:
@@ -120,7 +149,8 @@ def _to_eight_bits(image: "Image.Image") -> "Image.Image":
 
     key = image.info.get("transparency")
     wide = image.convert("I")
-    grey = wide.point(lambda value: value / 256).convert("L")
+    depth = 1 << image.info.get("bits", 16) - 8
+    grey = wide.point(lambda value: value / depth).convert("L")
     if not isinstance(key, int):
         return grey
     opaque = Image.fromarray(np.where(np.asarray(wide) == key, 0, 255).astype(np.uint8))

@@ -42,7 +42,7 @@ def test_exif_orientation(orientation: int, stored: np.ndarray, format_: str) ->
     options = {"lossless": True} if format_ == "WEBP" else {}
     data = encode(Image.fromarray(np.ascontiguousarray(stored)), format_, exif=exif, **options)
 
-    out, _, width, height = reencode(data, Reencode("png"))
+    out, _, width, height, _ = reencode(data, Reencode("png"))
 
     assert (width, height) == (3, 2)
     assert np.array_equal(decode(out), UPRIGHT)
@@ -56,7 +56,7 @@ def test_exif_orientation_of_a_jpeg() -> None:
     data = encode(Image.new("RGB", (40, 20), RED), "JPEG", exif=exif)
 
     assert measure_image(data) == ("jpeg", 40, 20)
-    assert reencode(data, Reencode())[1:] == ("jpeg", 20, 40)
+    assert reencode(data, Reencode())[1:4] == ("jpeg", 20, 40)
 
 
 @pytest.mark.filterwarnings("ignore:Corrupt EXIF data")
@@ -70,7 +70,7 @@ def test_broken_exif_does_not_stop_a_job() -> None:
     ):
         segment = b"\xff\xe1" + (len(payload) + 2).to_bytes(2, "big") + payload
 
-        assert reencode(jpeg[:2] + segment + jpeg[2:], Reencode("png"))[1:] == ("png", 8, 6)
+        assert reencode(jpeg[:2] + segment + jpeg[2:], Reencode("png"))[1:4] == ("png", 8, 6)
 
 
 def test_the_orientation_as_it_is_turned() -> None:
@@ -97,7 +97,7 @@ def test_the_orientation_as_it_is_turned() -> None:
 )
 def test_target_format(format_: str, how: str, target: str) -> None:
     options = {"save_all": True, "append_images": [Image.new("RGB", (4, 4))]} if format_ == "MPO" else {}
-    out, found, width, height = reencode(encode(Image.new("RGB", (9, 7), RED), format_, **options), Reencode(how))
+    out, found, width, height, _ = reencode(encode(Image.new("RGB", (9, 7), RED), format_, **options), Reencode(how))
 
     assert (found, width, height) == (target, 9, 7)
     with Image.open(io.BytesIO(out)) as image:
@@ -128,7 +128,7 @@ def halves() -> bytes:
 
 
 def test_exact_stretches() -> None:
-    out, _, width, height = reencode(halves(), Reencode("png", (10, 30), "exact"))
+    out, _, width, height, _ = reencode(halves(), Reencode("png", (10, 30), "exact"))
     pixels = decode(out)
 
     assert (width, height) == (10, 30)
@@ -140,7 +140,7 @@ def test_cover_crops_the_centre() -> None:
     image = Image.new("RGB", (40, 20), GREEN)
     image.paste(RED, (10, 0, 20, 20))
     image.paste(BLUE, (20, 0, 30, 20))
-    out, _, width, height = reencode(encode(image, "PNG"), Reencode("png", (20, 20), "cover"))
+    out, _, width, height, _ = reencode(encode(image, "PNG"), Reencode("png", (20, 20), "cover"))
     pixels = decode(out)
 
     assert (width, height) == (20, 20)
@@ -149,7 +149,7 @@ def test_cover_crops_the_centre() -> None:
 
 
 def test_contain_pads_with_black() -> None:
-    out, _, width, height = reencode(halves(), Reencode("png", (20, 20), "contain"))
+    out, _, width, height, _ = reencode(halves(), Reencode("png", (20, 20), "contain"))
     pixels = decode(out)
 
     assert (width, height) == (20, 20)
@@ -170,7 +170,7 @@ def test_contain_enlarges_too() -> None:
 @pytest.mark.parametrize("mode", RESIZE_MODES)
 @pytest.mark.parametrize("size", [(1, 1), (1, 3000), (3000, 1), (224, 224)])
 def test_any_shape_resizes(size: tuple[int, int], mode: str) -> None:
-    out, _, width, height = reencode(encode(Image.new("RGB", size, WHITE), "PNG"), Reencode("png", (224, 112), mode))
+    out, _, width, height, _ = reencode(encode(Image.new("RGB", size, WHITE), "PNG"), Reencode("png", (224, 112), mode))
 
     assert (width, height) == (224, 112)
     assert decode(out).shape == (112, 224, 3)
@@ -249,11 +249,11 @@ def test_a_side_too_long_for_a_jpeg_is_refused() -> None:
         ImageError, match=r"^cannot be re-encoded as jpeg: 70000 x 1 pixels, where a side may have 65500$"
     ):
         reencode(data, Reencode("jpeg"))
-    assert reencode(data, Reencode("png"))[1:] == ("png", 70_000, 1)
+    assert reencode(data, Reencode("png"))[1:4] == ("png", 70_000, 1)
 
 
 def rgb_of(image: Image.Image, format_: str = "PNG", **options: Any) -> list[tuple[int, ...]]:
-    out, target, _, _ = reencode(encode(image, format_, **options), Reencode("png"))
+    out, target, _, _, _ = reencode(encode(image, format_, **options), Reencode("png"))
     assert target == "png"
     return [tuple(pixel) for row in decode(out).tolist() for pixel in row]
 

@@ -18,7 +18,7 @@ from PIL import Image
 
 from shardmill.transforms.files import image_headers
 from shardmill.transforms.files.image_geometry import ImageError, UnreadableError
-from shardmill.transforms.files.image_headers import ImageHeader, check_structure, read_header
+from shardmill.transforms.files.image_headers import ImageHeader, Properties, check_structure, read_header
 from tests.support.mutants import mutants, originals
 
 WIDTH, HEIGHT = 19, 13
@@ -50,6 +50,17 @@ def exif_with_thumbnail() -> bytes:
     return jpeg[:2] + b"\xff\xe1" + struct.pack(">H", len(payload) + 2) + payload + jpeg[2:]
 
 
+def without_adobe_marker(jpeg: bytes) -> bytes:
+    """A JPEG without its segment APP14, which says that four components are inverted, as Adobe writes them."""
+    start = jpeg.index(b"\xff\xee")
+    return jpeg[:start] + jpeg[start + 2 + int.from_bytes(jpeg[start + 2 : start + 4], "big") :]
+
+
+def with_extension(gif: bytes, extension: bytes) -> bytes:
+    """A GIF with a further extension behind its colour map of 256 entries."""
+    return gif[: 13 + 768] + extension + gif[13 + 768 :]
+
+
 ROW = -(-WIDTH * 3 // 4) * 4  # bytes of a BMP row of 24 bits a pixel, padded to 4
 IMAGES: dict[str, tuple[bytes, str]] = {
     "jpeg": (encode(picture(), "JPEG"), "jpeg"),
@@ -67,6 +78,8 @@ IMAGES: dict[str, tuple[bytes, str]] = {
     "gif": (encode(picture("P"), "GIF"), "gif"),
     "gif-transparent": (encode(picture("P"), "GIF", transparency=0), "gif"),
     "gif-animated": (encode(picture("P"), "GIF", save_all=True, append_images=[picture("L")], loop=0), "gif"),
+    "gif-comment": (with_extension(encode(picture("P"), "GIF"), b"\x21\xfe\x02hi\0"), "gif"),
+    "gif-empty-comment": (with_extension(encode(picture("P"), "GIF"), b"\x21\xfe\0"), "gif"),
     "bmp": (encode(picture(), "BMP"), "bmp"),
     "bmp-palette": (encode(picture("P"), "BMP"), "bmp"),
     "bmp-top-down": (
@@ -86,12 +99,12 @@ IMAGES["png-interlaced"] = (PNG[:12] + IHDR + struct.pack(">I", zlib.crc32(IHDR)
 
 
 REFUSED = {
+    "gif-empty-comment": "a gif with an empty extension at byte 781, which TensorFlow refuses",
     "bmp-palette": "a bmp with a palette, which TensorFlow decodes to wrong colours",
     "bmp-os2": "a bmp with an OS/2 header, which TensorFlow does not decode",
     "webp-alpha": "a webp with transparency, which TensorFlow does not decode as RGB",
-    "webp-animated": "an animated webp, on which tf.io.decode_image(…, expand_animations=False) corrupts memory",
 }
-GOOD = [name for name in IMAGES if name not in REFUSED]
+GOOD = [name for name in IMAGES if name not in (*REFUSED, "webp-animated")]
 DEEP = ["png-16"]  # of more than 8 bits a channel
 
 
@@ -99,18 +112,22 @@ def check(data: bytes) -> ImageHeader:
     return check_structure(data, read_header(data))
 
 
+def checked_properties(name: str) -> Properties:
+    return Properties(name in DEEP, is_transparent=name == "gif-transparent")
+
+
 @pytest.mark.parametrize("name", IMAGES)
 def test_format_and_size(name: str) -> None:
     data, format_ = IMAGES[name]
 
-    assert read_header(data) == ImageHeader(format_, WIDTH, HEIGHT, is_deep=name in DEEP)
+    assert read_header(data) == ImageHeader(format_, WIDTH, HEIGHT, properties=Properties(name in DEEP))
 
 
 @pytest.mark.parametrize("name", GOOD)
 def test_a_good_image_is_accepted(name: str) -> None:
     data, format_ = IMAGES[name]
 
-    assert check(data) == ImageHeader(format_, WIDTH, HEIGHT, is_deep=name in DEEP)
+    assert check(data) == ImageHeader(format_, WIDTH, HEIGHT, properties=checked_properties(name))
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -118,6 +135,20 @@ def test_what_tensorflow_does_not_decode_is_refused_with_the_flag_that_helps(nam
     with pytest.raises(UnreadableError) as caught:
         check(IMAGES[name][0])
     assert str(caught.value) == f"{REFUSED[name]}; --image_format jpeg or png makes one that it reads"
+
+
+def test_an_animated_webp_is_refused_with_the_flags_that_keep_its_first_frame() -> None:
+    with pytest.raises(ImageError, match=r"an animated webp, .*; --image_format png --on_several_frames first stores"):
+        check(IMAGES["webp-animated"][0])
+
+
+def test_a_cmyk_jpeg_needs_adobes_marker() -> None:
+    jpeg = without_adobe_marker(IMAGES["jpeg-cmyk"][0])
+
+    assert image_headers.read_plain(IMAGES["jpeg-cmyk"][0]) is not None
+    assert image_headers.read_plain(jpeg) is None
+    with pytest.raises(UnreadableError, match="a CMYK jpeg without Adobe's marker, which TensorFlow decodes to wrong"):
+        read_header(jpeg)
 
 
 @pytest.mark.parametrize("name", [name for name in IMAGES if name != "png-interlaced"])
@@ -140,7 +171,7 @@ def test_cut_at_every_byte(name: str) -> None:
 def test_what_follows_the_end_is_accepted(name: str, padding: bytes) -> None:
     data, format_ = IMAGES[name]
 
-    assert check(data + padding) == ImageHeader(format_, WIDTH, HEIGHT, is_deep=name in DEEP)
+    assert check(data + padding) == ImageHeader(format_, WIDTH, HEIGHT, properties=checked_properties(name))
 
 
 def test_the_end_of_a_thumbnail_is_not_the_end() -> None:
@@ -164,10 +195,23 @@ def test_the_largest_webp(size: tuple[int, int], lossless: bool) -> None:
     assert check(encode(Image.new("RGB", size), "WEBP", lossless=lossless)) == ImageHeader("webp", *size)
 
 
-@pytest.mark.parametrize("data", [encode(picture(), "TIFF"), b"MM\0*" + bytes(4)])
-def test_a_tiff_is_recognised_only(data: bytes) -> None:
+def test_a_tiff_is_recognised_only() -> None:
+    data = encode(picture(), "TIFF")
+
     assert read_header(data) == ImageHeader("tiff", 0, 0)
     with pytest.raises(UnreadableError, match=r"^a TIFF, which TensorFlow does not decode; --image_format jpeg or png"):
+        check(data)
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"MM\0*" + bytes(4), "truncated: a TIFF without a page"),
+        (b"II*\0\x08\0\0\0\x01\0", "a TIFF whose tags cannot be read"),
+    ],
+)
+def test_a_tiff_without_its_tags(data: bytes, reason: str) -> None:
+    with pytest.raises(ImageError, match=reason):
         check(data)
 
 
@@ -284,6 +328,9 @@ SEGMENTS = {
     "comment": b"\xff\xfe\0\x05\xff\xd9\xff",
     "empty comment": b"\xff\xfe\0\x02",
     "no comment": b"\xff\xfe\0\x01",
+    "cmyk frame": b"\xff\xc0\0\x0b\x08\0\x05\0\x06\x04\x01\x11\0",
+    "adobe": b"\xff\xee\0\x0eAdobe\0\x64\0\0\0\0\x02",
+    "short adobe": b"\xff\xee\0\x0cAdobe\0\x64\0\0\0",
     "frame": b"\xff\xc0\0\x0b\x08\0\x05\0\x06\x01\x01\x11\0",
     "flat frame": b"\xff\xc1\0\x0b\x08\0\0\0\x06\x01\x01\x11\0",
     "thin frame": b"\xff\xc2\0\x0b\x08\0\x05\0\0\x01\x01\x11\0",

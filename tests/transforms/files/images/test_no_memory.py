@@ -13,6 +13,7 @@ import io, resource
 from PIL import Image
 from shardmill.data.media import mask_array
 from shardmill.transforms.files.image_codec import Reencode, check_decodes, reencode
+from shardmill.transforms.files.image_encoder import ImageEncoder
 out = io.BytesIO()
 Image.new("L", (10_000, 10_000)).save(out, "GIF")
 data = out.getvalue()
@@ -26,14 +27,24 @@ except MemoryError:
 """
 
 
+def run_without_memory(read: str) -> str:
+    """Return what a process without memory for the pixels prints when it runs `read`."""
+    script = [sys.executable, "-c", _SCRIPT.format(read=read)]
+    done = subprocess.run(script, cwd=REPOSITORY, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 @pytest.mark.parametrize(
     "read",
     ["check_decodes(data)", "reencode(data, Reencode('jpeg', (8, 8), 'exact', 95))", "mask_array(data, 1 << 30)"],
     ids=["check_decodes", "reencode", "mask_array"],
 )
 def test_it_is_no_fault_of_the_image(read: str) -> None:
-    script = [sys.executable, "-c", _SCRIPT.format(read=read)]
+    assert run_without_memory(read) == "no memory\n"
 
-    done = subprocess.run(script, cwd=REPOSITORY, capture_output=True, text=True, timeout=300)
 
-    assert (done.returncode, done.stdout) == (0, "no memory\n"), done.stderr
+def test_the_file_is_a_reject_that_another_job_reads_again() -> None:
+    read = "print(repr(ImageEncoder('', 'decode')._try_encode('a.gif', data, len(data), None)))"
+
+    assert run_without_memory(read) == "OSError(12, 'Cannot allocate memory')\n"
