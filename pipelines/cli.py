@@ -87,9 +87,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             status = _run(arguments)
         except SystemExit:  # raised by --help of a command
-            print(end="", flush=True)
+            log.print_output("", end="")
             raise
-        print(end="", flush=True)  # here, where a closed pipe is handled
+        log.print_output("", end="")  # here, where a closed pipe is handled
         return status
     except (UserError, JobError, CorruptDataError) as error:
         return _complain(str(error), error.exit_status, error, arguments)
@@ -105,6 +105,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: Sequence[str]) -> int:
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        raise UserError("the folder that this command runs in was deleted; change to another one") from None
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         print(_usage())
         return 0 if arguments else 2

@@ -116,7 +116,9 @@ def _convert(
             print(interrupted.record.without_page_checks.to_json(), flush=True)
         exit_interrupted(interrupted.__cause__)
     if output_options.json:
-        print(built.record.without_page_checks.to_json())
+        log.print_done(
+            built.record.without_page_checks.to_json(), f"{config.name} {built.record.version}: {built.record.status}"
+        )
     if built.error is not None:
         raise built.error
     if built.record.status == "launched":
@@ -125,9 +127,9 @@ def _convert(
         log.info(published_line(built.record), build=json.loads(built.record.without_page_checks.to_json()))
     elif built.published is not None and not (output_options.quiet or output_options.json):
         dataset = built.published.dataset
-        print(summary.job_summary(config, dataset, built.index, column_lines(dataset, built.profile)))
-        if built.record.since:
-            print(f"\n{to_printable(built.record.since)}")
+        since = f"\n\n{to_printable(built.record.since)}" if built.record.since else ""
+        text = summary.job_summary(config, dataset, built.index, column_lines(dataset, built.profile))
+        log.print_done(f"{text}{since}", f"{dataset.directory} is published")
     return 0
 
 

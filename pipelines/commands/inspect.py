@@ -91,17 +91,15 @@ def run_inspect(arguments: Sequence[str]) -> int:
         dataset = open_dataset(args.directory, storage.StorageFiles())
         splits = _select_splits(dataset, args.split)
         if as_json:
-            content = json.dumps(inspect_json(dataset, splits, args.examples))  # before a picture is written
+            lines = [json.dumps(inspect_json(dataset, splits, args.examples))]
         else:
-            for line in describe_dataset(dataset, splits, args.examples):
-                print(to_printable(line))
+            lines = list(map(to_printable, describe_dataset(dataset, splits, args.examples)))
         if args.contact_sheet is not None:
             picture, what = draw_sheet(dataset, splits, args.samples)
             _write(args.contact_sheet, picture)
             if not as_json:
-                print(f"\n{to_printable(args.contact_sheet)}: {what}")
-        if as_json:
-            print(content)
+                lines.append(f"\n{to_printable(args.contact_sheet)}: {what}")
+    log.print_output("\n".join(lines))
     return 0
 
 

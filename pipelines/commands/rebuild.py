@@ -15,6 +15,7 @@ from shardmill.pipelines.config.flags import Parser, add_flags, beam_options
 from shardmill.pipelines.nightly.recipe import InvalidRecipe, RebuildOptions, Recipe, load_recipes
 from shardmill.pipelines.nightly.recipe_values import parse_set
 from shardmill.pipelines.reports import log
+from shardmill.text import to_printable
 from shardmill.transforms.options.declare import options_of
 from shardmill.transforms.stores.clients import using_options
 
@@ -139,7 +140,7 @@ def _report_invalid(name: str, error: UserError, flags: RebuildOptions) -> tuple
     from shardmill.pipelines.jobs.outcome import begin_record, failed_record
 
     if flags.json:
-        print(failed_record(begin_record(name, ""), error).to_json(), flush=True)
+        log.print_done(failed_record(begin_record(name, ""), error).to_json(), f"{name}: failed")
     log.error(str(error), exit_status=2)
     return "mistaken", 2
 
@@ -204,7 +205,7 @@ def _report_end(built: "Built", flags: RebuildOptions, status: int) -> None:
 
     record, error = built.record, built.error
     if flags.json:
-        print(record.without_page_checks.to_json(), flush=True)
+        log.print_done(record.without_page_checks.to_json(), f"{record.name} {record.version}: {record.status}")
     as_object = {"build": json.loads(record.without_page_checks.to_json())}
     if error is not None:
         log.error(f"{record.name}: {error}", exit_status=status, **as_object)
@@ -230,4 +231,4 @@ def _print_message(flags: RebuildOptions, text: str, **fields: Any) -> None:
     if flags.json or flags.log_format == "json":
         log.info(text, **fields)
     elif not flags.quiet:
-        log.print_result(text)
+        log.print_done("\n".join(map(to_printable, text.split("\n"))), text)

@@ -59,7 +59,7 @@ def run_report(arguments: Sequence[str]) -> int:
         sources = read_sources(open_dataset(args.directory, storage.StorageFiles()), args.against)
     found = report_content(sources, with_statistics=args.json)
     if args.json:
-        print(json.dumps(found))
+        log.print_output(json.dumps(found))
         return 0
     output = args.output if args.output is not None else "report.html"
     try:
@@ -96,10 +96,9 @@ def run_diff(arguments: Sequence[str]) -> int:
         raise UserError(f"{' '.join(args.versions)}: {error.strerror or error}") from None
     results = run_checks(new, old, CheckOptions().limits)
     if args.json or log.is_json():
-        print(json.dumps(differences_json(new, old, results)))
+        log.print_output(json.dumps(differences_json(new, old, results)))
         return 0
-    for line in difference_lines(new, old, results):
-        print(to_printable(line))
+    log.print_output("\n".join(map(to_printable, difference_lines(new, old, results))))
     return 0
 
 

@@ -148,9 +148,9 @@ def run_versions(arguments: Sequence[str]) -> int:
     if not rows:
         raise UserError(f"{args.directory} has no version of a data set")
     if args.json or log.is_json():
-        print(json.dumps([asdict(row) for row in rows]))
+        log.print_output(json.dumps([asdict(row) for row in rows]))
         return 0
-    print(versions_table(rows))
+    log.print_output(versions_table(rows))
     if not any(row.latest and row.published for row in rows):
         latest = f"LATEST names {named}, which is not published" if named else "there is no LATEST"
         print(to_printable(f"NOTE: {latest}"))

@@ -1,6 +1,7 @@
 """The configuration that every job has."""
 
 import os
+import sys
 from abc import ABC
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -133,6 +134,11 @@ class JobConfig(OutputOptions, LabelOptions, NameOptions, ShardOptions, SplitOpt
     job: str = field(default_factory=lambda: os.urandom(16).hex(), compare=False)
 
     def __post_init__(self) -> None:
+        if sys.getfilesystemencoding() != "utf-8":
+            raise UserError(
+                f"this process reads file names as {sys.getfilesystemencoding()}, by its locale, and they are UTF-8;"
+                " set PYTHONUTF8=1"
+            )
         super().__post_init__()
         if self.folders is not None and self.folders.group is not None:
             self._check_folder_groups()

@@ -50,6 +50,7 @@ from shardmill.pipelines.reports.page import with_page_checks, write_page
 from shardmill.pipelines.reports.summary import JobWork, changes_line, opened_profile, read_file_index, read_profile
 from shardmill.quality.profile import Profile
 from shardmill.reading.dataset import open_dataset
+from shardmill.transforms.formats.conventions import IMAGE_SUFFIXES, describe_foreign_format
 from shardmill.transforms.inputs.listing import expand_choices, input_root, is_glob, matches_glob
 from shardmill.transforms.publishing import build_records
 from shardmill.transforms.publishing.build_records import read_record, write_record
@@ -134,6 +135,8 @@ def _check_input_path(config: JobConfig, path: str) -> None:
     if is_local and not is_glob(path) and not os.path.exists(path):
         raise UserError(f"--input {path}: no such file or folder{_suggest_path(path)}")
     _check_archive(config, path)
+    if not (is_local and os.path.isdir(path)):
+        _check_suffix(config, path)
     if is_glob(path):
         _check_glob(config, path)
     elif not is_local:
@@ -153,6 +156,24 @@ def _suggest_path(path: str) -> str:
     if "," in path and all(map(os.path.exists, path.split(","))):
         return "; it is one path, not a list: give a folder that holds everything, or a glob such as 'data/*/*'"
     return ""
+
+
+# The command for files of a suffix. A .txt may hold anything
+_COMMANDS = {
+    **dict.fromkeys(IMAGE_SUFFIXES.split("|"), "images"),
+    **{"csv": "csv", "tsv": "csv", "jsonl": "jsonl", "ndjson": "jsonl", "parquet": "parquet", "pq": "parquet"},
+    **{"avro": "avro", "tfrecord": "reshard", "tfrecords": "reshard", "npy": "arrays", "wav": "audio"},
+}
+
+
+def _check_suffix(config: JobConfig, path: str) -> None:
+    """Check that a file, or a glob of files, is not of a kind that another command reads."""
+    if hint := describe_foreign_format(path):
+        raise UserError(f"--input {path}: no command reads this format{hint}")
+    command = _COMMANDS.get(path.rpartition(".")[2].lower())
+    is_text = config.kind.plural == "text files" and command in ("csv", "jsonl")
+    if command is not None and not is_text and not config.kind.accepts(path):
+        raise UserError(f"--input {path} is for `shardmill {command}`; this command reads {config.kind.plural}")
 
 
 def _check_archive(config: JobConfig, path: str) -> None:

@@ -217,6 +217,9 @@ def check_runner_options(options: PipelineOptions) -> None:
     check_dataflow_client(options)
     _check_setup(options)
     if is_local(options):
+        workers = options.view_as(DirectOptions).direct_num_workers
+        if workers < 0:
+            raise UserError(f"--direct_num_workers {workers}: expected a number of processes, or 0 for one per core")
         if options.view_as(PortableOptions).job_endpoint is not None:
             raise UserError(
                 "--job_endpoint needs --runner PortableRunner, or another that asks a job server; the local runner has"

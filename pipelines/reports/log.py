@@ -2,10 +2,12 @@
 
 import json
 import logging
+import os
 import sys
 import time
 from typing import Any
 
+from shardmill.errors import JobError
 from shardmill.metadata.versions import BuildRecord, describe_comparison
 from shardmill.text import to_printable
 
@@ -79,7 +81,26 @@ def print_result(text: str, **fields: Any) -> None:
     if is_json():
         info(text, **fields)
     else:
-        print("\n".join(map(to_printable, text.split("\n"))), flush=True)
+        print_output("\n".join(map(to_printable, text.split("\n"))))
+
+
+def print_output(text: str, end: str = "\n") -> None:
+    """Print on stdout; raise JobError if it cannot be written, and BrokenPipeError if nobody reads it."""
+    try:
+        print(text, end=end, flush=True)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # where what is left in its buffer goes
+        raise JobError(f"standard output cannot be written: {error.strerror}") from None
+
+
+def print_done(text: str, done: str) -> None:
+    """Print what tells of work that is done. If stdout cannot be written, warn, and say that the work is `done`."""
+    try:
+        print_output(text)
+    except JobError as error:
+        warn(f"{error}; {done}")
 
 
 def log_progress(message: str) -> None:

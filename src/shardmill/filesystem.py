@@ -1,6 +1,7 @@
 """Files that readers open: on local disks, or elsewhere through TensorFlow's gfile."""
 
 import os
+import stat
 from typing import BinaryIO, Protocol, cast, runtime_checkable
 
 from shardmill.errors import UserError
@@ -62,7 +63,13 @@ class LocalFiles:
         return open(path, "rb")
 
     def exists(self, path: str) -> bool:
-        return os.path.isfile(path)
+        """Return True if there is a file at `path`; raise PermissionError if its folder may not be searched."""
+        try:
+            return stat.S_ISREG(os.stat(path).st_mode)
+        except PermissionError:
+            raise
+        except (OSError, ValueError):
+            return False
 
     def size(self, path: str) -> int:
         """Return the size of a file in bytes; raise FileNotFoundError if it does not exist."""
@@ -100,6 +107,8 @@ class GFiles:
     def folders(self, path: str) -> list[str]:
         try:
             return [name.rstrip("/") for name in tf.io.gfile.listdir(path)]
+        except tf.errors.NotFoundError as error:
+            raise FileNotFoundError(path) from error
         except tf.errors.OpError as error:
             raise OSError(f"{path} cannot be listed: {error.message}") from error
 

@@ -1,5 +1,6 @@
 """Image file suffixes, the first bytes of image formats, and the delimiter, quote and missing values of CSV."""
 
+import posixpath
 import re
 from dataclasses import dataclass
 
@@ -34,6 +35,18 @@ def is_16_bit_png(head: bytes) -> bool:
 def looks_like_image(data: bytes) -> bool:
     """Return True if a value begins like an image."""
     return image_format(data[:HEAD_BYTES]) != NO_IMAGE
+
+
+_FOREIGN = {  # formats of others that no command reads
+    ".arrow": "Hugging Face's datasets writes Parquet of it: Dataset.from_file(FILE).to_parquet(NEW)",
+    ".mds": "MosaicML's StreamingDataset reads it; write its samples as Parquet, or as tar files for webdataset",
+}
+
+
+def describe_foreign_format(name: str) -> str:
+    """Return what to do with a file of a format that no command reads, as the end of a sentence; "" for others."""
+    hint = _FOREIGN.get(posixpath.splitext(name)[1].lower())
+    return f"; {hint}" if hint else ""
 
 
 # The texts that mean a missing value, unless others are given: what databases, spreadsheets, R and pandas write.

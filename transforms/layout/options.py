@@ -12,6 +12,7 @@ from shardmill.metadata.labels import ClassNames, resolve_class_names
 from shardmill.text import plural
 from shardmill.transforms.columns.nested import Nesting
 from shardmill.transforms.columns.types import ScalarType, ValuesOf
+from shardmill.transforms.formats.conventions import describe_foreign_format
 from shardmill.transforms.inputs.folders import IMAGES, FileKind, FolderRoles, folder_notices
 from shardmill.transforms.inputs.listing import NO_MATCH
 from shardmill.transforms.inputs.summary import InputSummary
@@ -160,6 +161,7 @@ def skipped_notices(summary: InputSummary) -> list[str]:
     """Return notices of what was skipped."""
     return [
         f"{_SKIPPED_PREFIX}{number} {kind if number == 1 else _plural(kind)}, such as {name!r}"
+        f"{describe_foreign_format(name)}"
         for kind, (number, name) in sorted(summary.skipped.items())
     ]
 

@@ -18,6 +18,8 @@ from shardmill.transforms.stores.protocol import ObjectStore, split_url, web_url
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
 
+_DOWNLOADS = {"hf": "; `hf download NAME --repo-type dataset --local-dir FOLDER` brings a data set to this disk"}
+
 _lock = threading.Lock()
 _reached: "list[PipelineOptions]" = []  # of all runs under way in this process, the latest one last
 _before: "tuple[PipelineOptions | None, dict[str, str | None]]" = (None, {})  # options and variables before all of them
@@ -70,7 +72,7 @@ def _store(url: str) -> ObjectStore:
     except ValueError:
         raise UserError(
             f"{url}: no file system for {scheme}://; expected a local path, gs://, s3://, az://, or what Beam has"
-            " installed"
+            f" installed{_DOWNLOADS.get(scheme, '')}"
         ) from None
     return BeamStore()
 

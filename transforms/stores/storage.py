@@ -289,12 +289,12 @@ class StorageFiles:
 
     def read(self, path: str) -> bytes:
         """Read a file, in one request of an object store."""
-        if is_local(path) and not os.path.exists(path):  # in a file, or in a folder that may not be searched, too
+        if is_local(path) and not LocalFiles().exists(path):  # in a file, too
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         return read_bytes(path)
 
     def exists(self, path: str) -> bool:
-        return exists(path)
+        return LocalFiles().exists(path) if is_local(path) else exists(path)
 
     def folders(self, path: str) -> list[str]:
         """Return the names in `path` that may be folders; raises OSError."""

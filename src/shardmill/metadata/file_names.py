@@ -47,6 +47,8 @@ def template_problem(template: str) -> str | None:
         return "lacks {SHARD_X_OF_Y} or {SHARD_INDEX}: all shards of a split would have one name"
     if not all(_LITERALS.fullmatch(literal) for literal, _, _, _ in parts):
         return "has other characters between words than letters, digits and any of _-.=+"
+    if any(".gz" in literal for literal, _, _, _ in parts):
+        return "holds .gz, which --compression gzip adds to the names of compressed shards"
     if template.startswith((".", "_", "beam-temp-")) or template.endswith(_RESERVED_SUFFIXES):
         return "begins or ends as files of another kind do, which readers skip"
     return None

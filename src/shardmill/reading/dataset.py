@@ -14,7 +14,7 @@ from shardmill.data.example import FeatureValue, decode_example
 from shardmill.data.features import Feature, Features, translated_features
 from shardmill.data.kinds import kind_of
 from shardmill.errors import CorruptDataError, UserError
-from shardmill.filesystem import Files, LocalFiles, files_for, read_if_exists, read_small_file
+from shardmill.filesystem import Files, FolderLister, LocalFiles, files_for, read_if_exists, read_small_file
 from shardmill.metadata import file_names
 from shardmill.metadata.manifest import Manifest, ShardEntry, SplitEntry, crc32c_hex, success_text
 from shardmill.metadata.tfds_metadata import supervised_keys
@@ -25,7 +25,7 @@ from shardmill.metadata.versions import (
     resolve_version,
 )
 from shardmill.quality.stats_file import StatsFile
-from shardmill.text import to_printable
+from shardmill.text import listed, to_printable
 
 _SHOWN = 60  # letters of what a file should not hold
 
@@ -100,6 +100,8 @@ def _open_shard(dataset: Dataset, shard: ShardEntry) -> BinaryIO:
         return dataset.files.open(dataset.path(shard))
     except FileNotFoundError as error:
         raise CorruptDataError(f"{shard.file} is missing") from error
+    except PermissionError as error:
+        raise UserError(f"{shard.file} cannot be read: {error.strerror}") from None
 
 
 def _check_count(shard: ShardEntry, count: int) -> None:
@@ -127,6 +129,8 @@ def open_dataset(path: str | os.PathLike[str], files: Files | None = None, versi
     while True:
         try:
             return _open_version(files, directory, naming_file)
+        except PermissionError as error:
+            raise UserError(f"{directory} cannot be read: {error.strerror}: {error.filename}") from None
         except (UserError, CorruptDataError):
             named = _find_version_folder(files, above, version)
             if named == (directory, naming_file):
@@ -166,6 +170,9 @@ def _open_version(files: Files, directory: str, naming_file: str) -> Dataset:
     return Dataset(directory, content, files, crc32c_hex(text))
 
 
+_LOOKED_AT, _NAMED = 50, 8  # folders in one that is no data set; in a store each is a request
+
+
 def _check_parent_folder(files: Files, directory: str, version: str) -> None:
     """Check that `directory` may contain versions; raise UserError otherwise."""
     if file_names.is_version(posixpath.basename(directory)) and files.exists(
@@ -190,7 +197,24 @@ def _explain_unpublished(files: Files, directory: str) -> str:
             f"{directory} is not a data set yet: the job of its version {unended[0]} was interrupted while it"
             f" published; run it again, or `shardmill verify --repair {directory}`, which completes it"
         )
-    return f"{directory} is not a data set: there is no _SUCCESS and no manifest.json in it"
+    return f"{directory} is not a data set: {_describe_folder(files, directory)}"
+
+
+def _describe_folder(files: Files, directory: str) -> str:
+    """Describe what is at a path that is no data set."""
+    if isinstance(files, FolderLister):
+        try:
+            names = sorted(files.folders(directory))
+        except FileNotFoundError:
+            return "there is no such folder"
+        except NotADirectoryError:
+            return "it is a file; give the folder that its manifest.json is in, or the one above"
+        except OSError:
+            names = []
+        paths = [posixpath.join(directory, name) for name in names[:_LOOKED_AT]]
+        if held := [path for path in paths if files.exists(posixpath.join(path, file_names.LATEST))]:
+            return f"it holds data sets; give one of them: {listed(held, _NAMED, ', …')}"
+    return "there is no _SUCCESS and no manifest.json in it"
 
 
 @dataclass(frozen=True, slots=True)

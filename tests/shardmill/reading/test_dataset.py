@@ -97,9 +97,9 @@ def test_without_success_it_is_no_data_set(tmp_path: Path) -> None:
         open_dataset(str(directory))
 
 
-@pytest.mark.parametrize("name", ["", "missing"])
-def test_no_data_set_at_all(tmp_path: Path, name: str) -> None:
-    with pytest.raises(UserError, match=r"is not a data set: there is no _SUCCESS and no manifest.json"):
+@pytest.mark.parametrize(("name", "words"), [("", "_SUCCESS and no manifest.json"), ("missing", "such folder")])
+def test_no_data_set_at_all(tmp_path: Path, name: str, words: str) -> None:
+    with pytest.raises(UserError, match=f"is not a data set: there is no {words}"):
         open_dataset(str(tmp_path / name))
 
 
