@@ -125,12 +125,17 @@ def open_dataset(path: str | os.PathLike[str], files: Files | None = None, versi
     above = os.fspath(path).rstrip("/") or "/"
     if version is not None:
         _check_parent_folder(files, above, version)
+    try:
+        return _find_and_open(files, above, version)
+    except PermissionError as error:
+        raise UserError(f"{above} cannot be read: {error.strerror}: {error.filename}") from None
+
+
+def _find_and_open(files: Files, above: str, version: str | None) -> Dataset:
     directory, naming_file = _find_version_folder(files, above, version)
     while True:
         try:
             return _open_version(files, directory, naming_file)
-        except PermissionError as error:
-            raise UserError(f"{directory} cannot be read: {error.strerror}: {error.filename}") from None
         except (UserError, CorruptDataError):
             named = _find_version_folder(files, above, version)
             if named == (directory, naming_file):
