@@ -36,7 +36,7 @@ from shardmill.transforms.columns.conversion import rounded_notices
 from shardmill.transforms.columns.types import Inferred, format_shape
 from shardmill.transforms.inputs.record_blocks import Task
 from shardmill.transforms.inputs.summary import InputSummary
-from shardmill.transforms.layout.columns import float_remedy, missing_text_notices, time_notices
+from shardmill.transforms.layout.columns import float_remedy, missing_text_notices, odd_value_notices, time_notices
 from shardmill.transforms.layout.files import DEFAULT_SPLITS
 from shardmill.transforms.layout.options import label_notices
 from shardmill.transforms.layout.tables import TableLayout
@@ -195,6 +195,7 @@ def _publish_records(
     )
     notices += time_notices(staged.notice_counts, layout.times)
     notices += missing_text_notices(staged.missing_texts, table)
+    notices += odd_value_notices(staged.odd, staged.record_count, table)
     notices += rounded_notices(staged.rounded_columns, partial(float_remedy, table))
     notices += object_notices(staged.notice_counts)
     features, found = published_features(layout, staged, table)

@@ -1,9 +1,14 @@
 """Types of columns, their lines in the summary, and the flags that notices recommend, each tried."""
 
+import json
 import shlex
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import shardmill
@@ -215,6 +220,83 @@ def test_text_that_is_mostly_numbers(
         assert (status, len(examples)) == (0, rows), said
         assert "is text:" not in said
         assert set(dtypes(tmp_path).values()) <= {"int64", "float32"}
+
+
+QUOTED = [*map(str, range(20)), "?", *map(str, range(20, 40))]  # numbers in quotes, and one other text
+
+
+def write_texts(folder: Path, suffix: str, columns: dict[str, list[Any]]) -> None:
+    """Write a file of columns that its format knows to be texts."""
+    rows = [dict(zip(columns, values)) for values in zip(*columns.values())]
+    if suffix == "jsonl":
+        (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    elif suffix == "parquet":
+        pq.write_table(pa.table(columns), folder / "rows.parquet")
+    else:
+        fields = [{"name": name, "type": "string"} for name in columns]
+        with (folder / "rows.avro").open("wb") as file:
+            fastavro.writer(file, {"type": "record", "name": "r", "fields": fields}, rows)
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet", "avro"])
+def test_texts_of_typed_files_that_are_numbers(run: Run, tmp_path: Path, suffix: str) -> None:
+    columns = {"n": QUOTED, "x": [f"{n}.5" for n in range(41)], "zip": ["02134"] * 41, "word": ["a b"] * 41}
+    write_texts(tmp_path, suffix, columns)
+    source = (suffix, "--input", tmp_path / f"rows.{suffix}", "--output", tmp_path / "out", "--name", "n")
+    result = run(*source)
+    said = result.out + result.err
+
+    place = f"(rows.{suffix}, {'line' if suffix == 'jsonl' else 'row'} 21)"
+    assert f"'n' is text: 40 of its 41 values are numbers, the first other one is '?' {place}; --types n=int64" in said
+    assert "column 'x' is text, and its 41 values are numbers; --types x=float32 stores numbers" in said
+    assert said.count("is text") == 2
+
+    advised = ("--types", "n=int64", "--types", "x=float32", "--max_reject_fraction", "0.1")
+    result = run(*source, "--overwrite", *advised)
+    examples = list(shardmill.examples(tmp_path / "out/n", split="train"))
+    assert "is text" not in result.out + result.err
+    assert sorted((row["n"], row["x"]) for row in examples) == [(n, n + 0.5 + (n > 19)) for n in range(40)]
+
+
+def test_decimals_of_parquet_become_numbers(run: Run, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"price": [Decimal("1.25"), None, Decimal("7.50")]}), tmp_path / "rows.parquet")
+    source = ("parquet", "--input", tmp_path / "rows.parquet", "--output", tmp_path / "out", "--name", "n")
+    result = run(*source)
+    assert "column 'price' is text, and its 2 values are numbers; --types price=float32" in result.out + result.err
+
+    run(*source, "--overwrite", "--types", "price=float32")
+    assert sorted(row.get("price", 0) for row in shardmill.examples(tmp_path / "out/n", split="train")) == [
+        0,
+        1.25,
+        7.5,
+    ]
+
+
+MIXED_KINDS = [
+    {"list": [0, 4, "Bio"], "pairs": [["a", 1]], "value": True, "n": 1, "texts": ["a", "b"]},
+    {"list": ["a"], "pairs": [["b", "c"]], "value": "yes", "n": "x", "texts": []},
+    {"list": [7, 8], "pairs": [["d", "e"]], "value": None, "n": 5, "texts": ["1"]},
+]
+
+
+def test_numbers_of_json_that_become_texts(run: Run, tmp_path: Path) -> None:
+    text = "".join(json.dumps(row) + "\n" for row in MIXED_KINDS)
+    status, said, _ = convert(run, tmp_path, text, suffix="jsonl")
+    words = "column {!r} is text: numbers and booleans become texts in {}, the first {} (rows.jsonl, line 1);"
+
+    assert status == 0, said
+    for name, rows, first in (
+        ("list", "2 rows", '[0, 4, "Bio"]'),
+        ("pairs", "1 row", '[["a", 1]]'),
+        ("value", "1 row", "true"),
+        ("n", "2 rows", "1"),
+    ):
+        assert f"{words.format(name, rows, first)} --json_columns {name} stores the JSON text of all" in said
+    assert "column 'texts'" not in said
+
+    status, said, examples = convert(run, tmp_path, text, "--json_columns", "list,pairs,value,n", suffix="jsonl")
+    assert "is text" not in said
+    assert {json.dumps(json.loads(row["list"])) for row in examples} == {json.dumps(row["list"]) for row in MIXED_KINDS}
 
 
 @pytest.mark.parametrize("odd", [["007", "010"], ["a"] * 9, []])

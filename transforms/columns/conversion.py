@@ -24,6 +24,7 @@ from shardmill.transforms.columns.arrow import (
     storage_type_of,
     text_buffers,
 )
+from shardmill.transforms.columns.text import parse_values
 from shardmill.transforms.columns.types import (
     EXACT_FLOAT32,
     MAX_RANK,
@@ -127,6 +128,9 @@ def _make_scalars(values: Sequence[Any], kinds: set[type], dtype: ScalarType) ->
             return _make_floats(pa.array(values, pa.float64()))
         if dtype == "bytes" and kinds <= {str}:
             return pa.array(values, pa.large_string()).cast(pa.large_binary())
+        if kinds == {str}:  # numbers in quotes, of which --types or --schema makes numbers
+            numbers, misfits = parse_values(pa.array(values, pa.string()).cast(pa.binary()), dtype)
+            return None if len(misfits) else numbers
     except (OverflowError, pa.ArrowInvalid):
         pass  # an integer that does not fit
     return None
@@ -167,6 +171,10 @@ def _convert(value: Any, dtype: ScalarType) -> Any:
         if math.isinf(number):
             raise ColumnError(f"{value} is beyond the range of float32")
         return number
+    if isinstance(value, str):
+        number, misfits = parse_values(pa.array([value.encode()], pa.binary()), dtype)
+        if not len(misfits):
+            return number[0].as_py()
     raise ColumnError(f"{preview_value(value)} is no {_NAMES[dtype]}")
 
 
@@ -615,11 +623,21 @@ def _no_flags(items: pa.Array) -> Flags:
     return np.zeros(len(items), bool)
 
 
+def _parse_texts(items: pa.Array, dtype: ScalarType) -> tuple[pa.Array, Flags]:
+    """Parse texts as numbers, with the same result as in CSV; items of other types do not fit."""
+    if not any(test(items.type) for test in _IS_BYTES):
+        return _reject_all(items, arrow_type(ColumnType(dtype, None, 0)))
+    values, misfits = parse_values(items.cast(pa.binary()), dtype)
+    flags = _no_flags(items)
+    flags[misfits] = True
+    return values, flags
+
+
 def _to_int64(items: pa.Array) -> tuple[pa.Array, Flags]:
     if pa.types.is_integer(items.type):
         return items.cast(pa.int64()), _no_flags(items)
     if not pa.types.is_floating(items.type):  # booleans are words
-        return _reject_all(items, pa.int64())
+        return _parse_texts(items, "int64")
     numbers = items.cast(pa.float64()).to_numpy(zero_copy_only=False)
     is_integral = (np.floor(numbers) == numbers) & (numbers >= -(2.0**63)) & (numbers < 2.0**63)
     return pa.array(np.where(is_integral, numbers, 0).astype(np.int64), mask=~is_integral), ~is_integral
@@ -628,14 +646,14 @@ def _to_int64(items: pa.Array) -> tuple[pa.Array, Flags]:
 def _to_bool(items: pa.Array) -> tuple[pa.Array, Flags]:
     if pa.types.is_boolean(items.type):
         return items.cast(pa.int64()), _no_flags(items)
-    return _reject_all(items, pa.int64())
+    return _parse_texts(items, "bool")
 
 
 def _to_float32(items: pa.Array) -> tuple[pa.Array, Flags]:
     if pa.types.is_float16(items.type) or pa.types.is_float32(items.type):
         return items.cast(pa.float32()), _no_flags(items)
     if not pa.types.is_integer(items.type) and not pa.types.is_floating(items.type):
-        return _reject_all(items, pa.float32())
+        return _parse_texts(items, "float32")
     floats = items.cast(pa.float64(), safe=False)
     narrow = floats.cast(pa.float32(), safe=False)
     beyond = pc.and_(pc.is_inf(narrow), pc.is_finite(floats))

@@ -3,7 +3,7 @@
 import contextlib
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from shardmill.text import shorten
-from shardmill.transforms.columns.arrow import Flags, as_text, decode_array, is_list, text_buffers
+from shardmill.transforms.columns.arrow import Flags, as_text, decode_array, is_list, offsets_of, text_buffers
 from shardmill.transforms.columns.types import (
     EXACT_FLOAT32,
     FALSE,
@@ -233,6 +233,42 @@ def find_odd_values(column: pa.Array) -> tuple[OddValues, int, int]:
     named = frozenset(map(as_text, distinct.to_pylist())) if len(distinct) <= MAX_ODD_VALUES else None
     found = OddValues(len(odd), len(spaced), int(is_code.sum()), dtype == "float32", distinct=named)
     return found, int(odd[0]) if len(odd) else -1, int(spaced[0]) if len(spaced) else -1
+
+
+def find_odd_texts(
+    batch: pa.RecordBatch, types: Mapping[str, ColumnType], source: str, lines: npt.NDArray[np.int64]
+) -> dict[str, OddValues]:
+    """Return the values that are not numbers, by those columns of text that hold numbers among `batch`.
+
+    If most of some values of a column are no numbers, all are taken for odd ones.
+    """
+    found = {}
+    for name, column in types.items():
+        if column.dtype != "bytes" or column.length is not None or column.is_time or column.members:
+            continue
+        rows = np.flatnonzero(batch[name].is_valid().to_numpy(zero_copy_only=False))
+        if not len(rows):
+            continue
+        lengths, sample = np.diff(offsets_of(batch[name])), rows[:: len(rows) // _ODD_SAMPLE + 1]
+        short = batch[name].take(pa.array(sample[lengths[sample] <= _LONGEST_NUMBER])).to_pylist()
+        numbers = sum(text_scalar_type(value) in ("int64", "float32") for value in short)
+        if 2 * numbers < len(sample):
+            odd, first, distinct = OddValues(len(rows)), int(rows[0]), None
+        else:
+            odd, first, spaced = find_odd_values(batch[name].cast(pa.binary()))
+            # No flag of typed formats removes spaces
+            first = min((row for row in (first, spaced) if row >= 0), default=-1)
+            distinct, odd = odd.distinct, replace(odd, count=odd.count + odd.spaced, spaced=0)
+        place = None
+        if first >= 0:
+            place = (source, int(lines[first]), shorten(as_text(batch[name][first].as_py()[:_SHOWN_BYTES])))
+        found[name] = replace(odd, first=place, distinct=distinct, present=len(rows))
+    return found
+
+
+_ODD_SAMPLE = 24  # values of a column that show whether they may be numbers
+_LONGEST_NUMBER = 40  # characters
+_SHOWN_BYTES = 400
 
 
 def _flags(booleans: pa.Array) -> Flags:

@@ -343,13 +343,16 @@ MAX_ODD_VALUES = 3  # distinct ones of a column that are collected, to be named 
 class OddValues:
     """The values that are not numbers in a column of text, mergeable in any order."""
 
-    count: int  # values that are no numbers
+    count: int = 0  # values that are no numbers
     spaced: int = 0  # values that are numbers once the spaces around them are removed
     codes: int = 0  # numbers with leading zeros, which are codes
     has_floats: bool = field(default=False, compare=False)  # True if some numbers of the same rows are not integers
     first: tuple[str, int, str] | None = None  # file, line and value of the first of `count`
     first_spaced: tuple[str, int, str] | None = None  # file, line and value of the first of `spaced`
     distinct: frozenset[str] | None = frozenset()  # values of `count`; None if they are too many
+    present: int = 0  # all values of the rows; 0 if the types of the rows hold it
+    mixed: int = 0  # values of JSON that are numbers or booleans, or lists with some, and become texts
+    first_mixed: tuple[str, int, str] | None = None  # file, line and value of the first of `mixed`
 
     def merge(self, other: "OddValues") -> "OddValues":
         """Merge the odd values of two sets of rows."""
@@ -362,6 +365,9 @@ class OddValues:
             min(filter(None, (self.first, other.first)), default=None),
             min(filter(None, (self.first_spaced, other.first_spaced)), default=None),
             joined if joined is None or len(joined) <= MAX_ODD_VALUES else None,
+            self.present + other.present,
+            self.mixed + other.mixed,
+            min(filter(None, (self.first_mixed, other.first_mixed)), default=None),
         )
 
 
@@ -426,10 +432,15 @@ class Inferred:
         declared = merge_by_key(self.declared, other.declared, DeclaredColumn.merge)
         remarks = merge_remarks(self.remarks, other.remarks)
         encodings = self.encodings.merge(other.encodings)
-        odd = merge_by_key(self.odd, other.odd, OddValues.merge)
+        odd = merge_odd(self.odd, other.odd)
         nested = merge_by_key(self.nested, other.nested, NestedValues.merge)
         types, rows = merge_types(self.types, other.types), self.rows + other.rows
         return Inferred(types, rows, values, declared, remarks, encodings, odd, nested)
+
+
+def merge_odd(one: Mapping[str, OddValues], other: Mapping[str, OddValues]) -> dict[str, OddValues]:
+    """Merge the odd values of two sets of rows, by column."""
+    return merge_by_key(one, other, OddValues.merge)
 
 
 Remarks = Mapping[str, tuple[int, tuple[str, int]]]  # findings in rows: how many, and the first by file and line

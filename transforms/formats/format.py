@@ -34,13 +34,21 @@ from shardmill.transforms.columns.conversion import (
     sample_limit,
 )
 from shardmill.transforms.columns.nested import FlatColumnType, Nesting
-from shardmill.transforms.columns.text import infer_type, key_texts, key_texts_of_values, misfit_reason, parse_values
+from shardmill.transforms.columns.text import (
+    find_odd_texts,
+    infer_type,
+    key_texts,
+    key_texts_of_values,
+    misfit_reason,
+    parse_values,
+)
 from shardmill.transforms.columns.types import (
     ColumnType,
     DeclaredColumn,
     DeclaredObjects,
     EncodingCounts,
     Inferred,
+    OddValues,
     ScalarType,
     Values,
     ValuesOf,
@@ -137,6 +145,7 @@ class Rows:
     encodings: EncodingCounts = field(default_factory=EncodingCounts)  # of rows that were read as UTF-8, and of rejects
     # texts that were taken as missing values, by column and text
     missing_texts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    odd: Mapping[str, OddValues] = field(default_factory=dict)  # of columns of text, unless `infer` returned it
 
 
 def reject_long(name: str, line: int, size_bytes: int, max_bytes: int) -> Reject:
@@ -445,10 +454,10 @@ def typed_rows(
     limit = sample_limit(sum(column.dtype == "float32" for column in types.values()))
     summaries = {name: converted.summarize_rounded(good, limit) for name, converted in columns.items()}
     rounded = {name: found for name, found in summaries.items() if found is not None}
-    if not problems:
-        return Rows(typed, numbers, rounded=rounded)
     rejects = [Reject(source, int(numbers[row]), STAGE, reason) for row, reason in sorted(problems.items())]
-    return Rows(typed.filter(pa.array(good)), numbers[good], rejects, rounded=rounded)
+    if rejects:
+        typed, numbers = typed.filter(pa.array(good)), numbers[good]
+    return Rows(typed, numbers, rejects, rounded=rounded, odd=find_odd_texts(typed, types, source, numbers))
 
 
 def infer_present_type(array: pa.Array, dtype: ScalarType | None) -> ColumnType | None:

@@ -30,7 +30,7 @@ from shardmill.transforms.columns.conversion import (
     sample_limit,
 )
 from shardmill.transforms.columns.nested import NO_NESTING, FlatObject, Nesting, dotted_prefixes, is_list_of_objects
-from shardmill.transforms.columns.text import key_texts_of_values
+from shardmill.transforms.columns.text import find_odd_texts, key_texts_of_values
 from shardmill.transforms.columns.types import (
     MAX_VALUES,
     ColumnError,
@@ -38,9 +38,11 @@ from shardmill.transforms.columns.types import (
     EncodingCounts,
     Inferred,
     NestedValues,
+    OddValues,
     ValuesOf,
     leaf_values,
     merge_by_key,
+    merge_odd,
     merge_types,
     preview_value,
     value_type,
@@ -59,6 +61,8 @@ from shardmill.transforms.formats.format import (
 )
 from shardmill.transforms.formats.line_blocks import Piece, count_lines, encoding_name, examine_bytes, invalid_byte
 from shardmill.transforms.formats.lines import LinesFormat
+
+_TEXT_TYPES = {str, NoneType}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,8 +116,11 @@ class JsonObjects:
         """Return the rows that fit `types` and have valid keys; the others become rejects."""
         refused: dict[int, str] = {}
         arrays: dict[str, pa.Array] = {}
+        odd: dict[str, OddValues] = {}
         for name, column in types.items():
             values = self.column_values(name, "" if column.dtype == "bytes" else None)
+            if (mixed := self._mixed_values(column, values)) is not None:
+                odd[name] = mixed
             array = column_array(values, column)
             if array is None:
                 converted = []
@@ -143,7 +150,23 @@ class JsonObjects:
             others,
             rounded,
             self.encodings,
+            odd=odd,
         )
+
+    def _mixed_values(self, column: ColumnType, values: Sequence[Any]) -> OddValues | None:
+        """Return the numbers and booleans among the values of a column of texts; None if there are none."""
+        if column.dtype != "bytes":
+            return None
+        if set(map(type, values)) <= {list}:
+            if set(map(type, chain.from_iterable(values))) <= {str}:
+                return None
+        elif column.length is None and set(map(type, values)) <= _TEXT_TYPES:
+            return None
+        rows = [row for row, value in enumerate(values) if not set(map(type, leaf_values(value))) <= _TEXT_TYPES]
+        if not rows:
+            return None
+        first = (self.name, int(self.line_numbers[rows[0]]), preview_value(values[rows[0]]))
+        return OddValues(mixed=len(rows), first_mixed=first)
 
     def column_values(self, name: str, missing_item: str | None = None) -> list[Any]:
         """Return the values of a column, None for missing ones without a fill.
@@ -266,7 +289,9 @@ def join_rows(parts: Sequence[Rows]) -> Rows:
     others = frozenset[str]().union(*(part.other_names for part in parts))
     rounded = reduce(merge_rounded, (part.rounded for part in parts))
     encodings = reduce(EncodingCounts.merge, (part.encodings for part in parts))
-    return Rows(pa.concat_batches([part.batch for part in parts]), lines, rejects, blank, others, rounded, encodings)
+    odd = reduce(merge_odd, (part.odd for part in parts))
+    batch = pa.concat_batches([part.batch for part in parts])
+    return Rows(batch, lines, rejects, blank, others, rounded, encodings, odd=odd)
 
 
 _PARSE_BYTES = 64 << 10  # parsed at once: more Python objects than that leave the processor's cache, at half the speed
@@ -322,10 +347,10 @@ class JsonLinesFormat(RecordFormat):
             size += rows[-1].batch.nbytes
             lines += len(rows[-1].lines) + len(rows[-1].rejects)
             if size >= min(self.block_size, _OUTPUT_BYTES) or lines >= MAX_LINES or len(rows) >= _BATCH_PIECES:
-                yield join_rows(rows)
+                yield _with_odd_texts(join_rows(rows), types, block.file.name)
                 rows, size, lines = [], 0, 0
         if rows:
-            yield join_rows(rows)
+            yield _with_odd_texts(join_rows(rows), types, block.file.name)
 
     def _objects(self, block: BlockRef) -> Iterator[JsonObjects | Reject]:
         fill = parse_fills(self.fill)
@@ -335,6 +360,10 @@ class JsonLinesFormat(RecordFormat):
                 continue
             objects = parse_lines(piece, block.file.name, fill)
             yield _with_nesting(objects, self.nesting)
+
+
+def _with_odd_texts(rows: Rows, types: Mapping[str, ColumnType], source: str) -> Rows:
+    return replace(rows, odd=merge_odd(rows.odd, find_odd_texts(rows.batch, types, source, rows.lines)))
 
 
 _LARGE_INTEGER = re.compile(rb"[0-9]{19}")  # orjson makes floats of those beyond 64 bits

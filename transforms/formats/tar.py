@@ -160,7 +160,8 @@ class TarFormat(RecordFormat):
             arrays = {name: rows.batch[name] for name in rows.batch.schema.names}
             arrays |= {name: found.images_of(name, rows.lines, piece) for name in images}
             ordered = {name: arrays.pop(name) for name in types} | arrays
-            yield Rows(to_batch(ordered, len(rows.lines)), rows.lines, rows.rejects, rounded=rows.rounded)
+            batch = to_batch(ordered, len(rows.lines))
+            yield Rows(batch, rows.lines, rows.rejects, rounded=rows.rounded, odd=rows.odd)
 
     def _pieces(self, block: BlockRef, *unread: str | None) -> Iterator[TarPiece | Reject]:
         """Yield the samples of a block, without the data of `unread` members, and a Reject for what cannot be read."""

@@ -21,6 +21,7 @@ from shardmill.transforms.columns.types import (
     ColumnType,
     DeclaredColumn,
     Inferred,
+    OddValues,
     ScalarType,
     Spelling,
     common_type,
@@ -270,8 +271,43 @@ def _text_notices(
     numbers = 0 if odd is None else found.present - odd.count - odd.codes
     if odd is None or not (odd.count or odd.spaced) or numbers < _MOST * found.present:
         return []
-    dtype = "float32" if odd.has_floats or Spelling.FLOAT in found.spelling else "int64"
+    odd = replace(odd, has_floats=odd.has_floats or Spelling.FLOAT in found.spelling, present=found.present)
+    return [_describe_odd(name, odd, inferred.rows, options)]
+
+
+def odd_value_notices(found: Mapping[str, OddValues], rows: int, options: TableOptions) -> list[str]:
+    """Return the notices about columns of text of typed files: of numbers in texts, and of lists of both.
+
+    Args:
+        found: the values of columns that are not numbers.
+        rows: how many rows were read.
+        options: the flags.
+    """
+    notices = []
+    known = {*options.types, *options.label_columns, *options.images, *options.times}
+    for name, odd in sorted(found.items()):
+        if name in known or options.schema is not None:
+            continue
+        numbers = odd.present - odd.count - odd.codes
+        if numbers and numbers >= _MOST * odd.present:
+            notices.append(_describe_odd(name, odd, rows, options))
+        elif odd.first_mixed is not None:
+            file, line, value = odd.first_mixed
+            json = f"--json_columns {name} stores the JSON text of all" if options.nesting is not None else ""
+            notices.append(
+                f"column {name!r} is text: numbers and booleans become texts in {plural(odd.mixed, 'row')}, the first"
+                f" {value} ({file}, line {line}); {json or f'--drop {name} leaves the column out'}"
+            )
+    return notices
+
+
+def _describe_odd(name: str, odd: OddValues, rows: int, options: TableOptions) -> str:
+    """Return the notice about a column of text that is mostly numbers."""
+    unit = "row" if options.plural.startswith(("Parquet", "Avro")) else "line"
+    numbers, dtype = odd.present - odd.count - odd.codes, "float32" if odd.has_floats else "int64"
     reasons, flags = [], ""
+    if not odd.count and not odd.spaced:
+        return f"column {name!r} is text, and its {numbers:,} values are numbers; --types {name}={dtype} stores numbers"
     if odd.first_spaced is not None:
         file, line, value = odd.first_spaced
         reasons.append(
@@ -281,9 +317,9 @@ def _text_notices(
         flags = "--strip "
     if odd.first is not None:
         file, line, value = odd.first
-        reject = "" if odd.count <= _REJECTED * inferred.rows else f" --max_reject_fraction {1 - _MOST:.1f}"
+        reject = "" if odd.count <= _REJECTED * rows else f" --max_reject_fraction {1 - _MOST:.1f}"
         remedies = [f"{flags}--types {name}={dtype}{reject} rejects such rows"]
-        if odd.distinct is not None and not any(map(str.isdigit, "".join(odd.distinct))):
+        if options.missing and odd.distinct is not None and not any(map(str.isdigit, "".join(odd.distinct))):
             texts = [text.strip() for text in sorted(odd.distinct)] if flags else sorted(odd.distinct)
             remedies.insert(
                 0,
@@ -291,10 +327,10 @@ def _text_notices(
                 f" {'them' if len(texts) > 1 else 'it'} as missing",
             )
         reasons.append(
-            f"{numbers:,} of its {found.present:,} values are numbers, the first other one is {value!r} ({file}, line"
+            f"{numbers:,} of its {odd.present:,} values are numbers, the first other one is {value!r} ({file}, {unit}"
             f" {line}); {', '.join(remedies)}"
         )
-    return [f"column {name!r} is text: {'; '.join(reasons)}"]
+    return f"column {name!r} is text: {'; '.join(reasons)}"
 
 
 def missing_text_notices(counts: Counter[tuple[str, str]], options: TableOptions) -> list[str]:

@@ -2,7 +2,7 @@
 
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial, reduce
 from typing import Any, NamedTuple
@@ -19,7 +19,15 @@ from shardmill.errors import JobError
 from shardmill.transforms.columns.arrow import convert_batch, split_large_batch
 from shardmill.transforms.columns.conversion import RoundedColumns, merge_rounded
 from shardmill.transforms.columns.example_decoding import Kinds, count_kinds, decode_parts, merge_kinds
-from shardmill.transforms.columns.types import EncodingCounts, Inferred, Remarks, ValuesOf, merge_remarks
+from shardmill.transforms.columns.types import (
+    EncodingCounts,
+    Inferred,
+    OddValues,
+    Remarks,
+    ValuesOf,
+    merge_odd,
+    merge_remarks,
+)
 from shardmill.transforms.files.image_features import Formats, count_deep_pngs, count_formats, merge_formats
 from shardmill.transforms.formats.format import BlockRef, RecordFormat, read_stacked, split_rows
 from shardmill.transforms.inputs.record_blocks import Task, total_bytes
@@ -156,6 +164,7 @@ class StagedFindings:
     ignored_names: frozenset[str] = frozenset()  # the first of many, see transforms.formats.format.Rows
     rounded_columns: RoundedColumns = field(default_factory=dict)  # numbers that float32 changes
     missing_texts: Counter[tuple[str, str]] = field(default_factory=Counter)  # as in transforms.formats.format.Rows
+    odd: Mapping[str, OddValues] = field(default_factory=dict)  # as in transforms.formats.format.Rows
     encodings: EncodingCounts = field(default_factory=EncodingCounts)  # how the rows read as UTF-8 can be decoded
 
     def merge(self, other: "StagedFindings") -> "StagedFindings":
@@ -179,6 +188,7 @@ class StagedFindings:
         self.add_ignored_names(other.ignored_names)
         self.rounded_columns = merge_rounded(self.rounded_columns, other.rounded_columns)
         self.missing_texts.update(other.missing_texts)
+        self.odd = merge_odd(self.odd, other.odd)
         self.encodings = self.encodings.merge(other.encodings)
         self.inferred = self.inferred.merge(other.inferred)
         self.kinds = merge_kinds(self.kinds, other.kinds)
@@ -342,6 +352,7 @@ def _prepare_rows(
         staged.add_ignored_names(rows.other_names)
         staged.rounded_columns = merge_rounded(staged.rounded_columns, rows.rounded)
         staged.missing_texts.update(rows.missing_texts)
+        staged.odd = merge_odd(staged.odd, rows.odd)
         staged.encodings = staged.encodings.merge(rows.encodings)
         prepared, rejects = staging.encoder.prepare(rows, block.file, layout)
         if rejects_writer is not None:

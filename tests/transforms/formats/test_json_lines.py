@@ -144,7 +144,7 @@ def test_lines_that_are_rejects(tmp_path: Path, line: str, reason: str) -> None:
     [
         ("1.5", ColumnType("int64", None, 0), "1.5 is no integer"),
         ('"a"', ColumnType("int64", None, 0), '"a" is no integer'),
-        ('"1"', ColumnType("float32", None, 0), '"1" is no number'),
+        ('"1,5"', ColumnType("float32", None, 0), '"1,5" is no number'),
         ("1e39", ColumnType("float32", None, 0), "1e+39 is beyond the range of float32"),
         ("[1e39]", ColumnType("float32", 1, 0), "1e+39 is beyond the range of float32"),
         ("true", ColumnType("int64", None, 0), "true is no integer"),
