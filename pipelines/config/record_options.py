@@ -304,6 +304,14 @@ class RecordOptions(TransformOptions, TokenOptions, SequenceOptions, PictureOpti
         " the job, or reject the record",
         choices=("fail", "reject"),
     )
+    key_until: str = flag(
+        "",
+        "Where the key ends in the name of a member: at its first dot, as in WebDataset, or at its last dot",
+        choices=("", "first_dot", "last_dot"),
+        default_words="first_dot; the job stops if that looks wrong",
+        group="input",
+        is_always_recorded=False,
+    )
     record_type: str = flag(
         "example",
         "Type of the records: tf.train.Example, or raw: records of any type, such as SequenceExample or ELWC, which"

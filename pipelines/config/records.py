@@ -178,7 +178,7 @@ class RecordsConfig(RecordOptions):
         if self.spec.name == "webdataset":
             from shardmill.transforms.formats.tar import TarFormat
 
-            return TarFormat(self.block_size, self.fill, self.drop)
+            return TarFormat(self.block_size, self.fill, self.drop, self.key_until)
         if self.spec.name == "tfrecords":
             from shardmill.transforms.formats.tfrecords import TFRecordFormat
 

@@ -94,7 +94,7 @@ FORMATS = (
         summary="turn tar files of WebDataset into TFRecord shards",
         description="Turn tar files whose members are samples, such as 0001.jpg next to 0001.cls, 0001.txt or"
         " 0001.json, into balanced, shuffled TFRecord shards.",
-        flags=(*_PICTURE_FLAGS, *_BOX_FLAGS, *_COLUMN_FLAGS, "block_size"),
+        flags=("key_until", *_PICTURE_FLAGS, *_BOX_FLAGS, *_COLUMN_FLAGS, "block_size"),
         has_objects=True,
         row_name_column="filename",
     ),

@@ -194,3 +194,62 @@ def test_long_names_and_json_beside_cls(tmp_path: Path) -> None:
         write_files(tmp_path / f"in{number}", {"a.tar": tar(members, kind)})
         (row,) = convert("webdataset", tmp_path / f"in{number}", tmp_path / f"out{number}").rows
         assert row == {"filename": key.encode(), "image": image(1), "label": 1, "json.label": b"one", "n": 1}
+
+
+FRAMES = {f"{video}.{frame:02}.png": image(10 * video + frame, "PNG") for video in (22, 23) for frame in range(6)}
+
+
+@pytest.mark.parametrize("suffix", [".tar", ".tar.gz"])
+def test_names_with_several_dots(run: Run, tmp_path: Path, suffix: str) -> None:
+    members = [
+        item for name, data in FRAMES.items() for item in ((name, data), (f"{name[:-4]}.cls", name[:2].encode()))
+    ]
+    packed = gzip.compress if suffix == ".tar.gz" else bytes
+    folder = write_files(tmp_path / "in", {f"a{suffix}": packed(tar(members))})
+    job = ("webdataset", "--input", folder, "--output", tmp_path / "out", "--name", "n")
+
+    check_mistake(
+        run(*job),
+        f"a{suffix}: names are cut at their first dot, so that 6 images '00' to '05' would be one example with the key"
+        " '22'; give --key_until last_dot for an example each, or --key_until first_dot if that is meant",
+    )
+    assert not (tmp_path / "out").exists()
+    last = convert("webdataset", folder, tmp_path / "last", "--key_until", "last_dot", "--block_size", "1KiB")
+    assert {row["filename"].decode() + ".png": row["image"] for row in last.rows} == FRAMES
+    assert {row["label"] for row in last.rows if row["filename"].startswith(b"22")} == {22}
+    del members[1::2]
+    first = convert(
+        "webdataset",
+        write_files(tmp_path / "images", {"a.tar": tar(members)}),
+        tmp_path / "first",
+        "--key_until",
+        "first_dot",
+    )
+    assert [sorted(set(row) - {"filename"})[:2] for row in first.rows] == [["00", "01"]] * 2
+
+
+def test_one_example_of_very_many_images(run: Run, tmp_path: Path) -> None:
+    members = [(f"film.frame{number}.jpg", image(number)) for number in range(60)]
+    folder = write_files(tmp_path / "in", {"a.tar": tar(members)})
+
+    check_mistake(
+        run("webdataset", "--input", folder, "--output", tmp_path / "out", "--name", "n"),
+        "60 images 'frame0' to 'frame59' would be one example",
+    )
+
+
+@pytest.mark.parametrize(
+    ("others", "words"),
+    [
+        ((".mp4", ".npy"), "passed over: .mp4 member (3, such as '0.mp4'); .npy member (3, such as '0.npy'); read"),
+        ((), "the samples have a label and nothing else, as there is no other member"),
+    ],
+)
+def test_samples_of_a_label_alone_are_no_examples(
+    run: Run, tmp_path: Path, others: tuple[str, ...], words: str
+) -> None:
+    members = [(f"{key}{suffix}", b"1") for key in range(3) for suffix in (".cls", *others)]
+    folder = write_files(tmp_path / "in", {"a.tar": tar(members)})
+
+    check_mistake(run("webdataset", "--input", folder, "--output", tmp_path / "out", "--name", "n"), words)
+    assert not (tmp_path / "out").exists()

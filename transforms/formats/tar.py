@@ -3,7 +3,7 @@
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import orjson
@@ -11,8 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
 
+from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
-from shardmill.text import shorten
+from shardmill.text import plural, shorten
 from shardmill.transforms.columns.arrow import slices, to_batch
 from shardmill.transforms.columns.types import MAX_VALUES, ColumnType, DeclaredColumn, Inferred, ValuesOf
 from shardmill.transforms.formats.format import (
@@ -53,6 +54,7 @@ REPEATED_KEY = (
     "the key is that of an earlier sample of its file, with others between; members of one key are one sample if"
     " they are consecutive, as the webdataset library reads them"
 )
+_MOST_IMAGES = 50  # of a sample: with more, names are likely to be cut too early
 _MAX_CLASS_DIGITS = 18  # of an id: more do not fit 64 bits
 JSON_PREFIX = "json."  # before the name of what JSON has, where another member of the sample has a column of that name
 
@@ -72,22 +74,29 @@ class TarFormat(RecordFormat):
     block_size: int  # approximate bytes of a BlockRef; a compressed file is one
     fill: tuple[tuple[str, str], ...] = ()  # see JsonLinesFormat
     drop: tuple[str, ...] = ()  # see JsonLinesFormat
+    key_until: str = ""  # `first_dot` or `last_dot` of a name; "" for the first dot unless that looks wrong
 
     def index(self, file: FileRef) -> Iterator[BlockRef | Reject | SkippedItems | RecordNotice]:
         """Yield blocks of whole samples; damage is left to `read`, so the last block ends where the file does.
 
         8 bytes are kept for each sample, to count repeated keys.
+
+        Raises:
+            UserError: if keys seem to be cut too early, or if no sample has more than a label.
         """
         packed = is_compressed(file.name)
         start = first = 0
         last, whole = 0, True
-        keys = array("Q")
+        keys, has_content = array("Q"), False
         with open_decompressed(file.path, file.name, file.size_bytes) as stream:
-            reader = TarReader(stream, 0, None, 1, self.block_size, ALL_MEMBERS)
+            reader = self._reader(stream, 0, None, 1, ALL_MEMBERS)
             try:
                 for piece in reader.pieces(is_end=True):
                     for sample in piece.samples:
                         keys.append(xxhash.xxh3_64_intdigest(sample.key.encode()))
+                        has_content = has_content or any(holds != "class" for holds, _, _ in sample.parts.values())
+                        if not self.key_until:
+                            _check_key(sample, file.name)
                         if first and not packed and sample.start - start >= self.block_size:
                             yield BlockRef(file, start, sample.start - start, first, records=sample.number - first)
                             start, first = sample.start, sample.number
@@ -99,6 +108,8 @@ class TarFormat(RecordFormat):
                     why = str(error) if isinstance(error, TruncatedError) else f"not a tar file: {begins}"
                     yield reject_file(file.name, file.size_bytes, why)
                     return
+        if last and whole and not has_content:
+            raise UserError(_describe_no_content(file.name, reader.skipped_members))
         for what, (number, name) in sorted(reader.skipped_members.items()):
             yield SkippedItems(what, f"{file.name}: {name}", number)
         yield from _repeated_keys(file, np.frombuffer(keys, np.uint64))
@@ -171,11 +182,15 @@ class TarFormat(RecordFormat):
             if block.offset:
                 stream.seek(block.offset)
             length = block.length if plain else None
-            reader = TarReader(stream, block.offset, length, block.first_line, self.block_size, *unread)
+            reader = self._reader(stream, block.offset, length, block.first_line, *unread)
             try:
                 yield from reader.pieces(is_end=not plain or block.end == file.size_bytes)
             except (UnreadableError, OSError) as error:
                 yield _lost_samples(block, reader, error)
+
+    def _reader(self, stream: BinaryIO, offset: int, length: int | None, first: int, *unread: str | None) -> TarReader:
+        until_last = self.key_until == "last_dot"
+        return TarReader(stream, offset, length, first, self.block_size, *unread, until_last_dot=until_last)
 
     def _rows(self, piece: TarPiece, name: str) -> "_Rows":
         """Convert the samples of a piece of file `name` to rows."""
@@ -218,6 +233,33 @@ class _Rows:
         column = slices(piece.data, starts, starts + sizes)
         present = np.array([part is not None for part in parts], bool)
         return column if present.all() else pc.if_else(pa.array(present), column, pa.scalar(None, column.type))
+
+
+def _check_key(sample: Sample, file_name: str) -> None:
+    """Raise a UserError if what follows the first dot in the names of a sample's images looks like a part of the key.
+
+    That is so if it has no letter, as in `22.00.png`, or if a sample has many images.
+    """
+    images = [column for column, (holds, _, _) in sample.parts.items() if holds == "image"]
+    is_odd = any(not any(map(str.isalpha, column)) for column in images)
+    if is_odd or len(images) > _MOST_IMAGES:
+        shown = f"{images[0]!r} to {images[-1]!r}" if len(images) > 1 else repr(images[0])
+        raise UserError(
+            f"{file_name}: names are cut at their first dot, so that {plural(len(images), 'image', 'images')} {shown}"
+            f" would be one example with the key {sample.key!r}; give --key_until last_dot for an example each, or"
+            " --key_until first_dot if that is meant"
+        )
+
+
+def _describe_no_content(file_name: str, skipped: Mapping[str, tuple[int, str]]) -> str:
+    """Return the message that samples have nothing but a label, with the members that were passed over."""
+    passed = "; ".join(f"{kind} ({number:,}, such as {name!r})" for kind, (number, name) in sorted(skipped.items()))
+    return (
+        f"{file_name}: the samples have a label and nothing else, as"
+        f" {f'these members are passed over: {passed}' if passed else 'there is no other member'}; read are images"
+        " (.jpg, .png, …), .txt, .json and .cls: convert the others to one of these, or unpack .npy and .wav files for"
+        " `shardmill arrays` and `shardmill audio`"
+    )
 
 
 def _repeated_keys(file: FileRef, keys: np.ndarray) -> Iterator[RecordNotice]:

@@ -286,7 +286,8 @@ class TarReader:
     """Reads the samples of a tar file forwards, in pieces.
 
     Consecutive members of one key are a sample. The key is the name up to the first dot of its last part, as WebDataset
-    defines it. Source: the webdataset library, `base_plus_ext` and `group_by_keys` in webdataset/tariterators.py.
+    defines it, or up to the last dot if that is requested. Source: the webdataset library, `base_plus_ext` and
+    `group_by_keys` in webdataset/tariterators.py.
 
     Attributes:
         position: offset after the members read so far
@@ -297,7 +298,14 @@ class TarReader:
     """
 
     def __init__(
-        self, stream: BinaryIO, offset: int, length: int | None, first: int, piece_size: int, *unread: str | None
+        self,
+        stream: BinaryIO,
+        offset: int,
+        length: int | None,
+        first: int,
+        piece_size: int,
+        *unread: str | None,
+        until_last_dot: bool = False,
     ) -> None:
         """Start reading a `stream` at a sample, at `offset`; `first` is its number.
 
@@ -305,8 +313,9 @@ class TarReader:
             length: number of bytes to read; None for all.
             piece_size: approximate bytes of a piece.
             unread: members whose data is not needed, see `read_heads`; if absent, all data is read.
+            until_last_dot: True if keys end at the last dot of a name, not at the first.
         """
-        self._unread = unread
+        self._unread, self._until_last_dot = unread, until_last_dot
         self._stream, self._left, self._piece_size = cast(BufferedIOBase, stream), length, piece_size
         # One buffer for all pieces: a new one each time costs more than to read into it
         self._buffer = memoryview(b"")
@@ -388,6 +397,11 @@ class TarReader:
     def _take(self, group: Group, non_file: str = "") -> None:
         """Add the next members to their sample; they are files unless `non_file` describes them otherwise."""
         shared, members = group
+        if self._until_last_dot and shared and any("." in suffix for _, suffix, _, _ in members):
+            for start, suffix, size, data in members:
+                more, dot, last = suffix.rpartition(".")
+                self._take((shared + more + dot, [(start, last, size, data)]), non_file)
+            return
         self.members += len(members)
         is_other = shared != self._shared or self._open is None
         if non_file == DIRECTORY and is_other:
