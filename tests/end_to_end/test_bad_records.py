@@ -138,7 +138,7 @@ def test_bad_files_of_text(tmp_path: Path) -> None:
     assert table.rows == [{"text": b"good\n", "filename": b"0.txt"}]
     assert [(reject["source"], reject["line"], reject["reason"]) for reject in table.rejects()] == [
         ("empty.txt", None, "the file is empty"),
-        ("latin-1.txt", None, "byte 3 is not utf-8: unexpected end of data"),
+        ("latin-1.txt", None, "byte 3 is not utf-8: unexpected end of data; --encoding cp1252 reads it as 'café'"),
         ("space.txt", None, "the file holds nothing but white space"),
         ("utf-16.txt", None, "byte 0 is not utf-8: invalid start byte"),
     ]

@@ -211,6 +211,28 @@ def test_cp1252(run: Run, tmp_path: Path, command: str) -> None:
         assert run(*flags, "--version", "1.0.3").status == 0
 
 
+def test_a_header_in_cp1252(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes("n,prénom\n1,x\n2,Zoë\n".encode("cp1252"))
+    flags = ("csv", "--input", tmp_path / "a.csv", "--output", tmp_path / "out", "--name", "n")
+    found = run(*flags)
+    assert (found.status, (tmp_path / "out").exists()) == (2, False)
+    assert "the header is not utf-8; as cp1252, it is 'n,prénom': if that is right, give --encoding cp1252" in found.err
+
+    assert run(*flags, "--encoding", "cp1252").status == 0
+    names = [row["prénom"].decode() for row in shardmill.examples(tmp_path / "out/n", split="train")]
+    assert sorted(names) == ["Zoë", "x"]
+
+
+def test_a_text_file_in_cp1252(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes("Un café".encode("cp1252"))
+    flags = ("text", "--input", tmp_path / "a.txt", "--record", "file", "--output", tmp_path / "out", "--name", "n")
+    found = run(*flags)
+    assert found.status == 1
+    assert "byte 6 is not utf-8: unexpected end of data; --encoding cp1252 reads it as 'Un café'" in found.err
+
+    assert run(*flags, "--encoding", "cp1252").status == 0
+
+
 def test_mistakes(run: Run, tmp_path: Path) -> None:
     assert "--columns and --header" in convert(run, tmp_path, IRIS, "--columns", "a,b,c", "--header", "none")[1]
     assert "--skip_lines -1: expected a number of lines" in convert(run, tmp_path, IRIS, "--skip_lines", "-1")[1]

@@ -110,7 +110,8 @@ WRONG_CSV: list[tuple[dict[str, bytes], tuple[str, ...], tuple[str, ...]]] = [
         ("--encoding", "utf-16"),
         ("a.csv is not utf-16", "give the encoding of the file with --encoding"),
     ),
-    ({"a.csv": b"id,caf\xe9\n1,2\n"}, (), ("a.csv, line 1: the header is not utf-8; give the encoding",)),
+    ({"a.csv": b"id,caf\xe9\n1,2\n"}, (), ("the header is not utf-8; as cp1252, it is 'id,café'", "--encoding cp1252")),
+    ({"a.csv": b"id,caf\x81\n1,2\n"}, (), ("a.csv, line 1: the header is not utf-8; give the encoding",)),
     ({"a.jsonl": b"{}"}, (), ("no CSV files in --input",)),
 ]
 

@@ -80,7 +80,7 @@ def test_a_file_an_example(tmp_path: Path) -> None:
     assert by_name["pos/bom.txt"]["text"] == b"mark"
     assert {row["label"] for name, row in by_name.items() if name.startswith("pos")} == {1}
     assert {r["source"]: r["reason"] for r in table.rejects()} == {
-        "neg/latin.txt": "byte 0 is not utf-8: unexpected end of data",
+        "neg/latin.txt": "byte 0 is not utf-8: unexpected end of data; --encoding cp1252 reads it as 'é'",
         "pos/blank.txt": "the file holds nothing but white space",
         "pos/empty.txt": "the file is empty",
     }

@@ -21,6 +21,7 @@ from shardmill.transforms.columns.example_bytes import HEADER_BYTES, RecordFrame
 from shardmill.transforms.columns.example_encoding import MAX_RECORD_BYTES
 from shardmill.transforms.columns.types import ColumnType
 from shardmill.transforms.files.references import LABELS
+from shardmill.transforms.formats.line_blocks import examine_bytes
 from shardmill.transforms.inputs.manifest_files import line_in_manifest
 from shardmill.transforms.layout.files import Layout
 from shardmill.transforms.shards.balance import hash_strings
@@ -353,6 +354,9 @@ class _TextError(ValueError):
     """The reason to reject a text file, as written to rejects/."""
 
 
+_SHOWN = 20  # bytes on each side of one that is not UTF-8
+
+
 @dataclass(frozen=True)
 class TextFileEncoder(FileEncoder):
     """Encoder of text files as tf.train.Example: text as UTF-8, label, filename."""
@@ -371,7 +375,11 @@ class TextFileEncoder(FileEncoder):
         try:
             text = data.decode(self.encoding).removeprefix("\ufeff")
         except UnicodeDecodeError as error:
-            raise _TextError(f"byte {error.start} is not {self.encoding}: {error.reason}") from None
+            reason = f"byte {error.start} is not {self.encoding}: {error.reason}"
+            if self.encoding == "utf-8" and examine_bytes(data, path, 1).cp1252:
+                around = data[max(error.start - _SHOWN, 0) : error.start + _SHOWN].decode("cp1252")
+                reason += f"; --encoding cp1252 reads it as {around!r}"
+            raise _TextError(reason) from None
         if not text.strip():
             raise _TextError("the file is empty" if not text else "the file holds nothing but white space")
         return Encoded(text.encode())

@@ -14,6 +14,7 @@ import pyarrow.csv
 from shardmill.data import spans
 from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
+from shardmill.text import shorten
 from shardmill.transforms.columns.types import EncodingCounts
 from shardmill.transforms.formats.conventions import Dialect
 from shardmill.transforms.formats.csv_doubts import look_like_rows, looks_like_row, quote_flag
@@ -652,7 +653,9 @@ def header_columns(text: bytes, dialect: Dialect, where: str, encoding: str) -> 
             f"{where}: there is a NUL byte in the header; expected names of columns: is it text, in the encoding given?"
         )
     if not is_utf8(text):
-        raise UserError(f"{where}: the header is not {encoding}; give the encoding of the file with --encoding")
+        found = examine_bytes(text, where, 0).first if encoding == "utf-8" else None
+        shown = f"as cp1252, it is {shorten(found[2])!r}: if that is right, give --encoding cp1252; " if found else ""
+        raise UserError(f"{where}: the header is not {encoding}; {shown}give the encoding of the file with --encoding")
     if is_malformed(text, dialect):
         raise UserError(
             f"{where}: in the header, text goes on after the quote that closes a name; expected the delimiter"

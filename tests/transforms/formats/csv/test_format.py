@@ -120,7 +120,11 @@ def test_the_header_is_that_of_blocks(tmp_path: Path) -> None:
     [
         (b"a,b,a\n", "a.csv, line 1: the header names the column 'a' 2 times; rename all but one; is line 1 a row\\?"),
         (b"a\0b,c\n", "a.csv, line 1: there is a NUL byte in the header"),
-        (b"a,\xe9\n", "a.csv, line 1: the header is not utf-8; give the encoding of the file with --encoding"),
+        (
+            b"a,\xe9\n",
+            "a.csv, line 1: the header is not utf-8; as cp1252, it is 'a,é': if that is right, give --encoding cp1252;"
+            " give the encoding of the file with --encoding",
+        ),
         (b'a,"b"c\n1,2\n', "a.csv, line 1: in the header, text goes on after the quote that closes a name"),
         (b'a,"b\n1,2\n', "a.csv, line 1: a field opens with \" there and is never closed; .*--quote ''"),
         (b'\n\na,"b', "a.csv, line 3: a field opens with"),
