@@ -101,6 +101,7 @@ def write_page_data(folder: Path) -> Path:
             "sounds/dog/1.wav": wav(),
             "points.csv": b"file_name,x\nphotos/dog/0.jpg,0.5\nphotos/cat/1.jpg,0.25\n",
             "houses.csv": houses(),
+            "ranking/a.tfrecord": b"".join(framed_records.framed(b"\n\x04\n\x02\n\x00" * n) for n in range(1, 20)),
             "old/a.tfrecord": b"".join(framed_records.record(1000 + number) for number in range(20)),
             **{f"demo/digits/{number % 10}/{number}.png": image(number, "PNG") for number in range(200)},
         },

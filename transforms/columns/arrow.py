@@ -1,6 +1,7 @@
 """Arrow arrays: buffers, nested lists, fill values, separated texts and distinct values."""
 
 import json
+import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -14,7 +15,14 @@ from numpy.typing import NDArray
 
 from shardmill.data import spans
 from shardmill.data.features import DType
-from shardmill.transforms.columns.types import MAX_VALUES, ColumnError, ColumnType, ScalarType, shape_and_values
+from shardmill.transforms.columns.types import (
+    MAX_RANK,
+    MAX_VALUES,
+    ColumnError,
+    ColumnType,
+    ScalarType,
+    shape_and_values,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,18 +127,107 @@ def is_list(kind: pa.DataType) -> bool:
 
 
 def storage_type_of(kind: pa.DataType) -> pa.DataType:
-    """Return the value type of a dictionary, the storage type of an extension, and any other type unchanged."""
-    while pa.types.is_dictionary(kind) or isinstance(kind, pa.BaseExtensionType):
-        kind = kind.value_type if pa.types.is_dictionary(kind) else kind.storage_type
-    return kind
+    """Return the type of the array that `decode_array` makes, apart from views."""
+    while True:
+        if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
+            kind = kind.value_type
+        elif isinstance(kind, pa.FixedShapeTensorType) and is_shape(kind.shape):
+            return _tensor_type(kind.value_type, kind.shape)
+        elif isinstance(kind, pa.BaseExtensionType):
+            kind = _READABLE.get(type(kind), kind.storage_type)
+        else:
+            return pa.string() if pa.types.is_interval(kind) else kind
 
 
 def decode_array(array: pa.Array) -> pa.Array:
-    """Return the array with dictionaries decoded, extensions replaced by their storage, and views as large_binary."""
-    while pa.types.is_dictionary(array.type) or isinstance(array.type, pa.BaseExtensionType):
-        array = array.dictionary_decode() if pa.types.is_dictionary(array.type) else array.storage
-    is_view = pa.types.is_string_view(array.type) or pa.types.is_binary_view(array.type)
+    """Return the array without encodings and extensions.
+
+    * Dictionaries and run-end encoded values are decoded.
+    * UUIDs and intervals become texts, bool8 becomes booleans, tensors of a fixed shape nested lists.
+    * Other extensions are replaced by their storage, and views by large_binary.
+    """
+    while True:
+        kind = array.type
+        if pa.types.is_dictionary(kind):
+            array = array.dictionary_decode()
+        elif pa.types.is_run_end_encoded(kind):
+            array = pc.run_end_decode(array)
+        elif isinstance(kind, pa.UuidType):
+            return uuid_texts(array.storage)
+        elif isinstance(kind, pa.Bool8Type):
+            return array.storage.cast(pa.bool_())
+        elif isinstance(kind, pa.FixedShapeTensorType) and is_shape(kind.shape):
+            return to_tensors(array.storage, kind.shape)
+        elif isinstance(kind, pa.BaseExtensionType):
+            array = array.storage
+        else:
+            break
+    if pa.types.is_interval(kind):
+        return pa.array([None if value is None else _interval_text(*value) for value in array.to_pylist()], pa.string())
+    is_view = pa.types.is_string_view(kind) or pa.types.is_binary_view(kind)
     return array.cast(pa.large_binary()) if is_view else array  # few functions take views
+
+
+_READABLE = {pa.UuidType: pa.string(), pa.Bool8Type: pa.bool_()}  # types that replace those of extensions
+_INTERVAL = struct.Struct("<III")  # months, days, milliseconds
+_HEX_DIGITS = np.frombuffer(b"0123456789abcdef", np.uint8)
+_DASHES = [8, 13, 18, 23]  # positions in the text of a UUID
+_DIGIT_PLACES = np.setdiff1d(np.arange(36), _DASHES)
+
+
+def uuid_texts(values: pa.Array) -> pa.StringArray:
+    """Return the texts of UUIDs, such as `0b1e…-…`, given as fixed_size_binary(16)."""
+    valid = values.drop_null()
+    data = buffer_items(valid.buffers()[1], np.uint8, 16 * valid.offset, 16 * len(valid)).reshape(-1, 16)
+    texts = np.full((len(valid), 36), ord("-"), np.uint8)
+    texts[:, _DIGIT_PLACES] = _HEX_DIGITS[np.stack((data >> 4, data & 15), 2).reshape(-1, 32)]
+    ends = 36 * np.cumsum(values.is_valid().to_numpy(zero_copy_only=False))
+    offsets = np.concatenate(([0], ends)).astype(np.int64)
+    mask = pa.array(values.is_valid()).buffers()[1] if values.null_count else None
+    buffers = [mask, pa.py_buffer(offsets), pa.py_buffer(texts)]
+    return pa.Array.from_buffers(pa.large_string(), len(values), buffers)
+
+
+def parse_interval(stored: bytes) -> tuple[int, int, int]:
+    """Return months, days and nanoseconds of an interval as Parquet's INTERVAL and Avro's duration store it."""
+    months, days, milliseconds = _INTERVAL.unpack(stored)
+    return months, days, milliseconds * 1_000_000
+
+
+def interval_texts(values: pa.Array) -> pa.Array:
+    """Return the texts of intervals, such as P1M2DT0.5S, given as Parquet stores them."""
+    texts = [None if value is None else _interval_text(*parse_interval(value)) for value in values.to_pylist()]
+    return pa.array(texts, pa.string())
+
+
+def _interval_text(months: int, days: int, nanoseconds: int) -> str:
+    """Return an interval as ISO 8601 has it, such as P1M2DT0.5S."""
+    whole, fraction = divmod(abs(nanoseconds), 1_000_000_000)
+    seconds = f"{'-' if nanoseconds < 0 else ''}{whole}.{fraction:09}".rstrip("0").rstrip(".")
+    date = "".join(f"{number}{unit}" for number, unit in ((months, "M"), (days, "D")) if number)
+    time = f"T{seconds}S" if nanoseconds or not date else ""
+    return f"P{date}{time}"
+
+
+def is_shape(shape: Sequence[int]) -> bool:
+    """Return True if nested lists have this shape: of at least two sizes, none of them 0, and not too many."""
+    return 1 < len(shape) <= MAX_RANK and all(shape)
+
+
+def to_tensors(lists: pa.Array, shape: Sequence[int]) -> pa.LargeListArray:
+    """Return lists of all values of a tensor each as nested lists of this shape."""
+    items = lists.flatten()
+    for size in reversed(shape[1:]):
+        items = pa.FixedSizeListArray.from_arrays(items, size)
+    ends = shape[0] * np.cumsum(lists.is_valid().to_numpy(zero_copy_only=False))
+    offsets = pa.array(np.concatenate(([0], ends)).astype(np.int64))
+    return pa.LargeListArray.from_arrays(offsets, items, mask=lists.is_null() if lists.null_count else None)
+
+
+def _tensor_type(kind: pa.DataType, shape: Sequence[int]) -> pa.DataType:
+    for size in reversed(shape[1:]):
+        kind = pa.list_(kind, size)
+    return pa.large_list(kind)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -437,7 +437,7 @@ _IS_BYTES = (
     pa.types.is_binary_view,
     pa.types.is_fixed_size_binary,
 )
-_IS_TEXTUAL = (pa.types.is_date, pa.types.is_time, pa.types.is_timestamp, pa.types.is_duration, pa.types.is_decimal)
+_IS_TEXTUAL = (pa.types.is_date, pa.types.is_time, pa.types.is_timestamp, pa.types.is_decimal)
 _INT64_MAX = (1 << 63) - 1  # the largest int64, which a uint64 may exceed
 
 
@@ -456,7 +456,7 @@ def arrow_scalar_type(kind: pa.DataType) -> ScalarType | None:
         return None
     if pa.types.is_boolean(item):
         return "bool"
-    if pa.types.is_integer(item):
+    if pa.types.is_integer(item) or pa.types.is_duration(item):
         return "int64"
     if pa.types.is_floating(item):
         return "float32"
@@ -564,6 +564,8 @@ _Problem = Callable[[int], str]
 def _convert_items(items: pa.Array, dtype: ScalarType) -> tuple[pa.Array, Flags, _Problem]:
     """Return `items` as `dtype`, flags of those that do not fit, and a function that returns the reason for one."""
     bad = items.is_null().to_numpy(zero_copy_only=False)
+    if pa.types.is_duration(items.type):
+        items = items.cast(pa.int64())
     if any(test(items.type) for test in _IS_TEXTUAL):
         items, failed = _as_strings(items)
         bad = bad | failed

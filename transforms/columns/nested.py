@@ -228,6 +228,7 @@ def json_array(array: pa.Array) -> pa.Array:
 def _json_texts(array: pa.Array) -> list[str]:
     """Return the JSON text of each value, which is `null` for null."""
     array = decode_array(array)
+    array = array.cast(pa.int64()) if pa.types.is_duration(array.type) else array
     kind = array.type
     if pa.types.is_struct(kind):
         fields = [[f"{to_json(key)}:{text}" for text in _json_texts(values)] for key, values in _fields(array)]

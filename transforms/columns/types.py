@@ -320,6 +320,7 @@ class DeclaredColumn:
     is_required: bool = False  # True if a row without a value is an error
     path: str = ""  # first path, if files are referenced but not stored; else ""
     message: str = ""  # message for the user; "" for none
+    unit: str = ""  # of durations; "" for others
     objects: frozenset[DeclaredObjects] = frozenset()  # distinct object fields in files or rows
 
     def with_location(self, location: str) -> "DeclaredColumn":
@@ -327,13 +328,21 @@ class DeclaredColumn:
         return replace(self, objects=frozenset(replace(item, location=location) for item in self.objects))
 
     def merge(self, other: "DeclaredColumn") -> "DeclaredColumn":
-        """Merge the metadata of two sets of rows; of two kinds the first by name is used."""
+        """Merge the metadata of two sets of rows; of two kinds the first by name is used.
+
+        Raises:
+            UserError: if their durations have different units.
+        """
+        if self.unit and other.unit and self.unit != other.unit:
+            one, two = sorted((self, other), key=lambda each: each.unit)
+            raise UserError(f"{one.message}, and in other files of {two.unit}; write them with one unit")
         kind, complete = min(self.kind, other.kind), self.is_required or other.is_required
         path = min(filter(None, (self.path, other.path)), default="")
         names, said = self.class_names | other.class_names, max(self.message, other.message)
         by_place = sorted((*self.objects, *other.objects), key=lambda item: item.location, reverse=True)
         objects = frozenset({item: item for item in by_place}.values())
-        return DeclaredColumn(kind, names, max(self.num_classes, other.num_classes), complete, path, said, objects)
+        classes, unit = max(self.num_classes, other.num_classes), self.unit or other.unit
+        return DeclaredColumn(kind, names, classes, complete, path, said, unit, objects)
 
 
 MAX_ODD_VALUES = 3  # distinct ones of a column that are collected, to be named in a flag

@@ -20,7 +20,7 @@ from fastavro.schema import SchemaParseException, UnknownType
 from shardmill.data.example import encode_varint
 from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
-from shardmill.transforms.columns.arrow import to_batch
+from shardmill.transforms.columns.arrow import parse_interval, to_batch
 from shardmill.transforms.columns.conversion import UnsupportedTypeError, arrow_scalar_type
 from shardmill.transforms.columns.nested import NO_NESTING, FlatColumnType, Nesting, to_json
 from shardmill.transforms.columns.types import ColumnType, Inferred, ValuesOf
@@ -74,6 +74,10 @@ _LOGICAL = {
         for local in ("", "local-")
     },
 }
+
+
+_FIXED = {(16, "uuid"): pa.uuid(), (12, "duration"): pa.month_day_nano_interval()}
+_BIG_DECIMAL = pa.string()  # which no other value becomes
 
 
 def arrow_types(fields: Sequence[Any], named: Mapping[str, Any]) -> dict[str, FlatColumnType]:
@@ -134,7 +138,9 @@ def _arrow_type(schema: Any, named: Mapping[str, Any], outer: tuple[str, ...] = 
         if 0 <= scale <= precision and precision:  # else the specification has readers skip it
             return pa.decimal256(_MAX_DIGITS, scale)
     if kind == "fixed":
-        return pa.large_binary()
+        return _FIXED.get((schema["size"], logical), pa.large_binary())
+    if (kind, logical) == ("bytes", "big-decimal"):
+        return _BIG_DECIMAL
     return _LOGICAL.get((kind, logical)) or _arrow_type(kind, named, outer)
 
 
@@ -161,9 +167,13 @@ def _to_arrow(values: list[Any], kind: pa.DataType) -> pa.Array:
 
 
 def _converter(kind: pa.DataType) -> Callable[[Any], Any] | None:
-    """Return what makes values for Arrow of those of fastavro: decimals of bytes, pairs of maps; None if nothing."""
+    """Return what makes values for Arrow of those of fastavro, such as decimals of bytes; None if nothing does."""
     if pa.types.is_decimal(kind):
         return lambda value: _to_decimal(value, kind.scale)
+    if pa.types.is_interval(kind):
+        return lambda value: None if value is None else pa.MonthDayNano(parse_interval(value))
+    if kind == _BIG_DECIMAL:
+        return _big_decimal_text
     if pa.types.is_large_list(kind):
         each = _converter(kind.value_type)
         if each is None:
@@ -183,6 +193,17 @@ def _converter(kind: pa.DataType) -> Callable[[Any], Any] | None:
 def _to_decimal(value: bytes | None, scale: int) -> Decimal | None:
     """Convert a big-endian two's complement integer to a decimal."""
     return None if value is None else Decimal(int.from_bytes(value, "big", signed=True)).scaleb(-scale, _EXACT)
+
+
+def _big_decimal_text(value: bytes | None) -> str | None:
+    """Return the text of a big-decimal, whose bytes are the length of an integer, the integer, and its scale."""
+    if value is None:
+        return None
+    size, start = _read_long(value, 0)
+    scale, end = _read_long(value, start + size)
+    if size < 1 or end != len(value):
+        raise ValueError("a big-decimal does not end where its bytes do")
+    return str(Decimal(int.from_bytes(value[start : start + size], "big", signed=True)).scaleb(-scale, _EXACT))
 
 
 _MAGIC = b"Obj\x01"
@@ -428,7 +449,7 @@ class AvroFormat(RecordFormat):
     """A row for each record of an Avro container file.
 
     * Ints and longs become int64, floats and doubles float32; strings, bytes, fixed and enums become bytes.
-    * Dates, times, timestamps and decimals become text as Arrow casts them to strings.
+    * Dates, times, timestamps, decimals, UUIDs and durations become text.
     * Arrays of these, nested or not, become lists.
     * A null of a union is a missing value.
     * Records, maps and other unions are read as `nesting` says, or not at all.

@@ -436,7 +436,7 @@ def typed_rows(
             raise UserError(
                 f"{source}: column {name!r} holds {values.type}, where --timestamp or a schema's time_domain asks for"
                 " points in time; expected dates or times since 1970; without the flag, or as BYTES of a schema, it is"
-                " stored as texts"
+                " stored as it is"
             )
         columns[name] = convert_column(values, column, fills.get(name))
         for row, reason in columns[name].problems.items():

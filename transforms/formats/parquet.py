@@ -18,7 +18,15 @@ import pyarrow.parquet as pq
 from shardmill.data.example import encode_varint
 from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
-from shardmill.transforms.columns.arrow import is_list, to_batch
+from shardmill.transforms.columns.arrow import (
+    decode_array,
+    interval_texts,
+    is_list,
+    is_shape,
+    storage_type_of,
+    to_batch,
+    to_tensors,
+)
 from shardmill.transforms.columns.conversion import arrow_scalar_type
 from shardmill.transforms.columns.nested import NO_NESTING, FlatColumnType, Nesting, quote_columns
 from shardmill.transforms.columns.types import (
@@ -203,6 +211,13 @@ class OpenedParquet:
                     raise UnreadableError("its footer is encrypted, and there is no key; decrypt the file")
                 self._parquet = self._open()
             self.metadata = self._parquet.metadata
+            with self._source.checking("its schema: "):
+                of_file = {field.name: field for field in self._parquet.schema_arrow}
+            self._tensors = {
+                name: tuple(field.type.shape)
+                for name, field in of_file.items()
+                if isinstance(field.type, pa.FixedShapeTensorType) and is_shape(field.type.shape)
+            }
             with self._source.checking("its footer: "):
                 self._encrypted = self._encrypted_columns()
                 if not self._encrypted and (footer := with_variable_lists(self.metadata)) is not None:
@@ -210,14 +225,20 @@ class OpenedParquet:
             with self._source.checking("its schema: "):
                 self._schema = self._parquet.schema_arrow
             check_unique_names(file.name, self._schema.names)
+            self._intervals = {
+                field.name
+                for field in self._schema
+                if pa.types.is_fixed_size_binary(field.type) and self._is_interval(field.name)
+            }
             types = {name: self._schema.field(name).type for name in self._schema.names}
             self._columns = self._flatten_types(types)
             self.columns = tuple(self._columns)
             self.parallel = {name for name, column in self._columns.items() if column.is_parallel}
             self.declared = declared_columns(self._schema)
-            for field in self._schema:
-                if pa.types.is_duration(field.type):
-                    self.declared[field.name] = _declared_duration(field)
+            for name, column in self._columns.items():
+                described = _describe_conversion(name, column.kind, of_file.get(name))
+                if described is not None and name not in self.declared:
+                    self.declared[name] = described
             if (of_objects := declared_objects(self._schema)) is not None:
                 self.declared[OBJECTS] = of_objects.with_location(file.name)
             stack.pop_all()  # the file stays open
@@ -295,7 +316,7 @@ class OpenedParquet:
     def guess(self, name: str, rows: int) -> ColumnType | None:
         """Return a type for `rows` rows of a column whose values cannot be read."""
         dtype = self.spelled(name)
-        length = 0 if is_list(self._columns[name].kind) else None  # nobody knows what they hold
+        length = 0 if is_list(storage_type_of(self._columns[name].kind)) else None  # nobody knows what they hold
         return None if dtype is None or not rows else ColumnType(dtype, length, rows)
 
     def null_count(self, block: BlockRef, name: str) -> int | None:
@@ -303,7 +324,7 @@ class OpenedParquet:
         kind = self._columns[name].kind if name in self.columns else pa.null()
         if object_fields(kind):
             return 0  # no object is a value, too
-        if is_list(kind) or (name in self.columns and self._schema.get_field_index(name) < 0):
+        if is_list(storage_type_of(kind)) or (name in self.columns and self._schema.get_field_index(name) < 0):
             return None
         if name in self.columns and self._schema.field(name).type != kind:
             return None
@@ -320,6 +341,10 @@ class OpenedParquet:
         chunks = self.metadata.row_group(group)
         readable = (chunks.column(leaf) for leaf in range(chunks.num_columns) if leaf not in self._encrypted)
         return sum(chunk.total_compressed_size for chunk in readable)
+
+    def _is_interval(self, name: str) -> bool:
+        (leaf,) = self._leaves_of(name)
+        return bool(self._parquet.schema.column(leaf).converted_type == "INTERVAL")
 
     def _leaves_of(self, name: str) -> range:
         """Return the numbers of the leaf columns that store a column."""
@@ -345,15 +370,23 @@ class OpenedParquet:
                 flat = dict(chain.from_iterable(self._flatten(source, batch[source]) for source in sources))
                 yield to_batch({name: flat[name] for name in there}, len(batch))
             else:
-                yield to_batch({name: _plain(batch[name]) for name in there}, len(batch))
+                yield to_batch({name: self._plain(name, batch[name]) for name in there}, len(batch))
+
+    def _plain(self, name: str, array: pa.Array) -> pa.Array:
+        """Return a column of the file as values that features can hold, as far as its type is one of Parquet's own."""
+        if name in self._intervals:
+            return interval_texts(array)
+        if name in self._tensors and is_list(array.type):
+            return to_tensors(array, self._tensors[name])
+        return _without_extension(_plain(array))
 
     def _flatten(self, name: str, array: pa.Array) -> Iterator[tuple[str, pa.Array]]:
         """Yield the columns that a column of the file becomes."""
         if _is_whole(name, array.type):
             yield name, _plain(array)
             return
-        for column, values, _ in self._nesting.flatten_array(name, array):
-            yield column, values
+        for column, values, _ in self._nesting.flatten_array(name, self._plain(name, array)):
+            yield column, _without_extension(values)
 
     def _batches(self, block: BlockRef, columns: list[str], rows: int = _BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         """Yield the row group as Arrow reads it, in batches of `rows` rows at most."""
@@ -377,6 +410,10 @@ class OpenedParquet:
     def object_classes(self, block: BlockRef) -> frozenset[str]:
         """Return the distinct classes of the objects in a row group's images, names or ids, as texts."""
         return frozenset[str]().union(*(object_classes(batch[OBJECTS]) for batch in self._batches(block, [OBJECTS])))
+
+
+def _without_extension(array: pa.Array) -> pa.Array:
+    return decode_array(array) if isinstance(array.type, pa.BaseExtensionType) else array
 
 
 def _is_whole(name: str, kind: pa.DataType) -> bool:
@@ -451,11 +488,34 @@ class _ArrowSource:
             raise
 
 
-def _declared_duration(field: pa.Field) -> DeclaredColumn:
-    message = (
-        f"column {field.name!r} holds durations, stored as texts of numbers of {field.type.unit}; no reader sees it"
-    )
-    return DeclaredColumn("text", message=message)
+_NAMED_EXTENSIONS = ("arrow.uuid", "arrow.bool8", "arrow.json", "arrow.fixed_shape_tensor")  # which are converted
+_EXTENSION_NAME = b"ARROW:extension:name"
+
+
+def _describe_conversion(name: str, kind: pa.DataType, field: pa.Field | None) -> DeclaredColumn | None:
+    """Describe what is stored of a column whose type says more than its feature; None for most columns.
+
+    `field` is the column in the file, None if it is a field of one.
+    """
+    if field is not None and isinstance(field.type, pa.FixedShapeTensorType):
+        order = field.type.permutation
+        if order is None or list(order) == sorted(order):
+            return None
+        shape = ",".join(map(str, field.type.shape))
+        message = f"holds tensors with the permutation {order}, which is not applied: they have the shape {shape}"
+        return DeclaredColumn("text", message=f"column {name!r} {message} as they are stored")
+    extension = kind.extension_name if isinstance(kind, pa.BaseExtensionType) else ""
+    if not extension and field is not None:  # of a type that is not installed here
+        extension = (field.metadata or {}).get(_EXTENSION_NAME, b"").decode(errors="replace")
+    if extension and extension not in _NAMED_EXTENSIONS:
+        message = f"has the extension type {extension}, of which the storage is read: {storage_type_of(kind)}"
+        return DeclaredColumn("text", message=f"column {name!r} {message}")
+    while is_list(kind):
+        kind = storage_type_of(kind).value_type
+    if pa.types.is_duration(kind):
+        message = f"column {name!r} holds durations, of which the numbers of {kind.unit} are stored"
+        return DeclaredColumn("text", message=message, unit=kind.unit)
+    return None
 
 
 def _leaves(kind: pa.DataType) -> int:
@@ -472,8 +532,9 @@ class ParquetFormat(RecordFormat):
     """A row for each row of a Parquet file.
 
     * Integers become int64, floats float32, strings and binary bytes.
-    * Dates, times, timestamps, durations and decimals become text as Arrow casts them to strings.
-    * Lists of these, nested or not, become lists.
+    * Dates, times, timestamps and decimals become text as Arrow casts them to strings, UUIDs and intervals text, too.
+    * Durations become int64, with a message about their unit.
+    * Lists of these, nested or not, become lists; tensors of a fixed shape keep it.
     * Hugging Face files become their bytes. They are images if its metadata, --image or the first file's first bytes
     say so.
     * Hugging Face objects in images become JSON.

@@ -645,7 +645,8 @@ def _check_time_column(feature: Feature, column: ColumnType, inferred: Inferred,
         or feature.kind == "class_label"
         or (declared and declared.kind == "image")
     ):
-        holds = f"lists of {column.dtype}" if feature.shape else declared.kind if declared else column.dtype
+        kind = "durations" if declared and declared.unit else declared.kind if declared else column.dtype
+        holds = f"lists of {column.dtype}" if feature.shape else kind
         if options.schema is not None:
             raise UserError(f"{subject}: {options.schema_name} says that it holds {holds}; expected int64")
         raise UserError(
