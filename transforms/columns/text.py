@@ -3,7 +3,7 @@
 import contextlib
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
@@ -32,6 +32,7 @@ from shardmill.transforms.options.job_options import TIME_UNITS
 _BOOLEANS = pa.array(TRUE + FALSE, pa.binary())
 _CACHED = 256 << 10  # bytes
 _SAFE_DIGITS = 18  # any number of so many digits fits 64 bits
+_DECIMAL_DIGITS = 254  # any number of so many digits fits a float64
 
 
 def infer_type(column: pa.Array) -> ColumnType | None:
@@ -93,6 +94,85 @@ def take_missing(texts: pa.Array, missing: Sequence[str], strip: bool) -> tuple[
 
 
 _SPACES = " \t"
+
+
+def take_missing_texts(
+    columns: Mapping[str, pa.Array], missing: Sequence[str], strip: bool
+) -> tuple[dict[str, pa.Array], Counter[tuple[str, str]]]:
+    """Return `take_missing` of each column of a table, with the counts by column and spelling."""
+    texts, found, names = {}, Counter[tuple[str, str]](), iter(columns)
+    for part, joined in _join_columns(list(columns.values())):
+        is_clean = not strip and len(part) > 1 and not take_missing(joined, missing, strip)[1]
+        for column, name in zip(part, names):
+            texts[name], counts = (column, Counter[str]()) if is_clean else take_missing(column, missing, strip)
+            found.update({(name, spelling): count for spelling, count in counts.items()})
+    return texts, found
+
+
+_JOINED_ROWS = 1 << 14  # of columns that are joined: those of more rows are fast on their own
+_JOINED_VALUES = 1 << 18  # of several columns: their bytes stay in the processor's cache
+
+
+def _join_columns(columns: Sequence[pa.Array]) -> Iterator[tuple[Sequence[pa.Array], pa.Array]]:
+    """Yield some columns of a table at a time, with an array of all their values; columns of many rows stay alone."""
+    rows = len(columns[0]) if columns else 0
+    at_once = max(1, _JOINED_VALUES // rows) if 0 < rows <= _JOINED_ROWS else 1
+    for start in range(0, len(columns), at_once):
+        part = columns[start : start + at_once]
+        yield part, part[0] if len(part) == 1 else pa.concat_arrays(part)
+
+
+def infer_types(columns: Sequence[pa.Array]) -> list[ColumnType | None]:
+    """Return `infer_type` of each column of a table, many times as fast for many columns of few rows."""
+    types: list[ColumnType | None] = []
+    for part, joined in _join_columns(columns):
+        plain = _infer_plain_numbers(joined, len(part)) if len(part) > 1 else {}
+        types += [plain[place] if place in plain else infer_type(column) for place, column in enumerate(part)]
+    return types
+
+
+def _infer_plain_numbers(joined: pa.Array, columns: int) -> dict[int, ColumnType]:
+    """Return the types of those of several joined columns that `infer_type` is sure to find by digits and points."""
+    codes, offsets = text_buffers(joined)
+    codes = np.append(codes, np.zeros(2, np.uint8))
+    starts, ends = offsets[:-1], offsets[1:]
+    is_missing = joined.is_null().to_numpy(zero_copy_only=False) if joined.null_count else np.zeros(len(joined), bool)
+    first = codes[starts]
+    signs = ((first == ord("+")) | (first == ord("-"))) & ~is_missing
+    digits = ends - starts - signs
+    is_point = codes == ord(".")
+    counted = np.zeros(len(codes) + 1, np.int32)
+    np.cumsum(is_point, out=counted[1:])
+    points = counted[ends] - counted[starts]
+    zero = (codes[starts + signs] == ord("0")) & (digits > 1) & ~_flag_non_digits(codes[starts + signs + 1])
+    is_long = (digits > _DECIMAL_DIGITS) | ((digits > _SAFE_DIGITS) & (points == 0))
+    is_odd = (points > 1) | (digits <= points) | zero | is_long
+    is_odd = np.where(is_missing, digits > 0, is_odd).reshape(columns, -1)
+    bounds = offsets[:: is_odd.shape[1]]
+    # A point that a digit other than zero follows in the same value
+    is_fraction = is_point[:-1] & ((codes[1:] - ord("1")) < 9)
+    is_fraction[ends[ends > starts] - 1] = False
+    filled = np.flatnonzero(bounds[1:] > bounds[:-1])
+    others, fractions = (
+        np.add.reduceat(flags, bounds[filled], dtype=np.int64) for flags in (_flag_non_digits(codes[:-2]), is_fraction)
+    )
+    signs_of, points_of, present = (
+        np.count_nonzero(flags.reshape(columns, -1), axis=1) for flags in (signs, points, ~is_missing)
+    )
+    most = digits.reshape(columns, -1).max(axis=1)
+    is_plain = ~is_odd.any(axis=1)
+    types: dict[int, ColumnType] = {}
+    for place, other, fraction in zip(filled.tolist(), others.tolist(), fractions.tolist()):
+        if not is_plain[place] or other != signs_of[place] + points_of[place]:
+            continue
+        if points_of[place]:
+            if fraction:
+                types[place] = ColumnType("float32", None, int(present[place]), spelling=_SIGNED_FRACTIONS)
+        elif most[place] != _EXACT_DIGITS:
+            spelling = Spelling.NUMERIC if signs_of[place] else Spelling(0)
+            spelling |= Spelling.LARGE if most[place] > _EXACT_DIGITS else Spelling(0)
+            types[place] = ColumnType("int64", None, int(present[place]), spelling=spelling)
+    return types
 
 
 _TEXT: tuple[ScalarType, Spelling] = ("bytes", Spelling(0))
@@ -302,7 +382,7 @@ def _are_decimals(
         others: number of bytes that are neither digits nor leading signs.
     """
     points = codes == ord(".")
-    if digits.max() > 254 or np.count_nonzero(points) != others:
+    if digits.max() > _DECIMAL_DIGITS or np.count_nonzero(points) != others:
         return False
     points_of = np.add.reduceat(points.view(np.uint8), starts, dtype=np.uint8)
     return bool(((points_of <= 1) & (digits > points_of)).all())
@@ -372,6 +452,21 @@ def parse_values(column: pa.Array, dtype: ScalarType) -> tuple[pa.Array, npt.NDA
         return values, np.zeros(0, np.int64)
     misfits = pc.and_(pc.is_valid(column), pc.is_null(values))
     return values, np.flatnonzero(misfits.to_numpy(zero_copy_only=False))
+
+
+def parse_columns(columns: Sequence[pa.Array], dtype: ScalarType) -> list[tuple[pa.Array, npt.NDArray[np.int64]]]:
+    """Return `parse_values` of each column of a table, many times as fast for many columns of few rows."""
+    found = []
+    for part, joined in _join_columns(columns):
+        values, misfits = parse_values(joined, dtype)
+        rows = len(part[0])
+        edges = np.arange(len(part) + 1) * rows
+        cuts = np.searchsorted(misfits, edges).tolist()
+        found += [
+            (values.slice(edge, rows), misfits[start:stop] - edge)
+            for edge, start, stop in zip(edges.tolist(), cuts, cuts[1:])
+        ]
+    return found
 
 
 def parse_exact_floats(column: pa.Array) -> pa.DoubleArray:

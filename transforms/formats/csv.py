@@ -21,16 +21,16 @@ from shardmill.transforms.columns.text import (
     NumberStyle,
     find_odd_values,
     infer_list_type,
-    infer_type,
+    infer_types,
     key_texts,
     misfit_reason,
+    parse_columns,
     parse_lists,
-    parse_values,
-    take_missing,
+    take_missing_texts,
     text_remark,
     without_leading_zeros,
 )
-from shardmill.transforms.columns.types import ColumnType, Inferred, OddValues, ValuesOf
+from shardmill.transforms.columns.types import ColumnType, Inferred, OddValues, ScalarType, ValuesOf
 from shardmill.transforms.formats.conventions import MISSING, Dialect
 from shardmill.transforms.formats.csv_doubts import columns_problem, header_problem
 from shardmill.transforms.formats.csv_parse import (
@@ -172,7 +172,7 @@ class CsvFormat(RecordFormat):
         for piece in self._pieces(block):
             if isinstance(piece, CsvPiece):  # `read` reports the others
                 texts, parsed, _ = self._texts(piece, block, wanted, with_lines=False)
-                types = {name: found for name in names if (found := self._infer(name, texts[name]))}
+                types = self._infer(names, texts)
                 values = {column.name: distinct_texts(texts[column.name], column.separator) for column in values_of}
                 remarks = {
                     text: (len(lines), (block.file.name, int(lines[0])))
@@ -189,17 +189,22 @@ class CsvFormat(RecordFormat):
                 encodings = parsed.encodings
                 yield Inferred(types, parsed.rows, values, remarks=remarks, encodings=encodings, odd=odd)
 
-    def _infer(self, name: str, texts: pa.Array) -> ColumnType | None:
-        """Return the type of a column; None if it has no values."""
+    def _infer(self, names: Sequence[str], texts: Mapping[str, pa.Array]) -> dict[str, ColumnType]:
+        """Return the types of columns that have values."""
         separators = dict(self.list_separators)
-        if name in separators:
-            return infer_list_type(texts, separators[name])
-        if self.numbers.is_plain or texts.null_count == len(texts):
-            return infer_type(texts)
-        plain, is_number = self.numbers.rewrite(texts)
-        found = infer_type(plain)
-        is_other = found is not None and found.dtype in ("int64", "float32") and not is_number
-        return replace(found, dtype="bytes") if found is not None and is_other else found
+        found = {name: infer_list_type(texts[name], separators[name]) for name in names if name in separators}
+        scalars = [name for name in names if name not in separators]
+        plain = [texts[name] for name in scalars]
+        others = set()
+        if not self.numbers.is_plain:
+            for place, name in enumerate(scalars):
+                if texts[name].null_count < len(texts[name]):
+                    plain[place], is_number = self.numbers.rewrite(texts[name])
+                    others |= set() if is_number else {name}
+        for name, inferred in zip(scalars, infer_types(plain)):
+            is_other = name in others and inferred is not None and inferred.dtype in ("int64", "float32")
+            found[name] = replace(inferred, dtype="bytes") if inferred is not None and is_other else inferred
+        return {name: inferred for name in names if (inferred := found[name]) is not None}
 
     def _odd_values(
         self, texts: Mapping[str, pa.Array], types: Mapping[str, ColumnType], piece: CsvPiece, parsed: Parsed, name: str
@@ -249,21 +254,28 @@ class CsvFormat(RecordFormat):
         wanted = dict.fromkeys([*types, *(key.name for key in keys)])
         texts, parsed, missing = self._texts(piece, block, wanted, with_lines=True)
         values, rejects = {}, dict[int, Reject]()
-        for name in types:
-            text, column = texts[name], types[name]
+        scalars: dict[ScalarType, list[str]] = {}
+        for name, column in types.items():
             if column.length is not None:
-                values[name], reasons = parse_lists(text, column, dict(self.list_separators)[name])
+                values[name], reasons = parse_lists(texts[name], column, dict(self.list_separators)[name])
                 for row, why in reasons.items():
                     reason = f"column {name!r}: {why}"
                     rejects.setdefault(row, Reject(block.file.name, int(parsed.lines[row]), STAGE, reason))
                 continue
             if not self.numbers.is_plain and column.dtype in ("int64", "float32"):
-                text = texts[name] = self.numbers.rewrite(text)[0]
-            values[name], misfits = parse_values(text, column.dtype)
-            for row, value in zip(misfits.tolist(), text.take(pa.array(misfits)).to_pylist()):
+                texts[name] = self.numbers.rewrite(texts[name])[0]
+            scalars.setdefault(column.dtype, []).append(name)
+        misfits = {}
+        for dtype, names in scalars.items():
+            for name, (values[name], rows) in zip(names, parse_columns([texts[name] for name in names], dtype)):
+                if len(rows):
+                    misfits[name] = rows
+        for name in filter(misfits.__contains__, types):
+            for row, value in zip(misfits[name].tolist(), texts[name].take(pa.array(misfits[name])).to_pylist()):
                 if row not in rejects:
                     reason = f"column {name!r}: {misfit_reason(value, types[name].dtype)}"
                     rejects[row] = Reject(block.file.name, int(parsed.lines[row]), STAGE, reason)
+        values = {name: values[name] for name in types}
         for key in keys:
             text = without_leading_zeros(texts[key.name]) if key.is_number else texts[key.name]
             values[key_column_name(key.name)] = key_texts(text)
@@ -302,13 +314,11 @@ class CsvFormat(RecordFormat):
             block.file.name, block.columns, dialect, self.missing, self.encoding, comment, self.is_quote_given
         )
         parsed = parse_piece(piece, table, there, with_lines)
-        found = dict(zip(there, parsed.columns))
+        columns_there, missing = take_missing_texts(dict(zip(there, parsed.columns)), self.missing, self.strip)
         fill = dict(self.fill)
-        texts, missing = {}, Counter[tuple[str, str]]()
+        texts = {}
         for name in names:
-            text = found[name] if name in found else pa.nulls(parsed.rows, pa.binary())
-            text, counts = take_missing(text, self.missing, self.strip)
-            missing.update({(name, spelling): count for spelling, count in counts.items()})
+            text = columns_there[name] if name in columns else pa.nulls(parsed.rows, pa.binary())
             if self.escape:
                 text = pc.replace_substring(text.view(pa.string()), self.escape * 2, self.escape).view(pa.binary())
             texts[name] = pc.fill_null(text, fill[name].encode()) if name in fill and text.null_count else text

@@ -96,7 +96,7 @@ def _input_rank(feature: Feature, is_text: bool) -> int | None:
     return min(1, 1 if rank is None else rank) if is_text else rank
 
 
-_EXPONENT = re.compile(rb"(?<=[0-9])e([+-]?)([0-9]+)(?=,?\n)")
+_EXPONENT = re.compile(rb"e([+-]?)([0-9]+)(?=,?\n)")  # no string ends without a quote
 _SMALL = re.compile(rb"0\.0000[0-9]*(?=,?\n)")
 
 

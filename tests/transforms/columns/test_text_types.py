@@ -5,10 +5,10 @@ from functools import reduce
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardmill.transforms.columns.text import infer_type
+from shardmill.transforms.columns.text import infer_type, infer_types, parse_columns, parse_values
 from shardmill.transforms.columns.types import ColumnType, ScalarType, common_type, text_scalar_type, text_type
 
 BOOL = ["true", "True", "TRUE", "false", "False", "FALSE"]
@@ -296,3 +296,36 @@ def test_a_long_column() -> None:
     assert dtype([*text, "9223372036854775808"]) == "bytes"
     assert dtype([*text, "1.5"]) == "float32"
     assert dtype([*text, "1.5", "9223372036854775808"]) == "bytes"
+
+
+ODD = (
+    "0|7|-3|+5|007|1.5|-0.25|3.0|.5|5.|.|-|+.|1..2|1.2.3|0.0|00.1|1e5|1E10|nan|inf|true|x|1,5|1-2| 1||12345678|16777217"
+    "|123456789|16777217.0|0.1234567890123456789|12345678901234567890|9223372036854775807|1.12345678901234567890"
+)
+NUMBERS = st.sampled_from(ODD.split("|"))
+TABLES = st.integers(1, 5).flatmap(
+    lambda rows: st.lists(
+        st.lists(st.none() | NUMBERS | spellings, min_size=rows, max_size=rows)
+        | st.lists(st.sampled_from(["1", "2.5", "-0.75", "10", None]), min_size=rows, max_size=rows),
+        min_size=1,
+        max_size=12,
+    )
+)
+
+
+@settings(deadline=None, max_examples=500)
+@given(TABLES)
+def test_columns_of_a_table_have_the_types_and_values_that_they_have_alone(table: list[list[str | None]]) -> None:
+    columns = [column(values) for values in table]
+
+    types = infer_types(columns)
+    assert types == [infer_type(values) for values in columns]
+    assert [each and each.spelling for each in types] == [
+        each and each.spelling for each in (infer_type(values) for values in columns)
+    ]
+    dtypes: tuple[ScalarType, ...] = ("int64", "float32", "bool", "bytes")
+    for dtype in dtypes:
+        for (values, misfits), alone in zip(parse_columns(columns, dtype), columns, strict=True):
+            expected, expected_misfits = parse_values(alone, dtype)
+            assert repr(values.to_pylist()) == repr(expected.to_pylist())  # nan is nan
+            assert misfits.tolist() == expected_misfits.tolist()
