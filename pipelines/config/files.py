@@ -142,7 +142,7 @@ class ListedFilesConfig(DeclaredOptions, FilesConfig, ABC):
         default_words="file_name or image_uri",
         to_json=_or_none,
     )
-    label_column: str = flag("label", "Manifest column with the labels")
+    label_column: str = flag("label", "Manifest column with the labels, or attribute of VIA's regions with the class")
     label_separator: str | None = flag(
         None,
         "Separator between the classes in a manifest label with several classes",
@@ -266,7 +266,8 @@ class ListedFilesConfig(DeclaredOptions, FilesConfig, ABC):
             about = self.manifest or (name == "--file_root" and self.annotation_flag.startswith("--coco"))
             if value and not about:
                 raise UserError(f"{name} {value} is about a --manifest; with --input it has no meaning")
-        if self.label_column != "label" and not self.manifest:
+        names_attribute = self.annotation_flag.startswith("--annotations")
+        if self.label_column != "label" and not self.manifest and not names_attribute:
             raise UserError(
                 f"--label_column {self.label_column} is about a --manifest; of --input, folders are the labels"
             )

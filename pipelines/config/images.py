@@ -183,8 +183,8 @@ class ImagesConfig(MaskOptions, AnnotationOptions, ListedFilesConfig):
             raise UserError(f"--verify none contradicts {mask_flag}: masks are checked by the size of their image")
         if self.masks is not None and self.manifest:
             raise UserError(
-                f"{mask_flag} is about the images of --input, --coco, --voc or --yolo; --mask_column says which column"
-                " of a --manifest names them"
+                f"{mask_flag} is about the images of --input, --coco, --voc, --yolo or --annotations; --mask_column"
+                " says which column of a --manifest names them"
             )
         if self.masks is not None and is_glob(self.masks):
             raise UserError(f"{mask_flag}: expected a folder, not a glob")
@@ -259,7 +259,7 @@ class ImagesConfig(MaskOptions, AnnotationOptions, ListedFilesConfig):
             if self.input is None and not self.manifest:
                 raise UserError(
                     "give either --input, a folder or a glob, or --manifest, a .csv, .jsonl or .parquet file, or what"
-                    " annotates images: --coco, --voc or --yolo"
+                    " annotates images: --coco, --voc, --yolo or --annotations"
                 )
             super()._check_inputs()
         elif self.manifest:
@@ -268,13 +268,16 @@ class ImagesConfig(MaskOptions, AnnotationOptions, ListedFilesConfig):
             raise UserError(
                 f"--folders {self.folders} is about the folders of --input; {self.annotation_flag} says the splits"
             )
-        elif self.input is not None and (not self.coco or is_glob(self.input)):
-            where = "a folder, not a glob" if self.coco else "not needed: the images are found from there"
+        elif self.input is not None and (not (self.coco or self.annotations) or is_glob(self.input)):
+            where = "not needed: the images are found from there"
+            if self.coco or self.annotations:
+                where = "a folder, not a glob"
             raise UserError(f"--input {self.input}: with {self.annotation_flag} it is {where}")
 
     @property
     def annotation_source(self) -> "AnnotationSource | None":
         from shardmill.transforms.inputs.coco import CocoSource, coco_root
+        from shardmill.transforms.inputs.exports import ExportSource, export_root
         from shardmill.transforms.inputs.voc import VocSource, voc_root
         from shardmill.transforms.inputs.yolo import YoloSource, yolo_root
 
@@ -282,6 +285,11 @@ class ImagesConfig(MaskOptions, AnnotationOptions, ListedFilesConfig):
             files = [path for _, path in self.coco]
             root = coco_root(files) if self.input is None else self.input.rstrip("/") or "/"
             return CocoSource(self.coco, root, self.input is not None, self.file_root)
+        if self.annotations is not None:
+            name, path = self.annotations
+            root = export_root(path) if self.input is None else self.input.rstrip("/") or "/"
+            attribute = "" if self.label_column == "label" else self.label_column
+            return ExportSource(path, name, root, attribute, self.masks_folder)
         if self.voc is not None:
             return VocSource(self.voc, voc_root(self.voc), self.splits is None, self.masks_folder)
         return YoloSource(self.yolo, yolo_root(self.yolo), self.masks_folder) if self.yolo is not None else None

@@ -62,7 +62,8 @@ def images_route(config: ImagesConfig) -> "FileRoute":
     else:
         read = partial(ReadAnnotations, source, config.allow_outside, config.has_file_identities)
         index = partial(read, names.image_id, config.masks_folder)
-    of_layout = encoder.of_layout if config.manifest or names.is_detection_api else None
+    has_layout = config.manifest or config.annotations or names.is_detection_api
+    of_layout = encoder.of_layout if has_layout else None
     near_duplicates = image_codec.hash_method() if config.near_duplicates else ""
     return FileRoute(index, encoder, describe, layout, of_layout, near_duplicates)
 

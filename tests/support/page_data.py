@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from PIL import Image
 
-from tests.support import framed_records
+from tests.support import exports, framed_records
 from tests.support.command import image, write_files
 from tests.support.detection import draw, scenes, write_coco, write_masks, write_voc, write_yolo
 from tests.support.masks import encoded
@@ -144,4 +144,5 @@ def write_page_data(folder: Path) -> Path:
         names = "".join(f"{Path(scene.name).stem}\n" for scene in some)
         write_files(folder, {f"VOC2012/ImageSets/Segmentation/{split}.txt": names.encode()})
     write_yolo(folder / "yolo", {"train": drawn[:4], "val": drawn[4:]})
+    exports.via(folder / "via", drawn)
     return folder

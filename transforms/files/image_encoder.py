@@ -74,10 +74,12 @@ class ImageEncoder(FileEncoder):
         return self.verify != "none" or self.reencode is not None
 
     def of_layout(self, layout: Layout) -> Self:
-        """Return the encoder, with the class names of objects if examples store them."""
+        """Return the encoder, with the class names of objects if there are any."""
         own = super().of_layout(layout)
-        if own.objects is None or layout.object_classes is None:
+        if own.objects is None:
             return own
+        if layout.object_classes is None:  # annotations of whole images alone
+            return replace(own, objects=None)
         return replace(own, objects=replace(own.objects, class_names=layout.object_classes.names))
 
     def encode_file(self, path: str, data: bytes | None = None) -> Encoded:

@@ -46,6 +46,7 @@ class AnnotatedImage:
     split: str | None = None  # None if the annotations name none
     columns: Mapping[str, Any] = field(default_factory=dict)  # other values of the image, by feature name
     ignored_properties: Sequence[str] = ()  # names of annotated facts that no example holds, one entry an object
+    label: str | None = None  # class of the whole image, or an encoded list of classes
 
 
 class AnnotatedImages(NamedTuple):

@@ -345,7 +345,8 @@ def _annotated_batches(
         path, size, identity = mask
         width, height = image.size or (None, None)
         columns = {image_id: str(image.columns.get(IMAGE_ID, name))} if image_id else image.columns
-        rows.append((name, size, uri, None, image.split, image.position, json.dumps(columns), identity, width, height))
+        of_image = (image.label, image.split, image.position, json.dumps(columns))
+        rows.append((name, size, uri, *of_image, identity, width, height))
         kept_rows.append(index)
         companions.append([path])
     if rows:

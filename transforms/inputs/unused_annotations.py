@@ -24,18 +24,35 @@ _COCO = re.compile(r'"images"\s*:\s*\[')
 _COCO_OTHERS = re.compile(r'"(?:annotations|categories|licenses|info)"\s*:')
 _NO_OBJECTS = ("captions_", "image_info_", "panoptic_", "stuff_")  # files of MS COCO that have no boxes
 _YOLO_LINE = re.compile(r"\d+(?:\s+-?\d*\.?\d+(?:e-?\d+)?){4,}\s*")
-# What labelling tools write: a pattern in the head of a file, and the tool or format
+# What labelling tools write: the suffix of a file, a pattern in its head, the tool, and its name for --annotations
 _TOOLS = (
-    ("json", re.compile(r'"shapes"\s*:.*"imagePath"|"imagePath"\s*:.*"shapes"', re.DOTALL), "LabelMe"),
-    ("json", re.compile(r'"_via_|"regions"\s*:\s*[\[{]'), "the VGG Image Annotator"),
-    ("json", re.compile(r'"coordinates"\s*:\s*\{\s*"'), "CreateML"),
+    ("json", re.compile(r'"shapes"\s*:.*"imagePath"|"imagePath"\s*:.*"shapes"', re.DOTALL), "LabelMe", "labelme"),
     (
         "json",
-        re.compile(r'"(?:annotations|completions)"\s*:.*"data"\s*:|"data"\s*:.*"annotations"', re.DOTALL),
-        "Label Studio",
+        re.compile(r'"_via_|"regions"\s*:\s*[\[{]|"shape_attributes"\s*:|"metadata"\s*:\s*\{.*"xy"\s*:', re.DOTALL),
+        "the VGG Image Annotator",
+        "via",
     ),
-    ("xml", re.compile(r"<annotations>.*<image ", re.DOTALL), "CVAT"),
-    ("csv", re.compile(r"\A[^\n]*\b(?:xmin|x_min|x1|bbox_x|XMin)\b"), "boxes in CSV"),
+    ("csv", re.compile(r"\A[^\n]*\bregion_shape_attributes\b"), "the VGG Image Annotator", "via"),
+    ("json", re.compile(r'"coordinates"\s*:\s*\{\s*"'), "CreateML", "createml"),
+    (
+        "json",
+        re.compile(
+            r'"(?:annotations|completions)"\s*:.*"data"\s*:|"data"\s*:.*"annotations"|"(?:rectangle|polygon)labels"',
+            re.DOTALL,
+        ),
+        "Label Studio",
+        "label_studio",
+    ),
+    ("xml", re.compile(r"<annotations>.*<(?:image|track) ", re.DOTALL), "CVAT", "cvat"),
+    ("xml", re.compile(r"<annotation>.*<object>.*<(?:polygon|segm)>.*<username>", re.DOTALL), "LabelMe", "label_me"),
+    (
+        "txt",
+        re.compile(r"\A[A-Za-z_]+ \d(?:\.\d+)? -?\d(?: -?\d+(?:\.\d+)?){12,13}\s*(?:\n|\Z)"),
+        "KITTI",
+        "kitti_detection",
+    ),
+    ("csv", re.compile(r"\A[^\n]*\b(?:xmin|x_min|x1|bbox_x|XMin)\b"), "boxes in CSV", ""),
 )
 _SPLIT_WORD = re.compile(r"(?<![a-z])(" + "|".join(SPLIT_FOLDERS) + r")(?![a-z])", re.IGNORECASE)
 
@@ -79,14 +96,17 @@ def _find_problem(root: str, names: Sequence[str], images: FileKind) -> str | No
         "json", lambda head: head.lstrip().startswith("{") and _COCO.search(head) and _COCO_OTHERS.search(head)
     ):
         return _describe_coco(root, coco)
+    for suffix, pattern, tool, export in _TOOLS:
+        if not (found := matching(suffix, pattern.search)):
+            continue
+        if export:
+            return _describe(found, f"annotations of {tool}", [f"--annotations {export}={root}"])
+        return (
+            f"{_subject(found)}: annotations of {tool}, which shardmill does not read; export them as COCO, Pascal"
+            f" VOC or YOLO for --coco, --voc or --yolo"
+        )
     if voc := matching("xml", lambda head: re.search(r"<annotation\b", head)):
         return _describe(voc, "annotations of Pascal VOC", [f"--voc {root}"])
-    for suffix, pattern, tool in _TOOLS:
-        if found := matching(suffix, pattern.search):
-            return (
-                f"{_subject(found)}: annotations of {tool}, which shardmill does not read; export them as COCO, Pascal"
-                f" VOC or YOLO for --coco, --voc or --yolo"
-            )
     if yolo := [name for name in matching("txt", _is_yolo) if posixpath.basename(name) != "classes.txt"]:
         return (
             f"{_subject(yolo)}: boxes as YOLO writes them; give --yolo a data.yaml with names: (the classes, from id 0)"
@@ -101,6 +121,25 @@ def _find_problem(root: str, names: Sequence[str], images: FileKind) -> str | No
             f" these files say"
         )
     return None
+
+
+def find_tool_files(folder: str, names: Iterable[str], export: str, most: int | None = None) -> list[str]:
+    """Return the files of a folder that hold what a tool exports, by the first 64 KiB of their contents.
+
+    `export` is the tool's name for --annotations; `most` the number of files with its suffix to look at, None for all.
+    """
+    found = []
+    for suffix, pattern, _, name in _TOOLS:
+        if name == export:
+            alike = [each for each in sorted(names) if each.lower().endswith(f".{suffix}")][:most]
+            found += [each for each in alike if pattern.search(_head(storage.join(folder, each)))]
+    return found
+
+
+def find_exports(folder: str, names: Sequence[str]) -> set[str]:
+    """Return the names, for --annotations, of the tools whose exports are among the first files of each suffix."""
+    exports = {export for *_, export in _TOOLS if export}
+    return {export for export in exports if find_tool_files(folder, names, export, _PROBED)}
 
 
 def _head(path: str) -> str:

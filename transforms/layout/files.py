@@ -174,7 +174,7 @@ def make_layout(summary: InputSummary, options: FileLayoutOptions) -> Layout:
             " could be kept; leave --stratify_by out, or give another column"
         )
     objects = None
-    if options.is_annotated:
+    if options.is_annotated and (summary.objects or summary.class_lists or not labels):
         tables, has_class_ids = summary.class_lists, options.has_class_ids
         objects = resolve_object_classes(summary.objects, tables, options.classes, options.source, has_class_ids)
     if class_names is None and objects is None and options.classes.labels is not None:

@@ -66,6 +66,14 @@ def parse_annotation_files(value: Any) -> tuple[tuple[str, str], ...]:
     return tuple(pairs)
 
 
+def parse_export(value: Any) -> tuple[str, str]:
+    """Parse (format, path) from `via=export.json`, a path alone, whose format is "", or a pair."""
+    if not isinstance(value, str):
+        return str(value[0]), parse_path(value[1])
+    match = _SPLIT.fullmatch(value)
+    return (match[1], parse_path(match[2])) if match else ("", parse_path(value))
+
+
 @dataclass(frozen=True, kw_only=True)
 class AnnotationOptions(Options):
     """Options for object detection."""
@@ -84,6 +92,13 @@ class AnnotationOptions(Options):
         None, "Pascal VOC folder: Annotations/, or its parent folder", parse=parse_path, affects_output=False
     )
     yolo: str | None = flag(None, "YOLO data.yaml file", parse=parse_path, affects_output=False)
+    annotations: tuple[str, str] | None = flag(
+        None,
+        "Export of a labelling tool: its file or folder, with the name of its format if it is ambiguous",
+        parse=parse_export,
+        metavar="[FORMAT=]PATH",
+        affects_output=False,
+    )
     on_bad_box: str = bad_box_flag()
     boxes_seen: str = boxes_seen_flag()
     feature_names: str = flag(
@@ -102,8 +117,8 @@ class AnnotationOptions(Options):
             value = getattr(self, name)
             if not self.has_objects and value not in ("reject", "", TFDS):
                 raise UserError(
-                    f"--{name} {value} is about the objects that --coco, --voc or --yolo annotate, or a column of a"
-                    " manifest"
+                    f"--{name} {value} is about the objects that --coco, --voc, --yolo or --annotations name, or a"
+                    " column of a manifest"
                 )
 
     @property
@@ -113,13 +128,15 @@ class AnnotationOptions(Options):
 
     @property
     def _given(self) -> list[str]:
-        return [f"--{name}" for name in ("coco", "voc", "yolo") if getattr(self, name)]
+        return [f"--{name}" for name in ("coco", "voc", "yolo", "annotations") if getattr(self, name)]
 
     @property
     def annotation_flag(self) -> str:
         """The annotation option as given on the command line; "" if none."""
         if self.coco:
             return " ".join(f"--coco {split}={path}" if split else f"--coco {path}" for split, path in self.coco)
+        if self.annotations is not None:
+            return f"--annotations {'='.join(filter(None, self.annotations))}"
         return f"--voc {self.voc}" if self.voc is not None else f"--yolo {self.yolo}" if self.yolo is not None else ""
 
 
@@ -140,7 +157,7 @@ class MaskOptions(Options):
 
     masks: str | None = flag(
         None,
-        "Folder with one mask for each image of --input, --coco, --voc or --yolo, under the same"
+        "Folder with one mask for each image of --input, --coco, --voc, --yolo or --annotations, under the same"
         " relative path; the image suffix may differ",
         parse=parse_path,
         is_always_recorded=False,

@@ -2,14 +2,15 @@
 
 import json
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from shardmill.data.example import decode_example
+from tests.support import exports
 from tests.support.command import Result, Run, check_mistake, image, image_tree, read_back, write_files
-from tests.support.detection import coco_of, draw, scenes, voc_of, yolo_of
+from tests.support.detection import Scene, coco_of, draw, scenes, voc_of, yolo_of
 
 SCENES = scenes(6)
 NAMES = [scene.name for scene in SCENES]
@@ -69,6 +70,10 @@ def table(header: str, row: str) -> Callable[[Path], None]:
     return write
 
 
+def tool(write: Callable[[Path, Sequence[Scene]], None]) -> Callable[[Path], None]:
+    return lambda folder: write(folder, SCENES)
+
+
 def coco_flags(train: str, validation: str) -> str:
     return f"--coco train={{0}}/{train} --coco validation={{0}}/{validation}"
 
@@ -97,8 +102,19 @@ ROOT = "--file_root pictures/"
         (table("image,label", "{name},a\n"), f"{TABLE} --file_column image {ROOT}"),
         (table("file_name,label", "pictures/{name},a\n"), TABLE),
         (table("id,label", "{stem},a\n"), f"{TABLE} --file_column id --file_suffix .png {ROOT}"),
+        (tool(exports.cvat), "--annotations cvat={0}"),
+        (tool(exports.labelme), "--annotations labelme={0}"),
+        (tool(exports.via_project), "--annotations via={0}"),
+        (tool(exports.via_csv), "--annotations via={0}"),
+        (tool(exports.createml), "--annotations createml={0}"),
+        (tool(exports.label_studio), "--annotations label_studio={0}"),
+        (tool(exports.exporter("label_me")), "--annotations label_me={0}"),
+        (tool(exports.exporter("kitti_detection")), "--annotations kitti_detection={0}"),
     ],
-    ids=["MS COCO", "Roboflow COCO", "Roboflow VOC", "VOC", "YOLO", "filename", "image", "file_name", "id"],
+    ids=[
+        *("MS COCO", "Roboflow COCO", "Roboflow VOC", "VOC", "YOLO", "filename", "image", "file_name", "id", "CVAT"),
+        *("LabelMe", "VIA", "VIA CSV", "CreateML", "Label Studio", "LabelMe XML", "KITTI"),
+    ],
 )
 def test_the_flags_that_the_message_names_read_them(
     run: Run, tmp_path: Path, make: Callable[[Path], None], flags: str
@@ -125,11 +141,6 @@ def test_the_flags_that_the_message_names_read_them(
 @pytest.mark.parametrize(
     ("files", "words"),
     [
-        ({"0.json": b'{"shapes": [], "imagePath": "0.png"}'}, "LabelMe"),
-        ({"via.json": b'{"_via_settings": {}}'}, "the VGG Image Annotator"),
-        ({"all.json": b'[{"image": "0.png", "annotations": [{"coordinates": {"x": 1}}]}]'}, "CreateML"),
-        ({"all.json": b'[{"id": 1, "annotations": [], "data": {"image": "0.png"}}]'}, "Label Studio"),
-        ({"annotations.xml": b'<annotations><version>1.1</version><image id="0"/></annotations>'}, "CVAT"),
         ({"boxes.csv": b"filename,xmin,ymin,xmax,ymax,class\n0.png,1,2,3,4,a\n"}, "boxes in CSV"),
         ({"0.txt": b"0 0.5 0.5 0.1 0.1\n"}, "--yolo a data.yaml"),
         ({"0.txt": b"a dog on a beach\n"}, "named after images"),

@@ -1,0 +1,411 @@
+"""Exports of labelling tools give the objects that --coco gives of the same pictures, or a reason why not."""
+
+import json
+import re
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import shardmill
+from shardmill.pipelines import cli
+from tests.support import exports
+from tests.support.command import Run, check_mistake, image, write_files
+from tests.support.detection import COLOURS, Scene, draw, scenes, write_coco
+from tests.support.reading import make
+
+SCENES = scenes(6)
+Write = Callable[[Path, Sequence[Scene]], None]
+Found = dict[str, list[tuple[str, list[float], float]]]
+
+
+def objects_of(directory: Path) -> Found:
+    """The objects in each picture, by its name without suffix: class, box and area, sorted."""
+    names = (directory / "objects-label.labels.txt").read_text().split()
+    return {
+        Path(each["filename"].decode()).stem: sorted(
+            (names[label], [round(float(edge), 4) for edge in box], round(float(area), 1))
+            for label, box, area in zip(each["objects/label"], each["objects/bbox"], each["objects/area"], strict=True)
+        )
+        for split in shardmill.info(directory).splits
+        for each in shardmill.examples(directory, split)
+    }
+
+
+def notices_of(directory: Path) -> list[str]:
+    return list(json.loads((directory / "manifest.json").read_text())["notices"])
+
+
+def reasons_of(directory: Path) -> list[str]:
+    path = directory / "rejects" / "rejects-00000-of-00001.jsonl"
+    return sorted(json.loads(line)["reason"] for line in path.read_text().splitlines()) if path.exists() else []
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> Found:
+    folder = tmp_path_factory.mktemp("coco")
+    return objects_of(make("images", None, folder / "out", "--coco", write_coco(folder / "in", SCENES)))
+
+
+@pytest.mark.parametrize(
+    ("name", "write"),
+    [
+        ("cvat", exports.cvat),
+        ("labelme", exports.labelme),
+        ("via", exports.via),
+        ("via", exports.via_project),
+        ("via", exports.via_1),
+        ("via", exports.via_csv),
+        ("createml", exports.createml),
+        ("createml", exports.roboflow_createml),
+        ("label_studio", exports.label_studio),
+        ("cvat", exports.exporter("cvat")),
+        ("label_me", exports.exporter("label_me")),
+        ("open_images", exports.exporter("open_images")),
+        ("datumaro", exports.exporter("datumaro")),
+        ("wider_face", exports.exporter("wider_face")),
+        ("yolo", exports.exporter("yolo")),
+        ("kitti_detection", exports.exporter("kitti_detection")),
+    ],
+    ids=[
+        *("CVAT", "LabelMe", "VIA", "VIA project", "VIA 1", "VIA CSV", "CreateML", "Roboflow CreateML", "Label Studio"),
+        *("CVAT's splits", "LabelMe XML", "Open Images", "datumaro", "WIDER FACE", "Darknet", "KITTI"),
+    ],
+)
+def test_the_objects_are_those_of_coco(tmp_path: Path, expected: Found, name: str, write: Write) -> None:
+    """The format is detected; naming it gives the same."""
+    folder = tmp_path / "in"
+    write(folder, SCENES)
+    directory = make("images", None, tmp_path / "out", "--annotations", folder)
+
+    assert objects_of(directory) == expected
+    assert reasons_of(directory) == []
+    splits = ["train", "validation"] if write.__name__ in ("write", "roboflow_createml") else ["train"]
+    assert list(shardmill.info(directory).splits) == splits
+    named = make("images", None, tmp_path / "named", "--annotations", f"{name}={folder}")
+    assert objects_of(named) == expected
+
+
+def stop(run: Run, tmp_path: Path, *flags: object) -> str:
+    """The message of a job that stops before anything is written."""
+    output = tmp_path / "out"
+    result = run("images", *flags, "--output", output, "--name", "n")
+    check_mistake(result)
+    assert not output.exists()
+    return result.err
+
+
+MORE_SHAPES = """
+<polygon label="red" occluded="1" points="1,1;21,1;1,11" z_order="0"></polygon>
+<box label="blue" xtl="10" ytl="10" xbr="30" ybr="20" rotation="90" z_order="0"><attribute name="c">x</attribute></box>
+<polyline label="red" points="1,1;5,5" z_order="0"></polyline>
+<points label="red" points="1,1" z_order="0"></points>
+<ellipse label="red" cx="9" cy="9" rx="3" ry="4" z_order="0"></ellipse>
+<cuboid label="red" xtl1="1" ytl1="1" z_order="0"></cuboid>
+<skeleton label="red" z_order="0"><points label="1" outside="0" points="3,3"></points></skeleton>
+<tag label="green"></tag>
+"""
+
+
+def test_shapes_without_a_box_are_counted_by_kind(tmp_path: Path) -> None:
+    """Also those that datumaro passes over: ellipses, cuboids and skeletons."""
+    exports.cvat(tmp_path / "in", [Scene("0.png", (64, 48)), *SCENES[1:]], MORE_SHAPES)
+    directory = make("images", None, tmp_path / "out", "--annotations", tmp_path / "in")
+
+    first = objects_of(directory)["0"]
+    assert first == [
+        ("blue", [round(5 / 48, 4), round(15 / 64, 4), round(25 / 48, 4), round(25 / 64, 4)], 200.0),
+        ("red", [round(1 / 48, 4), round(1 / 64, 4), round(11 / 48, 4), round(21 / 64, 4)], 100.0),
+    ]
+    notices = notices_of(directory)
+    kinds = "cuboid (1), ellipse (1), points (2), polyline (1), skeleton (1)"
+    assert f"annotations of cvat that have no box are left out: {kinds}" in notices
+    left_out = "attribute c of 1, attribute occluded of 1, polygon of 1, rotated_bbox of 1"
+    assert f"left out of annotations of objects, of which the boxes are kept: {left_out}" in notices
+    labels = (directory / "label.labels.txt").read_text().split()
+    tagged = {each["filename"]: each["label"].tolist() for each in shardmill.examples(directory, "train")}
+    assert (labels, tagged[b"images/0.png"], tagged[b"images/001.png"]) == (["green"], [0], [])
+
+
+@pytest.mark.parametrize("write", [exports.cvat, exports.labelme, exports.via, exports.createml, exports.label_studio])
+def test_images_may_be_elsewhere(run: Run, tmp_path: Path, expected: Found, write: Write) -> None:
+    """Without --input the message says what to give; a missing image is a reject."""
+    write(tmp_path / "in", SCENES)
+    pictures = tmp_path / "pictures" / "all"
+    pictures.mkdir(parents=True)
+    for path in (tmp_path / "in").rglob("*.png"):
+        path.rename(pictures / path.name)
+    message = stop(run, tmp_path, "--annotations", tmp_path / "in")
+    assert "none of its 6 images, such as" in message
+    assert f"is in {tmp_path / 'in'}; give --input, the folder of the images" in message
+
+    (pictures / "005.png").unlink()
+    flags = ("--input", tmp_path / "pictures", "--annotations", tmp_path / "in", "--max_reject_fraction", 1)
+    directory = make("images", None, tmp_path / "made", *flags)
+    assert objects_of(directory) == {name: found for name, found in expected.items() if name != "005"}
+    assert reasons_of(directory) == ["there is no such image"]
+
+
+def test_names_of_windows_and_of_other_folders(tmp_path: Path) -> None:
+    for number, name in enumerate(("..\\pictures\\a.png", "C:\\Users\\me\\b.png", "/home/me/c.png", "x/a.png")):
+        draw(Scene(name.replace("\\", "/").rpartition("/")[2], (64, 48)), tmp_path / "in" / "pictures")
+        content = {"shapes": [], "imagePath": name, "imageHeight": 48, "imageWidth": 64}
+        content["shapes"] = [{"label": "cat", "points": [[1, 1], [9, 9]], "shape_type": "rectangle"}]
+        write_files(tmp_path / "in/labels", {f"{number}.json": json.dumps(content).encode()})
+    draw(Scene("c.png", (64, 48)), tmp_path / "in" / "others")
+    directory = make("images", None, tmp_path / "out", "--annotations", tmp_path / "in", "--max_reject_fraction", 1)
+
+    assert set(objects_of(directory)) == {"a", "b"}
+    assert reasons_of(directory) == ["it can be others/c.png or pictures/c.png", "there is no such image"]
+    assert "2 file names have backslashes, which are read as /" in notices_of(directory)
+
+
+def test_labelme_shapes(tmp_path: Path) -> None:
+    shapes = [
+        ("polygon", [[0, 0], [10, 0], [0, 10]]),
+        ("circle", [[20, 20], [23, 24]]),
+        ("oriented_rectangle", [[30, 10], [35, 15], [30, 20], [25, 15]]),
+        ("mask", [[40, 5], [50, 15]]),
+        ("linestrip", [[1, 1], [2, 2]]),
+        ("point", [[1, 1]]),
+    ]
+    listed = [{"label": "cat", "points": points, "shape_type": kind, "group_id": 1} for kind, points in shapes]
+    exports.labelme(tmp_path / "in", [Scene("0.png", (64, 48))], shapes=listed, flags={"day": True, "night": False})
+    exports.labelme(tmp_path / "in", [Scene("1.png", (64, 48))], shapes=[{"label": "cat", "points": [[1, 1]]}])
+    write_files(tmp_path / "in", {"2.json": b'{"shapes": [], "imagePath": 1', "2.png": image(2, "PNG")})
+    directory = make("images", None, tmp_path / "out", "--annotations", tmp_path / "in", "--max_reject_fraction", 1)
+
+    boxes = [[0, 0, 10, 10], [15, 15, 25, 25], [10, 25, 20, 35], [5, 40, 15, 50]]
+    relative = [[round(edge / (48, 64)[index % 2], 4) for index, edge in enumerate(box)] for box in boxes]
+    areas = [50.0, 78.5, 50.0, 100.0]
+    assert objects_of(directory) == {"0": sorted(("cat", *each) for each in zip(relative, areas, strict=True))}
+    assert "annotations of labelme that have no box are left out: linestrip (1), point (1)" in notices_of(directory)
+    assert (directory / "label.labels.txt").read_text().split() == ["day"]
+    (few, not_json) = reasons_of(directory)
+    assert (few, not_json[:50]) == (
+        "no annotation of LabelMe's: a polygon has 1 points",
+        "no annotation of LabelMe's: it is not JSON: unexpe",
+    )
+
+
+def via_file(folder: Path, *regions: dict[str, Any]) -> Path:
+    """VIA's annotations of one picture."""
+    listed = [
+        {"shape_attributes": {"name": "rect", "x": 1, "y": 2, "width": 3, "height": 4}, "region_attributes": {}} | each
+        for each in regions
+    ]
+    write_files(folder, {"0.png": image(0, "PNG")})
+    entry = {"filename": "0.png", "size": 1, "regions": listed, "file_attributes": {"caption": "a"}}
+    write_files(folder, {"via.json": json.dumps({"0.png1": entry}).encode()})
+    return folder
+
+
+def test_the_attribute_of_via_that_is_the_class(run: Run, tmp_path: Path) -> None:
+    folder = via_file(
+        tmp_path / "in", {"region_attributes": {"colour": "red", "shape": {"round": True, "flat": False}}}
+    )
+    message = stop(run, tmp_path, "--annotations", folder)
+    assert "which is the class? --label_column colour or --label_column shape" in message
+    for attribute, name in (("colour", "red"), ("shape", "round")):
+        flags = ("--annotations", folder, "--label_column", attribute)
+        directory = make("images", None, tmp_path / attribute, *flags)
+        assert [found[0] for found in objects_of(directory)["0"]] == [name]
+    assert "attribute caption of files of 1, attribute colour of 1" in " ".join(notices_of(directory))
+    assert "the regions in" in stop(run, tmp_path, "--annotations", folder, "--label_column", "size")
+
+
+def test_via_shapes_and_regions_without_a_class(tmp_path: Path) -> None:
+    """Where no region has an attribute, as in data sets of one class, all objects are of one class."""
+    shapes: list[dict[str, Any]] = [
+        {"name": "polygon", "all_points_x": [0, 10, 0], "all_points_y": [0, 0, 10]},
+        {"name": "circle", "cx": 10, "cy": 10, "r": 5},
+        {"name": "ellipse", "cx": 10, "cy": 10, "rx": 5, "ry": 2, "theta": 1.5707963267948966},
+        {"name": "polyline", "all_points_x": [1, 2], "all_points_y": [1, 2]},
+        {"name": "point", "cx": 1, "cy": 1},
+    ]
+    folder = via_file(tmp_path / "in", *({"shape_attributes": shape} for shape in shapes))
+    directory = make("images", None, tmp_path / "out", "--annotations", folder)
+    found = sorted((name, area) for name, _, area in objects_of(directory)["0"])
+    assert found == [("object", 31.4), ("object", 50.0), ("object", 78.5)]
+    notices = notices_of(directory)
+    assert "no annotation of via names a class: all objects are of the class 'object'" in notices
+    assert "annotations of via that have no box are left out: point (1), polyline (1)" in notices
+
+    folder = via_file(tmp_path / "some", {"region_attributes": {"a": "red"}}, {"region_attributes": {"a": ""}})
+    more = via_file(tmp_path / "more", {"region_attributes": {"a": "red"}}) / "via.json"
+    write_files(folder, {"more.json": more.read_bytes().replace(b"0.png", b"1.png")})
+    write_files(folder, {"1.png": image(1, "PNG")})
+    directory = make("images", None, tmp_path / "out2", "--annotations", folder, "--max_reject_fraction", 1)
+    assert (list(objects_of(directory)), reasons_of(directory)) == (["1"], ["an object in it has no class"])
+
+
+def studio_task(number: int, *results: dict[str, Any], annotations: int = 1) -> dict[str, Any]:
+    given = [{"id": index, "result": list(results), "was_cancelled": False} for index in range(annotations)]
+    return {"id": number, "annotations": given, "data": {"image": f"/data/local-files/?d=set/{number}.png"}}
+
+
+def test_label_studio_s_shapes_and_choices(tmp_path: Path) -> None:
+    def shape(kind: str, **value: Any) -> dict[str, Any]:
+        return {"type": kind, "original_width": 50, "original_height": 40, "value": value | {kind: ["cat"]}}
+
+    first = studio_task(
+        0,
+        shape("rectanglelabels", x=20, y=10, width=20, height=50, rotation=90),
+        shape("polygonlabels", points=[[0, 0], [20, 0], [0, 25]]),
+        shape("ellipselabels", x=50, y=50, radiusX=10, radiusY=10, rotation=0),
+        shape("brushlabels", format="rle", rle=[1]),
+        shape("keypointlabels", x=1, y=1, width=0.5),
+        {"type": "choices", "value": {"choices": ["indoor"]}},
+    )
+    second = studio_task(1, {"type": "choices", "value": {"choices": ["outdoor", "wet"]}})
+    tasks = [first, second, studio_task(2, annotations=2)]
+    pictures = {f"set/{number}.png": image(number, "PNG") for number in range(3)}
+    folder = write_files(tmp_path / "in", pictures | {"tasks.json": json.dumps(tasks).encode()})
+    for path in (folder / "set").iterdir():
+        path.unlink()
+        draw(Scene(path.name, (50, 40)), folder / "set")
+    directory = make("images", None, tmp_path / "out", "--annotations", folder, "--max_reject_fraction", 1)
+
+    assert objects_of(directory)["0"] == [
+        ("cat", [0.0, 0.0, 0.25, 0.2], 50.0),
+        ("cat", [0.1, 0.0, 0.35, 0.2], 200.0),
+        ("cat", [0.4, 0.4, 0.6, 0.6], 62.8),
+    ]
+    labels = (directory / "label.labels.txt").read_text().split()
+    tagged = {each["filename"]: each["label"].tolist() for each in shardmill.examples(directory, "train")}
+    assert (labels, tagged) == (["indoor", "outdoor", "wet"], {b"set/0.png": [0], b"set/1.png": [1, 2]})
+    left_out = "annotations of label_studio that have no box are left out: brushlabels (1), keypointlabels (1)"
+    assert left_out in notices_of(directory)
+    (reason,) = reasons_of(directory)
+    assert reason.endswith("set/2.png has 2 annotations, of several people; mark one as ground truth")
+
+
+@pytest.mark.parametrize("name", ["cvat", "imagenet_txt", "vgg_face2", "coco_labels"])
+def test_classes_of_whole_images(tmp_path: Path, name: str) -> None:
+    """Without boxes there are labels and no objects."""
+    exports.exporter(name, labels=True)(tmp_path / "in", SCENES)
+    directory = make("images", None, tmp_path / "out", "--annotations", f"{name}={tmp_path / 'in'}")
+    labels = (directory / "label.labels.txt").read_text().split()
+    found = {
+        Path(each["filename"].decode()).stem: labels[each["label"]]
+        for split in shardmill.info(directory).splits
+        for each in shardmill.examples(directory, split)
+    }
+    assert found == {scene.name[:3]: list(COLOURS)[number % 2] for number, scene in enumerate(SCENES)}
+    assert not (directory / "objects-label.labels.txt").exists()
+
+
+def test_labels_of_open_images_that_are_verified_to_be_absent(tmp_path: Path) -> None:
+    """A confidence of 0 says that the class is not in the image; classes have their names, not their ids."""
+    folder = write_files(tmp_path / "in", {f"images/train/{name}.jpg": image(0) for name in ("a", "b")})
+    header = "ImageID,Source,LabelName,Confidence\n"
+    files = {
+        "oidv6-class-descriptions.csv": "LabelName,DisplayName\n/m/01yrx,Cat\n/m/0bt9lr,Dog\n",
+        "train-images-with-labels-with-rotation.csv": "ImageID,Subset\na,train\nb,train\n",
+        "train-annotations-human-imagelabels.csv": f"{header}a,v,/m/01yrx,1\na,v,/m/0bt9lr,0\nb,v,/m/0bt9lr,1\n",
+    }
+    write_files(folder, {f"annotations/{name}": text.encode() for name, text in files.items()})
+    directory = make("images", None, tmp_path / "out", "--annotations", folder)
+    labels = (directory / "label.labels.txt").read_text().split()
+    found = {each["filename"]: labels[each["label"]] for each in shardmill.examples(directory, "train")}
+    assert found == {b"images/train/a.jpg": "Cat", b"images/train/b.jpg": "Dog"}
+    absent = "annotations of open_images that have no box are left out: label that is verified to be absent (1)"
+    assert absent in notices_of(directory)
+
+
+@pytest.mark.parametrize(
+    ("write", "words"),
+    [
+        (exports.exporter("coco"), "give --coco train={0}/annotations/instances_train.json --coco validation="),
+        (exports.exporter("voc"), "give --voc {0}"),
+        (exports.exporter("yolo_ultralytics"), "give --yolo {0}/data.yaml"),
+        (exports.exporter("imagenet", labels=True), "these are images in folders; give --input {0}"),
+        (exports.exporter("mnist", labels=True), "it holds images that are not files of their own"),
+        (exports.exporter("mnist_csv", labels=True), "it holds images that are not files of their own"),
+        (exports.exporter("arrow"), "it holds images that are not files of their own"),
+    ],
+    ids=["COCO", "VOC", "YOLO", "folders", "MNIST", "MNIST CSV", "Arrow"],
+)
+def test_exports_that_other_flags_read(run: Run, tmp_path: Path, write: Write, words: str) -> None:
+    folder = tmp_path / "in"
+    same_size = [Scene(scene.name, (28, 28)) for scene in SCENES]
+    write(folder, same_size if "not files" in words else SCENES)
+    message = stop(run, tmp_path, "--annotations", folder)
+    assert words.format(folder) in message
+    if given := re.search(r"give (--.*)", message):
+        output = ("--output", tmp_path / "out", "--name", "n", "--max_reject_fraction", 0.5)
+        assert run("images", *shlex.split(given[1]), *output).status == 0
+
+
+def masks_of_classes(folder: Path) -> None:
+    """Cityscapes: an instance mask and a mask of classes for each image."""
+    for name in ("a_000000_000019", "a_000001_000019"):
+        images = {f"leftImg8bit/train/a/{name}_leftImg8bit.png": image(0, "PNG")}
+        write_files(folder, images | {f"gtFine/train/a/{name}_gtFine_labelIds.png": image(0, "PNG")})
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("cityscapes={}", "its masks give each pixel a class; give --input the folder of the images and --masks"),
+        ("tabular={}", "it holds a table, which `shardmill csv --input` reads"),
+        ("tf_detection_api={}", "it holds TFRecords, which `shardmill reshard --input` reads"),
+        ("cvta={}", "there is no format 'cvta'; did you mean cvat?"),
+        ("roboflow_create_ml={}", "give --annotations createml={}"),
+        ("kitti={}", "give --annotations kitti_detection={}"),
+        ("celeba={}", "datumaro cannot read it as celeba: Failed to find dataset 'celeba'"),
+        ("labelme={}", "no file in it looks like an export of labelme"),
+        ("{}", "its format is not recognised; name it, for example --annotations cvat={}"),
+        ("{}/none", "there is no such file or folder"),
+        ("via={}/none.json", "there is no such file or folder"),
+    ],
+)
+def test_what_is_not_read_is_answered(run: Run, tmp_path: Path, given: str, words: str) -> None:
+    folder = write_files(tmp_path / "in", {"0.png": image(0, "PNG"), "x.txt": b"a"})
+    assert words.replace("{}", str(folder)) in stop(run, tmp_path, "--annotations", given.replace("{}", str(folder)))
+
+
+def test_ambiguous_exports_stop(run: Run, tmp_path: Path, expected: Found) -> None:
+    """Each flag that the message names works."""
+    folder = tmp_path / "in"
+    exports.labelme(folder / "images", SCENES)
+    exports.cvat(folder, SCENES)
+    message = stop(run, tmp_path, "--annotations", folder)
+    flags = (f"--annotations cvat={folder}", f"--annotations labelme={folder}")
+    assert f"it can be read as different formats; give {flags[0]} or {flags[1]}" in message
+    for number, flag in enumerate(flags):
+        assert objects_of(make("images", None, tmp_path / str(number), *flag.split())) == expected
+
+
+def test_a_project_of_via_3_is_named(run: Run, tmp_path: Path) -> None:
+    project = {"project": {"pid": "x"}, "config": {}, "file": {"1": {"fname": "0.png"}}, "metadata": {"a": {"xy": [2]}}}
+    folder = write_files(tmp_path / "in", {"0.png": image(0, "PNG"), "via.json": json.dumps(project).encode()})
+    assert "is a project of VIA 3; open it there and export it as COCO" in stop(run, tmp_path, "--annotations", folder)
+
+
+def test_without_datumaro_the_message_names_the_extra(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], expected: Found
+) -> None:
+    """Formats that shardmill reads do not need it."""
+    monkeypatch.setitem(sys.modules, "datumaro", None)
+    monkeypatch.setitem(sys.modules, "datumaro.components", None)
+    monkeypatch.setitem(sys.modules, "datumaro.components.environment", None)
+    exports.cvat(tmp_path / "cvat", SCENES)
+    assert cli.main(["images", "--annotations", str(tmp_path / "cvat"), "--output", str(tmp_path), "--name", "n"]) == 2
+    assert "--annotations cvat=… needs datumaro for all formats but createml" in capsys.readouterr().err
+    exports.via(tmp_path / "via", SCENES)
+    assert objects_of(make("images", None, tmp_path / "out", "--annotations", tmp_path / "via")) == expected
+
+
+def test_subsets_that_are_no_splits(tmp_path: Path) -> None:
+    """CVAT's tasks, each a file: all images are of one split, and the job says so."""
+    for number, part in enumerate((SCENES[:3], SCENES[3:])):
+        exports.cvat(tmp_path / "in", part)
+        (tmp_path / "in/annotations.xml").rename(tmp_path / f"in/task_{number}.xml")
+    directory = make("images", None, tmp_path / "out", "--annotations", tmp_path / "in")
+    assert list(shardmill.info(directory).splits) == ["train"]
+    names = "'task_0', 'task_1'; all images are of one split"
+    assert f"subsets of {tmp_path / 'in'} are no splits by their names: {names}" in notices_of(directory)

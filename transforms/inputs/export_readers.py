@@ -1,0 +1,387 @@
+"""Read what labelling tools export: LabelMe, the VGG Image Annotator (VIA), CreateML and Label Studio."""
+
+import csv
+import io
+import math
+import posixpath
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import orjson
+
+from shardmill.errors import UserError
+from shardmill.metadata.manifest import Reject
+from shardmill.text import listed, shorten
+from shardmill.transforms.columns.types import preview_value
+from shardmill.transforms.inputs.annotations import Object
+from shardmill.transforms.inputs.coco import is_finite_number
+from shardmill.transforms.inputs.listing import report_unreadable_flag_file
+from shardmill.transforms.stores import storage
+
+
+class ExportedImage(NamedTuple):
+    """An image of an export. Objects may lack a class (None); their ids are numbered later."""
+
+    name: str  # file name as the export spells it
+    file: str  # path of the annotation file
+    objects: Sequence[Object]
+    size: tuple[int, int] | None = None  # (width, height) in pixels; None if unknown
+    labels: tuple[str, ...] = ()  # classes of the whole image
+    subset: str | None = None  # split or folder that the export names; None if it names none
+
+
+@dataclass(slots=True)
+class Export:
+    """Everything read from an export, in order."""
+
+    images: list[ExportedImage] = field(default_factory=list)
+    rejects: list[Reject] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
+    ignored: Counter[str] = field(default_factory=Counter)  # facts of objects whose boxes are kept
+    omitted: Counter[str] = field(default_factory=Counter)  # annotations that are no objects with a box, by kind
+    class_lists: list[tuple[str, ...]] = field(default_factory=list)  # classes that the export declares, in order
+
+
+Points = Sequence[tuple[float, float]]
+
+
+def box_around(label: str | None, points: Points, area: float | None = None, is_crowd: bool = False) -> Object:
+    """Return the object whose box is the smallest one around `points`; `area` is the area of the box by default."""
+    left, right = min(x for x, _ in points), max(x for x, _ in points)
+    top, bottom = min(y for _, y in points), max(y for _, y in points)
+    if area is None:
+        area = max(right - left, 0.0) * max(bottom - top, 0.0)
+    return Object(label, top, left, bottom, right, 0, area, is_crowd)
+
+
+def polygon_around(label: str | None, points: Points) -> Object:
+    """Return the object with the area of the polygon `points`, and the box around it."""
+    following = (*points[1:], points[0])
+    twice = sum(x * next_y - next_x * y for (x, y), (next_x, next_y) in zip(points, following, strict=True))
+    return box_around(label, points, abs(twice) / 2)
+
+
+def read_labelme(files: Sequence[str], export: Export, _: str) -> None:
+    """Read LabelMe's JSON files, one for each image."""
+    for path in files:
+        try:
+            export.images.append(_labelme_image(path, _parse_json(path), export))
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            export.rejects.append(_invalid(path, "LabelMe", error))
+
+
+def _labelme_image(path: str, content: Any, export: Export) -> ExportedImage:
+    objects = []
+    for shape in content["shapes"]:
+        kind, points = shape.get("shape_type") or "polygon", _pairs(shape["points"])
+        label = _text(shape["label"], "label")
+        if kind in ("rectangle", "mask") and len(points) == 2:
+            objects.append(box_around(label, points))
+            export.ignored["mask"] += kind == "mask"
+        elif kind == "circle" and len(points) == 2:
+            radius = math.dist(*points)
+            objects.append(_ellipse(label, points[0], radius, radius))
+            export.ignored["circle"] += 1
+        elif kind in ("polygon", "oriented_rectangle") and len(points) > 2:
+            objects.append(polygon_around(label, points))
+            export.ignored[kind] += 1
+        elif kind in ("line", "linestrip", "point", "points"):
+            export.omitted[kind] += 1
+            continue
+        else:
+            raise ValueError(f"a {kind} has {len(points)} points")
+        set_flags = [name for name, is_set in (shape.get("flags") or {}).items() if is_set]
+        export.ignored.update(f"flag {name}" for name in set_flags)
+        export.ignored["group_id"] += shape.get("group_id") is not None
+    labels = tuple(name for name, is_set in (content.get("flags") or {}).items() if is_set)
+    size = _size(content.get("imageWidth"), content.get("imageHeight"))
+    return ExportedImage(_text(content["imagePath"], "imagePath"), path, objects, size, labels)
+
+
+def read_createml(files: Sequence[str], export: Export, _: str) -> None:
+    """Read CreateML's JSON files, as Apple defines them: x and y of a box are its centre."""
+    for path in files:
+        content = _parse_json(path)
+        for position, item in enumerate(content if isinstance(content, list) else [content], 1):
+            try:
+                name = _text(item.get("image") or item.get("imagefilename"), "image")
+                annotations = item.get("annotations", item.get("annotation"))
+                objects, labels = [], []
+                for each in annotations if isinstance(annotations, list) else [annotations]:
+                    label = _text(each if isinstance(each, str) else each["label"], "label")
+                    if isinstance(each, str) or each.get("coordinates") is None:
+                        labels.append(label)
+                        continue
+                    x, y, width, height = _numbers(each["coordinates"], "x", "y", "width", "height")
+                    corners = [(x - width / 2, y - height / 2), (x + width / 2, y + height / 2)]
+                    objects.append(box_around(label, corners))
+                export.images.append(ExportedImage(name, path, objects, labels=tuple(labels)))
+            except (AttributeError, KeyError, TypeError, ValueError) as error:
+                export.rejects.append(_invalid(path, "CreateML", error, position))
+
+
+def read_via(files: Sequence[str], export: Export, attribute: str) -> None:
+    """Read projects and exports of VIA 1 and 2, in JSON or CSV; `attribute` holds the class, "" for the only one."""
+    entries = [(path, entry) for path in files for entry in _via_entries(path)]
+    names = Counter(name for _, entry in entries for region in _regions(entry) for name in _attributes(region))
+    attribute = attribute or _class_attribute(names, files[0])
+    if names and attribute not in names:
+        raise UserError(
+            f"--label_column {attribute}: the regions in {files[0]} have the attributes {', '.join(sorted(names))}"
+        )
+    export.ignored.update({f"attribute {name}": count for name, count in names.items() if name != attribute})
+    for position, (path, entry) in enumerate(entries, 1):
+        try:
+            objects = []
+            for region in _regions(entry):
+                found = _via_object(region["shape_attributes"], _via_label(_attributes(region), attribute), export)
+                if found is not None:
+                    objects.append(found)
+            values = [key for key, value in (entry.get("file_attributes") or {}).items() if value not in ("", {}, None)]
+            export.ignored.update(f"attribute {key} of files" for key in values)
+            export.images.append(ExportedImage(_text(entry["filename"], "filename"), path, objects))
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            export.rejects.append(_invalid(path, "VIA", error, position))
+
+
+def _via_entries(path: str) -> list[dict[str, Any]]:
+    """Return the images in a file of VIA's, each with its name and regions."""
+    if path.lower().endswith(".csv"):
+        return _via_rows(path)
+    content = _parse_json(path)
+    if isinstance(content, dict) and "_via_img_metadata" in content:
+        content = content["_via_img_metadata"]
+    elif isinstance(content, dict) and isinstance(content.get("metadata"), dict) and "file" in content:
+        raise UserError(
+            f"--annotations via={path} is a project of VIA 3; open it there and export it as COCO for --coco"
+        )
+    if not isinstance(content, dict):
+        raise UserError(f"--annotations via={path} is no export of VIA: expected an object of images")
+    return [entry if isinstance(entry, dict) else {} for entry in content.values()]
+
+
+def _via_rows(path: str) -> list[dict[str, Any]]:
+    with report_unreadable_flag_file("--annotations", path):
+        text = storage.read_bytes(path).decode("utf-8-sig", "replace")
+    entries: dict[str, dict[str, Any]] = {}
+    for row in csv.DictReader(io.StringIO(text.removeprefix("#"))):
+        entry = entries.setdefault(row["filename"], {"filename": row["filename"], "regions": []})
+        try:
+            entry["file_attributes"] = orjson.loads(row.get("file_attributes") or "{}")
+            shape = orjson.loads(row["region_shape_attributes"] or "{}")
+            if shape:
+                attributes = orjson.loads(row["region_attributes"] or "{}")
+                entry["regions"].append({"shape_attributes": shape, "region_attributes": attributes})
+        except (KeyError, ValueError):
+            entry["regions"] = [{"shape_attributes": None}]
+    return list(entries.values())
+
+
+def _regions(entry: Mapping[str, Any]) -> list[Any]:
+    """Return the regions of an image: a list in VIA 2, an object in VIA 1."""
+    regions = entry.get("regions") or []
+    return list(regions.values()) if isinstance(regions, dict) else list(regions)
+
+
+def _attributes(region: Mapping[str, Any]) -> dict[str, Any]:
+    attributes = region.get("region_attributes") if isinstance(region, dict) else None
+    return attributes if isinstance(attributes, dict) else {}
+
+
+_CLASS_ATTRIBUTES = ("label", "class", "name", "category", "type", "object")
+
+
+def _class_attribute(names: Mapping[str, int], path: str) -> str:
+    """Return the attribute of regions that holds the class; raise a UserError if it is ambiguous."""
+    usual = [name for name in names if name.lower() in _CLASS_ATTRIBUTES]
+    found = list(names) if len(names) <= 1 else usual
+    if len(names) > 1 and len(found) != 1:
+        flags = " or ".join(f"--label_column {name}" for name in sorted(names))
+        raise UserError(f"--annotations via={path}: its regions have several attributes; which is the class? {flags}")
+    return found[0] if found else ""
+
+
+def _via_label(attributes: Mapping[str, Any], attribute: str) -> str | None:
+    value = attributes.get(attribute)
+    if isinstance(value, dict):  # of a checkbox
+        chosen = [name for name, is_set in value.items() if is_set]
+        if len(chosen) > 1:
+            raise ValueError(f"a region is of {len(chosen)} classes: {listed(chosen, 3)}")
+        value = next(iter(chosen), None)
+    return None if value in (None, "") else _text(value, attribute).strip()
+
+
+def _via_object(shape: Mapping[str, Any], label: str | None, export: Export) -> Object | None:
+    kind = shape["name"]
+    if kind in ("polyline", "point"):
+        export.omitted[kind] += 1
+        return None
+    if kind == "rect":
+        x, y, width, height = _numbers(shape, "x", "y", "width", "height")
+        return box_around(label, [(x, y), (x + width, y + height)])
+    export.ignored[kind] += 1
+    if kind == "polygon":
+        xs, ys = shape["all_points_x"], shape["all_points_y"]
+        return polygon_around(label, _pairs(list(zip(xs, ys, strict=True))))
+    x, y = _numbers(shape, "cx", "cy")
+    rx, ry = _numbers(shape, "r", "r") if kind == "circle" else _numbers(shape, "rx", "ry")
+    angle = shape.get("theta", 0.0)
+    return _ellipse(label, (x, y), rx, ry, angle if is_finite_number(angle) else 0.0)
+
+
+_STUDIO_LABELS = re.compile(r"(rectangle|polygon|ellipse|brush|keypoint|hypertext|vector)labels")
+_UPLOAD_PREFIX = re.compile(r"[0-9a-f]{8}-")  # of files that were uploaded to Label Studio
+
+
+def read_label_studio(files: Sequence[str], export: Export, _: str) -> None:
+    """Read Label Studio's JSON: boxes in percent of the image, and choices, which are classes of the whole image."""
+    for path in files:
+        content = _parse_json(path)
+        if not isinstance(content, list) or not all(isinstance(task, dict) and "data" in task for task in content):
+            raise UserError(
+                f"--annotations label_studio={path} is no list of tasks with 'data'; export JSON, not JSON-MIN, or"
+                " COCO for --coco"
+            )
+        for position, task in enumerate(content, 1):
+            try:
+                export.images.append(_studio_image(path, task, export))
+            except (AttributeError, KeyError, TypeError, ValueError) as error:
+                export.rejects.append(_invalid(path, "Label Studio", error, position))
+
+
+def _studio_image(path: str, task: Mapping[str, Any], export: Export) -> ExportedImage:
+    name = _studio_name(task["data"])
+    given = task.get("annotations", task.get("completions")) or []
+    done = [each for each in given if not each.get("was_cancelled")]
+    best = [each for each in done if each.get("ground_truth")] or done
+    if len(best) > 1:
+        raise ValueError(f"{name} has {len(best)} annotations, of several people; mark one as ground truth")
+    objects: list[Object] = []
+    labels: list[str] = []
+    size = None
+    for result in best[0]["result"] if best else ():
+        value, kind = result.get("value") or {}, result.get("type", "")
+        if kind == "choices":
+            labels += [_text(choice, "choices") for choice in value["choices"]]
+            continue
+        size = _size(result.get("original_width"), result.get("original_height")) or size
+        shape = _STUDIO_LABELS.fullmatch(kind)
+        if shape is None or shape[1] not in ("rectangle", "polygon", "ellipse"):
+            export.omitted[kind or "result"] += 1
+            continue
+        if size is None:
+            raise ValueError(f"{name} has no original_width and original_height, which its percentages are of")
+        names = value.get(kind) or [None]
+        if len(names) > 1:
+            raise ValueError(f"an object in {name} is of {len(names)} classes: {listed(names, 3)}")
+        objects.append(_studio_object(shape[1], value, names[0], size, export))
+    return ExportedImage(name, path, objects, size, tuple(labels))
+
+
+def _studio_object(
+    kind: str, value: Mapping[str, Any], label: str | None, size: tuple[int, int], export: Export
+) -> Object:
+    """Return an object of Label Studio's; a rectangle is turned about its upper left corner."""
+    across, down = size[0] / 100, size[1] / 100
+    if kind == "polygon":
+        export.ignored[kind] += 1
+        return polygon_around(label, [(x * across, y * down) for x, y in _pairs(value["points"])])
+    x, y = _numbers(value, "x", "y")
+    x, y = x * across, y * down
+    angle = math.radians(float(value.get("rotation") or 0.0))
+    export.ignored["rotation"] += bool(angle)
+    if kind == "ellipse":
+        export.ignored[kind] += 1
+        rx, ry = _numbers(value, "radiusX", "radiusY")
+        return _ellipse(label, (x, y), rx * across, ry * down, angle)
+    width, height = _numbers(value, "width", "height")
+    width, height = width * across, height * down
+    if not angle:
+        return box_around(label, [(x, y), (x + width, y + height)])
+    cos, sin = math.cos(angle), math.sin(angle)
+    corners = [(right, lower) for right in (0.0, width) for lower in (0.0, height)]
+    turned = [(x + right * cos - lower * sin, y + right * sin + lower * cos) for right, lower in corners]
+    return box_around(label, turned, width * height)
+
+
+def _studio_name(data: Mapping[str, Any]) -> str:
+    """Return the file name of a task's image, without the address that Label Studio serves it from."""
+    found = [value for key, value in sorted(data.items()) if isinstance(value, str) and "image" in key.lower()]
+    found = found or [value for _, value in sorted(data.items()) if isinstance(value, str) and "/" in value]
+    if not found:
+        raise ValueError(f"its data names no image: {preview_value(dict(data))}")
+    address = urlsplit(found[0])
+    local = parse_qs(address.query).get("d")
+    path = unquote(address.path)
+    if local:
+        return local[0]
+    return posixpath.basename(path) if address.scheme or path.startswith("/data/") else path
+
+
+def name_without_upload_prefix(name: str) -> str:
+    """Return the name that a file had before it was uploaded to Label Studio."""
+    folder, base = posixpath.split(name)
+    return posixpath.join(folder, _UPLOAD_PREFIX.sub("", base, count=1))
+
+
+# Formats that are read here, with the suffixes of their files
+READERS: dict[str, tuple[Callable[[Sequence[str], Export, str], None], tuple[str, ...]]] = {
+    "labelme": (read_labelme, ("json",)),
+    "via": (read_via, ("json", "csv")),
+    "createml": (read_createml, ("json",)),
+    "label_studio": (read_label_studio, ("json",)),
+}
+
+
+def _ellipse(label: str | None, centre: tuple[float, float], rx: float, ry: float, angle: float = 0.0) -> Object:
+    """Return the object of an ellipse that is turned by `angle`, in radians."""
+    half_width = math.hypot(rx * math.cos(angle), ry * math.sin(angle))
+    half_height = math.hypot(rx * math.sin(angle), ry * math.cos(angle))
+    x, y = centre
+    corners = [(x - half_width, y - half_height), (x + half_width, y + half_height)]
+    return box_around(label, corners, math.pi * rx * ry)
+
+
+def _parse_json(path: str) -> Any:
+    with report_unreadable_flag_file("--annotations", path):
+        data = storage.read_bytes(path)
+    try:
+        return orjson.loads(data.removeprefix(b"\xef\xbb\xbf"))
+    except ValueError as error:
+        raise ValueError(f"it is not JSON: {error}") from None
+
+
+def _invalid(path: str, tool: str, error: Exception, position: int | None = None) -> Reject:
+    reason = f"it has no {error}" if isinstance(error, KeyError) else str(error)
+    return Reject(path, position, "index", f"no annotation of {tool}'s: {reason}")
+
+
+def _numbers(values: Mapping[str, Any], *names: str) -> Iterator[float]:
+    for name in names:
+        if not is_finite_number(values[name]):
+            raise ValueError(f"{name} is {preview_value(values[name])}; expected a number")
+        yield float(values[name])
+
+
+def _pairs(points: Iterable[Any]) -> list[tuple[float, float]]:
+    pairs = []
+    for point in points:
+        if len(point) != 2 or not all(map(is_finite_number, point)):
+            raise ValueError(f"a point is {preview_value(point)}; expected x and y")
+        pairs.append((float(point[0]), float(point[1])))
+    return pairs
+
+
+def _size(width: Any, height: Any) -> tuple[int, int] | None:
+    sides = (width, height)
+    return (int(width), int(height)) if all(is_finite_number(side) and side >= 1 for side in sides) else None
+
+
+def _text(value: Any, name: str) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
+        raise ValueError(f"{name} is {shorten(preview_value(value))}; expected a text")
+    return str(value)

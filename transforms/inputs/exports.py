@@ -1,0 +1,580 @@
+"""Read the exports of labelling tools and join them with their images; datumaro reads most formats."""
+
+import csv
+import glob
+import logging
+import os
+import posixpath
+import re
+import tempfile
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, ClassVar
+from xml.etree import ElementTree
+
+from shardmill.errors import UserError
+from shardmill.installed import install_hint
+from shardmill.metadata.manifest import Reject
+from shardmill.text import did_you_mean, listed, plural
+from shardmill.transforms.inputs.annotations import (
+    AnnotatedImage,
+    AnnotatedImages,
+    Object,
+    ObjectField,
+    build_object_lists,
+    list_files_below,
+)
+from shardmill.transforms.inputs.coco import coco_root, relative_folder
+from shardmill.transforms.inputs.export_readers import (
+    READERS,
+    Export,
+    ExportedImage,
+    box_around,
+    name_without_upload_prefix,
+)
+from shardmill.transforms.inputs.folders import IMAGES, SPLIT_FOLDERS
+from shardmill.transforms.inputs.listing import Skipped, is_file
+from shardmill.transforms.inputs.summary import InputSummary, encode_label_list
+from shardmill.transforms.inputs.unused_annotations import (
+    ANNOTATIONS,
+    find_exports,
+    find_tool_files,
+    find_unused_annotations,
+)
+from shardmill.transforms.stores import storage
+
+_IMAGES_PER_BATCH = 2_000
+_NO_CLASS = "object"  # the class of all objects where no annotation names a class
+_UNCOUNTED = "image without an annotation"
+
+
+@dataclass(frozen=True, slots=True)
+class ExportSource:
+    """The export of a labelling tool: a file, or a folder of files.
+
+    LabelMe's, VIA's, CreateML's and Label Studio's JSON are read here, all other formats with datumaro.
+    """
+
+    members: ClassVar[tuple[ObjectField, ...]] = ("area", "bbox", "id", "is_crowd", "label")
+    columns: ClassVar[tuple[str, ...]] = ()
+
+    path: str  # file or folder of the export
+    format: str  # a name in READERS or of datumaro's; "" to detect it
+    root: str  # folder that image names are relative to
+    attribute: str = ""  # the attribute of VIA's regions that holds their class; "" for the only one
+    masks: str | None = None  # folder of masks, which are no images
+
+    def list_extra_files(self) -> Iterator[str]:
+        if is_file(self.path):
+            yield self.path
+            return
+        for name in list_files_below(self.path, self.masks):
+            if ANNOTATIONS.accepts(name):
+                yield storage.join(self.path, name)
+
+    def list_images(self) -> Iterator[AnnotatedImages | InputSummary | Reject | Skipped | str]:
+        format_ = self.format or self._detect()
+        export = Export()
+        if format_ in READERS:
+            read, suffixes = READERS[format_]
+            read(self._list_files(format_, suffixes), export, self.attribute)
+            export.images = [image._replace(subset=self._subset_of(image.file)) for image in export.images]
+        else:
+            read_with_datumaro(format_, self.path, self.root, export)
+        yield from join_export(self, format_, export)
+
+    @property
+    def _flag(self) -> str:
+        return f"--annotations {self.format}={self.path}" if self.format else f"--annotations {self.path}"
+
+    def _subset_of(self, file: str) -> str | None:
+        """Return the part of an annotation file's path below the export that is named as a split is."""
+        parts = posixpath.splitext(file.removeprefix(storage.join(self.path, "")))[0].split("/")
+        return next((part for part in parts if part.lower() in SPLIT_FOLDERS), None)
+
+    def _list_files(self, format_: str, suffixes: tuple[str, ...]) -> list[str]:
+        """Return the paths of the files of a format in READERS; raise a UserError if there are none."""
+        if is_file(self.path):
+            return [self.path]
+        files = list_files_below(self.path, self.masks)
+        if not files:
+            raise UserError(f"{self._flag}: there is no such file or folder")
+        found = find_tool_files(self.path, [name for name in files if name.lower().endswith(suffixes)], format_)
+        if not found:
+            raise UserError(f"{self._flag}: no file in it looks like an export of {format_}")
+        return [storage.join(self.path, name) for name in found]
+
+    def _detect(self) -> str:
+        """Return the format of the export; raise a UserError if it is unknown or ambiguous."""
+        if is_file(self.path):
+            folder, names = posixpath.dirname(self.path) or ".", [posixpath.basename(self.path)]
+        else:
+            folder, names = self.path, list_files_below(self.path, self.masks)
+        if not names:
+            raise UserError(f"{self._flag}: there is no such file or folder")
+        found = find_exports(folder, names)
+        found.update(detect_formats(self.path, bool(found)))
+        if len(found) == 1:
+            return found.pop()
+        if not found:
+            raise UserError(
+                f"{self._flag}: its format is not recognised; name it, for example --annotations cvat={self.path}"
+            )
+        flags = " or ".join(f"--annotations {name}={self.path}" for name in sorted(found))
+        raise UserError(f"{self._flag}: it can be read as different formats; give {flags}")
+
+
+def join_export(
+    source: ExportSource, format_: str, export: Export
+) -> Iterator[AnnotatedImages | InputSummary | Reject | Skipped | str]:
+    """Yield the images of an export with their objects, and everything that is not used of it, counted."""
+    files = [name for name in list_files_below(source.root, source.masks) if IMAGES.accepts(name)]
+    finder = _ImageFinder(source.root, files)
+    splits, notice = _splits(source, export.images)
+    yield from export.notices
+    if notice:
+        yield notice
+    yield from export.rejects
+    labels = _label_texts(export.images)
+    has_objects = any(image.objects for image in export.images)
+    has_classes = any(item.label is not None for image in export.images for item in image.objects)
+    if has_objects and not has_classes:
+        yield f"no annotation of {format_} names a class: all objects are of the class {_NO_CLASS!r}"
+    if has_objects and has_classes and len(set(export.class_lists)) == 1:
+        yield InputSummary(class_lists={export.class_lists[0]: (1, source.path)})
+    yield InputSummary(ignored_properties=+export.ignored)
+    if omitted := +export.omitted:
+        kinds = ", ".join(f"{kind} ({count:,})" for kind, count in sorted(omitted.items()))
+        yield f"annotations of {format_} that have no box are left out: {kinds}"
+    if not export.images:
+        reason = f", such as {export.rejects[0].reason}" if export.rejects else ""
+        raise UserError(f"--annotations {source.path}: {format_} has no image in it{reason}")
+    first_files: dict[str, str] = {}
+    kept: list[AnnotatedImage] = []
+    missing, number = 0, 0
+    for position, image in enumerate(export.images, 1):
+        found = finder.find(image.name, image.file)
+        name, problem = (found, "") if found in finder.files else (image.name, found)
+        missing += bool(problem)
+        if not problem and name in first_files:
+            problem = f"it is annotated twice: in {first_files[name]}, which is read, and in {image.file}"
+        if not problem and has_classes and any(item.label is None for item in image.objects):
+            problem = "an object in it has no class"
+        if problem:
+            yield Reject(name, position, "index", problem)
+            continue
+        first_files[name] = image.file
+        objects = []
+        for item in image.objects:
+            number += 1
+            objects.append(item._replace(id=number, label=item.label if has_classes else _NO_CLASS))
+        split = splits.get(image.subset or "")
+        kept.append(AnnotatedImage(name, position, image.size, objects, split, label=labels[position - 1]))
+        if len(kept) == _IMAGES_PER_BATCH:
+            yield _batch(kept)
+            kept = []
+    if missing == len(export.images):
+        first = export.images[0].name
+        raise UserError(
+            f"--annotations {source.path}: none of its {plural(missing, 'image')}, such as {first!r}, is in"
+            f" {source.root}; give --input, the folder of the images"
+        )
+    if kept:
+        yield _batch(kept)
+    if finder.backslashes:
+        yield f"{plural(finder.backslashes, 'file name has', 'file names have')} backslashes, which are read as /"
+    if finder.unprefixed:
+        found = plural(finder.unprefixed, "image was", "images were")
+        yield f"{found} found without the prefix of Label Studio's uploads"
+    yield from (Skipped(name, _UNCOUNTED) for name in files if name not in first_files)
+
+
+def _batch(images: Sequence[AnnotatedImage]) -> AnnotatedImages:
+    return AnnotatedImages(images, build_object_lists([image.objects for image in images]))
+
+
+def _label_texts(images: Sequence[ExportedImage]) -> list[str | None]:
+    """Return each image's label: a class, or an encoded list of classes if images have several or only some have one.
+
+    Without objects, an image without a class is unlabelled.
+    """
+    numbers = {len(image.labels) for image in images}
+    has_objects = any(image.objects for image in images)
+    if not max(numbers, default=0):
+        return [None] * len(images)
+    if max(numbers) == 1 and not (has_objects and 0 in numbers):
+        return [next(iter(image.labels), None) for image in images]
+    return [encode_label_list(dict.fromkeys(image.labels)) for image in images]
+
+
+def _splits(source: ExportSource, images: Sequence[ExportedImage]) -> tuple[dict[str, str], str]:
+    """Return the split of each subset if all are named after splits, and a notice about those that are not."""
+    subsets = sorted({image.subset for image in images if image.subset})
+    if subsets and all(name.lower() in SPLIT_FOLDERS for name in subsets) and all(image.subset for image in images):
+        return {name: name for name in subsets}, ""
+    if len(subsets) < 2:
+        return {}, ""
+    names = listed([repr(name) for name in subsets], 3)
+    return {}, f"subsets of {source.path} are no splits by their names: {names}; all images are of one split"
+
+
+class _ImageFinder:
+    """Finds the image that an export names among the files below a folder."""
+
+    def __init__(self, root: str, files: Sequence[str]) -> None:
+        self.files = set(files)
+        self.backslashes = 0
+        self.unprefixed = 0
+        self._root = os.path.abspath(root) if storage.is_local(root) else root
+        self._by_name: dict[str, list[str]] = {}
+        for file in files:
+            self._by_name.setdefault(posixpath.basename(file).lower(), []).append(file)
+
+    def find(self, name: str, annotation: str) -> str:
+        """Return the image called `name` in an annotation file, or else the reason why it is not found."""
+        plain = name.replace("\\", "/")
+        found = self._find(plain, self._folder_of(annotation))
+        if found not in self.files and (bare := name_without_upload_prefix(plain)) != plain:
+            found = self._find(bare, self._folder_of(annotation))
+            self.unprefixed += found in self.files
+        self.backslashes += plain != name and found in self.files
+        return found
+
+    def _find(self, name: str, folder: str) -> str:
+        absolute = name.startswith("/") or name[1:3] == ":/"
+        if absolute and name.startswith(f"{self._root}/") and (inner := name[len(self._root) + 1 :]) in self.files:
+            return inner
+        for candidate in () if absolute else (posixpath.join(folder, name), name):
+            if (normal := posixpath.normpath(candidate)) in self.files:
+                return normal
+        parts = [part for part in name.split("/") if part not in ("", ".", "..")]
+        tail = (posixpath.basename(name) if absolute else "/".join(parts)).lower()
+        alike = self._by_name.get(posixpath.basename(name).lower(), [])
+        found = [file for file in alike if file.lower() == tail or file.lower().endswith(f"/{tail}")]
+        if len(found) > 1:
+            return f"it can be {found[0]} or {found[1]}"
+        return found[0] if found else "there is no such image"
+
+    def _folder_of(self, annotation: str) -> str:
+        try:
+            return relative_folder(self._root, _absolute(posixpath.dirname(annotation)))
+        except UserError:
+            return ""
+
+
+def _absolute(path: str) -> str:
+    return os.path.abspath(path) if storage.is_local(path) else path
+
+
+def export_root(path: str) -> str:
+    """Return the folder that holds the images of an export, given its file or folder."""
+    return coco_root([path]) if posixpath.splitext(path)[1].lower() in _FILE_SUFFIXES else path.rstrip("/") or "/"
+
+
+_FILE_SUFFIXES = (".json", ".xml", ".csv", ".txt", ".yaml")
+
+
+# Formats that shardmill reads itself, with the flag that does
+_OWN = {
+    **dict.fromkeys(("coco", "coco_instances", "coco_person_keypoints", "mmdet_coco", "roboflow_coco"), "--coco FILE"),
+    **dict.fromkeys(("voc", "voc_detection", "voc_layout", "voc_action", "voc_classification"), "--voc FOLDER"),
+    **dict.fromkeys(("voc_segmentation", "voc_instance_segmentation", "roboflow_voc"), "--voc FOLDER"),
+    **dict.fromkeys(("yolo", "yolo_ultralytics", "roboflow_yolo"), "--yolo FOLDER/data.yaml"),
+}
+# Formats in which each pixel has a class
+_MASKS = frozenset(
+    (
+        *("ade20k2017", "ade20k2020", "camvid", "cityscapes", "common_semantic_segmentation", "kitti_segmentation"),
+        *("common_semantic_segmentation_with_subset_dirs", "icdar_text_segmentation", "mapillary_vistas"),
+        *("mvtec_segmentation", "nyu_depth_v2", "synthia_al", "synthia_rand", "synthia_sf"),
+        *("coco_stuff",),
+    )
+)
+# datumaro takes the centre of CreateML's boxes for their corner; of KITTI's two kinds it skips one
+_REPLACED = {"roboflow_create_ml": "createml", "kitti": "kitti_detection"}
+_FOLDERS = frozenset(("image_dir", "image_zip", "imagenet", "imagenet_with_subset_dirs"))
+# Formats without annotated image files, with what to do instead
+_ELSEWHERE = {
+    **dict.fromkeys(("tf_detection_api", "roboflow_tfrecord"), "TFRecords, which `shardmill reshard --input` reads"),
+    **dict.fromkeys(("cifar", "mnist", "mnist_csv"), "images that are not files of their own; write each to a file"),
+    "tabular": "a table, which `shardmill csv --input` reads",
+    **dict.fromkeys(("video_frames", "video_keyframes", "kinetics"), "videos; write their frames as image files"),
+    **dict.fromkeys(("kitti_raw", "kitti3d", "sly_pointcloud"), "point clouds, which shardmill does not read"),
+}
+_OBJECT_TYPES = ("bbox", "rotated_bbox", "polygon", "mask")
+_KNOWN_ATTRIBUTES = frozenset(("is_crowd", "is_group_of", "outside", "score"))
+_SAME = 20  # first characters of messages that differ in the item that they are about
+_GROUPED_BY_PEOPLE = ("cvat", "label_me")  # formats whose groups may hold several objects
+_CVAT_SHAPES = ("box", "cuboid", "ellipse", "mask", "points", "polygon", "polyline", "skeleton", "tag")
+_CVAT_TYPES = {"box": "bbox", "tag": "label"}  # datumaro's names of shapes that have another one
+
+
+def detect_formats(path: str, is_recognised: bool) -> list[str]:
+    """Return the formats that datumaro takes an export for; folders of classes are none if it `is_recognised`."""
+    if not storage.is_local(path):
+        return []
+    try:
+        environment = _import_datumaro("")
+    except UserError:
+        if is_recognised:  # by its contents, without datumaro
+            return []
+        raise
+    with tempfile.TemporaryDirectory(prefix="shardmill-") as folder, _collecting_logs():
+        if os.path.isfile(path):  # which datumaro looks for in a folder
+            os.symlink(os.path.abspath(path), os.path.join(folder, os.path.basename(path)))
+            path = folder
+        try:
+            found = set(environment.detect_dataset(path))
+        except ModuleNotFoundError:  # nibabel, which datumaro needs where any file is called .gz
+            found = {"mnist"} if glob.glob(f"{glob.escape(path)}/**/*-ubyte.gz", recursive=True) else set()
+    found = {_REPLACED.get(name, name) for name in found}
+    if found <= _FOLDERS or len({_OWN.get(name, name) for name in found}) == 1:
+        found = set(sorted(found)[:1])
+    return sorted(found if not is_recognised else found - _FOLDERS - _ELSEWHERE.keys())
+
+
+def read_with_datumaro(format_: str, path: str, root: str, export: Export) -> None:
+    """Add the images and annotations that datumaro reads in a local file or folder to an export.
+
+    Raises:
+        UserError: if datumaro is not installed, cannot read `path`, or the format has another flag or holds no boxes.
+    """
+    _check_format(format_, path)
+    environment = _import_datumaro(format_)
+    if format_ not in environment.importers:
+        known = sorted({*READERS, *environment.importers} - _REPLACED.keys())
+        hint = did_you_mean(format_, known) or f"the formats are {', '.join(known)}"
+        raise UserError(f"--annotations {format_}={path}: there is no format {format_!r}; {hint}")
+    if not storage.is_local(path):
+        raise UserError(f"--annotations {format_}={path}: datumaro reads local files; copy the annotations to a disk")
+    if not os.path.exists(path):
+        raise UserError(f"--annotations {format_}={path}: there is no such file or folder")
+    expected: Counter[str] = Counter()
+    found: Counter[str] = Counter()
+    with tempfile.TemporaryDirectory(prefix="shardmill-") as folder, _collecting_logs() as logs:
+        try:
+            for place, base in _stage_cvat(path, folder, expected) if format_ == "cvat" else [(path, "")]:
+                for source in _sources(environment, format_, place):
+                    _read_items(format_, source, base or path, base or root, export, found)
+        except UserError:
+            raise
+        except Exception as error:  # datumaro raises errors of many classes, or those of libraries
+            cause = error.__cause__ or error
+            what = " ".join(str(cause).split()) or type(cause).__name__
+            raise UserError(f"--annotations {format_}={path}: datumaro cannot read it as {format_}: {what}") from None
+    for text, count in sorted(logs.items()):
+        export.notices.append(f"datumaro: {text}" + (f" ({count:,} such messages)" if count > 1 else ""))
+    if format_ == "cvat":
+        expected = Counter({_CVAT_TYPES.get(name, name): count for name, count in expected.items()})
+        found["bbox"] += found.pop("rotated_bbox", 0)
+        lost = expected - found
+        export.omitted.update(lost)
+
+
+def _check_format(format_: str, path: str) -> None:
+    """Raise a UserError if another flag reads a format, or none does."""
+    if format_ in _OWN and not (format_ == "yolo" and _is_darknet(path)):
+        local = posixpath.dirname(path) if posixpath.splitext(path)[1] else path
+        advice = find_unused_annotations(local) if storage.is_local(path) and os.path.isdir(local or ".") else None
+        given = re.search(r"give (--.+?) in place of", advice or "")
+        raise UserError(
+            f"--annotations {format_}={path}: shardmill reads this itself, as a stream; give"
+            f" {given[1] if given else _OWN[format_]}"
+        )
+    if format_ in _REPLACED:
+        raise UserError(f"--annotations {format_}={path}: give --annotations {_REPLACED[format_]}={path}")
+    if format_ in _FOLDERS:
+        raise UserError(f"--annotations {format_}={path}: these are images in folders; give --input {path}")
+    if format_ in _MASKS:
+        raise UserError(
+            f"--annotations {format_}={path}: its masks give each pixel a class; give --input the folder of the images"
+            " and --masks the folder of the masks"
+        )
+    if format_ in _ELSEWHERE:
+        raise UserError(f"--annotations {format_}={path}: it holds {_ELSEWHERE[format_]}")
+
+
+def _is_darknet(path: str) -> bool:
+    """Return True if a folder has the files of Darknet, as CVAT's export YOLO 1.1, and no data.yaml."""
+    files = glob.glob(f"{glob.escape(path)}/**/obj.data", recursive=True)
+    return bool(files) and not glob.glob(f"{glob.escape(path)}/**/*.yaml", recursive=True)
+
+
+def _import_datumaro(format_: str) -> Any:
+    try:
+        from datumaro.components.environment import Environment
+        from datumaro.util.image import IMAGE_BACKEND, ImageBackend
+    except ModuleNotFoundError as error:
+        if str(error.name).partition(".")[0] != "datumaro":
+            raise
+        flag = f"--annotations {format_}=…" if format_ else "--annotations"
+        raise UserError(
+            f"{flag} needs datumaro for all formats but {', '.join(sorted(READERS))}; {install_hint('annotations')}"
+        ) from None
+    IMAGE_BACKEND.set(ImageBackend.cv2)  # which datumaro sets for the thread alone that imports it first
+    return Environment()
+
+
+def _sources(environment: Any, format_: str, path: str) -> Iterator[Any]:
+    """Yield datumaro's extractors of all parts of an export, in order of their paths."""
+    importer = environment.importers[format_]()
+    described = importer(path)
+    for item in sorted(described, key=lambda item: (item["url"], str(sorted(item.get("options", {}).items())))):
+        yield environment.make_extractor(item["format"], item["url"], **item.get("options", {}))
+
+
+def _read_items(format_: str, source: Any, folder: str, root: str, export: Export, found: Counter[str]) -> None:
+    """Add the items of an extractor to an export."""
+    from datumaro.components.annotation import AnnotationType
+    from datumaro.components.media import FromFileMixin, Image
+
+    categories = source.categories().get(AnnotationType.label)
+    names = [category.name for category in categories.items] if categories is not None else []
+    if format_ == "open_images":
+        names = _display_names(names, folder)
+    export.class_lists.append(tuple(names))
+    for item in source:
+        media = item.media
+        if isinstance(media, Image) and not isinstance(media, FromFileMixin):
+            raise UserError(
+                f"--annotations {format_}={folder}: it holds images that are not files of their own; write each to"
+                " a file"
+            )
+        if not isinstance(media, FromFileMixin):
+            export.rejects.append(Reject(item.id, None, "index", "there is no image to its annotations"))
+            continue
+        groups: dict[Any, list[Any]] = {}
+        labels: list[str] = []
+        problem = ""
+        for annotation in item.annotations:
+            kind = annotation.type.name
+            found[kind] += 1
+            label = getattr(annotation, "label", None)
+            if label is not None and not 0 <= label < len(names):
+                problem = f"an annotation is of class {label}, and there are {len(names)} classes"
+                continue
+            name = None if label is None else names[label]
+            attributes = annotation.attributes
+            if kind == "label" and name is not None and attributes.get("score") != 0:
+                labels.append(name)
+            elif kind == "label":
+                export.omitted["label that is verified to be absent"] += 1
+            elif attributes.get("outside") is True:
+                export.omitted["box outside its frame"] += 1
+            elif kind in _OBJECT_TYPES:
+                key = _group(annotation, format_, len(groups))
+                if kind == "bbox" and any(part.type.name == "bbox" for part in groups.get(key, ())):
+                    key = len(groups)  # a group of several objects
+                groups.setdefault(key, []).append(annotation)
+                export.ignored[kind] += kind != "bbox"
+                export.ignored.update(
+                    f"attribute {key}"
+                    for key, value in attributes.items()
+                    if key not in _KNOWN_ATTRIBUTES and value not in (None, False, "", 0)
+                )
+            else:
+                export.omitted[kind] += 1
+        if problem:
+            export.rejects.append(Reject(item.id, None, "index", problem))
+            continue
+        objects = [_object(parts, names) for parts in groups.values()]
+        path = media.path
+        name = _relative(path, root) or _relative(path, folder) or f"{item.id}{posixpath.splitext(path)[1]}"
+        size = (media.size[1], media.size[0]) if media.has_size else None
+        export.images.append(ExportedImage(name, storage.join(folder, ""), objects, size, tuple(labels), item.subset))
+
+
+def _group(annotation: Any, format_: str, number: int) -> Any:
+    """Return the key of an object's parts: a box, polygons and masks with one group, except where people group."""
+    if not annotation.group or format_ in _GROUPED_BY_PEOPLE:
+        return number
+    return annotation.group, annotation.label
+
+
+def _object(parts: Sequence[Any], names: Sequence[str]) -> Object:
+    """Return the object with these parts: its box if it has one, or else the box around all; the area of its shape."""
+    boxes = [part for part in parts if part.type.name == "bbox"]
+    shapes = [part for part in parts if part.type.name != "bbox"]
+    corners = []
+    for part in boxes or shapes:
+        x, y, width, height = (float(value) for value in part.get_bbox())
+        corners += [(x, y), (x + width, y + height)]
+    attributes = parts[0].attributes
+    is_crowd = bool(attributes.get("is_crowd", attributes.get("is_group_of", False)))
+    area = float(sum(part.get_area() for part in shapes)) if shapes else None
+    return box_around(None if parts[0].label is None else names[parts[0].label], corners, area, is_crowd)
+
+
+def _relative(path: str, folder: str) -> str:
+    """Return a path relative to the folder that it is in; "" if it is elsewhere."""
+    name = os.path.relpath(path, folder).replace(os.sep, "/") if storage.is_local(folder) else ".."
+    return "" if name.startswith("..") else name
+
+
+def _display_names(names: list[str], folder: str) -> list[str]:
+    """Return the names of Open Images' classes for their ids, such as /m/01yrx; the ids if no file names them."""
+    shown: dict[str, str] = {}
+    for path in sorted(glob.glob(os.path.join(glob.escape(folder), "**", "*class-descriptions*.csv"), recursive=True)):
+        with open(path, encoding="utf-8", newline="") as file:
+            shown.update((row[0], row[1]) for row in csv.reader(file) if len(row) == 2 and row[0] not in shown)
+    described = [shown.get(name) or name for name in names]
+    return described if len(set(described)) == len(names) else names
+
+
+def _stage_cvat(path: str, folder: str, expected: Counter[str]) -> list[tuple[str, str]]:
+    """Lay out each XML file of CVAT's as datumaro expects it, and count its annotations.
+
+    datumaro stops at the first image that does not exist, and looks for images in `images` alone. Here each named
+    image is an empty file; which of them exist is checked later, as for all exports. Return the paths of the files with
+    the folder that their images are named from.
+    """
+    files = [path] if os.path.isfile(path) else sorted(glob.glob(f"{glob.escape(path)}/**/*.xml", recursive=True))
+    staged = []
+    for number, file in enumerate(files):
+        place = os.path.join(folder, str(number))
+        images = os.path.join(place, "images")
+        try:
+            for _, element in ElementTree.iterparse(file, ("start",)):
+                if element.tag == "image" and (name := element.get("name")):
+                    target = os.path.normpath(os.path.join(images, name.replace("\\", "/").lstrip("/")))
+                    if target.startswith(f"{images}{os.sep}"):
+                        os.makedirs(os.path.dirname(target), exist_ok=True)
+                        open(target, "ab").close()
+                expected[element.tag] += element.tag in _CVAT_SHAPES
+        except (ElementTree.ParseError, OSError) as error:
+            raise UserError(f"--annotations cvat={file} is no XML: {error}") from None
+        os.makedirs(images, exist_ok=True)
+        os.symlink(os.path.abspath(file), os.path.join(place, os.path.basename(file)))
+        staged.append((os.path.join(place, os.path.basename(file)), images))
+    return staged
+
+
+@contextmanager
+def _collecting_logs() -> Iterator[Counter[str]]:
+    """Collect what datumaro logs, without names and numbers of single items, in place of printing it."""
+    logs: Counter[str] = Counter()
+
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            text = " ".join(record.getMessage().split())
+            logs[next((known for known in logs if known[:_SAME] == text[:_SAME]), text)] += 1
+
+    def only_others(record: logging.LogRecord) -> bool:
+        if "datumaro" not in record.pathname:
+            return True
+        if record.levelno >= logging.WARNING:
+            handler.emit(record)
+        return False
+
+    handler = Handler()
+    root = logging.getLogger()
+    root.addFilter(only_others)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield logs
+    finally:
+        root.removeFilter(only_others)
