@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any, Protocol
@@ -12,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from shardmill.errors import UserError
+from shardmill.errors import JobError, UserError
 from shardmill.metadata.manifest import Certainty, Reject
 from shardmill.transforms.columns.arrow import (
     as_text,
@@ -53,6 +54,7 @@ from shardmill.transforms.columns.types import (
     Values,
     ValuesOf,
 )
+from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import error_text
 from shardmill.transforms.stores.storage import raise_if_store_failed
 from shardmill.transforms.stores.streams import TruncatedError
@@ -74,6 +76,33 @@ class FileRef:
     key_start: int = 0  # with key_span, the file's part of the 64-bit key space, in name order
     key_span: int = 1 << 63
     parts: tuple["FileRef", ...] = ()  # parallel files; the first one lends name and path
+    revision: str = ""  # of the file as listed, see `storage.read_revision`; "" if unknown
+
+
+_ASKED_AT_ONCE = 32  # requests of a store
+
+
+def check_unchanged(files: Iterable[FileRef]) -> None:
+    """Check, once files have been read, that they are those that were listed; raise JobError otherwise.
+
+    A file that is replaced or written while a job reads it would be old data in one part and new data in another.
+    """
+    known = [part for file in dict.fromkeys(files) for part in file.parts or (file,) if part.revision]
+    if all(storage.is_local(part.path) for part in known):
+        found: Iterable[bool] = map(_is_unchanged, known)
+    else:
+        with ThreadPoolExecutor(_ASKED_AT_ONCE, "shardmill-unchanged") as pool:
+            found = list(pool.map(_is_unchanged, known))
+    for part, is_unchanged in zip(known, found, strict=True):
+        if not is_unchanged:
+            raise JobError(f"{part.path} was changed while the job read it; leave the input as it is while a job runs")
+
+
+def _is_unchanged(file: FileRef) -> bool:
+    try:
+        return storage.read_revision(file.path) == file.revision
+    except FileNotFoundError:
+        return True  # reading says so
 
 
 @dataclass(frozen=True, slots=True)

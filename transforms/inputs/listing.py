@@ -8,7 +8,7 @@ import posixpath
 import re
 import stat
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 
@@ -423,8 +423,14 @@ def accept_language_suffix(kind: FileKind, name: str) -> FileKind:
 
 def to_refs(found: Iterable[FoundFile], root: str) -> list[FileRef]:
     """Return references to record files, ordered by name."""
-    files = sorted(found, key=lambda file: file.name)
-    return [FileRef(file.name, storage.join(root, file.name), file.size_bytes) for file in files]
+    refs = []
+    for file in sorted(found, key=lambda file: file.name):
+        path = storage.join(root, file.name)
+        revision = "" if storage.is_local(path) else f"{file.size_bytes}:{file.stamp}"
+        with suppress(OSError):  # reading it says so
+            revision = revision or storage.read_revision(path)
+        refs.append(FileRef(file.name, path, file.size_bytes, revision=revision))
+    return refs
 
 
 def assign_key_shares(refs: Iterable[FileRef]) -> list[FileRef]:

@@ -10,7 +10,15 @@ import apache_beam as beam
 
 from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.arrow import ELEMENT_BYTES
-from shardmill.transforms.formats.format import BlockRef, FileRef, RecordFormat, RecordNotice, SkippedItems, reject_file
+from shardmill.transforms.formats.format import (
+    BlockRef,
+    FileRef,
+    RecordFormat,
+    RecordNotice,
+    SkippedItems,
+    check_unchanged,
+    reject_file,
+)
 from shardmill.transforms.inputs.folders import FileKind, FolderRoles
 from shardmill.transforms.inputs.listing import RecordFiles, Skipped
 from shardmill.transforms.inputs.sources import REJECTS, SUMMARIES, Findings, combine_outputs
@@ -110,6 +118,7 @@ def index_file(format_: RecordFormat, file: FileRef, temporary: str | None = Non
             else:
                 blocks.append(item)
         header = format_.header(file) if not found.summary.rejected else ()
+        check_unchanged([file])
     except OSError as error:
         raise_if_store_failed(error, file.path)
         reason = f"cannot be read: {error_text(error)}"

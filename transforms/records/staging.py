@@ -29,7 +29,7 @@ from shardmill.transforms.columns.types import (
     merge_remarks,
 )
 from shardmill.transforms.files.image_features import Formats, count_deep_pngs, count_formats, merge_formats
-from shardmill.transforms.formats.format import BlockRef, RecordFormat, read_stacked, split_rows
+from shardmill.transforms.formats.format import BlockRef, RecordFormat, check_unchanged, read_stacked, split_rows
 from shardmill.transforms.inputs.record_blocks import Task, total_bytes
 from shardmill.transforms.inputs.sources import REJECTS
 from shardmill.transforms.layout.tables import TableLayout
@@ -374,6 +374,7 @@ def _read_rows(format_: RecordFormat, task: Sequence[BlockRef], layout: TableLay
         for rows in read_stacked(format_, block, layout.types, layout.keys):
             for part in split_rows(rows, MAX_RUN_ROWS):
                 yield block, part
+    check_unchanged(block.file for block in task)
 
 
 def _make_run_path(temporary: str) -> str:
@@ -424,7 +425,9 @@ def infer_columns_of_task(
 ) -> list[Inferred]:
     """Return the column types of one task's rows, as a list of one element."""
     parts = (part for block in task for part in format_.infer(block, columns, values_of))
-    return [reduce(Inferred.merge, parts, Inferred())]
+    found = reduce(Inferred.merge, parts, Inferred())
+    check_unchanged(block.file for block in task)
+    return [found]
 
 
 @dataclass(eq=False)
@@ -445,6 +448,7 @@ def _count_kinds(format_: RecordFormat, task: Task) -> list[Kinds]:
         for rows in format_.read(block, {}):
             files = pa.repeat(block.file.name, len(rows.lines))
             kinds = merge_kinds(kinds, count_kinds(decode_parts(rows.batch["record"]), files, rows.lines))
+    check_unchanged(block.file for block in task)
     return [kinds]
 
 

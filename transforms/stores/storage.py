@@ -113,6 +113,18 @@ def stat_file(path: str) -> FileStat:
     return local.stat_file(path) if is_local(path) else object_store(path).stat(path)
 
 
+def read_revision(path: str) -> str:
+    """Return what changes with a file's content: its size, with time and inode on a disk or the stamp of its store.
+
+    Raises OSError if the file is missing.
+    """
+    if is_local(path):
+        status = os.stat(path)
+        return f"{status.st_size}:{status.st_mtime_ns}:{status.st_ino}"
+    found = stat_file(path)
+    return f"{found.size_bytes}:{found.stamp}"
+
+
 def list_files(directory: str) -> Iterator[tuple[str, int]]:
     """Yield (relative name, size in bytes) of all files below `directory`, unordered; none if only it is missing."""
     root = directory.rstrip("/") or "/"
