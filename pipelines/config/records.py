@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from shardmill.data.features import LANGUAGES_KEY, Features, features_of_kind
 from shardmill.errors import UserError
+from shardmill.metadata.file_names import is_split_name
 from shardmill.pipelines.config.record_options import RecordOptions
 from shardmill.transforms.inputs.folders import FileKind
 from shardmill.transforms.options.declare import OptionValueError, flag
@@ -222,7 +223,9 @@ class RecordsConfig(RecordOptions):
 
     @property
     def kind(self) -> FileKind:
-        return FileKind(self.spec.plural, self.spec.suffixes, exclude=self.exclude)
+        return FileKind(
+            self.spec.plural, self.spec.suffixes, exclude=self.exclude, has_signature=self.spec.is_passed_through
+        )
 
     @property
     def schema_text(self) -> str:
@@ -307,11 +310,22 @@ class RecordsConfig(RecordOptions):
             key=self.key or self.sequence_by,
             key_flag="--key" if self.sequence_by is None else "--sequence_by",
             split=self._split,
-            classes=self.subset(LabelOptions),
+            classes=self._classes,
             folders=self.folders,
             plural=self.kind.plural,
             split_shards=tuple(name for name, _ in self.split_shards),
         )
+
+    @property
+    def _classes(self) -> LabelOptions:
+        """Return the options of class names; a label map next to existing records gives those of --label."""
+        options = self.subset(LabelOptions)
+        if not self.spec.is_passed_through or len(self.label or ()) != 1 or options.labels is not None:
+            return options
+        from shardmill.transforms.layout.labels import find_label_map
+
+        found = find_label_map(self.inputs[0])
+        return options if found is None else replace(options, labels=found[1])
 
     @property
     def key_options(self) -> "KeyOptions":
@@ -412,6 +426,58 @@ def _split_name(text: str) -> tuple[str, str]:
             " parallel files, or one folder or glob for all files"
         )
     return found[1], found[2]
+
+
+def parse_split_inputs(value: Any) -> tuple[tuple[str, str], ...]:
+    """Parse (split, path) pairs from texts such as `train=a/*`, pairs or a mapping; a single input has the split ""."""
+    items = tuple(value.items()) if isinstance(value, dict) else (value,) if isinstance(value, str) else tuple(value)
+    pairs = []
+    for item in items:
+        found = None if not isinstance(item, str) or _exists(item) else _NAMED.fullmatch(item)
+        split, path = (found[1], found[2]) if found else ("", item) if isinstance(item, str) else tuple(item)
+        pairs.append((split, parse_path(path)))
+    splits = [split for split, _ in pairs]
+    if len(pairs) > 1 and "" in splits:
+        raise OptionValueError(
+            f"{pairs[splits.index('')][1]} is one of several inputs and has no split; expected SPLIT=PATH of each, such"
+            " as train='a/*', or one folder or glob for all files"
+        )
+    for split in splits:
+        if split and not is_split_name(split):
+            raise OptionValueError(f"split {split!r}: expected letters, digits and '_' only")
+    return tuple(pairs)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SplitRecordsConfig(RecordsConfig):
+    """The configuration of `shardmill reshard` with an --input for each split."""
+
+    split_inputs: tuple[tuple[str, str], ...] = flag(
+        (), "Files of each split", parse=parse_split_inputs, hidden=True, affects_output=False
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.splits is not None:
+            raise UserError(f"--splits and {self.source}: --input says the splits; leave one of them out")
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return tuple(path for _, path in self.split_inputs)
+
+    @property
+    def files(self) -> "RecordFiles":
+        from shardmill.transforms.inputs.listing import RecordFiles
+
+        return RecordFiles(self.split_inputs, are_splits=True)
+
+    @property
+    def source(self) -> str:
+        return " ".join(f"--input {split}={path}" for split, path in self.split_inputs)
+
+    @property
+    def table_options(self) -> "TableOptions":
+        return replace(super().table_options, records=self.inputs[0], has_input_splits=True)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,14 @@ from shardmill.errors import UserError
 from shardmill.pipelines.config.files import FilesConfig
 from shardmill.pipelines.config.flags import make_config
 from shardmill.pipelines.config.job import JobConfig
-from shardmill.pipelines.config.records import FormatSpec, ParallelConfig, RecordsConfig, parse_inputs
+from shardmill.pipelines.config.records import (
+    FormatSpec,
+    ParallelConfig,
+    RecordsConfig,
+    SplitRecordsConfig,
+    parse_inputs,
+    parse_split_inputs,
+)
 from shardmill.pipelines.jobs.kind import RecordsKind
 from shardmill.transforms.inputs.folders import FileKind
 from shardmill.transforms.options.declare import Option, Options, flag, options_of
@@ -102,7 +109,7 @@ FORMATS = (
         name="tfrecords",
         command="reshard",
         plural="TFRecord files",
-        suffixes=r"(?:tfrecords?|tfr)(?:-\d+(?:-of-\d+)?)?(?:\.gz)?",
+        suffixes=r"(?:tfrecords?|tfr)(?:-\d+(?:-of-\d+)?)?(?:\.gz)?",  # others are recognised by content
         summary="distribute existing TFRecords to balanced, shuffled shards",
         description="Distribute the unchanged records of existing TFRecord files to a new number of balanced, shuffled"
         " shards.",
@@ -230,7 +237,47 @@ def _describe_texts(
     return text_features(layout), ()
 
 
+@dataclass(frozen=True, kw_only=True)
+class _SplitInput(Options):
+    title: ClassVar[str] = "input"
+
+    input: tuple[tuple[str, str], ...] = flag(
+        (),
+        "Folder, file or glob to read; local, gs://, s3://, az://; or SPLIT=PATH for each split; repeatable",
+        parse=parse_split_inputs,
+        repeats=True,
+        metavar="[SPLIT=]PATH",
+        affects_output=False,
+        required=True,
+    )
+
+
+@dataclass(frozen=True)
+class ReshardKind(RecordsKind):
+    """The reshard command, which takes one --input, or one for each split."""
+
+    @property
+    def options(self) -> tuple[Option, ...]:
+        return (*options_of(_SplitInput), *(option for option in super().options if option.field != "input"))
+
+    def make_config(self, values: Mapping[str, Any]) -> JobConfig:
+        given = _SplitInput(input=values.get("input", ()))
+        rest = {name: value for name, value in values.items() if name != "input"}
+        if len(given.input) == 1 and not given.input[0][0]:
+            return super().make_config({**rest, "input": given.input[0][1]})
+        if not given.input:
+            return super().make_config(rest)
+        own = [option for option in options_of(SplitRecordsConfig) if option.field == "split_inputs"]
+        others = [option for option in super().options if option.field != "input"]
+        return make_config(SplitRecordsConfig, [*others, *own], rest | {"split_inputs": given.input}, spec=self.spec)
+
+
 KINDS = (
-    *(RecordsKind(spec.command, spec.summary, spec.description, RecordsConfig, spec=spec) for spec in FORMATS),
+    *(
+        (ReshardKind if spec.is_passed_through else RecordsKind)(
+            spec.command, spec.summary, spec.description, RecordsConfig, spec=spec
+        )
+        for spec in FORMATS
+    ),
     TextKind(LINES.command, LINES.summary, LINES.description, RecordsConfig, text_route, spec=LINES),
 )

@@ -21,7 +21,7 @@ from shardmill.errors import ChecksError, UserError
 from shardmill.metadata.manifest import Reject
 from shardmill.pipelines.config.files import ListedFilesConfig
 from shardmill.pipelines.config.job import JobConfig
-from shardmill.pipelines.config.records import ParallelConfig
+from shardmill.pipelines.config.records import ParallelConfig, SplitRecordsConfig
 from shardmill.pipelines.nightly.recipe import FreshnessOptions
 from shardmill.pipelines.nightly.recipe_values import format_duration
 from shardmill.transforms.columns.arrow import to_batches
@@ -122,6 +122,10 @@ def _find_files(config: JobConfig, missing: list[str]) -> Iterator[_NamedFile]:
         for name, pattern in config.texts:
             kind = accept_language_suffix(config.kind, name)
             yield from _list_matched_files(pattern, _find_root(config, pattern), kind, missing, f"{name}=")
+        return
+    if isinstance(config, SplitRecordsConfig):
+        for split, pattern in config.split_inputs:
+            yield from _list_matched_files(pattern, _find_root(config, pattern), config.kind, missing, f"{split}=")
         return
     assert config.input is not None
     yield from _list_matched_files(config.input, config.root, config.kind, missing)

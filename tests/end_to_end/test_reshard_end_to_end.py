@@ -284,3 +284,110 @@ def test_a_schema_that_lies_there_and_is_not_given_is_said(tmp_path: Path) -> No
     assert broken.startswith(f"{schema} next to the records was ignored; it is invalid as --schema, too: ")
     schema.unlink()
     assert said("none", first) == []
+
+
+NAMES = {  # of record files as others write them, and the split in the name
+    "pet.record": "train",
+    "coco_train.record-00000-of-00100": "train",
+    "coco_val.record": "validation",
+    "train-00000-of-00002": "train",
+    "validation-00000-of-00002": "validation",
+    "data_tfrecord-00000-of-00001.gz": "",
+}
+
+
+def test_files_are_recognised_by_content(tmp_path: Path) -> None:
+    files = {name: framed(RECORDS[at * 9 : at * 9 + 9]) for at, name in enumerate(NAMES)}
+    files["data_tfrecord-00000-of-00001.gz"] = gzip.compress(files["data_tfrecord-00000-of-00001.gz"])
+    others = {"notes.txt": b"x", "model.bin": bytes(100), "events.out": b"\x18\0\0\0\0\0\0\0????", "empty": b""}
+    folder = write_files(tmp_path / "in", {**files, **others})
+
+    table = convert("reshard", folder, tmp_path / "out")
+
+    assert Counter(all_records(table.directory)["train"]) == Counter(RECORDS[:54])
+    notices = "; ".join(table.dataset.manifest.notices)
+    assert "files are called as splits are, and all examples are in train" in notices
+    assert "2 as validation, such as 'coco_val.record'" in notices
+    for name in ("notes.txt", "model.bin", "events.out", "empty"):
+        assert name in notices
+
+
+def test_folders_of_tfx_are_splits(tmp_path: Path) -> None:
+    files = {
+        "Split-train/data_tfrecord-00000-of-00001.gz": gzip.compress(framed(RECORDS[:20])),
+        "Split-eval/data_tfrecord-00000-of-00001.gz": gzip.compress(framed(RECORDS[20:30])),
+    }
+
+    table = convert("reshard", write_files(tmp_path / "in", files), tmp_path / "out")
+
+    assert {split: Counter(records) for split, records in all_records(table.directory).items()} == {
+        "train": Counter(RECORDS[:20]),
+        "test": Counter(RECORDS[20:30]),
+    }
+    assert any("Split-eval (test)" in notice for notice in table.dataset.manifest.notices)
+
+
+def reshard(run: Run, output: Path, *flags: object) -> Any:
+    done = run("reshard", "--output", output, "--name", "n", *flags)
+    assert done.status == 0, done.err
+    return open_dataset(str(output / "n"))
+
+
+def test_an_input_for_each_split(run: Run, tmp_path: Path) -> None:
+    files = {"a/1.record": RECORDS[:20], "a/2.record": RECORDS[20:30], "b/1.record": RECORDS[30:40], "c": RECORDS[40:]}
+    folder = write_files(tmp_path / "in", {name: framed(records) for name, records in files.items()})
+    inputs = ("--input", f"train={folder}/a/*", "--input", f"val={folder}/b/*", "--input", f"extra={folder}/c")
+
+    dataset = reshard(run, tmp_path / "out", *inputs, "--num_shards", 2)
+
+    found = {name: Counter(records) for name, records in all_records(Path(dataset.directory)).items()}
+    assert found == {
+        "train": Counter(RECORDS[:30]),
+        "validation": Counter(RECORDS[30:40]),
+        "extra": Counter(RECORDS[40:]),
+    }
+    assert not any("folders" in notice for notice in dataset.manifest.notices)
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (("--input", "train={0}/a", "--input", "{0}/b"), "b is one of several inputs and has no split"),
+        (("--input", "train={0}/a", "--input", "test={0}/a"), "is a file of both --input train=… and test=…"),
+        (("--input", "train={0}/a", "--splits", "train=1"), "--input says the splits; leave one of them out"),
+        (("--input", "train={0}/no"), "no: no such file or folder"),
+        (("--input", "a.b={0}/a"), "split 'a.b': expected letters, digits and '_' only"),
+    ],
+)
+def test_mistakes_in_inputs_of_splits(run: Run, tmp_path: Path, flags: tuple[str, ...], words: str) -> None:
+    folder = write_files(tmp_path / "in", {f"{name}/1.record": framed(RECORDS[:9]) for name in "ab"})
+    given = [flag.format(folder) for flag in flags]
+
+    check_mistake(run("reshard", "--output", tmp_path / "out", "--name", "n", *given), words)
+    assert not (tmp_path / "out").exists()
+
+
+LABEL_MAP = b"""item {
+  id: 1
+  name: 'cat'
+}
+item { name: "/m/0bt9lr" id: 3 display_name: "dog" }
+"""
+CLASSES = ("background", "cat", "unused_2", "dog")
+IDS = "image/object/class/label"
+
+
+@pytest.mark.parametrize("name", ["label_map.pbtxt", "pet_label_map.pbtxt"])
+def test_a_label_map_names_the_classes(run: Run, tmp_path: Path, name: str) -> None:
+    records = framed([encode_example({IDS: [1, 3][: number % 2 + 1]}) for number in range(9)])
+    folder = write_files(tmp_path / "in", {"pet.record": records, name: LABEL_MAP})
+    job = ("--input", folder)
+
+    hint = f"names 4 ids of classes; --label NAME, such as --label {IDS}, says which feature holds them"
+    assert any(hint in notice for notice in reshard(run, tmp_path / "a", *job).manifest.notices)
+    named = reshard(run, tmp_path / "b", *job, "--label", IDS)
+    given = reshard(run, tmp_path / "c", *job, "--label", IDS, "--labels_file", folder / name)
+    for dataset in (named, given):
+        (feature,) = dataset.manifest.features
+        assert (feature.name, feature.class_names) == (IDS, CLASSES)
+    assert any(notice.endswith(f"are those of {folder}/{name}") for notice in named.manifest.notices)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import tifffile
 from PIL import Image
 
 from tests.support import exports, framed_records
@@ -36,6 +37,21 @@ def write_pets(path: Path, images: list[bytes]) -> None:
     files = pa.array([{"bytes": image, "path": None} for image in images])
     table = pa.table({"image": files, "label": [0, 1] * (len(images) // 2), "photo": images})
     pq.write_table(table.replace_schema_metadata({"huggingface": json.dumps({"info": {"features": told}})}), path)
+
+
+def moving_image() -> bytes:
+    """An animation of two frames."""
+    frames = [Image.new("L", (8, 8), level) for level in (1, 200)]
+    out = io.BytesIO()
+    frames[0].save(out, "GIF", save_all=True, append_images=frames[1:])
+    return out.getvalue()
+
+
+def tiff(values: np.ndarray, **options: Any) -> bytes:
+    """A TIFF of bands."""
+    out = io.BytesIO()
+    tifffile.imwrite(out, values, **options)
+    return out.getvalue()
 
 
 def depth_of(jpeg: bytes) -> bytes:
@@ -99,6 +115,11 @@ def write_page_data(folder: Path) -> Path:
             ).encode(),
             "visits.csv": b"user,time,page\na,2024-01-02,x\nb,2024-01-01,y\na,2024-01-01,z\n",
             "sounds/dog/1.wav": wav(),
+            "moving/cat/1.gif": moving_image(),
+            "tiles/1.tif": tiff(np.zeros((4, 4, 4), np.uint16), photometric="minisblack", planarconfig="contig"),
+            "frames/0.tar": tar([(f"22.{number:02}.jpg", image(number)) for number in range(3)]),
+            "pets/pet_train.record": b"".join(framed_records.record(1000 + number) for number in range(20)),
+            "pets/pet_val.record": b"".join(framed_records.record(2000 + number) for number in range(20)),
             "points.csv": b"file_name,x\nphotos/dog/0.jpg,0.5\nphotos/cat/1.jpg,0.25\n",
             "houses.csv": houses(),
             "ranking/a.tfrecord": b"".join(framed_records.framed(b"\n\x04\n\x02\n\x00" * n) for n in range(1, 20)),

@@ -45,7 +45,7 @@ from shardmill.transforms.stores.streams import Decompressed, TruncatedError, op
 RECORD = "record"
 _HEADER = struct.Struct("<QI")
 _GZIP_MAGIC = b"\x1f\x8b"  # RFC 1952, section 2.3.1
-_ZLIB_START = 4 << 10  # more than what zlib takes to say the twelve bytes of a record's header
+HEAD_BYTES = 4 << 10  # more than what zlib takes to say the twelve bytes of a record's header
 _HOP_BYTES = 64 << 10  # read at once where only headers are wanted
 _FOOTER = np.dtype("<u4")
 _FIRST = 8  # records of a file, whose kind it has
@@ -179,7 +179,7 @@ def _compression(stream: BinaryIO, file: FileRef) -> Callable[[str], Decompresse
     The stream is at the start of the file. A plain TFRecord is recognized first, because a record's length may look
     like the first bytes of gzip or zlib.
     """
-    head = _read(stream, _ZLIB_START)
+    head = _read(stream, HEAD_BYTES)
     if _starts_as_tfrecord(head):
         return None
     if file.name.lower().endswith(".gz") or head.startswith(_GZIP_MAGIC):
@@ -188,6 +188,16 @@ def _compression(stream: BinaryIO, file: FileRef) -> Callable[[str], Decompresse
         return open_zlib if _starts_as_tfrecord(zlib.decompressobj().decompress(head, _HEADER.size)) else None
     except zlib.error:
         return None
+
+
+def is_tfrecord(head: bytes) -> bool:
+    """Return True if a file that begins with `head`, of about HEAD_BYTES, is a TFRecord, plain or compressed."""
+    if _starts_as_tfrecord(head):
+        return True
+    try:  # either by gzip or by zlib
+        return _starts_as_tfrecord(zlib.decompressobj(32 + zlib.MAX_WBITS).decompress(head, _HEADER.size))
+    except zlib.error:
+        return False
 
 
 def _starts_as_tfrecord(head: bytes) -> bool:

@@ -20,6 +20,12 @@ SPLIT_FOLDERS = {
     "test": "test",
     "testing": "test",
     "eval": "test",
+    # of TFX's ExampleGen
+    "split-train": "train",
+    "split-validation": "validation",
+    "split-val": "validation",
+    "split-test": "test",
+    "split-eval": "test",
 }
 # Folders that say what is in them, not of which class it is: those of VOC, YOLO, COCO and of segmentation.
 _NO_CLASSES = frozenset(
@@ -37,6 +43,7 @@ _FILLERS = frozenset(
 )
 _IMAGE_WORD = re.compile(r"ima?ge?s?(?![a-z])", re.IGNORECASE)
 _FIRST_WORD = re.compile(r"([A-Za-z]+)[-._ 0-9]")
+_LAST_WORD = re.compile(r"[^.]*[-_ ]([A-Za-z]+)\.[^.]")  # of what is before the first dot, such as coco_val.record
 _GUESSED_LEVELS = 2  # of folders that a guess looks at, below those of splits
 _QUOTED = 5  # names that a sentence has
 
@@ -127,8 +134,8 @@ def split_of_file(name: str) -> str | None:
     base = name.rpartition("/")[2]
     if (shard := ShardName.parse(base)) is not None:
         return shard.split
-    found = _FIRST_WORD.match(base)
-    return None if found is None else SPLIT_FOLDERS.get(found[1].lower())
+    words = (found[1].lower() for pattern in (_FIRST_WORD, _LAST_WORD) if (found := pattern.match(base)))
+    return next((SPLIT_FOLDERS[word] for word in words if word in SPLIT_FOLDERS), None)
 
 
 def folder_key(name: str, roles: FolderRoles | None = None) -> str:
@@ -264,6 +271,7 @@ class FileKind:
     suffixes: str  # regular expression alternatives, without the first dot; case is ignored
     is_listable: bool = False  # True if a --manifest may list such files
     exclude: tuple[str, ...] = field(default=(), compare=False)  # patterns of --exclude, see `find_exclusion`
+    has_signature: bool = False  # True if files of other names are recognised by their first bytes, as TFRecords are
 
     def accepts(self, name: str) -> bool:
         """Return True if the file called `name`, a path or its last part, is of this kind."""

@@ -30,6 +30,10 @@ METADATA_NAMES = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
 # Folders that systems keep next to files: thumbnails and recycle bins of Synology and QNAP, archives of macOS, Windows
 SYSTEM_FOLDERS = frozenset(("@eaDir", "@Recycle", "#recycle", "__MACOSX", "lost+found", "$RECYCLE.BIN"))
 _EMPTY_FOLDER = "folder without "
+# Names of files that are no TFRecords, whose first bytes are not read
+_OTHER_FILES = re.compile(
+    rf"\.(?:{IMAGES.suffixes}|jsonl?|csv|tsv|txt|md|pbtxt|pb|ya?ml|xml|py|html|parquet|npy|zip)\Z", re.I
+)
 _MAX_DEPTH = 500  # of folders: what Python's stack has room for
 _CHOICE = re.compile(r"\{([^{}]*,[^{}]*)\}")
 _WILDCARD = re.compile(rf"[*?[]|{_CHOICE.pattern}")
@@ -234,7 +238,20 @@ def _list_store(pattern: str, root: str, kind: FileKind, folder: str) -> Iterato
                 yield _skip_hidden(hidden)
             last_hidden = hidden
         else:
-            yield found if kind.accepts(name) else _skip(name)
+            yield found if _is_of_kind(kind, name, storage.join(root, name)) else _skip(name)
+
+
+def _is_of_kind(kind: FileKind, name: str, path: str) -> bool:
+    """Return True if a file is of a kind by its name or, if the kind has a signature, by its first bytes."""
+    if kind.accepts(name) or not kind.has_signature or _OTHER_FILES.search(name):
+        return kind.accepts(name)
+    from shardmill.transforms.formats.tfrecords import HEAD_BYTES, is_tfrecord
+
+    try:
+        with storage.open_read(path) as file:
+            return is_tfrecord(file.read(HEAD_BYTES))
+    except OSError:
+        return False
 
 
 def _list_objects(pattern: str, prefix: str, root: str) -> Iterator[FoundFile]:
@@ -305,7 +322,7 @@ def _walk(
         elif _is_folder(item):
             found += 1  # or none: then that folder is reported itself
             yield from _walk(item.path, f"{name}/", ancestors | {here}, kind, wanted)
-        elif kind.accepts(item.name) if wanted is None else matches_glob(name.split("/"), wanted):
+        elif _is_of_kind(kind, item.name, item.path) if wanted is None else matches_glob(name.split("/"), wanted):
             found += 1
             yield _stat(name, item.path)
         elif wanted is None:
@@ -366,12 +383,16 @@ class RecordFiles:
 
     # (feature, folder, file or glob) of each; the first's folders give splits and classes; ("", pattern) if it is alone
     patterns: tuple[tuple[str, str], ...]
+    are_splits: bool = False  # True if patterns are named after the splits of their files, which are not paired
 
     def list_files(self, kind: FileKind) -> Iterator[FileRef | Skipped | Reject]:
         """List the input; the files come last, ordered by name, with shares of the key space by their bytes.
 
         Paired files are parts of the first pattern's; a UserError is raised if they do not match.
         """
+        if self.are_splits:
+            yield from self._list_splits(kind)
+            return
         others: list[tuple[str, Skipped | Reject]] = []
         refs: list[list[FileRef]] = []
         for name, pattern in self.patterns:
@@ -389,6 +410,20 @@ class RecordFiles:
         yield from assign_key_shares(
             replace(parts[0], size_bytes=sum(part.size_bytes for part in parts), parts=parts) for parts in pairs
         )
+
+    def _list_splits(self, kind: FileKind) -> Iterator[FileRef | Skipped | Reject]:
+        """List the files of each split as if they were in a folder called after it."""
+        refs: dict[str, FileRef] = {}
+        for split, pattern in self.patterns:
+            for item in list_input(pattern, kind):
+                if not isinstance(item, FoundFile):
+                    yield item
+                    continue
+                path = storage.join(input_root(pattern), item.name)
+                if path in refs:
+                    raise UserError(f"{path} is a file of both --input {refs[path].name.split('/')[0]}=… and {split}=…")
+                refs[path] = FileRef(f"{split}/{item.name}", path, item.size_bytes)
+        yield from assign_key_shares(sorted(refs.values(), key=lambda file: file.name))
 
     def _check(self, refs: Sequence[Sequence[FileRef]], rejects: Sequence[Reject]) -> None:
         inputs = [f"{name}={pattern}" for name, pattern in self.patterns]

@@ -1,6 +1,8 @@
 """The label column of a table and its classes, and the schema that the input carries."""
 
+import os
 import posixpath
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -9,7 +11,7 @@ from shardmill.data.features import DType, Feature, Features
 from shardmill.data.kinds import kind_of
 from shardmill.errors import UserError
 from shardmill.metadata import file_names
-from shardmill.metadata.labels import ClassNames, check_label_name, resolve_class_names
+from shardmill.metadata.labels import ClassNames, check_label_name, parse_label_map, resolve_class_names
 from shardmill.text import listed
 from shardmill.transforms.columns.arrow import Separated
 from shardmill.transforms.columns.types import MAX_VALUES, ColumnType, Inferred, text_type
@@ -174,6 +176,42 @@ def check_labels_file(feature: Feature, options: TableOptions) -> None:
 
 _SELF_DESCRIBING_KINDS = ("tensor", "text", "image")  # kinds that records show themselves
 _MAX_NAMED_FEATURES = 5  # features, at most
+
+
+def find_label_map(records: str) -> tuple[str, tuple[str, ...]] | None:
+    """Return the path and the names by id of a label map next to records, or None.
+
+    It is label_map.pbtxt, or the only file of a local folder whose name ends so.
+    """
+    root = input_root(records)
+    names = ["label_map.pbtxt"]
+    if storage.is_local(root) and os.path.isdir(root):
+        names += [name for name in sorted(os.listdir(root)) if re.search(r"label_?map\.pbtxt$", name)][:1]
+    for name in names:
+        path = storage.join(root, name)
+        try:
+            found = parse_label_map(storage.read_bytes(path).decode(errors="replace"))
+        except OSError as error:
+            raise_if_store_failed(error, path)
+            continue
+        if found:
+            return path, found
+    return None
+
+
+def label_map_notices(options: TableOptions) -> list[str]:
+    """Return a notice of a label map next to existing records, which gives the names of --label."""
+    if (options.classes.labels is not None and not options.label_columns) or (
+        found := find_label_map(options.records)
+    ) is None:
+        return []
+    path, names = found
+    if not options.label_columns:
+        return [
+            f"{path} names {len(names):,} ids of classes; --label NAME, such as --label image/object/class/label, says"
+            " which feature holds them"
+        ]
+    return [f"the names of the classes are those of {path}"] if options.classes.labels == names else []
 
 
 def ignored_schema_notices(summary: InputSummary, records: str) -> list[str]:

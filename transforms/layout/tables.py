@@ -50,6 +50,7 @@ from shardmill.transforms.layout.files import (
 from shardmill.transforms.layout.labels import (
     check_labels_file,
     ignored_schema_notices,
+    label_map_notices,
     labels_file_names,
     resolve_labels,
 )
@@ -177,8 +178,12 @@ def make_record_layout(summary: InputSummary, inferred: Inferred, options: Table
     notices = [
         *skipped_notices(summary),
         *(ignored_schema_notices(summary, options.records) if options.schema is None else ()),
+        *label_map_notices(options),
     ]
-    splits = splits_of_tables(summary, options.source, options.split.splits)
+    if options.has_input_splits:
+        splits = replace(splits_of_folders(summary.folders, SPLITS), notices=())
+    else:
+        splits = splits_of_tables(summary, options.source, options.split.splits)
     check_split_shards(splits.names, options.split_shards)
     notices += splits.notices
     for feature in options.schema or ():

@@ -1,9 +1,10 @@
 """Class names and ids: sorted names from 0, or the fixed names of a labels file."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from shardmill.data.features import Feature, Features
+from shardmill.data.features import BACKGROUND_CLASS, Feature, Features
 from shardmill.errors import UserError
 from shardmill.metadata import file_names
 from shardmill.text import did_you_mean
@@ -95,8 +96,32 @@ def resolve_class_names(
     return ClassNames((*frozen, *new) if on_new_label == "append" else tuple(frozen), source)
 
 
+_ITEM = re.compile(r"\bitem\s*\{([^}]*)\}")  # of a StringIntLabelMap in text form, as the Object Detection API has it
+_ITEM_ID = re.compile(r"\bid\s*:\s*(\d+)")
+_ITEM_NAME = re.compile(r"""\b(display_name|name)\s*:\s*(["'])(.*?)\2""")
+
+
+def parse_label_map(text: str) -> tuple[str, ...]:
+    """Parse a label_map.pbtxt: names by id, `background` for a missing id 0, `unused_N` for others; () if it is none.
+
+    A display name has precedence over a name, which may be an id of Open Images or MS COCO.
+    """
+    found: dict[int, str] = {}
+    for item in _ITEM.findall(text):
+        names = {kind: name for kind, _, name in _ITEM_NAME.findall(item)}
+        number = _ITEM_ID.search(item)
+        if number is not None and names:
+            found[int(number[1])] = names.get("display_name") or names["name"]
+    return tuple(
+        found.get(number, f"unused_{number}" if number else BACKGROUND_CLASS)
+        for number in range(max(found, default=-1) + 1)
+    )
+
+
 def parse_labels(text: str, name: str) -> tuple[str, ...]:
-    """Parse a labels file, one name a line; `name` is the file's name in errors."""
+    """Parse a labels file, one name a line, or a label map of the Object Detection API; errors say its `name`."""
+    if found := parse_label_map(text):
+        return ClassNames(found).names
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
     names = tuple(lines[:-1] if lines[-1] == "" else lines)
     if not names:
