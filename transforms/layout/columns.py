@@ -9,13 +9,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from itertools import permutations
 
 from shardmill.data.features import Feature, Features, features_of_kind
 from shardmill.data.kinds import kind_of
 from shardmill.errors import UserError
 from shardmill.metadata.labels import check_label_name
 from shardmill.text import did_you_mean, listed, plural
-from shardmill.transforms.columns.nested import dotted_prefixes
+from shardmill.transforms.columns.nested import dotted_prefixes, quote_columns
 from shardmill.transforms.columns.types import (
     MAX_VALUES,
     ColumnType,
@@ -37,24 +38,39 @@ _MAX_LISTED_COLUMNS = 20  # columns that an error lists
 
 
 def common_header(summary: InputSummary, options: TableOptions) -> tuple[str, ...]:
-    """Return the columns in the order of the first file by name, or (); raise a UserError if headers differ."""
+    """Return the columns in the order of the first file by name, or ().
+
+    Raises:
+        UserError: if the columns that are read are not the same in all files; the message names a flag that helps.
+    """
     if not summary.headers:
         return ()
+
+    def read_columns(columns: Sequence[str]) -> set[str]:
+        return {name for name in columns if name not in options.drop and (not options.only or name in options.only)}
+
     ordered = sorted(summary.headers.items(), key=lambda item: item[1][1])
     first, (_, first_name) = ordered[0]
+    shared = set.intersection(*(read_columns(columns) for columns, _ in ordered))
+    dropped = sorted(set().union(*(read_columns(columns) for columns, _ in ordered)) - shared)
+    remedy = ""
+    if shared:
+        names = "the column" if len(dropped) == 1 else "these columns"
+        remedy = f"; --drop {quote_columns([*options.drop, *dropped])} leaves {names} out"
     for columns, (number, name) in ordered[1:]:
-        if set(columns) == set(first):
+        missing, extra = (sorted(one - other) for one, other in permutations(map(read_columns, (first, columns))))
+        if not missing and not extra:
             continue
-        missing, extra = sorted(set(first) - set(columns)), sorted(set(columns) - set(first))
         parts = [
             *([f"lacks {quote_names(missing)}"] if missing else []),
             *([f"has {quote_names(extra)} in addition to"] if extra else []),
         ]
         more = f", as {number - 1} more file{'s do' if number > 2 else ' does'}" if number > 1 else ""
         raise UserError(
-            f"{options.source}: headers differ: {name!r} {' and '.join(parts)} what {first_name!r} has{more}"
+            f"{options.source}: headers differ: {name!r} {' and '.join(parts)} what {first_name!r} has{more}{remedy}"
         )
-    return first
+    elsewhere = {name for columns, _ in ordered for name in columns if name in options.drop}
+    return (*first, *sorted(elsewhere - set(first)))
 
 
 def check_columns(known: Sequence[str], options: TableOptions) -> None:

@@ -180,9 +180,12 @@ def test_a_column_that_a_schema_wants() -> None:
 def test_headers_that_differ_are_named() -> None:
     other = merge(TABLE, summarize_header(("id", "age", "city", "ok", "vide"), "b.csv"))
     with pytest.raises(
-        UserError, match=r"headers differ: 'b.csv' lacks 'empty' and has 'vide' in addition to what 'a.csv' has$"
+        UserError,
+        match=r"'b.csv' lacks 'empty' and has 'vide' in addition to what 'a.csv' has; --drop empty,vide leaves these",
     ):
         layout(summary=other)
+    assert layout(summary=other, drop=("empty", "vide")).features
+    assert layout(summary=other, only=("age", "city")).features
     assert layout(summary=merge(TABLE, summarize_header(HEADER[::-1], "b.csv"))).features == layout().features
 
 
