@@ -16,7 +16,7 @@ from shardmill.transforms.values.options import DeclaredOptions
 if TYPE_CHECKING:
     from shardmill.transforms.files.references import PlanOptions
     from shardmill.transforms.inputs.annotations import AnnotationSource
-    from shardmill.transforms.inputs.found_files import Companion
+    from shardmill.transforms.inputs.found_files import Companion, MaskSource
     from shardmill.transforms.inputs.manifest_files import LineResolver, ManifestFile, ObjectsColumn
     from shardmill.transforms.inputs.manifest_rows import ManifestNames
     from shardmill.transforms.layout.options import FileLayoutOptions
@@ -88,7 +88,17 @@ class FilesConfig(JobConfig, ReuseOptions, ABC):
 
         split_shards = tuple(name for name, _ in self.split_shards)
         split, classes = self.subset(SplitOptions), self.subset(LabelOptions)
-        return FileLayoutOptions(self.source, split, classes, split_shards, self.kind, self.folders, self.root)
+        return FileLayoutOptions(
+            self.source,
+            split,
+            classes,
+            split_shards,
+            self.kind,
+            self.folders,
+            self.root,
+            self.input or "",
+            bool(self.mask_flag),
+        )
 
     @property
     def line_resolver(self) -> "LineResolver | None":
@@ -342,6 +352,11 @@ class ListedFilesConfig(DeclaredOptions, FilesConfig, ABC):
     @property
     def objects_column(self) -> "ObjectsColumn | None":
         """Return the manifest's column of objects in images; None for none."""
+        return None
+
+    @property
+    def mask_source(self) -> "MaskSource | None":
+        """Return the folder of masks and their names; None for none."""
         return None
 
     @property

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from shardmill.transforms.files.image_objects import ObjectNames
     from shardmill.transforms.files.references import PlanOptions
     from shardmill.transforms.inputs.annotations import AnnotationSource
-    from shardmill.transforms.inputs.found_files import Companion
+    from shardmill.transforms.inputs.found_files import Companion, MaskSource
     from shardmill.transforms.inputs.manifest_files import ObjectsColumn
 
 MAX_SIDE = 65_500  # pixels: the limit of JPEG encoders
@@ -152,6 +152,8 @@ class ImagesConfig(MaskOptions, AnnotationOptions, ListedFilesConfig):
             )
         if self.near_duplicates and find_spec("imagehash") is None:
             raise UserError(f"--near_duplicates needs the library imagehash; {install_hint('near_duplicates')}")
+        if self.mask_pattern and self.masks is None and self.input is not None and not self.annotation_flag:
+            object.__setattr__(self, "masks", self.input)  # masks lie among the images
         if self.masks is not None:
             object.__setattr__(self, "masks", inside_archive(self.masks))
         if self.feature_names == features.OBJECT_DETECTION:
@@ -171,6 +173,7 @@ class ImagesConfig(MaskOptions, AnnotationOptions, ListedFilesConfig):
 
     def _check_masks(self) -> None:
         """Check the flags for masks and further files; raises UserError."""
+        from shardmill.transforms.inputs.found_files import STEM, MaskPattern
         from shardmill.transforms.inputs.listing import is_glob
         from shardmill.transforms.inputs.manifest_rows import FILE_COLUMNS, RESERVED
 
@@ -181,6 +184,15 @@ class ImagesConfig(MaskOptions, AnnotationOptions, ListedFilesConfig):
             raise UserError(f"--mask_dtype {self.mask_dtype} is about the masks of --masks or --mask_column")
         if mask_flag and self.verify == "none" and not self.is_reencoding:
             raise UserError(f"--verify none contradicts {mask_flag}: masks are checked by the size of their image")
+        try:
+            MaskPattern.parse(self.mask_pattern or STEM)
+        except ValueError as error:
+            raise UserError(f"--mask_pattern {error}") from None
+        if self.mask_pattern and self.masks is None:
+            raise UserError(
+                f"--mask_pattern {self.mask_pattern} is about the masks of --masks; of a --manifest, --mask_column says"
+                " which column names them"
+            )
         if self.masks is not None and self.manifest:
             raise UserError(
                 f"{mask_flag} is about the images of --input, --coco, --voc, --yolo or --annotations; --mask_column"
@@ -190,11 +202,15 @@ class ImagesConfig(MaskOptions, AnnotationOptions, ListedFilesConfig):
             raise UserError(f"{mask_flag}: expected a folder, not a glob")
         # Annotations name the images, wherever masks are
         mask_folder = None if self.annotation_flag else self.masks_folder
-        if mask_folder is not None and (inside := f"{mask_folder}/").startswith(f"{self.root}/"):
+        if (
+            mask_folder is not None
+            and not self.mask_pattern
+            and (inside := f"{mask_folder}/").startswith(f"{self.root}/")
+        ):
             folder = inside.removeprefix(f"{self.root}/").split("/")[0]
             raise UserError(
                 f"{mask_flag} is in --input {self.input}, so its masks would be read as images; give --input the folder"
-                f" of the images alone, next to {folder}/"
+                f" of the images alone, next to {folder}/, or --mask_pattern, how masks are called"
             )
         if self.mask_column and not self.manifest:
             raise UserError(
@@ -251,6 +267,18 @@ class ImagesConfig(MaskOptions, AnnotationOptions, ListedFilesConfig):
     @property
     def masks_folder(self) -> str | None:
         return self.masks.rstrip("/") or "/" if self.masks is not None else None
+
+    @property
+    def mask_source(self) -> "MaskSource | None":
+        from shardmill.transforms.inputs.found_files import MaskPattern, MaskSource
+
+        if (folder := self.masks_folder) is None:
+            return None
+        pattern = MaskPattern.parse(self.mask_pattern) if self.mask_pattern else MaskPattern()
+        root = self.root
+        if self.annotation_flag or not f"{folder}/".startswith(f"{root}/"):
+            return MaskSource(folder, pattern)
+        return MaskSource(folder, pattern, folder[len(root) + 1 :])
 
     def _check_inputs(self) -> None:
         from shardmill.transforms.inputs.listing import is_glob

@@ -150,9 +150,7 @@ def find_files(
             config.has_file_identities,
         )
     assert config.input is not None
-    return partial(
-        ListFiles, config.input, config.kind, config.folders, config.has_file_identities, config.masks_folder
-    )
+    return partial(ListFiles, config.input, config.kind, config.folders, config.has_file_identities, config.mask_source)
 
 
 def plan_files(

@@ -61,7 +61,7 @@ def images_route(config: ImagesConfig) -> "FileRoute":
         index = find_files(config, RESERVED)
     else:
         read = partial(ReadAnnotations, source, config.allow_outside, config.has_file_identities)
-        index = partial(read, names.image_id, config.masks_folder)
+        index = partial(read, names.image_id, config.mask_source)
     has_layout = config.manifest or config.annotations or names.is_detection_api
     of_layout = encoder.of_layout if has_layout else None
     near_duplicates = image_codec.hash_method() if config.near_duplicates else ""

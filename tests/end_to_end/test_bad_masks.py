@@ -119,7 +119,7 @@ def test_images_beside_masks_are_told_the_flag(run: Run, tmp_path: Path) -> None
 
     result = run("images", "--input", tmp_path / "in", "--output", tmp_path / "out", "--name", "n")
 
-    check_mistake(result, "give --input the folder of the images alone and --masks the folder 'masks'")
+    check_mistake(result, f"give --input {tmp_path}/in/images --masks {tmp_path}/in/masks; or")
 
 
 ROWS = [{"file_name": f"images/a/{n}.png", "mask": f"masks/a/{n}.png", "next": f"images/b/{n + 1}.png"} for n in (0, 2)]

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -80,6 +80,69 @@ def companion_paths(batch: pa.RecordBatch) -> list[list[str]]:
     return found
 
 
+STEM = "{stem}"
+
+
+@dataclass(frozen=True, slots=True)
+class MaskPattern:
+    """The rule that makes a mask's name from the name of its image, both without suffix.
+
+    `{stem}` is the same text in both. In a template without a slash it is part of a file's own name, and the
+    folders are those of the image.
+    """
+
+    image: str = STEM  # template of images' names
+    mask: str = STEM  # template of masks' names
+
+    @classmethod
+    def parse(cls, text: str) -> "MaskPattern":
+        """Parse `{stem}_mask`, or `{stem}_left={stem}_mask` if images have a template, too; ValueError if invalid."""
+        image, separator, mask = text.partition("=")
+        pattern = cls(image, mask) if separator else cls(mask=text)
+        if not all(template.count(STEM) == 1 for template in (pattern.image, pattern.mask)):
+            raise ValueError(f"{text!r}: expected {STEM} once, as in {STEM}_mask, or {STEM}_image={STEM}_mask")
+        return pattern
+
+    def name_mask(self, name: str) -> str | None:
+        """Return the name of an image's mask; None if the image's name does not fit its template."""
+        found = _match(self.image, name)
+        return None if found is None else f"{found['folder']}{self.mask.replace(STEM, found['stem'])}"
+
+    def is_mask(self, name: str) -> bool:
+        """Return True if a name fits the template of masks."""
+        return _match(self.mask, name) is not None
+
+    def __str__(self) -> str:
+        return self.mask if self.image == STEM else f"{self.image}={self.mask}"
+
+
+def _match(template: str, name: str) -> re.Match[str] | None:
+    return _compile(template).fullmatch(name)
+
+
+@lru_cache
+def _compile(template: str) -> re.Pattern[str]:
+    before, after = (re.escape(part) for part in template.split(STEM))
+    if "/" in template:
+        return re.compile(rf"(?P<folder>(?:.*/)??){before}(?P<stem>.+){after}", re.DOTALL)
+    return re.compile(rf"(?P<folder>(?:.*/)?){before}(?P<stem>[^/]+){after}", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class MaskSource:
+    """A folder of masks, and how they are named."""
+
+    folder: str
+    pattern: MaskPattern = MaskPattern()
+    inside: str | None = None  # its path below the folder of the images, "" if they are one; None if it is elsewhere
+
+    def is_among_images(self, name: str) -> bool:
+        """Return True if a file in the folder of the images, given by its name there, is a mask."""
+        if self.inside is None or not name.startswith(f"{self.inside}/" if self.inside else ""):
+            return False
+        return self.pattern.is_mask(remove_suffix(name[len(self.inside) :].lstrip("/")))
+
+
 Mask = tuple[str, int, int | None]  # path, size in bytes, identity
 
 
@@ -92,19 +155,24 @@ _ROWS = pa.schema({"name": pa.string(), "size": pa.int64(), "identity": pa.uint6
 class MaskFolder:
     """The masks below a folder, held in memory at some dozen bytes each; counts which of them no image uses."""
 
-    def __init__(self, folder: str, identities: bool = True, annotated: bool = False) -> None:
+    def __init__(self, source: MaskSource, identities: bool = True, annotated: bool = False) -> None:
         """List the masks; raise a UserError if there is no such folder, or no image in it.
 
         If annotations name the images (`annotated`), masks need not repeat outer folders such as JPEGImages.
         """
+        folder = source.folder
         if storage.is_local(folder) and not os.path.isdir(folder):
             raise UserError(f"--masks {folder}: no such folder")
-        self._folder, self._needs_identities, self._annotated = folder, identities, annotated
+        self.source, self._folder = source, folder
+        self._needs_identities, self._annotated = identities, annotated
         self._unlisted: list[str] = []
         self.first_image: str | None = None  # first image whose mask was looked for
         rows = list(self._list_masks())
         if not rows:
-            raise UserError(f"--masks {folder}: there is no image in that folder")
+            called = (
+                "" if source.pattern == MaskPattern() else f" that is called as --mask_pattern {source.pattern} says"
+            )
+            raise UserError(f"--masks {folder}: there is no image in that folder{called}")
         self._names, self._sizes, self._identities = convert_batch(list(zip(*rows, strict=True)), _ROWS).columns
         keys = np.fromiter((_hash_stem(name) for name in self._names.to_pylist()), np.uint64, len(rows))
         self._order = np.argsort(keys, kind="stable")
@@ -114,6 +182,8 @@ class MaskFolder:
     def _list_masks(self) -> Iterator[tuple[str, int, int | None]]:
         for item in list_input(self._folder, IMAGES):
             if isinstance(item, FoundFile):
+                if not self.source.pattern.is_mask(remove_suffix(item.name)):
+                    continue
                 identity = file_identity(item.size_bytes, item.stamp, item.modified) if self._needs_identities else None
                 yield item.name, item.size_bytes, identity
             elif isinstance(item, Reject):
@@ -122,9 +192,13 @@ class MaskFolder:
     def find_mask(self, name: str) -> Mask | str:
         """Return an image's mask, or why it has none; raise a UserError if images of two folders would share a mask."""
         self.first_image = self.first_image or name
-        stems = _list_inner_stems(name) if self._annotated else [_remove_suffix(name)]
+        stems = self._list_stems(name)
+        if not stems:
+            return f"no mask: its name is not as --mask_pattern {self.source.pattern} says"
         masks = next(filter(None, map(self._find_by_stem, stems)), [])
         if not masks:
+            if self.source.pattern != MaskPattern():
+                return f"no mask: {self._folder} has no {stems[0]!r} with the suffix of an image"
             return f"no mask: {self._folder} has none that is called as the image is, but for the suffix"
         if len(masks) > 1:
             return f"two masks, {masks[0][0]} and {masks[1][0]}: which is it?"
@@ -139,19 +213,26 @@ class MaskFolder:
         path = storage.join(self._folder, mask)
         return path, self._sizes[row].as_py(), self._identities[row].as_py()
 
+    def _list_stems(self, name: str) -> list[str]:
+        """Return the names that an image's mask may have, without suffix, with the most folders first."""
+        stems = _list_inner_stems(name) if self._annotated else [remove_suffix(name)]
+        return list(filter(None, map(self.source.pattern.name_mask, stems)))
+
     def _find_by_stem(self, stem: str) -> list[tuple[str, int]]:
         """Return the masks whose name without suffix is `stem`, with their row numbers."""
         key = np.uint64(xxhash.xxh3_64_intdigest(stem.encode()))
         start, stop = (np.searchsorted(self._keys, key, side) for side in ("left", "right"))
         masks = ((self._names[row].as_py(), row) for row in self._order[start:stop].tolist())
-        return [(mask, row) for mask, row in masks if _remove_suffix(mask) == stem]
+        return [(mask, row) for mask, row in masks if remove_suffix(mask) == stem]
 
     def check_used(self, image_name: str) -> None:
         """Raise a UserError if no image has a mask; `image_name` is the name of one image."""
         if not self._owners.any():
-            first_mask, expected = min(self._names.to_pylist()), _remove_suffix(image_name)
-            if self._annotated:
-                expected = _list_inner_stems(image_name)[-1]
+            first_mask = min(self._names.to_pylist())
+            stems = self._list_stems(image_name)
+            if not stems:
+                raise UserError(f"--mask_pattern {self.source.pattern}: no image is called so, such as {image_name!r}")
+            expected = stems[-1]
             raise UserError(
                 f"--masks {self._folder}: none of the images has a mask there; that of {image_name!r} is to be"
                 f" called {expected!r}, with the suffix of an image, and the first there is {first_mask!r}"
@@ -167,18 +248,19 @@ class MaskFolder:
         return notices
 
 
-def _remove_suffix(name: str) -> str:
+def remove_suffix(name: str) -> str:
+    """Return a file's name without its suffix."""
     return posixpath.splitext(name)[0]
 
 
 def _list_inner_stems(name: str) -> list[str]:
     """Return a file's name without suffix, with all of its folders, then without the first, and so on."""
-    parts = _remove_suffix(name).split("/")
+    parts = remove_suffix(name).split("/")
     return ["/".join(parts[start:]) for start in range(len(parts))]
 
 
 def _hash_stem(name: str) -> int:
-    return xxhash.xxh3_64_intdigest(_remove_suffix(name).encode())
+    return xxhash.xxh3_64_intdigest(remove_suffix(name).encode())
 
 
 # A file as found: `name` relative to the input's root; `uri` only where the file is elsewhere; the rest from a

@@ -34,6 +34,7 @@ from shardmill.transforms.inputs.found_files import (
     Companion,
     Mask,
     MaskFolder,
+    MaskSource,
     count_missing,
     measure_rows,
     resolve_name,
@@ -263,7 +264,7 @@ class ReadAnnotations(beam.PTransform):
     allow_outside: bool = False  # True if images may be outside the source's root
     identities: bool = False  # True to record file identities, for the detection of changes
     image_id: str = ""  # text feature to hold each image's id; "" for IMAGE_ID, where images have one
-    masks: str | None = None  # folder of masks, or None
+    masks: MaskSource | None = None  # folder of masks, or None
     temporary: str | None = None  # temporary directory of the job; None in a dry run
 
     def expand(self, pbegin: beam.pvalue.PBegin) -> Any:  # Indexed; Beam reads annotations as element types
@@ -291,7 +292,7 @@ class ReadAnnotations(beam.PTransform):
 
 # Any: Beam checks annotations, and cannot check protocols
 def _list_annotated(
-    source: Any, allow_outside: bool, image_id: str, mask_options: tuple[str, bool] | None, temporary: str | None
+    source: Any, allow_outside: bool, image_id: str, mask_options: tuple[MaskSource, bool] | None, temporary: str | None
 ) -> Iterator[Any]:
     """Yield batches of the images that a source lists; rejects and a summary, tagged."""
     pending: list[tuple[Any, ...]] = []
@@ -416,7 +417,7 @@ class ListFiles(beam.PTransform):
     kind: FileKind = IMAGES  # kind of files to look for in a folder
     roles: FolderRoles | None = None  # folder roles of --folders, if given
     identities: bool = False  # True to record file identities, for the detection of changes
-    masks: str | None = None  # folder of masks, or None
+    masks: MaskSource | None = None  # folder of masks, or None
     temporary: str | None = None  # temporary directory of the job; None in a dry run
 
     def expand(self, pbegin: beam.pvalue.PBegin) -> Any:  # Indexed; Beam reads annotations as element types
@@ -427,7 +428,12 @@ class ListFiles(beam.PTransform):
 
 
 def _list_files(
-    pattern: str, kind: FileKind, roles: FolderRoles | None, identities: bool, masks: str | None, temporary: str | None
+    pattern: str,
+    kind: FileKind,
+    roles: FolderRoles | None,
+    identities: bool,
+    masks: MaskSource | None,
+    temporary: str | None,
 ) -> Iterator[Any]:
     mask_folder = MaskFolder(masks, identities) if masks is not None else None
     return index_listing(list_input(pattern, kind), roles, identities, temporary, mask_folder)
@@ -450,6 +456,8 @@ def index_listing(
     def rows() -> Iterator[tuple[Any, ...]]:
         for item in listed:
             if isinstance(item, FoundFile):
+                if masks is not None and masks.source.is_among_images(item.name):
+                    continue
                 identity = file_identity(item.size_bytes, item.stamp, item.modified) if identities else None
                 if masks is None:
                     yield item.name, item.size_bytes, None, None, None, None, None, identity

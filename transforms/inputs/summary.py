@@ -1,6 +1,7 @@
 """Totals of an input: its folders, labels, columns and sizes, mergeable in any order."""
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -60,6 +61,17 @@ _MOST_KEYS = MAX_VALUES + 2  # one too many, and ""
 
 Key = TypeVar("Key")
 
+# Words by which masks are known in the names of files and folders
+MASK_WORDS = (
+    r"masks?|segs?|segm|segmentations?|gt|labels?|label_?ids?|labeltrainids|mattes?|annos?|annotations?|semantic"
+)
+_MASK_WORD = re.compile(MASK_WORDS, re.IGNORECASE)
+
+
+def may_be_mask(name: str) -> bool:
+    """Return True if a file's path holds a word by which masks are known."""
+    return _MASK_WORD.search(name) is not None
+
 
 @dataclass(frozen=True, slots=True)
 class InputCounts:
@@ -102,6 +114,7 @@ class InputSummary:
     image_names: dict[str, tuple[int, str]] = field(default_factory=dict)
     # record files by the split in their own name, as (number, one name)
     named_splits: dict[str, tuple[int, str]] = field(default_factory=dict)
+    named_masks: int = 0  # files found whose path holds a word for masks
     # records read despite a peculiarity, as (number, one name) by peculiarity
     peculiarities: dict[str, tuple[int, str]] = field(default_factory=dict)
     # numbers in the columns of manifest rows that float32 would change
@@ -129,6 +142,7 @@ class InputSummary:
         _add_named(self.image_names, other.image_names)
         _add_named(self.named_splits, other.named_splits)
         _add_named(self.peculiarities, other.peculiarities)
+        self.named_masks += other.named_masks
         self.rounded = merge_rounded(self.rounded, other.rounded)
         return self
 
@@ -209,6 +223,7 @@ def summarize_batch(
         columns=columns or {},
         rounded=_find_rounded(batch, columns or {}),
         fingerprint=sum(digest(f"{name}\0{size}".encode()) for name, size in zip(names, sizes, strict=True)) % _MODULUS,
+        named_masks=sum(map(may_be_mask, names)) if not manifest else 0,
         objects=Counter(object_labels(batch).to_pylist()) if "objects" in batch.schema.names else Counter(),
         first_file=min(zip(names, (uri or "" for uri in batch["uri"].to_pylist()), strict=True), default=None),
     )

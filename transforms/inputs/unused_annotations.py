@@ -1,17 +1,21 @@
-"""Recognise annotations that lie among images and that no flag reads."""
+"""Recognise annotations and masks that lie among images and that no flag reads."""
 
 import csv
 import io
+import itertools
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+import shlex
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 
-from shardmill.text import listed
+from shardmill.text import listed, plural
 from shardmill.transforms.inputs.folders import IMAGES, SPLIT_FOLDERS, FileKind
+from shardmill.transforms.inputs.found_files import STEM, MaskPattern, remove_suffix
 from shardmill.transforms.inputs.listing import METADATA_NAMES, FoundFile, list_input
 from shardmill.transforms.inputs.manifest_rows import FILE_COLUMNS
+from shardmill.transforms.inputs.summary import MASK_WORDS
 from shardmill.transforms.stores import storage
 
 ANNOTATIONS = FileKind("annotation files", "json|jsonl|xml|txt|csv|tsv|yaml|yml")
@@ -222,3 +226,154 @@ def _find_named_alike(root: str, names: Iterable[str], images: FileKind) -> list
 
 def _image_names(root: str, images: FileKind) -> Iterator[str]:
     return (item.name for item in list_input(root, images) if isinstance(item, FoundFile))
+
+
+_MASK_NAME = re.compile(rf"(?:.*[^a-z0-9])?(?:{MASK_WORDS})|(?:{MASK_WORDS})[^a-z0-9].*", re.IGNORECASE)
+_MASK_FOLDER = re.compile(
+    rf"(?:.*[^a-z])?(?:{MASK_WORDS}|segmentationclass|groundtruth|gtfine|gtcoarse)(?:[^a-z].*)?", re.IGNORECASE
+)
+_MOST_FOLDERS = 8  # among which folders of masks are looked for
+_SHARE = 0.9  # of a folder's files that must be named after those of another
+_COMPARED = 8  # pictures of each folder that are opened
+_FIRST_WORD, _LAST_WORD = re.compile(r"\A[^-_. ]*[-_. ]"), re.compile(r"[-_. ][^-_. ]*\Z")
+_FLAT_MODES = frozenset(("1", "L", "P", "I", "I;16", "F"))  # of pictures with one number a pixel
+_LABEL_IDS = "labelids"  # the masks of Cityscapes that networks are trained with
+CITYSCAPES = "_leftImg8bit."  # in the names of the pictures of Cityscapes, whose folders are cities
+
+
+def _is_mask_name(name: str) -> bool:
+    """Return True if a file is called as masks are, such as `1_mask.png`."""
+    return _MASK_NAME.fullmatch(remove_suffix(posixpath.basename(name))) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class FoundMasks:
+    """Files among images that are named after other images: masks of these, or one more picture of each example."""
+
+    problem: str  # what was found, with an example
+    flags: str  # flags that read the files, as masks if they look like masks
+    exclude: str  # pattern of these files, for --exclude
+
+
+def find_masks_next_to_images(root: str, names: Iterable[str]) -> FoundMasks | None:
+    """Return the masks such as `1_mask.png` next to `1.png` among the images `names` below `root`; None without any."""
+    by_stem = {remove_suffix(name): name for name in sorted(names)}
+    examples: dict[str, list[tuple[str, str]]] = {}
+    for stem in filter(_is_mask_name, by_stem):
+        folder, base = posixpath.split(stem)
+        for cut in (_LAST_WORD.sub("", base), _FIRST_WORD.sub("", base)):
+            if cut and cut != base and (image := by_stem.get(posixpath.join(folder, cut))) is not None:
+                examples.setdefault(base.replace(cut, STEM, 1), []).append((image, by_stem[stem]))
+    if not examples:
+        return None
+    template, pairs = max(examples.items(), key=lambda item: (len(item[1]), item[0]))
+    number = plural(len(pairs), "file is", "files are")
+    problem = f"{number} named after other images, as masks are, such as {pairs[0][1]!r} after {pairs[0][0]!r}"
+    flags = f"--input {shlex.quote(root)} --mask_pattern {shlex.quote(template)}"
+    return FoundMasks(problem, flags, f"{template.replace(STEM, '*')}.*")
+
+
+def find_paired_folders(root: str, names: Iterable[str], are_classes_plausible: bool) -> FoundMasks | None:
+    """Return the masks in a folder whose files are named after those of another folder; None without any.
+
+    If the folders may be classes, in which files are often numbered alike, the pictures must look like pairs.
+    """
+    by_stem = {remove_suffix(name): name for name in sorted(names)}
+    tops = {stem.partition("/")[0] for stem in by_stem if "/" in stem}
+    in_splits = bool(tops) and all(top.lower() in SPLIT_FOLDERS for top in tops)
+    folders: dict[str, dict[str, str]] = {}  # inner names and files, by folder
+    for stem, name in by_stem.items():
+        split, _, inner = stem.partition("/") if in_splits else ("", "", stem)
+        folder, slash, rest = inner.partition("/")
+        if slash:
+            folders.setdefault(folder, {})[f"{split}/{rest}" if in_splits else rest] = name
+    if not 2 <= len(folders) <= _MOST_FOLDERS:
+        return None
+    pair: FoundMasks | None = None  # of pictures that are no masks
+    for mask in sorted(folders, key=lambda name: (not _is_mask_folder(name), name)):
+        for image in sorted(folders.keys() - {mask}):
+            pattern = infer_mask_pattern(folders[image], folders[mask])
+            if pattern is None or (pattern != MaskPattern() and not _is_mask_folder(mask)):
+                continue
+            pairs = [(stem, pattern.name_mask(stem)) for stem in sorted(folders[image])]
+            files = [(folders[image][stem], folders[mask][other]) for stem, other in pairs if other in folders[mask]]
+            look_like_masks = _look_like_masks(root, files[:_COMPARED])
+            is_pair = look_like_masks or _are_numbered_freely(files)
+            is_pair = is_pair or (len(folders) == 2 and _are_of_one_shape(root, files))
+            if are_classes_plausible and not is_pair:
+                continue
+            are_masks = look_like_masks or _is_mask_folder(mask)
+            problem = f"{mask!r} holds files that are named after those of {image!r}, such as {files[0][1]!r}"
+            if not are_masks:
+                pair = pair or FoundMasks(problem, f"--manifest a table of both and --file_column {image},{mask}", mask)
+                continue
+            if in_splits:
+                places = {"input": root}
+                pattern = MaskPattern(f"{image}/{pattern.image}", f"{mask}/{pattern.mask}")
+            else:
+                places = {"input": storage.join(root, image), "masks": storage.join(root, mask)}
+            naming = {} if pattern == MaskPattern() else {"mask_pattern": str(pattern)}
+            flags = (f"--{flag} {shlex.quote(value)}" for flag, value in {**places, **naming}.items())
+            return FoundMasks(problem, " ".join(flags), mask)
+    return pair
+
+
+def infer_mask_pattern(images: Collection[str], masks: Collection[str]) -> MaskPattern | None:
+    """Return the pattern by which masks are named after images, both without suffixes; None if no pattern fits."""
+    if sum(mask in images for mask in masks) >= _SHARE * len(masks):
+        return MaskPattern()
+    first = sorted(images)[:_COMPARED]
+    word = _LAST_WORD.search(posixpath.basename(first[0])) if len(first) > 1 else None
+    ending = word[0] if word is not None and all(stem.endswith(word[0]) for stem in images) else ""
+    candidates = set()
+    for folder, base in map(posixpath.split, first):
+        cut = base.removesuffix(ending)
+        for mask_folder, mask in map(posixpath.split, masks):
+            if cut and mask_folder == folder and cut in mask:
+                candidates.add(MaskPattern(f"{STEM}{ending}", mask.replace(cut, STEM, 1)))
+    counts = {pattern: sum(pattern.name_mask(stem) in masks for stem in images) for pattern in candidates}
+    best = max(counts, key=lambda each: (counts[each], _LABEL_IDS in each.mask.lower(), str(each)), default=None)
+    return best if best is not None and counts[best] >= _SHARE * len(images) else None
+
+
+def _is_mask_folder(name: str) -> bool:
+    return _MASK_FOLDER.fullmatch(name) is not None
+
+
+def _look_like_masks(root: str, files: Sequence[tuple[str, str]]) -> bool:
+    """Return True if all second pictures are gray or have a palette, and all first ones colours."""
+    looks = [(_look(root, image), _look(root, mask)) for image, mask in files]
+    return bool(looks) and all(
+        image is not None and mask is not None and image[0] not in _FLAT_MODES and mask[0] in _FLAT_MODES
+        for image, mask in looks
+    )
+
+
+def _are_numbered_freely(files: Sequence[tuple[str, str]]) -> bool:
+    """Return True if the files of the first folder are not called by running numbers, as those of any class may be."""
+    numbers = [re.fullmatch(r"(.*?)(\d*)", remove_suffix(posixpath.basename(image))) for image, _ in files]
+    places = sorted({int(number[2] or 0) for number in numbers if number is not None})
+    names = {number[1] for number in numbers if number is not None}
+    steps = [after - before for before, after in itertools.pairwise(places)]
+    return len(names) > 1 or (bool(steps) and sum(steps) >= min(steps) * len(places) / _SHARE)
+
+
+def _are_of_one_shape(root: str, files: Sequence[tuple[str, str]]) -> bool:
+    """Return True if pictures have several sizes, and the two of each pair have the same aspect ratio."""
+    looks = [(_look(root, image), _look(root, other)) for image, other in files[:_COMPARED]]
+    sizes = [(image[1], other[1]) for image, other in looks if image is not None and other is not None]
+    are_alike = all(abs(one[0] * other[1] - one[1] * other[0]) <= max(*one, *other) for one, other in sizes)
+    return len({one for one, _ in sizes}) > 1 and are_alike
+
+
+def _look(root: str, name: str) -> tuple[str, tuple[int, int]] | None:
+    """Return the mode and the size of a picture; None if it cannot be opened."""
+    from PIL import Image
+
+    from shardmill.data.media import open_image
+
+    try:
+        with open_image(storage.read_bytes(storage.join(root, name))) as image:
+            return image.mode, image.size
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
+        return None

@@ -1,7 +1,10 @@
 """Labels, classes and splits of file inputs."""
 
+import itertools
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import shlex
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
@@ -23,9 +26,17 @@ from shardmill.transforms.inputs.folders import (
     normalize_split,
     split_notices,
 )
-from shardmill.transforms.inputs.listing import METADATA_KIND
+from shardmill.transforms.inputs.found_files import STEM
+from shardmill.transforms.inputs.listing import METADATA_KIND, FoundFile, list_input
 from shardmill.transforms.inputs.summary import InputSummary
-from shardmill.transforms.inputs.unused_annotations import ANNOTATIONS, find_unused_annotations
+from shardmill.transforms.inputs.unused_annotations import (
+    ANNOTATIONS,
+    CITYSCAPES,
+    FoundMasks,
+    find_masks_next_to_images,
+    find_paired_folders,
+    find_unused_annotations,
+)
 from shardmill.transforms.layout.options import (
     FileLayoutOptions,
     file_notices,
@@ -251,11 +262,8 @@ def resolve_folders(summary: InputSummary, options: FileLayoutOptions) -> Folder
     """Return the roles of the input's folders, from --folders or by a guess; raise a UserError if they do not fit."""
     if METADATA_KIND in summary.skipped and options.kind.is_listable and options.folders is None:
         raise UserError(_metadata_sentence(*summary.skipped[METADATA_KIND], options))
-    beside = any(ANNOTATIONS.accepts(name) for _, name in summary.skipped.values())
-    if beside and options.root and options.kind == IMAGES:
-        problem = find_unused_annotations(options.root, options.kind.exclude)
-        if problem is not None:
-            raise UserError(f"{options.source}: {problem}")
+    if options.kind == IMAGES and options.pattern:
+        _check_other_files(summary, options)
     roles = options.folders
     if roles is not None:
         deepest = max((folder.count("/") + 1 for folder in summary.folders if folder), default=0)
@@ -267,14 +275,79 @@ def resolve_folders(summary: InputSummary, options: FileLayoutOptions) -> Folder
             )
         return roles
     try:
-        return guess_roles(summary.folders)
+        roles = guess_roles(summary.folders)
     except FolderError as error:
-        tops = sorted({parts[0] for parts in _parts(summary)}) if options.kind == IMAGES else []
-        masks = next((top for top in tops if top.lower() in ("mask", "masks", "segmentationclass")), "")
+        if options.has_masks:
+            return _roles_without_classes(summary)
+        remedy = folder_remedy(options.kind.plural, options.kind.is_listable, error.no_classes)
+        if (found := _find_paired_folders(summary, options, are_classes_plausible=False)) is not None:
+            remedy = (
+                f"{_describe_masks(found)}; or --folders, such as label, split/label, any/label, or any for no classes"
+            )
+        raise UserError(f"{options.source}: {error}; {remedy}") from None
+    if options.kind == IMAGES and options.pattern and roles.label is not None:
+        return _check_classes_of_images(summary, options, roles)
+    return roles
+
+
+def _check_other_files(summary: InputSummary, options: FileLayoutOptions) -> None:
+    """Raise a UserError if annotations or masks lie among the images and no flag reads them."""
+    problem = None
+    if any(ANNOTATIONS.accepts(name) for _, name in summary.skipped.values()):
+        problem = find_unused_annotations(options.root, options.kind.exclude)
+    if problem is None and summary.named_masks and not options.has_masks:
+        masks = find_masks_next_to_images(options.root, _list_images(options))
+        problem = None if masks is None else _describe_masks(masks)
+    if problem is not None:
+        raise UserError(f"{options.source}: {problem}")
+
+
+def _check_classes_of_images(summary: InputSummary, options: FileLayoutOptions, roles: FolderRoles) -> FolderRoles:
+    """Return guessed roles, without classes for cities; raise a UserError if the folders look like no classes."""
+    if summary.first_file is not None and CITYSCAPES in summary.first_file[0]:
+        no_classes = _roles_without_classes(summary)
+        if options.has_masks:
+            return no_classes
+        masks = shlex.quote(options.root.replace("leftImg8bit", "gtFine"))
         raise UserError(
-            f"{options.source}: {error};"
-            f" {folder_remedy(options.kind.plural, options.kind.is_listable, masks, error.no_classes)}"
-        ) from None
+            f"{options.source} holds pictures of Cityscapes, whose folders are cities and no classes; give --masks"
+            f" {masks} --mask_pattern '{STEM}_leftImg8bit={STEM}_gtFine_labelIds', or --folders {no_classes} for the"
+            " pictures alone"
+        )
+    sizes = Counter[tuple[str, str]]()
+    for folder, number in summary.folders.items():
+        split, label = roles.locate(f"{folder}/")
+        if label is not None:
+            sizes[split or "", label] += number
+    numbers = sorted(sizes.values())
+    if not any(one >= _ALIKE * other for one, other in itertools.pairwise(numbers)) or options.has_masks:
+        return roles
+    if (found := _find_paired_folders(summary, options, are_classes_plausible=True)) is not None:
+        raise UserError(f"{options.source}: {_describe_masks(found)}; or --folders {roles}, if the folders are classes")
+    return roles
+
+
+_ALIKE = 0.9  # of the number of files in a folder: folders of pairs hold about as many
+
+
+def _roles_without_classes(summary: InputSummary) -> FolderRoles:
+    return SPLITS if are_all_splits(summary.folders) else NO_ROLES
+
+
+def _describe_masks(found: FoundMasks) -> str:
+    return f"{found.problem}; give {found.flags}; or, to leave such files out, --exclude {shlex.quote(found.exclude)}"
+
+
+def _find_paired_folders(
+    summary: InputSummary, options: FileLayoutOptions, are_classes_plausible: bool
+) -> FoundMasks | None:
+    if options.kind != IMAGES or not options.pattern or len(summary.folders) < 2:
+        return None
+    return find_paired_folders(options.root, _list_images(options), are_classes_plausible)
+
+
+def _list_images(options: FileLayoutOptions) -> Iterator[str]:
+    return (item.name for item in list_input(options.pattern, options.kind) if isinstance(item, FoundFile))
 
 
 def _metadata_sentence(number: int, name: str, options: FileLayoutOptions) -> str:

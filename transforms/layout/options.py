@@ -32,6 +32,8 @@ class FileLayoutOptions:
     kind: FileKind = IMAGES  # of the files
     folders: FolderRoles | None = None  # folder roles of --folders; None to guess them
     root: str = ""  # folder that names are relative to
+    pattern: str = ""  # folder or glob of the files; "" if something else lists them
+    has_masks: bool = False  # True if each image has a mask in a folder
     is_annotated: bool = False  # True if objects in images are annotated
     in_manifest: bool = False  # True if the annotations are in a manifest
     has_class_ids: bool = False  # True if object classes are ids without names
@@ -207,20 +209,16 @@ def list_like_name_notices(label: str, names: Sequence[str]) -> list[str]:
     ]
 
 
-def folder_remedy(plural: str, manifest: bool = False, masks: str = "", no_classes: Sequence[str] = ()) -> str:
-    """Return the advice to give the roles of folders by a flag.
-
-    `masks` is a folder that may hold masks, or ""; `no_classes` are folders that may be left out.
-    """
+def folder_remedy(plural: str, manifest: bool = False, no_classes: Sequence[str] = ()) -> str:
+    """Return the advice to give the roles of folders by a flag; `no_classes` are folders that may be left out."""
     group_hint = " label/group (the second is a video, or other files that stay in one split)," if manifest else ""
     manifest_hint = ", or --manifest a file that names each with its label" if manifest else ""
     exclude = " ".join(f"--exclude {shlex.quote(name)}" for name in no_classes)
     exclude_hint = f"; or leave out {exclude}" if exclude else ""
-    masks_hint = f" and --masks the folder {masks!r}" if masks else ""
     return (
         "say what each level of folders is with --folders: label (the first is the class), any/label (the second),"
         f" split/label,{group_hint} or any (there are no classes); or give --input the folder of the {plural} alone"
-        f"{masks_hint}{manifest_hint}{exclude_hint}"
+        f"{manifest_hint}{exclude_hint}"
     )
 
 

@@ -171,6 +171,13 @@ class MaskOptions(Options):
         metavar="COLUMN",
         to_json=list,
     )
+    mask_pattern: str = flag(
+        "",
+        "Name of each image's mask without suffix, for example '{stem}_mask', or of image and mask, for example"
+        " '{stem}_image={stem}_mask'; without --masks, the masks are among the images of --input",
+        is_always_recorded=False,
+        metavar="[IMAGE=]MASK",
+    )
     mask_dtype: str = flag(
         "uint8",
         "Data type of mask values; uint16, for example for depth maps and instance ids, makes 16-bit PNGs",
