@@ -8,13 +8,17 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from PIL import Image
 
 import shardmill
 from shardmill.pipelines import cli
+from shardmill.transforms.inputs import exports as exports_module
+from shardmill.transforms.inputs.export_readers import READERS
 from tests.support import exports
-from tests.support.command import Run, check_mistake, image, write_files
-from tests.support.detection import COLOURS, Scene, draw, scenes, write_coco
+from tests.support.command import REPOSITORY, Run, check_mistake, image, write_files
+from tests.support.detection import COLOURS, Scene, draw, scenes, write_coco, write_masks
 from tests.support.reading import make
 
 SCENES = scenes(6)
@@ -175,7 +179,9 @@ def test_labelme_shapes(tmp_path: Path) -> None:
     listed = [{"label": "cat", "points": points, "shape_type": kind, "group_id": 1} for kind, points in shapes]
     exports.labelme(tmp_path / "in", [Scene("0.png", (64, 48))], shapes=listed, flags={"day": True, "night": False})
     exports.labelme(tmp_path / "in", [Scene("1.png", (64, 48))], shapes=[{"label": "cat", "points": [[1, 1]]}])
-    write_files(tmp_path / "in", {"2.json": b'{"shapes": [], "imagePath": 1', "2.png": image(2, "PNG")})
+    write_files(
+        tmp_path / "in", {"2.json": b'{"shapes": [], "imagePath": 1', "2.png": image(2, "PNG"), "n.json": b"{}"}
+    )
     directory = make("images", None, tmp_path / "out", "--annotations", tmp_path / "in", "--max_reject_fraction", 1)
 
     boxes = [[0, 0, 10, 10], [15, 15, 25, 25], [10, 25, 20, 35], [5, 40, 15, 50]]
@@ -183,6 +189,7 @@ def test_labelme_shapes(tmp_path: Path) -> None:
     areas = [50.0, 78.5, 50.0, 100.0]
     assert objects_of(directory) == {"0": sorted(("cat", *each) for each in zip(relative, areas, strict=True))}
     assert "annotations of labelme that have no box are left out: linestrip (1), point (1)" in notices_of(directory)
+    assert "not read as labelme: 1 file, such as 'n.json'" in notices_of(directory)
     assert (directory / "label.labels.txt").read_text().split() == ["day"]
     (few, not_json) = reasons_of(directory)
     assert (few, not_json[:50]) == (
@@ -340,17 +347,11 @@ def test_exports_that_other_flags_read(run: Run, tmp_path: Path, write: Write, w
         assert run("images", *shlex.split(given[1]), *output).status == 0
 
 
-def masks_of_classes(folder: Path) -> None:
-    """Cityscapes: an instance mask and a mask of classes for each image."""
-    for name in ("a_000000_000019", "a_000001_000019"):
-        images = {f"leftImg8bit/train/a/{name}_leftImg8bit.png": image(0, "PNG")}
-        write_files(folder, images | {f"gtFine/train/a/{name}_gtFine_labelIds.png": image(0, "PNG")})
-
-
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ("cityscapes={}", "its masks give each pixel a class; give --input the folder of the images and --masks"),
+        ("cityscapes={}", "--mask_pattern '{stem}_leftImg8bit={stem}_gtFine_labelIds'"),
+        ("camvid={}", "its masks give each pixel a class; give --input the folder of the images, --masks"),
         ("tabular={}", "it holds a table, which `shardmill csv --input` reads"),
         ("tf_detection_api={}", "it holds TFRecords, which `shardmill reshard --input` reads"),
         ("cvta={}", "there is no format 'cvta'; did you mean cvat?"),
@@ -409,3 +410,172 @@ def test_subsets_that_are_no_splits(tmp_path: Path) -> None:
     assert list(shardmill.info(directory).splits) == ["train"]
     names = "'task_0', 'task_1'; all images are of one split"
     assert f"subsets of {tmp_path / 'in'} are no splits by their names: {names}" in notices_of(directory)
+
+
+def layout(folder: Path, files: dict[str, str], *pictures: str, size: tuple[int, int] = (64, 48)) -> Path:
+    """Files of a data set beside pictures without things."""
+    for name in pictures:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", size, (90, 60, 30)).save(path)
+    return write_files(folder, {name: text.encode() for name, text in files.items()})
+
+
+_KITTI_LINES = (
+    "DontCare -1 -1 -10 1.00 1.00 5.00 5.00 -1 -1 -1 -1000 -1000 -1000 -10\n"
+    "Car 0.00 0 -1.58 16.00 12.00 32.00 24.00 1.5 1.6 3.7 -16.5 2.4 58.5 -1.57\n"
+)
+_MULTICLASS = "filename, cat, dog\na.jpg, 1, 0\nb.jpg, 0, 1\n"
+_CELEBA = {
+    "list_eval_partition.txt": "000001.jpg 0\n000002.jpg 1\n",
+    "Anno/identity_CelebA.txt": "000001.jpg 7\n000002.jpg 9\n",
+    "Anno/list_landmarks_align_celeba.txt": (
+        "2\nlefteye_x lefteye_y righteye_x righteye_y nose_x nose_y leftmouth_x leftmouth_y rightmouth_x rightmouth_y\n"
+        "000001.jpg 1 2 3 4 5 6 7 8 9 10\n000002.jpg 1 2 3 4 5 6 7 8 9 10\n"
+    ),
+}
+_VIDEO = """<annotations><version>1.1</version><meta><task><labels><label><name>cat</name></label></labels>
+<original_size><width>64</width><height>48</height></original_size></task></meta>
+<track id="0" label="cat" source="manual">
+<box frame="0" keyframe="1" outside="0" occluded="0" xtl="16" ytl="12" xbr="32" ybr="24" z_order="0"></box>
+<box frame="1" keyframe="1" outside="1" occluded="0" xtl="1" ytl="1" xbr="2" ybr="2" z_order="0"></box>
+</track></annotations>"""
+_BOX = [0.25, 0.25, 0.5, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("files", "pictures", "name", "found", "words"),
+    [
+        (
+            {"training/label_2/000000.txt": _KITTI_LINES},
+            ("training/image_2/000000.png", "training/image_2/000001.png"),
+            "kitti_detection",
+            {"000000": ["Car"], "000001": []},
+            "annotations of kitti_detection that have no box are left out: DontCare (1)",
+        ),
+        (
+            {"annotations.xml": _VIDEO},
+            ("images/frame_000000.PNG", "images/frame_000001.PNG"),
+            "cvat",
+            {"frame_000000": ["cat"], "frame_000001": []},
+            "annotations of cvat that have no box are left out: box outside its frame (1)",
+        ),
+        (
+            {"train/_classes.csv": _MULTICLASS, "valid/_classes.csv": "filename, cat, dog\nc.jpg, 1, 1\n"},
+            ("train/a.jpg", "train/b.jpg", "valid/c.jpg"),
+            "roboflow_multiclass",
+            {"a": ["cat"], "b": ["dog"], "c": ["cat", "dog"]},
+            "",
+        ),
+        (
+            _CELEBA,
+            ("Img/img_align_celeba/000001.jpg", "Img/img_align_celeba/000002.jpg"),
+            "align_celeba",
+            {"000001": ["class-7"], "000002": ["class-9"]},
+            "annotations of align_celeba that have no box are left out: points (2)",
+        ),
+        (
+            {},
+            ("bottle/train/good/000.png", "bottle/test/broken/001.png", "bottle/ground_truth/broken/001_mask.png"),
+            "mvtec_classification",
+            {"000": ["good"], "001": ["broken"]},
+            "",
+        ),
+    ],
+    ids=["KITTI", "CVAT's video", "Roboflow's classes", "CelebA", "MVTec"],
+)
+def test_layouts_of_data_sets(
+    tmp_path: Path, files: dict[str, str], pictures: Sequence[str], name: str, found: dict[str, list[str]], words: str
+) -> None:
+    folder = layout(tmp_path / "in", files, *pictures)
+    inner = folder / "bottle" if name.startswith("mvtec") else folder
+    directory = make("images", None, tmp_path / "out", "--annotations", f"{name}={inner}")
+    assert classes_of(directory) == found
+    assert not words or words in notices_of(directory)
+    if name in ("kitti_detection", "cvat"):
+        assert [box for boxes in objects_of(directory).values() for _, box, _ in boxes] == [_BOX]
+
+
+def classes_of(directory: Path) -> dict[str, list[str]]:
+    """The classes of each picture, or of the objects in it, by its name without suffix."""
+    path = next(path for name in ("objects-label", "label") if (path := directory / f"{name}.labels.txt").exists())
+    names, key = path.read_text().split(), path.name.removesuffix(".labels.txt").replace("-", "/")
+    return {
+        Path(each["filename"].decode()).stem: [names[label] for label in np.atleast_1d(each[key])]
+        for split in shardmill.info(directory).splits
+        for each in shardmill.examples(directory, split)
+    }
+
+
+@pytest.mark.parametrize("name", ["label_me", "coco_panoptic", "cvat", "datumaro"])
+def test_masks_become_the_boxes_around_them(tmp_path: Path, name: str) -> None:
+    """The area is that of the mask."""
+    exports.exporter(name, masks=True)(tmp_path / "in", SCENES)
+    directory = make("images", None, tmp_path / "out", "--annotations", f"{name}={tmp_path / 'in'}")
+    wanted = {
+        scene.name[:3]: sorted((thing.box[2] * thing.box[3], thing.colour) for thing in scene.things)
+        for scene in SCENES
+    }
+    found = objects_of(directory)
+    assert {key: sorted((area, label) for label, _, area in boxes) for key, boxes in found.items()} == wanted
+    number = sum(len(scene.things) for scene in SCENES)
+    assert f"mask of {number}" in " ".join(notices_of(directory))
+
+
+def test_every_format_of_the_page_is_one(tmp_path: Path) -> None:
+    """docs/labelling-tools.md names formats that are read, and none that are refused."""
+    text = (REPOSITORY / "docs" / "labelling-tools.md").read_text()
+    rows = "\n".join(line for line in text.splitlines() if line.startswith("|"))
+    names = set(re.findall(r"`(?:--annotations )?([a-z_0-9]+)=?(?:folder|export[a-z.]*)?`", rows)) - {"names", "train"}
+    known = {*READERS, *exports.dm.Environment().importers}
+    assert len(names & known) >= 20
+    assert not names & known & {*exports_module._MASKS, *exports_module._ELSEWHERE, *exports_module._FOLDERS}
+
+
+def test_masks_and_the_names_of_the_object_detection_api(tmp_path: Path, expected: Found) -> None:
+    """Masks lie in the folder of the export, under the names of its images, and are no images themselves."""
+    exports.via(tmp_path / "in", SCENES)
+    write_masks(tmp_path / "in" / "masks", SCENES)
+    flags = ("--annotations", tmp_path / "in", "--masks", tmp_path / "in" / "masks")
+    directory = make("images", None, tmp_path / "out", *flags)
+    assert objects_of(directory) == expected
+    masks = {each["filename"]: each["mask"] for each in shardmill.examples(directory, "train")}
+    assert masks[b"000.png"] == (tmp_path / "in/masks/000.png").read_bytes()
+    assert not [notice for notice in notices_of(directory) if "without an annotation" in notice]
+
+    named = ("--annotations", tmp_path / "in/via_region_data.json", "--feature_names", "object_detection")
+    directory = make("images", None, tmp_path / "api", *named)
+    examples = shardmill.examples(directory, "train")
+    found = {each["image/source_id"].decode()[:3]: sorted(each["image/object/class/text"]) for each in examples}
+    assert found == {name: [label.encode() for label, *_ in objects] for name, objects in expected.items()}
+
+
+def test_a_nightly_rebuild_follows_the_annotations(tmp_path: Path, run: Run) -> None:
+    """An export that changed is built again; one that did not is not."""
+    folder = tmp_path / "in"
+    exports.cvat(folder, SCENES)
+    path = tmp_path / "recipe.yaml"
+    flags = ("--annotations", f"cvat={folder}", "--output", tmp_path / "out", "--name", "n", "--write_recipe", path)
+    assert run("images", *flags).status == 0
+    assert run("rebuild", path).status == 0
+    second = run("rebuild", path)
+    assert (second.status, "unchanged since 1.0.0" in second.out + second.err) == (0, True), second
+    text = (folder / "annotations.xml").read_text()
+    (folder / "annotations.xml").write_text(text.replace('label="red"', 'label="green"', 1))
+    third = run("rebuild", path)
+    assert third.status == 0, third.err
+    assert len(list((tmp_path / "out/n").glob("[0-9]*"))) == 2
+
+
+def test_large_files_are_recognised_by_their_beginning(tmp_path: Path, expected: Found) -> None:
+    """LabelMe's polygons of many corners come before the name of the image."""
+    exports.labelme(tmp_path / "in", SCENES)
+    for scene in SCENES:
+        path = tmp_path / "in" / f"{scene.name[:3]}.json"
+        content = json.loads(path.read_text())
+        for shape in content["shapes"]:
+            (right, top), (left, bottom) = shape["points"]
+            shape["shape_type"] = "polygon"
+            shape["points"] = [[left, top], *([[right, top]] * 9000), [right, bottom], [left, bottom]]
+        path.write_text(json.dumps(content))
+    assert objects_of(make("images", None, tmp_path / "out", "--annotations", tmp_path / "in")) == expected

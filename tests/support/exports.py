@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tests.support.command import write_files
 from tests.support.detection import COLOURS, Scene, draw
 from tests.support.later import Later
@@ -192,8 +194,17 @@ def label_studio(folder: Path, drawn: Sequence[Scene], **changes: Any) -> None:
     (folder / "project-1-at-2026-01-01.json").write_text(json.dumps(tasks))
 
 
-def exporter(name: str, labels: bool = False) -> Callable[[Path, Sequence[Scene]], None]:
-    """Return what writes the pictures with datumaro's own exporter of a format; with `labels`, a class for each."""
+def mask_of_box(box: Any, size: tuple[int, int]) -> Any:
+    """Return datumaro's mask of all pixels in a box."""
+    pixels = np.zeros(size[::-1], bool)
+    x, y, width, height = map(int, box.get_bbox())
+    pixels[y : y + height, x : x + width] = True
+    return annotation.Mask(pixels, label=box.label, id=box.id, group=box.group)
+
+
+def exporter(name: str, labels: bool = False, masks: bool = False) -> Callable[[Path, Sequence[Scene]], None]:
+    """Return what writes the pictures with datumaro's own exporter of a format; with `labels`, a class for each; with
+    `masks`, a mask for each thing."""
 
     def write(folder: Path, drawn: Sequence[Scene]) -> None:
         draw_all(folder.parent / "drawn", drawn)
@@ -203,6 +214,8 @@ def exporter(name: str, labels: bool = False) -> Callable[[Path, Sequence[Scene]
                 annotation.Bbox(*thing.box, label=list(COLOURS).index(thing.colour), id=100 * position + number)
                 for number, thing in enumerate(scene.things, 1)
             ]
+            if masks:
+                boxes = [mask_of_box(box, scene.size) for box in boxes]
             if labels:
                 boxes = [annotation.Label(position % 2)]
             width, height = scene.size

@@ -80,7 +80,7 @@ class ExportSource:
         export = Export()
         if format_ in READERS:
             read, suffixes = READERS[format_]
-            read(self._list_files(format_, suffixes), export, self.attribute)
+            read(self._list_files(format_, suffixes, export), export, self.attribute)
             export.images = [image._replace(subset=self._subset_of(image.file)) for image in export.images]
         else:
             read_with_datumaro(format_, self.path, self.root, export)
@@ -95,16 +95,22 @@ class ExportSource:
         parts = posixpath.splitext(file.removeprefix(storage.join(self.path, "")))[0].split("/")
         return next((part for part in parts if part.lower() in SPLIT_FOLDERS), None)
 
-    def _list_files(self, format_: str, suffixes: tuple[str, ...]) -> list[str]:
-        """Return the paths of the files of a format in READERS; raise a UserError if there are none."""
+    def _list_files(self, format_: str, suffixes: tuple[str, ...], export: Export) -> list[str]:
+        """Return the paths of the files of a format in READERS, and add a notice of files with the same suffix.
+
+        Raise a UserError if there are none.
+        """
         if is_file(self.path):
             return [self.path]
         files = list_files_below(self.path, self.masks)
         if not files:
             raise UserError(f"{self._flag}: there is no such file or folder")
-        found = find_tool_files(self.path, [name for name in files if name.lower().endswith(suffixes)], format_)
+        alike = [name for name in files if name.lower().endswith(suffixes)]
+        found = find_tool_files(self.path, alike, format_)
         if not found:
             raise UserError(f"{self._flag}: no file in it looks like an export of {format_}")
+        if others := sorted(set(alike) - set(found)):
+            export.notices.append(f"not read as {format_}: {plural(len(others), 'file')}, such as {others[0]!r}")
         return [storage.join(self.path, name) for name in found]
 
     def _detect(self) -> str:
@@ -293,6 +299,7 @@ _MASKS = frozenset(
         *("coco_stuff",),
     )
 )
+_MASK_PATTERNS = {"cityscapes": "--mask_pattern '{stem}_leftImg8bit={stem}_gtFine_labelIds'"}
 # datumaro takes the centre of CreateML's boxes for their corner; of KITTI's two kinds it skips one
 _REPLACED = {"roboflow_create_ml": "createml", "kitti": "kitti_detection"}
 _FOLDERS = frozenset(("image_dir", "image_zip", "imagenet", "imagenet_with_subset_dirs"))
@@ -306,6 +313,7 @@ _ELSEWHERE = {
 }
 _OBJECT_TYPES = ("bbox", "rotated_bbox", "polygon", "mask")
 _KNOWN_ATTRIBUTES = frozenset(("is_crowd", "is_group_of", "outside", "score"))
+_DONT_CARE = "DontCare"  # KITTI's name of regions whose objects are not annotated
 _SAME = 20  # first characters of messages that differ in the item that they are about
 _GROUPED_BY_PEOPLE = ("cvat", "label_me")  # formats whose groups may hold several objects
 _CVAT_SHAPES = ("box", "cuboid", "ellipse", "mask", "points", "polygon", "polyline", "skeleton", "tag")
@@ -390,8 +398,8 @@ def _check_format(format_: str, path: str) -> None:
         raise UserError(f"--annotations {format_}={path}: these are images in folders; give --input {path}")
     if format_ in _MASKS:
         raise UserError(
-            f"--annotations {format_}={path}: its masks give each pixel a class; give --input the folder of the images"
-            " and --masks the folder of the masks"
+            f"--annotations {format_}={path}: its masks give each pixel a class; give --input the folder of the images,"
+            f" --masks the folder of the masks, and {_MASK_PATTERNS.get(format_, '--mask_pattern if names differ')}"
         )
     if format_ in _ELSEWHERE:
         raise UserError(f"--annotations {format_}={path}: it holds {_ELSEWHERE[format_]}")
@@ -435,8 +443,8 @@ def _read_items(format_: str, source: Any, folder: str, root: str, export: Expor
     names = [category.name for category in categories.items] if categories is not None else []
     if format_ == "open_images":
         names = _display_names(names, folder)
-    export.class_lists.append(tuple(names))
-    for item in source:
+    export.class_lists.append(tuple(name for name in names if name != _DONT_CARE))
+    for item in sorted(source, key=lambda item: (str(item.subset), str(item.id))):  # some list files in any order
         media = item.media
         if isinstance(media, Image) and not isinstance(media, FromFileMixin):
             raise UserError(
@@ -464,6 +472,8 @@ def _read_items(format_: str, source: Any, folder: str, root: str, export: Expor
                 export.omitted["label that is verified to be absent"] += 1
             elif attributes.get("outside") is True:
                 export.omitted["box outside its frame"] += 1
+            elif name == _DONT_CARE and format_ == "kitti_detection":
+                export.omitted[_DONT_CARE] += 1
             elif kind in _OBJECT_TYPES:
                 key = _group(annotation, format_, len(groups))
                 if kind == "bbox" and any(part.type.name == "bbox" for part in groups.get(key, ())):

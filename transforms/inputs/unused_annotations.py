@@ -30,7 +30,7 @@ _NO_OBJECTS = ("captions_", "image_info_", "panoptic_", "stuff_")  # files of MS
 _YOLO_LINE = re.compile(r"\d+(?:\s+-?\d*\.?\d+(?:e-?\d+)?){4,}\s*")
 # What labelling tools write: the suffix of a file, a pattern in its head, the tool, and its name for --annotations
 _TOOLS = (
-    ("json", re.compile(r'"shapes"\s*:.*"imagePath"|"imagePath"\s*:.*"shapes"', re.DOTALL), "LabelMe", "labelme"),
+    ("json", re.compile(r'"imagePath"\s*:|"shapes"\s*:\s*\[\s*\{[^{}]*"(?:label|points)"'), "LabelMe", "labelme"),
     (
         "json",
         re.compile(r'"_via_|"regions"\s*:\s*[\[{]|"shape_attributes"\s*:|"metadata"\s*:\s*\{.*"xy"\s*:', re.DOTALL),
@@ -42,17 +42,18 @@ _TOOLS = (
     (
         "json",
         re.compile(
-            r'"(?:annotations|completions)"\s*:.*"data"\s*:|"data"\s*:.*"annotations"|"(?:rectangle|polygon)labels"',
+            r'"(?:annotations|completions)"\s*:.*"data"\s*:|"data"\s*:.*"annotations"'
+            r'|"(?:brush|ellipse|keypoint|polygon|rectangle)labels"',
             re.DOTALL,
         ),
         "Label Studio",
         "label_studio",
     ),
-    ("xml", re.compile(r"<annotations>.*<(?:image|track) ", re.DOTALL), "CVAT", "cvat"),
+    ("xml", re.compile(r"<annotations>\s*<version>1\.1|<annotations>.*<(?:image|track) ", re.DOTALL), "CVAT", "cvat"),
     ("xml", re.compile(r"<annotation>.*<object>.*<(?:polygon|segm)>.*<username>", re.DOTALL), "LabelMe", "label_me"),
     (
         "txt",
-        re.compile(r"\A[A-Za-z_]+ \d(?:\.\d+)? -?\d(?: -?\d+(?:\.\d+)?){12,13}\s*(?:\n|\Z)"),
+        re.compile(r"\A[A-Za-z_]+ -?\d(?:\.\d+)? -?\d(?: -?\d+(?:\.\d+)?){12,13}\s*(?:\n|\Z)"),
         "KITTI",
         "kitti_detection",
     ),
