@@ -184,6 +184,7 @@ def _publish_records(
     if not staged.record_count and not indexed.rejected:
         raise UserError(f"{table.source} has no rows")
     notices = list(layout.notices)
+    notices += [notice for notice in staged.quotes.check() if notice not in notices]
     if config.has_raw_records:
         notices.append("--record_type raw passed the records through unparsed: they have no features")
     if staged.blank_lines:

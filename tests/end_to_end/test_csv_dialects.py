@@ -46,6 +46,21 @@ def convert(run: Run, folder: Path, text: str, *flags: str) -> tuple[int, str, l
         ),
         ("a;b\n1'000;1 000,5\n2;3\n", "--delimiter ';' --thousands \"'\"", {"a": [1000, 2], "b": ["1 000,5", "3"]}),
         ("u::item::r\n1::1193::5\n2::a:b::4\n", "--delimiter ::", {"u": [1, 2], "item": ["1193", "a:b"], "r": [5, 4]}),
+        (
+            'u::t\n1::"a::b"\n2::"say ""x""::y\nand::z"\n3::4" pipe\n',
+            "--delimiter ::",
+            {"u": [1, 2, 3], "t": ["a::b", 'say "x"::y\nand::z', '4" pipe']},
+        ),
+        (
+            'u::t\n1::"a\\"::b"\n2::c\n',
+            "--delimiter :: --escape '\\'",
+            {"u": [1, 2], "t": ['a"::b', "c"]},
+        ),
+        (
+            'ip  req  n\n1.2.3.4 "GET / HTTP"   200\n5.6  - 404  \n',
+            r"--delimiter '\s+'",
+            {"ip": ["1.2.3.4", "5.6"], "req": ["GET / HTTP", "-"], "n": [200, 404]},
+        ),
         (" x   y \n 1.5\t 2\n3    4  \n", r"--delimiter '\s+'", {"x": [1.5, 3], "y": [2, 4]}),
     ],
 )

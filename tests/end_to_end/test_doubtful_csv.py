@@ -136,6 +136,14 @@ PAIRS = "Quality\ta\tb\n" + "".join(
 FAR = "id,name\n" + "".join(
     {90000: '90000,"MEGA\n', 90090: '90090,pipe 12"\n'}.get(n, f"{n},item{n}\n") for n in range(10**5)
 )
+# The record is a block of its own, so that none of its rows can be compared with rows of the block
+ALONE = "id,name,price\n" + "".join(
+    {100: '100,"MEGA,30\n', 290: '290,end",30\n'}.get(n, f"{n},item {n % 7},{n * 3}\n") for n in range(300)
+)
+# Two rows in each of ten blocks, which alone are too little evidence
+RARE = "one\ttwo\n" + "".join(
+    f"{chr(34) * (n % 300 == 299)}left {n}\tright {n}{chr(34) * (n % 300 == 0 and n > 0)}\n" for n in range(3001)
+)
 TEXTS = "source\ttarget\n" + "".join(
     f"{chr(34) * (n % 9 == 1)}Ja {n}\tyes{n}{chr(34) * (n % 9 == 2)}\n" for n in range(500)
 )
@@ -148,9 +156,17 @@ TEXTS = "source\ttarget\n" + "".join(
         (PAIRS.replace("\n", "\r\n"), "--delimiter tab", "lines 5 to 7: one record", 2001),
         (FAR, "--block_size 64KiB", "lines 90002 to 90092: one record", 10**5),
         (TEXTS, "--delimiter tab", "lines 3 to 4: one record", 500),
+        (ALONE, "--block_size 1KiB", "lines 102 to 292: one record", 300),
+        (RARE, "--delimiter tab --block_size 1KiB", "lines 301 to 302: one record", 3001),
+        (RARE.replace("\t", ","), "--block_size 1KiB", "lines 301 to 302: one record", 3001),
+        (RARE, "--delimiter tab --schema schema.pbtxt --block_size 1KiB", "lines 301 to 302: one record", 3001),
     ],
 )
-def test_quotes_that_take_in_rows(run: Run, tmp_path: Path, text: str, flags: str, lines: str, count: int) -> None:
+def test_quotes_that_take_in_rows(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, flags: str, lines: str, count: int
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("schema.pbtxt").write_text('feature { name: "one" type: BYTES shape {} }')
     status, said, _ = convert(run, tmp_path, text, *flags.split())
 
     assert (status, lines in said) == (2, True), said
@@ -209,6 +225,19 @@ def test_cp1252(run: Run, tmp_path: Path, command: str) -> None:
     for other in ("Müller".encode(), b"\xff\x81"):  # UTF-8 elsewhere in the file, or bytes that are no text
         path.write_bytes(data.replace(b"name500", other))
         assert run(*flags, "--version", "1.0.3").status == 0
+
+
+def test_a_record_that_may_be_two_rows_has_a_notice(run: Run, tmp_path: Path) -> None:
+    text = "a,b\n" + "".join(f"word{n},thing{n}\n" for n in range(300)) + '"x,\ny",w\n'
+    status, said, examples = convert(run, tmp_path, text)
+    where = "rows.csv, lines 302 to 303: one record, and each of its lines has the 2 fields of a row"
+    assert (status, len(examples)) == (0, 301)
+    assert f"{where}; --quote '' makes rows of them, if quotes are part of the text" in said
+
+    status, said, examples = convert(run, tmp_path, text, "--quote", "")
+    assert (status, len(examples), where in said) == (0, 302, False)
+    usual = text + "".join(f'"line {n}\nand another",{n}\n' for n in range(3))
+    assert where not in convert(run, tmp_path, usual)[1]
 
 
 def test_a_header_in_cp1252(run: Run, tmp_path: Path) -> None:

@@ -409,6 +409,41 @@ class EncodingCounts:
 
 
 @dataclass(frozen=True, slots=True)
+class QuoteEvidence:
+    """Counts of the CSV records over several lines, some of which may be rows that stray quotes join."""
+
+    several: int = 0  # records over several lines
+    suspects: int = 0  # those of which each line has the fields of a row
+    delimiters: int = 0  # in the lines of the suspects, beyond those that one row has
+    least: int = 1  # delimiters from which on that is no coincidence
+    first: tuple[str, int, int, int] | None = None  # file, first and last line and fields of the first suspect
+
+    def merge(self, other: "QuoteEvidence") -> "QuoteEvidence":
+        """Add the counts of other rows."""
+        return QuoteEvidence(
+            self.several + other.several,
+            self.suspects + other.suspects,
+            self.delimiters + other.delimiters,
+            max(self.least, other.least),
+            min(filter(None, (self.first, other.first)), default=None),
+        )
+
+    def check(self) -> list[str]:
+        """Return a notice if some records may be several rows; raise a UserError if that is likely."""
+        if self.first is None or 2 * self.suspects < self.several:
+            return []
+        name, begin, end, fields = self.first
+        where = f"{name}, lines {begin} to {end}: one record, and each of its lines has the {fields} fields of a row"
+        if self.delimiters >= self.least:
+            raise UserError(
+                f"{where}; give --quote '' if quotes are part of the text, or --quote '\"' if fields have"
+                " these line breaks"
+            )
+        more = f", as in {self.suspects - 1:,} more records" if self.suspects > 1 else ""
+        return [f"{where}{more}; --quote '' makes rows of them, if quotes are part of the text"]
+
+
+@dataclass(frozen=True, slots=True)
 class NestedValues:
     """The values of a column that no feature can hold, for they are objects, or lists with objects or nulls."""
 
@@ -434,6 +469,7 @@ class Inferred:
     encodings: EncodingCounts = field(default_factory=EncodingCounts)  # of rows read as UTF-8
     odd: Mapping[str, OddValues] = field(default_factory=dict, compare=False)  # of columns that are text in some rows
     nested: Mapping[str, NestedValues] = field(default_factory=dict)  # by column, values that no feature can hold
+    quotes: QuoteEvidence = field(default_factory=QuoteEvidence, compare=False)
 
     def merge(self, other: "Inferred") -> "Inferred":
         """Merge what was inferred from two sets of rows."""
@@ -444,7 +480,8 @@ class Inferred:
         odd = merge_odd(self.odd, other.odd)
         nested = merge_by_key(self.nested, other.nested, NestedValues.merge)
         types, rows = merge_types(self.types, other.types), self.rows + other.rows
-        return Inferred(types, rows, values, declared, remarks, encodings, odd, nested)
+        quotes = self.quotes.merge(other.quotes)
+        return Inferred(types, rows, values, declared, remarks, encodings, odd, nested, quotes)
 
 
 def merge_odd(one: Mapping[str, OddValues], other: Mapping[str, OddValues]) -> dict[str, OddValues]:

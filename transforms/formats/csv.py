@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import PurePosixPath
 
 import numpy as np
@@ -84,6 +85,7 @@ from shardmill.transforms.stores.protocol import error_text
 from shardmill.transforms.stores.storage import raise_if_store_failed
 from shardmill.transforms.stores.streams import TruncatedError, is_compressed, open_decompressed
 
+_LONGEST_QUOTED = 1 << 20  # bytes in which a quoted field is looked for if separators have several characters
 _UNIT = b"\x1f"  # in place of separators of several characters: the unit separator of ASCII, which no text has
 WHITE_SPACE = r"\s+"
 # What is noted of one row, and of several
@@ -187,7 +189,9 @@ class CsvFormat(RecordFormat):
                         del texts[name]
                 odd = self._odd_values(texts, types, piece, parsed, block.file.name)
                 encodings = parsed.encodings
-                yield Inferred(types, parsed.rows, values, remarks=remarks, encodings=encodings, odd=odd)
+                yield Inferred(
+                    types, parsed.rows, values, remarks=remarks, encodings=encodings, odd=odd, quotes=parsed.quotes
+                )
 
     def _infer(self, names: Sequence[str], texts: Mapping[str, pa.Array]) -> dict[str, ColumnType]:
         """Return the types of columns that have values."""
@@ -296,6 +300,7 @@ class CsvFormat(RecordFormat):
             parsed.blank_lines,
             rounded=rounded,
             encodings=parsed.encodings,
+            quotes=parsed.quotes,
             missing_texts=Counter({key: count for key, count in missing.items() if key[0] in types}),
         )
 
@@ -311,7 +316,14 @@ class CsvFormat(RecordFormat):
         dialect = self._dialect(block.file.name)
         comment = self.comment.encode()
         table = Table(
-            block.file.name, block.columns, dialect, self.missing, self.encoding, comment, self.is_quote_given
+            block.file.name,
+            block.columns,
+            dialect,
+            self.missing,
+            self.encoding,
+            comment,
+            self.is_quote_given,
+            partial(self._first_rows, block),
         )
         parsed = parse_piece(piece, table, there, with_lines)
         columns_there, missing = take_missing_texts(dict(zip(there, parsed.columns)), self.missing, self.strip)
@@ -323,6 +335,17 @@ class CsvFormat(RecordFormat):
                 text = pc.replace_substring(text.view(pa.string()), self.escape * 2, self.escape).view(pa.binary())
             texts[name] = pc.fill_null(text, fill[name].encode()) if name in fill and text.null_count else text
         return texts, parsed, missing
+
+    def _first_rows(self, block: BlockRef) -> list[list[str]]:
+        """Return the fields of the first rows of a block's file, without those that have quotes."""
+        with self._open(block.file) as (stream, _):
+            _, head = self._start(stream, block.file)
+            _, sample = read_sample(stream, replace(head, record=b""))
+        dialect = self._dialect(block.file.name)
+        lines = self._text_of(sample, block.file).decode(errors="replace").splitlines()
+        quote, delimiter = dialect.quote.decode(), dialect.delimiter.decode()
+        rows = [line.split(delimiter) for line in lines if not quote or quote not in line]
+        return [fields for fields in rows if len(fields) == len(block.columns)]
 
     def _pieces(self, block: BlockRef) -> Iterator[CsvPiece | Reject | LostRecords]:
         for piece in self._large_pieces(block):
@@ -380,18 +403,39 @@ class CsvFormat(RecordFormat):
 
     def _unescaped(self, stream: Stream) -> Stream:
         """Return a stream as the parser reads it: quotes doubled, and one character between fields."""
-        if len(self.delimiter) > 1:
-            stream = _ChangedStream(stream, self._unite, _after_last_line)
-        return _ChangedStream(stream, self._unescape, self._after_last_pair) if self.escape else stream
+        if self.escape:
+            stream = _ChangedStream(stream, self._unescape, self._after_last_pair)
+        return _ChangedStream(stream, self._unite, self._after_last_record) if len(self.delimiter) > 1 else stream
 
     def _after_last_pair(self, data: bytes) -> int:
         return len(data) - (len(data) - len(data.rstrip(self.escape.encode()))) % 2
 
     def _unite(self, data: bytes) -> bytes:
         """Return whole lines with one character in place of each separator."""
+        between, quote = re.escape(self.delimiter.encode()), re.escape(self.quote.encode())
         if self.delimiter == WHITE_SPACE:
-            return re.sub(rb"[ \t]+", _UNIT, re.sub(rb"(?m)^[ \t]+|[ \t]+(?=\r?$)", b"", data))
-        return data.replace(self.delimiter.encode(), _UNIT)
+            data, between = re.sub(rb"(?m)^[ \t]+|[ \t]+(?=\r?$)", b"", data), rb"[ \t]+"
+        if not quote or self.quote.encode() not in data:
+            is_space = self.delimiter == WHITE_SPACE
+            return re.sub(between, _UNIT, data) if is_space else data.replace(self.delimiter.encode(), _UNIT)
+        before = rb"(?<=[ \t])" if self.delimiter == WHITE_SPACE else rb"(?<=%b)" % between
+        quoted = rb"(?:^|%b)%b(?:[^%b]|%b%b)*%b(?=%b|\r?$)" % (before, quote, quote, quote, quote, quote, between)
+        return re.sub(
+            rb"(?m)(%b)|%b" % (quoted, between), lambda found: found[0] if found[1] is not None else _UNIT, data
+        )
+
+    def _after_last_record(self, data: bytes) -> int:
+        """Return where the last record ends, as far as the quotes before it are in pairs."""
+        last = end = data.rfind(b"\n") + 1
+        if not self.quote:
+            return end
+        quote = self.quote.encode()
+        is_open = data.count(quote, 0, end) % 2
+        while is_open and end and len(data) <= _LONGEST_QUOTED:
+            start = data.rfind(b"\n", 0, end - 1) + 1
+            is_open ^= data.count(quote, start, end) % 2
+            end = start
+        return end if len(data) <= _LONGEST_QUOTED else last
 
     @contextlib.contextmanager
     def _open(self, file: FileRef) -> Iterator[tuple[Stream, int]]:
@@ -510,10 +554,6 @@ class _ChangedStream:
                 return self._change(data[:end])
         rest, self._held = self._held, b""
         return self._change(rest)
-
-
-def _after_last_line(data: bytes) -> int:
-    return data.rfind(b"\n") + 1
 
 
 def _read_range(block: BlockRef) -> bytes:

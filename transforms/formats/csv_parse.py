@@ -3,7 +3,7 @@
 import contextlib
 import io
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -15,9 +15,9 @@ from shardmill.data import spans
 from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
 from shardmill.text import shorten
-from shardmill.transforms.columns.types import EncodingCounts
+from shardmill.transforms.columns.types import EncodingCounts, QuoteEvidence
 from shardmill.transforms.formats.conventions import Dialect
-from shardmill.transforms.formats.csv_doubts import look_like_rows, looks_like_row, quote_flag
+from shardmill.transforms.formats.csv_doubts import look_like_rows, looks_like_row
 from shardmill.transforms.formats.csv_scan import (
     Flags,
     Positions,
@@ -273,6 +273,7 @@ class Table:
     encoding: str  # the file's encoding, for rejects; the text is now UTF-8
     comment: bytes = b""  # what records begin with that are passed over; b"" for none
     is_quote_given: bool = False  # True if the user chose the quote, so that long fields are not doubted
+    read_first_rows: Callable[[], list[list[str]]] = list  # returns the fields of the file's first rows
 
     @property
     def header_lines(self) -> tuple[bytes, ...]:
@@ -303,6 +304,7 @@ class Parsed:
     )  # of records with an empty field too many
     encodings: EncodingCounts = field(default_factory=EncodingCounts)  # of records read as UTF-8
     header_lines: Positions = field(default_factory=lambda: np.zeros(0, np.int64))  # of headers among the records
+    quotes: QuoteEvidence = field(default_factory=QuoteEvidence)
 
 
 _NO_LINES = np.zeros(0, np.int64)
@@ -325,7 +327,7 @@ def parse_piece(piece: CsvPiece, table: Table, wanted: Sequence[str], with_lines
             parsed = Parsed(*_parse(piece.text, table, wanted), encodings=encodings)
             if _may_take_in_rows(piece.text, table) and count_lines(piece.text) > parsed.rows:
                 records = find_records(piece.text, table.dialect)
-                _check_quotes(piece, records, ~records.is_blank, table)
+                parsed = replace(parsed, quotes=_check_quotes(piece, records, ~records.is_blank, table))
             return parsed
     text, records, reasons = _split_malformed(piece, table)
     is_header = _flag_headers(text, records, table)
@@ -335,8 +337,9 @@ def parse_piece(piece: CsvPiece, table: Table, wanted: Sequence[str], with_lines
         undecodable, encodings = _find_undecodable(CsvPiece(text, piece.line), records, keep, table)
         keep[list(undecodable)] = False
         reasons += undecodable.items()
+    quotes = QuoteEvidence()
     if _may_take_in_rows(text, table):
-        _check_quotes(CsvPiece(text, piece.line), records, keep, table)
+        quotes = _check_quotes(CsvPiece(text, piece.line), records, keep, table)
     long = _NO_LINES
     try:
         columns, rows = _parse(_kept_text(text, records, keep | records.is_blank), table, wanted)
@@ -361,10 +364,10 @@ def parse_piece(piece: CsvPiece, table: Table, wanted: Sequence[str], with_lines
         )
     lines = records.lines + piece.line
     if not with_lines:
-        return Parsed(columns, rows, lines[keep], [], 0, lines[long], encodings, lines[is_header])
+        return Parsed(columns, rows, lines[keep], [], 0, lines[long], encodings, lines[is_header], quotes)
     rejects = [Reject(table.name, int(lines[number]), STAGE, reason) for number, reason in sorted(reasons)]
     blank = int(np.count_nonzero(records.is_blank))
-    return Parsed(columns, rows, lines[keep], rejects, blank, lines[long], encodings)
+    return Parsed(columns, rows, lines[keep], rejects, blank, lines[long], encodings, quotes=quotes)
 
 
 def _may_take_in_rows(text: bytes, table: Table) -> bool:
@@ -374,11 +377,13 @@ def _may_take_in_rows(text: bytes, table: Table) -> bool:
 
 _COMPARED_ROWS = 200  # with which the lines of long records are compared
 _COMPARED_RECORDS = 50  # long records, and the lines of each, that are compared at most
-_LEAST_EVIDENCE = 4  # delimiters at ends of lines that are no coincidence
+_FEW_ROWS = 20  # of a piece, with which the first rows of the file are compared, too
+_LEAST_OF_OTHERS = 4  # delimiters in the lines of records that are no coincidence
+_LEAST_EVIDENCE = {b"\t": 1, b"|": 2}  # of those that texts hardly have
 
 
-def _check_quotes(piece: CsvPiece, records: Records, kept: Flags, table: Table) -> None:
-    """Raise a UserError if quotes probably take several rows into one field.
+def _check_quotes(piece: CsvPiece, records: Records, kept: Flags, table: Table) -> QuoteEvidence:
+    """Return how many records may be rows that quotes take into one field; raise a UserError if some certainly are.
 
     Such a record has as many delimiters on each of its lines as a row has, and the lines look like rows.
     """
@@ -387,12 +392,12 @@ def _check_quotes(piece: CsvPiece, records: Records, kept: Flags, table: Table) 
     lines = np.diff(records.lines, append=len(starts) - 1)
     several = np.flatnonzero(kept & (lines > 1))
     if not len(several):
-        return
+        return QuoteEvidence()
     delimiters = np.flatnonzero(np.frombuffer(piece.text, np.uint8) == table.dialect.delimiter[0])
     is_whole = np.diff(np.searchsorted(delimiters, starts)) == len(table.columns) - 1
     suspects = several[np.logical_and.reduceat(is_whole, records.lines)[several]]
     if not len(suspects):
-        return
+        return QuoteEvidence(len(several))
 
     def split(first: int, count: int) -> list[list[str]]:
         part = piece.text[starts[first] : starts[min(first + count, len(starts) - 1)]]
@@ -401,21 +406,20 @@ def _check_quotes(piece: CsvPiece, records: Records, kept: Flags, table: Table) 
 
     ordinary = np.flatnonzero(kept & (lines == 1) & np.logical_and.reduceat(is_whole, records.lines))[:_COMPARED_ROWS]
     rows = [fields for number in records.lines[ordinary].tolist() for fields in split(number, 1)]
-    first = [int(number) for number in suspects[:_COMPARED_RECORDS]]
-    found = [
-        look_like_rows(split(int(records.lines[number]), min(int(lines[number]), _COMPARED_RECORDS)), rows)
-        for number in first
-    ]
-    evidence = int((lines[suspects] - 1).sum()) * (len(table.columns) - 1)
-    is_likely = 2 * len(suspects) >= len(several) and evidence >= _LEAST_EVIDENCE
-    for number, is_like in zip(first, found):
-        if is_like or (is_like is None and is_likely):
-            begin = piece.line + int(records.lines[number])
-            raise UserError(
-                f"{table.name}, lines {begin} to {begin + int(lines[number]) - 1}: one record, and each of its lines"
-                f" has the {len(table.columns)} fields of a row; give --quote '' if quotes are part of the text, or"
-                f" --quote {quote_flag(table.dialect.quote.decode())} if fields have these line breaks"
-            )
+    if len(rows) < _FEW_ROWS:
+        rows += table.read_first_rows()
+    evidence = QuoteEvidence(len(several), least=_LEAST_EVIDENCE.get(table.dialect.delimiter, _LEAST_OF_OTHERS))
+    # Without a row on one line, the records over several are as they should be
+    for number in suspects[:_COMPARED_RECORDS].tolist() if rows else ():
+        first, count = int(records.lines[number]), int(lines[number])
+        is_like = look_like_rows(split(first, min(count, _COMPARED_RECORDS)), rows)
+        begin, between = piece.line + first, (count - 1) * (len(table.columns) - 1)
+        if is_like is not False:
+            found = (table.name, begin, begin + count - 1, len(table.columns))
+            evidence = evidence.merge(QuoteEvidence(0, 1, between, 0, found))
+        if is_like:
+            replace(evidence, several=1, least=0, first=found).check()
+    return evidence
 
 
 def _has_comments_or_headers(piece: CsvPiece, table: Table) -> bool:

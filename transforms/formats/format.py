@@ -50,6 +50,7 @@ from shardmill.transforms.columns.types import (
     EncodingCounts,
     Inferred,
     OddValues,
+    QuoteEvidence,
     ScalarType,
     Values,
     ValuesOf,
@@ -174,6 +175,7 @@ class Rows:
     encodings: EncodingCounts = field(default_factory=EncodingCounts)  # of rows that were read as UTF-8, and of rejects
     # texts that were taken as missing values, by column and text
     missing_texts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    quotes: QuoteEvidence = field(default_factory=QuoteEvidence)
     odd: Mapping[str, OddValues] = field(default_factory=dict)  # of columns of text, unless `infer` returned it
 
 

@@ -266,6 +266,7 @@ def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableO
     header = common_header(summary, options)
     if not options.is_encoding_given:
         inferred.encodings.check(options.source)
+    quote_notices = inferred.quotes.check()
     # Where there are bytes but no rows, staging finds out why of each.
     if options.schema is None and not inferred.rows and not summary.rejected and not summary.size_bytes:
         raise UserError(f"{options.source} has no rows")
@@ -300,6 +301,7 @@ def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableO
                 f"{count:,} {_choose_number(text, count)}; the first is {name}, line {line}"
                 for text, (count, (name, line)) in inferred.remarks.items()
             ),
+            *quote_notices,
             *columns.notices,
             *numbered_notices(columns.features),
             *marked.notices,

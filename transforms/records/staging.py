@@ -23,6 +23,7 @@ from shardmill.transforms.columns.types import (
     EncodingCounts,
     Inferred,
     OddValues,
+    QuoteEvidence,
     Remarks,
     ValuesOf,
     merge_odd,
@@ -165,6 +166,7 @@ class StagedFindings:
     rounded_columns: RoundedColumns = field(default_factory=dict)  # numbers that float32 changes
     missing_texts: Counter[tuple[str, str]] = field(default_factory=Counter)  # as in transforms.formats.format.Rows
     odd: Mapping[str, OddValues] = field(default_factory=dict)  # as in transforms.formats.format.Rows
+    quotes: QuoteEvidence = field(default_factory=QuoteEvidence)
     encodings: EncodingCounts = field(default_factory=EncodingCounts)  # how the rows read as UTF-8 can be decoded
 
     def merge(self, other: "StagedFindings") -> "StagedFindings":
@@ -189,6 +191,7 @@ class StagedFindings:
         self.rounded_columns = merge_rounded(self.rounded_columns, other.rounded_columns)
         self.missing_texts.update(other.missing_texts)
         self.odd = merge_odd(self.odd, other.odd)
+        self.quotes = self.quotes.merge(other.quotes)
         self.encodings = self.encodings.merge(other.encodings)
         self.inferred = self.inferred.merge(other.inferred)
         self.kinds = merge_kinds(self.kinds, other.kinds)
@@ -353,6 +356,7 @@ def _prepare_rows(
         staged.rounded_columns = merge_rounded(staged.rounded_columns, rows.rounded)
         staged.missing_texts.update(rows.missing_texts)
         staged.odd = merge_odd(staged.odd, rows.odd)
+        staged.quotes = staged.quotes.merge(rows.quotes)
         staged.encodings = staged.encodings.merge(rows.encodings)
         prepared, rejects = staging.encoder.prepare(rows, block.file, layout)
         if rejects_writer is not None:
