@@ -448,6 +448,8 @@ def _parse(text: bytes, table: Table, wanted: Sequence[str]) -> tuple[list[pa.Ar
     """Parse text to the columns `wanted`, and count the rows; pa.ArrowInvalid means a wrong number of fields."""
     if not text:
         return [pa.array([], pa.binary()) for _ in wanted], 0
+    if (columns := _parse_few_rows(text, table, wanted)) is not None:
+        return columns, len(columns[0])
     if text.startswith(BOM):  # which Arrow would leave out, though here it is data; the line is blank
         text = b"\n" + text
     # Arrow's names need not be the file's
@@ -468,6 +470,37 @@ def _parse(text: bytes, table: Table, wanted: Sequence[str]) -> tuple[list[pa.Ar
         ),
     )
     return [_one_array(column) for column in read.columns[: len(wanted)]], read.num_rows
+
+
+_FEW_ROWS, _MANY_COLUMNS = 512, 256
+
+
+def _parse_few_rows(text: bytes, table: Table, wanted: Sequence[str]) -> list[pa.Array] | None:
+    """Parse a few rows of many columns without quotes as `_parse` does, in a third of the time and of the memory.
+
+    Return None for any other text, and for rows with a wrong number of fields.
+    """
+    width, rows = len(table.columns), spans.count(text, b"\n"[0]) + (not text.endswith(b"\n"))
+    if not wanted or rows > _FEW_ROWS or width < _MANY_COLUMNS:
+        return None
+    quote = table.dialect.quote
+    if b"\r" in text or text.startswith(BOM) or (quote and quote in text):
+        return None
+    codes = np.frombuffer(text, np.uint8)
+    ends = np.flatnonzero((codes == table.dialect.delimiter[0]) | (codes == b"\n"[0]))
+    if not text.endswith(b"\n"):
+        ends = np.append(ends, len(text))
+    if len(ends) != rows * width or (ends[width - 1 :: width] != np.append(line_ends(text), len(text))[:rows]).any():
+        return None
+    starts = np.append(0, ends[:-1] + 1).reshape(rows, width).T
+    places = {column: number for number, column in enumerate(table.columns)}
+    chosen = [places[column] for column in wanted]
+    begins, sizes = starts[chosen].ravel(), (ends.reshape(rows, width).T[chosen] - starts[chosen]).ravel()
+    data, offsets = spans.gather(text, begins, sizes)
+    mask = pa.py_buffer(np.packbits(sizes > 0, bitorder="little")) if "" in table.missing else None
+    buffers = [mask, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(data)]
+    values = pa.Array.from_buffers(pa.binary(), len(begins), buffers)
+    return [values.slice(start, rows) for start in range(0, len(values), rows)]
 
 
 def row_lines(piece: CsvPiece, parsed: Parsed, dialect: Dialect) -> Positions:

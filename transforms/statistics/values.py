@@ -195,8 +195,14 @@ def count_columns(features: Sequence[NumericStats], numbers: NDArray[Any]) -> No
         feature.bins.add(wide[part], counts[part])
 
 
+_SUMMARIZED_AT_ONCE = 256  # features, whose bins take a few megabytes
+
+
 def summarize_numbers(features: Sequence[NumericStats]) -> list[FeatureSummary]:
-    """Return the statistics for stats.json of several features of one type, computed at once."""
+    """Return the statistics for stats.json of several features of one type, of many at once."""
+    if len(features) > _SUMMARIZED_AT_ONCE:
+        parts = (features[at : at + _SUMMARIZED_AT_ONCE] for at in range(0, len(features), _SUMMARIZED_AT_ONCE))
+        return [summary for part in parts for summary in summarize_numbers(part)]
     counted = [stats for stats in features if stats.range.sums.count]
     bins = BinColumns.of([stats.bins for stats in counted])
     firsts, lasts, counts, sizes = bins.buckets()

@@ -114,8 +114,11 @@ def dump_json_bytes(content: Mapping[str, Any]) -> bytes:
     except TypeError:  # integers beyond 64 bits, and keys that are no strings
         return (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode()
     # Python writes 1e-05, which releases of orjson write as 1e-5 or as 0.00001.
-    text = _SMALL.sub(_respell_number, text)
-    return _EXPONENT.sub(lambda found: b"e%s%s" % (found[1] or b"+", found[2].zfill(2)), text)
+    if _SMALL.search(text):  # for no copy of a large text is made in vain
+        text = _SMALL.sub(_respell_number, text)
+    if _EXPONENT.search(text):
+        text = _EXPONENT.sub(lambda found: b"e%s%s" % (found[1] or b"+", found[2].zfill(2)), text)
+    return text
 
 
 def _respell_number(found: re.Match[bytes]) -> bytes:

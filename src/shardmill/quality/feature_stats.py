@@ -2,40 +2,55 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, pairwise
+from operator import lt
+from typing import Any
 
+import numpy as np
 from tensorflow_metadata.proto.v0 import statistics_pb2 as pb
 
+from shardmill.data.example import encode_varint
 from shardmill.data.features import Feature, Features
 from shardmill.data.kinds import kind_of
 from shardmill.quality.stats_file import FeatureSummary, SplitSummary, StatsFile
-from shardmill.quality.stats_values import Bucket, Numbers
+from shardmill.quality.stats_values import Bucket, BucketColumns, Numbers
 
 _Counts = Iterable[tuple[str, int]]
 
 
 def to_bytes(stats: StatsFile, features: Features) -> bytes:
     """Return the serialized proto of a data set's statistics, the same bytes for the same statistics."""
-    return to_proto(stats, features).SerializeToString(deterministic=True)
-
-
-def to_proto(stats: StatsFile, features: Features) -> pb.DatasetFeatureStatisticsList:
-    """Return a data set's statistics as TFDV's proto, with splits and features in order."""
-    statistics = pb.DatasetFeatureStatisticsList()
+    parts: list[bytes] = []
     for name, split in stats.splits.items():
-        dataset = statistics.datasets.add(name=name, num_examples=split.examples)
-        dataset.features.extend(_features(split, features) if split.examples else ())
-    return statistics
+        # Each feature on its own: the messages of a wide table take several times its size.
+        dataset = [pb.DatasetFeatureStatistics(name=name, num_examples=split.examples).SerializeToString()]
+        for feature in _features(split, features) if split.examples else ():
+            dataset += _write_message(
+                pb.DatasetFeatureStatistics.FEATURES_FIELD_NUMBER, feature.SerializeToString(deterministic=True)
+            )
+        parts += _write_message(pb.DatasetFeatureStatisticsList.DATASETS_FIELD_NUMBER, b"".join(dataset))
+    return b"".join(parts)
+
+
+def _write_message(number: int, data: bytes) -> tuple[bytes, bytes]:
+    """Return a field that holds a serialized message: tag and size, and the message."""
+    return bytes([number << 3 | 2]) + encode_varint(len(data)), data
 
 
 def _features(split: SplitSummary, features: Features) -> Iterator[pb.FeatureNameStatistics]:
-    for feature in features:
-        summary = split.features.get(feature.name, FeatureSummary())
-        common = _make_common(feature, summary, split.examples)
-        if common is not None:
-            yield _make_feature(feature, summary, common)
+    for start in range(0, len(features), _AT_ONCE):
+        part = features[start : start + _AT_ONCE]
+        summaries = [split.features.get(feature.name, FeatureSummary()) for feature in part]
+        buckets = _encode_histograms([summary.numbers for summary in summaries])
+        for feature, summary, encoded in zip(part, summaries, buckets):
+            common = _make_common(feature, summary, split.examples)
+            if common is not None:
+                yield _make_feature(feature, summary, common, encoded)
 
 
-def _make_feature(feature: Feature, summary: FeatureSummary, common: pb.CommonStatistics) -> pb.FeatureNameStatistics:
+def _make_feature(
+    feature: Feature, summary: FeatureSummary, common: pb.CommonStatistics, buckets: bytes
+) -> pb.FeatureNameStatistics:
     statistics = pb.FeatureNameStatistics(type=_type(feature))
     statistics.path.step.append(feature.name)
     if kind_of(feature).has_classes:
@@ -50,13 +65,15 @@ def _make_feature(feature: Feature, summary: FeatureSummary, common: pb.CommonSt
     else:
         statistics.num_stats.common_stats.CopyFrom(common)
         if summary.numbers is not None:
-            _add_numbers(statistics.num_stats, summary.numbers, int(common.tot_num_values))
+            _add_numbers(statistics.num_stats, summary.numbers, int(common.tot_num_values), buckets)
     classes = {name: count for name, count in (summary.classes or {}).items() if count}
     for name, counts in (("classes", classes), ("formats", summary.formats), ("encodings", summary.encodings)):
         if counts:
             _rank(statistics.custom_stats.add(name=name).rank_histogram, counts.items())
     if summary.values is not None:
-        statistics.custom_stats.add(name="values").histogram.CopyFrom(_make_histogram(summary.values))
+        statistics.custom_stats.add(name="values").histogram.CopyFrom(
+            _make_histogram(summary.values, _encode_histograms([summary.values])[0])
+        )
     return statistics
 
 
@@ -122,7 +139,7 @@ def _add_files(statistics: pb.BytesStatistics, summary: FeatureSummary) -> None:
         statistics.avg_num_bytes = sizes.mean or 0.0
 
 
-def _add_numbers(statistics: pb.NumericStatistics, numbers: Numbers, count: int) -> None:
+def _add_numbers(statistics: pb.NumericStatistics, numbers: Numbers, count: int, buckets: bytes) -> None:
     values: Mapping[str, float | None] = {
         "mean": numbers.mean,
         "std_dev": numbers.std_dev,
@@ -135,21 +152,60 @@ def _add_numbers(statistics: pb.NumericStatistics, numbers: Numbers, count: int)
             setattr(statistics, name, value)
     statistics.num_zeros = numbers.zeros or 0
     if numbers.histogram is not None or numbers.nan:
-        statistics.histograms.append(_make_histogram(numbers))
+        statistics.histograms.append(_make_histogram(numbers, buckets))
     if numbers.quantiles and numbers.minimum is not None and numbers.maximum is not None:
         statistics.histograms.append(_make_quantiles(numbers, count - numbers.nan - numbers.infinity))
 
 
-def _make_histogram(numbers: Numbers) -> pb.Histogram:
-    """Return a histogram of adjacent buckets, as readers expect: empty ones fill the gaps in that of stats.json."""
+def _make_histogram(numbers: Numbers, buckets: bytes) -> pb.Histogram:
     histogram = pb.Histogram(type=pb.Histogram.STANDARD, num_nan=numbers.nan)
-    before: Bucket | None = None
-    for bucket in numbers.histogram or ():
-        if before is not None and before.high < bucket.low:
-            histogram.buckets.add(low_value=before.high, high_value=bucket.low)
-        histogram.buckets.add(low_value=bucket.low, high_value=bucket.high, sample_count=bucket.count)
-        before = bucket
+    histogram.MergeFromString(buckets)
     return histogram
+
+
+_AT_ONCE = 256  # features, whose buckets take a few megabytes
+_BUCKET_TAGS = np.array([1 << 3 | 1, 2 << 3 | 1, 4 << 3 | 1], np.uint8)  # of low_value, high_value and sample_count
+
+
+def _encode_histograms(features: Sequence[Numbers | None]) -> list[bytes]:
+    """Return the serialized buckets of each feature; those of many at once take a fifth of the time of messages.
+
+    They are adjacent, as readers expect: empty ones fill the gaps in the histogram of stats.json.
+    """
+    histograms = [numbers.histogram or () if numbers is not None else () for numbers in features]
+    sizes = [len(buckets) for buckets in histograms]
+    if not any(sizes):
+        return [b""] * len(features)
+    lows, highs, counts = (list(chain.from_iterable(column)) for column in zip(*map(_columns_of, histograms)))
+    bounds = np.cumsum([0, *sizes])
+    # Each bucket, and behind it the gap to the next one
+    is_there = np.ones((len(lows), 2), np.bool_)
+    is_there[:-1, 1] = list(map(lt, highs, lows[1:]))  # integers exactly
+    is_there[bounds[1:] - 1, 1] = False  # the last bucket of a feature; without any, that of the one before
+    values = np.zeros((len(lows), 2, 3))
+    values[:, 0, 0], values[:, 0, 1], values[:, 0, 2] = lows, highs, counts
+    values[:-1, 1, 0], values[:-1, 1, 1] = highs[:-1], lows[1:]
+    bits = values.astype("<f8").view(np.uint64)
+    is_written = bits != 0  # a double that is 0.0 is left out, as in all protos
+    encoded = np.empty((len(lows), 2, 29), np.uint8)
+    encoded[:, :, 0] = pb.Histogram.BUCKETS_FIELD_NUMBER << 3 | 2
+    encoded[:, :, 1] = 9 * is_written.sum(axis=2)
+    doubles = np.empty((len(lows), 2, 3, 9), np.uint8)
+    doubles[..., 0] = _BUCKET_TAGS
+    doubles[..., 1:] = bits.view(np.uint8).reshape(len(lows), 2, 3, 8)
+    encoded[:, :, 2:] = doubles.reshape(len(lows), 2, 27)
+    kept = np.ones(encoded.shape, np.bool_)
+    kept[:, :, 2:] = np.repeat(is_written, 9, axis=2)
+    kept &= is_there[:, :, None]
+    ends = np.append(0, np.cumsum(np.count_nonzero(kept, axis=(1, 2))))[bounds].tolist()
+    data = encoded[kept].tobytes()
+    return [data[start:end] for start, end in pairwise(ends)]
+
+
+def _columns_of(buckets: Sequence[Bucket]) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
+    if isinstance(buckets, BucketColumns):
+        return buckets.lows, buckets.highs, buckets.counts
+    return tuple(tuple(bucket[place] for bucket in buckets) for place in range(3))  # type: ignore[return-value]
 
 
 def _make_quantiles(numbers: Numbers, count: int) -> pb.Histogram:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from io import BytesIO
 
 from shardmill.errors import CorruptDataError
 from shardmill.metadata.json_values import (
@@ -110,7 +111,8 @@ class SplitSummary(JsonObject):
     features: Mapping[str, FeatureSummary] = field(default_factory=dict)  # in the manifest's order
 
 
-_INDENT = 8  # of a feature in stats.json
+_INDENT = 6  # of the features of a split in stats.json
+_NO_FEATURES = b'"features": {}'
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,20 +129,19 @@ class StatsFile:
 
     def to_bytes(self) -> bytes:
         """Return the bytes of stats.json."""
-        from orjson import Fragment
-
         # Each feature on its own: a wide table has a million numbers, whose dictionaries take a gigabyte.
-        splits = {
-            name: {
-                **replace(split, features={}).to_json(),
-                "features": {
-                    feature: Fragment(dump_json_bytes(summary.to_json())[:-1].replace(b"\n", b"\n" + b" " * _INDENT))
-                    for feature, summary in split.features.items()
-                },
-            }
-            for name, split in self.splits.items()
-        }
-        return dump_json_bytes({**write_fields(replace(self, splits={})), "splits": splits})
+        splits = {name: replace(split, features={}) for name, split in self.splits.items()}
+        first, *parts = dump_json_bytes(write_fields(replace(self, splits=splits))).split(_NO_FEATURES)
+        out = BytesIO()
+        out.write(first)
+        for split, part in zip(self.splits.values(), parts, strict=True):
+            separator = _NO_FEATURES[:-1]
+            for name, summary in split.features.items():
+                text = dump_json_bytes({name: summary.to_json()})[1:-3]
+                out.write(separator + text.replace(b"\n", b"\n" + b" " * _INDENT))
+                separator = b","
+            out.write((b"\n" + b" " * _INDENT + b"}" if split.features else _NO_FEATURES) + part)
+        return out.getvalue()
 
     @classmethod
     def from_json(cls, text: str | bytes, name: str) -> "StatsFile":

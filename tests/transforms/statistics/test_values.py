@@ -288,7 +288,7 @@ def test_numbers_of_several_columns_are_counted_as_each_column_is(dtype: str, ro
                 stats.add(pa.array(numbers), np.zeros(0, np.uint64))
 
     expected = [stats.summary(None).to_json() for stats in apart]
-    assert [summary.to_json() for summary in summarize_numbers(together)] == expected
+    assert [summary.to_json() for summary in summarize_numbers(together * 60)] == expected * 60
     for numbers, found in zip(columns, expected):
         assert (found["min"], found["max"]) == (numbers.min(), numbers.max())
         assert sum(bucket["count"] for bucket in found["histogram"]) == rows

@@ -1,7 +1,11 @@
 """A piece of CSV as columns of text."""
 
+from typing import Any
+
+import pyarrow as pa
 import pytest
 
+from shardmill.transforms.formats import csv_parse
 from shardmill.transforms.formats.conventions import Dialect
 from shardmill.transforms.formats.csv_parse import CsvPiece, Table, parse_header, parse_piece, row_lines
 
@@ -59,3 +63,31 @@ def test_a_record_with_more_than_one_fault_is_one_reject() -> None:
 )
 def test_headers(text: bytes, dialect: Dialect, columns: tuple[str, ...]) -> None:
     assert parse_header(text, dialect) == columns
+
+
+WIDE = Table("a.csv", tuple(f"c{number}" for number in range(300)), Dialect(), ("",), "utf-8")
+ROWS = [",".join(str(row * number % 7 or "") for number in range(300)) for row in (1, 2, 3)]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [ROWS, [*ROWS, ""], [*ROWS[:1], "", *ROWS[1:]], [*ROWS[:1], "1,2", *ROWS[1:]], ['"a' + ROWS[0][1:]], ["x,y" * 150]],
+)
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_wide_rows_are_parsed_as_arrow_parses_them(
+    lines: list[str], newline: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text, wanted = newline.join(lines).encode(), ["c299", "c0", "c7"]
+
+    def parse() -> Any:
+        try:
+            columns, rows = csv_parse._parse(text, WIDE, wanted)
+        except pa.ArrowInvalid:
+            return "invalid"
+        return [column.to_pylist() for column in columns], rows, [column.null_count for column in columns]
+
+    found = parse()
+    monkeypatch.setattr(csv_parse, "_FEW_ROWS", 0)
+    assert found == parse()
+    if lines == ROWS:
+        assert found[0][2] == [None if not row * 7 % 7 else b"" for row in (1, 2, 3)]
