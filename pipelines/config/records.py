@@ -224,7 +224,11 @@ class RecordsConfig(RecordOptions):
     @property
     def kind(self) -> FileKind:
         return FileKind(
-            self.spec.plural, self.spec.suffixes, exclude=self.exclude, has_signature=self.spec.is_passed_through
+            self.spec.plural,
+            self.spec.suffixes,
+            exclude=self.exclude,
+            has_signature=self.spec.is_passed_through,
+            is_parquet=self.spec.name == "parquet",
         )
 
     @property

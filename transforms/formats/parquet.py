@@ -4,6 +4,7 @@ import base64
 import binascii
 import io
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -489,6 +490,7 @@ class _ArrowSource:
 
 
 _NAMED_EXTENSIONS = ("arrow.uuid", "arrow.bool8", "arrow.json", "arrow.fixed_shape_tensor")  # which are converted
+_INDEX = re.compile(r"__index_level_\d+__")  # what pandas calls an index without a name
 _EXTENSION_NAME = b"ARROW:extension:name"
 
 
@@ -504,6 +506,9 @@ def _describe_conversion(name: str, kind: pa.DataType, field: pa.Field | None) -
         shape = ",".join(map(str, field.type.shape))
         message = f"holds tensors with the permutation {order}, which is not applied: they have the shape {shape}"
         return DeclaredColumn("text", message=f"column {name!r} {message} as they are stored")
+    if _INDEX.fullmatch(name):
+        message = f"is the index of a pandas table; --drop {name} leaves it out, --rename {name}=index renames it"
+        return DeclaredColumn("text", message=f"column {name!r} {message}")
     extension = kind.extension_name if isinstance(kind, pa.BaseExtensionType) else ""
     if not extension and field is not None:  # of a type that is not installed here
         extension = (field.metadata or {}).get(_EXTENSION_NAME, b"").decode(errors="replace")

@@ -272,6 +272,7 @@ class FileKind:
     is_listable: bool = False  # True if a --manifest may list such files
     exclude: tuple[str, ...] = field(default=(), compare=False)  # patterns of --exclude, see `find_exclusion`
     has_signature: bool = False  # True if files of other names are recognised by their first bytes, as TFRecords are
+    is_parquet: bool = False  # True for files as Spark and others write them, see `transforms.inputs.listing`
 
     def accepts(self, name: str) -> bool:
         """Return True if the file called `name`, a path or its last part, is of this kind."""

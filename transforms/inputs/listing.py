@@ -30,6 +30,7 @@ METADATA_NAMES = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
 # Folders that systems keep next to files: thumbnails and recycle bins of Synology and QNAP, archives of macOS, Windows
 SYSTEM_FOLDERS = frozenset(("@eaDir", "@Recycle", "#recycle", "__MACOSX", "lost+found", "$RECYCLE.BIN"))
 _EMPTY_FOLDER = "folder without "
+_OWN_NAME = "internal file whose name begins with _"
 # Names of files that are no TFRecords, whose first bytes are not read
 _OTHER_FILES = re.compile(
     rf"\.(?:{IMAGES.suffixes}|jsonl?|csv|tsv|txt|md|pbtxt|pb|ya?ml|xml|py|html|parquet|npy|zip)\Z", re.I
@@ -231,7 +232,7 @@ def _list_store(pattern: str, root: str, kind: FileKind, folder: str) -> Iterato
         if by_glob:
             if matches_glob(parts, wanted.split("/")):
                 yield found
-        elif depth := next((depth for depth, part in enumerate(parts, 1) if _is_hidden(part)), 0):
+        elif depth := next((depth for depth, part in enumerate(parts, 1) if _is_hidden(part, kind)), 0):
             # Report a hidden folder once, as for local folders; listings are sorted, so its files are consecutive.
             hidden = "/".join(parts[:depth])
             if hidden != last_hidden:
@@ -317,7 +318,7 @@ def _walk(
     found = 0
     for item in entries:
         name = f"{prefix}{item.name}"
-        if wanted is None and _is_hidden(item.name):
+        if wanted is None and _is_hidden(item.name, kind):
             yield _skip_hidden(_escape_name(name))
         elif _is_folder(item):
             found += 1  # or none: then that folder is reported itself
@@ -361,12 +362,53 @@ def _skip(name: str) -> Skipped:
     return Skipped(name, f"{suffix} file" if suffix else "file without suffix")
 
 
-def _is_hidden(part: str) -> bool:
-    return part.startswith(".") or part in SYSTEM_FOLDERS
+def _is_hidden(part: str, kind: FileKind) -> bool:
+    """Return True for hidden files and folders; of Parquet as for Spark, which begins names of its own with `_`."""
+    return part.startswith(".") or part in SYSTEM_FOLDERS or (kind.is_parquet and part[:1] == "_" and "=" not in part)
 
 
 def _skip_hidden(name: str) -> Skipped:
-    return Skipped(name, "system folder" if posixpath.basename(name) in SYSTEM_FOLDERS else "hidden file")
+    last = posixpath.basename(name)
+    what = "system folder" if last in SYSTEM_FOLDERS else _OWN_NAME if last.startswith("_") else "hidden file"
+    return Skipped(name, what)
+
+
+# Of Delta, Iceberg and Hudi: the folder, in a table's own, of files that say which of the others it consists of
+_LOGS = {"_delta_log": "Delta", "metadata": "Iceberg", ".hoodie": "Hudi"}
+_MANY_FOLDERS = 16  # of which a request each is too many
+
+
+def check_no_table_format(pattern: str, kind: FileKind, names: Iterable[str]) -> None:
+    """Check that Parquet files called `names` are no table of Delta, Iceberg or Hudi.
+
+    Such a folder also has files that are no longer part of its table; which they are, its log says, which is not read.
+
+    Raises:
+        UserError: if they are, unless --exclude leaves the log out.
+    """
+    root = input_root(pattern)
+    folders = {posixpath.dirname(storage.join(root, name)) for name in names}
+    for folder in sorted(folders)[: None if storage.is_local(root) else _MANY_FOLDERS]:
+        while True:
+            for log in storage.list_folders(folder):
+                path = storage.join(folder, log)
+                if find_exclusion(path.removeprefix(f"{root}/"), kind.exclude) is None and _is_log(path):
+                    raise UserError(
+                        f"--input {pattern}: {folder} is a table of {_LOGS[log]}, and may have files with old rows that"
+                        f" are no longer part of it; its log, {log}, is not read. Write the table to a Parquet file"
+                        f" with a reader of {_LOGS[log]}, or give --exclude {log} to read all files"
+                    )
+            if "=" not in posixpath.basename(folder) and posixpath.basename(folder) != "data":
+                break
+            folder = posixpath.dirname(folder)
+
+
+def _is_log(folder: str) -> bool:
+    """Return True if a folder is the log of a table format."""
+    name = posixpath.basename(folder)
+    if name != "metadata":
+        return name in _LOGS
+    return any(file.endswith(".metadata.json") for file, _ in storage.list_files(folder))
 
 
 def _escape_name(name: str) -> str:
@@ -398,6 +440,8 @@ class RecordFiles:
         for name, pattern in self.patterns:
             root = input_root(pattern)
             items = list(list_input(pattern, accept_language_suffix(kind, name) if name else kind))
+            if kind.is_parquet:
+                check_no_table_format(pattern, kind, [item.name for item in items if isinstance(item, FoundFile)])
             refs.append(to_refs((item for item in items if isinstance(item, FoundFile)), root))
             others += [(storage.join(root, _get_name(item)), item) for item in items if not isinstance(item, FoundFile)]
         taken = {file.path for files in refs for file in files}
