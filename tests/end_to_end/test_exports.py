@@ -87,6 +87,7 @@ def test_the_objects_are_those_of_coco(tmp_path: Path, expected: Found, name: st
 
     assert objects_of(directory) == expected
     assert reasons_of(directory) == []
+    assert not [notice for notice in notices_of(directory) if "left out" in notice or "datumaro returns" in notice]
     splits = ["train", "validation"] if write.__name__ in ("write", "roboflow_createml") else ["train"]
     assert list(shardmill.info(directory).splits) == splits
     named = make("images", None, tmp_path / "named", "--annotations", f"{name}={folder}")
@@ -126,7 +127,7 @@ def test_shapes_without_a_box_are_counted_by_kind(tmp_path: Path) -> None:
     ]
     notices = notices_of(directory)
     kinds = "cuboid (1), ellipse (1), points (2), polyline (1), skeleton (1)"
-    assert f"annotations of cvat that have no box are left out: {kinds}" in notices
+    assert f"annotations of cvat are left out: {kinds}" in notices
     left_out = "attribute c of 1, attribute occluded of 1, polygon of 1, rotated_bbox of 1"
     assert f"left out of annotations of objects, of which the boxes are kept: {left_out}" in notices
     labels = (directory / "label.labels.txt").read_text().split()
@@ -188,7 +189,7 @@ def test_labelme_shapes(tmp_path: Path) -> None:
     relative = [[round(edge / (48, 64)[index % 2], 4) for index, edge in enumerate(box)] for box in boxes]
     areas = [50.0, 78.5, 50.0, 100.0]
     assert objects_of(directory) == {"0": sorted(("cat", *each) for each in zip(relative, areas, strict=True))}
-    assert "annotations of labelme that have no box are left out: linestrip (1), point (1)" in notices_of(directory)
+    assert "annotations of labelme are left out: linestrip (1), point (1)" in notices_of(directory)
     assert "not read as labelme: 1 file, such as 'n.json'" in notices_of(directory)
     assert (directory / "label.labels.txt").read_text().split() == ["day"]
     (few, not_json) = reasons_of(directory)
@@ -239,7 +240,7 @@ def test_via_shapes_and_regions_without_a_class(tmp_path: Path) -> None:
     assert found == [("object", 31.4), ("object", 50.0), ("object", 78.5)]
     notices = notices_of(directory)
     assert "no annotation of via names a class: all objects are of the class 'object'" in notices
-    assert "annotations of via that have no box are left out: point (1), polyline (1)" in notices
+    assert "annotations of via are left out: point (1), polyline (1)" in notices
 
     folder = via_file(tmp_path / "some", {"region_attributes": {"a": "red"}}, {"region_attributes": {"a": ""}})
     more = via_file(tmp_path / "more", {"region_attributes": {"a": "red"}}) / "via.json"
@@ -268,7 +269,7 @@ def test_label_studio_s_shapes_and_choices(tmp_path: Path) -> None:
         {"type": "choices", "value": {"choices": ["indoor"]}},
     )
     second = studio_task(1, {"type": "choices", "value": {"choices": ["outdoor", "wet"]}})
-    tasks = [first, second, studio_task(2, annotations=2)]
+    tasks = [first, second | {"predictions": [{"result": []}]}, studio_task(2, annotations=2)]
     pictures = {f"set/{number}.png": image(number, "PNG") for number in range(3)}
     folder = write_files(tmp_path / "in", pictures | {"tasks.json": json.dumps(tasks).encode()})
     for path in (folder / "set").iterdir():
@@ -284,7 +285,7 @@ def test_label_studio_s_shapes_and_choices(tmp_path: Path) -> None:
     labels = (directory / "label.labels.txt").read_text().split()
     tagged = {each["filename"]: each["label"].tolist() for each in shardmill.examples(directory, "train")}
     assert (labels, tagged) == (["indoor", "outdoor", "wet"], {b"set/0.png": [0], b"set/1.png": [1, 2]})
-    left_out = "annotations of label_studio that have no box are left out: brushlabels (1), keypointlabels (1)"
+    left_out = "annotations of label_studio are left out: brushlabels (1), keypointlabels (1), prediction (1)"
     assert left_out in notices_of(directory)
     (reason,) = reasons_of(directory)
     assert reason.endswith("set/2.png has 2 annotations, of several people; mark one as ground truth")
@@ -319,7 +320,7 @@ def test_labels_of_open_images_that_are_verified_to_be_absent(tmp_path: Path) ->
     labels = (directory / "label.labels.txt").read_text().split()
     found = {each["filename"]: labels[each["label"]] for each in shardmill.examples(directory, "train")}
     assert found == {b"images/train/a.jpg": "Cat", b"images/train/b.jpg": "Dog"}
-    absent = "annotations of open_images that have no box are left out: label that is verified to be absent (1)"
+    absent = "annotations of open_images are left out: label that is verified to be absent (1)"
     assert absent in notices_of(directory)
 
 
@@ -361,6 +362,7 @@ def test_exports_that_other_flags_read(run: Run, tmp_path: Path, write: Write, w
         ("labelme={}", "no file in it looks like an export of labelme"),
         ("{}", "its format is not recognised; name it, for example --annotations cvat={}"),
         ("{}/none", "there is no such file or folder"),
+        ("{}/export.zip", "is an archive; unpack it, and give the folder"),
         ("via={}/none.json", "there is no such file or folder"),
     ],
 )
@@ -451,14 +453,14 @@ _BOX = [0.25, 0.25, 0.5, 0.5]
             ("training/image_2/000000.png", "training/image_2/000001.png"),
             "kitti_detection",
             {"000000": ["Car"], "000001": []},
-            "annotations of kitti_detection that have no box are left out: DontCare (1)",
+            "annotations of kitti_detection are left out: DontCare (1)",
         ),
         (
             {"annotations.xml": _VIDEO},
             ("images/frame_000000.PNG", "images/frame_000001.PNG"),
             "cvat",
             {"frame_000000": ["cat"], "frame_000001": []},
-            "annotations of cvat that have no box are left out: box outside its frame (1)",
+            "annotations of cvat are left out: box outside its frame (1)",
         ),
         (
             {"train/_classes.csv": _MULTICLASS, "valid/_classes.csv": "filename, cat, dog\nc.jpg, 1, 1\n"},
@@ -472,7 +474,7 @@ _BOX = [0.25, 0.25, 0.5, 0.5]
             ("Img/img_align_celeba/000001.jpg", "Img/img_align_celeba/000002.jpg"),
             "align_celeba",
             {"000001": ["class-7"], "000002": ["class-9"]},
-            "annotations of align_celeba that have no box are left out: points (2)",
+            "annotations of align_celeba are left out: points (2)",
         ),
         (
             {},
@@ -579,3 +581,24 @@ def test_large_files_are_recognised_by_their_beginning(tmp_path: Path, expected:
             shape["points"] = [[left, top], *([[right, top]] * 9000), [right, bottom], [left, bottom]]
         path.write_text(json.dumps(content))
     assert objects_of(make("images", None, tmp_path / "out", "--annotations", tmp_path / "in")) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "change", "numbers"),
+    [
+        ("label_me", "**/001.xml", ("<deleted>0", "<deleted>1"), (2, 1)),
+        ("open_images", "**/train-annotations-bbox.csv", ("001", "999"), (2, 1)),
+    ],
+)
+def test_annotations_that_datumaro_drops_are_counted(
+    tmp_path: Path, name: str, file: str, change: tuple[str, str], numbers: tuple[int, int]
+) -> None:
+    """Deleted objects, and boxes of images that do not exist."""
+    drawn = [Scene(f"{number:03d}.png", (64, 48), SCENES[3].things[:1]) for number in range(2)]
+    exports.exporter(name)(tmp_path / "in", drawn)
+    (path,) = (tmp_path / "in").glob(file)
+    path.write_text(path.read_text().replace(*change))
+    flags = ("--annotations", tmp_path / "in", "--max_reject_fraction", 1)
+    notices = notices_of(make("images", None, tmp_path / "out", *flags))
+    counts = f"{tmp_path / 'in'} has {numbers[0]} annotations in its files, and datumaro returns {numbers[1]} of them"
+    assert counts in notices

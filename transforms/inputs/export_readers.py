@@ -255,6 +255,7 @@ def read_label_studio(files: Sequence[str], export: Export, _: str) -> None:
 
 def _studio_image(path: str, task: Mapping[str, Any], export: Export) -> ExportedImage:
     name = _studio_name(task["data"])
+    export.omitted["prediction"] += len(task.get("predictions") or ())
     given = task.get("annotations", task.get("completions")) or []
     done = [each for each in given if not each.get("was_cancelled")]
     best = [each for each in done if each.get("ground_truth")] or done

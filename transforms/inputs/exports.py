@@ -115,6 +115,8 @@ class ExportSource:
 
     def _detect(self) -> str:
         """Return the format of the export; raise a UserError if it is unknown or ambiguous."""
+        if self.path.lower().endswith((".zip", ".tar", ".gz", ".tgz", ".rar", ".7z")):
+            raise UserError(f"{self._flag} is an archive; unpack it, and give the folder")
         if is_file(self.path):
             folder, names = posixpath.dirname(self.path) or ".", [posixpath.basename(self.path)]
         else:
@@ -154,7 +156,7 @@ def join_export(
     yield InputSummary(ignored_properties=+export.ignored)
     if omitted := +export.omitted:
         kinds = ", ".join(f"{kind} ({count:,})" for kind, count in sorted(omitted.items()))
-        yield f"annotations of {format_} that have no box are left out: {kinds}"
+        yield f"annotations of {format_} are left out: {kinds}"
     if not export.images:
         reason = f", such as {export.rejects[0].reason}" if export.rejects else ""
         raise UserError(f"--annotations {source.path}: {format_} has no image in it{reason}")
@@ -313,6 +315,14 @@ _ELSEWHERE = {
 }
 _OBJECT_TYPES = ("bbox", "rotated_bbox", "polygon", "mask")
 _KNOWN_ATTRIBUTES = frozenset(("is_crowd", "is_group_of", "outside", "score"))
+# Files with annotations of formats in which they are easily counted, and what an annotation in a line begins with
+_COUNTED = {
+    "kitti_detection": ("**/label_2/*.txt", re.compile(rb"^\S")),
+    "label_me": ("**/*.xml", re.compile(rb"<object>")),
+    "mot_seq": ("**/gt.txt", re.compile(rb"^\S")),
+    "open_images": ("**/*-annotations-*.csv", re.compile(rb"^(?!ImageID|MaskPath)\S")),
+    "yolo": ("**/obj_*_data/**/*.txt", re.compile(rb"^\S")),
+}
 _DONT_CARE = "DontCare"  # KITTI's name of regions whose objects are not annotated
 _SAME = 20  # first characters of messages that differ in the item that they are about
 _GROUPED_BY_PEOPLE = ("cvat", "label_me")  # formats whose groups may hold several objects
@@ -375,11 +385,25 @@ def read_with_datumaro(format_: str, path: str, root: str, export: Export) -> No
             raise UserError(f"--annotations {format_}={path}: datumaro cannot read it as {format_}: {what}") from None
     for text, count in sorted(logs.items()):
         export.notices.append(f"datumaro: {text}" + (f" ({count:,} such messages)" if count > 1 else ""))
+    if format_ in _COUNTED and (number := _count_annotations(format_, path)) != found.total():
+        export.notices.append(
+            f"{path} has {number:,} annotations in its files, and datumaro returns {found.total():,} of them"
+        )
     if format_ == "cvat":
         expected = Counter({_CVAT_TYPES.get(name, name): count for name, count in expected.items()})
         found["bbox"] += found.pop("rotated_bbox", 0)
         lost = expected - found
         export.omitted.update(lost)
+
+
+def _count_annotations(format_: str, path: str) -> int:
+    """Return the number of annotations in the files of a format in _COUNTED."""
+    pattern, annotation = _COUNTED[format_]
+    number = 0
+    for file in [path] if os.path.isfile(path) else glob.glob(f"{glob.escape(path)}/{pattern}", recursive=True):
+        with open(file, "rb") as data:
+            number += sum(len(annotation.findall(line)) for line in data)
+    return number
 
 
 def _check_format(format_: str, path: str) -> None:
