@@ -11,7 +11,7 @@ from shardmill.pipelines.config.images import ImagesConfig
 from shardmill.pipelines.jobs.kind import Kind
 from shardmill.transforms.inputs.folders import ARRAYS, AUDIO, FileKind
 from shardmill.transforms.options.declare import OptionValueError, flag
-from shardmill.transforms.options.image_options import ELEMENTS, MAX_DIMENSIONS
+from shardmill.transforms.options.image_options import ELEMENTS, MAX_DIMENSIONS, LabelOptions
 
 if TYPE_CHECKING:
     from shardmill.data.features import Features
@@ -218,27 +218,63 @@ class ArraysConfig(ListedFilesConfig):
         default_words="taken from the first file by name",
     )
 
+    stacked: bool = flag(
+        False,
+        "Make each row of an array an example (the first axis), with labels from a second array, as in X_train.npy and"
+        " y_train.npy; also reads .npz and MNIST's idx files",
+        is_always_recorded=False,
+    )
+
     def __post_init__(self) -> None:
         super().__post_init__()
+        others = ("manifest", "folders", "shape", "dtype")
+        if self.stacked and (other := next((name for name in others if getattr(self, name)), "")):
+            raise UserError(f"--stacked and --{other}: names of arrays give splits and labels of rows; leave one out")
         if (self.shape is None) != (self.dtype is None):
             missing = "--dtype" if self.dtype is None else "--shape"
             raise UserError(
                 f"--shape and --dtype go together; {missing} is missing (without both, the first file says them)"
             )
 
+    @property
+    def kind(self) -> FileKind:
+        if not self.stacked:
+            return super().kind
+        from shardmill.transforms.files.stacked import StackedKind
+
+        return StackedKind(ARRAYS.plural, ARRAYS.suffixes, exclude=self.exclude)
+
 
 def arrays_route(config: ArraysConfig) -> "FileRoute":
     """Return how arrays are found, read and described."""
     from shardmill.pipelines.jobs.file_graphs import FileRoute, find_files
     from shardmill.transforms.files.arrays import ArrayEncoder, ArrayOptions, ArrayType, make_array_layout
+    from shardmill.transforms.files.stacked import (
+        IndexStacked,
+        StackedEncoder,
+        make_stacked_layout,
+        make_unstacked_layout,
+    )
 
+    describe = partial(_describe_arrays, feature=config.feature)
+    if config.stacked:
+        names = config.subset(LabelOptions).class_names() or ()
+        rows = StackedEncoder(config.root, config.feature, renames=config.renames)
+        return FileRoute(
+            partial(IndexStacked, config.input, config.kind, names),
+            rows,
+            describe,
+            layout=partial(make_stacked_layout, arrays=ArrayOptions(config.root, config.feature)),
+            make_encoder=rows.of_layout,
+        )
     given = None if config.shape is None or config.dtype is None else ArrayType(config.dtype, config.shape)
+    options = ArrayOptions(config.root, config.feature, given, config.input or "")
     encoder = ArrayEncoder(config.root, config.feature, renames=config.renames)
     return FileRoute(
         find_files(config, (config.feature, "filename")),
         encoder,
-        partial(_describe_arrays, feature=config.feature),
-        layout=partial(make_array_layout, arrays=ArrayOptions(config.root, config.feature, given)),
+        describe,
+        layout=partial(make_unstacked_layout if config.input else make_array_layout, arrays=options),
         make_encoder=encoder.of_layout,
     )
 

@@ -168,8 +168,9 @@ _COMMANDS = {
 
 def _check_suffix(config: JobConfig, path: str) -> None:
     """Check that a file, or a glob of files, is not of a kind that another command reads."""
-    if hint := describe_foreign_format(path):
-        raise UserError(f"--input {path}: no command reads this format{hint}")
+    if (hint := describe_foreign_format(path)) and not config.kind.accepts(path):
+        reads = "this command does not read it" if "--stacked" in hint else "no command reads this format"
+        raise UserError(f"--input {path}: {reads}{hint}")
     command = _COMMANDS.get(path.rpartition(".")[2].lower())
     is_text = config.kind.plural == "text files" and command in ("csv", "jsonl")
     if command is not None and not is_text and not config.kind.accepts(path):

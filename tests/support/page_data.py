@@ -128,6 +128,9 @@ def write_page_data(folder: Path) -> Path:
         },
     )
     (folder / "scans/cat").mkdir(parents=True)
+    (folder / "stacked").mkdir()
+    np.save(folder / "stacked/X_train.npy", np.zeros((4, 2, 2), np.uint8))
+    np.save(folder / "stacked/y_train.npy", np.arange(4))
     np.save(folder / "scans/cat/1.npy", np.zeros((2, 2), np.float32))
     pq.write_table(pa.table({"file_name": ["1.jpg"], "label": ["a"]}), folder / "parts/1.parquet")
     drawn = scenes(6)

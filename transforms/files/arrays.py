@@ -93,7 +93,7 @@ def read_header(data: bytes) -> Header:
         raise
     except Exception as error:  # NumPy evaluates the header as Python, which fails in many ways
         raise NpyError(f"its header cannot be read: {error_text(error)[:100]}") from None
-    return Header(_check_type(dtype, shape), dtype, column_major, file.tell())
+    return Header(check_array_type(dtype, shape), dtype, column_major, file.tell())
 
 
 def tiff_to_npy(data: bytes) -> bytes:
@@ -133,7 +133,8 @@ def read_array(data: bytes, expected: ArrayType | None = None, example: str = ""
     return shaped.astype(wanted, order="C").tobytes()
 
 
-def _check_type(dtype: "np.dtype[np.generic]", shape: tuple[int, ...]) -> ArrayType:
+def check_array_type(dtype: "np.dtype[np.generic]", shape: tuple[int, ...]) -> ArrayType:
+    """Return the type of an array of `dtype` and `shape`; raise an NpyError for what no data set holds."""
     if dtype.kind not in "biufc" or dtype.subdtype is not None:
         raise NpyError(f"an array of dtype {str(dtype)[:40]}; only numbers and booleans can be read")
     if dtype.name not in ELEMENTS:
@@ -155,10 +156,24 @@ def _describe_other(data: bytes) -> str:
     if not data:
         return "the file is empty"
     if data.startswith((b"PK\x03\x04", b"PK\x05\x06")):
-        return "not .npy, but .npz or another archive; save each array in a file of its own"
+        return "not .npy, but .npz or another archive; --stacked makes each row of a .npz file's arrays an example"
     if data.startswith(b"\x80") and data[1:2] <= b"\x05":
         return "not .npy, but a pickle, which may run code and is never loaded; save the array with numpy.save"
+    for place, magic, what in _FOREIGN:
+        if data.startswith(magic, place):
+            return f"not .npy, but {what}; save the array with numpy.save"
     return f"not .npy: it begins with {ascii(data[:_SHOWN])[1:]}"
+
+
+_FOREIGN = (
+    (0, b"\x89HDF\r\n\x1a\n", "an HDF5 file, which h5py reads"),
+    (0, b"MATLAB 5.0 MAT-file", "a MATLAB file, which scipy.io.loadmat reads"),
+    (128, b"DICM", "a DICOM image, which pydicom reads"),
+    (344, b"n+1\0", "a NIfTI volume, which nibabel reads"),
+    (0, b"\x1f\x8b", "compressed by gzip, as .nii.gz files of nibabel are"),
+    (4, b"ftyp", "a video or another media file, whose frames ffmpeg writes as images"),
+    (0, b"ID3", "an MP3 file"),
+)
 
 
 _REMEDY = "give --shape and --dtype, such as --shape 64,64 --dtype float32"
@@ -172,6 +187,7 @@ class ArrayOptions:
     root: str  # folder that names are relative to
     feature: str = "image"  # name of the arrays' feature
     given: ArrayType | None = None  # type of all arrays; None to take the first array's
+    pattern: str = ""  # folder or glob of --input
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,13 +213,21 @@ def make_array_layout(summary: InputSummary, options: FileLayoutOptions, arrays:
             head = file.read(HEADER_BYTES)
             found = read_header(tiff_to_npy(head + file.read()) if is_tiff(head) else head).type
     except (NpyError, FileNotFoundError) as error:
-        raise UserError(f"{what}{'no such file' if isinstance(error, OSError) else error}; {_REMEDY}") from None
+        is_other = isinstance(error, NpyError) and str(error).startswith("not .npy, but")
+        remedy = "" if is_other else f"; {_REMEDY}"
+        raise UserError(f"{what}{'no such file' if isinstance(error, OSError) else error}{remedy}") from None
     except OSError as error:
         raise_if_store_failed(error, uri or arrays.root)
         raise UserError(f"{what}it cannot be read: {error_text(error)}; {_REMEDY}") from None
     _check_size(found, what, f"; {_REMEDY}")
     notice = f"the arrays are {found}, as is {name!r}, the first by name; others are rejected"
     return _replace_array(replace(layout, notices=(*layout.notices, notice)), found, name)
+
+
+def make_typed_layout(summary: InputSummary, options: FileLayoutOptions, array: ArrayType) -> ArrayLayout:
+    """Return the layout of arrays whose type is known; raise a UserError if one does not fit into an example."""
+    _check_size(array, "", "")
+    return _replace_array(make_layout(summary, options), array, "")
 
 
 def _replace_array(layout: Layout, array: ArrayType, example: str) -> ArrayLayout:

@@ -37,7 +37,18 @@ def looks_like_image(data: bytes) -> bool:
     return image_format(data[:HEAD_BYTES]) != NO_IMAGE
 
 
-_FOREIGN = {  # formats of others that no command reads
+_MNIST = "MNIST's format, which `shardmill arrays --stacked` reads"
+_VIDEO = "a video: ffmpeg -i FILE frames/%06d.jpg makes images of its frames, for `shardmill images`"
+_SOUND = "compressed audio: ffmpeg -i FILE NEW.wav makes what `shardmill audio` reads"
+_HDF5 = "HDF5, which h5py reads: save each array with numpy.save, for `shardmill arrays`"
+_FOREIGN = {  # formats of others that no command reads, or another command
+    ".npz": "several arrays, whose rows `shardmill arrays --stacked` reads",
+    ".mat": "MATLAB's format, which scipy.io.loadmat reads: save each array with numpy.save, for `shardmill arrays`",
+    **dict.fromkeys((".h5", ".hdf5", ".he5"), _HDF5),
+    ".nii": "a NIfTI volume, which nibabel reads: save its array with numpy.save, for `shardmill arrays`",
+    ".dcm": "a DICOM image, which pydicom reads: save its pixel_array with numpy.save, for `shardmill arrays`",
+    **dict.fromkeys((".mp4", ".avi", ".mov", ".mkv", ".webm", ".m4v", ".mpg"), _VIDEO),
+    **dict.fromkeys((".mp3", ".m4a", ".aac", ".opus", ".wma"), _SOUND),
     ".arrow": "Hugging Face's datasets writes Parquet of it: Dataset.from_file(FILE).to_parquet(NEW)",
     ".mds": "MosaicML's StreamingDataset reads it; write its samples as Parquet, or as tar files for webdataset",
 }
@@ -45,7 +56,8 @@ _FOREIGN = {  # formats of others that no command reads
 
 def describe_foreign_format(name: str) -> str:
     """Return what to do with a file of a format that no command reads, as the end of a sentence; "" for others."""
-    hint = _FOREIGN.get(posixpath.splitext(name)[1].lower())
+    lower = name.lower().removesuffix(".gz")
+    hint = _MNIST if re.search(r"[-.]idx\d-ubyte$", lower) else _FOREIGN.get(posixpath.splitext(lower)[1])
     return f"; {hint}" if hint else ""
 
 

@@ -126,7 +126,7 @@ def combine_outputs(*steps: Any) -> tuple[Any, Any]:
     return rejects[0], summaries[0] | "Summarize" >> merging.without_defaults()  # a listing has at least one
 
 
-def _with_findings(transform: Any, main: str, element_type: Any = pa.RecordBatch) -> Any:
+def with_findings(transform: Any, main: str, element_type: Any = pa.RecordBatch) -> Any:
     """Return a ParDo with typed main outputs, and with rejects and summaries as further outputs."""
     return transform.with_output_types(element_type).with_outputs(REJECTS, SUMMARIES, main=main)
 
@@ -159,10 +159,10 @@ class ReadManifest(beam.PTransform):
         rows = (
             pbegin
             | "Path" >> beam.Create([tuple(self.manifests)])
-            | "Parse" >> _with_findings(parse, "rows", tuple[int, pa.RecordBatch])
+            | "Parse" >> with_findings(parse, "rows", tuple[int, pa.RecordBatch])
         )
         measured = (
-            rows["rows"] | "ByName" >> beam.GroupByKey() | "Measure" >> _with_findings(beam.ParDo(measure), "files")
+            rows["rows"] | "ByName" >> beam.GroupByKey() | "Measure" >> with_findings(beam.ParDo(measure), "files")
         )
         return IndexedFiles(measured["files"], *combine_outputs(measured, rows))
 
@@ -280,13 +280,13 @@ class ReadAnnotations(beam.PTransform):
             (MASK_IN_FOLDER,) if self.masks is not None else (),
             finds_image_names=False,
         )
-        listed = pbegin | "Source" >> beam.Create([self.source]) | "ListAnnotated" >> _with_findings(list_, "rows")
+        listed = pbegin | "Source" >> beam.Create([self.source]) | "ListAnnotated" >> with_findings(list_, "rows")
         annotated = (
             listed["rows"]
             | "Spread" >> Spread(lambda batch: str(batch.column(0)[0])).with_output_types(pa.RecordBatch)
-            | "ReadAnnotations" >> _with_findings(read, "rows")
+            | "ReadAnnotations" >> with_findings(read, "rows")
         )
-        measured = annotated["rows"] | "Measure" >> _with_findings(beam.ParDo(measure), "files")
+        measured = annotated["rows"] | "Measure" >> with_findings(beam.ParDo(measure), "files")
         return IndexedFiles(measured["files"], *combine_outputs(measured, annotated, listed))
 
 
@@ -423,7 +423,7 @@ class ListFiles(beam.PTransform):
     def expand(self, pbegin: beam.pvalue.PBegin) -> Any:  # Indexed; Beam reads annotations as element types
         """List the files on one worker, since a listing is a stream of small items."""
         list_ = beam.FlatMap(_list_files, self.kind, self.roles, self.identities, self.masks, self.temporary)
-        outputs = pbegin | "Pattern" >> beam.Create([self.pattern]) | "List" >> _with_findings(list_, "files")
+        outputs = pbegin | "Pattern" >> beam.Create([self.pattern]) | "List" >> with_findings(list_, "files")
         return IndexedFiles(outputs["files"], *combine_outputs(outputs))
 
 

@@ -13,6 +13,7 @@ from shardmill.metadata import file_names
 from shardmill.metadata.labels import ClassNames
 from shardmill.transforms.columns.conversion import rounded_notices
 from shardmill.transforms.columns.types import MAX_VALUES, ColumnType
+from shardmill.transforms.formats.conventions import describe_foreign_format
 from shardmill.transforms.inputs.folders import (
     IMAGES,
     NO_ROLES,
@@ -253,7 +254,8 @@ def _check_not_empty(summary: InputSummary, options: FileLayoutOptions) -> None:
         )
         if any(kind.lower() == ".npy file" for kind in summary.skipped):
             hint = ".npy files are arrays, which `shardmill arrays` reads"
-        reasons = [*skipped_notices(summary), *([] if options.kind.exclude else [hint])]
+        is_foreign = all(describe_foreign_format(name) for _, name in summary.skipped.values())
+        reasons = [*skipped_notices(summary), *([] if options.kind.exclude or is_foreign else [hint])]
         raise UserError(f"no {options.kind.plural} in {options.source}: {'; '.join(reasons)}")
     raise UserError(f"nothing matches {options.source}")
 
