@@ -3,13 +3,16 @@
 import glob
 import os
 import re
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from shardmill.data.features import LANGUAGES_KEY, Features, features_of_kind
-from shardmill.errors import UserError
+from shardmill.errors import CorruptDataError, UserError
+from shardmill.filesystem import LocalFiles
 from shardmill.metadata.file_names import is_split_name
+from shardmill.metadata.versions import read_latest
 from shardmill.pipelines.config.record_options import RecordOptions
 from shardmill.transforms.inputs.folders import FileKind
 from shardmill.transforms.options.declare import OptionValueError, flag
@@ -50,6 +53,16 @@ class FormatSpec:
         return self.unit == "example"
 
 
+def _find_latest_version(path: str) -> str:
+    """Return the folder of LATEST's version if `path` is the local folder of a data set; else `path`."""
+    from shardmill.transforms.stores import storage
+
+    with suppress(CorruptDataError):  # a file of another program
+        if storage.is_local(path) and (found := read_latest(LocalFiles(), path)) is not None:
+            return storage.join(path, found[0])
+    return path
+
+
 @dataclass(frozen=True, kw_only=True)
 class RecordsConfig(RecordOptions):
     """The options of a job over records, together with their format."""
@@ -60,6 +73,8 @@ class RecordsConfig(RecordOptions):
         super().__post_init__()
         if not self.inputs:
             raise UserError("give --input, a folder, a file or a glob")
+        if self.spec.is_passed_through and self.input is not None:
+            object.__setattr__(self, "input", _find_latest_version(self.input))
         if self.folders is not None and self.folders.group is not None:
             raise UserError(f"--folders {self.folders}: groups are of whole files, as with --record file")
         if self.spec.is_passed_through and self.on_new_label != "fail":

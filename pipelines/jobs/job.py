@@ -51,6 +51,7 @@ from shardmill.pipelines.reports.summary import JobWork, changes_line, opened_pr
 from shardmill.quality.profile import Profile
 from shardmill.reading.dataset import open_dataset
 from shardmill.transforms.formats.conventions import IMAGE_SUFFIXES, describe_foreign_format
+from shardmill.transforms.inputs.folders import SPLIT_FOLDERS
 from shardmill.transforms.inputs.listing import expand_choices, input_root, is_glob, matches_glob
 from shardmill.transforms.publishing import build_records
 from shardmill.transforms.publishing.build_records import read_record, write_record
@@ -217,12 +218,26 @@ def _check_output_outside(config: JobConfig, path: str, directory: str, root: st
 
 
 def _check_glob(config: JobConfig, path: str) -> None:
-    """Check that a glob does not match the files to be written; it may search a folder that contains the output."""
+    """Check that a glob matches none of the files to be written; it may search a folder that contains the output."""
     absolute = os.path.abspath if storage.is_local(path) else str
     patterns = [absolute(choice).split("/") for choice in expand_choices(path)]
+    parent = storage.join(config.output, config.name)
+    written = (file_names.MANIFEST, file_names.SUCCESS, file_names.STATS, file_names.SCHEMA, file_names.FEATURE_STATS)
+    rejects = storage.join(config.directory, f"{file_names.REJECTS_DIR}/{file_names.REJECTS_FILE}")
     files = [
-        storage.join(config.directory, file_names.MANIFEST),
-        storage.join(storage.join(config.output, config.name), file_names.LATEST),
+        *(storage.join(config.directory, name) for name in (*written, file_names.labels_file("label"))),
+        *(
+            storage.join(parent, name)
+            for name in (file_names.LATEST, f"{config.version}-{file_names.REJECTS_DIR}.jsonl")
+        ),
+        *(rejects, record_path(parent, config.version)),
+        *(
+            storage.join(
+                config.directory,
+                str(file_names.ShardName(config.name, split, 0, 1, config.codec, config.file_template)),
+            )
+            for split in (*(name for name, _ in config.splits or ()), *SPLIT_FOLDERS.values())
+        ),
     ]
     if any(matches_glob(absolute(file).split("/"), pattern) for file in files for pattern in patterns):
         _refuse_output(config, path)

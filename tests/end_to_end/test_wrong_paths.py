@@ -96,7 +96,8 @@ def test_a_folder_of_data_sets_is_listed(command: str, run: Run, two: Path) -> N
     result = run(command, two)
     assert result.status == 2
     assert f"it holds data sets; give one of them: {two}/flowers, {two}/rows" in result.err
-    assert run(command, two / "flowers").status == 0
+    page = ("--output", two / "page.html") if command == "report" else ()
+    assert run(command, two / "flowers", *page).status == 0
 
 
 @pytest.mark.parametrize("command", ["inspect", "verify", "report"])
@@ -180,3 +181,64 @@ def test_a_locale_that_is_not_utf_8(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
     found = shell("csv --input . --output ../out --name d", tmp_path / "é", **{**ascii_locale, "PYTHONUTF8": "1"})
     assert found.returncode == 0
+
+
+def write_lines(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text('{"a": 1}\n{"a": 2}\n')
+    return path
+
+
+@pytest.mark.parametrize(
+    ("command", "pattern"),
+    [
+        ("jsonl", "**/*.jsonl"),
+        ("jsonl", "**/*.json"),
+        ("reshard", "**/*.tfrecord*"),
+        ("reshard", "**/*-test.tfrecord*"),
+        ("text", "**/*.txt"),
+        ("text", "*/*/*/*.pbtxt"),
+    ],
+)
+def test_a_glob_that_matches_the_output_stops_the_first_job(
+    command: str, pattern: str, run: Run, tmp_path: Path
+) -> None:
+    write_lines(tmp_path / "x/a.jsonl")
+    result = run(command, "--input", tmp_path / "x" / pattern, "--output", tmp_path / "x/out", "--name", "d")
+    assert result.status == 2
+    assert "the next run would read its own output" in result.err
+
+
+@pytest.mark.parametrize("pattern", ["all", "all/**/*.tfrecord*", "all/d/**/*.tfrecord*"])
+def test_data_sets_below_the_input_are_passed_over(pattern: str, run: Run, tmp_path: Path) -> None:
+    source = write_lines(tmp_path / "x.jsonl")
+    assert run("jsonl", "--input", source, "--output", tmp_path / "all", "--name", "d").status == 0
+    result = run("reshard", "--input", tmp_path / pattern, "--output", tmp_path / "out", "--name", "d")
+    assert result.status == 2
+    assert "passed over 1 output file that shardmill wrote" in result.err
+    assert "to read it, give the folder of a version" in result.err
+    source = tmp_path / "all/d/1.0.0"
+    assert run("reshard", "--input", source, "--output", tmp_path / "out", "--name", "d").status == 0
+
+
+def test_the_folder_of_a_data_set_is_its_latest_version(run: Run, tmp_path: Path) -> None:
+    for version in ("1.0.0", "1.0.1", "1.1.0"):
+        source = write_lines(tmp_path / "x.jsonl")
+        flags = ("--output", tmp_path / "all", "--name", "d", "--version", version, "--splits", "train=0.5,test=0.5")
+        assert run("jsonl", "--input", source, *flags).status == 0
+    assert run("rollback", tmp_path / "all/d", "1.0.1").status == 0
+    assert run("reshard", "--input", tmp_path / "all/d", "--output", tmp_path / "out", "--name", "d").status == 0
+    assert shardmill.info(tmp_path / "out/d").splits == shardmill.info(tmp_path / "all/d/1.0.1").splits
+
+
+def test_a_recipe_of_a_glob_above_data_sets_is_unchanged(run: Run, tmp_path: Path) -> None:
+    write_lines(tmp_path / "x/a.jsonl")
+    source = tmp_path / "x/a.jsonl"
+    assert run("jsonl", "--input", source, "--output", tmp_path / "x/sets", "--name", "other").status == 0
+    recipe = f"name: d\noutput: {tmp_path}/out\njsonl:\n  input: {tmp_path}/x/**/*.jsonl\n"
+    (tmp_path / "d.yaml").write_text(recipe)
+    assert run("rebuild", tmp_path / "d.yaml").status == 0
+    (tmp_path / "x/sets/other/1.0.0-rejects.jsonl").write_text('{"a": 3}\n')
+    result = run("rebuild", tmp_path / "d.yaml")
+    assert result.status == 0
+    assert "unchanged" in result.out

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from itertools import accumulate
 
 from shardmill.errors import UserError
+from shardmill.metadata import file_names
 from shardmill.metadata.manifest import Reject
 from shardmill.transforms.formats.format import FileRef
 from shardmill.transforms.inputs.folders import IMAGES, SPLIT_FOLDERS, FileKind, split_of_file
@@ -25,6 +26,7 @@ from shardmill.transforms.stores.storage import raise_if_store_failed
 METADATA_KIND = "metadata file"
 # The kind of a choice of a glob, such as a day of a window, that no file is there for
 NO_MATCH = "choice without a file"
+OF_DATA_SET = "output file that shardmill wrote"
 _NO_EXCLUSION = "pattern of --exclude without a file"
 METADATA_NAMES = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
 # Folders that systems keep next to files: thumbnails and recycle bins of Synology and QNAP, archives of macOS, Windows
@@ -129,9 +131,10 @@ def list_input(pattern: str, kind: FileKind = IMAGES) -> Iterator[ListingItem]:
     """List everything that `pattern`, a folder or a glob, holds; of a folder, the files of one kind.
 
     Each choice of a glob may be a folder, a file or a glob. A file that two choices match is listed once; a choice that
-    matches nothing is Skipped. So is each file that the kind excludes, and a pattern of --exclude that matches nothing.
+    matches nothing is Skipped. So is each file that the kind excludes, and a pattern of --exclude that matches nothing,
+    and each file of a data set of shardmill in a folder below the root.
     """
-    listing = _list_patterns(pattern, kind)
+    listing = _pass_over_data_sets(_list_patterns(pattern, kind), input_root(pattern))
     if not kind.exclude:
         yield from listing
         return
@@ -144,6 +147,38 @@ def list_input(pattern: str, kind: FileKind = IMAGES) -> Iterator[ListingItem]:
             unused.pop(found, None)
             yield Skipped(name, f"file that --exclude {found} leaves out")
     yield from (Skipped(exclusion, _NO_EXCLUSION) for exclusion in unused)
+
+
+# Names of files that a data set may hold: of no others is the folder looked at
+_OF_DATA_SET = re.compile(
+    r"tfrecord|(?:^|/)(?:rejects|builds|failed)/|-rejects\.jsonl$|\.labels\.txt$|\.pbtxt$"
+    r"|(?:^|/)(?:manifest|stats|features|dataset_info|transform)\.json$"
+)
+
+
+def _pass_over_data_sets(listing: Iterable[ListingItem], root: str) -> Iterator[ListingItem]:
+    """Yield the listing with each file in a data set's folder below `root` as Skipped."""
+    known: dict[str, bool] = {"": False}  # by folder
+    for item in listing:
+        if isinstance(item, FoundFile) and _OF_DATA_SET.search(item.name):
+            folder = posixpath.dirname(item.name)
+            if _is_in_data_set(folder, root, known):
+                yield Skipped(item.name, OF_DATA_SET)
+                continue
+        yield item
+
+
+def _is_in_data_set(folder: str, root: str, known: dict[str, bool]) -> bool:
+    """Return True if `folder`, relative to `root`, is a version's or a data set's, or lies in one."""
+    if folder not in known:
+        path = storage.join(root, folder)
+        is_version = all(storage.exists(storage.join(path, name)) for name in (file_names.SUCCESS, file_names.MANIFEST))
+        known[folder] = (
+            _is_in_data_set(posixpath.dirname(folder), root, known)
+            or is_version
+            or storage.exists(storage.join(path, file_names.LATEST))
+        )
+    return known[folder]
 
 
 def find_exclusion(name: str, patterns: Iterable[str]) -> str | None:

@@ -14,7 +14,7 @@ from shardmill.transforms.columns.nested import Nesting
 from shardmill.transforms.columns.types import ScalarType, ValuesOf
 from shardmill.transforms.formats.conventions import describe_foreign_format
 from shardmill.transforms.inputs.folders import IMAGES, FileKind, FolderRoles, folder_notices
-from shardmill.transforms.inputs.listing import NO_MATCH
+from shardmill.transforms.inputs.listing import NO_MATCH, OF_DATA_SET
 from shardmill.transforms.inputs.summary import InputSummary
 from shardmill.transforms.options.image_options import BoxOptions, LabelOptions, PictureOptions
 from shardmill.transforms.options.job_options import SplitOptions, Stack
@@ -164,7 +164,7 @@ def skipped_notices(summary: InputSummary) -> list[str]:
     """Return notices of what was skipped."""
     return [
         f"{_SKIPPED_PREFIX}{number} {kind if number == 1 else _plural(kind)}, such as {name!r}"
-        f"{describe_foreign_format(name)}"
+        f"{describe_foreign_format(name)}{'; to read it, give the folder of a version' if kind == OF_DATA_SET else ''}"
         for kind, (number, name) in sorted(summary.skipped.items())
     ]
 
