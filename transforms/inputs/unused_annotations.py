@@ -59,6 +59,12 @@ _TOOLS = (
     ),
     ("csv", re.compile(r"\A[^\n]*\b(?:xmin|x_min|x1|bbox_x|XMin)\b"), "boxes in CSV", ""),
 )
+# What tools name their files: a pattern, whose group is the folder to give, the tool, and its name for --annotations
+_NAMED = (
+    (re.compile(r"((?:.*/)?)obj_\w+_data/[^/]+\.txt"), "YOLO as Darknet writes it", "yolo"),
+    (re.compile(r"()(?:.*/)?_classes\.csv"), "classes as Roboflow writes them", "roboflow_multiclass"),
+    (re.compile(r"((?:.*/)?)annotations/[^/]*class-descriptions[^/]*\.csv"), "Open Images", "open_images"),
+)
 _SPLIT_WORD = re.compile(r"(?<![a-z])(" + "|".join(SPLIT_FOLDERS) + r")(?![a-z])", re.IGNORECASE)
 
 
@@ -101,6 +107,12 @@ def _find_problem(root: str, names: Sequence[str], images: FileKind) -> str | No
         "json", lambda head: head.lstrip().startswith("{") and _COCO.search(head) and _COCO_OTHERS.search(head)
     ):
         return _describe_coco(root, coco)
+    for pattern, tool, export in _NAMED:
+        matches = [match for name in names if (match := pattern.fullmatch(name))]
+        if matches:
+            folder = storage.join(root, matches[0][1].rstrip("/")) if matches[0][1] else root
+            what = f"annotations of {tool}" if export == "open_images" else tool
+            return _describe([match[0] for match in matches], what, [f"--annotations {export}={folder}"])
     for suffix, pattern, tool, export in _TOOLS:
         if not (found := matching(suffix, pattern.search)):
             continue

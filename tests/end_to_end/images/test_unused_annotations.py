@@ -74,6 +74,13 @@ def tool(write: Callable[[Path, Sequence[Scene]], None]) -> Callable[[Path], Non
     return lambda folder: write(folder, SCENES)
 
 
+def roboflow_classes(folder: Path) -> None:
+    for split, start, stop in (("train", 0, 4), ("valid", 4, 6)):
+        draw_in(folder / split, start, stop)
+        rows = "".join(f"{name}, 1, 0\n" for name in NAMES[start:stop])
+        write_files(folder / split, {"_classes.csv": f"filename, cat, dog\n{rows}".encode()})
+
+
 def coco_flags(train: str, validation: str) -> str:
     return f"--coco train={{0}}/{train} --coco validation={{0}}/{validation}"
 
@@ -110,10 +117,14 @@ ROOT = "--file_root pictures/"
         (tool(exports.label_studio), "--annotations label_studio={0}"),
         (tool(exports.exporter("label_me")), "--annotations label_me={0}"),
         (tool(exports.exporter("kitti_detection")), "--annotations kitti_detection={0}"),
+        (tool(exports.exporter("yolo")), "--annotations yolo={0}"),
+        (tool(exports.exporter("open_images")), "--annotations open_images={0}"),
+        (roboflow_classes, "--annotations roboflow_multiclass={0}"),
     ],
     ids=[
         *("MS COCO", "Roboflow COCO", "Roboflow VOC", "VOC", "YOLO", "filename", "image", "file_name", "id", "CVAT"),
         *("LabelMe", "VIA", "VIA CSV", "CreateML", "Label Studio", "LabelMe XML", "KITTI"),
+        *("Darknet", "Open Images", "Roboflow's classes"),
     ],
 )
 def test_the_flags_that_the_message_names_read_them(
