@@ -398,7 +398,7 @@ def test_without_datumaro_the_message_names_the_extra(
     monkeypatch.setitem(sys.modules, "datumaro.components.environment", None)
     exports.cvat(tmp_path / "cvat", SCENES)
     assert cli.main(["images", "--annotations", str(tmp_path / "cvat"), "--output", str(tmp_path), "--name", "n"]) == 2
-    assert "--annotations cvat=… needs datumaro for all formats but createml" in capsys.readouterr().err
+    assert "--annotations cvat=… needs datumaro for all formats but boxes_csv, createml" in capsys.readouterr().err
     exports.via(tmp_path / "via", SCENES)
     assert objects_of(make("images", None, tmp_path / "out", "--annotations", tmp_path / "via")) == expected
 

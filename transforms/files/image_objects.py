@@ -214,12 +214,14 @@ def _find_box_transform(
     unit = RELATIVE
     if size != RELATIVE:
         unit = picture.upright if frame == "upright" else (picture.width, picture.height)
+    pixels = picture.width * picture.height if size == RELATIVE else 1  # of which an area is a fraction
     if settings is None:
-        return _BoxTransform(unit, inverse_orientation(picture.orientation) if frame == "upright" else UPRIGHT)
+        orientation = inverse_orientation(picture.orientation) if frame == "upright" else UPRIGHT
+        return _BoxTransform(unit, orientation, area_factor=pixels)
     target = settings.size or picture.upright
     fit = fit_image(picture.upright, settings.size, settings.mode)
     area_factor = (target[0] * target[1] * fit.target_box.area) / (picture.width * picture.height * fit.source_box.area)
-    return _BoxTransform(unit, picture.orientation if frame == "stored" else UPRIGHT, fit, area_factor)
+    return _BoxTransform(unit, picture.orientation if frame == "stored" else UPRIGHT, fit, area_factor * pixels)
 
 
 def _describe_fault(planned: PlannedObjects, index: int, problem: str, size: tuple[int, int] | None) -> str:
@@ -308,7 +310,8 @@ class ObjectEncoder:
         pictures = [Picture(*(size or RELATIVE)) for size in planned.sizes]
         placed, errors = self.place(planned, pictures, settings)
         # Is the annotated size alone enough to place objects in an image without EXIF rotation?
-        is_enough = [size is not None and (size != RELATIVE or settings is None) for size in planned.sizes]
+        fractions = settings is None and "area" not in self.members
+        is_enough = [size is not None and (size != RELATIVE or fractions) for size in planned.sizes]
         is_known = np.array(is_enough, bool)
         is_known[list(errors)] = False
         rows = pa.StructArray.from_arrays(placed.columns, placed.schema.names, mask=pa.array(~is_known))

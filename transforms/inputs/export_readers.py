@@ -1,4 +1,4 @@
-"""Read what labelling tools export: LabelMe, the VGG Image Annotator (VIA), CreateML and Label Studio."""
+"""Read what labelling tools export: LabelMe, the VGG Image Annotator (VIA), CreateML, Label Studio, CSV of boxes."""
 
 import csv
 import io
@@ -17,7 +17,7 @@ from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
 from shardmill.text import listed, shorten
 from shardmill.transforms.columns.types import preview_value
-from shardmill.transforms.inputs.annotations import Object
+from shardmill.transforms.inputs.annotations import RELATIVE, Object
 from shardmill.transforms.inputs.coco import is_finite_number
 from shardmill.transforms.inputs.listing import report_unreadable_flag_file
 from shardmill.transforms.stores import storage
@@ -329,12 +329,114 @@ def name_without_upload_prefix(name: str) -> str:
     return posixpath.join(folder, _UPLOAD_PREFIX.sub("", base, count=1))
 
 
+_BOX_NAMES: dict[str, tuple[str, ...]] = {  # columns of tables of boxes, in small letters and without marks
+    "file": ("filename", "imageid", "image", "imagename", "imagepath", "imagefilename", "path", "file", "img"),
+    "label": ("class", "label", "labelname", "classname", "category", "categoryname", "name"),
+    "split": ("split", "subset", "set"),
+    "left": ("xmin", "x1", "left", "bboxxmin", "bboxx1"),
+    "top": ("ymin", "y1", "top", "bboxymin", "bboxy1"),
+    "right": ("xmax", "x2", "right", "bboxxmax", "bboxx2"),
+    "bottom": ("ymax", "y2", "bottom", "bboxymax", "bboxy2"),
+    "x": ("x", "bboxx", "xmin", "x1", "left"),
+    "y": ("y", "bboxy", "ymin", "y1", "top"),
+    "width": ("w", "bboxwidth", "bboxw", "boxwidth", "width"),
+    "height": ("h", "bboxheight", "bboxh", "boxheight", "height"),
+    "box": ("bbox", "box"),
+    "is_crowd": ("isgroupof", "iscrowd"),
+    "image_width": ("imagewidth", "imgwidth", "imagew", "width"),
+    "image_height": ("imageheight", "imgheight", "imageh", "height"),
+}
+_SHAPES = (("left", "top", "right", "bottom"), ("x", "y", "width", "height"), ("box",))  # columns that make a box
+
+
+def read_boxes_csv(files: Sequence[str], export: Export, attribute: str) -> None:
+    """Read CSV files with one row for each box, whose columns have usual names; `attribute` is that of classes.
+
+    Boxes are fractions of their image if no coordinate of a file is above 1.
+    """
+    for path in files:
+        with report_unreadable_flag_file("--boxes_csv", path):
+            text = storage.read_bytes(path).decode("utf-8-sig", "replace")
+        first_line = text.partition("\n")[0]
+        delimiter = max((",", ";", "\t"), key=first_line.count)
+        rows = [[cell.strip() for cell in row] for row in csv.reader(io.StringIO(text), delimiter=delimiter) if row]
+        columns, shape = _find_box_columns(rows[0] if rows else [], path, attribute)
+        named = set(columns.values())
+        images: dict[str, tuple[list[Object], tuple[int, int] | None, str | None]] = {}
+        largest = 0.0
+        for line, row in enumerate(rows[1:], 2):
+            cells = dict(zip(rows[0], row, strict=False))
+            try:
+                name = cells[columns["file"]]
+                box = _parse_box(cells, columns, shape)
+                label = cells[columns["label"]] if box else ""
+                if not name or (box and not label):
+                    raise ValueError("the row has no " + ("class" if name else "file name"))
+            except (KeyError, ValueError) as error:
+                export.rejects.append(_invalid(path, "a table of boxes", error, line))
+                continue
+            sides = [cells.get(columns.get(side, "")) or "0" for side in ("image_width", "image_height")]
+            size = _size(*(float(side) if side.replace(".", "", 1).isdecimal() else 0 for side in sides))
+            objects, *_ = images.setdefault(name, ([], size, cells.get(columns.get("split", "")) or None))
+            if box:
+                is_crowd = cells.get(columns.get("is_crowd", "")) in ("1", "true", "True")
+                objects.append(box_around(label, box, is_crowd=is_crowd))
+                largest = max(largest, *(abs(side) for point in box for side in point))
+            values = ((column, cells[column]) for column in cells.keys() - named)
+            export.ignored.update(f"column {column}" for column, value in values if value not in ("", "0"))
+        is_relative = 0 < largest <= 1
+        if is_relative:
+            export.notices.append(f"no coordinate in {path} is above 1: boxes are fractions of their images")
+        export.images += [
+            ExportedImage(name, path, objects, RELATIVE if is_relative else size, subset=split)
+            for name, (objects, size, split) in images.items()
+        ]
+
+
+def _find_box_columns(header: Sequence[str], path: str, label: str) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Return the columns of a table of boxes by what they hold, and which of them make a box; UserError if unknown."""
+    plain = {re.sub(r"[^a-z0-9]", "", name.lower()): name for name in reversed(header)}
+    known = {
+        what: next(plain[name] for name in names if name in plain)
+        for what, names in _BOX_NAMES.items()
+        if any(name in plain for name in names)
+    }
+    if label:
+        known["label"] = label
+    shape = next((shape for shape in _SHAPES if all(what in known for what in shape)), ())
+    lacking = [what for what in ("file", "label") if known.get(what) not in header]
+    if lacking or not shape:
+        expected = {"file": "filename", "label": "class (or --label_column)"}
+        words = [expected[what] for what in lacking] + ([] if shape else ["xmin, ymin, xmax, ymax, or bbox"])
+        raise UserError(f"--boxes_csv {path}: expected the columns {', '.join(words)}; it has {', '.join(header)}")
+    others = {what for other in _SHAPES for what in other} - {*shape}
+    used = {known[what] for what in shape}
+    return {
+        what: column for what, column in known.items() if what not in others and (what in shape or column not in used)
+    }, shape
+
+
+def _parse_box(cells: Mapping[str, str], columns: Mapping[str, str], shape: tuple[str, ...]) -> Points:
+    """Return the corners of a row's box; () if the row has none. Raise a ValueError if a number is missing."""
+    values = [cells.get(columns[what]) or "" for what in shape]
+    if len(shape) == 1:
+        values = re.findall(r"[^\s,;\[\]()]+", values[0])
+    if not any(values):
+        return ()
+    numbers = [float(value) for value in values]
+    if len(numbers) != 4 or not all(map(math.isfinite, numbers)):
+        raise ValueError(f"a box is {', '.join(values)}; expected four numbers")
+    x, y, right, bottom = numbers
+    return ((x, y), (right, bottom) if shape[0] == "left" else (x + right, y + bottom))
+
+
 # Formats that are read here, with the suffixes of their files
 READERS: dict[str, tuple[Callable[[Sequence[str], Export, str], None], tuple[str, ...]]] = {
     "labelme": (read_labelme, ("json",)),
     "via": (read_via, ("json", "csv")),
     "createml": (read_createml, ("json",)),
     "label_studio": (read_label_studio, ("json",)),
+    "boxes_csv": (read_boxes_csv, ("csv", "tsv")),
 }
 
 

@@ -44,6 +44,7 @@ from shardmill.transforms.inputs.unused_annotations import (
     find_tool_files,
     find_unused_annotations,
 )
+from shardmill.transforms.options.image_options import BOXES_CSV
 from shardmill.transforms.stores import storage
 
 _IMAGES_PER_BATCH = 2_000
@@ -81,7 +82,9 @@ class ExportSource:
         if format_ in READERS:
             read, suffixes = READERS[format_]
             read(self._list_files(format_, suffixes, export), export, self.attribute)
-            export.images = [image._replace(subset=self._subset_of(image.file)) for image in export.images]
+            export.images = [
+                image._replace(subset=image.subset or self._subset_of(image.file)) for image in export.images
+            ]
         else:
             read_with_datumaro(format_, self.path, self.root, export)
         yield from join_export(self, format_, export)
@@ -125,6 +128,8 @@ class ExportSource:
             raise UserError(f"{self._flag}: there is no such file or folder")
         found = find_exports(folder, names)
         found.update(detect_formats(self.path, bool(found)))
+        if len(found) > 1:  # such as Open Images, whose boxes are in CSV
+            found.discard(BOXES_CSV)
         if len(found) == 1:
             return found.pop()
         if not found:
@@ -239,7 +244,9 @@ class _ImageFinder:
         self._root = os.path.abspath(root) if storage.is_local(root) else root
         self._by_name: dict[str, list[str]] = {}
         for file in files:
-            self._by_name.setdefault(posixpath.basename(file).lower(), []).append(file)
+            base = posixpath.basename(file).lower()
+            for name in (base, posixpath.splitext(base)[0]):  # Open Images names images without their suffix
+                self._by_name.setdefault(name, []).append(file)
 
     def find(self, name: str, annotation: str) -> str:
         """Return the image called `name` in an annotation file, or else the reason why it is not found."""
@@ -261,7 +268,7 @@ class _ImageFinder:
         parts = [part for part in name.split("/") if part not in ("", ".", "..")]
         tail = (posixpath.basename(name) if absolute else "/".join(parts)).lower()
         alike = self._by_name.get(posixpath.basename(name).lower(), [])
-        found = [file for file in alike if file.lower() == tail or file.lower().endswith(f"/{tail}")]
+        found = [file for file in alike if f"/{file.lower()}".endswith((f"/{tail}", f"/{tail}{_suffix_of(file)}"))]
         if len(found) > 1:
             return f"it can be {found[0]} or {found[1]}"
         return found[0] if found else "there is no such image"
@@ -273,6 +280,10 @@ class _ImageFinder:
             return ""
 
 
+def _suffix_of(file: str) -> str:
+    return posixpath.splitext(file)[1].lower()
+
+
 def _absolute(path: str) -> str:
     return os.path.abspath(path) if storage.is_local(path) else path
 
@@ -282,7 +293,7 @@ def export_root(path: str) -> str:
     return coco_root([path]) if posixpath.splitext(path)[1].lower() in _FILE_SUFFIXES else path.rstrip("/") or "/"
 
 
-_FILE_SUFFIXES = (".json", ".xml", ".csv", ".txt", ".yaml")
+_FILE_SUFFIXES = (".json", ".xml", ".csv", ".tsv", ".txt", ".yaml")
 
 
 # Formats that shardmill reads itself, with the flag that does

@@ -16,6 +16,7 @@ from shardmill.transforms.inputs.found_files import STEM, MaskPattern, remove_su
 from shardmill.transforms.inputs.listing import METADATA_NAMES, FoundFile, list_input
 from shardmill.transforms.inputs.manifest_rows import FILE_COLUMNS
 from shardmill.transforms.inputs.summary import MASK_WORDS
+from shardmill.transforms.options.image_options import BOXES_CSV
 from shardmill.transforms.stores import storage
 
 ANNOTATIONS = FileKind("annotation files", "json|jsonl|xml|txt|csv|tsv|yaml|yml")
@@ -57,7 +58,12 @@ _TOOLS = (
         "KITTI",
         "kitti_detection",
     ),
-    ("csv", re.compile(r"\A[^\n]*\b(?:xmin|x_min|x1|bbox_x|XMin)\b"), "boxes in CSV", ""),
+    (
+        "csv",
+        re.compile(r"\A[^\n]*\b(?:xmin|x_min|x1|bbox_x|bbox|left\W+top|x\W+y\W+w(?:idth)?)\b", re.IGNORECASE),
+        "boxes in CSV",
+        "boxes_csv",
+    ),
 )
 # What tools name their files: a pattern, whose group is the folder to give, the tool, and its name for --annotations
 _NAMED = (
@@ -117,7 +123,8 @@ def _find_problem(root: str, names: Sequence[str], images: FileKind) -> str | No
         if not (found := matching(suffix, pattern.search)):
             continue
         if export:
-            return _describe(found, f"annotations of {tool}", [f"--annotations {export}={root}"])
+            flag = f"--{export} {root}" if export == BOXES_CSV else f"--annotations {export}={root}"
+            return _describe(found, f"annotations of {tool}", [flag])
         return (
             f"{_subject(found)}: annotations of {tool}, which shardmill does not read; export them as COCO, Pascal"
             f" VOC or YOLO for --coco, --voc or --yolo"

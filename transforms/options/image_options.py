@@ -48,6 +48,7 @@ class BoxOptions(Options):
 
 
 TFDS = "tfds"
+BOXES_CSV = "boxes_csv"  # a format of --annotations that has a flag of its own
 _SPLIT = re.compile(r"(\w+)=(.+)")
 
 
@@ -99,6 +100,12 @@ class AnnotationOptions(Options):
         metavar="[FORMAT=]PATH",
         affects_output=False,
     )
+    boxes_csv: str | None = flag(
+        None,
+        "CSV file with one row for each box, or a folder of such files; columns are found by their usual names",
+        parse=parse_path,
+        affects_output=False,
+    )
     on_bad_box: str = bad_box_flag()
     boxes_seen: str = boxes_seen_flag()
     feature_names: str = flag(
@@ -111,6 +118,8 @@ class AnnotationOptions(Options):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.boxes_csv is not None and self.annotations is None:
+            object.__setattr__(self, "annotations", (BOXES_CSV, self.boxes_csv))
         if len(given := self._given) > 1:
             raise UserError(f"{given[0]} and {given[1]} both say what is in the images; give one")
         for name in ("on_bad_box", "boxes_seen", "feature_names"):
@@ -128,13 +137,17 @@ class AnnotationOptions(Options):
 
     @property
     def _given(self) -> list[str]:
-        return [f"--{name}" for name in ("coco", "voc", "yolo", "annotations") if getattr(self, name)]
+        is_csv = self.annotations == (BOXES_CSV, self.boxes_csv)
+        names = ("coco", "voc", "yolo", "boxes_csv") if is_csv else ("coco", "voc", "yolo", "annotations", "boxes_csv")
+        return [f"--{name}" for name in names if getattr(self, name)]
 
     @property
     def annotation_flag(self) -> str:
         """The annotation option as given on the command line; "" if none."""
         if self.coco:
             return " ".join(f"--coco {split}={path}" if split else f"--coco {path}" for split, path in self.coco)
+        if self.boxes_csv is not None:
+            return f"--boxes_csv {self.boxes_csv}"
         if self.annotations is not None:
             return f"--annotations {'='.join(filter(None, self.annotations))}"
         return f"--voc {self.voc}" if self.voc is not None else f"--yolo {self.yolo}" if self.yolo is not None else ""
