@@ -58,7 +58,7 @@ ROOMS = (
         "transforms/inputs", 9, 5_900
     ),  # --exclude; exports of labelling tools; TFRecords known by content; TFRecords known by content
     Room("transforms/layout", 10, 2_600),  # groups of folders
-    Room("transforms/files", 11, 4_350),  # rows of stacked arrays
+    Room("transforms/files", 11, 4_400),  # rows of stacked arrays
     Room("transforms/records", 12, 2_600),  # records of any type
     Room("transforms/publishing", 12, 2_650),
     Room("pipelines/config", 13, 2_600),  # --exclude

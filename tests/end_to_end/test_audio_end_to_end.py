@@ -2,12 +2,14 @@
 
 import io
 import json
+import struct
 import wave
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import soundfile
 
 import shardmill
 from shardmill.pipelines import cli
@@ -224,3 +226,89 @@ def test_bytes_are_the_same_whatever_the_threads(tmp_path: Path, run: Run) -> No
         assert run("audio", "--input", source, "--output", tmp_path / str(number), "--name", "n", *flags).status == 0
         trees.append(tree_bytes(tmp_path / str(number) / "n"))
     assert trees[0] == trees[1]
+
+
+def other_wav(magic: bytes, chunks: bytes, size: int | None = None) -> bytes:
+    """A WAV file whose sizes are of the byte order that its first bytes say."""
+    order = ">" if magic == b"RIFX" else "<"
+    return magic + struct.pack(f"{order}I", len(chunks) + 4 if size is None else size) + b"WAVE" + chunks
+
+
+def sized(form_: bytes, data: bytes, size: int | None = None, order: str = "<") -> bytes:
+    """The chunks of a WAV file, of which that of the samples may state another size."""
+    sizes = struct.pack(f"{order}I", len(form_)), struct.pack(f"{order}I", len(data) if size is None else size)
+    return b"fmt " + sizes[0] + form_ + b"data" + sizes[1] + data
+
+
+def rf64() -> bytes:
+    out = io.BytesIO()
+    soundfile.write(out, np.array([0.5, -0.25, 0.125, 0.0]), 8000, format="RF64", subtype="PCM_16")
+    return out.getvalue()
+
+
+SOUND = struct.pack("<4h", 16384, -8192, 4096, 0)
+BIG_FORM = struct.pack(">HHIIHH", 1, 1, 8000, 16000, 2, 16)
+LEVELS = [0.5, -0.25, 0.125, 0.0]
+UNUSUAL: dict[str, tuple[bytes, list[float] | None]] = {
+    "rifx": (other_wav(b"RIFX", sized(BIG_FORM, struct.pack(">4h", 16384, -8192, 4096, 0), order=">")), LEVELS),
+    "rf64": (rf64(), LEVELS),
+    "mu-law": (riff(chunk(b"fmt ", form(7, bits=8)), chunk(b"data", b"\xff\x80\x00\x8f")), None),
+    "a-law": (riff(chunk(b"fmt ", form(6, bits=8)), chunk(b"data", b"\xd5\xaa\x2a\x55")), None),
+    "64-bit floats": (riff(chunk(b"fmt ", form(3, bits=64)), chunk(b"data", struct.pack("<4d", *LEVELS))), LEVELS),
+    "20 bits": (
+        riff(
+            chunk(b"fmt ", form(1, bits=20, frame=3, byte_rate=24000)),
+            chunk(b"data", b"".join(int(level * (1 << 23)).to_bytes(3, "little", signed=True) for level in LEVELS)),
+        ),
+        LEVELS,
+    ),
+    "size too small": (riff(chunk(b"fmt ", form()), chunk(b"data", SOUND), size=36), LEVELS),
+    "written to a pipe": (other_wav(b"RIFF", sized(form(), SOUND, 0x7FFFFFFF), 0x7FFFFFFF), LEVELS),
+    "written to a pipe by ffmpeg": (other_wav(b"RIFF", sized(form(), SOUND, 0xFFFFFFFF), 0xFFFFFFFF), LEVELS),
+    "samples written to a pipe": (other_wav(b"RIFF", sized(form(), SOUND, 0x7FFFF000)), LEVELS),
+}
+LOST: dict[str, tuple[bytes, str]] = {
+    "no sizes": (other_wav(b"RIFF", sized(form(), SOUND, 0), 0), "as where it was written to a pipe"),
+    "no size of samples": (other_wav(b"RIFF", sized(form(), SOUND, 0)), "as where it was written to a pipe"),
+    "cut RIFX": (UNUSUAL["rifx"][0][:-4], "truncated: the header says 52 bytes, the file has 48"),
+    "cut RF64": (rf64()[:-4], "truncated: the header says"),
+    "cut mu-law": (UNUSUAL["mu-law"][0][:-2], "truncated: the header says"),
+}
+
+
+def run_audio(run: Run, folder: Path, files: dict[str, bytes], *flags: object) -> tuple[Contents, str]:
+    write_files(folder / "in", {"a/plain.wav": wav(), **files})
+    job = ("audio", "--input", folder / "in", "--output", folder / "out", "--name", "n")
+    done = run(*job, "--max_reject_fraction", "0.99", *flags)
+    assert done.status == 0, done.err
+    return read_back(folder / "out" / "n"), done.out
+
+
+def test_unusual_files_are_decoded_by_soundfile(run: Run, tmp_path: Path) -> None:
+    files = {f"a/{name}.wav": data for name, (data, _) in UNUSUAL.items()}
+
+    contents, _ = run_audio(run, tmp_path / "a", files)
+    reasons = {item["source"]: item["reason"] for item in contents.rejects()}
+    assert sorted(reasons) == sorted(files)
+    assert all(
+        reason.endswith("--decode_audio stores its samples, as soundfile reads them") for reason in reasons.values()
+    )
+    assert sum("as where it was written to a pipe" in reason for reason in reasons.values()) == 3
+
+    contents, _ = run_audio(run, tmp_path / "b", files, "--decode_audio")
+    assert not contents.rejects()
+    for name, (data, levels) in UNUSUAL.items():
+        example = contents.example(f"a/{name}.wav")
+        expected = levels or soundfile.read(io.BytesIO(data), dtype="float32")[0]
+        assert np.allclose(example["audio"], expected, atol=1e-7)
+        assert [example[key][0] for key in ("sample_rate", "channels", "frames")] == [8000, 1, 4]
+
+
+@pytest.mark.parametrize("flags", [(), ("--decode_audio",)])
+def test_lost_sounds_are_rejects(run: Run, tmp_path: Path, flags: tuple[str, ...]) -> None:
+    contents, _ = run_audio(run, tmp_path, {f"a/{name}.wav": data for name, (data, _) in LOST.items()}, *flags)
+
+    reasons = {item["source"]: item["reason"] for item in contents.rejects()}
+    for name, (_, words) in LOST.items():
+        assert words in reasons[f"a/{name}.wav"]
+        assert "--decode_audio" not in reasons[f"a/{name}.wav"]

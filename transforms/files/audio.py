@@ -1,5 +1,6 @@
 """Encode WAV files as examples, with their features and statistics."""
 
+import io
 import json
 import struct
 from collections import Counter
@@ -8,9 +9,12 @@ from dataclasses import astuple, dataclass, field
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+
 from shardmill.data import example
 from shardmill.data.features import NO_RENAMES, Feature, Features, Renames
-from shardmill.data.media import WavError, WavHeader, decode_samples, read_header
+from shardmill.data.media import UnsupportedWavError, WavError, WavHeader, decode_samples, read_header
+from shardmill.installed import install_hint
 from shardmill.quality.stats_file import FeatureSummary
 from shardmill.transforms.columns.example_encoding import MAX_RECORD_BYTES
 from shardmill.transforms.files.encoding import (
@@ -61,6 +65,29 @@ def _find_chunk_end(data: bytes, offset: int) -> int:
     if end > len(data):
         raise IndexError
     return end
+
+
+def read_by_soundfile(data: bytes, problem: str) -> tuple[WavHeader, np.ndarray]:
+    """Read a file that `read_header` does not support: its header, and float32 samples of shape (frames, channels).
+
+    Raises:
+        WavError: if soundfile is missing, or does not read the file; the message begins with the `problem`.
+    """
+    try:
+        import soundfile
+    except (ImportError, OSError):  # the latter without its library of C
+        raise WavError(f"{problem}; --decode_audio reads many such files; {install_hint('soundfile')}") from None
+    try:
+        with soundfile.SoundFile(io.BytesIO(data)) as file:
+            samples: np.ndarray = file.read(dtype="float32", always_2d=True)
+            header = WavHeader(file.subtype.lower(), file.channels, file.samplerate, len(samples), 0, len(data))
+    except (soundfile.SoundFileError, ValueError, RuntimeError):
+        raise WavError(f"{problem}; ffmpeg -i FILE NEW.wav makes a file that can be read") from None
+    if not len(samples):
+        raise WavError(f"{problem}; ffmpeg -i FILE NEW.wav makes a file that can be read")
+    if samples.nbytes > MAX_RECORD_BYTES:
+        raise WavError(f"{samples.nbytes:,} bytes of float32 samples; an example holds {MAX_RECORD_BYTES:,} at most")
+    return header, samples
 
 
 @dataclass(slots=True)
@@ -114,7 +141,13 @@ class AudioEncoder(FileEncoder):
     def encode_file(self, path: str, data: bytes | None = None) -> Encoded:
         """Read a file, check its header, and decode it if requested."""
         data = storage.read_bytes(path) if data is None else data
-        wav = read_header(data)
+        try:
+            wav = read_header(data)
+        except UnsupportedWavError as error:
+            wav, samples = read_by_soundfile(data, str(error))
+            if self.decode:
+                return self._make_encoded(samples.tobytes(), wav, True)
+            raise WavError(f"{error}; --decode_audio stores its samples, as soundfile reads them") from None
         if self.decode and (decoded := wav.frames * wav.channels * 4) > MAX_RECORD_BYTES:
             raise WavError(f"{decoded:,} bytes of float32 samples; an example holds {MAX_RECORD_BYTES:,} at most")
         value = decode_samples(data, wav).astype("<f4").tobytes() if self.decode else data

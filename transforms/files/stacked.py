@@ -42,7 +42,7 @@ _FILE = re.compile(r"(?:\.np[yz]|[-.]idx\d-ubyte)(?:\.gz)?\Z", re.IGNORECASE)
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
 _DATA = frozenset(("x", "images", "image", "imgs", "img", "data", "features", "inputs", "input"))
 _LABELS = frozenset(("y", "labels", "label", "targets", "target", "classes"))
-_SPLITS = {**SPLIT_FOLDERS, "k": "test", "tr": "train", "te": "test"}  # t10k is the test split of MNIST
+_SPLITS = {**SPLIT_FOLDERS, "k": "test"}  # t10k is the test split of MNIST
 _MOST_STACKED = 100  # files, with more they are taken for an example each
 _MOST_CLASSES = 100_000  # of labels that are ids
 
@@ -58,7 +58,7 @@ class StackedKind(FileKind):
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """An array in a file; its name is that of the file, followed by its own in a .npz file."""
+    """An array in a file; the name is the file's, followed by the array's own name in a .npz file."""
 
     file: str  # relative to the input's root
     member: str  # "" except for .npz files

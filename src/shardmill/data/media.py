@@ -163,7 +163,8 @@ _PCM, _FLOAT, _EXTENSIBLE = 1, 3, 0xFFFE
 _ENCODINGS = {(_PCM, 8): "pcm8", (_PCM, 16): "pcm16", (_PCM, 24): "pcm24", (_PCM, 32): "pcm32", (_FLOAT, 32): "float32"}
 # Of a subformat that is one of the tags: KSDATAFORMAT_SUBTYPE_*
 _GUID_END = bytes.fromhex("000000001000800000aa00389b71")
-_UNKNOWN_SIZES = (0, 0xFFFFFFFF)  # of what was written to a pipe: nobody went back to fill it in
+_PIPE_SIZE = 0x7FFFF000  # or more, of what was written to a pipe: nobody went back to fill it in; SoX writes this
+_FROM_PIPE = "the header does not say how long the file is, as where it was written to a pipe; write it to a file"
 # Tags of mmreg.h that are met with.
 _UNSUPPORTED_FORMATS = {
     2: "Microsoft ADPCM",
@@ -200,6 +201,10 @@ _FOREIGN_FILES = (
 
 class WavError(ValueError):
     """The reason why a file is rejected, as written to rejects/."""
+
+
+class UnsupportedWavError(WavError):
+    """The reason why a file is rejected that is not damaged, and that other libraries may read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,17 +292,29 @@ def _check_riff(data: bytes) -> None:
     if data[:4] != b"RIFF":
         foreign = (what for magic, what in _FOREIGN_FILES if data.startswith(magic))
         what = "an MP4 or M4A file" if data[4:8] == b"ftyp" else next(foreign, None)
-        raise WavError(f"not a WAV file: {f'{what}; convert it first' if what else f'it starts with {data[:8]!r}'}")
+        if what is not None:
+            _check_foreign_size(data)
+            raise UnsupportedWavError(f"not a WAV file: {what}; convert it first")
+        raise WavError(f"not a WAV file: it starts with {data[:8]!r}")
     if len(data) < 12:
         raise WavError("truncated: the header is cut short")
     if data[8:12] != b"WAVE":
         raise WavError(f"not a WAV file: a RIFF file of type {data[8:12]!r}")
     declared = struct.unpack_from("<I", data, 4)[0]
-    if declared in _UNKNOWN_SIZES:
-        raise WavError(
-            "the header does not say how long the file is, as where it was written to a pipe; write it to a file"
-        )
+    if declared == 0 or declared >= _PIPE_SIZE > len(data):
+        raise UnsupportedWavError(_FROM_PIPE)
     if declared + 8 > len(data) + 1:  # the last padding may be missing
+        raise WavError(f"truncated: the header says {declared + 8:,} bytes, the file has {len(data):,}")
+
+
+def _check_foreign_size(data: bytes) -> None:
+    """Raise a WavError if a RIFX or RF64 file is shorter than its header says."""
+    declared = 0
+    if data.startswith(b"RIFX") and len(data) >= 8:
+        declared = struct.unpack_from(">I", data, 4)[0]
+    elif data.startswith((b"RF64", b"BW64")) and data[12:16] == b"ds64" and len(data) >= 28:
+        declared = struct.unpack_from("<Q", data, 20)[0]
+    if declared and declared + 8 > len(data) + 1 and not declared >= _PIPE_SIZE > len(data):
         raise WavError(f"truncated: the header says {declared + 8:,} bytes, the file has {len(data):,}")
 
 
@@ -311,12 +328,21 @@ def _chunks(data: bytes) -> Iterator[tuple[bytes, int, int]]:
     while offset + 8 <= end and offset + 8 <= len(data):
         name, size = struct.unpack_from("<4sI", data, offset)
         start, shown = offset + 8, repr(name.decode("latin-1"))
+        if name == b"data" and start < len(data) and _is_pipe_size(size, data, start):
+            raise UnsupportedWavError(_FROM_PIPE)
         if start + size > len(data):
             raise WavError(f"truncated: the chunk {shown} has {size:,} bytes, of which {len(data) - start:,} are there")
         if start + size > end:
-            raise WavError(f"the header says {end:,} bytes, but the chunk {shown} ends at {start + size:,}")
+            raise UnsupportedWavError(
+                f"the header says {end:,} bytes, but the chunk {shown} ends at {start + size:,}, which is there"
+            )
         yield name, start, size
         offset = start + size + size % 2
+
+
+def _is_pipe_size(size: int, data: bytes, start: int) -> bool:
+    """Return True if the size of the samples, from `start`, was never filled in: no other chunk follows 0 bytes."""
+    return size >= _PIPE_SIZE > len(data) or (size == 0 and not data[start : start + 4].strip().isalnum())
 
 
 def _parse_format(chunk: bytes) -> tuple[str, int, int, int]:
@@ -328,14 +354,14 @@ def _parse_format(chunk: bytes) -> tuple[str, int, int, int]:
         if len(chunk) < 40:
             raise WavError(f"the extensible fmt chunk has {len(chunk)} bytes; expected 40")
         if chunk[26:40] != _GUID_END:
-            raise WavError(f"samples of the format {chunk[24:40].hex()}; expected PCM or float32")
+            raise UnsupportedWavError(f"samples of the format {chunk[24:40].hex()}; expected PCM or float32")
         tag = struct.unpack_from("<H", chunk, 24)[0]
     encoding = _ENCODINGS.get((tag, bits))
     if encoding is None:
         kind = {_PCM: f"{bits}-bit PCM", _FLOAT: f"{bits}-bit floats"}.get(
             tag, _UNSUPPORTED_FORMATS.get(tag, f"the format {tag:#06x}")
         )
-        raise WavError(f"samples are {kind}; expected PCM of 8, 16, 24 or 32 bits, or float32")
+        raise UnsupportedWavError(f"samples are {kind}; expected PCM of 8, 16, 24 or 32 bits, or float32")
     if not channels or not rate:
         raise WavError(f"{channels} channels at {rate} Hz; expected at least 1 of each")
     if frame_bytes != channels * bits // 8 or byte_rate != rate * frame_bytes:
