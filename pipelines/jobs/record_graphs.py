@@ -39,7 +39,7 @@ from shardmill.transforms.inputs.summary import InputSummary
 from shardmill.transforms.layout.columns import float_remedy, missing_text_notices, odd_value_notices, time_notices
 from shardmill.transforms.layout.files import DEFAULT_SPLITS
 from shardmill.transforms.layout.options import label_notices
-from shardmill.transforms.layout.tables import TableLayout
+from shardmill.transforms.layout.tables import TableLayout, remark_notices
 from shardmill.transforms.publishing import publish
 from shardmill.transforms.publishing.description import Build, PublishOptions
 from shardmill.transforms.records.images import object_notices
@@ -184,7 +184,8 @@ def _publish_records(
     if not staged.record_count and not indexed.rejected:
         raise UserError(f"{table.source} has no rows")
     notices = list(layout.notices)
-    notices += [notice for notice in staged.quotes.check() if notice not in notices]
+    found_later = [*staged.quotes.check(), *remark_notices(staged.remarks)]
+    notices += [notice for notice in found_later if notice not in notices]
     if config.has_raw_records:
         notices.append("--record_type raw passed the records through unparsed: they have no features")
     if staged.blank_lines:

@@ -315,6 +315,30 @@ def test_a_header_among_the_rows_is_not_data(run: Run, tmp_path: Path, header: s
     assert "2 rows repeat the header and are left out; the first is rows.csv, line 202" in said
 
 
+@pytest.mark.parametrize("again", ["n,x", '"n","x"', " n , x ", '"n",x', 'n,\t"x" '])
+def test_a_header_among_the_rows_has_any_spaces_and_quotes(run: Run, tmp_path: Path, again: str) -> None:
+    rows = "".join(f"{n},{n / 2}\n" for n in range(3))
+    text = f"n,x\n{rows}{again}\n{rows}{again}\n{rows}"
+    schema = 'feature {{ name: "{}" type: {} shape {{}} }}'
+    (tmp_path / "s.pbtxt").write_text(schema.format("n", "INT") + schema.format("x", "FLOAT"))
+    for flags in ((), ("--strip",), ("--schema", str(tmp_path / "s.pbtxt")), ("--types", "n=int64"), ("--only", "x")):
+        status, said, examples = convert(run, tmp_path, text, *flags)
+
+        assert (status, len(examples)) == (0, 9), said
+        assert dtypes(tmp_path)["x"] == "float32"
+        assert said.count("2 rows repeat the header and are left out; the first is rows.csv, line 5") == 1
+        assert "rejected; see" not in said
+
+
+def test_rows_that_only_resemble_the_header_are_rows(run: Run, tmp_path: Path) -> None:
+    text = "name,city\n" + "".join(f"{name},{city}\n" for name in ("nam", "name", "names") for city in ("x", "cit"))
+    text += "name,other\n,city\nname,city\n"
+    status, said, examples = convert(run, tmp_path, text, "--header", "first")
+
+    assert (status, len(examples)) == (0, 8)
+    assert "1 row repeats the header" in said
+
+
 def test_a_class_with_spaces_names_strip(run: Run, tmp_path: Path) -> None:
     (tmp_path / "l.txt").write_text("ant\nbee\n")
     flags = ("--label", "kind", "--labels_file", str(tmp_path / "l.txt"))

@@ -227,6 +227,29 @@ def test_cp1252(run: Run, tmp_path: Path, command: str) -> None:
         assert run(*flags, "--version", "1.0.3").status == 0
 
 
+@pytest.mark.parametrize(
+    ("text", "flags", "columns"),
+    [
+        ("n,x\n" + ROWS.replace("\n", ",1\n"), "--columns column_1,column_2,column_3", 3),
+        ("n,x,y\n" + ROWS, "--header none", 2),
+        ("n,x\n" + ROWS.replace(",", ";"), "--delimiter ';'", 2),
+    ],
+)
+def test_a_given_header_with_another_number_of_fields_stops(
+    run: Run, tmp_path: Path, text: str, flags: str, columns: int
+) -> None:
+    status, said, _ = convert(run, tmp_path, text, "--header", "first")
+    assert (status, flags in said, "in place of --header first" in said) == (2, True, True), said
+    assert not (tmp_path / "out").exists()
+
+    skip = ("--skip_lines", "1")
+    names = ("--columns", "a,b") if "delimiter" in flags else ()
+    status, said, examples = convert(
+        run, tmp_path, text, *skip, *shlex.split(flags), *names, "--max_reject_fraction", ".1"
+    )
+    assert (status, len(examples[0])) == (0, columns), said
+
+
 def test_a_record_that_may_be_two_rows_has_a_notice(run: Run, tmp_path: Path) -> None:
     text = "a,b\n" + "".join(f"word{n},thing{n}\n" for n in range(300)) + '"x,\ny",w\n'
     status, said, examples = convert(run, tmp_path, text)

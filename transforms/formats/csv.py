@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from shardmill.errors import JobError, UserError
 from shardmill.metadata.manifest import Certainty, Reject
 from shardmill.text import shorten
-from shardmill.transforms.columns.arrow import as_text, distinct_texts, to_batch
+from shardmill.transforms.columns.arrow import as_text, distinct_texts, text_buffers, to_batch
 from shardmill.transforms.columns.conversion import rounded_texts, sample_limit
 from shardmill.transforms.columns.text import (
     NumberStyle,
@@ -35,6 +35,7 @@ from shardmill.transforms.columns.types import ColumnType, Inferred, OddValues, 
 from shardmill.transforms.formats.conventions import MISSING, Dialect
 from shardmill.transforms.formats.csv_doubts import columns_problem, header_problem
 from shardmill.transforms.formats.csv_parse import (
+    MARKS_OF_NAME,
     START_BYTES,
     CsvPiece,
     Head,
@@ -175,12 +176,11 @@ class CsvFormat(RecordFormat):
             if isinstance(piece, CsvPiece):  # `read` reports the others
                 texts, parsed, _ = self._texts(piece, block, wanted, with_lines=False)
                 types = self._infer(names, texts)
+                if _may_hold_header(types, texts):
+                    texts, parsed, _ = self._texts(piece, block, wanted, with_lines=True)
+                    types = self._infer(names, texts)
                 values = {column.name: distinct_texts(texts[column.name], column.separator) for column in values_of}
-                remarks = {
-                    text: (len(lines), (block.file.name, int(lines[0])))
-                    for text, lines in ((LONG_ROWS, parsed.long_lines), (HEADER_ROWS, parsed.header_lines))
-                    if len(lines)
-                }
+                remarks = _remarks(parsed, block.file.name)
                 for name, column in types.items():
                     if column.dtype == "bytes" and column.length is None and (remark := text_remark(name, texts[name])):
                         row = int(texts[name].is_valid().to_numpy(zero_copy_only=False).argmax())
@@ -301,6 +301,7 @@ class CsvFormat(RecordFormat):
             rounded=rounded,
             encodings=parsed.encodings,
             quotes=parsed.quotes,
+            remarks=_remarks(parsed, block.file.name),
             missing_texts=Counter({key: count for key, count in missing.items() if key[0] in types}),
         )
 
@@ -483,10 +484,11 @@ class CsvFormat(RecordFormat):
                 tuple(f"column_{number}" for number in range(1, len(parse_header(text, dialect)) + 1)) if text else ()
             )
             return columns, Head(b"", head.line, head.stop - len(head.record), head.line, head.record + head.rest)
-        if is_doubted and self.header_line == "auto" and text and b"\0" not in text and is_utf8(text):
+        if is_doubted and text and b"\0" not in text and is_utf8(text):
             head, sample = read_sample(stream, head)
             rows = self._text_of(sample, file).decode(errors="replace")
-            if problem := header_problem(rows, head.line, dialect, self.delimiter != ""):
+            is_given = self.header_line == "first"
+            if problem := header_problem(rows, head.line, dialect, self.delimiter != "", is_given):
                 raise UserError(f"{where}: {problem}")
         columns = header_columns(text, dialect, where, self.encoding)
         return tuple(column.strip(" \t") for column in columns) if self.strip else columns, head
@@ -518,6 +520,25 @@ class CsvFormat(RecordFormat):
         for (offset, line), (stop, _) in itertools.pairwise([*stitched.cuts, (end, 0)]):
             if stop > offset:
                 yield BlockRef(file, offset, stop - offset, line, columns)
+
+
+def _remarks(parsed: Parsed, name: str) -> dict[str, tuple[int, tuple[str, int]]]:
+    """Return the remarks on rows of file `name` that are read in another way than others."""
+    lines_by_text = {LONG_ROWS: parsed.long_lines, HEADER_ROWS: parsed.header_lines}
+    return {text: (len(lines), (name, int(lines[0]))) for text, lines in lines_by_text.items() if len(lines)}
+
+
+def _may_hold_header(types: Mapping[str, ColumnType], texts: Mapping[str, pa.Array]) -> bool:
+    """Return True if a column holds its own name, and all are text, as a repeated header makes them."""
+    if not types or any(column.dtype != "bytes" for column in types.values()):
+        return False
+    name = next(iter(types))
+    codes, offsets = text_buffers(texts[name])
+    spelled, lengths = name.strip().encode(), np.diff(offsets)
+    first = codes.take(offsets[:-1], mode="clip")
+    may_fit = (lengths >= len(spelled)) & (lengths <= len(spelled) + MARKS_OF_NAME)
+    rows = np.flatnonzero(may_fit & ((first == spelled[0]) | (first <= ord(" ")))) if spelled else ()
+    return any(as_text(value).strip(' \t"') == name.strip() for value in texts[name].take(pa.array(rows)).to_pylist())
 
 
 def _is_separator(text: str) -> bool:

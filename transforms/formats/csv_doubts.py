@@ -34,7 +34,9 @@ class _Row:
     fields: list[str]
 
 
-def header_problem(sample: str, line: int, dialect: Dialect, is_delimiter_given: bool) -> str | None:
+def header_problem(
+    sample: str, line: int, dialect: Dialect, is_delimiter_given: bool, is_header_given: bool = False
+) -> str | None:
     """Return why the first row of a CSV file is probably no header as it is read, with the flags for each reading.
 
     Args:
@@ -42,23 +44,27 @@ def header_problem(sample: str, line: int, dialect: Dialect, is_delimiter_given:
         line: the line on which it begins, from 1.
         dialect: the delimiter and quote with which the file is read.
         is_delimiter_given: True if the user chose the delimiter.
+        is_header_given: True if the user said that line 1 holds the names: then only their number is doubted.
     """
     rows = _rows(sample, line, dialect)
     if not rows:
         return None
-    first, following = rows[0], [row for row in rows[1:] if row.text != rows[0].text]
+    first = rows[0]
+    following = [row for row in rows[1:] if _bare(row.fields) != _bare(first.fields)]  # without repeated headers
     if separator := _SEPARATOR.fullmatch(first.text):
         return (
             f"{first.text!r} tells Excel the delimiter; give --skip_lines {first.line} --delimiter"
             f" {quote_flag(separator[1])}"
         )
+    if is_header_given and (not following or _usual_count(following) in (0, len(first.fields))):
+        return None
     if not is_delimiter_given and (problem := _delimiter_problem(sample, line, dialect, first, following)):
         return problem
-    if problem := _comment_problem(first, following):
+    if not is_header_given and (problem := _comment_problem(first, following)):
         return problem
     if following and (problem := _count_problem(sample, line, dialect, first, following)):
-        return problem
-    if following and _is_data(first.fields, [row.fields for row in following]):
+        return f"{problem}, in place of --header first" if is_header_given else problem
+    if not is_header_given and following and _is_data(first.fields, [row.fields for row in following]):
         return f"{_looks_like_data(first)}; if it is a row, {_name_flags(len(first.fields))}; {_FIRST}"
     return None
 
@@ -145,6 +151,11 @@ def _rows(sample: str, line: int, dialect: Dialect) -> list[_Row]:
     except csv.Error:
         return rows
     return rows
+
+
+def _bare(fields: Sequence[str]) -> list[str]:
+    """Return fields without the spaces and quotes around them."""
+    return [field.strip(" \t").strip(' \t"') for field in fields]
 
 
 def _usual_count(rows: Sequence[_Row]) -> int:

@@ -275,20 +275,6 @@ class Table:
     is_quote_given: bool = False  # True if the user chose the quote, so that long fields are not doubted
     read_first_rows: Callable[[], list[list[str]]] = list  # returns the fields of the file's first rows
 
-    @property
-    def header_lines(self) -> tuple[bytes, ...]:
-        """Spellings of the header as a row, without quotes and with all; none for one column, where it may be a value.
-
-        A first column called `index` may have no name in the file.
-        """
-        if len(self.columns) < 2:
-            return ()
-        names, between, quote = [name.encode() for name in self.columns], self.dialect.delimiter, self.dialect.quote
-        spelled = [names, [quote + name + quote for name in names]]
-        if names[0] == b"index":
-            spelled += [[b"", *names[1:]], [quote * 2, *spelled[1][1:]]]
-        return tuple(dict.fromkeys(map(between.join, spelled)))
-
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
@@ -317,12 +303,7 @@ def parse_piece(piece: CsvPiece, table: Table, wanted: Sequence[str], with_lines
         return Parsed(*_parse(b"", table, wanted), blank_lines=count_lines(piece.text))
     fine = is_utf8(piece.text)
     encodings = EncodingCounts(has_utf8=fine and not piece.text.isascii())
-    if (
-        fine
-        and not with_lines
-        and not is_malformed(piece.text, table.dialect)
-        and not _has_comments_or_headers(piece, table)
-    ):
+    if fine and not with_lines and not is_malformed(piece.text, table.dialect) and not _has_comments(piece, table):
         with contextlib.suppress(pa.ArrowInvalid):  # some record has too few fields, or too many
             parsed = Parsed(*_parse(piece.text, table, wanted), encodings=encodings)
             if _may_take_in_rows(piece.text, table) and count_lines(piece.text) > parsed.rows:
@@ -367,7 +348,7 @@ def parse_piece(piece: CsvPiece, table: Table, wanted: Sequence[str], with_lines
         return Parsed(columns, rows, lines[keep], [], 0, lines[long], encodings, lines[is_header], quotes)
     rejects = [Reject(table.name, int(lines[number]), STAGE, reason) for number, reason in sorted(reasons)]
     blank = int(np.count_nonzero(records.is_blank))
-    return Parsed(columns, rows, lines[keep], rejects, blank, lines[long], encodings, quotes=quotes)
+    return Parsed(columns, rows, lines[keep], rejects, blank, lines[long], encodings, lines[is_header], quotes)
 
 
 def _may_take_in_rows(text: bytes, table: Table) -> bool:
@@ -422,10 +403,8 @@ def _check_quotes(piece: CsvPiece, records: Records, kept: Flags, table: Table) 
     return evidence
 
 
-def _has_comments_or_headers(piece: CsvPiece, table: Table) -> bool:
-    """Return True if a line may begin with the mark of comments, or repeat the header."""
-    if any(line in piece.text for line in table.header_lines):
-        return True
+def _has_comments(piece: CsvPiece, table: Table) -> bool:
+    """Return True if a line may begin with the mark of comments."""
     if not table.comment:
         return False
     return piece.text.startswith(table.comment) or any(
@@ -433,14 +412,38 @@ def _has_comments_or_headers(piece: CsvPiece, table: Table) -> bool:
     )
 
 
+MARKS_OF_NAME = 8  # spaces and quotes around each name of a repeated header, at most
+_COMPARED_BYTES = 3  # of the first name, by which almost all rows are told from a header
+
+
 def _flag_headers(text: bytes, records: Records, table: Table) -> Flags:
-    """Flag the records that repeat the header, as files that were joined have them."""
+    """Flag the records that repeat the header, with any spaces and quotes, as files that were joined have them."""
     flags = np.zeros(len(records.starts), bool)
-    for line in table.header_lines:
-        if line in text:
-            ends = _content_ends(np.frombuffer(text, np.uint8), records.stops)
-            for number in np.flatnonzero(ends - records.starts == len(line)).tolist():
-                flags[number] |= text.startswith(line, int(records.starts[number]))
+    if len(table.columns) < 2:  # where it may be a value
+        return flags
+    codes, between = np.frombuffer(text, np.uint8), table.dialect.delimiter
+    header = between.join(name.strip().encode() for name in table.columns)
+    names, marks = header.split(between), b" \t" + table.dialect.quote
+    may_lack_name = names[0] == b"index"
+    first = b"" if may_lack_name else names[0][:_COMPARED_BYTES]
+    ends = _content_ends(codes, records.stops)
+    lengths = ends - records.starts
+    longest = len(header) + MARKS_OF_NAME * len(names)
+    near = np.flatnonzero((lengths <= longest) & (lengths >= len(header) - len(names[0]) * may_lack_name))
+    starts = records.starts[near]
+    for _ in range(MARKS_OF_NAME):
+        is_mark = np.isin(codes[starts], np.frombuffer(marks, np.uint8)) & (starts + 1 < ends[near])
+        if not is_mark.any():
+            break
+        starts = starts + is_mark
+    for offset, char in enumerate(first):
+        is_same = codes[np.minimum(starts + offset, len(codes) - 1)] == char
+        near, starts = near[is_same], starts[is_same]
+    for number in near.tolist():
+        row = text[int(records.starts[number]) : int(ends[number])]
+        if names[1] in row:
+            found = [name.strip(b" \t").strip(marks) for name in row.split(between)]
+            flags[number] = found[1:] == names[1:] and (found[0] == names[0] or (may_lack_name and not found[0]))
     return flags
 
 

@@ -51,6 +51,7 @@ from shardmill.transforms.columns.types import (
     Inferred,
     OddValues,
     QuoteEvidence,
+    Remarks,
     ScalarType,
     Values,
     ValuesOf,
@@ -176,6 +177,7 @@ class Rows:
     # texts that were taken as missing values, by column and text
     missing_texts: Counter[tuple[str, str]] = field(default_factory=Counter)
     quotes: QuoteEvidence = field(default_factory=QuoteEvidence)
+    remarks: Remarks = field(default_factory=dict)  # as in `Inferred`
     odd: Mapping[str, OddValues] = field(default_factory=dict)  # of columns of text, unless `infer` returned it
 
 

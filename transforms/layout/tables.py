@@ -13,7 +13,7 @@ from shardmill.data.kinds import kind_of
 from shardmill.errors import UserError
 from shardmill.metadata.labels import ClassNames, check_label_name
 from shardmill.transforms.columns.arrow import Separated
-from shardmill.transforms.columns.types import ColumnType, Inferred
+from shardmill.transforms.columns.types import ColumnType, Inferred, Remarks
 from shardmill.transforms.formats.format import KeyColumn
 from shardmill.transforms.inputs.folders import (
     SPLITS,
@@ -261,6 +261,14 @@ def _choose_number(text: str, count: int) -> str:
     return one if count == 1 or not several else several
 
 
+def remark_notices(remarks: Remarks) -> list[str]:
+    """Return the notices about rows that were read in another way than others."""
+    return [
+        f"{count:,} {_choose_number(text, count)}; the first is {name}, line {line}"
+        for text, (count, (name, line)) in remarks.items()
+    ]
+
+
 def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableOptions, _: bool = False) -> TableLayout:
     """Decide the layout of a table; `inferred` is empty if --schema makes inference unnecessary."""
     header = common_header(summary, options)
@@ -297,10 +305,7 @@ def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableO
             *skipped_notices(summary),
             *peculiarity_notices(summary),
             *partition_notices(summary, options),
-            *(
-                f"{count:,} {_choose_number(text, count)}; the first is {name}, line {line}"
-                for text, (count, (name, line)) in inferred.remarks.items()
-            ),
+            *remark_notices(inferred.remarks),
             *quote_notices,
             *columns.notices,
             *numbered_notices(columns.features),

@@ -167,6 +167,7 @@ class StagedFindings:
     missing_texts: Counter[tuple[str, str]] = field(default_factory=Counter)  # as in transforms.formats.format.Rows
     odd: Mapping[str, OddValues] = field(default_factory=dict)  # as in transforms.formats.format.Rows
     quotes: QuoteEvidence = field(default_factory=QuoteEvidence)
+    remarks: Remarks = field(default_factory=dict)  # as in transforms.formats.format.Rows
     encodings: EncodingCounts = field(default_factory=EncodingCounts)  # how the rows read as UTF-8 can be decoded
 
     def merge(self, other: "StagedFindings") -> "StagedFindings":
@@ -192,6 +193,7 @@ class StagedFindings:
         self.missing_texts.update(other.missing_texts)
         self.odd = merge_odd(self.odd, other.odd)
         self.quotes = self.quotes.merge(other.quotes)
+        self.remarks = merge_remarks(self.remarks, other.remarks)
         self.encodings = self.encodings.merge(other.encodings)
         self.inferred = self.inferred.merge(other.inferred)
         self.kinds = merge_kinds(self.kinds, other.kinds)
@@ -357,6 +359,7 @@ def _prepare_rows(
         staged.missing_texts.update(rows.missing_texts)
         staged.odd = merge_odd(staged.odd, rows.odd)
         staged.quotes = staged.quotes.merge(rows.quotes)
+        staged.remarks = merge_remarks(staged.remarks, rows.remarks)
         staged.encodings = staged.encodings.merge(rows.encodings)
         prepared, rejects = staging.encoder.prepare(rows, block.file, layout)
         if rejects_writer is not None:

@@ -45,11 +45,12 @@ def test_ragged_rows(tmp_path: Path) -> None:
 
 
 def test_only_ragged_rows(tmp_path: Path) -> None:
-    file = write(tmp_path, "a,b\n1\n2\n")
+    file = write(tmp_path, "a,b\n1\n2\n3,4,5\n")
     names = CsvFormat(header_line="first")
 
-    assert [reject.line for reject in read(names, file, types(a="int64"))[2]] == [2, 3]
+    assert [reject.line for reject in read(names, file, types(a="int64"))[2]] == [2, 3, 4]
     assert infer(names, file) == Inferred({}, 0)
+    file = write(tmp_path, "a,b\n1\n2\n")
     with pytest.raises(UserError, match="line 1: the header has 2 fields, and the rows have 1; give --skip_lines 1"):
         read(CSV, file, types(a="int64"))
 
