@@ -224,7 +224,7 @@ def test_data_sets_below_the_input_are_passed_over(pattern: str, run: Run, tmp_p
 def test_the_folder_of_a_data_set_is_its_latest_version(run: Run, tmp_path: Path) -> None:
     for number, version in enumerate(("1.0.0", "1.0.1", "1.1.0")):
         source = tmp_path / "x.jsonl"
-        source.write_text('{"a": %d}\n' % number)
+        source.write_text(f'{{"a": {number}}}\n')
         flags = ("--output", tmp_path / "all", "--name", "d", "--version", version)
         assert run("jsonl", "--input", source, *flags).status == 0
     assert run("rollback", tmp_path / "all/d", "1.0.1").status == 0

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from shardmill.transforms.inputs.found_files import MaskFolder
+from shardmill.transforms.inputs.found_files import MaskFolder, MaskSource
 from tests.support.buckets import Bucket, local_files, make_images, upload
 from tests.support.command import write_files
 from tests.support.detection import scenes, write_coco, write_masks
@@ -68,7 +68,7 @@ def test_a_look_up_takes_as_many_calls_among_many_masks_as_among_few(tmp_path: P
 
         sys.setprofile(count)
         try:
-            masks = MaskFolder(str(folder), annotated=annotated)
+            masks = MaskFolder(MaskSource(str(folder)), annotated=annotated)
             assert not any(isinstance(masks.find_mask(f"images/{name}" if annotated else name), str) for name in names)
         finally:
             sys.setprofile(None)

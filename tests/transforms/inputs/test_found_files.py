@@ -19,7 +19,7 @@ from shardmill.metadata.manifest import Reject
 from shardmill.pipelines.jobs.runner import make_runner
 from shardmill.transforms.columns.arrow import convert_batch
 from shardmill.transforms.columns.types import ColumnType
-from shardmill.transforms.inputs.found_files import FOUND, MaskFolder, measure_rows
+from shardmill.transforms.inputs.found_files import FOUND, MaskFolder, MaskSource, measure_rows
 from shardmill.transforms.inputs.listing import FoundFile, ListingItem, Skipped
 from shardmill.transforms.inputs.manifest_files import ManifestFile
 from shardmill.transforms.inputs.sources import ListFiles, ReadManifest, index_listing
@@ -161,7 +161,7 @@ def test_a_store_that_fails_is_asked_again_and_a_disk_is_not(monkeypatch: pytest
 
 
 def masks(folder: Path, *names: str) -> MaskFolder:
-    return MaskFolder(str(write_files(folder, dict.fromkeys(names, b"0123"))))
+    return MaskFolder(MaskSource(str(write_files(folder, dict.fromkeys(names, b"0123")))))
 
 
 def test_a_mask_has_the_path_of_its_image_but_for_the_suffix(tmp_path: Path) -> None:
