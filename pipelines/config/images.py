@@ -305,7 +305,6 @@ class ImagesConfig(MaskOptions, AnnotationOptions, ListedFilesConfig):
     @property
     def annotation_source(self) -> "AnnotationSource | None":
         from shardmill.transforms.inputs.coco import CocoSource, coco_root
-        from shardmill.transforms.inputs.exports import ExportSource, export_root
         from shardmill.transforms.inputs.voc import VocSource, voc_root
         from shardmill.transforms.inputs.yolo import YoloSource, yolo_root
 
@@ -314,6 +313,8 @@ class ImagesConfig(MaskOptions, AnnotationOptions, ListedFilesConfig):
             root = coco_root(files) if self.input is None else self.input.rstrip("/") or "/"
             return CocoSource(self.coco, root, self.input is not None, self.file_root)
         if self.annotations is not None:
+            from shardmill.transforms.inputs.exports import ExportSource, export_root
+
             name, path = self.annotations
             root = export_root(path) if self.input is None else self.input.rstrip("/") or "/"
             attribute = "" if self.label_column == "label" else self.label_column

@@ -602,3 +602,34 @@ def test_annotations_that_datumaro_drops_are_counted(
     notices = notices_of(make("images", None, tmp_path / "out", *flags))
     counts = f"{tmp_path / 'in'} has {numbers[0]} annotations in its files, and datumaro returns {numbers[1]} of them"
     assert counts in notices
+
+
+@pytest.mark.parametrize("kind", ["project", "job"])
+def test_projects_and_jobs_of_cvat(tmp_path: Path, expected: Found, kind: str) -> None:
+    """Two tasks of a project may have one subset, and one may have none: datumaro's importer loses images."""
+    exports.cvat(tmp_path / "in", SCENES)
+    path = tmp_path / "in/annotations.xml"
+    text = path.read_text().replace("task>", f"{kind}>")
+    splits = ["train"]
+    if kind == "project":
+        tasks = "".join(f"<task><subset>{name}</subset></task>" for name in ("Train", "Train", "Test"))
+        text = text.replace("</project>", f"<subsets>Test\nTrain</subsets><tasks>{tasks}</tasks></project>")
+        for number in range(6):
+            subset = "Test" if number > 4 else "Train"
+            text = text.replace(f'<image id="{number}"', f'<image id="{number}" subset="{subset}"')
+        splits = ["train", "test"]
+    path.write_text(text)
+    write_files(tmp_path / "in", {"other.xml": b"<annotation><filename>x.png</filename></annotation>"})
+    directory = make("images", None, tmp_path / "out", "--annotations", f"cvat={tmp_path / 'in'}")
+    assert objects_of(directory) == expected
+    assert list(shardmill.info(directory).splits) == splits
+    assert not [notice for notice in notices_of(directory) if "left out" in notice]
+
+
+def test_tasks_without_a_subset_in_a_project_of_cvat(tmp_path: Path, expected: Found) -> None:
+    exports.cvat(tmp_path / "in", SCENES)
+    path = tmp_path / "in/annotations.xml"
+    tasks = "<tasks><task><subset></subset></task></tasks>"
+    text = path.read_text().replace("task>", "project>").replace("</project>", f"{tasks}</project>")
+    path.write_text(text.replace("<image ", '<image subset="default" '))
+    assert objects_of(make("images", None, tmp_path / "out", "--annotations", tmp_path / "in")) == expected

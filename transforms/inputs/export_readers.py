@@ -197,6 +197,8 @@ _CLASS_ATTRIBUTES = ("label", "class", "name", "category", "type", "object")
 
 def _class_attribute(names: Mapping[str, int], path: str) -> str:
     """Return the attribute of regions that holds the class; raise a UserError if it is ambiguous."""
+    if "label" in names:  # the default of --label_column
+        return "label"
     usual = [name for name in names if name.lower() in _CLASS_ATTRIBUTES]
     found = list(names) if len(names) <= 1 else usual
     if len(names) > 1 and len(found) != 1:

@@ -385,9 +385,13 @@ def read_with_datumaro(format_: str, path: str, root: str, export: Export) -> No
     found: Counter[str] = Counter()
     with tempfile.TemporaryDirectory(prefix="shardmill-") as folder, _collecting_logs() as logs:
         try:
-            for place, base in _stage_cvat(path, folder, expected) if format_ == "cvat" else [(path, "")]:
-                for source in _sources(environment, format_, place):
-                    _read_items(format_, source, base or path, base or root, export, found)
+            if format_ == "cvat":
+                for file, images, subset in _stage_cvat(path, folder, expected):
+                    source = environment.make_extractor("cvat", file, subset=subset)
+                    _read_items(format_, source, images, images, export, found)
+            else:
+                for source in _sources(environment, format_, path):
+                    _read_items(format_, source, path, root, export, found)
         except UserError:
             raise
         except Exception as error:  # datumaro raises errors of many classes, or those of libraries
@@ -569,20 +573,28 @@ def _display_names(names: list[str], folder: str) -> list[str]:
     return described if len(set(described)) == len(names) else names
 
 
-def _stage_cvat(path: str, folder: str, expected: Counter[str]) -> list[tuple[str, str]]:
+def _stage_cvat(path: str, folder: str, expected: Counter[str]) -> list[tuple[str, str, str | None]]:
     """Lay out each XML file of CVAT's as datumaro expects it, and count its annotations.
 
     datumaro stops at the first image that does not exist, and looks for images in `images` alone. Here each named
-    image is an empty file; which of them exist is checked later, as for all exports. Return the paths of the files with
-    the folder that their images are named from.
+    image is an empty file; which of them exist is checked later, as for all exports. datumaro's importer takes no
+    exports of jobs, and drops the images of a project's tasks without a subset, so the subsets are found here. Return
+    each subset of each file: the path, the folder that its images are named from, and the subset or None.
     """
     files = [path] if os.path.isfile(path) else sorted(glob.glob(f"{glob.escape(path)}/**/*.xml", recursive=True))
-    staged = []
+    staged: list[tuple[str, str, str | None]] = []
     for number, file in enumerate(files):
+        subsets: set[str] = set()
         place = os.path.join(folder, str(number))
         images = os.path.join(place, "images")
         try:
+            is_export = False
             for _, element in ElementTree.iterparse(file, ("start",)):
+                is_export = is_export or element.tag == "annotations"
+                if not is_export:
+                    break
+                if element.tag in ("image", "track") and element.get("subset") is not None:
+                    subsets.add(element.attrib["subset"])
                 if element.tag == "image" and (name := element.get("name")):
                     target = os.path.normpath(os.path.join(images, name.replace("\\", "/").lstrip("/")))
                     if target.startswith(f"{images}{os.sep}"):
@@ -591,9 +603,12 @@ def _stage_cvat(path: str, folder: str, expected: Counter[str]) -> list[tuple[st
                 expected[element.tag] += element.tag in _CVAT_SHAPES
         except (ElementTree.ParseError, OSError) as error:
             raise UserError(f"--annotations cvat={file} is no XML: {error}") from None
+        if not is_export:
+            continue
         os.makedirs(images, exist_ok=True)
         os.symlink(os.path.abspath(file), os.path.join(place, os.path.basename(file)))
-        staged.append((os.path.join(place, os.path.basename(file)), images))
+        target = os.path.join(place, os.path.basename(file))
+        staged += [(target, images, subset) for subset in (*sorted(subsets),) or (None,)]
     return staged
 
 
