@@ -413,7 +413,7 @@ def _has_comments(piece: CsvPiece, table: Table) -> bool:
 
 
 MARKS_OF_NAME = 8  # spaces and quotes around each name of a repeated header, at most
-_COMPARED_BYTES = 3  # of the first name, by which almost all rows are told from a header
+_COMPARED_BYTES = 3  # of the first name, which almost no row begins with
 
 
 def _flag_headers(text: bytes, records: Records, table: Table) -> Flags:
