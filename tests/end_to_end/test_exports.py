@@ -331,7 +331,10 @@ def test_labels_of_open_images_that_are_verified_to_be_absent(tmp_path: Path) ->
         (exports.exporter("voc"), "give --voc {0}"),
         (exports.exporter("yolo_ultralytics"), "give --yolo {0}/data.yaml"),
         (exports.exporter("imagenet", labels=True), "these are images in folders; give --input {0}"),
-        (exports.exporter("mnist", labels=True), "it holds images that are not files of their own"),
+        (
+            exports.exporter("mnist", labels=True),
+            "it holds idx files, which `shardmill arrays --stacked --input` reads",
+        ),
         (exports.exporter("mnist_csv", labels=True), "it holds images that are not files of their own"),
         (exports.exporter("arrow"), "it holds images that are not files of their own"),
     ],
@@ -340,7 +343,7 @@ def test_labels_of_open_images_that_are_verified_to_be_absent(tmp_path: Path) ->
 def test_exports_that_other_flags_read(run: Run, tmp_path: Path, write: Write, words: str) -> None:
     folder = tmp_path / "in"
     same_size = [Scene(scene.name, (28, 28)) for scene in SCENES]
-    write(folder, same_size if "not files" in words else SCENES)
+    write(folder, same_size if "it holds" in words else SCENES)
     message = stop(run, tmp_path, "--annotations", folder)
     assert words.format(folder) in message
     if given := re.search(r"give (--.*)", message):

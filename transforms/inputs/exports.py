@@ -319,7 +319,8 @@ _FOLDERS = frozenset(("image_dir", "image_zip", "imagenet", "imagenet_with_subse
 # Formats without annotated image files, with what to do instead
 _ELSEWHERE = {
     **dict.fromkeys(("tf_detection_api", "roboflow_tfrecord"), "TFRecords, which `shardmill reshard --input` reads"),
-    **dict.fromkeys(("cifar", "mnist", "mnist_csv"), "images that are not files of their own; write each to a file"),
+    "mnist": "idx files, which `shardmill arrays --stacked --input` reads",
+    **dict.fromkeys(("cifar", "mnist_csv"), "images that are not files of their own; write each to a file"),
     "tabular": "a table, which `shardmill csv --input` reads",
     **dict.fromkeys(("video_frames", "video_keyframes", "kinetics"), "videos; write their frames as image files"),
     **dict.fromkeys(("kitti_raw", "kitti3d", "sly_pointcloud"), "point clouds, which shardmill does not read"),
