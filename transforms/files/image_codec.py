@@ -208,14 +208,26 @@ def _convert(source: Image.Image, target: str, settings: Reencode) -> tuple[byte
     image = to_rgb(ImageOps.exif_transpose(source))
     if settings.size is not None:
         image = resize(image, settings.size, settings.mode)
+    profile = _kept_profile(image)
+    image.info = {}  # else Pillow writes the source's comment and texts, too
     out = io.BytesIO()
     if target == "jpeg":
         if max(image.size) > _JPEG_SIDE:
             raise ValueError(f"{image.width} x {image.height} pixels, where a side may have {_JPEG_SIDE}")
-        image.save(out, "JPEG", quality=settings.quality)
+        image.save(out, "JPEG", quality=settings.quality, icc_profile=profile)
     else:
-        image.save(out, "PNG")
+        image.save(out, "PNG", icc_profile=profile)
     return out.getvalue(), target, image.width, image.height
+
+
+def _kept_profile(image: Image.Image) -> bytes | None:
+    """Return the colour profile of an RGB image if its colours are not those of sRGB, which readers assume.
+
+    Source: ICC.1:2022, 7.2.6 (the colour space of the data, at byte 16); descriptions are ASCII or UTF-16.
+    """
+    profile = image.info.get("icc_profile") or b""
+    is_srgb = b"sRGB" in profile or "sRGB".encode("utf-16-be") in profile
+    return None if profile[16:20] != b"RGB " or is_srgb else profile
 
 
 def resize(

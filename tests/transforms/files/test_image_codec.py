@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageCms
+from PIL.PngImagePlugin import PngInfo
 
 from shardmill.data.media import to_rgb
 from shardmill.transforms.files.image_codec import Reencode, check_decodes, measure_image, pillow_orientation, reencode
@@ -102,6 +103,36 @@ def test_target_format(format_: str, how: str, target: str) -> None:
     assert (found, width, height) == (target, 9, 7)
     with Image.open(io.BytesIO(out)) as image:
         assert (image.format, image.size) == (target.upper(), (9, 7))
+
+
+SRGB = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+WIDE = SRGB.replace(b"sRGB", b"wide").replace("sRGB".encode("utf-16-be"), "wide".encode("utf-16-be"))
+CMYK = WIDE[:16] + b"CMYK" + WIDE[20:]
+
+
+@pytest.mark.parametrize("target", ["jpeg", "png"])
+@pytest.mark.parametrize("format_", ["JPEG", "PNG", "WEBP", "TIFF"])
+@pytest.mark.parametrize(("profile", "kept"), [(b"", None), (SRGB, None), (WIDE, WIDE), (CMYK, None)])
+def test_only_pixels_size_and_profile_are_kept(format_: str, target: str, profile: bytes, kept: bytes | None) -> None:
+    """A profile is kept if the colours of its RGB are not those of sRGB."""
+    options: dict[str, Any] = {"icc_profile": profile} if profile else {}
+    plain = encode(corners(), format_, **options)
+    exif = Image.Exif()
+    exif[0x010E] = "private"
+    options |= {"exif": exif, "dpi": (30, 30)}
+    if format_ == "JPEG":
+        options["comment"] = "private"
+    if format_ == "PNG":
+        options["pnginfo"] = PngInfo()
+        options["pnginfo"].add_text("Comment", "private")
+    with_texts = encode(corners(), format_, **options)
+    assert b"private" in with_texts
+
+    out = reencode(with_texts, Reencode(target)).data
+
+    assert out == reencode(plain, Reencode(target)).data
+    with Image.open(io.BytesIO(out)) as image:
+        assert image.info.get("icc_profile") == kept
 
 
 def test_quality_changes_the_bytes() -> None:
