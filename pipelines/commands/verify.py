@@ -26,7 +26,7 @@ from shardmill.pipelines.jobs.runner import scratch_folder
 from shardmill.pipelines.reports import log
 from shardmill.reading.dataset import Dataset, open_dataset
 from shardmill.text import plural
-from shardmill.transforms.publishing.verification import Fault, VerifyShards, find_dataset_faults
+from shardmill.transforms.publishing.verification import Fault, VerifyShards, find_dataset_faults, find_unlisted_files
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.clients import set_options
 from shardmill.transforms.workers.resources import core_count
@@ -68,6 +68,9 @@ def run_verify(arguments: Sequence[str]) -> int:
             for sentence in _find_unfinished_versions(args.directory.rstrip("/"), dataset.directory):
                 log.warn(sentence)
             faults = find_dataset_faults(dataset)
+            others = [fault.file for fault in find_unlisted_files(dataset) if not fault.message]
+        if others:
+            log.info(f"{plural(len(others), 'file is', 'files are')} no part of the data set, such as {others[0]}")
         faults += shard_faults(dataset, args.decode, options, folder, args.quiet)
     for fault in faults:
         if log.is_json():

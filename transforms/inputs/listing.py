@@ -30,7 +30,12 @@ OF_DATA_SET = "output file that shardmill wrote"
 _NO_EXCLUSION = "pattern of --exclude without a file"
 METADATA_NAMES = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
 # Folders that systems keep next to files: thumbnails and recycle bins of Synology and QNAP, archives of macOS, Windows
-SYSTEM_FOLDERS = frozenset(("@eaDir", "@Recycle", "#recycle", "__MACOSX", "lost+found", "$RECYCLE.BIN"))
+SYSTEM_FOLDERS = frozenset(
+    (
+        *("@eaDir", "@Recycle", "@Recently-Snapshot", "#recycle", "#snapshot", "__MACOSX", "lost+found"),
+        *("$RECYCLE.BIN", "System Volume Information"),
+    )
+)
 _EMPTY_FOLDER = "folder without "
 _OWN_NAME = "internal file whose name begins with _"
 # Names of files that are no TFRecords, whose first bytes are not read

@@ -1,5 +1,6 @@
 """Verify a published version: re-read its shards and its metadata files."""
 
+import fnmatch
 import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -252,16 +253,31 @@ def find_dataset_faults(dataset: Dataset) -> list[Fault]:
         faults.append(
             Fault(file_names.PUBLISHING, "an earlier run was interrupted while it published; --repair completes it")
         )
+    return [*faults, *(fault for fault in find_unlisted_files(dataset) if fault.message)]
+
+
+def find_unlisted_files(dataset: Dataset) -> Iterator[Fault]:
+    """Yield the files that the manifest does not list; the message is "" for those that no reader takes for its own."""
+    manifest = dataset.manifest
     listed = {shard.file for split in manifest.splits for shard in split.shards}
-    expected = {*listed, *checks, *manifest.files, file_names.MANIFEST, file_names.SUCCESS, file_names.PUBLISHING}
+    listed |= {*_choose_metadata_checks(manifest), *manifest.files}
+    listed |= {file_names.MANIFEST, file_names.SUCCESS, file_names.PUBLISHING}
+    globs = [
+        file_names.shards_glob(manifest.name, split.name, manifest.codec, manifest.file_template)
+        for split in manifest.splits
+    ]
     for name, _ in sorted(storage.list_files(dataset.directory)):
-        if name in expected or name.startswith(file_names.TEMP_PREFIX):  # which the next run deletes
+        if name in listed or name.startswith(file_names.TEMP_PREFIX):  # which the next run deletes
             continue
+        glob = next((glob for glob in globs if fnmatch.fnmatchcase(name, glob)), None)
+        message = ""
         if file_names.is_shard(name, manifest.file_template) or file_names.ShardName.parse(name) is not None:
-            faults.append(Fault(name, "is a shard that the manifest does not list"))
+            message = "is a shard that the manifest does not list"
+        elif glob is not None:
+            message = f"is a file that the manifest does not list, and whoever reads {glob} reads it"
         elif file_names.is_dataset_file(name, manifest.name) and not name.endswith(file_names.TEMP_SUFFIX):
-            faults.append(Fault(name, "is a file that the manifest does not list"))
-    return faults
+            message = "is a file that the manifest does not list"
+        yield Fault(name, message)
 
 
 def _choose_metadata_checks(manifest: Manifest) -> dict[str, _Check]:

@@ -268,6 +268,25 @@ def test_shard_that_the_manifest_does_not_list(directory: Path) -> None:
     assert _faults(directory) == ["digits-train.tfrecord-00002-of-00003: is a shard that the manifest does not list"]
 
 
+@pytest.mark.parametrize("suffix", [".bak", "~", ".1", "-copy", ".gz"])
+def test_a_file_that_the_glob_of_shards_matches(
+    suffix: str, directory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = f"{_SHARD}{suffix}"
+    shutil.copy(directory / _SHARD, directory / name)
+    (directory / "notes.txt").write_text("a file of the user's")
+    status, out, err = _run(capsys, directory)
+    assert status == 1
+    glob = "digits-train.tfrecord-*"
+    assert out in (
+        f"{name}: is a file that the manifest does not list, and whoever reads {glob} reads it\n",
+        f"{name}: is a shard that the manifest does not list\n",
+    )
+    assert "1 file is no part of the data set, such as notes.txt" in err
+    (directory / name).unlink()
+    assert _run(capsys, directory)[0] == 0
+
+
 def test_rejects_too_many_to_be_held_are_read_as_they_come(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shardmill.transforms.publishing.verification._MANY_REJECTS", 1)
     read_bytes = storage.read_bytes
