@@ -174,6 +174,7 @@ bench: $(VENV)/installed $(LEAN)/installed
 	$(BIN)/python benchmarks/bench_contents.py
 	$(BIN)/python benchmarks/bench_page_statistics.py
 	$(BIN)/python benchmarks/bench_annotations.py
+	$(BIN)/python benchmarks/bench_exports.py
 	$(BIN)/python benchmarks/bench_masks.py
 	SHARDMILL=$(abspath $(BIN))/shardmill $(BIN)/python benchmarks/bench_tokens.py
 	$(BIN)/python benchmarks/bench_tars.py

@@ -636,3 +636,17 @@ def test_tasks_without_a_subset_in_a_project_of_cvat(tmp_path: Path, expected: F
     text = path.read_text().replace("task>", "project>").replace("</project>", f"{tasks}</project>")
     path.write_text(text.replace("<image ", '<image subset="default" '))
     assert objects_of(make("images", None, tmp_path / "out", "--annotations", tmp_path / "in")) == expected
+
+
+@pytest.mark.parametrize("key", ["image", "imagefilename"])
+def test_classes_of_createml(tmp_path: Path, key: str) -> None:
+    """Apple's format for classifiers: a class for each image, as an object or a text; an invalid entry is a reject."""
+    entries = [
+        {key: "0.png", "annotations": [{"label": "cat"}]},
+        {key: "1.png", "annotation": "dog"},
+        {key: "2.png", "annotations": [{"label": "cat", "coordinates": {"x": "1", "y": 1, "width": 1, "height": 1}}]},
+    ]
+    folder = layout(tmp_path / "in", {"all.json": json.dumps(entries)}, "0.png", "1.png", "2.png")
+    directory = make("images", None, tmp_path / "out", "--annotations", folder, "--max_reject_fraction", 1)
+    assert classes_of(directory) == {"0": ["cat"], "1": ["dog"]}
+    assert reasons_of(directory) == ['no annotation of CreateML\'s: x is "1"; expected a number']

@@ -39,7 +39,14 @@ _TOOLS = (
         "via",
     ),
     ("csv", re.compile(r"\A[^\n]*\bregion_shape_attributes\b"), "the VGG Image Annotator", "via"),
-    ("json", re.compile(r'"coordinates"\s*:\s*\{\s*"'), "CreateML", "createml"),
+    (
+        "json",
+        re.compile(
+            r'"coordinates"\s*:\s*\{\s*"|\A\s*\[\s*\{\s*"image(?:filename)?"\s*:\s*"[^"]*"\s*,\s*"annotations?"\s*:'
+        ),
+        "CreateML",
+        "createml",
+    ),
     (
         "json",
         re.compile(
