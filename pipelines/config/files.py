@@ -1,6 +1,7 @@
 """Configurations of jobs that make one example per file: folders, manifests, zip archives."""
 
 import posixpath
+import re
 from abc import ABC
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from shardmill.errors import UserError
 from shardmill.pipelines.config.job import JobConfig, input_flag
-from shardmill.transforms.options.declare import flag
+from shardmill.transforms.options.declare import OptionValueError, flag
 from shardmill.transforms.options.image_options import LabelOptions
 from shardmill.transforms.options.job_options import NO, ReuseOptions, SplitOptions, parse_manifests, parse_path
 from shardmill.transforms.values.options import DeclaredOptions
@@ -16,6 +17,7 @@ from shardmill.transforms.values.options import DeclaredOptions
 if TYPE_CHECKING:
     from shardmill.transforms.files.references import PlanOptions
     from shardmill.transforms.inputs.annotations import AnnotationSource
+    from shardmill.transforms.inputs.folders import NameRules
     from shardmill.transforms.inputs.found_files import Companion, MaskSource
     from shardmill.transforms.inputs.manifest_files import LineResolver, ManifestFile, ObjectsColumn
     from shardmill.transforms.inputs.manifest_rows import ManifestNames
@@ -127,6 +129,34 @@ def tree_flag(suffix: str) -> Any:
     return input_flag(f"Folder (<label>/*.{suffix}, <split>/<label>/*.{suffix}, or flat) or glob to read")
 
 
+def parse_label_pattern(text: str) -> str:
+    """Return a regular expression with a group `label`; raises OptionValueError."""
+    try:
+        groups = re.compile(text).groupindex if text else {"label": 0}
+    except re.error as error:
+        raise OptionValueError(f"{text!r} is no regular expression: {error}") from None
+    if "label" not in groups:
+        raise OptionValueError(f"{text!r} has no group label, as in '(?P<label>\\d)_.*'")
+    return text
+
+
+def parse_split_lists(value: Any) -> tuple[tuple[str, str], ...]:
+    """Parse (split, path) pairs from `[SPLIT=]FILE` items or pairs; a file without one names its split."""
+    from shardmill.transforms.inputs.folders import split_of_file
+
+    items = (value,) if isinstance(value, str) else tuple(value)
+    pairs = []
+    for item in items:
+        split, path = item if not isinstance(item, str) else ("", item)
+        if found := re.fullmatch(r"(\w+)=(.+)", item) if isinstance(item, str) else None:
+            split, path = found.groups()
+        split = split or split_of_file(path) or ""
+        if not split:
+            raise OptionValueError(f"{path} does not say its split; give SPLIT=FILE, as in test={path}")
+        pairs.append((split, parse_path(path)))
+    return tuple(pairs)
+
+
 @dataclass(frozen=True, kw_only=True)
 class ListedFilesConfig(DeclaredOptions, FilesConfig, ABC):
     """The configuration of jobs whose files a --manifest may list."""
@@ -153,6 +183,24 @@ class ListedFilesConfig(DeclaredOptions, FilesConfig, ABC):
         to_json=_or_none,
     )
     label_column: str = flag("label", "Manifest column with the labels, or attribute of VIA's regions with the class")
+    label_pattern: str = flag(
+        "",
+        r"Regular expression of file names of --input whose group label is the class, for example '(?P<label>\d)_.*'",
+        parse=parse_label_pattern,
+        group="labels",
+        is_always_recorded=False,
+    )
+    split_lists: tuple[tuple[str, str], ...] = flag(
+        (),
+        "Text file with the names of a split's files, one a line, relative to --input; other files are in train;"
+        " repeatable",
+        parse=parse_split_lists,
+        repeats=True,
+        metavar="[SPLIT=]FILE",
+        default_words="none",
+        is_always_recorded=False,
+        to_json=lambda pairs: [split for split, _ in pairs],
+    )
     label_separator: str | None = flag(
         None,
         "Separator between the classes in a manifest label with several classes",
@@ -193,6 +241,13 @@ class ListedFilesConfig(DeclaredOptions, FilesConfig, ABC):
             raise UserError("--allow_outside is about the names in a --manifest; with --input it has no meaning")
         elif self.transform is not None:
             raise UserError("--transform is about the columns of a --manifest; with --input it has no meaning")
+        for name in ("label_pattern", "split_lists"):
+            if getattr(self, name) and self.input is None:
+                raise UserError(f"--{name} is about the files of --input; {self.source} says the labels and splits")
+        if self.label_pattern and self.folders is not None and self.folders.label is not None:
+            raise UserError(f"--label_pattern and --folders {self.folders} both say the labels; leave one of them out")
+        if self.split_lists and self.splits is not None:
+            raise UserError("--split_lists and --splits both say the splits; leave one of them out")
         if self.exclude and (self.manifest or self.annotation_flag):
             listed = self.source if self.imagefolder is None else f"--input {self.imagefolder}"
             raise UserError(
@@ -317,7 +372,7 @@ class ListedFilesConfig(DeclaredOptions, FilesConfig, ABC):
                 f" {self.kind.plural} are, as --manifest does, and those that are not named there are left out;"
                 " --folders any goes by the folders instead",
             )
-        by_file, objects = any(split for split, _ in self.manifest), self.objects_column
+        objects = self.objects_column
         return replace(
             super().layout_options,
             is_annotated=bool(self.annotation_flag) or objects is not None,
@@ -326,8 +381,36 @@ class ListedFilesConfig(DeclaredOptions, FilesConfig, ABC):
             separators={} if self.label_separator is None else {"label": self.label_separator},
             file_column=self.file_column or FILE_COLUMNS[0],
             input_notices=notices,
-            split_source="--manifest, by file," if by_file else "the manifest's column 'split'",
+            has_name_rules=bool(self.label_pattern or self.split_lists),
+            split_source=self._split_source,
         )
+
+    @property
+    def _split_source(self) -> str:
+        if self.split_lists:
+            return "--split_lists"
+        if self.label_pattern:
+            return "the input's split folders"
+        by_file = any(split for split, _ in self.manifest)
+        return "--manifest, by file," if by_file else "the manifest's column 'split'"
+
+    @cached_property
+    def name_rules(self) -> "NameRules | None":
+        """Return how names of files give labels and splits; None if they do not."""
+        from shardmill.transforms.inputs.folders import NameRules, normalize_split
+        from shardmill.transforms.inputs.listing import report_unreadable_flag_file
+        from shardmill.transforms.stores import storage
+
+        if not self.label_pattern and not self.split_lists:
+            return None
+        splits: dict[str, str] = {}
+        for split, path in self.split_lists:
+            with report_unreadable_flag_file("--split_lists", path):
+                text = storage.read_bytes(path).decode("utf-8-sig", "replace")
+            for name in filter(None, map(str.strip, text.splitlines())):
+                if splits.setdefault(name, normalize_split(split)) != normalize_split(split):
+                    raise UserError(f"--split_lists: {name!r} is in the lists of {splits[name]} and of {split}")
+        return NameRules(self.label_pattern, splits)
 
     @property
     def companions(self) -> "tuple[Companion, ...]":

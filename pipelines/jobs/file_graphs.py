@@ -150,7 +150,8 @@ def find_files(
             config.has_file_identities,
         )
     assert config.input is not None
-    return partial(ListFiles, config.input, config.kind, config.folders, config.has_file_identities, config.mask_source)
+    listing = (config.input, config.kind, config.folders, config.has_file_identities, config.mask_source)
+    return partial(ListFiles, *listing, config.name_rules)
 
 
 def plan_files(

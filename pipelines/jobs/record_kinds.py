@@ -223,7 +223,7 @@ def text_route(config: TextFilesConfig) -> "FileRoute":
 
     assert config.input is not None
     return FileRoute(
-        partial(ListFiles, config.input, config.kind, config.folders, config.has_file_identities, None),
+        partial(ListFiles, config.input, config.kind, config.folders, config.has_file_identities, None, None),
         TextFileEncoder(config.root, config.encoding, config.renames),
         _describe_texts,
     )

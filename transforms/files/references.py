@@ -148,7 +148,8 @@ def resolve_files(batch: pa.RecordBatch, layout: Layout, options: PlanOptions) -
     for row, name, size, uri, label, split, line, columns, identity in found:
         values = json.loads(columns) if columns else {}
         if line is None:
-            split, label = layout.folders.locate(name)
+            folder_split, folder_label = layout.folders.locate(name)
+            split, label = split or folder_split, label or folder_label
         label_id, problem = _find_label(label, layout)
         problem = problem or unknown.get(row)
         if problem is None and layout.fractions is None and split is None:

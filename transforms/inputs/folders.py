@@ -1,10 +1,11 @@
 """Kinds of input files by suffix, and folders of the input as splits and classes."""
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
+from shardmill.errors import UserError
 from shardmill.metadata.file_names import ShardName
 from shardmill.text import listed
 from shardmill.transforms.formats.conventions import IMAGE_SUFFIXES
@@ -44,6 +45,7 @@ _FILLERS = frozenset(
 _IMAGE_WORD = re.compile(r"ima?ge?s?(?![a-z])", re.IGNORECASE)
 _FIRST_WORD = re.compile(r"([A-Za-z]+)[-._ 0-9]")
 _LAST_WORD = re.compile(r"[^.]*[-_ ]([A-Za-z]+)\.[^.]")  # of what is before the first dot, such as coco_val.record
+_NOISE = "_background_noise_"
 _GUESSED_LEVELS = 2  # of folders that a guess looks at, below those of splits
 _QUOTED = 5  # names that a sentence has
 
@@ -185,6 +187,11 @@ def _find_top_folders(folders: Iterable[str]) -> set[str]:
 def _check_classes(paths: Sequence[Sequence[str]], prefix: str) -> None:
     """Raise a FolderError if the folders cannot be classes; `paths` holds the parts of each path, the class first."""
     classes = sorted({parts[0] for parts in paths})
+    if _NOISE in classes and len(classes) > 1:
+        raise FolderError(
+            f"{prefix}{_NOISE!r} holds long recordings without a word in the data set speech_commands, and would be a"
+            f" class; leave it out by --exclude {_NOISE}, or make it a class by --folders label"
+        )
     if reserved := list(filter(_says_no_class, classes)):
         others = [name for name in reserved if not _IMAGE_WORD.search(name)]
         raise FolderError(
@@ -261,6 +268,34 @@ def split_notices(spellings: Iterable[str], origin: str) -> list[str]:
 def quote_names(names: Sequence[str]) -> str:
     """Return the first few names, quoted, and the number of the others."""
     return listed(list(map(repr, names)), _QUOTED)
+
+
+@dataclass(frozen=True)
+class NameRules:
+    """Labels from file names, by a pattern, and splits from lists of names or from the first folder."""
+
+    label_pattern: str = ""  # regular expression with a group `label`, of the whole name without folders; "" for none
+    splits: Mapping[str, str] = field(default_factory=dict)  # of the names in --split_lists
+
+    def find_label(self, name: str) -> str | None:
+        """Return the label in the name of a file; None if the name does not match the pattern."""
+        found = re.fullmatch(self.label_pattern, name.rpartition("/")[2])
+        return (found["label"] or None) if found else None
+
+    def find_split(self, name: str) -> str | None:
+        """Return the split of a file: that of its list, train for others, or of its first folder without lists."""
+        if self.splits:
+            return self.splits.get(name, "train")
+        return SPLIT_FOLDERS.get(name.partition("/")[0].lower()) if "/" in name else None
+
+    def notices(self, names: Collection[str]) -> list[str]:
+        """Return a notice about listed names that are not among `names`; raise a UserError if none is."""
+        missing = sorted(self.splits.keys() - set(names))
+        if not missing:
+            return []
+        if len(missing) == len(self.splits):
+            raise UserError(f"--split_lists: none of the names is a file of the input, for example {missing[0]!r}")
+        return [f"{len(missing):,} names in --split_lists are no files of the input: {quote_names(missing)}"]
 
 
 @dataclass(frozen=True, slots=True)

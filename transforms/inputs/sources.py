@@ -26,7 +26,7 @@ from shardmill.transforms.inputs.annotations import (
     ListedImage,
     build_object_lists,
 )
-from shardmill.transforms.inputs.folders import IMAGES, FileKind, FolderRoles
+from shardmill.transforms.inputs.folders import IMAGES, FileKind, FolderRoles, NameRules
 from shardmill.transforms.inputs.found_files import (
     COMPANIONS,
     FOUND,
@@ -418,11 +418,14 @@ class ListFiles(beam.PTransform):
     roles: FolderRoles | None = None  # folder roles of --folders, if given
     identities: bool = False  # True to record file identities, for the detection of changes
     masks: MaskSource | None = None  # folder of masks, or None
+    rules: NameRules | None = None  # labels and splits by the names of files, or None
     temporary: str | None = None  # temporary directory of the job; None in a dry run
 
     def expand(self, pbegin: beam.pvalue.PBegin) -> Any:  # Indexed; Beam reads annotations as element types
         """List the files on one worker, since a listing is a stream of small items."""
-        list_ = beam.FlatMap(_list_files, self.kind, self.roles, self.identities, self.masks, self.temporary)
+        list_ = beam.FlatMap(
+            _list_files, self.kind, self.roles, self.identities, self.masks, self.rules, self.temporary
+        )
         outputs = pbegin | "Pattern" >> beam.Create([self.pattern]) | "List" >> with_findings(list_, "files")
         return IndexedFiles(outputs["files"], *combine_outputs(outputs))
 
@@ -433,10 +436,11 @@ def _list_files(
     roles: FolderRoles | None,
     identities: bool,
     masks: MaskSource | None,
+    rules: NameRules | None,
     temporary: str | None,
 ) -> Iterator[Any]:
     mask_folder = MaskFolder(masks, identities) if masks is not None else None
-    return index_listing(list_input(pattern, kind), roles, identities, temporary, mask_folder)
+    return index_listing(list_input(pattern, kind), roles, identities, temporary, mask_folder, rules)
 
 
 def index_listing(
@@ -445,26 +449,34 @@ def index_listing(
     identities: bool = False,
     temporary: str | None = None,
     masks: MaskFolder | None = None,
+    rules: NameRules | None = None,
 ) -> Iterator[Any]:
     """Yield batches of the listed files; rejects and a summary, tagged.
 
     Without `identities`, references are eight bytes a file smaller, which would not compress. With `masks`, each file
     gets its mask as companion; a file without one is rejected.
     """
-    found = Findings(temporary)
+    found, names = Findings(temporary), set[str]()
 
     def rows() -> Iterator[tuple[Any, ...]]:
         for item in listed:
             if isinstance(item, FoundFile):
                 if masks is not None and masks.source.is_among_images(item.name):
                     continue
+                label = split = None
+                if rules is not None:
+                    names.add(item.name)
+                    split = rules.find_split(item.name)
+                    if rules.label_pattern and (label := rules.find_label(item.name)) is None:
+                        found.reject(Reject(item.name, None, "index", f"not named as {rules.label_pattern!r} says"))
+                        continue
                 identity = file_identity(item.size_bytes, item.stamp, item.modified) if identities else None
                 if masks is None:
-                    yield item.name, item.size_bytes, None, None, None, None, None, identity
+                    yield item.name, item.size_bytes, None, label, split, None, None, identity
                 elif (mask := found.find_mask(masks, item.name)) is not None:
                     path, size, mask_identity = mask
                     identity = combined_identity(identity, [(path, mask_identity)]) if identities else None
-                    yield item.name, item.size_bytes + size, None, None, None, None, None, identity, [path]
+                    yield item.name, item.size_bytes + size, None, label, split, None, None, identity, [path]
             elif isinstance(item, Reject):
                 found.reject(item)
             else:
@@ -474,4 +486,6 @@ def index_listing(
         yield from split_large_batch(batch)
         found.summary.merge(summarize_batch(batch, roles=roles))
     found.check_masks(masks)
+    if rules is not None:
+        found.summary.notices |= frozenset(rules.notices(names))
     yield from found.outputs()

@@ -211,19 +211,20 @@ def summarize_batch(
     """Return the summary of a batch of found files, given the types of their further columns."""
     names, sizes = batch["name"].to_pylist(), batch["size"].to_pylist()
     manifest = batch["line"].null_count < len(names)
+    has_labels, has_splits = (manifest or batch[name].null_count < len(names) for name in ("label", "split"))
     digest = xxhash.xxh3_128_intdigest
-    labels, lists = count_label_lists(batch["label"].to_pylist()) if manifest else (Counter[str](), Counter[str]())
+    labels, lists = count_label_lists(batch["label"].to_pylist()) if has_labels else (Counter[str](), Counter[str]())
     return InputSummary(
         records=len(names),
         size_bytes=sum(sizes),
-        folders=Counter(folder_key(name, roles) for name in names) if not manifest else Counter(),
+        folders=Counter(folder_key(name, roles) for name in names) if not has_labels else Counter(),
         labels=labels,
         label_lists=lists,
-        splits=Counter(split or "" for split in batch["split"].to_pylist()) if manifest else Counter(),
+        splits=Counter(split or "" for split in batch["split"].to_pylist()) if has_splits else Counter(),
         columns=columns or {},
         rounded=_find_rounded(batch, columns or {}),
         fingerprint=sum(digest(f"{name}\0{size}".encode()) for name, size in zip(names, sizes, strict=True)) % _MODULUS,
-        named_masks=sum(map(may_be_mask, names)) if not manifest else 0,
+        named_masks=sum(map(may_be_mask, names)) if not has_labels else 0,
         objects=Counter(object_labels(batch).to_pylist()) if "objects" in batch.schema.names else Counter(),
         first_file=min(zip(names, (uri or "" for uri in batch["uri"].to_pylist()), strict=True), default=None),
     )

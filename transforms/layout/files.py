@@ -15,6 +15,7 @@ from shardmill.transforms.columns.conversion import rounded_notices
 from shardmill.transforms.columns.types import MAX_VALUES, ColumnType
 from shardmill.transforms.formats.conventions import describe_foreign_format
 from shardmill.transforms.inputs.folders import (
+    AUDIO,
     IMAGES,
     NO_ROLES,
     SPLITS,
@@ -55,6 +56,7 @@ DEFAULT_SPLITS: Fractions = (("train", Fraction(1)),)
 FILES_OUTSIDE_SPLITS = (
     "{}: some files are outside the folders of splits; move them into one of these, or give --input one alone"
 )
+_SPLIT_LISTS = ("validation_list.txt", "testing_list.txt")
 _USUAL = ("train", "validation", "test")
 
 
@@ -173,7 +175,8 @@ def make_layout(summary: InputSummary, options: FileLayoutOptions) -> Layout:
     has_input_splits = folders.split is not None or bool(summary.splits.keys() - {""})
     if has_input_splits:
         split_source = "the annotations" if options.is_annotated and not options.in_manifest else options.split_source
-        check_no_split_flags(options.split, split_source if manifest else "the input's split folders")
+        is_listed = manifest or bool(summary.splits)
+        check_no_split_flags(options.split, split_source if is_listed else "the input's split folders")
     labels = _labels(summary, folders)
     if manifest and options.classes.labels is None:
         _check_classes(labels, options)
@@ -203,7 +206,8 @@ def make_layout(summary: InputSummary, options: FileLayoutOptions) -> Layout:
     )
     if has_input_splits:
         spelled = _split_names(summary, folders)
-        where = lister_name(options) if options.is_annotated or summary.labels else "their folders"
+        is_listed = options.is_annotated or (bool(summary.labels) and not options.has_name_rules)
+        where = lister_name(options) if is_listed else "their folders"
         names = order_splits(spelled, f"in {options.source}")
         splits = Splits(names, None, tuple(split_notices(spelled, where)))
     else:
@@ -262,6 +266,8 @@ def _check_not_empty(summary: InputSummary, options: FileLayoutOptions) -> None:
 
 def resolve_folders(summary: InputSummary, options: FileLayoutOptions) -> FolderRoles:
     """Return the roles of the input's folders, from --folders or by a guess; raise a UserError if they do not fit."""
+    if options.kind.plural == AUDIO.plural and not summary.splits and options.split.splits is None:
+        _check_split_lists(options)
     if METADATA_KIND in summary.skipped and options.kind.is_listable and options.folders is None:
         raise UserError(_metadata_sentence(*summary.skipped[METADATA_KIND], options))
     if options.kind == IMAGES and options.pattern:
@@ -350,6 +356,18 @@ def _find_paired_folders(
 
 def _list_images(options: FileLayoutOptions) -> Iterator[str]:
     return (item.name for item in list_input(options.pattern, options.kind) if isinstance(item, FoundFile))
+
+
+def _check_split_lists(options: FileLayoutOptions) -> None:
+    """Raise a UserError if the lists of the data set speech_commands lie in the input and no flag decides on splits."""
+    lists = [storage.join(options.root, name) for name in _SPLIT_LISTS] if options.root else []
+    found = [path for path in lists if storage.exists(path)]
+    if found:
+        flags = " ".join(f"--split_lists {path}" for path in found)
+        raise UserError(
+            f"{options.source} holds lists of the files of splits; give {flags} for these splits, or --splits, for"
+            " example train=1, for others"
+        )
 
 
 def _metadata_sentence(number: int, name: str, options: FileLayoutOptions) -> str:

@@ -41,6 +41,7 @@ class FileLayoutOptions:
     separators: Mapping[str, str] = field(default_factory=dict)
     file_column: str = "file_name"  # manifest column of file names
     input_notices: tuple[str, ...] = ()  # notices about how the input was found
+    has_name_rules: bool = False  # True if labels or splits are found by the names of files
     split_source: str = "the manifest's column 'split'"  # description of where a manifest's rows get their splits
 
     @property
