@@ -1,0 +1,81 @@
+"""How fast `shardmill csv` is with tables of many columns: against the loop everybody writes, the second version of a
+data set against the first, and the memory that it takes.
+
+All on the same file in one run, as processes of their own with start-up included, in turns.
+"""
+
+import argparse
+import shutil
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+from compare import SHARDS
+from measure import BENCHMARKS, SHARDMILL, Measured, machine, measure
+from options import add_folder, add_rounds
+
+TABLES = ("genes:200x20000", "genes:5000x2000", "pixels:42000x785")
+LOOP, FIRST, SECOND = "the loop", "shardmill csv", "its second version"
+
+
+def make_table(folder: Path, table: str) -> Path:
+    """The file that make_wide.py makes; see there."""
+    kind, _, size = table.partition(":")
+    rows, _, columns = size.partition("x")
+    script = str(BENCHMARKS / "make_wide.py")
+    command = [sys.executable, script, str(folder), "--kind", kind, "--rows", rows, "--columns", columns]
+    return Path(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.strip())
+
+
+def commands(source: Path, output: Path) -> dict[str, tuple[str, ...]]:
+    """What runs in each round, in this order."""
+    convert = (SHARDMILL, "csv", "--input", str(source), "--output", str(output), "--name", "bench")
+    convert = (*convert, "--num_shards", str(SHARDS))
+    return {
+        LOOP: (sys.executable, str(BENCHMARKS / "loop_wide.py"), str(source), str(output)),
+        FIRST: (*convert, "--version", "1.0.0"),
+        SECOND: (*convert, "--version", "1.0.1"),
+    }
+
+
+def measure_table(source: Path, output: Path, rounds: int, loop_rounds: int) -> dict[str, list[Measured]]:
+    """The measurements of each command, one round of all after the other."""
+    runs: dict[str, list[Measured]] = {}
+    for number in range(rounds):
+        shutil.rmtree(output, ignore_errors=True)
+        output.mkdir()
+        for name, command in commands(source, output).items():
+            if name != LOOP or number < loop_rounds:
+                runs.setdefault(name, []).append(measure(command))
+                print(f"{source.name}, round {number + 1}: {name}: {runs[name][-1].seconds:.1f} s", file=sys.stderr)
+    shutil.rmtree(output)
+    return runs
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tables", nargs="+", default=TABLES, help="as kind:ROWSxCOLUMNS (default: all)")
+    parser.add_argument("--loop_rounds", type=int, default=1, help="of the loop, which is slow (default: %(default)s)")
+    add_rounds(parser)
+    add_folder(parser)
+    args = parser.parse_args()
+    print(f"Medians; start-up included; {machine()}\n")
+    print("| table | | seconds | times as fast as the loop | of the first version | seconds of all cores | peak, MB |")
+    print("|---|---|---:|---:|---:|---:|---:|")
+    for table in args.tables:
+        source = make_table(args.folder, table)
+        runs = measure_table(source, args.folder / "output", args.rounds, args.loop_rounds)
+        seconds = {name: statistics.median(run.seconds for run in found) for name, found in runs.items()}
+        for name, found in runs.items():
+            cores = statistics.median(run.core_seconds for run in found)
+            peak = statistics.median(run.peak_bytes for run in found) / 1e6
+            print(
+                f"| {table} | {name} | {seconds[name]:.1f} | {seconds[LOOP] / seconds[name]:.2f} |"
+                f" {seconds[name] / seconds[FIRST]:.2f} | {cores:.1f} | {peak:.0f} |",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
