@@ -323,6 +323,7 @@ def run_checks(
     limits: LimitsByCheck,
     constraints: Constraints | None = None,
     by_feature: ByFeature | None = None,
+    at_most: int | None = None,
 ) -> list[CheckResult]:
     """Return the results of all checks, in an order that depends only on the two versions.
 
@@ -332,6 +333,7 @@ def run_checks(
         limits: the thresholds of every check, by name.
         constraints: the constraints of a schema.
         by_feature: the thresholds of single features; they override those of a schema and of all features.
+        at_most: how many features' values are compared in each split, which a result then says; None for all.
     """
     feature_overrides, schema_limits = by_feature or {}, {} if constraints is None else constraints.limits()
     overrides = {
@@ -343,7 +345,7 @@ def run_checks(
         *check_shards(new, limits),
         *_check_unknown_features(new, feature_overrides),
         *check_smallest_class(new, limits, overrides),
-        *profile.check_skew(new, limits, overrides),
+        *profile.check_skew(new, limits, overrides, at_most),
         *_check_shared_contents(new, limits),
         *_check_similar_contents(new, limits),
         *_check_conflicting_labels(new, limits),
@@ -361,7 +363,7 @@ def run_checks(
         *check_columns(new, old, limits),
         *check_presence(new, old, limits, overrides),
         *check_classes(new, old, limits, overrides),
-        *profile.check_drift(new, old, limits, overrides),
+        *profile.check_drift(new, old, limits, overrides, at_most),
         *results,
     ]
 

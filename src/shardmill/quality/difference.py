@@ -1,7 +1,7 @@
 """Describe the differences between two versions."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from shardmill.data.features import Feature
@@ -30,9 +30,9 @@ class Difference:
     after: float | str | None = None  # None if absent
 
 
-def describe_changes(new: Profile, old: Profile) -> str:
-    """Return one line about the differences of `new` from `old`."""
-    differences = find_differences(new, old)
+def describe_changes(new: Profile, old: Profile, differences: Sequence[Difference] | None = None) -> str:
+    """Return one line about the differences of `new` from `old`, which are found unless they are given."""
+    differences = find_differences(new, old) if differences is None else differences
     if new.examples == old.examples:
         unit = _name_unit(new)
         # Statistics are of single columns: labels may have been shuffled among the records, which nobody sees here.
@@ -203,6 +203,8 @@ def _find_most_moved(new: Profile, old: Profile, split: str, feature: str) -> Di
     now, then = new.summary(split, feature), old.summary(split, feature)
     if now is None or then is None or not new.splits[split] or not old.splits.get(split):
         return None
+    if now.classes is None and (now.numbers is not None or now.top_values is None):
+        return None  # no strings, as in most columns of wide tables
     counted, counted_before = frequencies(now, new.splits[split]).get(""), frequencies(then, old.splits[split]).get("")
     if counted is None or counted_before is None:
         return None

@@ -3,7 +3,7 @@
 import math
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
@@ -78,11 +78,10 @@ class Histogram:
     # (low, high, share): that share of finite numbers is at most some number from low to high
     quantiles: tuple[tuple[float, float, float], ...] = ()
     nan_count: float = 0.0  # number of NaNs
+    total: float = field(init=False, compare=False)  # number of values
 
-    @property
-    def total(self) -> float:
-        """Return the number of values."""
-        return math.fsum(bucket.numbers for bucket in self.buckets) + self.nan_count
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "total", math.fsum(bucket.numbers for bucket in self.buckets) + self.nan_count)
 
 
 def jensen_shannon(one: Histogram, other: Histogram, nan_is_a_bin: bool = False) -> float:

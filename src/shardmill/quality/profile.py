@@ -45,8 +45,11 @@ class Profile:
     # Features by name, in the manifest's order; made once, because checks ask for them once a feature
     features: Mapping[str, Feature] = field(init=False, repr=False, compare=False)
 
+    splits: Mapping[str, int] = field(init=False, repr=False, compare=False)  # examples by split, in that order
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "features", {feature.name: feature for feature in self.manifest.features})
+        object.__setattr__(self, "splits", {split.name: split.examples for split in self.manifest.splits})
 
     @property
     def version(self) -> str:
@@ -57,11 +60,6 @@ class Profile:
     def examples(self) -> int:
         """Return the number of examples in all splits."""
         return sum(split.examples for split in self.manifest.splits)
-
-    @property
-    def splits(self) -> dict[str, int]:
-        """Return the number of examples by split, in the manifest's order."""
-        return {split.name: split.examples for split in self.manifest.splits}
 
     @property
     def filled_splits(self) -> dict[str, int]:
@@ -239,17 +237,44 @@ class Side:
         return sample_size(self.summary, self.examples)
 
 
+def _choose_features(
+    check: str, new: Profile, split: str, old: Profile, old_split: str, at_most: int | None
+) -> tuple[dict[str, Feature], list[CheckResult]]:
+    """Return the features to compare: all, or `at_most` those whose means moved most, and a result that says so."""
+    if at_most is None or len(new.features) <= at_most:
+        return dict(new.features), []
+    moved = {}
+    for name in new.features:
+        sides = new.summary(split, name), old.summary(old_split, name)
+        now, then = (None if side is None else side.numbers for side in sides)
+        if now is not None and then is not None and now.mean is not None and then.mean is not None:
+            moved[name] = abs(now.mean - then.mean) / (max(now.std_dev or 0.0, then.std_dev or 0.0) or 1.0)
+    chosen = set(sorted(new.features, key=lambda name: -moved.get(name, math.inf))[:at_most])
+    message = (
+        f"of {len(new.features):,} features in {split!r} only the {at_most:,} whose means moved most are compared here;"
+        " `shardmill diff` compares all"
+    )
+    result = CheckResult(f"numeric_{check}", "unknown", message, split=split)
+    return {name: new.features[name] for name in new.features if name in chosen}, [result]
+
+
 def check_drift(
-    new: Profile, old: Profile, limits: LimitsByCheck, overrides: ByFeature = NO_OVERRIDES
+    new: Profile,
+    old: Profile,
+    limits: LimitsByCheck,
+    overrides: ByFeature = NO_OVERRIDES,
+    at_most: int | None = None,
 ) -> Iterator[CheckResult]:
-    """Check the values of each feature in each split that has examples in both versions.
+    """Check the values of each feature in each split that has examples in both versions; of more only `at_most`.
 
     Identifiers differ in every version, so their drift is an error only if `overrides` have a limit for it.
     """
     for split in new.filled_splits:
         if not old.splits.get(split):
             continue
-        for name, feature in new.features.items():
+        features, left_out = _choose_features("drift", new, split, old, split, at_most)
+        yield from left_out
+        for name, feature in features.items():
             before = old.features.get(name)
             if before is None or (before.dtype, before.kind) != (feature.dtype, feature.kind):
                 continue  # which `columns` says
@@ -262,11 +287,17 @@ def check_drift(
             yield from found if is_judged else map(_drop_judgement, found)
 
 
-def check_skew(new: Profile, limits: LimitsByCheck, overrides: ByFeature = NO_OVERRIDES) -> Iterator[CheckResult]:
-    """Check the values of each feature in the training split against each other split."""
+def check_skew(
+    new: Profile, limits: LimitsByCheck, overrides: ByFeature = NO_OVERRIDES, at_most: int | None = None
+) -> Iterator[CheckResult]:
+    """Check the values of each feature, of more only `at_most`, in the training split against each other split."""
     train = new.training_split
     for split in new.filled_splits:
-        for name, feature in new.features.items() if split != train else ():
+        if split == train:
+            continue
+        features, left_out = _choose_features("skew", new, split, new, train, at_most)
+        yield from left_out
+        for name, feature in features.items():
             now, then = _make_side(new, split, name, repr(split)), _make_side(new, train, name, repr(train))
             if now is not None or feature.role != "source":
                 yield from _compare_sides("skew", feature, split, now, then, feature_limits(name, limits, overrides))
@@ -370,7 +401,9 @@ def _compare_numbers(
     means = [found.mean for found in numbers if found is not None and found.mean is not None]
     if not word and len(means) == 2:
         message += f"; mean {means[0]:.4g} -> {means[1]:.4g}"
-    evenly = jensen_shannon(_as_adjacent_ranges(spread[0]), _as_adjacent_ranges(spread[1]), nan_is_a_bin=True)
+    evenly = 0.0
+    if spread[0] != spread[1]:
+        evenly = jensen_shannon(_as_adjacent_ranges(spread[0]), _as_adjacent_ranges(spread[1]), nan_is_a_bin=True)
     all_bins_floor = divergence_floor(sum(len(each.buckets) for each in spread), *sizes)
     if severity == "ok" and evenly > least.value + _ROUNDED and limit.check_maximum(evenly, all_bins_floor)[0] != "ok":
         severity, message = "unknown", f"{message}; {evenly:.3g} if numbers are spread evenly over each bucket"

@@ -565,3 +565,25 @@ def test_features_are_looked_up_in_one_dictionary() -> None:
     wide = profile({"train": {f"c{number}": [1, 2] for number in range(3)}})
     assert wide.features is wide.features
     assert list(wide.features) == ["c0", "c1", "c2"]
+
+
+def test_of_a_wide_table_the_columns_that_moved_most_are_compared() -> None:
+    generator = np.random.default_rng(0)
+    columns = {f"c{number}": generator.normal(0, 1, 400) for number in range(30)}
+    old = profile({"train": columns, "test": columns}, version="1.0.0")
+    new = profile({"train": columns | {"c17": columns["c17"] + 9}, "test": columns})
+
+    some, every = (classes.run_checks(new, old, LIMITS, at_most=at_most) for at_most in (4, None))
+    drifts, skews = (
+        [result for result in some if result.check == check] for check in ("numeric_drift", "numeric_skew")
+    )
+    for results in (drifts, skews):
+        left_out = [result for result in results if result.severity == "unknown"]
+        assert left_out[0].sentence.startswith("of 30 features in '")
+        assert left_out[0].sentence.endswith(
+            "only the 4 whose means moved most are compared here; `shardmill diff` compares all"
+        )
+        assert len(results) - len(left_out) == 4 * len(left_out)
+        assert [result.feature for result in results if result.severity in ("warn", "error")] == ["c17"]
+    assert [result for result in some if result.severity != "unknown"] == [result for result in every if result in some]
+    assert sum(result.check == "numeric_drift" for result in every) == 60
