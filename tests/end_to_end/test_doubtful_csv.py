@@ -36,6 +36,14 @@ def convert(run: Run, folder: Path, text: str, *flags: str) -> tuple[int, str, l
         ("# exported 2024-01-31, sensor 7\nn,x\n" + ROWS, "--skip_lines 1", {"n", "x"}, 20),
         ("sep=;\nn;x\n" + ROWS.replace(",", ";"), "--skip_lines 1 --delimiter ';'", {"n", "x"}, 20),
         ("n;x\n" + ROWS.replace(",", ";"), "--delimiter ';'", {"n", "x"}, 20),
+        ("n   x\n" + ROWS.replace(",", " "), r"--delimiter '\s+'", {"n", "x"}, 20),
+        ("n   x\n" + ROWS.replace(",", " "), "--delimiter ','", {"n   x"}, 20),
+        (
+            '"n" "x"\n' + "".join(f'"row {n}" {n} {n / 2}\n' for n in range(20)).replace("row ", "row"),
+            r"--delimiter '\s+' --skip_lines 1 and names: --columns column_1,column_2,column_3",
+            {"column_1", "column_2", "column_3"},
+            20,
+        ),
         ("n,x\n" + ROWS.replace(",", "|"), "--skip_lines 1 --delimiter '|' --columns n,x", {"n", "x"}, 20),
         (
             "20,2,malignant\n" + ROWS,
@@ -225,6 +233,21 @@ def test_cp1252(run: Run, tmp_path: Path, command: str) -> None:
     for other in ("Müller".encode(), b"\xff\x81"):  # UTF-8 elsewhere in the file, or bytes that are no text
         path.write_bytes(data.replace(b"name500", other))
         assert run(*flags, "--version", "1.0.3").status == 0
+
+
+def test_rows_between_spaces_without_a_header(run: Run, tmp_path: Path) -> None:
+    text = "".join(f" {n / 8}  {n * 2}\n" for n in range(20))
+    status, said, _ = convert(run, tmp_path, text)
+    assert (status, r"give --delimiter '\s+' if spaces" in said) == (2, True), said
+
+    status, said, _ = convert(run, tmp_path, text, "--delimiter", r"\s+")
+    assert (status, "looks like data, not names" in said) == (2, True), said
+    assert len(convert(run, tmp_path, text, "--delimiter", r"\s+", "--header", "none")[2]) == 20
+
+
+@pytest.mark.parametrize("text", ["full name\n" + "Ada Lovelace\n" * 9, "a b\nc\n1 2\n", "one two\n1 2 3 4\n4 5 6 7\n"])
+def test_texts_with_spaces_are_one_column(run: Run, tmp_path: Path, text: str) -> None:
+    assert convert(run, tmp_path, text)[0] == 0
 
 
 @pytest.mark.parametrize(

@@ -178,7 +178,7 @@ def _delimiter_problem(sample: str, line: int, dialect: Dialect, first: _Row, fo
         elif len(first.fields) == 1 and delimiter in first.fields[0]:
             dividing.append(delimiter)
     if not fitting + dividing:
-        return None
+        return _white_space_problem(dialect, first, following)
     found, default = (quote_flag(char) for char in ((fitting + dividing)[0], dialect.delimiter.decode()))
     if len(first.fields) == 1:
         return (
@@ -186,6 +186,24 @@ def _delimiter_problem(sample: str, line: int, dialect: Dialect, first: _Row, fo
             f" columns, or --delimiter {default} if it is one column"
         )
     return f"the rows have other fields than the header; --delimiter {found} fits both, --delimiter {default} does not"
+
+
+def _white_space_problem(dialect: Dialect, first: _Row, following: Sequence[_Row]) -> str | None:
+    """Return the flags for rows of one column that are numbers between spaces, as many as the header has words."""
+    rows = [row.text.split() for row in following if len(row.fields) == 1]
+    words = len(first.text.split())
+    count, times = Counter(map(len, rows)).most_common(1)[0] if rows else (0, 0)
+    # R leaves out the name of the rows' names
+    if count not in (words, words + 1) or min(count, words) < 2 or times < max(_MOST * len(following), 2):
+        return None
+    if not any(_column_kind(column) == "number" for column in zip(*(row for row in rows if len(row) == count))):
+        return None
+    names = f" --skip_lines {first.line} and names: {_columns(count)}," if count > words else ""
+    return (
+        f"the header is one column, {shorten(first.text)!r}, and each row has {count} values between spaces; give"
+        f" --delimiter '\\s+'{names} if spaces separate columns, or"
+        f" --delimiter {quote_flag(dialect.delimiter.decode())} if it is one column"
+    )
 
 
 def _comment_problem(first: _Row, following: Sequence[_Row]) -> str | None:
