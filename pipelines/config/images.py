@@ -311,7 +311,7 @@ class ImagesConfig(MaskOptions, AnnotationOptions, ListedFilesConfig):
         if self.coco:
             files = [path for _, path in self.coco]
             root = coco_root(files) if self.input is None else self.input.rstrip("/") or "/"
-            return CocoSource(self.coco, root, self.input is not None, self.file_root)
+            return CocoSource(self.coco, root, self.input is not None, self.file_root, self.on_bad_box == "drop")
         if self.annotations is not None:
             from shardmill.transforms.inputs.exports import ExportSource, export_root
 

@@ -10,8 +10,9 @@ import pytest
 
 import shardmill
 from shardmill.metadata.manifest import Reject
+from shardmill.reading.dataset import open_dataset
 from shardmill.transforms.inputs.coco import join_annotations, read_coco
-from tests.support.command import Run
+from tests.support.command import Run, check_mistake
 from tests.support.detection import Scene, Thing, coco_of, draw, voc_of, write_voc, write_yolo
 from tests.support.reading import make
 
@@ -66,21 +67,23 @@ def reasons(folder: Path, content: Content | str) -> list[str]:
     [
         (lambda c: annotation(c).update(category_id=99), "annotation 2 is of category 99, which is not among the"),
         (lambda c: annotation(c).update(image_id=999), "annotation 2 is of image 999, which is not among the images"),
-        (lambda c: annotation(c).update(id=1), "its annotation 1 has an id that another has, too"),
         (lambda c: annotation(c).update(bbox=[1, 2, 3]), "annotation 2 has [1, 2, 3] for bbox; expected [x, y, width"),
         (lambda c: annotation(c).update(bbox=["1", 2, 3, 4]), 'annotation 2 has ["1", 2, 3, 4] for bbox; expected'),
-        (lambda c: annotation(c).pop("bbox"), "annotation 2 has null for bbox; expected [x, y, width, height]"),
-        (lambda c: annotation(c).update(category_id="x"), 'annotation 2 has "x" for category_id; expected a whole'),
+        (
+            lambda c: annotation(c).update(bbox=None, segmentation=None),
+            "annotation 2 has null for bbox; expected [x, y, width, height]",
+        ),
+        (lambda c: annotation(c).update(category_id="x"), 'annotation 2 is of category "x", which is not among'),
         (lambda c: annotation(c).update(iscrowd=2), "annotation 2 has 2 for iscrowd; expected 0 or 1"),
         (lambda c: annotation(c).update(area="big"), 'annotation 2 has "big" for area; expected a number'),
         (lambda c: annotation(c).pop("id"), "an annotation without an id has null for id; expected a whole number"),
-        (lambda c: annotation(c).update(image_id="x"), 'annotation 2 has "x" for image_id; expected a whole number'),
+        (lambda c: annotation(c).update(image_id="x"), 'annotation 2 is of image "x", which is not among the images'),
         (lambda c: c["annotations"].append(7), "an annotation is 7; expected an object"),
         (lambda c: annotation(c).update(area=float("nan")), "annotation 2 has NaN for area; expected a number"),
         (lambda c: image(c).update(width=64.5), "its size is given as 64.5 x 48 pixels; expected whole numbers"),
         (lambda c: image(c).update(width="64"), 'its size is given as "64" x 48 pixels'),
         (lambda c: image(c).pop("file_name"), "image id 102 has no file_name"),
-        (lambda c: c["images"].append({"id": "b"}), "image 5 of the file has no whole number as its id"),
+        (lambda c: c["images"].append({"id": 1.5}), "image 5 of the file has no whole number as its id"),
         (lambda c: c["images"].append(image(c)), "image id 102 is twice in"),
     ],
 )
@@ -89,6 +92,98 @@ def test_each_mistake_of_a_coco_file_is_a_reject(
 ) -> None:
     (found,) = reasons(tmp_path, changed(change))
     assert found.startswith(reason)
+
+
+def named_alike(content: Content) -> None:
+    """List image 102 once more, as 999, and give one of its annotations to that."""
+    content["images"].append({**image(content), "id": 999})
+    annotation(content).update(image_id=999)
+
+
+def with_text_ids(content: Content) -> None:
+    for item in (*content["images"], *content["categories"]):
+        item["id"] = f"n-{item['id']}"
+    for item in content["annotations"]:
+        item.update(image_id=f"n-{item['image_id']}", category_id=f"n-{item['category_id']}", id=f"a{item['id']}")
+
+
+def without_boxes(content: Content) -> None:
+    for item in content["annotations"]:
+        del item["bbox"]
+
+
+@pytest.mark.parametrize(
+    ("change", "notice"),
+    [
+        (lambda c: annotation(c).update(id=1), "1 annotation has the id of another: all are numbered by their place"),
+        (named_alike, "1 image is listed again under another id: the annotations of both ids are joined"),
+        (with_text_ids, "ids are texts, and are stored as numbers, such as 'n-"),
+        (without_boxes, "annotations without a box have the one around their polygons"),
+    ],
+)
+def test_oddities_of_coco_files_change_no_box(tmp_path: Path, change: Callable[[Content], object], notice: str) -> None:
+    for scene in _SCENES:
+        draw(scene, tmp_path)
+    boxes = []
+    for content in (changed(lambda _: None), changed(change)):
+        found, notices = rejected(tmp_path, "--coco", written(tmp_path, content))
+        assert found == []
+        examples = list(shardmill.examples(tmp_path / "out/n", "train"))
+        boxes.append({one["filename"]: sorted(map(tuple, one["objects/bbox"].tolist())) for one in examples})
+        assert len(examples) == len(_SCENES)
+    assert boxes[0] == boxes[1]
+    assert any(notice in one for one in notices)
+
+
+def test_annotations_without_a_box_are_dropped(tmp_path: Path) -> None:
+    for scene in _SCENES:
+        draw(scene, tmp_path)
+    path = written(tmp_path, changed(lambda c: annotation(c).update(bbox=None, segmentation=[])))
+    found, _ = rejected(tmp_path, "--coco", path)
+    assert [reason.partition(";")[0] for reason in found] == ["annotation 2 has null for bbox"]
+    found, notices = rejected(tmp_path, "--coco", path, "--on_bad_box", "drop")
+    assert found == []
+    assert any("1 annotation without a box is left out" in one for one in notices)
+
+
+def test_yolo_without_any_file_of_annotations(tmp_path: Path, run: Run) -> None:
+    path = write_yolo(tmp_path, {"train": _SCENES})
+    (tmp_path / "labels").rename(tmp_path / "label")
+    result = run("images", "--yolo", path, "--output", tmp_path / "out", "--name", "n")
+    check_mistake(result, f"was looked for at {tmp_path}/labels/train/")
+
+
+def test_voc_lists_with_suffixes_and_names_of_other_images(tmp_path: Path) -> None:
+    folder = write_voc(tmp_path / "voc", {"train": _SCENES[:3], "val": _SCENES[3:]})
+    for path in (folder / "ImageSets/Main").iterdir():
+        path.write_text("".join(f"{name}.png\n" for name in path.read_text().split()))
+    first = folder / "Annotations" / f"{Path(_SCENES[0].name).stem}.xml"
+    first.write_text(first.read_text().replace(_SCENES[0].name, _SCENES[1].name))
+    found, notices = rejected(tmp_path, "--voc", folder)
+    assert found == []
+    assert [split.examples for split in open_dataset(str(tmp_path / "out/n")).manifest.splits] == [3, 1]
+    assert any("<filename>, another image's name, of 1" in one for one in notices)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("<annotations><image name='000.png'/></annotations>", "it is a <annotations>; expected an <annotation>"),
+        (
+            "<annotation><object><name>red</name><robndbox><cx>1</cx></robndbox></object></annotation>",
+            "object 1 has no <bndbox>, but <robndbox>",
+        ),
+    ],
+)
+def test_the_most_frequent_reason_is_the_message(tmp_path: Path, run: Run, text: str, words: str) -> None:
+    for scene in _SCENES:
+        draw(scene, tmp_path / "voc")
+        (tmp_path / "voc" / f"{Path(scene.name).stem}.xml").write_text(text)
+    output = ("--output", tmp_path / "out", "--name", "n")
+    result = run("images", "--voc", tmp_path / "voc", *output)
+    check_mistake(result, f"{len(_SCENES)} files are rejected because of", words)
+    result = run("images", "--voc", tmp_path / "voc/0.xml", *output)
+    check_mistake(result, f"expected the folder of the annotations, such as {tmp_path}/voc", "--annotations cvat=")
 
 
 def test_each_mistake_that_a_picture_shows_is_a_reject(tmp_path: Path) -> None:
@@ -318,7 +413,7 @@ def test_mistakes_of_yolo_s_files(tmp_path: Path, run: Run) -> None:
         (("--input", ".", "--boxes_seen", "stored"), "--boxes_seen stored is about the objects that --coco"),
         (("--coco", "train=a.json"), "--coco a.json: no such file"),
         (("--coco", "nowhere.json"), "--coco nowhere.json: no such file"),
-        ((), "or what annotates images: --coco, --voc or --yolo"),
+        ((), "or what annotates images: --coco, --voc, --yolo or --annotations"),
     ],
 )
 def test_flags_that_contradict(tmp_path: Path, run: Run, flags: tuple[str, ...], sentence: str) -> None:

@@ -7,8 +7,9 @@ import posixpath
 import re
 from array import array
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, ClassVar, NamedTuple, TextIO, TypeGuard
 
 import numpy as np
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 
 from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
+from shardmill.text import plural
 from shardmill.transforms.columns.types import preview_value
 from shardmill.transforms.inputs.annotations import (
     IMAGE_ID,
@@ -186,6 +188,21 @@ _KNOWN_KEYS = frozenset(("id", "image_id", "category_id", "bbox", "area", "iscro
 _IDS = ("id", "image_id", "category_id")
 _WITHOUT_ID = "an annotation without an id"
 _LISTS = ("images", "annotations", "categories")
+_FIRST_OF_TEXTS = 1 << 40  # number of the first id that is a text
+# Notices, after 1 and after other numbers
+_BOX_OF_POLYGON = (
+    "annotation without a box has the one around its polygons",
+    "annotations without a box have the one around their polygons",
+)
+_NO_BOX = ("annotation without a box is left out", "annotations without a box are left out")
+_SEVERAL_IDS = (
+    "image is listed again under another id: the annotations of both ids are joined",
+    "images are listed again under other ids: the annotations of all ids are joined",
+)
+_REPEATED_IDS = (
+    "annotation has the id of another: all are numbered by their place there, from 1",
+    "annotations have the id of another: all are numbered by their place there, from 1",
+)
 
 
 class CocoImage(NamedTuple):
@@ -215,7 +232,12 @@ class CocoFile:
     is_unannotated: bool = False  # True if the file has no annotations, as for test sets
     # rows in `ids` of annotations without an id
     rows_without_id: "array[int]" = field(default_factory=lambda: array("q"))
-    has_generated_ids: bool = False  # True if no annotation had an id; ids are then positions from 1
+    has_generated_ids: bool = False  # True if annotations had no ids, or repeated ones; ids are then positions from 1
+    drops_boxless: bool = False  # True to leave out annotations without a box; else their images are rejects
+    counts: Counter[tuple[str, str]] = field(
+        default_factory=Counter
+    )  # of what was understood against the odds, by notice
+    numbers_of_texts: dict[tuple[str, str], int] = field(default_factory=dict)  # (kind of id, text) of ids with texts
     ids: "array[int]" = field(default_factory=lambda: array("q"))  # of annotations, in file order, as all columns below
     image_ids: "array[int]" = field(default_factory=lambda: array("q"))
     category_ids: "array[int]" = field(default_factory=lambda: array("q"))
@@ -225,6 +247,7 @@ class CocoFile:
 
     def add_images(self, items: Sequence[Any]) -> None:
         """Add items of the file's `images` list."""
+        items = [self._with_numbers(item, {"id": "image"}) for item in items]
         self.images.extend(_parse_image(item, position) for position, item in enumerate(items, len(self.images) + 1))
 
     def add_annotations(self, items: Sequence[Any]) -> None:
@@ -236,6 +259,10 @@ class CocoFile:
             self._add_items(items)
         except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError):
             for item in items:
+                item = self._with_numbers(item, {"id": "annotation", "image_id": "image", "category_id": "category"})
+                item = self._with_box(item)
+                if item is None:
+                    continue
                 if problem := _find_fault(item):
                     self._add_problem(item, problem)
                 else:
@@ -245,15 +272,61 @@ class CocoFile:
     def add_categories(self, items: Sequence[Any]) -> None:
         """Add items of the file's `categories` list; raise a ValueError if one is invalid."""
         for item in items:
+            item = self._with_numbers(item, {"id": "category"})
             if not (isinstance(item, dict) and is_integer(item.get("id")) and isinstance(item.get("name"), str)):
                 raise ValueError(f"the category {preview_value(item)} has no whole number as its id, or no name")
             number, name = int(item["id"]), item["name"]
             if self.categories.setdefault(number, name) != name:
                 raise ValueError(f"{self.categories[number]!r} and {name!r} are both category {number}")
 
+    def _with_numbers(self, item: Any, kinds: Mapping[str, str]) -> Any:
+        """Return an item with numbers for ids that are texts; `kinds` are the kinds of its ids, by key."""
+        if not isinstance(item, dict):
+            return item
+        texts = {key: item[key] for key in kinds if isinstance(item.get(key), str) and item[key]}
+        for key, text in texts.items():
+            number = int(text) if text.isdecimal() and str(int(text)) == text else None
+            if number is None or not is_integer(number):
+                next_number = _FIRST_OF_TEXTS + len(self.numbers_of_texts)
+                number = self.numbers_of_texts.setdefault((kinds[key], text), next_number)
+            texts[key] = number
+        return item | texts if texts else item
+
+    def _with_box(self, item: Any) -> Any:
+        """Return an annotation with the box around its polygons if it has none; None to leave it out."""
+        if not isinstance(item, dict) or item.get("bbox") not in (None, [], [0, 0, 0, 0], [0.0] * 4):
+            return item
+        polygons = item.get("segmentation")
+        corners = list(chain.from_iterable(polygons)) if _are_polygons(polygons) else []
+        if corners:
+            x, y = corners[::2], corners[1::2]
+            self.counts[_BOX_OF_POLYGON] += 1
+            return item | {"bbox": [min(x), min(y), max(x) - min(x), max(y) - min(y)]}
+        if item.get("bbox") in (None, []) and self.drops_boxless:
+            self.counts[_NO_BOX] += 1
+            return None
+        return item
+
+    def _join_images(self) -> None:
+        """Join images that are listed under several ids, with their annotations."""
+        first: dict[str, int] = {}
+        others = {}
+        for image in self.images:
+            if image.name and not image.problem and first.setdefault(image.name, image.id) != image.id:
+                others[image.id] = first[image.name]
+        if not others or any(image.id in others and first[image.name] == image.id for image in self.images):
+            return
+        self.counts[_SEVERAL_IDS] += len(others)
+        self.images = [image for image in self.images if image.id not in others]
+        self.image_ids = array("q", (others.get(number, number) for number in self.image_ids))
+
     def check(self) -> None:
-        """Find faults that only the whole file shows: undefined categories and duplicate annotation ids."""
+        """Find faults that only the whole file shows, such as undefined categories, and join images of one name."""
+        self._join_images()
         self.has_generated_ids = 0 < len(self.rows_without_id) == len(self.ids)
+        if not self.rows_without_id and (repeated := len(self.ids) - len(np.unique(np.frombuffer(self.ids, np.int64)))):
+            self.counts[_REPEATED_IDS] = repeated
+            self.ids = array("q", range(1, len(self.ids) + 1))
         if self.has_generated_ids:
             self.ids = array("q", range(1, len(self.ids) + 1))
         ids, image_ids = np.frombuffer(self.ids, np.int64), np.frombuffer(self.image_ids, np.int64)
@@ -263,12 +336,18 @@ class CocoFile:
             self.problems.setdefault(int(image_ids[row]), problem)
         used = np.frombuffer(self.category_ids, np.int64)
         for row in np.flatnonzero(~np.isin(used, list(self.categories))).tolist():
-            problem = f"annotation {ids[row]} is of category {used[row]}, which is not among the categories"
+            category = self.show_id(int(used[row]))
+            problem = f"annotation {ids[row]} is of category {category}, which is not among the categories"
             self.problems.setdefault(int(image_ids[row]), problem)
         order = np.argsort(ids, kind="stable")
         order = order[~np.isin(order, without)]
         for row in order[1:][ids[order[1:]] == ids[order[:-1]]].tolist():
             self.problems.setdefault(int(image_ids[row]), f"its annotation {ids[row]} has an id that another has, too")
+
+    def show_id(self, number: int) -> str:
+        """Return an id as the file has it."""
+        texts = (text for (_, text), known in self.numbers_of_texts.items() if known == number)
+        return json.dumps(next(texts, number))
 
     def describe_annotation(self, row: int) -> str:
         """Return the name of an annotation in messages, given its number among all."""
@@ -294,9 +373,12 @@ class CocoFile:
             self.faults_without_image.append(problem)
 
 
-def read_coco(path: str) -> CocoFile:
-    """Read the COCO file at `path`; raise a UserError if there is no such file or it is not a COCO file."""
-    coco_file = CocoFile(path)
+def read_coco(path: str, drops_boxless: bool = False) -> CocoFile:
+    """Read the COCO file at `path`; raise a UserError if there is no such file or it is not a COCO file.
+
+    With `drops_boxless`, annotations that have neither a box nor polygons are left out.
+    """
+    coco_file = CocoFile(path, drops_boxless=drops_boxless)
     take = dict(zip(_LISTS, (coco_file.add_images, coco_file.add_annotations, coco_file.add_categories), strict=True))
     with report_unreadable_flag_file("--coco", path):
         try:
@@ -313,6 +395,17 @@ def read_coco(path: str) -> CocoFile:
             raise UserError(f"--coco {path} has no {name}; expected an object with {', '.join(_LISTS)}")
     coco_file.check()
     return coco_file
+
+
+def _are_polygons(value: Any) -> TypeGuard[list[list[float]]]:
+    """Return True if a segmentation is a list of polygons, each x, y, x, y, …"""
+    return isinstance(value, list) and all(
+        isinstance(polygon, list)
+        and len(polygon) % 2 == 0
+        and len(polygon) >= 6
+        and all(map(is_finite_number, polygon))
+        for polygon in value
+    )
 
 
 def _parse_image(item: Any, position: int) -> CocoImage:
@@ -419,6 +512,7 @@ class CocoSource:
     root: str  # folder that image names are relative to
     has_explicit_root: bool = False  # True if the user gave the root
     file_root: str = ""  # images' folder relative to the file's own; "" to search for it
+    drops_boxless: bool = False  # True to leave out annotations without a box
 
     def list_extra_files(self) -> Iterator[str]:
         return (path for _, path in self.files)
@@ -426,11 +520,15 @@ class CocoSource:
     def list_images(self) -> Iterator[AnnotatedImages | InputSummary | Reject | str]:
         image_offset = 0
         for split, path in self.files:
-            coco_file = read_coco(path)
+            coco_file = read_coco(path, self.drops_boxless)
             classes = tuple(coco_file.categories[number] for number in sorted(coco_file.categories))
             yield InputSummary(class_lists={classes: (1, path)}, ignored_properties=coco_file.ignored_keys)
             if coco_file.is_unannotated:
                 yield f"{path} has no annotations: its {len(coco_file.images):,} images are without objects"
+            yield from (f"{path}: {plural(number, *notice)}" for notice, number in coco_file.counts.items())
+            if coco_file.numbers_of_texts:
+                (_, text), number = next(iter(coco_file.numbers_of_texts.items()))
+                yield f"{path}: ids are texts, and are stored as numbers, such as {text!r} as {number}"
             if coco_file.has_generated_ids:
                 yield (
                     f"{path}: no annotation has an id, so each is numbered by its place there, from 1; pycocotools"
@@ -539,7 +637,8 @@ def _reject_unmatched_annotations(coco_file: CocoFile, owners: np.ndarray, order
         if image_id not in known:
             first_annotation = coco_file.describe_annotation(int(order[first]))
             subject = f"{first_annotation} is" if count == 1 else f"{first_annotation} and {count - 1:,} more are"
-            yield Reject(coco_file.path, None, "index", f"{subject} of image {image_id}, which is not among the images")
+            shown = coco_file.show_id(image_id)
+            yield Reject(coco_file.path, None, "index", f"{subject} of image {shown}, which is not among the images")
     for image_id in sorted(coco_file.problems.keys() - known - set(referenced_ids.tolist())):
         yield Reject(
             coco_file.path, None, "index", f"{coco_file.problems[image_id]}; its image {image_id} is not there either"

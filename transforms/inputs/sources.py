@@ -92,6 +92,7 @@ class Findings:
         """Add rejects, and count their records."""
         self._writer.add(rejects)
         self.summary.rejected += sum(item.counted_records for item in rejects)
+        self.summary.merge(InputSummary(reasons=Counter(item.reason for item in rejects)))
 
     def skip(self, item: Skipped) -> None:
         """Count something that is not part of the input."""

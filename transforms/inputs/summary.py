@@ -114,6 +114,7 @@ class InputSummary:
     image_names: dict[str, tuple[int, str]] = field(default_factory=dict)
     # record files by the split in their own name, as (number, one name)
     named_splits: dict[str, tuple[int, str]] = field(default_factory=dict)
+    reasons: Counter[str] = field(default_factory=Counter)  # rejected records by reason; some are lost, as of `labels`
     named_masks: int = 0  # files found whose path holds a word for masks
     # records read despite a peculiarity, as (number, one name) by peculiarity
     peculiarities: dict[str, tuple[int, str]] = field(default_factory=dict)
@@ -143,6 +144,7 @@ class InputSummary:
         _add_named(self.named_splits, other.named_splits)
         _add_named(self.peculiarities, other.peculiarities)
         self.named_masks += other.named_masks
+        _add_bounded(self.reasons, other.reasons)
         self.rounded = merge_rounded(self.rounded, other.rounded)
         return self
 

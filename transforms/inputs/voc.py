@@ -108,9 +108,18 @@ class VocSource:
             return Reject(listed_image.annotation, None, "index", f"no annotation of VOC's: {error}")
         size = (width, height) if width > 0 and height > 0 else None
         ignored = [what for item in items for what in _find_ignored_tags(item)]
+        if self._names_another_image((tree.findtext("filename") or "").strip(), listed_image.image):
+            ignored.append("<filename>, another image's name,")
         return AnnotatedImage(
             listed_image.image, listed_image.position, size, objects, listed_image.split, ignored_properties=ignored
         )
+
+    def _names_another_image(self, filename: str, image: str) -> bool:
+        """Return True if an annotation's <filename> is another image that exists, next to its own."""
+        if not IMAGES.accepts(f"/{filename}") or _find_stem(filename) == _find_stem(image):
+            return False
+        other = posixpath.join(posixpath.dirname(image), posixpath.basename(filename))
+        return storage.exists(storage.join(self.root, other))
 
     def _split_lists(self, files: list[str]) -> tuple[str, dict[str, str]]:
         """Return the folder of the lists of images, and the paths of its lists that are splits, by split."""
@@ -137,8 +146,14 @@ class VocSource:
 
 
 def voc_root(path: str) -> str:
-    """Return the folder of a VOC data set, given that folder or its folder of annotations."""
+    """Return the folder of a VOC data set, given that folder or its folder of annotations; UserError for a file."""
     path = path.rstrip("/") or "/"
+    if path.lower().endswith(_XML):
+        folder = posixpath.dirname(path) or "."
+        raise UserError(
+            f"--voc {path}: expected the folder of the annotations, such as {folder}; if the file is an export of CVAT,"
+            f" give --annotations cvat={path}"
+        )
     if posixpath.basename(path).lower() != _ANNOTATIONS.lower():
         return path
     return posixpath.dirname(path) or "."
@@ -218,15 +233,19 @@ def _find_stem(name: str) -> str:
 
 
 def _parse_list(data: bytes, stems: Collection[str]) -> list[str]:
-    """Return the image names in a list: each line's first word, or the whole line if that is the name of an image."""
+    """Return the image names in a list, without suffix: each line's first word, or the whole line if it is a name."""
     lines = map(str.strip, data.decode("utf-8-sig", errors="replace").split("\n"))
-    return [line if line in stems else line.split()[0] for line in lines if line]
+    names = (line if line in stems or _find_stem(line) in stems else line.split()[0] for line in lines if line)
+    return [_find_stem(name) if name not in stems and _find_stem(name) in stems else name for name in names]
 
 
 def _parse_object(item: ElementTree.Element, number: int) -> Object:
     label = (item.findtext("name") or "").strip()
     if not label:
         raise ValueError(f"object {number} has no name")
+    if item.find("bndbox") is None:
+        kinds = ", ".join(f"<{child.tag}>" for child in item if len(child))
+        raise ValueError(f"object {number} has no <bndbox>" + (f", but {kinds}" if kinds else ""))
     top, left, bottom, right = (_parse_number(item, f"bndbox/{edge}") for edge in ("ymin", "xmin", "ymax", "xmax"))
     difficult, truncated = (_is_true(item, name) for name in ("difficult", "truncated"))
     pose = (item.findtext("pose") or "").strip()

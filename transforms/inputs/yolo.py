@@ -141,6 +141,11 @@ class YoloSource:
                     yield ListedImage(image, annotation, place, split)
                 else:
                     bare.append(AnnotatedImage(image, place, RELATIVE, (), split))
+        if bare and len(bare) == place:
+            raise UserError(
+                f"--yolo {self.path}: no image has a file of annotations; that of {bare[0].name!r} was looked for at"
+                f" {self._find_path(label_file(bare[0].name))}"
+            )
         if bare:
             yield AnnotatedImages(bare, build_object_lists([()] * len(bare)))
             yield (

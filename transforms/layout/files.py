@@ -11,6 +11,7 @@ from fractions import Fraction
 from shardmill.errors import UserError
 from shardmill.metadata import file_names
 from shardmill.metadata.labels import ClassNames
+from shardmill.text import plural
 from shardmill.transforms.columns.conversion import rounded_notices
 from shardmill.transforms.columns.types import MAX_VALUES, ColumnType
 from shardmill.transforms.formats.conventions import describe_foreign_format
@@ -191,6 +192,12 @@ def make_layout(summary: InputSummary, options: FileLayoutOptions) -> Layout:
     objects = None
     if options.is_annotated and (summary.objects or summary.class_lists or not labels):
         tables, has_class_ids = summary.class_lists, options.has_class_ids
+        if not summary.objects and not tables and summary.reasons:
+            ((reason, number),) = summary.reasons.most_common(1)
+            raise UserError(
+                f"{options.source}: no image has an object that can be read; {plural(number, 'file is', 'files are')}"
+                f" rejected because of: {reason}"
+            )
         objects = resolve_object_classes(summary.objects, tables, options.classes, options.source, has_class_ids)
     if class_names is None and objects is None and options.classes.labels is not None:
         raise UserError(
