@@ -136,8 +136,8 @@ def list_input(pattern: str, kind: FileKind = IMAGES) -> Iterator[ListingItem]:
     """List everything that `pattern`, a folder or a glob, holds; of a folder, the files of one kind.
 
     Each choice of a glob may be a folder, a file or a glob. A file that two choices match is listed once; a choice that
-    matches nothing is Skipped. So is each file that the kind excludes, and a pattern of --exclude that matches nothing,
-    and each file of a data set of shardmill in a folder below the root.
+    matches nothing is Skipped. So is each file that the kind excludes, and a pattern of --exclude that matches nothing.
+    So is each file of a data set of shardmill in a folder below the root.
     """
     listing = _pass_over_data_sets(_list_patterns(pattern, kind), input_root(pattern))
     if not kind.exclude:
