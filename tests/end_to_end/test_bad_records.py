@@ -175,7 +175,7 @@ def test_bad_tfrecords(tmp_path: Path) -> None:
         (
             "8-text.tfrecord",
             1,
-        ): "record 1 at byte 0 has a length that fails its checksum; the remaining 60 bytes are lost",
+        ): "record 1 at byte 0 is no record: the file begins as texts do; the remaining 60 bytes are lost",
         (
             "9-zeros.tfrecord",
             1,

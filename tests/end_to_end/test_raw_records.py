@@ -67,6 +67,7 @@ KINDS: dict[str, Callable[[], list[bytes]]] = {
     "tf.train.SequenceExamples": sequences,
     "tensorflow.serving.ExampleListWithContext messages (ELWC)": example_lists,
     "tensors (tf.io.serialize_tensor)": tensors,
+    "texts": lambda: [b"line %d" % number for number in range(9)],
     **{name: partial(list, records) for name, records in OTHERS.items()},
 }
 

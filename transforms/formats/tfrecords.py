@@ -50,6 +50,7 @@ _HOP_BYTES = 64 << 10  # read at once where only headers are wanted
 _FOOTER = np.dtype("<u4")
 _FIRST = 8  # records of a file, whose kind it has
 _FIRST_BYTES = 64 << 10  # read at once to find them
+_FIRST_TEXT = 200  # bytes, which are all printable in a text
 _MAGIC = (
     (b"\xff\xd8\xff", "JPEG images"),
     (b"\x89PNG\r\n\x1a\n", "PNG images"),
@@ -64,9 +65,14 @@ _MAGIC = (
     (b"\x78\x9c", "zlib data, each compressed for itself"),
     (b"\x80\x04\x95", "Python pickles"),
     (b"\x80\x05\x95", "Python pickles"),
-    (b"{", "JSON texts"),
-    (b"[", "JSON texts"),
+    (b"BZh", "bzip2 data"),
+    (b"\x28\xb5\x2f\xfd", "Zstandard data"),
+    (b"PAR1", "Parquet files"),
+    (b"Obj\x01", "Avro files"),
+    (b"\x89HDF", "HDF5 files"),
+    (b"version https://git-lfs.github.com", "pointers of Git LFS, for which `git lfs pull` gets the files,"),
 )
+_TEXT_KINDS = {"<": "HTML or XML texts", "{": "JSON texts", "[": "JSON texts"}  # by the first letter
 _TENSOR_START = re.compile(rb"\x08[\x01-\x20]\x12")  # a TensorProto: its dtype, and its shape
 
 Positions = npt.NDArray[np.int64]
@@ -170,7 +176,17 @@ def _kind_of_record(record: bytes) -> str:
         return {SEQUENCE_EXAMPLE: f"{kind}s", EXAMPLE_LIST: f"{kind} messages (ELWC)"}.get(kind, kind)
     if _TENSOR_START.match(record):
         return "tensors (tf.io.serialize_tensor)"
-    return next((name for start, name in _MAGIC if record.startswith(start)), "")
+    return _kind_of_data(record)
+
+
+def _kind_of_data(data: bytes) -> str:
+    """Return what data are in plural, judged by their start; "" if that is not known."""
+    known = next((name for start, name in _MAGIC if data.startswith(start)), "")
+    if known or data[257:262] == b"ustar":
+        return known or "tar archives"
+    text = data[:_FIRST_TEXT].decode("utf-8", "replace").rstrip("\ufffd")  # which may be cut within a character
+    is_text = len(text) > 3 and all(letter.isprintable() or letter in "\t\r\n" for letter in text)
+    return _TEXT_KINDS.get(text[0], "texts") if is_text else ""
 
 
 def _compression(stream: BinaryIO, file: FileRef) -> Callable[[str], Decompressed] | None:
@@ -182,12 +198,14 @@ def _compression(stream: BinaryIO, file: FileRef) -> Callable[[str], Decompresse
     head = _read(stream, HEAD_BYTES)
     if _starts_as_tfrecord(head):
         return None
-    if file.name.lower().endswith(".gz") or head.startswith(_GZIP_MAGIC):
+    if head.startswith(_GZIP_MAGIC):
         return open_gzip
     try:
-        return open_zlib if _starts_as_tfrecord(zlib.decompressobj().decompress(head, _HEADER.size)) else None
+        if _starts_as_tfrecord(zlib.decompressobj().decompress(head, _HEADER.size)):
+            return open_zlib
     except zlib.error:
-        return None
+        pass
+    return open_gzip if file.name.lower().endswith(".gz") else None
 
 
 def is_tfrecord(head: bytes) -> bool:
@@ -335,13 +353,19 @@ class _Scanner:
             first = int(bad.argmax())
             left = self._block.end - self._offset - positions[first]
             lost = "the rest of the file is" if self._left is None else f"the remaining {left:,} bytes are"
-            self._damage = f"has a length that fails its checksum; {lost} lost"
+            kind = self._kind_of_file() if self._number == 1 and not first and self._stream is None else ""
+            problem = f"is no record: the file begins as {kind} do" if kind else "has a length that fails its checksum"
+            self._damage = f"{problem}; {lost} lost"
             return heads[:first], stops[:first], positions[first], 0, True
         more = position - len(data)
         if more <= 0 or not positions:
             return heads, stops, position, 0, False
         broken = self._left is not None and more > self._left
         return heads[:-1], stops[:-1], positions[-1], more, broken
+
+    def _kind_of_file(self) -> str:
+        with storage.open_read(self._block.file.path, self._block.end, _FIRST_BYTES) as stream:
+            return _kind_of_data(_read(stream, min(HEAD_BYTES, self._block.end)))
 
     def _piece(self, data: bytes, heads: Positions, stops: Positions) -> _Piece:
         starts, ends = heads + _HEADER.size, stops - _FOOTER.itemsize

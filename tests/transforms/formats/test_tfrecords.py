@@ -1,7 +1,9 @@
 """Existing TFRecord files: what TensorFlow writes is read; whatever the damage, every record is a row or in a
 reject."""
 
+import bz2
 import gzip
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -122,6 +125,34 @@ def test_many_small_and_some_large_records_are_split(tmp_path: Path) -> None:
 @pytest.mark.parametrize("zipped", [False, True])
 def test_the_contents_say_whether_a_file_is_gzipped(tmp_path: Path, name: str, zipped: bool) -> None:
     assert read(file_ref(tmp_path, gzip.compress(FILE) if zipped else FILE, name)) == (numbered(EXAMPLES), [])
+
+
+@pytest.mark.parametrize("name", ["file.tfrecord", "file.tfrecord.gz", "file.tfrecord.zlib"])
+def test_zlib_data_under_any_name(tmp_path: Path, name: str) -> None:
+    assert read(file_ref(tmp_path, zlib.compress(FILE), name)) == (numbered(EXAMPLES), [])
+
+
+@pytest.mark.parametrize(
+    ("data", "kind"),
+    [
+        (bz2.compress(FILE), "bzip2 data"),
+        (zstandard.compress(FILE), "Zstandard data"),
+        (b"\xff\xd8\xff\xe0" + bytes(50), "JPEG images"),
+        (b"PAR1" + bytes(50), "Parquet files"),
+        (b"a.txt" + bytes(252) + b"ustar\x0000" + bytes(300), "tar archives"),
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:0", "pointers of Git LFS, for which `git lfs pull`"),
+        (b"<!DOCTYPE html><title>403</title>", "HTML or XML texts"),
+        (b'{"a": 1}\n' * 9, "JSON texts"),
+        ("id,größe\n".encode() * 50, "texts"),
+    ],
+)
+@pytest.mark.parametrize("size", [1, 100, 1 << 20])
+def test_a_file_of_another_kind_is_named(tmp_path: Path, data: bytes, kind: str, size: int) -> None:
+    found, (reject,) = read(file_ref(tmp_path, data), size)
+
+    assert found == []
+    assert reject.reason.startswith(f"record 1 at byte 0 is no record: the file begins as {kind}")
+    assert reject.reason.endswith("bytes are lost")
 
 
 def test_a_length_that_looks_like_gzip(tmp_path: Path) -> None:
