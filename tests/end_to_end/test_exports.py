@@ -304,6 +304,7 @@ def test_classes_of_whole_images(tmp_path: Path, name: str) -> None:
     }
     assert found == {scene.name[:3]: list(COLOURS)[number % 2] for number, scene in enumerate(SCENES)}
     assert not (directory / "objects-label.labels.txt").exists()
+    assert "there is no object in any image" not in notices_of(directory)
 
 
 def test_labels_of_open_images_that_are_verified_to_be_absent(tmp_path: Path) -> None:
@@ -445,6 +446,7 @@ _VIDEO = """<annotations><version>1.1</version><meta><task><labels><label><name>
 <box frame="0" keyframe="1" outside="0" occluded="0" xtl="16" ytl="12" xbr="32" ybr="24" z_order="0"></box>
 <box frame="1" keyframe="1" outside="1" occluded="0" xtl="1" ytl="1" xbr="2" ybr="2" z_order="0"></box>
 </track></annotations>"""
+_LEFT_OUT = "left out of annotations of objects, of which the boxes are kept"
 _BOX = [0.25, 0.25, 0.5, 0.5]
 
 
@@ -473,6 +475,20 @@ _BOX = [0.25, 0.25, 0.5, 0.5]
             "",
         ),
         (
+            {"train/labelTxt/a.txt": "16 12 32 12 32 24 16 24 cat 0\n", "data.yaml": "nc: 1\nnames: [cat]\n"},
+            ("train/images/a.jpg", "train/images/b.jpg"),
+            "roboflow_yolo_obb",
+            {"a": ["cat"]},
+            f"{_LEFT_OUT}: rotated_bbox of 1",
+        ),
+        (
+            _CELEBA | {"Anno/list_attr_celeba.txt": "2\nBald Young\n000001.jpg 1 -1\n000002.jpg 1 1\n"},
+            ("Img/img_align_celeba/000001.jpg", "Img/img_align_celeba/000002.jpg"),
+            "align_celeba",
+            {"000001": ["class-7"], "000002": ["class-9"]},
+            f"{_LEFT_OUT}: attribute Bald of images of 2, attribute Young of images of 1",
+        ),
+        (
             _CELEBA,
             ("Img/img_align_celeba/000001.jpg", "Img/img_align_celeba/000002.jpg"),
             "align_celeba",
@@ -487,7 +503,7 @@ _BOX = [0.25, 0.25, 0.5, 0.5]
             "",
         ),
     ],
-    ids=["KITTI", "CVAT's video", "Roboflow's classes", "CelebA", "MVTec"],
+    ids=["KITTI", "CVAT's video", "Roboflow's classes", "oriented boxes", "CelebA's attributes", "CelebA", "MVTec"],
 )
 def test_layouts_of_data_sets(
     tmp_path: Path, files: dict[str, str], pictures: Sequence[str], name: str, found: dict[str, list[str]], words: str
@@ -497,7 +513,7 @@ def test_layouts_of_data_sets(
     directory = make("images", None, tmp_path / "out", "--annotations", f"{name}={inner}")
     assert classes_of(directory) == found
     assert not words or words in notices_of(directory)
-    if name in ("kitti_detection", "cvat"):
+    if name in ("kitti_detection", "cvat", "roboflow_yolo_obb"):
         assert [box for boxes in objects_of(directory).values() for _, box, _ in boxes] == [_BOX]
 
 

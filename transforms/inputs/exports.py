@@ -326,7 +326,7 @@ _ELSEWHERE = {
     **dict.fromkeys(("kitti_raw", "kitti3d", "sly_pointcloud"), "point clouds, which shardmill does not read"),
 }
 _OBJECT_TYPES = ("bbox", "rotated_bbox", "polygon", "mask")
-_KNOWN_ATTRIBUTES = frozenset(("is_crowd", "is_group_of", "outside", "score"))
+_KNOWN_ATTRIBUTES = frozenset(("frame", "id", "is_crowd", "is_group_of", "outside", "score"))
 # Files with annotations of formats in which they are easily counted, and what an annotation in a line begins with
 _COUNTED = {
     "kitti_detection": ("**/label_2/*.txt", re.compile(rb"^\S")),
@@ -494,6 +494,9 @@ def _read_items(format_: str, source: Any, folder: str, root: str, export: Expor
         if not isinstance(media, FromFileMixin):
             export.rejects.append(Reject(item.id, None, "index", "there is no image to its annotations"))
             continue
+        export.ignored.update(
+            f"attribute {key} of images" for key, value in item.attributes.items() if _is_said(key, value)
+        )
         groups: dict[Any, list[Any]] = {}
         labels: list[str] = []
         problem = ""
@@ -506,6 +509,10 @@ def _read_items(format_: str, source: Any, folder: str, root: str, export: Expor
                 continue
             name = None if label is None else names[label]
             attributes = annotation.attributes
+            is_kept = kind in (*_OBJECT_TYPES, "label") and attributes.get("outside") is not True
+            export.ignored.update(
+                f"attribute {key}" for key, value in attributes.items() if is_kept and _is_said(key, value)
+            )
             if kind == "label" and name is not None and attributes.get("score") != 0:
                 labels.append(name)
             elif kind == "label":
@@ -520,11 +527,6 @@ def _read_items(format_: str, source: Any, folder: str, root: str, export: Expor
                     key = len(groups)  # a group of several objects
                 groups.setdefault(key, []).append(annotation)
                 export.ignored[kind] += kind != "bbox"
-                export.ignored.update(
-                    f"attribute {key}"
-                    for key, value in attributes.items()
-                    if key not in _KNOWN_ATTRIBUTES and value not in (None, False, "", 0)
-                )
             else:
                 export.omitted[kind] += 1
         if problem:
@@ -535,6 +537,11 @@ def _read_items(format_: str, source: Any, folder: str, root: str, export: Expor
         name = _relative(path, root) or _relative(path, folder) or f"{item.id}{posixpath.splitext(path)[1]}"
         size = (media.size[1], media.size[0]) if media.has_size else None
         export.images.append(ExportedImage(name, storage.join(folder, ""), objects, size, tuple(labels), item.subset))
+
+
+def _is_said(name: str, value: Any) -> bool:
+    """Return True if an attribute says something that is not stored otherwise."""
+    return name not in _KNOWN_ATTRIBUTES and value not in (None, False, "", 0)
 
 
 def _group(annotation: Any, format_: str, number: int) -> Any:

@@ -258,7 +258,7 @@ def file_notices(
     """Return the notices about an input of files, its folders and its classes."""
     return [
         *sorted(summary.notices),
-        *(["there is no object in any image"] if options.is_annotated and not summary.objects else []),
+        *(["there is no object in any image"] if objects is not None and not summary.objects else []),
         *([unnamed_classes_notice(len(objects))] if objects is not None and options.has_class_ids else []),
         *skipped_notices(summary),
         *ignored_value_notices(summary.ignored_properties),
