@@ -666,3 +666,10 @@ def test_classes_of_createml(tmp_path: Path, key: str) -> None:
     directory = make("images", None, tmp_path / "out", "--annotations", folder, "--max_reject_fraction", 1)
     assert classes_of(directory) == {"0": ["cat"], "1": ["dog"]}
     assert reasons_of(directory) == ['no annotation of CreateML\'s: x is "1"; expected a number']
+
+
+def test_json_min_of_label_studio_is_named(run: Run, tmp_path: Path) -> None:
+    value = {"x": 1, "y": 1, "width": 5, "height": 5, "rectanglelabels": ["cat"], "original_width": 64}
+    tasks = [{"image": "/data/upload/1/0a1b2c3d-0.png", "id": 1, "label": [value]}]
+    folder = layout(tmp_path / "in", {"min.json": json.dumps(tasks)}, "0.png")
+    assert "export JSON, not JSON-MIN, or COCO for --coco" in stop(run, tmp_path, "--annotations", folder)
