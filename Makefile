@@ -162,6 +162,7 @@ bench: $(VENV)/installed $(LEAN)/installed
 	$(BIN)/python benchmarks/bench_memory.py
 	$(BIN)/python benchmarks/bench_encoder.py
 	$(BIN)/python benchmarks/bench_tables.py
+	$(BIN)/python benchmarks/bench_wide.py
 	$(BIN)/python benchmarks/bench_text.py
 	$(BIN)/python benchmarks/bench_text.py --rows 30000000
 	$(BIN)/python benchmarks/bench_reshard.py

@@ -181,7 +181,7 @@ def _encode_histograms(features: Sequence[Numbers | None]) -> list[bytes]:
     # Each bucket, and behind it the gap to the next one
     is_there = np.ones((len(lows), 2), np.bool_)
     is_there[:-1, 1] = list(map(lt, highs, lows[1:]))  # integers exactly
-    is_there[bounds[1:] - 1, 1] = False  # the last bucket of a feature; without any, that of the one before
+    is_there[bounds[1:] - 1, 1] = False  # behind the last bucket of each feature
     values = np.zeros((len(lows), 2, 3))
     values[:, 0, 0], values[:, 0, 1], values[:, 0, 2] = lows, highs, counts
     values[:-1, 1, 0], values[:-1, 1, 1] = highs[:-1], lows[1:]
