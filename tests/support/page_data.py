@@ -177,4 +177,5 @@ def write_page_data(folder: Path) -> Path:
         write_files(folder, {f"VOC2012/ImageSets/Segmentation/{split}.txt": names.encode()})
     write_yolo(folder / "yolo", {"train": drawn[:4], "val": drawn[4:]})
     exports.via(folder / "via", drawn)
+    exports.cvat(folder / "project", drawn)
     return folder
