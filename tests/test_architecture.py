@@ -50,7 +50,7 @@ ROOMS = (
     Room("transforms/options", 4, 1_700),
     Room("transforms/columns", 5, 3_750),  # a sample of the numbers that float32 merges
     Room("transforms/workers", 5, 1_450),
-    Room("transforms/formats", 6, 6_650),  # records of any type
+    Room("transforms/formats", 6, 6_700),  # records of any type
     Room("transforms/statistics", 6, 3_000),
     Room("transforms/values", 7, 3_900),  # a module of --module_file brings those beside it
     Room("transforms/shards", 8, 1_750),

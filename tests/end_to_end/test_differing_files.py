@@ -40,3 +40,31 @@ def test_columns_that_some_files_lack(tmp_path: Path, run: Run, command: str) ->
     for number, flags in enumerate((("--drop", "b,d,e"), ("--only", "n,c"))):
         rows = convert(command, source, tmp_path / str(number), *flags).rows
         assert sorted(rows, key=lambda row: row["n"]) == expected
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "values", "said"),
+    [
+        (pa.array([1]), pa.array(["x"]), {b"1", b"x"}, "integers in 'a.parquet' and texts in 'b.parquet', and"),
+        (pa.array([1]), pa.array([0.5]), {1.0, 0.5}, "integers in 'a.parquet' and floats in 'b.parquet'"),
+        (pa.array([True]), pa.array([2]), {b"true", b"2"}, "booleans in 'a.parquet' and integers in 'b.parquet'"),
+        (pa.array([1], pa.date32()), pa.array(["2024"]), {b"1970-01-02", b"2024"}, "dates in 'a.parquet' and texts in"),
+        (pa.array([1], pa.int32()), pa.array([1 << 40]), {1, 1 << 40}, ""),
+        (pa.array(["a"]), pa.array(["b"]).dictionary_encode(), {b"a", b"b"}, ""),
+        (pa.array([1]), pa.nulls(1), {1}, ""),
+    ],
+)  # fmt: skip
+def test_types_that_differ_between_files(
+    tmp_path: Path, one: pa.Array, other: pa.Array, values: set[Any], said: str
+) -> None:
+    files = {f"{name}.parquet": parquet(pa.table({"x": x, "n": [1]})) for name, x in (("a", one), ("b", other))}
+    source = write_files(tmp_path / "in", files)
+
+    table = convert("parquet", source, tmp_path)
+
+    assert set(table.column("x")) == values
+    notices = [notice for notice in table.dataset.manifest.notices if "column 'x' has " in notice and " in '" in notice]
+    assert len(notices) == bool(said)
+    assert all(said in notice and notice.endswith("; --drop x leaves it out") for notice in notices)
+    if said:
+        assert convert("parquet", source, tmp_path / "dropped", "--drop", "x").features == {"n": "int64"}

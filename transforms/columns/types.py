@@ -470,6 +470,8 @@ class Inferred:
     odd: Mapping[str, OddValues] = field(default_factory=dict, compare=False)  # of columns that are text in some rows
     nested: Mapping[str, NestedValues] = field(default_factory=dict)  # by column, values that no feature can hold
     quotes: QuoteEvidence = field(default_factory=QuoteEvidence, compare=False)
+    # of files with their own types: the name and class of type of each column, and the first such file
+    file_types: Mapping[tuple[tuple[str, str], ...], str] = field(default_factory=dict, compare=False)
 
     def merge(self, other: "Inferred") -> "Inferred":
         """Merge what was inferred from two sets of rows."""
@@ -481,7 +483,8 @@ class Inferred:
         nested = merge_by_key(self.nested, other.nested, NestedValues.merge)
         types, rows = merge_types(self.types, other.types), self.rows + other.rows
         quotes = self.quotes.merge(other.quotes)
-        return Inferred(types, rows, values, declared, remarks, encodings, odd, nested, quotes)
+        file_types = merge_by_key(self.file_types, other.file_types, min)
+        return Inferred(types, rows, values, declared, remarks, encodings, odd, nested, quotes, file_types)
 
 
 def merge_odd(one: Mapping[str, OddValues], other: Mapping[str, OddValues]) -> dict[str, OddValues]:

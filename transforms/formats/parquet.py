@@ -314,6 +314,16 @@ class OpenedParquet:
         kind = self._columns[name].kind
         return "bytes" if _is_whole(name, kind) else arrow_scalar_type(kind)
 
+    def type_class(self, name: str) -> str:
+        """Return the class of a column's type, whose members are stored alike; "" if the file lacks the column."""
+        if name not in self.columns or _is_whole(name, self._columns[name].kind):
+            return ""
+        kind, lists = storage_type_of(self._columns[name].kind), 0
+        while is_list(kind):
+            kind, lists = storage_type_of(kind.value_type), lists + 1
+        found = next((word for word, test in _TYPE_CLASSES.items() if test(kind)), "")
+        return f"{'lists of ' * lists}{found}" if found else ""
+
     def guess(self, name: str, rows: int) -> ColumnType | None:
         """Return a type for `rows` rows of a column whose values cannot be read."""
         dtype = self.spelled(name)
@@ -415,6 +425,19 @@ class OpenedParquet:
 
 def _without_extension(array: pa.Array) -> pa.Array:
     return decode_array(array) if isinstance(array.type, pa.BaseExtensionType) else array
+
+
+_TYPE_CLASSES = {
+    "booleans": pa.types.is_boolean,
+    "integers": pa.types.is_integer,
+    "floats": pa.types.is_floating,
+    "decimals": pa.types.is_decimal,
+    "dates": pa.types.is_date,
+    "times": pa.types.is_time,
+    "timestamps": pa.types.is_timestamp,
+    "durations": pa.types.is_duration,
+    "texts": lambda kind: arrow_scalar_type(kind) == "bytes",
+}
 
 
 def _is_whole(name: str, kind: pa.DataType) -> bool:
@@ -658,7 +681,8 @@ class ParquetFormat(RecordFormat):
                 data, _ = opened.first_file(block, name)
                 if data is not None:
                     declared[name] = _guess_kind(block.file.name, name, data)
-        return Inferred(types, group.num_rows, values, declared)
+        classes = tuple((name, opened.type_class(name)) for name in types)
+        return Inferred(types, group.num_rows, values, declared, file_types={classes: block.file.name})
 
 
 def _guess_kind(source: str, name: str, data: bytes) -> DeclaredColumn:

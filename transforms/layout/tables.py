@@ -7,11 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import chain
+from operator import itemgetter
 
 from shardmill.data.features import DType, Feature, Features
 from shardmill.data.kinds import kind_of
 from shardmill.errors import UserError
 from shardmill.metadata.labels import ClassNames, check_label_name
+from shardmill.text import plural
 from shardmill.transforms.columns.arrow import Separated
 from shardmill.transforms.columns.types import ColumnType, Inferred, Remarks
 from shardmill.transforms.formats.format import KeyColumn
@@ -269,6 +271,29 @@ def remark_notices(remarks: Remarks) -> list[str]:
     ]
 
 
+_MOST_DIFFERING = 4  # columns that have a notice of their own
+
+
+def differing_type_notices(inferred: Inferred, features: Features) -> list[str]:
+    """Return notices of columns whose type is of another class in some files, such as integers and texts."""
+    by_column: dict[str, dict[str, str]] = {}
+    if len(inferred.file_types) > 1:
+        for types, file in sorted(inferred.file_types.items(), key=itemgetter(1)):
+            for name, word in types:
+                if word:
+                    by_column.setdefault(name, {}).setdefault(word, file)
+    stored = {feature.name: feature.dtype for feature in features}
+    notices = [
+        f"column {name!r} has {' and '.join(f'{word} in {file!r}' for word, file in found.items())}, and all are stored"
+        f" as {stored[name]}; --drop {name} leaves it out"
+        for name, found in by_column.items()
+        if len(found) > 1 and name in stored
+    ]
+    more = len(notices) - _MOST_DIFFERING
+    rest = [f"{plural(more, 'more column has', 'more columns have')} other types in some files"] if more > 0 else []
+    return [*notices[:_MOST_DIFFERING], *rest]
+
+
 def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableOptions, _: bool = False) -> TableLayout:
     """Decide the layout of a table; `inferred` is empty if --schema makes inference unnecessary."""
     header = common_header(summary, options)
@@ -307,6 +332,7 @@ def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableO
             *partition_notices(summary, options),
             *remark_notices(inferred.remarks),
             *quote_notices,
+            *differing_type_notices(inferred, columns.features),
             *columns.notices,
             *numbered_notices(columns.features),
             *marked.notices,
