@@ -54,7 +54,7 @@ ROOMS = (
     Room("transforms/statistics", 6, 3_000),
     Room("transforms/values", 7, 3_900),  # a module of --module_file brings those beside it
     Room("transforms/shards", 8, 1_750),
-    Room("transforms/inputs", 9, 6_100),  # --exclude, exports of labelling tools, TFRecords by content, names
+    Room("transforms/inputs", 9, 6_200),  # exports of tools, TFRecords by content, names, tables of boxes
     Room("transforms/layout", 10, 2_600),  # groups of folders
     Room("transforms/files", 11, 4_400),  # rows of stacked arrays
     Room("transforms/records", 12, 2_600),  # records of any type

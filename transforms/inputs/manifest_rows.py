@@ -58,7 +58,7 @@ class ManifestNames:
         """Return the names that no further column may have; image sides are allowed with a column of objects."""
         companion_features = (item.feature for item in self.companions if item.feature != item.column)
         names = (*feature_names, *(["label"] if self.label != "label" else []), *companion_features)
-        free = (*self.file_columns, *(SIZE_COLUMNS if self.objects is not None else ()))
+        free = (*self.file_columns, *SIZE_COLUMNS)  # sizes are compared with the images
         return tuple(name for name in names if name not in free)
 
     @property
@@ -70,6 +70,33 @@ class ManifestNames:
 
 
 DEFAULT_NAMES = ManifestNames()
+
+
+class Oddities:
+    """Counts of what rows have against the odds, which is put right and reported."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, tuple[int, str]] = {}
+
+    def add(self, what: str, example: str) -> None:
+        """Count one row or column, given as an example."""
+        number, first = self._counts.get(what, (0, example))
+        self._counts[what] = (number + 1, first)
+
+    def count(self, what: str) -> int:
+        """Return the number of rows or columns with an oddity."""
+        return self._counts.get(what, (0, ""))[0]
+
+    def notices(self) -> list[str]:
+        """Return a notice for each oddity, with its count and its first example."""
+        return [f"manifest: {what}: {number:,}, such as {first!r}" for what, (number, first) in self._counts.items()]
+
+
+_SPACED_HEADER = "names of columns with spaces around them, which are left out"
+_SPACED = "rows with spaces around values, which are left out"
+_BACKSLASHES = "file names with backslashes, which are read as slashes"
+_SIZES = "rows with the width and height of their image, which each example has anyway; the columns are left out"
+_COMPARED_SIZES = 20  # rows whose image is opened to compare its size
 
 _SHOWN_COLUMNS = 200  # letters of the names of all
 
@@ -112,7 +139,7 @@ _FIELD_LIMIT = 1 << 30  # bytes in one CSV cell; the csv module's default of 128
 
 
 def csv_rows(
-    text: io.TextIOWrapper, path: str, reserved: Collection[str], names: ManifestNames
+    text: io.TextIOWrapper, path: str, reserved: Collection[str], names: ManifestNames, oddities: Oddities
 ) -> Iterator[tuple[int, dict[str, Any]] | Reject]:
     """Yield (line, columns) of each row; raise a UserError for an invalid header or an unclosed quote."""
     csv.field_size_limit(_FIELD_LIMIT)
@@ -122,6 +149,10 @@ def csv_rows(
         raise UserError(
             f"--manifest {path} is empty; expected a header with a column {' or '.join(names.file_columns)}"
         )
+    for name in header:
+        if name != name.strip():
+            oddities.add(_SPACED_HEADER, name)
+    header = [name.strip() for name in header]
     check_header(header, path, reserved, names)
     while True:
         line = reader.line_num + 1
@@ -135,7 +166,10 @@ def csv_rows(
         elif not is_text("".join(cells)):
             yield Reject(path, line, "index", _NOT_UTF8)
         else:
-            yield line, dict(zip(header, cells, strict=True))
+            stripped = [cell.strip() for cell in cells]
+            if stripped != cells:
+                oddities.add(_SPACED, next(cell for cell in cells if cell != cell.strip()))
+            yield line, dict(zip(header, stripped, strict=True))
 
 
 def next_row(reader: Any, path: str, line: int) -> list[str] | None:
@@ -184,7 +218,7 @@ def declared_columns(path: str) -> tuple[str, ...] | None:
             header = next_row(csv.reader(text, strict=True), path, 1)
     except OSError:
         return None
-    return None if header is None else tuple(header)
+    return None if header is None else tuple(name.strip() for name in header)
 
 
 def _parquet_schema(path: str) -> Any:
@@ -412,14 +446,19 @@ def _to_text(value: Any) -> str | None:
 
 
 def read_rows(
-    path: str, allow_outside: bool, reserved: Collection[str] = RESERVED, names: ManifestNames = DEFAULT_NAMES
+    path: str,
+    allow_outside: bool,
+    reserved: Collection[str] = RESERVED,
+    names: ManifestNames = DEFAULT_NAMES,
+    oddities: Oddities | None = None,
 ) -> Iterator[Row | Reject]:
-    """Yield the rows of a manifest, including duplicates, and a Reject for each invalid row.
+    """Yield the rows of a manifest, including duplicates, and a Reject for each invalid row; count `oddities`.
 
     Raise a UserError if there is no such file, no column that names the file, or a quote that is never closed.
     """
-    folder = manifest_folder(path)
-    for value in _read_values(path, names.reserved_names(reserved), names):
+    folder, oddities = manifest_folder(path), oddities or Oddities()
+    has_sizes = names.objects is None and set(SIZE_COLUMNS) <= set(reserved)
+    for value in _read_values(path, names.reserved_names(reserved), names, oddities):
         if isinstance(value, Reject):
             yield value
             continue
@@ -431,6 +470,7 @@ def read_rows(
         if not isinstance(name, str):
             yield Reject(path, line, "index", f"the row has no {' or '.join(names.file_columns)}")
             continue
+        name = _without_backslashes(name, folder, names, oddities)
         try:
             identity, uri = resolve_name(names.path(name), folder, allow_outside)
             companions = tuple(
@@ -441,11 +481,46 @@ def read_rows(
         except ValueError as error:
             yield Reject(name, line, "index", str(error))
             continue
+        if has_sizes and (sides := [columns.pop(side, None) for side in SIZE_COLUMNS]) != [None, None]:
+            if oddities.count(_SIZES) < _COMPARED_SIZES:
+                _compare_size(sides, uri or storage.join(folder, identity), path, line)
+            oddities.add(_SIZES, identity)
         yield Row(line, identity, uri, label, split, columns, tuple(companions))
 
 
+def _without_backslashes(name: str, folder: str, names: ManifestNames, oddities: Oddities) -> str:
+    """Return a file name with slashes for the backslashes of Windows, if there is such a file and none of the name."""
+    slashed = name.replace("\\", "/")
+    if slashed == name or not storage.is_local(slashed) or storage.exists(storage.join(folder, names.path(name))):
+        return name
+    if not storage.exists(storage.join(folder, names.path(slashed))):
+        return name
+    oddities.add(_BACKSLASHES, name)
+    return slashed
+
+
+def _compare_size(sides: Sequence[Any], image_path: str, path: str, line: int) -> None:
+    """Raise a UserError if an image can be opened and is not as wide and high as its row says."""
+    from shardmill.data.media import open_image
+
+    try:
+        with open_image(storage.read_bytes(image_path)) as image:
+            size = image.size
+    except Exception:  # which reading the image reports
+        return
+    given = [None if side in (None, "") else str(side) for side in sides]
+    if not any(
+        all(one in (None, str(side)) for one, side in zip(given, both, strict=True)) for both in (size, size[::-1])
+    ):
+        raise UserError(
+            f"--manifest {path}: line {line} gives {given[0]} and {given[1]} for width and height, and its image has"
+            f" {size[0]} x {size[1]} pixels; these are the names of features that every example has: call the columns"
+            " otherwise"
+        )
+
+
 def _read_values(
-    path: str, reserved: Collection[str], names: ManifestNames
+    path: str, reserved: Collection[str], names: ManifestNames, oddities: Oddities
 ) -> Iterator[tuple[int, dict[str, Any]] | Reject]:
     """Yield (line, columns) of each row of the manifest at `path`, or a Reject."""
     if is_parquet(path):
@@ -454,7 +529,10 @@ def _read_values(
     with report_unreadable_flag_file("--manifest", path):
         raw = storage.open_read(path)
     with raw, io.TextIOWrapper(raw, "utf-8-sig", errors="surrogateescape", newline="") as text:
-        yield from (csv_rows if is_textual(path) else json_rows)(text, path, reserved, names)
+        if is_textual(path):
+            yield from csv_rows(text, path, reserved, names, oddities)
+        else:
+            yield from json_rows(text, path, reserved, names)
 
 
 def read_all_rows(
@@ -462,6 +540,7 @@ def read_all_rows(
     allow_outside: bool,
     reserved: Collection[str] = RESERVED,
     names: ManifestNames = DEFAULT_NAMES,
+    oddities: Oddities | None = None,
 ) -> Iterator[Row | Reject]:
     """Yield the rows of several manifests, with names relative to their common folder and lines that tell the file.
 
@@ -472,7 +551,7 @@ def read_all_rows(
     _check_same_columns(manifests, names)
     empty = {manifest.split: manifest for manifest in reversed(manifests)}
     for place, manifest in enumerate(manifests):
-        for row in read_rows(manifest.path, allow_outside, reserved, names):
+        for row in read_rows(manifest.path, allow_outside, reserved, names, oddities):
             empty.pop(manifest.split, None)
             if isinstance(row, Reject):
                 yield row if row.line is None else replace(row, line=number_line(place, row.line))

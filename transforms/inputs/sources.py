@@ -55,6 +55,7 @@ from shardmill.transforms.inputs.manifest_rows import (
     DEFAULT_NAMES,
     RESERVED,
     ManifestNames,
+    Oddities,
     is_textual,
     read_all_rows,
     row_digest,
@@ -67,6 +68,7 @@ from shardmill.transforms.stores.streams import combined_identity, file_identity
 from shardmill.transforms.workers.elements import MergeFn, Spread
 from shardmill.transforms.workers.rejects import RejectsPart, RejectsWriter
 
+SEVERAL_ROWS = "with several rows in the manifest, each of which is an example"
 REJECTS, SUMMARIES = "rejects", "summaries"
 _THREADS = 32  # of look-ups and reads, each of which is a request to an object store of tens of milliseconds
 
@@ -176,11 +178,11 @@ def _parse(
     temporary: str | None,
 ) -> Iterator[Any]:
     """Yield the rows of manifests in batches, each with its part number; rejects and a summary, tagged."""
-    found = Findings(temporary)
+    found, oddities = Findings(temporary), Oddities()
     missing = ("", None) if is_textual(manifests[0].path) else (None,)
 
     def rows() -> Iterator[tuple[Any, ...]]:
-        for row in read_all_rows(manifests, allow_outside, reserved, names):
+        for row in read_all_rows(manifests, allow_outside, reserved, names, oddities):
             if isinstance(row, Reject):
                 found.reject(row)
                 continue
@@ -194,6 +196,7 @@ def _parse(
     schema = PARSED.append(COMPANIONS) if names.companions else PARSED
     for batch in to_batches(rows(), schema, rows_at_once(parts)):
         yield from split_by_name(batch, parts)
+    found.summary.notices |= frozenset(oddities.notices())
     if names.objects is not None and names.objects.names:
         found.summary.class_lists = {names.objects.names: (1, manifests[0].path)}
     yield from found.outputs()
@@ -244,7 +247,10 @@ class _MeasureRowsFn(_MeasureFn):
     def process(self, part: tuple[int, Iterable[pa.RecordBatch]]) -> Iterator[Any]:
         """Yield the rows of one part, which holds all rows of each of its names."""
         rows, repeated = drop_duplicates(concatenate(part[1]), self.paths)
-        yield from Findings(self.temporary, repeated).outputs()
+        names = Counter(rows["name"].to_pylist())
+        several = sorted(name for name, number in names.items() if number > 1)
+        counts = {SEVERAL_ROWS: (len(several), several[0])} if several else {}
+        yield from Findings(self.temporary, repeated, peculiarities=counts).outputs()
         for start in range(0, len(rows), BATCH_ROWS):
             yield from super().process(rows.slice(start, BATCH_ROWS))
 

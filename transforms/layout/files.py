@@ -181,6 +181,7 @@ def make_layout(summary: InputSummary, options: FileLayoutOptions) -> Layout:
     labels = _labels(summary, folders)
     if manifest and options.classes.labels is None:
         _check_classes(labels, options)
+    _check_boxes_in_rows(summary, options)
     columns = {name: column.settle() for name, column in sorted(summary.columns.items())}
     _check_columns(options, columns, labelled=bool(labels), manifest=manifest)
     class_names = resolve_classes(labels, options.classes) if labels else None
@@ -223,6 +224,22 @@ def make_layout(summary: InputSummary, options: FileLayoutOptions) -> Layout:
     notices = (*notices, *splits.notices)
     lists = bool(summary.label_lists["lists"]) and class_names is not None
     return Layout(splits.names, splits.fractions, folders, class_names, columns, notices, objects, lists)
+
+
+_EDGES = re.compile(r"x_?min|x1|bbox_?x?|left", re.IGNORECASE)  # columns of tables with a row for each box
+
+
+def _check_boxes_in_rows(summary: InputSummary, options: FileLayoutOptions) -> None:
+    """Raise a UserError if images have several rows with boxes, each of which would be an example."""
+    edges = [name for name in summary.columns if _EDGES.fullmatch(name)]
+    if options.kind == IMAGES and edges and summary.peculiarities:
+        ((number, name), *_) = summary.peculiarities.values()
+        path = options.source.removeprefix("--manifest ")
+        raise UserError(
+            f"{options.source}: {plural(number, 'image has', 'images have')} several rows, such as {name!r}, with a box"
+            f" in {edges[0]!r}; give --boxes_csv {path} in place of --manifest; to make an example of each row, call"
+            f" {edges[0]!r} otherwise"
+        )
 
 
 def resolve_object_classes(

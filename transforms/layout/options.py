@@ -262,6 +262,10 @@ def file_notices(
         *([unnamed_classes_notice(len(objects))] if objects is not None and options.has_class_ids else []),
         *skipped_notices(summary),
         *ignored_value_notices(summary.ignored_properties),
+        *(
+            f"{plural(number, 'file')}, such as {name!r}, {what}"
+            for what, (number, name) in summary.peculiarities.items()
+        ),
         *folder_notices(
             summary.folders, folders, options.folders is None, options.are_files_drawn and folders.group is None
         ),

@@ -226,9 +226,9 @@ def test_the_order_of_json_keys_makes_no_other_row(tmp_path: Path) -> None:
         ("file_name,a,a\n", "meta.csv", "has the column 'a' twice"),
         ("file_name,\n", "meta.csv", "has a column without a name"),
         (
-            "file_name,height\n",
+            "file_name,filename\n",
             "meta.csv",
-            "has a column 'height', which is the name of a feature that every example has",
+            "has a column 'filename', which is the name of a feature that every example has",
         ),
         ('file_name,a\nx,"never closed\n', "meta.csv", "from line 2: .*check the quotes"),
         ('{"name": "a"}\n', "meta.jsonl", "no row has a file_name or image_uri"),
