@@ -98,7 +98,7 @@ def test_lists_of_speech_commands(run: Run, tmp_path: Path) -> None:
         "bed/2_nohash_0.wav": "test",
     }
     assert {contents.label_of(name) for name in WORDS} == {"bed", "five"}
-    notice = "1 names in --split_lists are no files of the input: 'five/9_nohash_0.wav'"
+    notice = "1 name in --split_lists is no file of the input: 'five/9_nohash_0.wav'"
     assert notice in contents.dataset.manifest.notices
 
 

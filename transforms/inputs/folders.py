@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from shardmill.errors import UserError
 from shardmill.metadata.file_names import ShardName
-from shardmill.text import listed
+from shardmill.text import listed, plural
 from shardmill.transforms.formats.conventions import IMAGE_SUFFIXES
 
 # Folders that are splits, in any case, and the split that each is: the words of Hugging Face's datasets, data_files.py.
@@ -295,7 +295,8 @@ class NameRules:
             return []
         if len(missing) == len(self.splits):
             raise UserError(f"--split_lists: none of the names is a file of the input, for example {missing[0]!r}")
-        return [f"{len(missing):,} names in --split_lists are no files of the input: {quote_names(missing)}"]
+        subject = plural(len(missing), "name in --split_lists is no file", "names in --split_lists are no files")
+        return [f"{subject} of the input: {quote_names(missing)}"]
 
 
 @dataclass(frozen=True, slots=True)
