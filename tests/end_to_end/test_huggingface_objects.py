@@ -254,7 +254,7 @@ def test_mistakes_are_one_sentence(run: Run, tmp_path: Path) -> None:
     write_folder(folder, rows_of(columns_of))
     check_mistake(run("images", "--input", folder, "--verify", "none", *out), "--verify none contradicts --manifest")
     (folder / "metadata.jsonl").write_text('{"file_name": "000.png", "objects": [1, 2]}\n')
-    said = ("--on_bad_box drop is about the objects that --coco, --voc or --yolo annotate, or a column of a manifest",)
+    said = ("--on_bad_box drop is about the objects that --coco, --voc, --yolo or --annotations name",)
     check_mistake(run("images", "--input", folder, "--on_bad_box", "drop", *out), *said)
 
 

@@ -43,7 +43,7 @@ def test_masks_are_listed_once_and_read_once(bucket: Bucket, tmp_path: Path, ann
         flags = (
             ["--coco", f"{remote}/images/coco.json"]
             if annotated
-            else ["--input", f"{remote}/images", "--folders", "any"]
+            else ["--input", f"{remote}/images", "--folders", "any", "--ignore", "*.json"]
         )
         bucket.requests()
         output = ("--output", str(tmp_path / f"out{number}"), "--num_shards", "1")
