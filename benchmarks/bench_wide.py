@@ -30,7 +30,7 @@ def make_table(folder: Path, table: str) -> Path:
 
 def commands(source: Path, output: Path) -> dict[str, tuple[str, ...]]:
     """What runs in each round, in this order."""
-    convert = (SHARDMILL, "csv", "--input", str(source), "--output", str(output), "--name", "bench")
+    convert: tuple[str, ...] = (SHARDMILL, "csv", "--input", str(source), "--output", str(output), "--name", "bench")
     convert = (*convert, "--num_shards", str(SHARDS))
     return {
         LOOP: (sys.executable, str(BENCHMARKS / "loop_wide.py"), str(source), str(output)),

@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import shardmill
@@ -152,6 +154,24 @@ def test_hive_partitions(run: Run, tmp_path: Path, kind: str) -> None:
         "no folder such as year=2024"
         in run(*common[:2], tmp_path / "in/year=2023/city=New%20York", *common[3:], "--hive_partitioning").err
     )
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_column_that_is_also_a_folder_is_said(run: Run, tmp_path: Path, kind: str) -> None:
+    path = tmp_path / f"in/year=2024/a.{kind}"
+    path.parent.mkdir(parents=True)
+    if kind == "csv":
+        path.write_text("n,year\n1,1999\n")
+    else:
+        pq.write_table(pa.table({"n": [1], "year": [1999]}), path)
+    common = (kind, "--input", tmp_path / "in", "--output", tmp_path / "out", "--name", "n", "--overwrite")
+
+    found = run(*common, "--hive_partitioning")
+
+    assert f"passed over 1 file column whose folder says its value, such as 'year=2024/a.{kind}: year'" in found.out
+    assert [example["year"] for example in shardmill.examples(tmp_path / "out/n")] == [2024]
+    assert run(*common).status == 0
+    assert [example["year"] for example in shardmill.examples(tmp_path / "out/n")] == [1999]
 
 
 @pytest.mark.parametrize(

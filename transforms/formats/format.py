@@ -296,9 +296,13 @@ class PartitionedFormat(RecordFormat):
     inner: RecordFormat  # format of the files
 
     def index(self, file: FileRef) -> Iterator[BlockRef | Reject | SkippedItems | RecordNotice]:
-        if not _partitions(file):
+        folders = _partitions(file)
+        if not folders:
             raise UserError(f"{file.name} is in no folder such as year=2024; leave --hive_partitioning out")
-        return self.inner.index(file)
+        yield from self.inner.index(file)
+        for name in self.inner.header(file):
+            if name in folders:
+                yield SkippedItems("file column whose folder says its value", f"{file.name}: {name}")
 
     def header(self, file: FileRef) -> tuple[str, ...]:
         """Return the columns of the file and its folders; () if the format names none before the records."""

@@ -174,7 +174,7 @@ def _pass_over_data_sets(listing: Iterable[ListingItem], root: str) -> Iterator[
 
 
 def _is_in_data_set(folder: str, root: str, known: dict[str, bool]) -> bool:
-    """Return True if `folder`, relative to `root`, is a version's or a data set's, or lies in one."""
+    """Return True if `folder`, relative to `root`, is a version's or a data set's, or is below one."""
     if folder not in known:
         path = storage.join(root, folder)
         is_version = all(storage.exists(storage.join(path, name)) for name in (file_names.SUCCESS, file_names.MANIFEST))

@@ -274,7 +274,7 @@ def find_unlisted_files(dataset: Dataset) -> Iterator[Fault]:
         if file_names.is_shard(name, manifest.file_template) or file_names.ShardName.parse(name) is not None:
             message = "is a shard that the manifest does not list"
         elif glob is not None:
-            message = f"is a file that the manifest does not list, and whoever reads {glob} reads it"
+            message = f"is a file that the manifest does not list, and readers of {glob} read it"
         elif file_names.is_dataset_file(name, manifest.name) and not name.endswith(file_names.TEMP_SUFFIX):
             message = "is a file that the manifest does not list"
         yield Fault(name, message)

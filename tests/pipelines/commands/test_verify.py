@@ -279,7 +279,7 @@ def test_a_file_that_the_glob_of_shards_matches(
     assert status == 1
     glob = "digits-train.tfrecord-*"
     assert out in (
-        f"{name}: is a file that the manifest does not list, and whoever reads {glob} reads it\n",
+        f"{name}: is a file that the manifest does not list, and readers of {glob} read it\n",
         f"{name}: is a shard that the manifest does not list\n",
     )
     assert "1 file is no part of the data set, such as notes.txt" in err
