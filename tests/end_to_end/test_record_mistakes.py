@@ -111,7 +111,7 @@ def test_wrong_input_is_one_sentence_and_writes_nothing(
             "reshard",
             "a.tfrecord",
             b"\x89PNG\r\n\x1a\n" + bytes(99),
-            ("record 1 at byte 0 has a length that fails its checksum",),
+            ("record 1 at byte 0 is no record: the file begins as PNG images do",),
         ),
     ],
     ids=["array over lines", "Python", "NaN", "carriage returns", "an array", "png"],

@@ -200,7 +200,7 @@ def _find_rounded(batch: pa.RecordBatch, types: Mapping[str, ColumnType]) -> Rou
     rows = [json.loads(columns) for columns in batch["columns"].drop_null().to_pylist()] if names else []
     limit, found = sample_limit(len(names)), {}
     for name in names:
-        values = [row[name] for row in rows if row.get(name) not in (None, "")]
+        values = [row[name] for row in rows if row.get(name) not in (None, "") and not isinstance(row[name], list)]
         numbers = [float(value) if types[name].dtype == "float32" else int(value) for value in values]
         with np.errstate(over="ignore"):  # such rows become rejects
             found[name] = rounded_values(numbers, pa.array(np.array(numbers, np.float32)), limit)
