@@ -56,7 +56,7 @@ ROOMS = (
     Room("transforms/shards", 8, 1_750),
     Room("transforms/inputs", 9, 6_200),  # exports of tools, TFRecords by content, names, tables of boxes
     Room("transforms/layout", 10, 2_600),  # groups of folders
-    Room("transforms/files", 11, 4_400),  # rows of stacked arrays
+    Room("transforms/files", 11, 4_450),  # rows of stacked arrays, classes of colours
     Room("transforms/records", 12, 2_600),  # records of any type
     Room("transforms/publishing", 12, 2_650),
     Room("pipelines/config", 13, 2_600),  # --exclude

@@ -11,6 +11,7 @@ from shardmill.data import features
 from shardmill.errors import UserError
 from shardmill.installed import install_hint
 from shardmill.pipelines.config.files import ListedFilesConfig, inside_archive, tree_flag
+from shardmill.text import listed
 from shardmill.transforms.inputs.folders import IMAGES, FileKind
 from shardmill.transforms.options.declare import OptionValueError, flag
 from shardmill.transforms.options.image_options import (
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from shardmill.transforms.inputs.annotations import AnnotationSource
     from shardmill.transforms.inputs.found_files import Companion, MaskSource
     from shardmill.transforms.inputs.manifest_files import ObjectsColumn
+    from shardmill.transforms.layout.options import FileLayoutOptions
 
 MAX_SIDE = 65_500  # pixels: the limit of JPEG encoders
 DEFAULT_QUALITY = 95  # of JPEG: beyond it Pillow's files grow without a visible gain
@@ -182,6 +184,10 @@ class ImagesConfig(MaskOptions, AnnotationOptions, ListedFilesConfig):
             raise UserError(f"--masks_seen {self.masks_seen} is about the masks of --masks or --mask_column")
         if self.mask_dtype != "uint8" and not mask_flag:
             raise UserError(f"--mask_dtype {self.mask_dtype} is about the masks of --masks or --mask_column")
+        if self.mask_colors and not mask_flag:
+            raise UserError("--mask_colors is about the masks of --masks or --mask_column")
+        if self.mask_dtype == "uint8" and len(self.mask_colors) > 256:
+            raise UserError(f"--mask_colors has {len(self.mask_colors):,} classes; give --mask_dtype uint16")
         if mask_flag and self.verify == "none" and not self.is_reencoding:
             raise UserError(f"--verify none contradicts {mask_flag}: masks are checked by the size of their image")
         try:
@@ -250,6 +256,15 @@ class ImagesConfig(MaskOptions, AnnotationOptions, ListedFilesConfig):
         return Reencode(
             self.image_format, self.resize, self.resize_mode, self.jpeg_quality, self.image_bands, keeps_first
         )
+
+    @property
+    def layout_options(self) -> "FileLayoutOptions":
+        options = super().layout_options
+        if not self.mask_colors:
+            return options
+        names = listed([f"{value} {name!r}" for value, (name, _) in enumerate(self.mask_colors)], 5, ", …")
+        notice = f"values of masks are the places of {len(self.mask_colors):,} classes in --mask_colors: {names}"
+        return replace(options, input_notices=(*options.input_notices, notice))
 
     @property
     def mask_flag(self) -> str:

@@ -51,7 +51,11 @@ def images_route(config: ImagesConfig) -> "FileRoute":
         renames,
         config.near_duplicates,
         objects,
-        CompanionEncoder(companions, config.masks_seen, renames, config.mask_dtype) if companions else None,
+        CompanionEncoder(
+            companions, config.masks_seen, renames, config.mask_dtype, tuple(color for _, color in config.mask_colors)
+        )
+        if companions
+        else None,
     )
     describe = partial(_describe_images, encoder=encoder, names=names, for_tfds=config.codec.is_read_by_tfds)
     mode = None if reencoding is None else "" if reencoding.size is None else reencoding.mode

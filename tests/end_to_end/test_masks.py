@@ -282,3 +282,85 @@ def test_a_changed_mask_is_another_input(run: Run, tmp_path: Path, manifest: boo
 
 def test_damage_in_a_mask_is_found_by_verify(run: Run, pairs: tuple[Path, Path]) -> None:
     assert run("verify", pairs[1], "--decode").status == 0
+
+
+LISTS = {  # of the colours of COLOURS and one more, as programs write them
+    "label_colors.txt": "20 20 20\t\tBackground\n220 30 30\tCar\n30 220 30\tLane Markings\n1 2 3\tVoid\n",
+    "labelmap.txt": "# label:color_rgb:parts:actions\nBackground:20,20,20::\nCar:220,30,30::\n"
+    "Lane Markings:30,220,30::\nVoid:1,2,3::\n",
+    "class_dict.csv": "name,r,g,b\nBackground,20,20,20\nCar,220,30,30\nLane Markings,30,220,30\nVoid,1,2,3\n",
+    "dataset_meta.json": json.dumps(
+        {
+            "label_map": {"0": "Background", "1": "Car", "2": "Lane Markings", "3": "Void"},
+            "segmentation_colors": [[20, 20, 20], [220, 30, 30], [30, 220, 30], [1, 2, 3]],
+        }
+    ),
+    "colors.json": json.dumps(
+        {"Background": [20, 20, 20], "Car": [220, 30, 30], "Lane Markings": [30, 220, 30], "Void": [1, 2, 3]}
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_colours_become_classes(run: Run, tmp_path: Path, name: str) -> None:
+    folder = write_pairs(tmp_path / "in", 4)
+    flags = ("--input", folder / "images", "--masks", folder / "masks", "--output", tmp_path / "out", "--name", "n")
+    for index in range(4):
+        mask = values(index)
+        coloured = picture(mask)
+        if index == 1:  # with a palette, and index 3 with transparency
+            coloured = encoded(Image.fromarray(COLOURS[mask]).quantize(8))
+        if index == 3:
+            coloured = encoded(Image.fromarray(COLOURS[mask]).convert("RGBA"))
+        write_files(folder, {f"masks/{'ab'[index % 2]}/{index}.png": coloured})
+    write_files(tmp_path, {name: LISTS[name].encode()})
+
+    refused = run("images", *flags)
+    assert refused.status == 1
+    assert "give --mask_colors, a file with the class of each colour" in refused.err
+    found = run("images", *flags, "--mask_colors", tmp_path / name, "--resize", "16x12", "--overwrite")
+
+    assert found.status == 0, found.err
+    notice = "4 classes in --mask_colors: 0 'Background', 1 'Car', 2 'Lane Markings', 3 'Void'"
+    assert notice in "\n".join(notices(tmp_path / "out/n/1.0.0"))
+    for file, example in examples(tmp_path / "out/n/1.0.0").items():
+        with Image.open(io.BytesIO(example["mask"])) as stored:
+            assert stored.mode == "L"
+            assert (np.asarray(stored) == values(int(Path(file).stem))).all()
+
+
+def test_a_colour_without_a_class_is_a_reject(run: Run, tmp_path: Path) -> None:
+    folder = write_pairs(tmp_path / "in", 4)
+    for index in range(4):
+        write_files(folder, {f"masks/{'ab'[index % 2]}/{index}.png": picture(values(index))})
+    odd = COLOURS[values(0)]
+    odd[0, 0] = (7, 8, 9)
+    write_files(folder, {"masks/a/0.png": encoded(odd), "colors.txt": LISTS["label_colors.txt"].encode()})
+    flags = ("--input", folder / "images", "--masks", folder / "masks", "--output", tmp_path / "out", "--name", "n")
+
+    found = run("images", *flags, "--mask_colors", folder / "colors.txt", "--max_reject_fraction", "0.5")
+
+    assert found.status == 0, found.err
+    assert "1 pixel has a colour that --mask_colors does not list, such as 7,8,9" in found.out
+    assert len(examples(tmp_path / "out/n/1.0.0")) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a 1 2 3\na 4 5 6\n", "the class a is there twice"),
+        ("a 1 2 3\nb 1 2 3\n", "the colour 1,2,3 is there twice"),
+        ("a 1 2 300\n", "1,2,300 is no colour"),
+        ("a 1 2\n", "line 1 is 'a 1 2'; expected such as 'Animal:64,128,64'"),
+        ("", "it is empty"),
+    ],
+)
+def test_mistakes_in_lists_of_colours(run: Run, tmp_path: Path, text: str, words: str) -> None:
+    folder = write_pairs(tmp_path / "in", 2)
+    write_files(tmp_path, {"colors.txt": text.encode()})
+    flags = ("--input", folder / "images", "--output", tmp_path / "out", "--name", "n")
+    found = run("images", *flags, "--masks", folder / "masks", "--mask_colors", tmp_path / "colors.txt")
+    assert (found.status, words in found.err) == (2, True), found.err
+    write_files(tmp_path, {"colors.txt": LISTS["label_colors.txt"].encode()})
+    found = run("images", *flags, "--mask_colors", tmp_path / "colors.txt")
+    assert "--mask_colors is about the masks of --masks or --mask_column" in found.err

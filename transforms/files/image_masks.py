@@ -12,6 +12,7 @@ from shardmill.data import example
 from shardmill.data.example import decode_example
 from shardmill.data.features import NO_RENAMES, Feature, Features, Renames
 from shardmill.data.media import open_image
+from shardmill.text import plural
 from shardmill.transforms.columns.example_bytes import FOOTER_BYTES, HEADER_BYTES
 from shardmill.transforms.files.image_codec import (
     Reencode,
@@ -23,6 +24,7 @@ from shardmill.transforms.files.image_codec import (
 from shardmill.transforms.files.image_geometry import UPRIGHT, ImageError, Picture, inverse_orientation
 from shardmill.transforms.files.image_headers import PLAIN, ImageHeader, Properties, check_structure, read_header
 from shardmill.transforms.inputs.found_files import Companion
+from shardmill.transforms.options.image_options import Color
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import error_text
 from shardmill.transforms.stores.storage import raise_if_store_failed
@@ -59,6 +61,7 @@ def encode_mask(
     max_pixels: int,
     decodes: bool = False,
     dtype: str = "uint8",
+    colors: Sequence[Color] = (),
 ) -> EncodedCompanion:
     """Encode a mask as a gray PNG with the size and orientation of its stored image; values are never blended.
 
@@ -68,7 +71,8 @@ def encode_mask(
     * palette indices, of which TensorFlow's decoder would return the grays of the colours,
     * 16 bits whose values fit into 8,
     * 8 bits where masks have 16, which TensorFlow's decoder would scale,
-    * colours that are all gray.
+    * colours that are all gray,
+    * with `colors`, each pixel's colour as its place among them.
 
     Raise an ImageError if it is not a mask, or not of the `picture` as found. `settings` are of the image.
     """
@@ -84,13 +88,13 @@ def encode_mask(
     if header.format != "tiff" and check_structure(data, header).orientation != UPRIGHT:
         raise ImageError("EXIF turns the mask itself: store its pixels as they are meant")
     turn = _find_turn((width, height), picture, settings is not None, default_frame)
-    is_plain = is_png and data[25] == _GRAY and (data[24] == 16) == (dtype == "uint16")
+    is_plain = not colors and is_png and data[25] == _GRAY and (data[24] == 16) == (dtype == "uint16")
     if is_plain and turn == UPRIGHT and (settings is None or settings.size is None):
         if decodes:
             check_decodes(data)
         return EncodedCompanion(data)
     check_decodes(data)
-    values = _read_values(data, dtype)
+    values = _read_classes(data, colors).astype(dtype) if colors else _read_values(data, dtype)
     # Of 16 bits Pillow picks other pixels than of 8, where two are as near; of 32 the same
     image = Image.fromarray(values.astype(np.int32) if dtype == "uint16" else values)
     if turn != UPRIGHT:
@@ -99,7 +103,7 @@ def encode_mask(
         image = resize(image, settings.size, settings.mode, Image.Resampling.NEAREST)
     out = io.BytesIO()
     Image.fromarray(np.asarray(image).astype(dtype)).save(out, "PNG")
-    return EncodedCompanion(out.getvalue(), source_kind="" if is_plain else _name_kind(data, is_png))
+    return EncodedCompanion(out.getvalue(), source_kind="" if is_plain or colors else _name_kind(data, is_png))
 
 
 def _find_turn(size: tuple[int, int], picture: Picture, upright: bool, default_frame: str) -> int:
@@ -134,6 +138,26 @@ def _name_kind(data: bytes, is_png: bool) -> str:
     return "palette" if data[25] == _PALETTE else "colours"
 
 
+def _read_classes(data: bytes, colors: Sequence[Color]) -> np.ndarray:
+    """Return the place in `colors` of each pixel's colour, shape (height, width); transparency is ignored."""
+    with translate_pillow_errors("does not decode"), open_image(data) as image:
+        if getattr(image, "n_frames", 1) > 1:
+            raise ImageError("an animation, of which no picture is the mask")
+        pixels = np.asarray(image.convert("RGB")).astype(np.uint32)
+    codes = pixels[..., 0] << 16 | pixels[..., 1] << 8 | pixels[..., 2]
+    known = np.array([red << 16 | green << 8 | blue for red, green, blue in colors], np.uint32)
+    order = np.argsort(known)
+    places = order[np.minimum(np.searchsorted(known[order], codes), len(known) - 1)]
+    unknown = known[places] != codes
+    if unknown.any():
+        red, green, blue = pixels[unknown][0]
+        raise ImageError(
+            f"{plural(np.count_nonzero(unknown), 'pixel has', 'pixels have')} a colour that --mask_colors does not"
+            f" list, such as {red},{green},{blue}"
+        )
+    return places
+
+
 def _read_values(data: bytes, dtype: str) -> np.ndarray:
     """Return the values of a mask's pixels, shape (height, width)."""
     if data.startswith(_PNG) and data[24] == 16 and data[25] != _GRAY:  # of which Pillow reads the upper 8 alone
@@ -146,7 +170,10 @@ def _read_values(data: bytes, dtype: str) -> np.ndarray:
     if values.ndim == 3:
         colours = values[..., : 1 if values.shape[2] <= 2 else 3]  # what follows is how opaque a pixel is
         if (colours != colours[..., :1]).any():
-            raise ImageError("a picture of colours, where a mask has one number a pixel: give each class its number")
+            raise ImageError(
+                "a picture of colours, where a mask has one number a pixel: give each class its number, or give"
+                " --mask_colors, a file with the class of each colour"
+            )
         values = colours[..., 0]
     odd = not np.issubdtype(values.dtype, np.integer) or values.min() < 0
     if odd or values.max() > _TOPS[dtype]:
@@ -166,6 +193,7 @@ class CompanionEncoder:
     masks_seen: str = ""  # orientation of masks if EXIF makes it ambiguous: `stored`, `upright` or "" to reject
     renames: Renames = NO_RENAMES  # of features
     mask_dtype: str = "uint8"  # type of mask values
+    mask_colors: tuple[Color, ...] = ()  # colours whose places are the values of masks; () if pixels are values
 
     def encode(
         self,
@@ -182,8 +210,8 @@ class CompanionEncoder:
             try:
                 data = storage.read_bytes(path) if small is None else small
                 if item.is_mask:
-                    frame, dtype = self.masks_seen, self.mask_dtype
-                    encoded.append(encode_mask(data, picture, settings, frame, max_pixels, decodes, dtype))
+                    how = (self.masks_seen, max_pixels, decodes, self.mask_dtype, self.mask_colors)
+                    encoded.append(encode_mask(data, picture, settings, *how))
                 else:
                     stored, header = encode_image(path, data)
                     properties = header.properties.to_text() if header.properties != PLAIN else ""

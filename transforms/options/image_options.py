@@ -1,6 +1,7 @@
 """Options for labels, annotations, boxes, masks and images."""
 
 import csv
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -162,6 +163,70 @@ def parse_mask_columns(value: Any) -> tuple[str, ...]:
     return names
 
 
+Color = tuple[int, int, int]  # red, green and blue, 0 to 255
+MaskColors = tuple[tuple[str, Color], ...]  # the classes of masks in the order of their values, each with its colour
+_COLOR_FIRST = re.compile(r"(\d+)[\s,;]+(\d+)[\s,;]+(\d+)[\s,;:]+(\S.*)")  # CamVid's label_colors.txt
+_NAME_FIRST = re.compile(r"([^,:;\t]+?)\s*[,:;\s]\s*(\d+)[\s,;]+(\d+)[\s,;]+(\d+)\b.*")  # labelmap.txt, class_dict.csv
+
+
+def parse_mask_colors(value: Any) -> MaskColors:
+    """Parse the classes of colours in masks from the path of a file, or from (name, colour) pairs.
+
+    A file has a line for each class, `64 128 64 Animal` or `Animal:64,128,64`, or is JSON: a map of names to colours,
+    or the `dataset_meta.json` of datumaro. Lines that begin with # and a header are passed over.
+
+    Raises:
+        UserError: if the file cannot be read, or a line holds no name and colour.
+        OptionValueError: if a name or a colour is there twice.
+    """
+    if isinstance(value, str):
+        try:
+            text = read_option_file("mask_colors", value).decode("utf-8-sig")
+            pairs = _colors_of_json(text) if value.lower().endswith(".json") else _colors_of_lines(text)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise UserError(f"--mask_colors {value} is no list of names and colours: {error}") from None
+    else:
+        pairs = [(str(name), color) for name, color in (value.items() if isinstance(value, Mapping) else value)]
+    colors = [(name, _check_color(color)) for name, color in pairs]
+    check_no_repeats([name for name, _ in colors], "the class {} is there twice")
+    check_no_repeats([",".join(map(str, color)) for _, color in colors], "the colour {} is there twice")
+    return tuple(colors)
+
+
+def _check_color(color: Sequence[int]) -> Color:
+    red, green, blue = map(int, color)
+    if not all(0 <= part <= 255 for part in (red, green, blue)):
+        raise OptionValueError(f"{red},{green},{blue} is no colour; expected red, green and blue from 0 to 255")
+    return red, green, blue
+
+
+def _colors_of_json(text: str) -> list[tuple[str, Any]]:
+    found = json.loads(text)
+    if "segmentation_colors" not in found:
+        return list(found.items())
+    names = found["label_map"]
+    if sorted(map(int, names)) != list(range(len(found["segmentation_colors"]))):
+        raise ValueError("label_map and segmentation_colors have other numbers")
+    return [(names[str(number)], color) for number, color in enumerate(found["segmentation_colors"])]
+
+
+def _colors_of_lines(text: str) -> list[tuple[str, Any]]:
+    lines = [line.strip() for line in text.splitlines()]
+    found = []
+    for number, line in enumerate(lines, 1):
+        if not line or line.startswith("#"):
+            continue
+        if (match := _COLOR_FIRST.fullmatch(line)) is not None:
+            found.append((match[4], match.groups()[:3]))
+        elif (match := _NAME_FIRST.fullmatch(line)) is not None:
+            found.append((match[1], match.groups()[1:]))
+        elif found or re.search(r"\d", line):  # no header
+            raise ValueError(f"line {number} is {line!r}; expected such as 'Animal:64,128,64' or '64 128 64 Animal'")
+    if not found:
+        raise ValueError("it is empty")
+    return found
+
+
 @dataclass(frozen=True, kw_only=True)
 class MaskOptions(Options):
     """Options for image segmentation."""
@@ -196,6 +261,16 @@ class MaskOptions(Options):
         "Data type of mask values; uint16, for example for depth maps and instance ids, makes 16-bit PNGs",
         choices=("uint8", "uint16"),
         is_always_recorded=False,
+    )
+    mask_colors: MaskColors = flag(
+        (),
+        "File with the class of each colour in masks, such as label_colors.txt, labelmap.txt, class_dict.csv or"
+        " dataset_meta.json; masks hold the places of classes in it, from 0",
+        parse=parse_mask_colors,
+        default_words="masks of colours are rejected",
+        is_always_recorded=False,
+        metavar="FILE",
+        to_json=dict,
     )
     masks_seen: str = flag(
         "",
