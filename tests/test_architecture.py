@@ -79,7 +79,7 @@ SINGLE = {
 }
 MOST_MODULES = 16  # in a room
 MOST_SMALL = 10  # modules of fewer than 60 lines, without `__init__.py`
-MOST_LINES = 62_200  # notices about what tables lose; tables of boxes
+MOST_LINES = 62_350  # tables of boxes, and manifests that are read as tables are
 
 
 def name_of(path: Path) -> str:

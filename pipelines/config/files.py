@@ -11,7 +11,16 @@ from shardmill.errors import UserError
 from shardmill.pipelines.config.job import JobConfig, input_flag
 from shardmill.transforms.options.declare import OptionValueError, flag
 from shardmill.transforms.options.image_options import LabelOptions
-from shardmill.transforms.options.job_options import NO, ReuseOptions, SplitOptions, parse_manifests, parse_path
+from shardmill.transforms.options.job_options import (
+    NO,
+    ReuseOptions,
+    SplitOptions,
+    parse_delimiter,
+    parse_manifests,
+    parse_names,
+    parse_path,
+    parse_types,
+)
 from shardmill.transforms.values.options import DeclaredOptions
 
 if TYPE_CHECKING:
@@ -211,6 +220,42 @@ class ListedFilesConfig(DeclaredOptions, FilesConfig, ABC):
     file_root: str = flag(
         "", "Folder of a manifest's files, relative to the manifest's folder, for example train/", to_json=_or_none
     )
+    split_column: str = flag("split", "Manifest column with the splits", is_always_recorded=False)
+    delimiter: str | None = flag(
+        None,
+        "Delimiter between the fields of a manifest: a character, or tab",
+        parse=parse_delimiter,
+        default_words="a comma; a tab in .tsv files",
+        is_always_recorded=False,
+    )
+    columns: tuple[str, ...] = flag(
+        (),
+        "Comma-separated column names, for a manifest without a header line",
+        parse=parse_names,
+        is_always_recorded=False,
+        to_json=list,
+    )
+    drop: tuple[str, ...] = flag(
+        (), "Comma-separated manifest columns to leave out", parse=parse_names, is_always_recorded=False, to_json=list
+    )
+    only: tuple[str, ...] = flag(
+        (),
+        "Comma-separated manifest columns to keep beside files, labels and splits; all others are left out",
+        parse=parse_names,
+        is_always_recorded=False,
+        to_json=list,
+    )
+    types: tuple[tuple[str, str], ...] = flag(
+        (),
+        "Types of single manifest columns: int64, float32, bytes or bool; rows with another value are rejected;"
+        " repeatable",
+        parse=parse_types,
+        repeats=True,
+        metavar="COLUMN=TYPE,...",
+        default_words="types come from all rows",
+        to_json=dict,
+        is_always_recorded=False,
+    )
     imagefolder: str | None = flag(
         None,
         "Folder that was searched for metadata files, which are used as manifests",
@@ -327,6 +372,12 @@ class ListedFilesConfig(DeclaredOptions, FilesConfig, ABC):
             ("--file_column", self.file_column),
             ("--file_suffix", self.file_suffix),
             ("--file_root", self.file_root),
+            ("--split_column", "" if self.split_column == "split" else self.split_column),
+            ("--delimiter", self.delimiter),
+            ("--columns", ",".join(self.columns)),
+            ("--drop", ",".join(self.drop)),
+            ("--only", ",".join(self.only)),
+            ("--types", ",".join(map("=".join, self.types))),
         ):
             about = self.manifest or (name == "--file_root" and self.annotation_flag.startswith("--coco"))
             if value and not about:
@@ -345,10 +396,12 @@ class ListedFilesConfig(DeclaredOptions, FilesConfig, ABC):
             raise UserError(
                 f"--label_separator {self.label_separator!r}: expected a separator of classes, such as ';' or '|'"
             )
-        if self.label_column in self.file_columns or self.label_column in ("", "split", *FILE_COLUMNS):
+        if self.drop and self.only:
+            raise UserError("give --drop or --only, not both")
+        if self.label_column in self.file_columns or self.label_column in ("", self.split_column, *FILE_COLUMNS):
             raise UserError(f"--label_column {self.label_column!r}: expected a column of its own")
         for column in self.file_columns:
-            if column in ("label", "split"):
+            if column in (self.label_column, self.split_column):
                 raise UserError(f"--file_column {column}: that column says something else; expected one of its own")
         if "/" in self.file_suffix:
             raise UserError(
@@ -392,7 +445,7 @@ class ListedFilesConfig(DeclaredOptions, FilesConfig, ABC):
         if self.label_pattern:
             return "the input's split folders"
         by_file = any(split for split, _ in self.manifest)
-        return "--manifest, by file," if by_file else "the manifest's column 'split'"
+        return "--manifest, by file," if by_file else f"the manifest's column {self.split_column!r}"
 
     @cached_property
     def name_rules(self) -> "NameRules | None":
@@ -430,6 +483,12 @@ class ListedFilesConfig(DeclaredOptions, FilesConfig, ABC):
             self.label_separator or "",
             self.companions,
             self.objects_column,
+            self.split_column,
+            self.delimiter or "",
+            self.columns,
+            self.drop,
+            self.only,
+            self.types,
         )
 
     @property

@@ -184,7 +184,11 @@ WRONG_MANIFESTS: list[tuple[str, bytes, tuple[str, ...]]] = [
     ("m.csv", b"name,label\na.jpg,ant\n", ("no column file_name or image_uri", "name, label")),
     ("m.csv", b"file_name,age,age\na.jpg,1,2\n", ("the column 'age' twice",)),
     ("m.csv", b"file_name,\na.jpg,1\n", ("a column without a name",)),
-    ("m.csv", b"file_name,height\na.jpg,1\n", ("column 'height'", "a feature that every example has")),
+    (
+        "m.csv",
+        b"file_name,height\na.jpg,1\n",
+        ("line 2 gives None and 1 for width and height",),
+    ),
     ("m.csv", b'file_name,label\na.jpg,"ant\nb.jpg,bee\n', ("from line 2", "check the quotes")),
     ("m.csv", "file_name\na.jpg\n".encode("utf-16"), ("UTF-8", "header")),
     ("m.csv", b"file_name,caf\xe9\na.jpg,1\n", ("UTF-8", "header")),

@@ -133,7 +133,7 @@ BAD = [
     (("--manifest", "none.parquet"), ("--manifest none.parquet has no column file_name or image_uri",)),
     (("--manifest", "odd.parquet"), ("column 'when' is of timestamp[us]", "cast the column, or leave it out")),
     (("--manifest", "gone.parquet"), ("--manifest gone.parquet: no such file",)),
-    (("--manifest", "a.tsv"), ("--manifest a.tsv: expected a name that ends in .csv, .jsonl or .parquet",)),
+    (("--manifest", "a.xls"), ("--manifest a.xls: expected a name that ends in .csv, .tsv, .txt, .jsonl or .parquet",)),
 ]
 
 

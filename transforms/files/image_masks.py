@@ -152,7 +152,7 @@ def _read_classes(data: bytes, colors: Sequence[Color]) -> np.ndarray:
     if unknown.any():
         red, green, blue = pixels[unknown][0]
         raise ImageError(
-            f"{plural(np.count_nonzero(unknown), 'pixel has', 'pixels have')} a colour that --mask_colors does not"
+            f"{plural(int(unknown.sum()), 'pixel has', 'pixels have')} a colour that --mask_colors does not"
             f" list, such as {red},{green},{blue}"
         )
     return places

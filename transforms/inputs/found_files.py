@@ -5,10 +5,10 @@ import os
 import posixpath
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +18,7 @@ from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
 from shardmill.text import listed, plural
 from shardmill.transforms.columns.arrow import convert_batch
-from shardmill.transforms.columns.types import ColumnError, ColumnType, merge_types, value_type
+from shardmill.transforms.columns.types import ColumnError, ColumnType, ScalarType, common_type, merge_types, value_type
 from shardmill.transforms.inputs.folders import IMAGES
 from shardmill.transforms.inputs.listing import FoundFile, list_input
 from shardmill.transforms.stores import storage
@@ -321,6 +321,7 @@ def measure_rows(
     map_: Callable[..., Iterable[tuple[int, int | None] | str]] = map,
     identities: bool = False,
     companions: Sequence[Companion] = (),
+    asked_types: Mapping[str, str] | None = None,
 ) -> tuple[pa.RecordBatch, dict[str, ColumnType], list[Reject]]:
     """Look up the sizes of the files in manifest rows; return the rows, the column types, and a Reject per bad row.
 
@@ -331,6 +332,7 @@ def measure_rows(
         textual: True if the values of the columns are text.
         allow_outside: True if symbolic links may lead out of `root`.
         map_: map function for look-ups that are requests to a store; local ones take microseconds.
+        asked_types: data types of columns that are not inferred; a value of another type is a Reject.
     """
     paths = [uri or storage.join(root, name) for name, uri in zip(*(batch[i].to_pylist() for i in (0, 2)), strict=True)]
     size_of = partial(
@@ -351,7 +353,7 @@ def measure_rows(
         )
         rows = zip(sizes, companion_files, companion_stats, strict=True)
         sizes = [_combine_sizes(file_stat, companions, row, known, root) for file_stat, row, known in rows]
-    types = _RowTypes(textual)
+    types = _RowTypes(textual, asked_types or {})
     rejects: list[Reject] = []
     keep = []
     columns = batch["columns"].to_pylist()
@@ -410,24 +412,26 @@ def count_missing(rejects: Sequence[Reject], companions: Sequence[Companion]) ->
 class _RowTypes:
     """The merged types of the columns of rows; rows of small integers alone are frequent, so they are only counted."""
 
-    def __init__(self, textual: bool) -> None:
-        self._textual = textual
+    def __init__(self, textual: bool, asked: Mapping[str, str]) -> None:
+        self._textual, self._asked = textual, asked
         self._types: dict[str, ColumnType] = {}
         self._plain: Counter[tuple[str, ...]] = Counter()
 
     def add(self, columns: dict[str, Any]) -> None:
         """Add a row; raise a ColumnError if a value has no supported type."""
-        if not self._textual and all(
-            type(value) is int and -_SMALL_INTEGER < value < _SMALL_INTEGER for value in columns.values()
+        if (
+            not self._textual
+            and not self._asked
+            and all(type(value) is int and -_SMALL_INTEGER < value < _SMALL_INTEGER for value in columns.values())
         ):
             self._plain[tuple(columns)] += 1
         else:
-            self._types = merge_types(self._types, _infer_row_types(columns, self._textual))
+            self._types = merge_types(self._types, _infer_row_types(columns, self._textual, self._asked))
 
     def merged_types(self) -> dict[str, ColumnType]:
         """Return the types over all rows added."""
         for names, rows in self._plain.items():
-            types = _infer_row_types(dict.fromkeys(names, 0), self._textual)
+            types = _infer_row_types(dict.fromkeys(names, 0), self._textual, self._asked)
             self._types = merge_types(
                 self._types, {name: replace(column_type, present=rows) for name, column_type in types.items()}
             )
@@ -435,11 +439,15 @@ class _RowTypes:
         return self._types
 
 
-def _infer_row_types(columns: dict[str, Any], textual: bool) -> dict[str, ColumnType]:
+def _infer_row_types(columns: dict[str, Any], textual: bool, asked: Mapping[str, str]) -> dict[str, ColumnType]:
     types = {}
     for name, value in columns.items():
         try:
             column = value_type(value, textual)
+            if column is not None and (dtype := asked.get(name)) is not None:
+                if common_type(column.dtype, cast(ScalarType, dtype)) != dtype:
+                    raise ColumnError(f"{value!r} is not {dtype}")
+                column = replace(column, dtype=dtype)
         except ColumnError as error:
             raise ColumnError(f"column {name!r}: {error}") from None
         if column is not None:

@@ -27,7 +27,7 @@ from shardmill.transforms.shards.balance import hash_strings, rows_by_group
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.clients import object_store
 
-_ANY = FileKind("manifests", "csv|jsonl|ndjson|parquet")
+_ANY = FileKind("manifests", "csv|tsv|txt|jsonl|ndjson|parquet")
 _FILE_BITS = 40  # of a line's number are of the line, the others of its manifest
 _LINES = (1 << _FILE_BITS) - 1
 _METADATA_BEGIN = "metadata."  # asked for at once

@@ -5,6 +5,7 @@ import io
 import json
 import math
 import posixpath
+import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -43,6 +44,20 @@ class ManifestNames:
     separator: str = ""  # between the classes in a label; "" for one class
     companions: tuple[Companion, ...] = ()  # columns that name further files of an example
     objects: ObjectsColumn | None = None  # column of the objects in each image; None without one
+    split: str = "split"  # column of splits
+    delimiter: str = ""  # between fields of CSV; "" for a comma, or a tab in .tsv files
+    columns: tuple[str, ...] = ()  # names of the columns of CSV without a header
+    drop: tuple[str, ...] = ()  # further columns to leave out
+    only: tuple[str, ...] = ()  # further columns to keep; () for all
+    types: tuple[tuple[str, str], ...] = ()  # data types of further columns; those of others are inferred
+
+    def keeps(self, column: str) -> bool:
+        """Return True if a further column is kept."""
+        return column not in self.drop and (not self.only or column in self.only)
+
+    def find_delimiter(self, path: str) -> str:
+        """Return the delimiter of a CSV file."""
+        return self.delimiter or ("\t" if path.lower().endswith(".tsv") else ",")
 
     @property
     def file_columns(self) -> tuple[str, ...]:
@@ -65,8 +80,10 @@ class ManifestNames:
     def named_columns(self) -> list[tuple[str, str]]:
         """(flag, column) of the columns that flags name, except for the file's."""
         label = [("--label_column", self.label)] if self.label != "label" else []
-        flags = (("--mask_column" if item.is_mask else "--file_column", item.column) for item in self.companions)
-        return [*label, *flags]
+        flags = [("--mask_column" if item.is_mask else "--file_column", item.column) for item in self.companions]
+        flags += [("--split_column", self.split)] if self.split != "split" else []
+        flags += [("--drop", name) for name in self.drop] + [("--only", name) for name in self.only]
+        return [*label, *flags, *(("--types", name) for name, _ in self.types)]
 
 
 DEFAULT_NAMES = ManifestNames()
@@ -110,8 +127,10 @@ def check_header(header: Sequence[str], path: str, reserved: Collection[str], na
         hint = "" if names.file else "; --file_column says which names the files"
         if not names.file and (further := file_name_columns(header)):
             hint = f"; --file_column {','.join(further)} says that these name the files of an example, its image first"
-        if len(header) == 1 and set(header[0]) & set("\t;|"):
-            hint = "; the columns of a manifest are separated by commas"
+        if len(header) == 1 and (marks := sorted(set(header[0]) & set("\t;|"))):
+            hint = f"; --delimiter {'tab' if marks[0] == chr(9) else repr(marks[0])} divides them"
+        elif any(re.search(r"\w\.\w{2,5}$", cell) for cell in header):
+            hint = "; if line 1 is a row, give --columns, such as --columns file_name,label"
         raise UserError(
             f"--manifest {path} has no column {' or '.join(names.file_columns)}; its columns are {columns}{hint}"
         )
@@ -121,7 +140,8 @@ def check_header(header: Sequence[str], path: str, reserved: Collection[str], na
     for name in header:
         if header.count(name) > 1:
             raise UserError(f"--manifest {path} has the column {name!r} twice")
-        check_column(name, path, reserved)
+        if names.keeps(name):
+            check_column(name, path, reserved)
 
 
 def check_column(name: str, path: str, reserved: Collection[str]) -> None:
@@ -143,8 +163,8 @@ def csv_rows(
 ) -> Iterator[tuple[int, dict[str, Any]] | Reject]:
     """Yield (line, columns) of each row; raise a UserError for an invalid header or an unclosed quote."""
     csv.field_size_limit(_FIELD_LIMIT)
-    reader = csv.reader(text, strict=True)
-    header = next_row(reader, path, 1)
+    reader = csv.reader(text, strict=True, delimiter=names.find_delimiter(path))
+    header = list(names.columns) or next_row(reader, path, 1)
     if header is None:
         raise UserError(
             f"--manifest {path} is empty; expected a header with a column {' or '.join(names.file_columns)}"
@@ -196,9 +216,9 @@ def is_textual(path: str) -> bool:
     suffix = posixpath.splitext(path)[1].lower()
     if suffix in (".jsonl", ".ndjson", _PARQUET):
         return False
-    if suffix == ".csv":
+    if suffix in (".csv", ".tsv", ".txt"):
         return True
-    raise UserError(f"--manifest {path}: expected a name that ends in .csv, .jsonl or .parquet")
+    raise UserError(f"--manifest {path}: expected a name that ends in .csv, .tsv, .txt, .jsonl or .parquet")
 
 
 def manifest_folder(path: str) -> str:
@@ -206,16 +226,16 @@ def manifest_folder(path: str) -> str:
     return posixpath.dirname(path) or "."
 
 
-def declared_columns(path: str) -> tuple[str, ...] | None:
+def declared_columns(path: str, names: ManifestNames = DEFAULT_NAMES) -> tuple[str, ...] | None:
     """Return the columns that a manifest declares before its rows; None for JSON lines, or if it cannot be read."""
     if is_parquet(path):
         schema = _parquet_schema(path)
         return None if schema is None else tuple(schema.names)
-    if not is_textual(path):
-        return None
+    if not is_textual(path) or names.columns:
+        return names.columns or None
     try:
         with storage.open_read(path) as raw, io.TextIOWrapper(raw, "utf-8-sig", "surrogateescape", newline="") as text:
-            header = next_row(csv.reader(text, strict=True), path, 1)
+            header = next_row(csv.reader(text, strict=True, delimiter=names.find_delimiter(path)), path, 1)
     except OSError:
         return None
     return None if header is None else tuple(name.strip() for name in header)
@@ -260,7 +280,8 @@ def json_rows(
             yield Reject(path, line, "index", str(error))
             continue
         for name in value.keys() - checked:
-            check_column(name, path, reserved)
+            if names.keeps(name):
+                check_column(name, path, reserved)
             checked.add(name)
         has_file_name = has_file_name or any(value.get(column) not in (None, "") for column in names.file_columns)
         missing = missing and [(flag, column) for flag, column in missing if column not in value]
@@ -353,7 +374,8 @@ def parquet_rows(
             schema = file.schema_arrow
             check_header(schema.names, path, reserved, names)
             for field in schema:
-                if not _is_plain(field.type) and (names.objects is None or field.name != COLUMN):
+                is_objects = names.objects is not None and field.name == COLUMN
+                if names.keeps(field.name) and not _is_plain(field.type) and not is_objects:
                     raise UserError(
                         f"--manifest {path}: column {field.name!r} is of {field.type}, where a manifest has texts,"
                         " numbers, booleans and lists of them; cast the column, or leave it out"
@@ -477,10 +499,14 @@ def read_rows(
                 _take_companion(columns, item, names, folder, allow_outside) for item in names.companions
             )
             label = _parse_label(columns.pop(names.label, None), names)
-            split = _to_text(columns.pop("split", None))
+            split = _to_text(columns.pop(names.split, None))
         except ValueError as error:
             yield Reject(name, line, "index", str(error))
             continue
+        columns = {name: value for name, value in columns.items() if names.keeps(name)}
+        for column, dtype in names.types:
+            if dtype == "bytes" and isinstance(number := columns.get(column), int | float):
+                columns[column] = json.dumps(number)
         if has_sizes and (sides := [columns.pop(side, None) for side in SIZE_COLUMNS]) != [None, None]:
             if oddities.count(_SIZES) < _COMPARED_SIZES:
                 _compare_size(sides, uri or storage.join(folder, identity), path, line)
@@ -581,9 +607,9 @@ def _check_same_columns(manifests: Sequence[ManifestFile], names: ManifestNames)
                 f"--manifest: {first.path} and {other.path} are of formats of which one has types and the other texts"
                 " alone; give manifests of one format"
             )
-    of_first = declared_columns(first.path) if others else None
+    of_first = declared_columns(first.path, names) if others else None
     for other in others:
-        columns = declared_columns(other.path)
+        columns = declared_columns(other.path, names)
         if of_first is not None and columns is not None and (odd := sorted(set(of_first) ^ set(columns))):
             has, lacks = (first, other) if odd[0] in of_first else (other, first)
             raise UserError(

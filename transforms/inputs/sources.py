@@ -2,10 +2,10 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import apache_beam as beam
@@ -158,6 +158,7 @@ class ReadManifest(beam.PTransform):
             textual=is_textual(self.manifests[0].path),
             objects=self.names.objects,
             paths=[manifest.path for manifest in self.manifests],
+            asked_types=dict(self.names.types),
         )
         rows = (
             pbegin
@@ -214,6 +215,7 @@ class _MeasureFn(beam.DoFn):
     textual: bool = False  # True if the values of columns are text
     finds_image_names: bool = True  # True to look for columns that name image files
     objects: ObjectsColumn | None = None  # column of objects to extract
+    asked_types: Mapping[str, str] = field(default_factory=dict)  # data types of columns that are not inferred
 
     def setup(self) -> None:
         self._pool = ThreadPoolExecutor(_THREADS, "shardmill-size")
@@ -226,9 +228,8 @@ class _MeasureFn(beam.DoFn):
         if self.objects is not None:
             batch, invalid, ignored = extract_objects(batch, self.objects)
             yield from Findings(self.temporary, invalid, ignored_properties=ignored).outputs()
-        measured, types, rejects = measure_rows(
-            batch, self.root, self.textual, self.allow_outside, self._pool.map, self.identities, self.companions
-        )
+        how = (self._pool.map, self.identities, self.companions, self.asked_types)
+        measured, types, rejects = measure_rows(batch, self.root, self.textual, self.allow_outside, *how)
         found = Findings(self.temporary, rejects, missing_files=count_missing(rejects, self.companions))
         if len(measured):
             yield from split_large_batch(measured)

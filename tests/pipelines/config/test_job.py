@@ -28,7 +28,10 @@ def config(**values: Any) -> ImagesConfig:
             "^give either --input, a folder or a glob, or --manifest, a .csv, .jsonl or .parquet file, or",
         ),
         ({"input": "photos", "manifest": "a.csv"}, "^give either --input"),
-        ({"manifest": "a.tsv"}, "^--manifest a.tsv: expected a name that ends in .csv, .jsonl or .parquet$"),
+        (
+            {"manifest": "a.xls"},
+            "^--manifest a.xls: expected a name that ends in .csv, .tsv, .txt, .jsonl or .parqu",
+        ),
         ({"allow_outside": True}, "^--allow_outside is about the names in a --manifest"),
         ({"name": "my-flowers"}, "^--name 'my-flowers': expected a letter, then letters, digits and '_'$"),
         ({"name": ""}, "^--name '': expected a letter"),

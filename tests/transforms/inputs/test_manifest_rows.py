@@ -43,9 +43,10 @@ def test_kinds(path: str, textual: bool) -> None:
     assert is_textual(path) is textual
 
 
-@pytest.mark.parametrize("path", ["a.tsv", "a.json", "a", "folder.csv/a"])
+@pytest.mark.parametrize("path", ["a.xls", "a.json", "a", "folder.csv/a"])
 def test_unknown_kinds(path: str) -> None:
-    with pytest.raises(UserError, match=f"^--manifest {path}: expected a name that ends in .csv, .jsonl or .parquet$"):
+    words = "expected a name that ends in .csv, .tsv, .txt, .jsonl or .parquet"
+    with pytest.raises(UserError, match=f"^--manifest {path}: {words}$"):
         is_textual(path)
 
 
@@ -221,7 +222,7 @@ def test_the_order_of_json_keys_makes_no_other_row(tmp_path: Path) -> None:
         (
             "file_name;x\na;b\n",
             "meta.csv",
-            "its columns are file_name;x; the columns of a manifest are separated by commas",
+            "its columns are file_name;x; --delimiter ';' divides them",
         ),
         ("file_name,a,a\n", "meta.csv", "has the column 'a' twice"),
         ("file_name,\n", "meta.csv", "has a column without a name"),
