@@ -240,7 +240,7 @@ class ListedFilesConfig(DeclaredOptions, FilesConfig, ABC):
     )
     only: tuple[str, ...] = flag(
         (),
-        "Comma-separated manifest columns to keep beside files, labels and splits; all others are left out",
+        "Comma-separated manifest columns to keep in addition to files, labels and splits; all others are left out",
         parse=parse_names,
         is_always_recorded=False,
         to_json=list,

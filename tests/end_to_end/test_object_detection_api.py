@@ -233,7 +233,10 @@ def test_what_it_cannot_be(tmp_path: Path, run: Run) -> None:
     background = run("images", "--coco", file, *FLAG, *out)
 
     assert (without.status, renamed.status, background.status) == (2, 2, 2)
-    assert "--feature_names object_detection is about the objects that --coco, --voc or --yolo annotate" in without.err
+    assert (
+        "--feature_names object_detection is about the objects that --coco, --voc, --yolo or --annotations name"
+        in without.err
+    )
     assert "says what every feature is called; drop it or --rename" in renamed.err
     assert "a class is called 'background'" in background.err
 

@@ -185,7 +185,19 @@ MOMENTS: dict[str, Callable[[Path], bool]] = {
 def test_killed_the_older_version_stands_and_the_next_run_takes_from_it(
     many: Path, run: Run, tmp_path: Path, moment: str
 ) -> None:
-    words = ("images", "--input", many / "in", "--output", tmp_path, "--name", "n", "--num_shards", "20")
+    words = (
+        "images",
+        "--input",
+        many / "in",
+        "--folders",
+        "label",
+        "--output",
+        tmp_path,
+        "--name",
+        "n",
+        "--num_shards",
+        "20",
+    )
     assert run(*words, "--reuse", "record").status == 0
     before, remembered = tree_bytes(tmp_path / "n/1.0.0"), tree_bytes(tmp_path / "n/builds/1.0.0.files")
     again = (*words, "--version", "1.0.1", "--reuse", "LATEST")
@@ -210,7 +222,19 @@ def test_killed_the_older_version_stands_and_the_next_run_takes_from_it(
 
 
 def test_overwriting_a_version_takes_from_what_it_replaces(many: Path, run: Run, tmp_path: Path) -> None:
-    words = ("images", "--input", many / "in", "--output", tmp_path, "--name", "n", "--reuse", "LATEST")
+    words = (
+        "images",
+        "--input",
+        many / "in",
+        "--folders",
+        "label",
+        "--output",
+        tmp_path,
+        "--name",
+        "n",
+        "--reuse",
+        "LATEST",
+    )
     assert run(*words).status == 0
     remembered = {path.name for path in (tmp_path / "n/builds/1.0.0.files").iterdir()}
 
@@ -223,7 +247,7 @@ def test_overwriting_a_version_takes_from_what_it_replaces(many: Path, run: Run,
 
 
 def test_a_version_that_is_not_published_is_a_mistake(many: Path, run: Run, tmp_path: Path) -> None:
-    words = ("images", "--input", many / "in", "--output", tmp_path, "--name", "n")
+    words = ("images", "--input", many / "in", "--folders", "label", "--output", tmp_path, "--name", "n")
 
     check_mistake(run(*words, "--reuse", "1.2.3"), "--reuse 1.2.3", "is not published")
     check_mistake(run(*words, "--reuse", "yesterday"), "--reuse", "'yesterday'", "LATEST or a version")

@@ -209,13 +209,12 @@ def test_too_many_rejects(run: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("flags", [(), ("--label", "Report 2024")], ids=["", "label"])
-def test_rows_none_of_which_can_be_read(run: Run, tmp_path: Path, flags: tuple[str, ...]) -> None:
-    """A title above the header, say, that is given as the names."""
+def test_a_title_that_is_given_as_the_header(run: Run, tmp_path: Path, flags: tuple[str, ...]) -> None:
     folder = write_files(tmp_path / "in", {"a.csv": b"Report 2024\na,b\n1,2\n"})
     first = ("--header", "first")
     result = run("csv", "--input", folder, "--output", tmp_path / "out", "--name", "n", *first, *flags)
-    check_failure(result, "2 of 2 records were rejected, none is left", "the row has 2 fields; expected 1")
-    assert list(tree_bytes(tmp_path / "out")) == ["n/1.0.0-rejects.jsonl"]
+    check_mistake(result, "the header has 1 field, and the rows have 2", "give --skip_lines 1")
+    assert not (tmp_path / "out").exists()
 
 
 def test_output_that_is_published_or_inside_the_input(run: Run, tmp_path: Path) -> None:

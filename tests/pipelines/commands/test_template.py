@@ -73,7 +73,7 @@ def test_parallel_texts_are_launched_with_all_of_their_files() -> None:
     line = launch_arguments(["--command=text", "--input=de=gs://b/a.de;en=gs://b/a.en", "--name=n"])
     assert line == ["text", "--input=de=gs://b/a.de", "--input=en=gs://b/a.en", "--name=n"]
     (said,) = (parameter["helpText"] for parameter in PARAMETERS if parameter["name"] == "input")
-    assert "of text also several: NAME=PATH;OTHER=PATH" in said
+    assert "text also several: NAME=PATH;OTHER=PATH" in said
 
 
 def test_a_launch_is_a_command_line() -> None:

@@ -13,6 +13,7 @@ output: {root}/sets
 fingerprint: {fingerprint}
 images:
   input: {root}/in
+  folders: label
 """
 
 

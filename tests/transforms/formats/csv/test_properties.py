@@ -100,8 +100,8 @@ def outcome(found: CsvFormat, file: FileRef) -> Any:
             for name, found in inferred.odd.items()
         }
         return rows, lines, rejects, blank, replace(inferred, remarks=remarks), odd
-    except UserError as error:
-        return str(error).removeprefix(file.name)
+    except UserError as error:  # which quote is at fault depends on what is read at once
+        return "a quote" if "--quote ''" in str(error) else str(error).removeprefix(file.name)
 
 
 @many
