@@ -314,8 +314,8 @@ def resolve_folders(summary: InputSummary, options: FileLayoutOptions) -> Folder
         remedy = folder_remedy(options.kind.plural, options.kind.is_listable, error.no_classes)
         if (found := _find_paired_folders(summary, options, are_classes_plausible=False)) is not None:
             remedy = (
-                f"{_describe_masks(found)}; or --folders, such as label, label/group, split/label, any/label, or any for"
-                " no classes"
+                f"{_describe_masks(found)}; or --folders, such as label, label/group, split/label, any/label, or any"
+                " for no classes"
             )
         raise UserError(f"{options.source}: {error}; {remedy}") from None
     if options.kind == IMAGES and options.pattern and roles.label is not None:
