@@ -101,6 +101,16 @@ def test_lists(run: Run, tmp_path: Path) -> None:
     assert status == 0, said
 
 
+def test_numbers_of_another_country_are_told(run: Run, tmp_path: Path) -> None:
+    table = "name;price\na;1.234,50\nb;12,00\nc;7\n"
+    status, said, _ = convert(run, tmp_path, table, "--delimiter", ";")
+    assert status == 0
+    assert "numbers with a decimal comma and points, stored as texts; --decimal , --thousands . makes numbers" in said
+    flags = ("--delimiter", ";", "--decimal", ",", "--thousands", ".")
+    status, said, examples = convert(run, tmp_path, table, *flags)
+    assert (status, sorted(float(row["price"]) for row in examples)) == (0, [7.0, 12.0, 1234.5]), said
+
+
 def test_lists_that_are_texts_are_told(run: Run, tmp_path: Path) -> None:
     status, said, examples = convert(run, tmp_path, LISTS)
 

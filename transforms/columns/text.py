@@ -874,6 +874,10 @@ _STORED = "values of column {!r} are {}, stored as texts; {}"
 _SPELLINGS = [
     (r"[+-]?[0-9]{1,3}(?:,[0-9]{3})*(?:\.[0-9]*)?", ",", "numbers with commas", "--thousands , makes numbers of them"),
     (r"[+-]?(?:[0-9]+|[0-9]*,[0-9]+)", ",", "numbers with a decimal comma", "--decimal , makes numbers of them"),
+    (
+        *(r"[+-]?(?:[0-9]{1,3}(?:\.[0-9]{3})+|[0-9]+)(?:,[0-9]*)?", ",", "numbers with a decimal comma and points"),
+        "--decimal , --thousands . makes numbers of them",
+    ),
     (r"[+-]?[$£€]? ?[0-9][0-9.,]* ?[%$£€]?", r"[$%£€]", "numbers with a sign such as $ or %", "numbers have none"),
     *(
         (_LIST.format(number=f"(?:{_FLOAT})", separator=pattern), "", "lists of numbers", separator)
