@@ -42,8 +42,8 @@ class Room(NamedTuple):
 
 
 ROOMS = (
-    Room("src/shardmill/data", 1, 2_150),  # ?
-    Room("src/shardmill/metadata", 2, 1_550),  # ?
+    Room("src/shardmill/data", 1, 2_150),  # the formats that Pillow may decode
+    Room("src/shardmill/metadata", 2, 1_550),  # JSON of wide tables is written by orjson
     Room("src/shardmill/quality", 3, 2_550),  # statistics of wide tables
     Room("src/shardmill/reading", 4, 1_900),  # records of any type
     Room("transforms/stores", 3, 3_650),  # the revision of a file
@@ -51,7 +51,7 @@ ROOMS = (
     Room("transforms/columns", 5, 3_700),  # a sample of the numbers that float32 merges
     Room("transforms/workers", 5, 1_050),
     Room("transforms/formats", 6, 6_700),  # records of any type
-    Room("transforms/statistics", 6, 2_850),  # ?
+    Room("transforms/statistics", 6, 2_850),  # columns of wide tables are counted together
     Room("transforms/values", 7, 3_500),  # a module of --module_file brings those beside it
     Room("transforms/shards", 8, 1_350),
     Room("transforms/inputs", 9, 6_200),  # exports of tools, TFRecords by content, names, tables of boxes
