@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import shardmill
 from tests.support.command import Run, check_mistake
 from tests.support.table_results import convert
 
@@ -167,3 +168,13 @@ def test_mistakes(text: str, flags: tuple[str, ...], words: tuple[str, ...], tmp
     (tmp_path / "a.jsonl").write_text(text)
     result = run("jsonl", "--input", tmp_path / "a.jsonl", "--output", tmp_path / "out", "--name", "n", *flags)
     check_mistake(result, *words)
+
+
+def test_integers_beyond_64_bits_can_be_text(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"a": 18446744073709551616}\n{"a": 2}\n')
+    flags = ("--input", tmp_path / "a.jsonl", "--output", tmp_path / "out", "--name", "n", "--overwrite")
+    refused = run("jsonl", *flags)
+    assert refused.status == 1
+    assert "does not fit a 64-bit integer; --json_columns a stores such numbers as text" in refused.err
+    assert run("jsonl", *flags, "--json_columns", "a").status == 0
+    assert sorted(row["a"] for row in shardmill.examples(tmp_path / "out/n")) == [b"18446744073709551616", b"2"]

@@ -128,7 +128,10 @@ class JsonObjects:
                     try:
                         converted.append(convert_value(self._exact(row, name, value), column))
                     except ColumnError as error:
-                        refused.setdefault(row, f"column {name!r}: {error}{self._remedy(row, name, value)}")
+                        remedy = self._remedy(row, name, value)
+                        if not remedy and "64-bit" in str(error):
+                            remedy = f"; --json_columns {name} stores such numbers as text"
+                        refused.setdefault(row, f"column {name!r}: {error}{remedy}")
                 array = converted_array(converted, column) if not refused else None
             arrays[name] = array
         for key in keys:
