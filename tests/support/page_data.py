@@ -136,6 +136,12 @@ def write_page_data(folder: Path) -> Path:
         },
     )
     (folder / "scans/cat").mkdir(parents=True)
+    frames = [
+        f"videos/{label}/video_{video}/{frame}.jpg" for label in ("run", "walk") for video in (1, 2) for frame in (1, 2)
+    ]
+    write_files(folder, {name: jpegs[number % len(jpegs)] for number, name in enumerate(frames)})
+    boxes = "".join(f"photos/{name},{name.split('/')[0]},0,0,2,2\n" for name in ("cat/1.jpg", "dog/0.jpg"))
+    write_files(folder, {"boxes.csv": f"file_name,label,xmin,ymin,xmax,ymax\n{boxes}".encode()})
     (folder / "stacked").mkdir()
     np.save(folder / "stacked/X_train.npy", np.zeros((4, 2, 2), np.uint8))
     np.save(folder / "stacked/y_train.npy", np.arange(4))
