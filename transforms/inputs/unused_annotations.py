@@ -259,7 +259,7 @@ _MASK_NAME = re.compile(rf"(?:.*[^a-z0-9])?(?:{MASK_WORDS})|(?:{MASK_WORDS})[^a-
 _MASK_FOLDER = re.compile(
     rf"(?:.*[^a-z])?(?:{MASK_WORDS}|segmentationclass|groundtruth|gtfine|gtcoarse)(?:[^a-z].*)?", re.IGNORECASE
 )
-_MOST_FOLDERS = 8  # among which folders of masks are looked for
+MOST_PAIRED_FOLDERS = 8  # among which folders of masks are looked for
 _SHARE = 0.9  # of a folder's files that must be named after those of another
 _COMPARED = 8  # pictures of each folder that are opened
 _FIRST_WORD, _LAST_WORD = re.compile(r"\A[^-_. ]*[-_. ]"), re.compile(r"[-_. ][^-_. ]*\Z")
@@ -314,7 +314,7 @@ def find_paired_folders(root: str, names: Iterable[str], are_classes_plausible: 
         folder, slash, rest = inner.partition("/")
         if slash:
             folders.setdefault(folder, {})[f"{split}/{rest}" if in_splits else rest] = name
-    if not 2 <= len(folders) <= _MOST_FOLDERS:
+    if not 2 <= len(folders) <= MOST_PAIRED_FOLDERS:
         return None
     pair: FoundMasks | None = None  # of pictures that are no masks
     for mask in sorted(folders, key=lambda name: (not _is_mask_folder(name), name)):

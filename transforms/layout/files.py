@@ -35,6 +35,7 @@ from shardmill.transforms.inputs.summary import InputSummary
 from shardmill.transforms.inputs.unused_annotations import (
     ANNOTATIONS,
     CITYSCAPES,
+    MOST_PAIRED_FOLDERS,
     FoundMasks,
     find_masks_next_to_images,
     find_paired_folders,
@@ -353,6 +354,8 @@ def _check_classes_of_images(summary: InputSummary, options: FileLayoutOptions, 
         if label is not None:
             sizes[split or "", label] += number
     numbers = sorted(sizes.values())
+    if len({label for _, label in sizes}) > MOST_PAIRED_FOLDERS:  # the input need not be listed again
+        return roles
     if not any(one >= _ALIKE * other for one, other in itertools.pairwise(numbers)) or options.has_masks:
         return roles
     if (found := _find_paired_folders(summary, options, are_classes_plausible=True)) is not None:
