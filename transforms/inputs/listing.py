@@ -139,7 +139,9 @@ def list_input(pattern: str, kind: FileKind = IMAGES) -> Iterator[ListingItem]:
     matches nothing is Skipped. So is each file that the kind excludes, and a pattern of --exclude that matches nothing.
     So is each file of a data set of shardmill in a folder below the root.
     """
-    listing = _pass_over_data_sets(_list_patterns(pattern, kind), input_root(pattern))
+    listing = _list_patterns(pattern, kind)
+    if not kind.is_listable:  # a data set holds no images, arrays or sounds
+        listing = _pass_over_data_sets(listing, input_root(pattern))
     if not kind.exclude:
         yield from listing
         return

@@ -1,7 +1,6 @@
 """Totals of an input: its folders, labels, columns and sizes, mergeable in any order."""
 
 import json
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -9,6 +8,7 @@ from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import xxhash
 
 from shardmill.transforms.columns.conversion import RoundedColumns, merge_rounded, rounded_values, sample_limit
@@ -65,12 +65,11 @@ Key = TypeVar("Key")
 MASK_WORDS = (
     r"masks?|segs?|segm|segmentations?|gt|labels?|label_?ids?|labeltrainids|mattes?|annos?|annotations?|semantic"
 )
-_MASK_WORD = re.compile(MASK_WORDS, re.IGNORECASE)
 
 
-def may_be_mask(name: str) -> bool:
-    """Return True if a file's path holds a word by which masks are known."""
-    return _MASK_WORD.search(name) is not None
+def _count_mask_names(names: pa.Array) -> int:
+    """Return the number of paths that hold a word by which masks are known."""
+    return pc.sum(pc.match_substring_regex(names, MASK_WORDS, ignore_case=True)).as_py() or 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +225,7 @@ def summarize_batch(
         columns=columns or {},
         rounded=_find_rounded(batch, columns or {}),
         fingerprint=sum(digest(f"{name}\0{size}".encode()) for name, size in zip(names, sizes, strict=True)) % _MODULUS,
-        named_masks=sum(map(may_be_mask, names)) if not has_labels else 0,
+        named_masks=_count_mask_names(batch["name"]) if not has_labels else 0,
         objects=Counter(object_labels(batch).to_pylist()) if "objects" in batch.schema.names else Counter(),
         first_file=min(zip(names, (uri or "" for uri in batch["uri"].to_pylist()), strict=True), default=None),
     )
