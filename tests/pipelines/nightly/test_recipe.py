@@ -219,7 +219,7 @@ MISTAKES: dict[str, tuple[str | bytes, str]] = {
     "an unknown key": (f"{IMAGES}lables: keep\n", "line 5: unknown key 'lables'; did you mean labels?"),
     "a key like nothing": (f"{IMAGES}xyzzy: 1\n", "line 5: unknown key 'xyzzy'; expected one of name, output, images"),
     "an unknown flag": (f"{IMAGES}  resise: 10x10\n", "line 5: images has no flag 'resise'; did you mean resize?"),
-    "a flag of another command": (f"{IMAGES}  delimiter: ;\n", "line 5: images has no flag 'delimiter'"),
+    "a flag of another command": (f"{IMAGES}  quote: ;\n", "line 5: images has no flag 'quote'"),
     "a flag with its dashes": (f"{IMAGES}  --resize: 10x10\n", "images has no flag '--resize'; did you mean resize?"),
     "a flag in the wrong place": (
         f"{IMAGES}resize: 10x10\n",
