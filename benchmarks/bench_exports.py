@@ -1,4 +1,4 @@
-"""What reading annotations costs: shardmill's own readers against datumaro, on the same boxes.
+"""Measure the time to read annotations: shardmill's own readers against datumaro, on the same boxes.
 
 Each format is read in a process of its own, from annotations to the objects of images, without images being opened. The
 import of datumaro counts, the import of shardmill does not.

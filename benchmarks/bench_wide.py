@@ -1,5 +1,5 @@
-"""How fast `shardmill csv` is with tables of many columns: against the loop everybody writes, the second version of a
-data set against the first, and the memory that it takes.
+"""Measure `shardmill csv` on tables of many columns: its speed against a hand-written loop, the second version of a
+data set against the first, and peak memory.
 
 All on the same file in one run, as processes of their own with start-up included, in turns.
 """
@@ -29,7 +29,7 @@ def make_table(folder: Path, table: str) -> Path:
 
 
 def commands(source: Path, output: Path) -> dict[str, tuple[str, ...]]:
-    """What runs in each round, in this order."""
+    """Return the commands of a round, in order."""
     convert: tuple[str, ...] = (SHARDMILL, "csv", "--input", str(source), "--output", str(output), "--name", "bench")
     convert = (*convert, "--num_shards", str(SHARDS))
     return {

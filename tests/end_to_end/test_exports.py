@@ -226,7 +226,7 @@ def test_the_attribute_of_via_that_is_the_class(run: Run, tmp_path: Path) -> Non
 
 
 def test_via_shapes_and_regions_without_a_class(tmp_path: Path) -> None:
-    """Where no region has an attribute, as in data sets of one class, all objects are of one class."""
+    """All objects are of one class if no region has an attribute."""
     shapes: list[dict[str, Any]] = [
         {"name": "polygon", "all_points_x": [0, 10, 0], "all_points_y": [0, 0, 10]},
         {"name": "circle", "cx": 10, "cy": 10, "r": 5},

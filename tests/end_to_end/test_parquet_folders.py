@@ -63,7 +63,7 @@ def test_folders_called_metadata_without_a_log(tmp_path: Path) -> None:
 
 
 def test_names_of_sparks_own(tmp_path: Path) -> None:
-    """As Spark does, pyarrow leaves out what begins with _ or a dot, but no partition."""
+    """pyarrow and Spark leave out names that begin with _ or a dot, except for partitions."""
     source = write_files(
         tmp_path / "in",
         {

@@ -18,7 +18,7 @@ def write_csv(path: Path) -> Path:
 
 
 def convert(run: Run, path: object, output: Path, command: str = "csv", *flags: str) -> str:
-    """What a conversion that must not begin prints."""
+    """Return the error of a conversion that must not begin."""
     result = run(command, "--input", path, "--output", output, "--name", "d", *flags)
     assert result.status == 2
     assert not output.exists()

@@ -154,7 +154,7 @@ def check_column(name: str, path: str, reserved: Collection[str]) -> None:
         )
 
 
-_NOT_UTF8 = "the row is not UTF-8"
+_NOT_UTF8 = "the row is not UTF-8; save the file as UTF-8"
 _FIELD_LIMIT = 1 << 30  # bytes in one CSV cell; the csv module's default of 128 KiB is less than a caption may have
 
 
