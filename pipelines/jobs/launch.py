@@ -18,7 +18,16 @@ from apache_beam.options.pipeline_options import FlinkRunnerOptions, PipelineOpt
 from apache_beam.transforms import core, userstate
 from apache_beam.typehints import decorators
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Column
 
 import shardmill
 from shardmill.errors import ERRORS_BY_NAME, JobError, UserError
@@ -156,21 +165,11 @@ class ProgressDisplay:
         self._live = self._console.is_terminal and not is_json()
         self._started = self._last_line = time.monotonic()
         self._writing_since: float | None = None
-        self._bar = Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.percentage:>3.0f}%"),
-            TextColumn("{task.fields[rate]}"),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-            console=self._console,
-            transient=True,
-        )
+        self._bar = Progress(console=self._console, transient=True, expand=True)
 
     def __enter__(self) -> "ProgressDisplay":
         if self._live:
+            self._bar.columns = progress_columns(self._console.width)
             self._task = self._bar.add_task(f"{self._title}: listing and planning", total=None, rate="")
             self._bar.start()
         return self
@@ -186,6 +185,7 @@ class ProgressDisplay:
         if counts is not None and counts.planned_examples and self._writing_since is None:
             self._writing_since = now
         writing = now - (self._writing_since or now)
+        self._bar.columns = progress_columns(self._console.width)
         if self._live and counts is None:
             self._bar.update(self._task, description=f"{self._title}: running")
         elif self._live and counts is not None:
@@ -201,6 +201,18 @@ class ProgressDisplay:
             elapsed = now - self._started
             remote = f"{self._title}: {elapsed:.0f} s, running"
             log_progress(remote if counts is None else progress_line(self._title, counts, elapsed, writing))
+
+
+def progress_columns(width: int) -> tuple[ProgressColumn, ...]:
+    """Return the columns of the live display that fit a terminal of `width` letters; the time left always does.
+
+    A long description is cut. The rate needs 80 letters, the bar 130.
+    """
+    description = TextColumn("{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1))
+    rate, bar = TextColumn("{task.fields[rate]}"), BarColumn()
+    end = (TextColumn("{task.percentage:>3.0f}%"), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
+    optional = (bar, rate) if width >= 130 else (rate,) if width >= 80 else ()
+    return SpinnerColumn(), description, *optional, *end
 
 
 def progress_phase(counts: Counts) -> str:

@@ -1,11 +1,14 @@
-"""Rejects that are too many to travel: in one order however the input is cut, and nothing of them is left behind."""
+"""The limit of rejects, and rejects that are too many to travel: their order, and nothing of them is left behind."""
 
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.support.command import Run, write_files
+from tests.support.command import Run, image_tree, write_files
+from tests.support.detection import Thing, scenes, write_coco
 from tests.support.table_results import convert
 
 SCHEMA = "".join(
@@ -46,3 +49,65 @@ def test_a_job_that_fails_for_them_leaves_them_in_a_file(folder: Path, tmp_path:
     lines = (tmp_path / "n" / "1.0.0-rejects.jsonl").read_text().splitlines()
     assert [json.loads(line)["line"] for line in lines[:3]] == [3, 4, 5]
     assert len(lines) == 6000
+
+
+def small_input(route: str, folder: Path, bad: int) -> tuple[object, ...]:
+    """Write 60 records, of which the first `bad` are rejects; return the arguments that read them."""
+    if route == "csv":
+        write_files(folder, {"a.csv": b"x\n" + b"".join(b"bad\n" if n < bad else b"%d\n" % n for n in range(60))})
+        return "csv", "--input", folder, "--types", "x=int64"
+    if route == "jsonl":
+        lines = (b"{" if n < bad else b'{"x": %d}' % n for n in range(60))
+        write_files(folder, {"a.jsonl": b"\n".join((*lines, b""))})
+        return "jsonl", "--input", folder
+    if route == "text":
+        lines = (b"a\x81" if n < bad else b"%d" % n for n in range(60))
+        write_files(folder, {"a.txt": b"\n".join((*lines, b""))})
+        return "text", "--input", folder, "--encoding", "utf-8"
+    if route == "images":
+        tree = image_tree(["cat"], 60)
+        write_files(folder, {name: b"text" if n < bad else data for n, (name, data) in enumerate(tree.items())})
+        return "images", "--input", folder
+    outside = (Thing("red", (900, 0, 5, 5)),)
+    drawn = [replace(scene, things=outside) if n < bad else scene for n, scene in enumerate(scenes(60))]
+    return "images", "--coco", write_coco(folder, drawn)
+
+
+ROUTES = ("csv", "jsonl", "text", "images", "coco")
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_three_rejects_of_sixty_are_allowed_unless_another_limit_is_given(run: Run, tmp_path: Path, route: str) -> None:
+    arguments = (*small_input(route, tmp_path / "in", 3), "--output", tmp_path, "--name", "n")
+    assert run(*arguments, "--max_reject_fraction", 0.04).status == 1
+    assert run(*arguments, "--max_reject_fraction", 0).status == 1
+    result = run(*arguments)
+    assert result.status == 0, result.err
+    manifest = json.loads((tmp_path / "n" / "1.0.0" / "manifest.json").read_text())
+    assert manifest["rejects"]["records"] == 3
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_the_message_names_the_flags_that_go_on(run: Run, tmp_path: Path, route: str) -> None:
+    arguments = (*small_input(route, tmp_path / "in", 4), "--output", tmp_path, "--name", "n")
+    result = run(*arguments)
+    assert result.status == 1
+    assert "4 of 60 records were rejected, more than --max_reject_fraction 0.01 allows" in result.err
+    named = re.findall(r"; (--\w+) (\S+) ", result.err)
+    assert named == [("--on_bad_box", "drop")] * (route == "coco") + [("--max_reject_fraction", "0.07")]
+    for flags in named:
+        result = run(*arguments, *flags, "--overwrite")
+        assert result.status == 0, result.err
+
+
+@pytest.mark.parametrize(("good", "status"), [(3, 1), (4, 0)])
+def test_half_of_the_records_is_too_much(run: Run, tmp_path: Path, good: int, status: int) -> None:
+    (tmp_path / "a.jsonl").write_text("{\n" * 3 + '{"x": 1}\n' * good)
+    assert run("jsonl", "--input", tmp_path / "a.jsonl", "--output", tmp_path, "--name", "n").status == status
+
+
+def test_nothing_but_rejects_is_no_data_set_and_no_limit_helps(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text("{\n{\n")
+    result = run("jsonl", "--input", tmp_path / "a.jsonl", "--output", tmp_path, "--name", "n")
+    assert result.status == 1
+    assert "--max_reject_fraction" not in result.err

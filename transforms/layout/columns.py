@@ -32,7 +32,7 @@ from shardmill.transforms.formats.conventions import MISSING
 from shardmill.transforms.inputs.folders import quote_names
 from shardmill.transforms.inputs.summary import InputSummary
 from shardmill.transforms.layout.options import TableOptions
-from shardmill.transforms.options.job_options import CONTENT, Stack
+from shardmill.transforms.options.job_options import CONTENT, DEFAULT_REJECT_FRACTION, Stack, allow_rejects
 
 _MAX_LISTED_COLUMNS = 20  # columns that an error lists
 
@@ -333,7 +333,9 @@ def _describe_odd(name: str, odd: OddValues, rows: int, options: TableOptions) -
         flags = "--strip "
     if odd.first is not None:
         file, line, value = odd.first
-        reject = "" if odd.count <= _REJECTED * rows else f" --max_reject_fraction {1 - _MOST:.1f}"
+        reject = (
+            "" if allow_rejects(odd.count, rows, DEFAULT_REJECT_FRACTION) else f" --max_reject_fraction {1 - _MOST:.1f}"
+        )
         remedies = [f"{flags}--types {name}={dtype}{reject} rejects such rows"]
         if options.missing and odd.distinct is not None and not any(map(str.isdigit, "".join(odd.distinct))):
             texts = [text.strip() for text in sorted(odd.distinct)] if flags else sorted(odd.distinct)
@@ -367,9 +369,6 @@ def float_remedy(options: TableOptions, column: str) -> str:
     """Return which flags help with a column whose numbers float32 changes."""
     as_text = f"BYTES in {options.schema_name}" if options.schema is not None else f"--types {column}=bytes"
     return f"{as_text} keeps the digits as text, and --drop {column} leaves the column out"
-
-
-_REJECTED = 0.01  # the default of --max_reject_fraction
 
 
 def _csv_argument(texts: Sequence[str]) -> str:

@@ -215,6 +215,16 @@ def parse_path(value: Any) -> str:
     return value
 
 
+DEFAULT_REJECT_FRACTION = 0.01
+_MIN_REJECTS = 3  # that the default allows if most records are good, so that one bad file of 60 stops no job
+
+
+def allow_rejects(rejected: int, records: int, fraction: float) -> bool:
+    """Return True if a job of `records` records publishes without the `rejected` ones, by `--max_reject_fraction`."""
+    is_allowed_by_default = rejected <= _MIN_REJECTS and 2 * rejected < records
+    return rejected / records <= fraction or (fraction == DEFAULT_REJECT_FRACTION and is_allowed_by_default)
+
+
 @dataclass(frozen=True, kw_only=True)
 class OutputOptions(Options):
     """The folder `<output>/<name>/<version>`, and the share of rejects above which the job fails."""
@@ -229,8 +239,9 @@ class OutputOptions(Options):
         False, "Point LATEST at this version even if it now points at a newer one", affects_output=False
     )
     max_reject_fraction: float = flag(
-        0.01,
-        "Maximum share of rejected records; a larger share fails the job",
+        DEFAULT_REJECT_FRACTION,
+        "Maximum share of rejected records; a larger share fails the job. The default also allows 3 records, if these"
+        " are less than half",
         check=lambda part: None if 0 <= part <= 1 else "expected 0 to 1",
         group="run",
     )

@@ -1,6 +1,8 @@
 """Publish a data set: check it, write its metadata and move its files into place."""
 
 import json
+import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +20,7 @@ from shardmill.quality.limits import CheckResult
 from shardmill.quality.profile import Profile
 from shardmill.quality.stats_file import StatsFile
 from shardmill.reading.dataset import open_dataset
-from shardmill.transforms.options.job_options import CheckOptions
+from shardmill.transforms.options.job_options import CheckOptions, allow_rejects
 from shardmill.transforms.publishing import build_records, lease, publication
 from shardmill.transforms.publishing.build_records import delete_unindexed, store_index, write_record
 from shardmill.transforms.publishing.catalog import find_previous_version, read_latest
@@ -180,6 +182,7 @@ def _read_mark(folder: str) -> dict[str, str]:
 
 
 _PUBLISH_MAX_SHOWN = 5  # shards that are missing, or there more than once
+_BAD_BOX = re.compile(r"object \S+: the box from ")  # see transforms/files/image_objects.py
 _METADATA_FOLDER = "metadata"  # the folder that what describes the data set is staged in
 
 
@@ -370,7 +373,7 @@ def _check_rejects(build: Build, options: PublishOptions) -> None:
     rejects, number, matched = build.rejects, build.rejects.records, build.records
     if damaged := rejects.losses.failure(options.on_damaged_file):
         problem = f"{damaged}; all rejects are"
-    elif number <= options.max_reject_fraction * matched and number < matched:
+    elif not number or (number < matched and allow_rejects(number, matched, options.max_reject_fraction)):
         return
     else:
         limit = f"more than --max_reject_fraction {options.max_reject_fraction} allows"
@@ -379,7 +382,17 @@ def _check_rejects(build: Build, options: PublishOptions) -> None:
         times = f"{'at least ' if rejects.is_lower_bound else ''}{most.rejects} time{'' if most.rejects == 1 else 's'}"
         problem = (
             f"{number} of {matched} records were rejected, {limit if number < matched else 'none is left'}; "
-            f"most often ({times}): {most.text}, such as {most.source!r}; all are"
+            f"most often ({times}): {most.text}, such as {most.source!r}"
+            f"{_suggest_reject_flags(most.text, number, matched)}; all are"
         )
     write_stream(options.failed_rejects, rejects.chunks(), rejects.size_bytes)
     raise JobError(f"{problem} in {options.failed_rejects}; nothing was published")
+
+
+def _suggest_reject_flags(reason: str, rejected: int, records: int) -> str:
+    """Return which flags publish the other records; "" if all are rejected for a reason that no flag takes away."""
+    remedies = ["--on_bad_box drop leaves out such boxes alone"] if _BAD_BOX.match(reason) else []
+    if rejected < records:
+        scale = 10 ** max(2, -math.floor(math.log10(rejected / records)))
+        remedies.append(f"--max_reject_fraction {-(-rejected * scale // records) / scale:g} publishes the others")
+    return "".join(f"; {remedy}" for remedy in remedies)

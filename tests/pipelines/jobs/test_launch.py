@@ -3,11 +3,13 @@
 * Python runs a job
 * What becomes of a failed job's error, by what a step reported and what the runner raised
 * Running a pipeline
+* The live display on narrow and wide terminals
 * Beam is asked for each signature once while a job runs, and is left as it was
 """
 
 import glob
 import inspect
+import io
 import logging
 import os
 import signal
@@ -23,11 +25,13 @@ from apache_beam.coders import VarIntCoder
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms import core, userstate
 from apache_beam.typehints import decorators
+from rich.console import Console
+from rich.progress import Progress
 
 import shardmill
 from shardmill.errors import ERRORS_BY_NAME, JobError, UserError
 from shardmill.pipelines.jobs import launch, runner
-from shardmill.pipelines.jobs.launch import cache_signatures, error_to_raise
+from shardmill.pipelines.jobs.launch import cache_signatures, error_to_raise, progress_columns
 from shardmill.transforms.publishing import lease
 from shardmill.transforms.publishing.build_records import read_record
 from shardmill.transforms.stores import patience
@@ -329,6 +333,24 @@ def test_other_errors_name_the_step_and_the_cause(error: Exception, sentence: st
     assert sentence in str(caught.value)
     assert "\n" not in str(caught.value)
     assert "while running" not in str(caught.value)
+
+
+@pytest.mark.parametrize("width", [45, 60, 79, 80, 100, 130])
+def test_the_time_left_fits_the_terminal(width: int) -> None:
+    clock, out, rate = [0.0], io.StringIO(), "234,567 examples/s, 12,345 MB/s"
+    console = Console(file=out, force_terminal=True, width=width, color_system=None)
+    bar = Progress(console=console, expand=True, get_time=lambda: clock[0], speed_estimate_period=1e9)
+    bar.columns = progress_columns(width)
+    task = bar.add_task("digits_in_folders: encoding, 9 records", total=1_000, rate=rate)
+    for done in range(501):
+        clock[0] = 30.0 * done
+        bar.update(task, completed=done)
+    console.print(bar.make_tasks_table(bar.tasks))
+    (shown,) = out.getvalue().splitlines()
+    assert len(shown) <= width
+    assert shown.startswith("⠋ digits_in_folder")
+    assert shown.endswith(" 50% 4:10:00 left 4:10:00")
+    assert (rate in shown) == (width >= 80)
 
 
 def test_the_progress_folder_is_there_while_it_runs_and_gone_after() -> None:

@@ -421,7 +421,17 @@ def test_rejects_are_listed_in_the_order_of_their_sources(tmp_path: Path, direct
 
 
 @pytest.mark.parametrize(
-    ("rejects", "fraction", "good"), [(0, 0.0, True), (1, 0.0, False), (6, 0.1, True), (7, 0.1, False), (10, 1.0, True)]
+    ("rejects", "fraction", "good"),
+    [
+        (0, 0.0, True),
+        (1, 0.0, False),
+        (3, 0.01, True),  # the default
+        (4, 0.01, False),
+        (1, 0.011, False),
+        (6, 0.1, True),
+        (7, 0.1, False),
+        (10, 1.0, True),
+    ],
 )
 def test_the_limit_of_rejects(tmp_path: Path, directory: Path, rejects: int, fraction: float, good: bool) -> None:
     prepared(tmp_path)
