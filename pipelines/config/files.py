@@ -3,6 +3,7 @@
 import posixpath
 import re
 from abc import ABC
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -153,7 +154,7 @@ def parse_split_lists(value: Any) -> tuple[tuple[str, str], ...]:
     """Parse (split, path) pairs from `[SPLIT=]FILE` items or pairs; a file without one names its split."""
     from shardmill.transforms.inputs.folders import split_of_file
 
-    items = (value,) if isinstance(value, str) else tuple(value)
+    items = value.items() if isinstance(value, Mapping) else (value,) if isinstance(value, str) else tuple(value)
     pairs = []
     for item in items:
         split, path = item if not isinstance(item, str) else ("", item)

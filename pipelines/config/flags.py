@@ -37,11 +37,22 @@ class _StoreOnce(argparse._StoreAction):
         super().__call__(parser, namespace, values, flag)
 
 
+class _ShowAll(argparse.Action):
+    """The action of --help-all."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        assert isinstance(parser, Parser)
+        parser._short_help = None
+        parser.print_help()
+        parser.exit()
+
+
 class Parser(argparse.ArgumentParser):
     """An ArgumentParser that raises UserErrors and takes no abbreviations: Beam's flags share the command line."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(allow_abbrev=False, **kwargs)
+        self._short_help: tuple[Sequence[str], Sequence[str]] | None = None  # flags and examples
         self.given: set[str] = set()  # single-value flags found so far in the current line
         for name in (None, "store"):
             self.register("action", name, _StoreOnce)
@@ -50,6 +61,7 @@ class Parser(argparse.ArgumentParser):
         """Parse as argparse does; report a misspelt flag before a missing required one, since they may be the same."""
         self.given.clear()
         required = [action for action in self._actions if action.required]
+        self.usage = self.format_usage().replace("%", "%%")
         for action in required:
             action.required = False
         try:
@@ -63,6 +75,39 @@ class Parser(argparse.ArgumentParser):
             names = ", ".join("/".join(action.option_strings) or action.dest for action in missing)
             self.error(f"the following arguments are required: {names}")
         return found, rest
+
+    def add_short_help(self, flags: Sequence[str], examples: Sequence[str]) -> None:
+        """Let --help show only the given flags, and the examples; --help-all shows all flags."""
+        self._short_help = flags, examples
+        self.add_argument("--help-all", action=_ShowAll, nargs=0, dest=argparse.SUPPRESS, help="Show all options")
+
+    def format_usage(self) -> str:
+        """Return the line of usage: positional arguments, required flags and `[options]`."""
+        words = [self.prog]
+        for action in self._actions:
+            if not action.option_strings:
+                name = str(action.metavar or action.dest).upper()
+                words.append(
+                    f"[{name}]" if action.nargs in ("?", "*") else f"{name} …" if action.nargs == "+" else name
+                )
+            elif action.required or action.option_strings[0] == "--input":
+                words.append(f"{action.option_strings[0]} {action.metavar}")
+        return " ".join([*words, "[options]"])
+
+    def format_help(self) -> str:
+        """Return the help of the most used flags, or of all."""
+        self.usage = self.usage or self.format_usage().replace("%", "%%")
+        if self._short_help is None:
+            return super().format_help()
+        flags, examples = self._short_help
+        formatter = self._get_formatter()
+        formatter.add_usage(self.usage, (), ())
+        formatter.add_text(self.description)
+        formatter.start_section("options")
+        formatter.add_arguments([self._option_string_actions[flag] for flag in flags])
+        formatter.end_section()
+        shown = "\n".join(f"  {self.prog} {example}" for example in examples)
+        return f"{formatter.format_help()}\nexamples:\n{shown}\n\nAll options: {self.prog} --help-all\n"
 
     def error(self, message: str) -> NoReturn:
         """Raise `message` as a UserError."""
@@ -125,7 +170,7 @@ def _refuse_first(unknown: Sequence[str], own_parser: argparse.ArgumentParser, b
         return
     word = unknown[0].split("=")[0]
     if not word.startswith("-"):
-        raise UserError(f"unexpected {unknown[0]!r}: no flag is before it; --help lists them")
+        raise UserError(f"unexpected {unknown[0]!r}: no flag is before it; --help-all lists them")
     near = nearest_flags(word, _list_flags(own_parser), beam_flags)
     raise UserError(f"unknown flag {unknown[0]}" + (f"; did you mean {' or '.join(near)}?" if near else ""))
 
@@ -165,6 +210,32 @@ def _raise(error: Exception) -> NoReturn:
     raise error
 
 
+_METAVARS = {  # placeholders of values in --help, by the names of flags that have them
+    "CHAR": "quote escape",
+    "COLUMN": "file_column label_column split_column group_by stratify_by sequence_by order_by tokenize key",
+    "COLUMN,…": "columns drop only image label",
+    "COLUMN=UNIT,…": "coordinates",
+    "DIR": "output file_root masks voc transform_graph",
+    "ENCODING": "encoding",
+    "FILE": "labels_file schema tokenizer transform module_file yolo",
+    "INT,…": "image_bands shape",
+    "LEVELS": "folders",
+    "NAME": "name feature",
+    "NAME=FRACTION,…": "splits",
+    "PATH": "input boxes_csv",
+    "REGEX": "label_pattern",
+    "SIZE": "shard_size block_size",
+    "SPLIT,…": "analyze_splits",
+    "SUFFIX": "file_suffix",
+    "TEMPLATE": "file_template",
+    "TEXT": "comment delimiter separator label_separator",
+    "TEXT,…": "missing",
+    "TOKEN": "end_of_text",
+    "VERSION": "version",
+    "WIDTHxHEIGHT": "resize",
+}
+_METAVAR_BY_FLAG = {name: metavar for metavar, names in _METAVARS.items() for name in names.split()}
+_METAVAR_BY_TYPE = {int: "INT", float: "NUMBER"}
 # The headings of --help in their order; others come where they are first declared.
 _GROUPS = ("input", "features", "images", "arrays", "audio", "labels", "output", "splits and order", "shards", "run")
 
@@ -193,7 +264,8 @@ def _add_flag(group: Any, option: Option) -> None:
         group.add_argument(name, action="store_true", **attributes)
         return
     choices = option.flag.choices and f"{{{','.join(choice or 'none' for choice in option.flag.choices)}}}"
-    metavar = option.flag.metavar or choices or option.name.upper()
+    metavar = option.flag.metavar or choices or _METAVAR_BY_FLAG.get(option.name)
+    metavar = metavar or _METAVAR_BY_TYPE.get(option.type, option.name.upper())
     action = "append" if option.flag.repeats else "store"
     names = (name, *([f"--{option.flag.other_name}"] if option.flag.other_name else []))
     group.add_argument(

@@ -175,7 +175,7 @@ ARRAY_RESERVED = ("label", "filename", "split")  # features that every array has
 
 def parse_shape(value: Any) -> tuple[int | None, ...]:
     """Parse sizes from `64,64` or numbers; the first may be None (any size), and `''` means a single value."""
-    text = value if isinstance(value, str) else ",".join(map(str, value))
+    text = ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
     words = [word.strip() for word in text.split(",")] if text.strip() else []
     if "None" in words[1:]:
         raise OptionValueError(

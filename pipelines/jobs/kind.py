@@ -47,10 +47,6 @@ class Kind:
         assert self.route is not None
         return file_job(config, self.route(config))
 
-    def owns(self, config: JobConfig) -> bool:
-        """Return True if `config` is a configuration of this command."""
-        return type(config) is self.config
-
     def check_installed(self) -> None:
         """Check that everything the command needs is installed; raises UserError."""
 
@@ -72,9 +68,6 @@ class RecordsKind(Kind):
 
     def make_config(self, values: Mapping[str, Any]) -> JobConfig:
         return make_config(RecordsConfig, self.options, values, spec=self.spec)
-
-    def owns(self, config: JobConfig) -> bool:
-        return isinstance(config, RecordsConfig) and config.spec is self.spec
 
     def check_installed(self) -> None:
         for module, sentence, extra in self.spec.required_modules:

@@ -180,9 +180,6 @@ class TextKind(RecordsKind):
         of_lines = (option for option in super().options if option.field != "input")
         return (*options_of(_TextInput), *of_lines, *options_of(ReuseOptions))
 
-    def owns(self, config: JobConfig) -> bool:
-        return isinstance(config, TextFilesConfig) or super().owns(config)
-
     def make_config(self, values: Mapping[str, Any]) -> JobConfig:
         own = {option.field for option in options_of(_TextInput)}
         unit = _TextInput(**{name: value for name, value in values.items() if name in own})

@@ -5,7 +5,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from shardmill.pipelines.config.job import JobConfig
     from shardmill.pipelines.jobs.kind import Kind
 
 _FILE_COMMANDS = ("images", "arrays", "audio")
@@ -30,8 +29,3 @@ def _import_kinds(module: str) -> "tuple[Kind, ...]":
 
 
 KINDS = _Kinds()
-
-
-def kind_of(config: "JobConfig") -> "Kind":
-    """Return the kind of input that `config` belongs to."""
-    return next(kind for kind in KINDS.values() if kind.owns(config))

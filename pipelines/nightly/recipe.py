@@ -331,7 +331,7 @@ def _check_flags(kind: Kind, command_flags: Mapping[str, Node]) -> None:
         if bare in (*_TOP_KEYS, "version"):
             raise node.error(f"{name} belongs at the top of a recipe, not below {kind.command}")
         if name not in known:
-            hint = did_you_mean(bare, known) or f"`shardmill {kind.command} --help` lists them"
+            hint = did_you_mean(bare, known) or f"`shardmill {kind.command} --help-all` lists them"
             raise node.error(f"{kind.command} has no flag {name!r}; {hint}")
 
 

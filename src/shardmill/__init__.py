@@ -1,8 +1,9 @@
 """shardmill: raw images, text and tables to balanced, reproducible TFRecord shards.
 
-This package describes and reads datasets. It never imports Beam, and it imports TensorFlow only when `load` or
-`feature_spec` is called:
+Functions are imported when they are first used. Those that read import no Beam, and only `load` and `feature_spec`
+import TensorFlow:
 
+* `convert`: run a job, as a command does; `plan` only plans it. They import Beam.
 * `load`: a split as a `tf.data.Dataset`, ready for Keras.
 * `examples`: a split as dictionaries of NumPy values, for PyTorch, JAX and scripts.
 * `info`: a dataset's splits, counts, features and class names.
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from shardmill.errors import CorruptDataError, JobError, UserError
-    from shardmill.pipelines.jobs.api import configure, convert
+    from shardmill.pipelines.jobs.api import Plan, convert, plan
     from shardmill.pipelines.jobs.outcome import Published
     from shardmill.reading.dataset import info
     from shardmill.reading.plain_examples import examples
@@ -26,20 +27,21 @@ __version__ = "0.1.0"
 __all__ = [
     "CorruptDataError",
     "JobError",
+    "Plan",
     "Published",
     "UserError",
-    "configure",
     "convert",
     "examples",
     "feature_spec",
     "info",
     "load",
+    "plan",
 ]
 
 # No sub-package has the name of a function here: importing it would replace the function.
 _MODULES = {
     **dict.fromkeys(("CorruptDataError", "JobError", "UserError"), "shardmill.errors"),
-    **dict.fromkeys(("configure", "convert"), "shardmill.pipelines.jobs.api"),
+    **dict.fromkeys(("Plan", "convert", "plan"), "shardmill.pipelines.jobs.api"),
     "Published": "shardmill.pipelines.jobs.outcome",
     "examples": "shardmill.reading.plain_examples",
     "feature_spec": "shardmill.reading.tensor_specs",

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from shardmill.pipelines import cli
 from shardmill.pipelines.reports.summary import format_range
 from tests.support.command import Contents, Run, check_mistake, image, image_tree, read_back, tree_bytes, write_files
 from tests.support.image_jobs import SPLITS, TREE, convert, counts
@@ -193,15 +192,6 @@ def test_dry_run_writes_nothing_and_says_what_the_run_does(
 def test_beams_flags_are_passed_through(run: Run, tree: Path, tmp_path: Path) -> None:
     contents = convert(run, tree, tmp_path, "--job_name", "nightly", "--experiments", "x")
     assert len(contents.records) == 90
-
-
-def test_help_names_every_option_and_beam(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        cli.main(["images", "--help"])
-    assert ended.value.code == 0
-    text = capsys.readouterr().out
-    assert "--max_reject_fraction" in text
-    assert "Exit status: 0 done" in text
 
 
 def test_one_of_each_is_said_as_one(run: Run, tmp_path: Path) -> None:

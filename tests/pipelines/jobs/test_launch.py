@@ -30,7 +30,7 @@ from rich.progress import Progress
 
 import shardmill
 from shardmill.errors import ERRORS_BY_NAME, JobError, UserError
-from shardmill.pipelines.jobs import launch, runner
+from shardmill.pipelines.jobs import api, launch, runner
 from shardmill.pipelines.jobs.launch import cache_signatures, error_to_raise, progress_columns
 from shardmill.transforms.publishing import lease
 from shardmill.transforms.publishing.build_records import read_record
@@ -59,19 +59,18 @@ def test_the_bytes_are_those_of_the_command_line(run: Run, tmp_path: Path, capsy
     source = rows(tmp_path / "in")
     flags = ("--label", "city", "--splits", "train=0.75,test=0.25", "--num_shards", "2")
     assert run("csv", "--input", source, "--output", tmp_path / "there", "--name", "d", *flags).status == 0
-    config = shardmill.configure(
+    capsys.readouterr()
+    before = settings()
+
+    published = shardmill.convert(
         "csv",
-        input=str(source),
-        output=str(tmp_path / "here"),
+        input=source,
+        output=tmp_path / "here",
         name="d",
         label="city",
         splits={"train": 0.75, "test": 0.25},
         num_shards=2,
     )
-    capsys.readouterr()
-    before = settings()
-
-    published = shardmill.convert(config)
 
     assert settings() == before
     assert capsys.readouterr() == ("", "")
@@ -83,50 +82,99 @@ def test_the_bytes_are_those_of_the_command_line(run: Run, tmp_path: Path, capsy
     assert (list(published.splits), sum(published.splits.values()), published.rejected) == (["train", "test"], 40, 0)
 
 
+VALUES: list[tuple[str, dict[str, object], dict[str, object]]] = [
+    ("csv", {"splits": {"train": 0.8, "test": 0.2}}, {"splits": "train=0.8,test=0.2"}),
+    ("csv", {"drop": ["a", "b"]}, {"drop": "a,b"}),
+    ("csv", {"columns": ["a", "b,c"]}, {"columns": 'a,"b,c"'}),
+    ("csv", {"types": {"a": "int64", "b": "bytes"}}, {"types": "a=int64,b=bytes"}),
+    ("csv", {"fill": {"a": 0}}, {"fill": ["a=0"]}),
+    ("csv", {"rename": {"a": "b"}}, {"rename": ["a=b"]}),
+    ("csv", {"timestamp": {"t": "ms"}}, {"timestamp": ["t=ms"]}),
+    ("csv", {"missing": ("-", "?")}, {"missing": "-,?"}),
+    ("csv", {"list_separator": {"p": " "}}, {"list_separator": ["p= "]}),
+    ("csv", {"num_shards": 4}, {"num_shards": "4"}),
+    ("csv", {"num_shards": {"train": 4, "test": 1}}, {"num_shards": "train=4,test=1"}),
+    ("csv", {"shard_size": 100_000_000, "block_size": 1 << 20}, {"shard_size": "100MB", "block_size": "1MiB"}),
+    ("csv", {"stack": {"image": "p*:uint8:28,28"}}, {"stack": ["image=p*:uint8:28,28"]}),
+    ("csv", {"label": ["a", "b"]}, {"label": "a,b"}),
+    ("csv", {"seed": 3, "max_reject_fraction": 0}, {"seed": "3", "max_reject_fraction": "0"}),
+    ("csv", {"exclude": ["x", "y"]}, {"exclude": ("x", "y")}),
+    ("csv", {"input": Path("x/y")}, {"input": "x/y"}),
+    ("images", {"coco": {"train": Path("a.json")}}, {"coco": ["train=a.json"]}),
+    ("images", {"input": None, "manifest": [Path("m.csv")]}, {"input": None, "manifest": ["m.csv"]}),
+    ("images", {"resize": (224, 200)}, {"resize": "224x200"}),
+    ("images", {"image_bands": [4, 3, 2], "image_format": "png"}, {"image_bands": "4,3,2", "image_format": "png"}),
+    ("images", {"split_lists": {"test": Path("t.txt")}}, {"split_lists": ["test=t.txt"]}),
+    ("arrays", {"shape": (64, 64), "dtype": "uint8"}, {"shape": "64,64", "dtype": "uint8"}),
+    ("arrays", {"shape": 64, "dtype": "uint8"}, {"shape": "64", "dtype": "uint8"}),
+    ("reshard", {"input": {"train": "a*", "test": Path("b")}}, {"input": ["train=a*", "test=b"]}),
+    ("text", {"input": {"de": "a", "en": "b"}}, {"input": ["de=a", "en=b"]}),
+    ("parquet", {"image": ["a", "b"]}, {"image": "a,b"}),
+]
+
+
+@pytest.mark.parametrize(("command", "values", "texts"), VALUES)
+def test_python_values_mean_what_texts_mean(command: str, values: dict[str, object], texts: dict[str, object]) -> None:
+    where = {"input": "in", "output": Path("out"), "name": "d"}
+    _, config = api._configure(command, where | values)
+    _, expected = api._configure(command, where | texts)
+    assert config == expected
+    _, default = api._configure(command, where | dict.fromkeys(values.keys() & {"input"}, "in"))
+    assert config != default
+
+
+def test_a_plan_is_the_text_of_a_dry_run(run: Run, tmp_path: Path) -> None:
+    source = rows(tmp_path / "in")
+    where: dict[str, Any] = {"input": source, "output": tmp_path / "out", "name": "d"}
+    shown = run("csv", *(word for name, value in where.items() for word in (f"--{name}", value)), "--dry_run")
+    assert f"{shardmill.plan('csv', **where)!r}\n" == shown.out
+    assert not (tmp_path / "out").exists()
+
+
 def test_rejects_and_notices_are_told(tmp_path: Path) -> None:
     source = write_files(
         tmp_path / "in", {**image_tree(("cat", "dog"), 4), "cat/broken.jpg": b"no", "cat/notes.txt": b""}
     )
-    config = shardmill.configure("images", input=str(source), output=str(tmp_path), name="d", max_reject_fraction="0.5")
-
-    published = shardmill.convert(config)
+    published = shardmill.convert(
+        "images", input=str(source), output=str(tmp_path), name="d", max_reject_fraction="0.5"
+    )
 
     assert (published.splits, published.rejected) == ({"train": 8}, 1)
     assert any("notes.txt" in notice for notice in published.notices)
 
 
 @pytest.mark.parametrize(
-    ("configure", "sentence"),
+    ("plan", "sentence"),
     [
-        (lambda: shardmill.configure("cvs"), "^unknown command 'cvs'"),
+        (lambda: shardmill.plan("cvs"), "^unknown command 'cvs'"),
         (
-            lambda: shardmill.configure("csv", output="x", name="d", inptu="y"),
+            lambda: shardmill.plan("csv", output="x", name="d", inptu="y"),
             "^unknown option 'inptu'; did you mean input\\?$",
         ),
-        (lambda: shardmill.configure("csv", input="x"), "^--output is required$"),
+        (lambda: shardmill.plan("csv", input="x"), "^--output is required$"),
         (
-            lambda: shardmill.configure("csv", input="x", output="y", name="d", balance="byte"),
+            lambda: shardmill.plan("csv", input="x", output="y", name="d", balance="byte"),
             "^--balance byte: expected one of",
         ),
         (
-            lambda: shardmill.configure("csv", input="x", output="y", name="d", splits={"train": 0.5}),
+            lambda: shardmill.plan("csv", input="x", output="y", name="d", splits={"train": 0.5}),
             "^--splits: the fractions add up to 0.5; expected 1$",
         ),
         (
-            lambda: shardmill.configure("parquet", input="x", output="y", name="d", delimiter=";"),
+            lambda: shardmill.plan("parquet", input="x", output="y", name="d", delimiter=";"),
             "^unknown option 'delimiter'",
         ),
         (
-            lambda: shardmill.configure("images", input="x", output="y", name="d", image_format="gif"),
+            lambda: shardmill.plan("images", input="x", output="y", name="d", image_format="gif"),
             "^--image_format gif: expected",
         ),
     ],
 )
 def test_values_that_did_not_come_from_a_command_line_are_checked_as_well(
-    configure: Callable[[], object], sentence: str
+    plan: Callable[[], object], sentence: str
 ) -> None:
     with pytest.raises(UserError, match=sentence):
-        configure()
+        plan()
 
 
 def test_a_cluster_s_job_keeps_its_version_when_its_launcher_is_interrupted(
@@ -134,7 +182,6 @@ def test_a_cluster_s_job_keeps_its_version_when_its_launcher_is_interrupted(
 ) -> None:
     """Run as on a cluster whose workers outlive the launcher."""
     source = rows(tmp_path / "in")
-    config = shardmill.configure("csv", input=str(source), output=str(tmp_path / "out"), name="d")
 
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
@@ -143,7 +190,7 @@ def test_a_cluster_s_job_keeps_its_version_when_its_launcher_is_interrupted(
         patch.setattr(runner, "has_local_workers", lambda options: False)
         patch.setattr(launch, "run_pipeline", interrupted)
         with pytest.raises(KeyboardInterrupt, match=r"goes on, .*; 1\.0\.0 stays its own until it has written"):
-            shardmill.convert(config)
+            shardmill.convert("csv", input=source, output=tmp_path / "out", name="d")
 
     owner = lease.read_holder(str(tmp_path / "out/d/1.0.0"))
     assert owner is not None
@@ -151,24 +198,20 @@ def test_a_cluster_s_job_keeps_its_version_when_its_launcher_is_interrupted(
 
 
 def test_failures_are_raised(tmp_path: Path) -> None:
-    config = shardmill.configure("csv", input=str(tmp_path / "gone"), output=str(tmp_path / "out"), name="d")
     with pytest.raises(UserError, match="no such file or folder"):
-        shardmill.convert(config)
+        shardmill.convert("csv", input=str(tmp_path / "gone"), output=str(tmp_path / "out"), name="d")
 
     source = write_files(tmp_path / "in", {"cat/1.jpg": b"no"})
-    config = shardmill.configure("images", input=str(source), output=str(tmp_path / "out"), name="d")
     with pytest.raises(JobError, match="nothing was published"):
-        shardmill.convert(config)
+        shardmill.convert("images", input=str(source), output=str(tmp_path / "out"), name="d")
     assert not (tmp_path / "out/d/1.0.0").exists()
 
 
-def test_a_configuration_says_of_what_kind_it_is(tmp_path: Path) -> None:
+def test_text_is_read_by_lines_and_by_files(tmp_path: Path) -> None:
     source = write_files(tmp_path / "in", {"a.txt": b"one\ntwo\n", "b.txt": b"three\n"})
-    lines = shardmill.configure("text", input=str(source), output=str(tmp_path / "out"), name="lines")
-    files = shardmill.configure("text", input=str(source), output=str(tmp_path / "out"), name="files", record="file")
-
-    assert shardmill.convert(lines).splits == {"train": 3}
-    assert shardmill.convert(files).splits == {"train": 2}
+    where: dict[str, Any] = {"input": source, "output": tmp_path / "out"}
+    assert shardmill.convert("text", name="lines", **where).splits == {"train": 3}
+    assert shardmill.convert("text", name="files", record="file", **where).splits == {"train": 2}
 
 
 TEXT = "Traceback\n  File\nshardmill.errors.UserError: of a step before\n\nRuntimeError: bundle failed\n"
