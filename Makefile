@@ -6,6 +6,7 @@ BIN := $(VENV)/bin
 LEAN := $(VENV)-lean
 NEXT := $(VENV)-next-beam
 AIRFLOW := $(VENV)-airflow
+DOCS := $(VENV)-docs
 TFDV := $(VENV)-tfdv
 BROWSER := tests/support/browser
 # The extension module in C, and the tests that call it.
@@ -23,7 +24,7 @@ AZURITE := tests/support/azurite
 # and for processes that they started.
 WORKERS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores < 4 ? cores + 1 : 4)))
 
-.PHONY: airflow azure demo flink lean next-beam page plain publications sanitize screenshots spark test test-slow tfdv lint format bench clean
+.PHONY: airflow azure demo docs flink lean next-beam page plain publications sanitize screenshots spark test test-slow tfdv lint format bench clean
 
 $(VENV)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -70,7 +71,7 @@ plain: $(VENV)/installed
 lint: $(VENV)/installed
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy src/shardmill tests benchmarks examples
+	$(BIN)/mypy src/shardmill tests benchmarks examples docs/build_site.py
 	$(BIN)/python -m tests.support.prose
 	$(BIN)/codespell
 	for file in $(NATIVE); do $(CC_CHECKED) -O3 $(INCLUDES) -c -o /dev/null $$file || exit 1; done
@@ -130,6 +131,17 @@ azure: $(VENV)/installed $(AZURITE)/node_modules/installed
 publications: $(VENV)/installed
 	$(BIN)/python -m pytest tests/end_to_end/object_stores/check_publications.py
 
+# The documentation site: build/site, which works from disk, and its tests in Chromium.
+$(DOCS)/installed: $(VENV)/installed docs/requirements.txt
+	$(PYTHON) -m venv $(DOCS)
+	$(BIN)/uv pip install --quiet --python $(DOCS)/bin/python -r docs/requirements.txt
+	touch $@
+
+docs: $(VENV)/installed $(DOCS)/installed $(BROWSER)/node_modules/installed
+	$(BIN)/python docs/build_site.py build/docs
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --quiet
+	$(BIN)/python -m pytest tests/check_docs.py
+
 page: $(VENV)/installed $(BROWSER)/node_modules/installed
 	$(BIN)/python -m pytest tests/check_page.py
 
@@ -181,4 +193,4 @@ bench: $(VENV)/installed $(LEAN)/installed
 	$(BIN)/python benchmarks/bench_tars.py
 
 clean:
-	rm -rf $(VENV) $(LEAN) $(NEXT) $(AIRFLOW) $(TFDV) demo bench-data build dist *.egg-info
+	rm -rf $(VENV) $(LEAN) $(NEXT) $(AIRFLOW) $(DOCS) $(TFDV) demo bench-data build dist *.egg-info
