@@ -39,9 +39,9 @@ def of_each(name: str, values: np.ndarray, encode: Any) -> dict[str, bytes]:
     return {name.format(split): encode(values[part]) for split, part in PARTS.items()}
 
 
-def mnist() -> dict[str, bytes]:
+def mnist(images: np.ndarray = IMAGES) -> dict[str, bytes]:
     small = IDS.astype(np.uint8)
-    files = of_each("{}-images-idx3-ubyte", IMAGES, idx) | of_each("{}-labels-idx1-ubyte", small, idx)
+    files = of_each("{}-images-idx3-ubyte", images, idx) | of_each("{}-labels-idx1-ubyte", small, idx)
     files = {name.replace("test", "t10k"): data for name, data in files.items()}
     return {
         f"{name}.gz" if "images" in name else name: gzip.compress(data) if "images" in name else data
@@ -61,6 +61,19 @@ CASES: dict[str, dict[str, bytes]] = {
     },
     "idx": mnist(),
 }  # fmt: skip
+
+
+CASES_OF_TOMORROW: dict[str, dict[str, bytes]] = {
+    "X_train.npy": of_each("X_{}.npy", 255 - IMAGES, npy) | of_each("y_{}.npy", IDS, npy),
+    "compressed": of_each("x_{}.npy.gz", 255 - IMAGES, lambda of: gzip.compress(npy(of)))
+    | of_each("y_{}.npy", IDS, npy),
+    "npz": {
+        "mnist.npz": npz(
+            x_train=255 - IMAGES[:TRAIN], y_train=IDS[:TRAIN], x_test=255 - IMAGES[TRAIN:], y_test=IDS[TRAIN:]
+        )
+    },
+    "idx": mnist(255 - IMAGES),
+}
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -102,6 +115,17 @@ def test_names_of_classes(run: Run, tmp_path: Path) -> None:
     files = {"X.npy": npy(IMAGES[:TRAIN]), "y.npy": npy(IDS[:TRAIN])}
     named = convert(run, tmp_path / "named", files, "--stacked", "--labels_file", names / "names.txt")
     assert [named.label_of(f"X.npy/{row}") for row in range(TRAIN)] == [f"n{label}" for label in IDS[:TRAIN]]
+
+
+@pytest.mark.parametrize("case", ["X_train.npy", "compressed", "npz", "idx"])
+def test_a_later_job_of_a_process_reads_the_files_as_they_are_then(run: Run, tmp_path: Path, case: str) -> None:
+    for number, files in enumerate((CASES[case], CASES_OF_TOMORROW[case])):
+        folder = write_files(tmp_path / "in", files)
+        done = run("arrays", "--input", folder, "--stacked", "--output", tmp_path / str(number), "--name", "n")
+        assert done.status == 0, done.err
+    for example in shardmill.examples(str(tmp_path / "1" / "n")):
+        row = int(bytes(example["filename"]).rpartition(b"/")[2])
+        assert np.array_equal(example["image"], 255 - IMAGES[row])
 
 
 def test_rows_without_labels(run: Run, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import shardmill
-from tests.support.command import Contents, Run, check_mistake, image_tree, read_back, write_files
+from tests.support.command import Contents, Run, check_mistake, image, image_tree, read_back, write_files
 from tests.support.detection import scenes, write_coco
 from tests.support.masks import write_pairs
 from tests.support.zips import zipped
@@ -157,3 +157,17 @@ def test_an_unchanged_archive_is_an_unchanged_night(run: Run, here: Path) -> Non
     (here / "photos.zip").write_bytes(zipped(dict(list(TREE.items())[1:])))
     assert run("rebuild", "n.yaml").status == 0
     assert len(read_back(here / "out/n/1.0.1").records) == len(TREE) - 1
+
+
+@pytest.mark.parametrize("flags", [[], ["--reuse", "LATEST"]], ids=["read", "reused"])
+def test_a_later_job_of_a_process_reads_the_archive_as_it_is_then(run: Run, here: Path, flags: list[str]) -> None:
+    """A manifest names the members, so no job lists them."""
+    (here / "list.csv").write_text("".join(["file_name,label\n", *(f"{number}.png,a\n" for number in range(4))]))
+    given = ["--manifest", "list.csv", "--file_root", f"zip://{here}/photos.zip", "--allow_outside"]
+    for version, first in (("1.0.0", 0), ("1.0.1", 100)):
+        files = {f"{number}.png": image(first + number, "PNG") for number in range(4)}
+        (here / "photos.zip").write_bytes(zipped(files, zipfile.ZIP_STORED))
+        reuse = ["--reuse", "record"] if flags and version == "1.0.0" else flags
+        made(run, "n", *given, "--version", version, *reuse)
+        found = {example["filename"].decode()[-5:]: example["image"] for example in shardmill.examples("out/n")}
+        assert found == files

@@ -234,6 +234,7 @@ class IndexStacked(beam.PTransform):
 def _list_rows(pattern: str, kind: FileKind, names: tuple[str, ...], temporary: str | None) -> Iterator[Any]:
     """Yield batches of rows; rejects and a summary, tagged."""
     found, root, arrays = Findings(temporary), input_root(pattern), list[Array]()
+    open_array.cache_clear()  # an earlier job of this process may have read other files at these paths
     for item in list_input(pattern, kind):
         if isinstance(item, FoundFile):
             try:

@@ -81,6 +81,9 @@ def set_options(options: "PipelineOptions | None") -> None:
     """Reach object stores with the credentials and endpoints of `options`, before a pipeline sets them."""
     from apache_beam.io.filesystems import FileSystems
 
+    from shardmill.transforms.stores.zip_archive import forget_archives
+
+    forget_archives()
     FileSystems.set_options(options)
     if options is not None:
         from shardmill.transforms.stores.patience import set_retries

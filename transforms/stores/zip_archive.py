@@ -214,6 +214,12 @@ def _archive(path: str, stores: Stores, fresh: bool = False) -> _Archive:
         return found
 
 
+def forget_archives() -> None:
+    """Forget the listings of archives: a job that begins finds them as they are then."""
+    with _lock:
+        _known.clear()
+
+
 class ZipArchives(ObjectStore):
     """A read-only ObjectStore for zip:// URLs."""
 
