@@ -19,16 +19,18 @@ BATCH, EPOCHS, WORKERS = 32, 6, 2
 
 
 class Digits(torch.utils.data.IterableDataset):
-    """A split; set `epoch` before each, for its order."""
+    """A split, shuffled or in the order of its files; fill `epoch` before each, for its order."""
 
-    def __init__(self, directory: str, split: str) -> None:
-        self.directory, self.split = directory, split
-        self.epoch: int | None = None
+    def __init__(self, directory: str, split: str, shuffle: bool = False) -> None:
+        self.directory, self.split, self.shuffle = directory, split, shuffle
+        # Shared memory: workers that persist keep the object of the first epoch, and would not see a plain attribute
+        self.epoch = torch.zeros((), dtype=torch.int64).share_memory_()
 
     def __iter__(self) -> Iterator[tuple[Any, int]]:
         worker = torch.utils.data.get_worker_info()
         count, index = (1, 0) if worker is None else (worker.num_workers, worker.id)
-        for image, digit in stream(self.directory, self.split, epoch=self.epoch, num_workers=count, worker_index=index):
+        epoch = int(self.epoch) if self.shuffle else None
+        for image, digit in stream(self.directory, self.split, epoch=epoch, num_workers=count, worker_index=index):
             yield torch.from_numpy(image)[None], digit
 
 
@@ -43,9 +45,10 @@ def train(directory: str, seed: int = 0) -> float:
         torch.nn.Linear(16 * 14 * 14, 10),
     )
     optimizer = torch.optim.Adam(model.parameters(), 0.003)
-    digits = Digits(directory, "train")
-    loader = torch.utils.data.DataLoader(digits, BATCH, num_workers=WORKERS)
-    for digits.epoch in range(EPOCHS):
+    digits = Digits(directory, "train", shuffle=True)
+    loader = torch.utils.data.DataLoader(digits, BATCH, num_workers=WORKERS, persistent_workers=True)
+    for epoch in range(EPOCHS):
+        digits.epoch.fill_(epoch)
         for images, labels in loader:
             optimizer.zero_grad()
             torch.nn.functional.cross_entropy(model(images), labels).backward()

@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import accumulate
 from typing import Any
 
 import xxhash
@@ -136,6 +137,35 @@ def read_part(dataset: Dataset, part: Part, shuffle: bool, seed: int, is_verifie
     return records.apply(exactly(part.examples))
 
 
+_DISTRIBUTED_SHARDS_AT_ONCE = 2  # a worker that took many would leave none to others
+
+
+def read_distributed_part(dataset: Dataset, part: Part) -> Any:
+    """Return the serialized examples of one epoch for tf.data service, which gives each worker some of the shards.
+
+    Another number of examples in a shard is an error at its end. Shards are not shuffled: to fill a buffer, one worker
+    would take them all.
+    """
+
+    def read_shard(path: Any, count: Any, first: Any) -> Any:
+        records = dataset.manifest.codec.tensors(path, _READ_BYTES)
+        records = records.apply(tf.data.experimental.assert_cardinality(count))
+        return records.shard(part.step, first) if part.step > 1 else records
+
+    number = (len(part.shards),)
+    counts = [shard.examples for shard in part.shards]
+    firsts = [(part.first - before) % part.step for before in accumulate(counts[:-1], initial=0)]
+    shards = tf.data.Dataset.from_tensor_slices(
+        (
+            tf.constant([dataset.path(shard) for shard in part.shards], tf.string, number),
+            tf.constant(counts, tf.int64, number),
+            tf.constant(firsts[: len(counts)], tf.int64, number),
+        )
+    )
+    at_once = _DISTRIBUTED_SHARDS_AT_ONCE
+    return shards.interleave(read_shard, at_once, _BLOCK_RECORDS, num_parallel_calls=at_once)
+
+
 _PARSED_AT_ONCE = 32  # where batches of the caller's size cannot be: the examples are taken apart again to be decoded
 
 
@@ -163,6 +193,8 @@ def load(
     cache: bool | str = False,
     num_workers: int = 1,
     worker_index: int = 0,
+    equal_parts: bool = False,
+    data_service: bool = False,
     num_parallel_calls: int | None = None,
     prefetch_buffer_size: int | None = None,
     verify: bool | None = None,
@@ -187,8 +219,8 @@ def load(
     * audio: float32 samples (frames,) or (frames, channels), ragged
     * masks: uint8 or uint16 (height, width, 1); they are labels unless `label` names others
 
-    The dataset's cardinality is known. It ends with an error if it yields fewer examples than the manifest lists. It
-    also does at a shard that differs from what was written, see `verify`.
+    The dataset's cardinality is known, except with `data_service`. It ends with an error if it yields fewer examples
+    than the manifest lists. It also does at a shard that differs from what was written, see `verify`.
 
     Args:
         directory: folder of a version, or its parent, whose LATEST names a version; local, gs:// or another scheme that
@@ -232,15 +264,23 @@ def load(
             suffix for the version, the split and the options, so that no other call reads it. Decoded and scaled images
             are cached before `augment`, other examples as stored. All epochs then have the shard order of the first.
         num_workers: number of trainers that share the split; each example is read by exactly one of them.
-        worker_index: index of this trainer, from 0. Its part may be an example or a shard larger than another's.
+        worker_index: index of this trainer, from 0.
+        equal_parts: divide examples among trainers instead of shards: their parts differ by one example at most, but
+            each trainer reads all shards. By default, a part is every num_workers-th shard, and a warning says so if
+            the parts differ by more than a tenth.
+        data_service: True for a dataset that tf.data service distributes, in any processing mode: `parallel_epochs`,
+            `distributed_epoch` or a `ShardingPolicy`. A worker of the service may get any part of the shards. The
+            dataset's cardinality is therefore unknown, the number of examples is checked shard by shard,
+            `verify=None` means False, and `cache` is refused: call `cache` on the distributed dataset. Without
+            `data_service`, `distributed_epoch` ends with "expected to contain 408 elements but contained only 0".
         num_parallel_calls: threads that parse and decode; None for the number of cores.
         prefetch_buffer_size: batches to prefetch; None lets tf.data tune it.
         verify: when to compare each shard's checksum with the manifest's, which finds a flipped bit, and another
             dataset's shard of the same size. The error names the file, and the record if one is damaged. None: for
             local files, when a shard is first opened, which costs some tenths of a second per gigabyte in the first
             epoch; the dataset then ends with a `tf.errors.InvalidArgumentError`. True: for all files, before this
-            function returns. False: never, as tf.data service requires, whose workers cannot call Python. With False,
-            and for remote files with None, a damaged record is a `tf.errors.DataLossError` without the file's name.
+            function returns. False: never, as in tf.data service, whose workers cannot call Python. With False, and for
+            remote files with None, a damaged record is a `tf.errors.DataLossError` without the file's name.
             Shards that are missing or have another size are always found.
         version: a version or tag in the parent folder; None for the version in LATEST.
         files: the files to read the manifest through; None to choose them by `directory`.
@@ -256,7 +296,7 @@ def load(
     dataset = open_dataset(directory, files or files_for(directory), version)
     graph = TransformGraph(dataset) if transform else None
     manifest = dataset.manifest if graph is None else graph.manifest
-    part = select_part(find_split(manifest, split), num_workers, worker_index)
+    part = select_part(find_split(manifest, split), num_workers, worker_index, equal_parts)
     columns = choose_columns(manifest, features, label, supervised)
     fills = check_defaults(columns.all_features, defaults or {}, manifest.features)
     decoders = _make_decoders(
@@ -277,19 +317,26 @@ def load(
     shuffle = split == "train" if shuffle is None else shuffle
     order_seed = int(dataset.manifest_crc32c, 16) if seed is None else seed
     if isinstance(cache, str):  # a file that holds other examples would be read as if it held these
-        order = (dataset.manifest_crc32c, split, num_workers, worker_index, shuffle, order_seed)
-        decoded = (columns, decoders, fills, pad, assembler.multi_hot, transform)
+        order = (dataset.manifest_crc32c, split, part.first, part.step, part.shards, shuffle, order_seed)
+        decoded = (columns, decoders, fills, pad, assembler.multi_hot, transform, tf.__version__)  # which decodes
         cache = f"{cache}-{xxhash.xxh3_64_hexdigest(repr((order, decoded)).encode())}"
     epochs = EpochOptions(shuffle, shuffle_buffer_size, order_seed, repeat, cache)
     _check_options(assembler, epochs, batch_size, drop_remainder)
+    if data_service and cache:
+        raise UserError(
+            "cache makes no sense with data_service=True: each worker of the service would keep its own part only; call"
+            " cache() on the distributed dataset"
+        )
     check_sizes(dataset, part.shards)
     if verify:
         check_contents(dataset, part.shards)
 
     calls = tf.data.AUTOTUNE if num_parallel_calls is None else num_parallel_calls
-    records = read_part(
-        dataset, part, shuffle, order_seed, is_verified=verify is None and isinstance(dataset.files, LocalFiles)
-    )
+    if data_service:
+        records = read_distributed_part(dataset, part)
+    else:
+        is_verified = verify is None and isinstance(dataset.files, LocalFiles)
+        records = read_part(dataset, part, shuffle, order_seed, is_verified)
     # Cached after decoding, which it then saves; anything but images is smaller as it is stored, and parsed fast.
     decodes_after_cache = bool(cache) and bool(decoders)
     if not decodes_after_cache:
@@ -298,8 +345,10 @@ def load(
         examples = records.batch(batch_size, drop_remainder).map(assembler.batch, calls)
     else:
         parsed = records.batch(_PARSED_AT_ONCE).map(assembler.parse, calls).unbatch()
-        total = part.examples if decodes_after_cache else epochs.cardinality(part.examples)
-        examples = parsed.apply(tf.data.experimental.assert_cardinality(total)).map(assembler.example, calls)
+        if not data_service:
+            total = part.examples if decodes_after_cache else epochs.cardinality(part.examples)
+            parsed = parsed.apply(tf.data.experimental.assert_cardinality(total))
+        examples = parsed.map(assembler.example, calls)
         if decodes_after_cache:
             examples = epochs.apply(examples, part.examples, sum(decoder.size_bytes for _, decoder in decoders))
         if augment is not None:

@@ -7,6 +7,7 @@
 import gzip
 import shutil
 import warnings
+from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -241,12 +242,14 @@ def taken(part: object, split: SplitEntry) -> list[tuple[str, int]]:
     return everything[part.first :: part.step]  # type: ignore[attr-defined]
 
 
-@given(st.lists(st.integers(0, 5), max_size=8), st.integers(1, 10))
-def test_parts_are_disjoint_and_together_everything(examples: list[int], workers: int) -> None:
+@given(st.lists(st.integers(0, 5), max_size=8), st.integers(1, 10), st.booleans())
+def test_parts_are_disjoint_and_together_everything(examples: list[int], workers: int, equal: bool) -> None:
     split = split_of(*examples)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        parts = [select_part(split, workers, worker) for worker in range(workers)]
+        warnings.simplefilter("error" if equal else "ignore")
+        parts = [select_part(split, workers, worker, equal) for worker in range(workers)]
+    if equal:
+        assert max(part.examples for part in parts) - min(part.examples for part in parts) <= 1
 
     assert sorted(chain(*(taken(part, split) for part in parts))) == sorted(taken(select_part(split, 1, 0), split))
     assert [part.examples for part in parts] == [len(taken(part, split)) for part in parts]
@@ -257,6 +260,35 @@ def test_fewer_shards_than_workers_is_warned_of() -> None:
         UserWarning, match="has 2 shards for 3 workers: each reads all of them and keeps one of 3 examples"
     ):
         assert select_part(split_of(4, 4), 3, 1).step == 3
+
+
+@pytest.mark.parametrize(
+    ("shards", "workers", "counts"),
+    [
+        ((100, 100, 100), 2, "the largest part has 200 examples, the smallest 100, and that of worker 1 100"),
+        ((100, 100, 50), 3, "the largest part has 100 examples, the smallest 50, and that of worker 1 100"),
+        ((3_000, 0), 2, "the largest part has 3,000 examples, the smallest 0, and that of worker 1 0"),
+        ((100, 95), 2, ""),
+        ((2, 1), 2, ""),
+        ((100, 100, 100), 3, ""),
+        ((100, 50), 1, ""),
+    ],
+    ids=str,
+)
+def test_parts_that_differ_are_warned_of(shards: Sequence[int], workers: int, counts: str) -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        select_part(split_of(*shards), workers, min(1, workers - 1))
+        select_part(split_of(*shards), workers, min(1, workers - 1), equal_parts=True)
+    assert len(caught) == bool(counts)
+    for warning in caught:
+        assert str(warning.message).startswith(
+            f"split 'train' has {len(shards)} shards for {workers} workers: {counts};"
+        )
+        assert (
+            f"equal_parts=True divides examples instead of shards; a --num_shards that is a multiple of {workers}"
+            in str(warning.message)
+        )
 
 
 @pytest.mark.parametrize(
