@@ -11,7 +11,8 @@ TFDV := $(VENV)-tfdv
 BROWSER := tests/support/browser
 # The extension module in C, and the tests that call it.
 NATIVE := $(wildcard src/shardmill/_native*.c)
-NATIVE_TESTS := $(addprefix tests/,shardmill/records/test_spans.py \
+NATIVE_TESTS := $(addprefix tests/,shardmill/records/test_spans.py shardmill/data/test_tfrecord.py \
+  transforms/publishing/test_verification.py \
   transforms/formats/tar transforms/formats/csv/test_pieces.py transforms/files/test_image_headers.py \
   transforms/stores/test_streams.py transforms/stores/test_local.py transforms/stores/test_storage.py)
 # Every method of CPython's has a parameter for its module.
@@ -181,6 +182,7 @@ bench: $(VENV)/installed $(LEAN)/installed
 	$(BIN)/python benchmarks/bench_table_memory.py
 	$(BIN)/python benchmarks/bench_scale.py
 	$(BIN)/python benchmarks/bench_load.py
+	$(BIN)/python benchmarks/bench_verify.py
 	$(BIN)/python benchmarks/bench_unchanged.py
 	$(BIN)/python benchmarks/bench_rebuild.py
 	$(BIN)/python benchmarks/bench_report.py

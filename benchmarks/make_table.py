@@ -1,7 +1,8 @@
-"""Make a table to measure with, as CSV or as TFRecords, or lines of the same words; n rows are the first n of any
-more."""
+"""Make a table to measure with, as CSV or as TFRecords, with lists as Parquet or JSON lines, or lines of the same
+words; n rows are the first n of any more."""
 
 import argparse
+import json
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pyarrow import csv
 
 from shardmill.transforms.columns.example_encoding import encode_framed
@@ -97,7 +99,42 @@ def write_tfrecords(path: Path, rows: int) -> None:
         file.close()
 
 
-_WRITERS: dict[str, Callable[[Path, int], None]] = {"csv": write_csv, "txt": write_text, "tfrecords": write_tfrecords}
+def lists(rows: int) -> Iterator[pa.Table]:
+    """`tables` with two lists in place of two words: up to six integers, and up to four words."""
+    words = vocabulary()
+    for number, batch in enumerate(tables(rows)):
+        random = np.random.default_rng(number)
+        table = pa.Table.from_batches([batch]).drop_columns(["word_2", "word_3"])
+        for name, most in (("ids", 6), ("tags", 4)):
+            ends = np.cumsum(random.integers(0, most, len(table), endpoint=True))
+            values = pa.array(random.integers(0, 10_000, int(ends[-1])))
+            offsets = pa.array(np.concatenate([[0], ends]).astype(np.int32))
+            inner = words.take(values) if name == "tags" else values
+            table = table.append_column(name, pa.ListArray.from_arrays(offsets, inner))
+        yield table
+
+
+def write_parquet(path: Path, rows: int) -> None:
+    """`lists` as one file."""
+    with pq.ParquetWriter(path, next(lists(1)).schema) as file:
+        for table in lists(rows):
+            file.write_table(table)
+
+
+def write_jsonl(path: Path, rows: int) -> None:
+    """`lists` as one file of JSON lines."""
+    with path.open("w") as file:
+        for table in lists(rows):
+            file.writelines(f"{json.dumps(row)}\n" for row in table.to_pylist())
+
+
+_WRITERS: dict[str, Callable[[Path, int], None]] = {
+    "csv": write_csv,
+    "txt": write_text,
+    "jsonl": write_jsonl,
+    "parquet": write_parquet,
+    "tfrecords": write_tfrecords,
+}
 
 
 def make_table(parent: Path, kind: str, rows: int) -> Path:
@@ -105,7 +142,7 @@ def make_table(parent: Path, kind: str, rows: int) -> Path:
 
     Args:
       parent: where it goes; its name says what is in it.
-      kind: csv, txt or tfrecords.
+      kind: csv, txt, jsonl, parquet or tfrecords.
       rows: how many.
     """
     path = parent / f"table-{rows}.{kind}"

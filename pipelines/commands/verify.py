@@ -29,7 +29,7 @@ from shardmill.text import plural
 from shardmill.transforms.publishing.verification import Fault, VerifyShards, find_dataset_faults, find_unlisted_files
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.clients import set_options
-from shardmill.transforms.workers.resources import core_count
+from shardmill.transforms.workers.running import report_plan
 
 
 def verify_parser() -> Parser:
@@ -114,11 +114,12 @@ def shard_faults(
     path = storage.join(folder, "report.jsonl")
     files = [shard.file for split in dataset.manifest.splits for shard in split.shards]
     launch.run_pipeline(
-        lambda pipeline, _: build_verify(pipeline, dataset, decode, path),
+        lambda pipeline, progress_folder: build_verify(pipeline, dataset, decode, path, progress_folder),
         options,
         f"{dataset.manifest.name}, verify",
         quiet,
         shared=folder,
+        phase="verifying",
     )
     try:
         lines = storage.read_bytes(path).decode().splitlines()
@@ -135,10 +136,15 @@ def shard_faults(
     return [Fault(file, message) for file in dict.fromkeys(files) for message in reports[file]]
 
 
-def build_verify(root: beam.Pipeline, dataset: Dataset, decode: bool, path: str) -> None:
+def build_verify(
+    root: beam.Pipeline, dataset: Dataset, decode: bool, path: str, progress_folder: str | None = None
+) -> None:
     """Build the graph: one element per shard, and a report of all faults written to `path`."""
     shards = [(split.name, shard) for split in dataset.manifest.splits for shard in split.shards]
-    verify = VerifyShards(dataset, decode, core_count())
+    if progress_folder is not None:
+        examples, size_bytes = (sum(getattr(shard, what) for _, shard in shards) for what in ("examples", "size_bytes"))
+        report_plan(progress_folder, examples, size_bytes)
+    verify = VerifyShards(dataset, decode, progress_folder=progress_folder)
     faults = root | "Shards" >> beam.Create(shards) | "Verify" >> verify
     _ = root | "Once" >> beam.Create([None]) | "Report" >> beam.Map(_report, AsIter(faults), path)
 

@@ -159,8 +159,8 @@ _PLAIN_INTERVAL = 10.0  # seconds between lines where there is no terminal
 class ProgressDisplay:
     """A progress display on stderr: a live bar with rate and time left on a terminal, else a line now and then."""
 
-    def __init__(self, folder: str | None, title: str) -> None:
-        self._folder, self._title = folder, title
+    def __init__(self, folder: str | None, title: str, phase: str = "writing") -> None:
+        self._folder, self._title, self._phase = folder, title, phase
         self._console = Console(stderr=True)
         self._live = self._console.is_terminal and not is_json()
         self._started = self._last_line = time.monotonic()
@@ -191,7 +191,7 @@ class ProgressDisplay:
         elif self._live and counts is not None:
             self._bar.update(
                 self._task,
-                description=f"{self._title}: {progress_phase(counts)}",
+                description=f"{self._title}: {progress_phase(counts, self._phase)}",
                 total=counts.planned_examples or None,
                 completed=counts.examples,
                 rate=progress_rate(counts, writing),
@@ -200,7 +200,9 @@ class ProgressDisplay:
             self._last_line = now
             elapsed = now - self._started
             remote = f"{self._title}: {elapsed:.0f} s, running"
-            log_progress(remote if counts is None else progress_line(self._title, counts, elapsed, writing))
+            log_progress(
+                remote if counts is None else progress_line(self._title, counts, elapsed, writing, self._phase)
+            )
 
 
 def progress_columns(width: int) -> tuple[ProgressColumn, ...]:
@@ -215,11 +217,11 @@ def progress_columns(width: int) -> tuple[ProgressColumn, ...]:
     return SpinnerColumn(), description, *optional, *end
 
 
-def progress_phase(counts: Counts) -> str:
-    """Return the job's current phase."""
+def progress_phase(counts: Counts, phase: str = "writing") -> str:
+    """Return the job's current phase; `phase` is the one in which the planned examples are counted."""
     if not counts.planned_examples:
         return f"encoding, {counts.staged:,} records" if counts.staged else "listing and planning"
-    return "writing" if counts.examples < counts.planned_examples else "publishing"
+    return phase if counts.examples < counts.planned_examples or phase != "writing" else "publishing"
 
 
 def progress_rate(counts: Counts, seconds: float) -> str:
@@ -229,9 +231,9 @@ def progress_rate(counts: Counts, seconds: float) -> str:
     return f"{counts.examples / seconds:,.0f} examples/s, {counts.size_bytes / seconds / 1e6:,.0f} MB/s"
 
 
-def progress_line(title: str, counts: Counts, elapsed: float, writing: float) -> str:
+def progress_line(title: str, counts: Counts, elapsed: float, writing: float, phase: str = "writing") -> str:
     """Return one log line of progress."""
-    text = f"{title}: {elapsed:.0f} s, {progress_phase(counts)}"
+    text = f"{title}: {elapsed:.0f} s, {progress_phase(counts, phase)}"
     if not counts.planned_examples:
         return text
     text += f" {counts.examples:,} of {counts.planned_examples:,} examples"
@@ -354,11 +356,13 @@ def run_pipeline(
     title: str,
     quiet: bool = False,
     shared: str | None = None,
+    phase: str = "writing",
 ) -> None:
     """Build a pipeline with `build(pipeline, progress folder)` and run it to its end.
 
-    `title` heads the progress display. Remote workers report the error of a failing step to the folder `shared`. Raises
-    the UserError or JobError of a step, and a JobError for anything else that stopped the pipeline.
+    `title` heads the progress display, and `phase` says what happens to the planned examples. Remote workers report the
+    error of a failing step to the folder `shared`. Raises the UserError or JobError of a step, and a JobError for
+    anything else that stopped the pipeline.
     """
     check_running_mode(options)
     local, watch = is_local(options), None
@@ -385,7 +389,7 @@ def run_pipeline(
         if report is not None:
             report_failures(pipeline, report, reports_start=not local)
         looking = partial(watch, report) if watch is not None and report is not None else None
-        _run_with_progress(pipeline, None if quiet else ProgressDisplay(folder, title), report, looking, options)
+        _run_with_progress(pipeline, None if quiet else ProgressDisplay(folder, title, phase), report, looking, options)
 
 
 def _make_pipeline(options: PipelineOptions, workers: WorkerProcesses | None = None) -> beam.Pipeline:

@@ -279,7 +279,7 @@ static PyObject *hashes_by_seed(PyObject *self, PyObject *args) {
 
 enum { HEADER = 12, FOOTER = 4 };
 
-static inline uint32_t masked_crc32c(const uint8_t *data, size_t size) {
+uint32_t masked_crc32c(const uint8_t *data, size_t size) {
   uint32_t crc = crc32c(data, size);
   return ((crc >> 15) | (crc << 17)) + 0xa282ead8u;
 }
@@ -663,6 +663,8 @@ static PyObject *read_ranges(PyObject *self, PyObject *args) {
 
 PyObject *read_heads(PyObject *self, PyObject *args);        /* _native_tar.c */
 PyObject *scan_members(PyObject *self, PyObject *args);
+PyObject *split_records(PyObject *self, PyObject *args);     /* _native_examples.c */
+PyObject *scan_examples(PyObject *self, PyObject *args);
 
 static PyMethodDef methods[] = {
     {"checksums", checksums, METH_VARARGS, "checksums(data, starts, ends, out): crc32c of each data[start:end]."},
@@ -674,6 +676,8 @@ static PyMethodDef methods[] = {
     {"find", find, METH_VARARGS, "find(data, byte, out): where in `data` `byte` stands; `out` holds as many places."},
     {"chain", chain, METH_VARARGS, "chain(data, head, at, out): where heads begin, whose uint32 at `at` says what follows each; how many."},
     {"find_before", find_before, METH_VARARGS, "find_before(data, first, last, byte, after): where `byte` stands before one in `after`."},
+    {"split_records", split_records, METH_VARARGS, "split_records(data, at, starts, ends): the payloads of sound records from `at` on: (count, end, missing, fault)."},
+    {"scan_examples", scan_examples, METH_VARARGS, "scan_examples(data, starts, ends, names, tags, out, plain): where each record has the values of each feature."},
     {"plain_jpeg", plain_jpeg, METH_VARARGS, "plain_jpeg(data): width, height, and from where to where its EXIF is, of a whole JPEG; else None."},
     {"plain_jpegs", plain_jpegs, METH_VARARGS, "plain_jpegs(data, starts, ends, out): width and height of each data[start:end] that is such, without EXIF; else 0."},
     {"read_heads", read_heads, METH_VARARGS, "read_heads(file, base, target, held, at, suffixes): a part of a tar file without some members' data; its end, or -1."},

@@ -7,18 +7,21 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 
 import apache_beam as beam
 import google_crc32c
+import numpy as np
 from google.protobuf import text_format
 from google.protobuf.message import DecodeError
 from tensorflow_metadata.proto.v0 import schema_pb2, statistics_pb2
 
 from shardmill.data.codecs import Codec
 from shardmill.data.example import FeatureValue, decode_example
+from shardmill.data.example_columns import ExampleScanner, ScannedBlock
 from shardmill.data.features import Feature, features_of_kind, translated_features
 from shardmill.data.kinds import kind_of
+from shardmill.data.spans import Positions, RecordBlock
 from shardmill.errors import CorruptDataError
 from shardmill.metadata import file_names, schema, tfds_metadata
 from shardmill.metadata.file_names import ShardName, is_shard
@@ -34,13 +37,14 @@ from shardmill.transforms.options.image_options import MAX_PIXELS
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.storage import raise_if_store_failed
 from shardmill.transforms.workers.elements import Spread
-from shardmill.transforms.workers.running import map_in_order
+from shardmill.transforms.workers.running import ProgressReporter, ThreadedFlatMap, map_in_order
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 MAX_RECORD_FAULTS = 20  # of a shard; a data set of the wrong kind has one in every record
 _READ_BYTES = 1 << 20  # at once
+_PIXELS = ("image", "mask")  # kinds whose values `decode` decodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,49 +64,65 @@ class VerifyShards(beam.PTransform):
 
     dataset: Dataset  # the data set of the shards
     decode: bool = False  # decode every image
-    threads: int = 1  # decoding threads per worker
+    threads: int = 0  # shards verified at a time, and threads that check records, per worker; 0 for one per core
+    progress_folder: str | None = None  # of a launcher on the same machine
 
     def expand(self, pcoll: beam.PCollection[tuple[str, ShardEntry]]) -> beam.PCollection[tuple[str, list[Fault]]]:
-        return (
-            pcoll
-            | "SpreadShards" >> Spread(lambda element: element[1].file)
-            | "VerifyShard" >> beam.ParDo(_VerifyShardFn(self.dataset, self.decode, self.threads))
-        )
+        verify = _VerifyShardFn(self.dataset, self.decode, self.threads, self.progress_folder)
+        return pcoll | "SpreadShards" >> Spread(lambda element: element[1].file) | "VerifyShard" >> beam.ParDo(verify)
 
 
-class _VerifyShardFn(beam.DoFn):
-    """A DoFn that reads and checks shards; only decoding runs in threads, the rest holds the interpreter's lock."""
+class _VerifyShardFn(ThreadedFlatMap):
+    """Reads and checks several shards at a time; shared threads check their blocks of records."""
 
-    def __init__(self, dataset: Dataset, decode: bool, threads: int) -> None:
-        self._dataset, self._decode, self._threads = dataset, decode, threads
+    def __init__(self, dataset: Dataset, decode: bool, threads: int, progress_folder: str | None) -> None:
+        super().__init__(self._verify, threads)
+        self._dataset, self._decode, self._progress_folder = dataset, decode, progress_folder
 
     def setup(self) -> None:
-        threaded = self._decode and self._threads > 1
-        self._pool = ThreadPoolExecutor(self._threads, "shardmill-verify") if threaded else None
+        super().setup()
+        self._checkers = ThreadPoolExecutor(self._threads, "shardmill-verify") if self._threads > 1 else None
+        self._progress = ProgressReporter(self._progress_folder) if self._progress_folder else None
 
     def teardown(self) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
+        super().teardown()
+        if self._checkers is not None:
+            self._checkers.shutdown(cancel_futures=True)
 
-    def process(self, element: tuple[str, ShardEntry]) -> Iterator[tuple[str, list[Fault]]]:
+    def finish_bundle(self) -> Iterator[Any]:
+        yield from super().finish_bundle()
+        if self._progress is not None:
+            self._progress.flush()
+
+    def _verify(self, element: tuple[str, ShardEntry]) -> list[tuple[str, list[Fault]]]:
         split_name, shard = element
-        yield shard.file, verify_shard(self._dataset, split_name, shard, self._decode, self._pool, 2 * self._threads)
+        report = self._progress.add if self._progress is not None else None
+        faults = verify_shard(self._dataset, split_name, shard, self._decode, self._checkers, 2, report)
+        return [(shard.file, faults)]
 
 
 def verify_shard(
-    dataset: Dataset, split_name: str, shard: ShardEntry, decode: bool, pool: Executor | None = None, window: int = 1
+    dataset: Dataset,
+    split_name: str,
+    shard: ShardEntry,
+    decode: bool,
+    pool: Executor | None = None,
+    window: int = 1,
+    report: Callable[[int, int], None] | None = None,
 ) -> list[Fault]:
     """Read one shard once, as a stream, and compare it with its entry in the manifest; raise OSError if an object store
     fails, so that a runner tries again.
 
     Args:
         decode: decode every image.
-        pool: executor that checks records, or None for this thread.
-        window: maximum number of records in memory.
+        pool: executor that checks blocks of records, or None for this thread.
+        window: maximum number of blocks that the pool holds.
+        report: called with the number of records and bytes of each block that was checked.
     """
-    check = partial(check_example, dataset.manifest, decode)
     try:
-        messages = _check_shard(dataset, split_name, shard, check, pool, window)
+        messages = _check_shard(
+            dataset, split_name, shard, _BlockChecker(dataset.manifest, decode), pool, window, report
+        )
     except FileNotFoundError:
         messages = ["is missing"]
     except OSError as error:
@@ -115,9 +135,10 @@ def _check_shard(
     dataset: Dataset,
     split_name: str,
     shard: ShardEntry,
-    check: "partial[list[str]]",
+    check: "_BlockChecker",
     pool: Executor | None,
     window: int,
+    report: Callable[[int, int], None] | None,
 ) -> list[str]:
     codec = dataset.manifest.codec
     name, template = dataset.manifest.name, dataset.manifest.file_template
@@ -130,13 +151,17 @@ def _check_shard(
     with dataset.files.open(dataset.path(shard)) as raw:
         counted = _ChecksummedFile(raw)
         file = cast(BinaryIO, io.BufferedReader(counted, _READ_BYTES))
-        records = _ReadableRecords(codec, file, shard.file)
+        blocks = _ReadableBlocks(codec, file, shard.file)
         found: list[str] = []
-        hidden = 0
-        for index, messages in enumerate(map_in_order(pool, check, records, window)):
-            shown = messages[: MAX_RECORD_FAULTS - len(found)]
-            found += [f"record {index}: {message}" for message in shown]
-            hidden += len(messages) - len(shown)
+        hidden = first = 0
+        for checked in map_in_order(pool, check, blocks, window):
+            for row, messages in checked.faults:
+                shown = messages[: MAX_RECORD_FAULTS - len(found)]
+                found += [f"record {first + row}: {message}" for message in shown]
+                hidden += len(messages) - len(shown)
+            first += checked.records
+            if report is not None:
+                report(checked.records, checked.size_bytes)
         while file.read(_READ_BYTES):  # size and checksum are those of the whole file, however early its records ended
             pass
     if hidden:
@@ -145,10 +170,10 @@ def _check_shard(
         found.insert(0, f"has {counted.size_bytes} bytes; the manifest says {shard.size_bytes}")
     elif f"{counted.crc32c:08x}" != shard.crc32c:
         found.insert(0, f"has crc32c {counted.crc32c:08x}; the manifest says {shard.crc32c}")
-    if records.fault:
-        found.append(records.fault)
-    elif records.count != shard.examples:
-        found.append(f"holds {records.count} records; the manifest says {shard.examples}")
+    if blocks.fault:
+        found.append(blocks.fault)
+    elif first != shard.examples:
+        found.append(f"holds {first} records; the manifest says {shard.examples}")
     return found
 
 
@@ -171,23 +196,72 @@ class _ChecksummedFile(io.RawIOBase):
         return len(data)
 
 
-class _ReadableRecords:
-    """The records of a file up to the first unreadable one, which is stored as `fault` instead of raised.
+class _ReadableBlocks:
+    """The blocks of records of a file up to the first unreadable one, which is stored as `fault` instead of raised.
 
-    An exception would overtake the records still being checked in a pool.
+    An exception would overtake the blocks still being checked in a pool.
     """
 
     def __init__(self, codec: Codec, file: BinaryIO, name: str) -> None:
         self._codec, self._file, self._name = codec, file, name
-        self.count, self.fault = 0, ""
+        self.fault = ""
 
-    def __iter__(self) -> Iterator[bytes]:
+    def __iter__(self) -> Iterator[RecordBlock]:
         try:
-            for record in self._codec.read_records(self._file, self._name):
-                self.count += 1
-                yield record
+            yield from self._codec.read_blocks(self._file, self._name)
         except CorruptDataError as error:
             self.fault = str(error).removeprefix(f"{self._name}: ")
+
+
+class _CheckedBlock(NamedTuple):
+    """The result of checking a block."""
+
+    records: int
+    size_bytes: int
+    faults: list[tuple[int, list[str]]]  # row in the block, and messages as from `check_example`
+
+
+class _BlockChecker:
+    """Finds the faults of all records of a block: by columns, and by `check_example` in records that have some."""
+
+    def __init__(self, manifest: Manifest, decode: bool) -> None:
+        self._manifest = manifest
+        self._scanner = ExampleScanner(manifest.features)
+        self._columns = [
+            (column, feature) for column, feature in enumerate(manifest.features) if kind_of(feature).checks_values
+        ]
+        # Decoding takes so long that columns would save nothing
+        self._decode = decode and any(feature.kind in _PIXELS for feature in manifest.features)
+
+    def __call__(self, block: RecordBlock) -> _CheckedBlock:
+        checked = (
+            (row, check_example(self._manifest, self._decode, block.record(row))) for row in self._suspects(block)
+        )
+        faults = [(row, messages) for row, messages in checked if messages]
+        return _CheckedBlock(len(block), int((block.ends - block.starts).sum()), faults)
+
+    def _suspects(self, block: RecordBlock) -> Iterable[int]:
+        """Return the rows of records that may have faults, ascending."""
+        if self._manifest.has_raw_records:
+            return ()
+        if self._decode:
+            return range(len(block))
+        scanned = self._scanner.scan(block)
+        is_suspect = ~scanned.fits
+        for column, feature in self._columns:
+            rows = np.flatnonzero(scanned.fits & scanned.present[:, column])
+            is_suspect[_find_faulty_rows(scanned, column, feature, rows)] = True
+        return cast(list[int], np.flatnonzero(is_suspect).tolist())
+
+
+def _find_faulty_rows(scanned: ScannedBlock, column: int, feature: Feature, rows: Positions) -> list[int]:
+    """Return those of some rows that fit and have a feature whose values have faults."""
+    if not len(rows) or not kind_of(feature).find_value_faults(feature, scanned.values(column, rows)):
+        return []
+    if len(rows) == 1:
+        return [int(rows[0])]
+    halves = np.array_split(rows, 2)
+    return [row for half in halves for row in _find_faulty_rows(scanned, column, feature, half)]
 
 
 def check_example(manifest: Manifest, decode: bool, record: bytes) -> list[str]:
@@ -212,7 +286,7 @@ def check_example(manifest: Manifest, decode: bool, record: bytes) -> list[str]:
 
 def _check_feature(feature: Feature, values: FeatureValue | None, max_pixels: int | None) -> list[str]:
     faults = kind_of(feature).find_faults(feature, values)
-    if faults or values is None or max_pixels is None or feature.kind not in ("image", "mask"):
+    if faults or values is None or max_pixels is None or feature.kind not in _PIXELS:
         return faults
     # Not checked by the kind itself: readers, which know the kinds, do without the modules that take images apart
     messages = [_check_image(image, max_pixels) for image in cast(Sequence[bytes], values)]

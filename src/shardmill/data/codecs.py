@@ -1,12 +1,16 @@
 """Shard file formats: TFRecord, plain or gzipped."""
 
 import gzip
+import io
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, BinaryIO, ClassVar, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Protocol, TypeVar, cast
 
 from shardmill.errors import CorruptDataError
+
+if TYPE_CHECKING:
+    from shardmill.data.spans import RecordBlock
 
 T = TypeVar("T")
 
@@ -62,7 +66,7 @@ class Codec:
 
         return read_records(file, name)
 
-    def read_blocks(self, file: BinaryIO, name: str) -> Iterator[list[bytes]]:
+    def read_blocks(self, file: BinaryIO, name: str) -> Iterator["RecordBlock"]:
         """Yield what `read_records` yields, some records at a time and several times as fast; raise the same errors."""
         from shardmill.data.spans import read_blocks
 
@@ -105,8 +109,38 @@ class GzipCodec(Codec):
     def read_records(self, file: BinaryIO, name: str) -> Iterator[bytes]:
         return _read_compressed(super().read_records, file, name, lambda _: 1)
 
-    def read_blocks(self, file: BinaryIO, name: str) -> Iterator[list[bytes]]:
+    def read_blocks(self, file: BinaryIO, name: str) -> Iterator["RecordBlock"]:
         return _read_compressed(super().read_blocks, file, name, len)
+
+
+_GZIP_ERRORS = (EOFError, gzip.BadGzipFile, zlib.error)
+
+
+class _GzipFile:
+    """A gzip file whose `read` raises an error only after it returned all bytes before the damage."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = gzip.GzipFile(fileobj=file)
+        self._held = b""
+        self._error: Exception | None = None
+
+    def read(self, size: int) -> bytes:
+        pieces, held = [self._held], len(self._held)
+        while held < size and self._error is None:
+            try:
+                piece = self._file.read1(io.DEFAULT_BUFFER_SIZE)
+            except _GZIP_ERRORS as error:
+                self._error = error
+                break
+            if not piece:
+                break
+            pieces.append(piece)
+            held += len(piece)
+        data = b"".join(pieces)
+        self._held = data[size:]
+        if self._error is not None and not data:
+            raise self._error
+        return data[:size]
 
 
 def _read_compressed(
@@ -115,10 +149,10 @@ def _read_compressed(
     """Yield what `read` yields from the compressed `file`; `number` counts the records in each item."""
     count = 0
     try:
-        for found in read(cast(BinaryIO, gzip.GzipFile(fileobj=file)), name):
+        for found in read(cast(BinaryIO, _GzipFile(file)), name):
             count += number(found)
             yield found
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+    except _GZIP_ERRORS as error:
         raise CorruptDataError(f"{name}: the gzip stream is damaged after record {count}: {error}") from error
 
 

@@ -8,6 +8,7 @@ import numpy as np
 FeatureValue = Sequence[bytes] | np.ndarray
 
 _BYTES, _FLOAT, _INT64 = 1, 2, 3  # field numbers in `message Feature`
+LIST_TAGS = {"bytes": 0x0A, "float32": 0x12, "int64": 0x1A}  # of those fields, by the dtype of their values
 _VARINT, _DELIMITED, _FOUR_BYTES = 0, 2, 5  # wire types: protobuf.dev/programming-guides/encoding
 _FIXED_BYTES = {_FOUR_BYTES: 4, 1: 8}  # by wire type
 _ONE_BYTE = tuple(bytes((value,)) for value in range(0x80))  # varints below 128, by their value

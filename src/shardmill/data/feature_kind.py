@@ -115,8 +115,13 @@ class FeatureKind:
         return self.find_value_faults(feature, values)
 
     def find_value_faults(self, feature: Feature, values: FeatureValue) -> list[str]:
-        """Return the faults of values that have the right type and number."""
+        """Return the faults of values that have the right type and number, of one example or several together."""
         return []
+
+    @property
+    def checks_values(self) -> bool:
+        """Return True if values of the right type and number may have faults."""
+        return type(self).find_value_faults is not FeatureKind.find_value_faults
 
     @property
     def display_name(self) -> str:

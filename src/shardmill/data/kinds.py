@@ -260,12 +260,9 @@ class ClassLabelKind(FeatureKind):
         return replace(plain, kind=self.name, class_names=("",) * (proto.int_domain.max + 1))
 
     def find_value_faults(self, feature: Feature, values: FeatureValue) -> list[str]:
-        classes = len(feature.class_names)
-        return [
-            f"feature {feature.name!r} is {value}; expected 0 to {classes - 1}"
-            for value in map(int, values)
-            if not 0 <= value < classes
-        ]
+        classes, ids = len(feature.class_names), np.asarray(cast(np.ndarray, values))
+        unknown = ids[(ids < 0) | (ids >= classes)]
+        return [f"feature {feature.name!r} is {value}; expected 0 to {classes - 1}" for value in unknown.tolist()]
 
     def format_value(self, feature: Feature, value: Any) -> str | None:
         if isinstance(value, bytes):

@@ -4,12 +4,12 @@ Positions are int64, and a span, from start to end, must be within its contiguou
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shardmill.data.tfrecord import OVERHEAD, mask_crcs, record_header
 from shardmill.errors import CorruptDataError
 
 try:
@@ -102,75 +102,76 @@ def _as_positions(values: Positions) -> Positions:
 # Read at once: enough to outweigh the calls, few enough for the cache and for memory that is used again
 _BLOCK_BYTES = 256 << 10
 _HEADER_BYTES, _FOOTER_BYTES = 12, 4  # of a TFRecord
-_FOOTER = np.dtype("<u4")
-_KNOWN_HEADERS = 1 << 16  # remembered, by the records' lengths: some megabytes at most
+_MOST_RECORDS = 1 << 14  # in a block
+_FAULTS = ("", "has a length that fails its checksum", "fails its checksum")
 
 
-def read_blocks(file: BinaryIO, name: str, block_bytes: int = _BLOCK_BYTES) -> Iterator[list[bytes]]:
-    """Yield the payloads of an uncompressed TFRecord `file`, some at a time, and verify every checksum.
+@dataclass(frozen=True, slots=True, eq=False)
+class RecordBlock:
+    """Consecutive records of a file; iterating over it yields their payloads."""
+
+    data: bytes
+    starts: Positions  # of the payloads in `data`
+    ends: Positions
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def __iter__(self) -> Iterator[bytes]:
+        data = self.data
+        return (data[start:end] for start, end in zip(self.starts.tolist(), self.ends.tolist(), strict=True))
+
+    def record(self, row: int) -> bytes:
+        """Return one payload."""
+        return self.data[self.starts[row] : self.ends[row]]
+
+    def every(self, first: int, step: int) -> "RecordBlock":
+        """Return every `step`-th record from `first` on."""
+        return self if step == 1 else RecordBlock(self.data, self.starts[first::step], self.ends[first::step])
+
+
+def read_blocks(file: BinaryIO, name: str, block_bytes: int = _BLOCK_BYTES) -> Iterator[RecordBlock]:
+    """Yield the records of an uncompressed TFRecord `file`, some at a time, and verify every checksum.
 
     Raises:
         CorruptDataError: if a record is cut short or fails its checksum, after all records before it were yielded; the
             message names `name`, record and offset.
     """
-    headers: dict[int, bytes] = {}
     rest, index, offset = b"", 0, 0
     wanted = block_bytes
     while more := file.read(wanted):
         data = rest + more if rest else more
-        payloads, ends, wanted, fault = _split_records(data, headers)
-        good = _count_intact(data, payloads, ends)
-        if good < len(payloads):
-            payloads, ends, fault = payloads[:good], ends[:good], "fails its checksum"
-        if payloads:
-            yield payloads
-        index += len(payloads)
-        position = ends[-1] + _FOOTER_BYTES if ends else 0
-        offset += position
+        position, count = 0, _MOST_RECORDS
+        while count == _MOST_RECORDS:
+            starts, ends = np.empty(_MOST_RECORDS, np.int64), np.empty(_MOST_RECORDS, np.int64)
+            count, position, missing, fault = _spans.split_records(data, position, starts, ends)
+            if count:
+                yield RecordBlock(data, starts[:count].copy(), ends[:count].copy())
+            index += count
         if fault:
-            raise CorruptDataError(f"{name}: record {index} at byte {offset} {fault}")
+            raise CorruptDataError(f"{name}: record {index} at byte {offset + position} {_FAULTS[fault]}")
+        offset += position
         rest = data[position:]
-        wanted = max(wanted, block_bytes)
+        wanted = max(missing, block_bytes)
     if rest:
         cut = f"{name}: record {index} at byte {offset} is cut short"
         if len(rest) < _HEADER_BYTES:
             raise CorruptDataError(f"{cut}: {len(rest)} of {_HEADER_BYTES} header bytes")
         size = int.from_bytes(rest[:8], "little")
-        if rest[:_HEADER_BYTES] != record_header(size):
-            raise CorruptDataError(f"{name}: record {index} at byte {offset} has a length that fails its checksum")
         raise CorruptDataError(f"{cut}: {len(rest) - _HEADER_BYTES} of {size + _FOOTER_BYTES} bytes")
 
 
-def _split_records(data: bytes, headers: dict[int, bytes]) -> tuple[list[bytes], list[int], int, str]:
-    """Return the payloads of complete records, their ends, the bytes missing of the last, and a fault in a length."""
-    payloads: list[bytes] = []
-    ends: list[int] = []
-    start, size = _HEADER_BYTES, len(data)
-    while start <= size:
-        head = data[start - _HEADER_BYTES : start]
-        length = int.from_bytes(head[:8], "little")
-        known = headers.get(length)
-        if known is None:
-            if len(headers) >= _KNOWN_HEADERS:
-                headers.clear()
-            known = headers[length] = record_header(length)
-        if head != known:
-            return payloads, ends, 0, "has a length that fails its checksum"
-        end = start + length
-        if end + _FOOTER_BYTES > size:
-            return payloads, ends, end + _FOOTER_BYTES - size, ""
-        payloads.append(data[start:end])
-        ends.append(end)
-        start = end + OVERHEAD
-    return payloads, ends, 0, ""
+def scan_examples(
+    data: Any, starts: Positions, ends: Positions, names: list[bytes], tags: bytes, out: Positions, plain: Any
+) -> None:
+    """Find the values of features in the serialized Examples data[start:end].
 
-
-def _count_intact(data: bytes, payloads: list[bytes], ends: list[int]) -> int:
-    """Return the number of payloads before the first that fails its checksum."""
-    if not payloads:
-        return 0
-    stops = np.array(ends, np.int64)
-    crcs = checksums(data, stops - np.fromiter(map(len, payloads), np.int64, len(payloads)), stops)
-    footers: Any = np.ndarray(len(data) - _FOOTER_BYTES + 1, _FOOTER, data, 0, (1,))  # one that begins at each byte
-    wrong = np.flatnonzero(mask_crcs(crcs) != footers[stops])
-    return int(wrong[0]) if len(wrong) else len(payloads)
+    Args:
+        names: UTF-8 names of the features.
+        tags: two bytes a feature: the tag of its list in `message Feature`, and 1 if the list holds one bytes value.
+        out: int64, (records, features, 3), to be filled: start and end of the packed numbers, of the one bytes value or
+            of the entries of several, and the number of values; -1 if the record does not have the feature.
+        plain: uint8, (records,), to be filled: 1 if the record is an Example of no other features, each at most once
+            and encoded as shardmill and protobuf encode it; otherwise 0, and its places mean nothing.
+    """
+    _spans.scan_examples(data, _as_positions(starts), _as_positions(ends), names, tags, out, plain)

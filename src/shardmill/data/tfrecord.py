@@ -1,6 +1,7 @@
 """TFRecord framing, and the pure Python twin of the C extension that scans records."""
 
 import struct
+import sys
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import repeat
@@ -132,6 +133,36 @@ def frame(data: Any, offsets: np.ndarray) -> None:
     checksums(data, starts, ends, crcs)
     _windows(data, _HEADER.itemsize)[offsets[:-1]] = headers.view(np.dtype((np.void, _HEADER.itemsize)))
     _windows(data, _FOOTER.itemsize)[ends] = mask_crcs(crcs).view(np.dtype((np.void, _FOOTER.itemsize)))
+
+
+def split_records(data: bytes, at: int, starts: np.ndarray, ends: np.ndarray) -> tuple[int, int, int, int]:
+    """Write the spans of the payloads of sound records from `at` on into `starts` and `ends`, as many as fit.
+
+    Return their number, the end of the last, the bytes that are missing of the next record, and the next record's
+    fault: 1 for a length that fails its checksum, 2 for a payload that does, else 0.
+    """
+    for count in range(len(starts)):
+        if len(data) - at < _HEADER.itemsize:
+            return count, at, 0, 0
+        length, start = int.from_bytes(data[at : at + 8], "little"), at + _HEADER.itemsize
+        if data[at:start] != record_header(length):
+            return count, at, 0, 1
+        end = start + length
+        if end + _FOOTER.itemsize > len(data):
+            return count, at, min(end + _FOOTER.itemsize - len(data), sys.maxsize // 2), 0
+        if data[end : end + _FOOTER.itemsize] != record_footer((data[start:end],)):
+            return count, at, 0, 2
+        starts[count], ends[count], at = start, end, end + _FOOTER.itemsize
+    return len(starts), at, 0, 0
+
+
+def scan_examples(
+    data: Any, starts: np.ndarray, ends: np.ndarray, names: list[bytes], tags: bytes, out: np.ndarray, plain: np.ndarray
+) -> None:
+    """Leave every record to `decode_example`, which is as fast as any other code in Python."""
+    _check(data, starts, ends)
+    plain[:] = 0
+    out[:] = -1
 
 
 def copy(data: Any, starts: np.ndarray, sizes: np.ndarray, target: Any, places: np.ndarray) -> None:

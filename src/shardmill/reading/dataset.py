@@ -13,6 +13,7 @@ import google_crc32c
 from shardmill.data.example import FeatureValue, decode_example
 from shardmill.data.features import Feature, Features, translated_features
 from shardmill.data.kinds import kind_of
+from shardmill.data.spans import RecordBlock
 from shardmill.errors import CorruptDataError, UserError
 from shardmill.filesystem import Files, FolderLister, LocalFiles, files_for, read_if_exists, read_small_file
 from shardmill.metadata import file_names
@@ -263,11 +264,15 @@ def find_split(manifest: Manifest, name: str) -> SplitEntry:
         raise UserError(error.args[0]) from None
 
 
-def select_part(split: SplitEntry, num_workers: int, worker_index: int) -> Part:
+_UNEQUAL = 0.1  # of the smallest part: by how many examples the largest may exceed it without a warning
+
+
+def select_part(split: SplitEntry, num_workers: int, worker_index: int, equal_parts: bool = False) -> Part:
     """Return the part of a split that a worker reads; the parts of all workers are disjoint and cover the split.
 
-    A part is every num_workers-th shard. If there are fewer shards than workers, it is every num_workers-th example,
-    with a warning: each worker then reads all shards. Raise a UserError if there is no such worker.
+    A part is every num_workers-th shard, with a warning if parts differ much in their examples. With `equal_parts`, or,
+    with a warning, if there are fewer shards than workers, it is every num_workers-th example: each worker then reads
+    all shards. Raise a UserError if there is no such worker.
     """
     if num_workers < 1:
         raise UserError(f"num_workers is {num_workers}; expected at least 1")
@@ -275,15 +280,27 @@ def select_part(split: SplitEntry, num_workers: int, worker_index: int) -> Part:
         raise UserError(
             f"worker_index is {worker_index}; expected 0 to {num_workers - 1}, for num_workers is {num_workers}"
         )
-    if num_workers <= len(split.shards):
-        return Part(split.shards[worker_index::num_workers])
-    if split.examples:
-        warnings.warn(
-            f"split {split.name!r} has {len(split.shards)} shards for {num_workers} workers: each reads all of them and"
-            f" keeps one of {num_workers} examples; with --num_shards {num_workers} or more, each would read its own",
-            stacklevel=3,
+    by_shard = num_workers <= len(split.shards) and not equal_parts
+    message = ""
+    if by_shard:
+        parts = [Part(split.shards[worker::num_workers]) for worker in range(num_workers)]
+        counts = [part.examples for part in parts]
+        if max(counts) - min(counts) > max(_UNEQUAL * min(counts), 1):
+            message = (
+                f"the largest part has {max(counts):,} examples, the smallest {min(counts):,}, and that of worker"
+                f" {worker_index} {counts[worker_index]:,}; equal_parts=True divides examples instead of shards;"
+                f" a --num_shards that is a multiple of {num_workers} makes parts equal, too"
+            )
+    elif split.examples and not equal_parts:
+        message = (
+            f"each reads all of them and keeps one of {num_workers} examples; with --num_shards {num_workers} or more,"
+            " each would read its own"
         )
-    return Part(split.shards, worker_index, num_workers)
+    if message:
+        warnings.warn(
+            f"split {split.name!r} has {len(split.shards)} shards for {num_workers} workers: {message}", stacklevel=3
+        )
+    return parts[worker_index] if by_shard else Part(split.shards, worker_index, num_workers)
 
 
 RAW_RECORD = "record"  # what the bytes of an unparsed record are called
@@ -498,8 +515,8 @@ def _check_concurrently(check: Callable[[ShardEntry], None], shards: Sequence[Sh
             pass
 
 
-def read_shard(dataset: Dataset, shard: ShardEntry) -> Iterator[list[bytes]]:
-    """Yield the serialized examples of a shard in batches; verify each record's checksum, and the file's at the end.
+def read_shard(dataset: Dataset, shard: ShardEntry) -> Iterator[RecordBlock]:
+    """Yield the serialized examples of a shard in blocks; verify each record's checksum, and the file's at the end.
 
     Raises:
         CorruptDataError: if the shard is missing or differs from what was written; the message names it and the record.

@@ -3,7 +3,10 @@
 import ast
 import io
 import pickle
+import random
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any, BinaryIO
 
 import pytest
 from hypothesis import given, settings
@@ -48,6 +51,34 @@ def test_a_file_cut_short_is_told_after_all_that_came_before(codec: Codec) -> No
     assert found[:1] == [b"one"]
     assert str(one.value).startswith("s: ")
     assert str(some.value).startswith("s: ")
+
+
+@every
+@pytest.mark.parametrize("size", [5, 3000, 70_000])
+def test_blocks_end_where_single_records_do(codec: Codec, size: int) -> None:
+    """Whatever was damaged: the same records come before the same error."""
+
+    def outcome(read: Callable[[BinaryIO, str], Iterable[Any]], data: bytes) -> tuple[list[bytes], str]:
+        found: list[bytes] = []
+        try:
+            for item in read(io.BytesIO(data), "s"):
+                found += [item] if isinstance(item, bytes) else list(item)
+        except CorruptDataError as error:
+            return found, str(error)
+        return found, ""
+
+    chance = random.Random(size)
+    sound = written(codec, *(frame_record(chance.randbytes(size)) for _ in range(400_000 // (size + 100))))
+    for _ in range(30):
+        data = bytearray(sound)
+        place = chance.randrange(len(data))
+        if chance.random() < 0.3:
+            del data[place:]
+        elif chance.random() < 0.2:
+            data += b"garbage"
+        else:
+            data[place] ^= 1 << chance.randrange(8)
+        assert outcome(codec.read_blocks, bytes(data)) == outcome(codec.read_records, bytes(data))
 
 
 @every

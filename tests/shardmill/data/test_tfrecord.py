@@ -10,10 +10,10 @@ import struct
 import google_crc32c
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from shardmill.data import tfrecord
+from shardmill.data import spans, tfrecord
 from shardmill.data.spans import read_blocks
 from shardmill.data.tfrecord import OVERHEAD, frame_record, read_records
 from shardmill.errors import CorruptDataError
@@ -42,14 +42,36 @@ def outcome(data: bytes, block_bytes: int | None, file: type[io.BytesIO] = io.By
     return found, ""
 
 
+@pytest.fixture(params=["compiled", "python"])
+def spans_module(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read blocks with the compiled module, and with what takes its place."""
+    if request.param == "python":
+        monkeypatch.setattr(spans, "_spans", tfrecord)
+
+
+BOTH = settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
 @given(RECORDS, st.integers(1, 500))
-@settings(deadline=None)
+@BOTH
+@pytest.mark.usefixtures("spans_module")
 def test_records(records: list[bytes], block_bytes: int) -> None:
     assert outcome(b"".join(map(frame_record, records)), block_bytes) == (records, "")
 
 
+@pytest.mark.usefixtures("spans_module")
+def test_more_records_than_a_block_holds() -> None:
+    data = frame_record(b"") * 40_000
+    blocks = list(read_blocks(io.BytesIO(data), "f", len(data)))
+    assert [len(block) for block in blocks] == [16_384, 16_384, 7_232]
+    damaged = data[:-1] + b"x"
+    with pytest.raises(CorruptDataError, match=r"^f: record 39999 at byte 639984 fails its checksum$"):
+        list(read_blocks(io.BytesIO(damaged), "f", len(data)))
+
+
 @given(RECORDS.filter(bool), st.integers(1, 500), st.data())
-@settings(deadline=None, max_examples=300)
+@BOTH
+@pytest.mark.usefixtures("spans_module")
 def test_damage(records: list[bytes], block_bytes: int, data: st.DataObject) -> None:
     damaged = bytearray(b"".join(map(frame_record, records)))
     if data.draw(st.booleans()):

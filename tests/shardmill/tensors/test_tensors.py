@@ -11,6 +11,9 @@
 import gc
 import math
 import random
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +23,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import shardmill
+from shardmill import _native
+from shardmill.data import spans, tfrecord
 from shardmill.data.example import encode_example
+from shardmill.data.example_columns import ExampleScanner, unpack_varints
 from shardmill.data.feature_kind import ELEMENT_TYPES
 from shardmill.data.features import DType, Feature
+from shardmill.data.spans import RecordBlock
 from shardmill.errors import CorruptDataError, UserError
+from shardmill.reading import plain_examples
 from shardmill.reading.dataset import Dataset, open_dataset
-from shardmill.reading.plain_examples import ExampleDecoder, unpack_varints
+from shardmill.reading.plain_examples import BlockDecoder, ExampleDecoder
 from shardmill.reading.tensor_dataset import with_shard_checks
 from shardmill.reading.tensor_examples import ImageDecoder, multi_hot, multi_hot_classes
 from tests.support.later import Later
@@ -116,6 +124,72 @@ def check(decoded: dict[str, Any], chosen: tuple[Feature, ...], example: dict[st
         assert value.dtype == feature.dtype
         assert value.shape == shape
         assert np.array_equal(value, np.array(expected, feature.dtype).reshape(value.shape))
+
+
+def outcome(decode: Callable[[], Iterable[dict[str, Any]]]) -> tuple[list[dict[str, Any]], str]:
+    """The decoded examples in a form that can be compared, and the error after them."""
+    found = []
+    try:
+        for example in decode():
+            found.append({name: (type(value), np.asarray(value).dtype, repr(value)) for name, value in example.items()})
+    except ValueError as error:
+        return found, str(error)
+    return found, ""
+
+
+def check_blocks(chosen: tuple[Feature, ...], records: list[bytes], names: list[str] | None = None) -> None:
+    """A block of records is decoded as each record is, alone and among others; also where nothing was compiled."""
+    ends = np.cumsum([len(record) for record in records])
+    block = RecordBlock(b"".join(records), ends - [len(record) for record in records], ends)
+    alone = ExampleDecoder(chosen, names)
+    expected = outcome(lambda: (alone(record) for record in records))
+    with np.printoptions(threshold=sys.maxsize, floatmode="unique"), pytest.MonkeyPatch.context() as patch:
+        assert outcome(lambda: BlockDecoder(chosen, names)(block)) == expected
+        patch.setattr(plain_examples, "_FEW_RECORDS", 0)
+        for module in (_native, tfrecord):
+            patch.setattr(spans, "_spans", module)
+            assert outcome(lambda: BlockDecoder(chosen, names)(block)) == expected
+
+
+@given(cases())
+@settings(max_examples=60, deadline=None)
+def test_blocks_are_decoded_by_columns(case: tuple[tuple[Feature, ...], list[dict[str, list[Any]]]]) -> None:
+    chosen, examples = case
+    records = [proto_of(chosen, example).SerializeToString(deterministic=True) for example in examples]
+    check_blocks(chosen, records)
+    check_blocks(chosen, records, [feature.name for feature in chosen[::2]])
+    check_blocks(chosen, [])
+
+
+@given(cases(), st.randoms())
+@settings(max_examples=200, deadline=None)
+def test_damaged_records_of_a_block(
+    case: tuple[tuple[Feature, ...], list[dict[str, list[Any]]]], choice: random.Random
+) -> None:
+    chosen, examples = case
+    records = [bytearray(proto_of(chosen, example).SerializeToString(deterministic=True)) for example in examples]
+    for record in records:
+        if record and choice.random() < 0.5:
+            record[choice.randrange(len(record))] ^= 1 << choice.randrange(8)
+        elif choice.random() < 0.2:
+            record += choice.choice(records)  # protobuf merges messages that follow each other
+    check_blocks(chosen, list(map(bytes, records)))
+
+
+def test_a_record_as_we_write_it_is_read_by_columns() -> None:
+    """Otherwise, the tests above would compare one decoder with itself."""
+    record = encode_example({"a": [1, 300], "b": [b"x", b"y" * 300], "c": [0.5], "d": [b"1234"]})
+    chosen = (
+        Feature("a", "int64", shape=(None,)),
+        Feature("b", "bytes", shape=(2,)),
+        Feature("c", "float32"),
+        Feature("d", "bytes", "array", (2,), element="int16"),
+        Feature("e", "int64", required=False),
+    )
+    block = RecordBlock(record * 2, np.array([0, len(record)]), np.array([len(record), 2 * len(record)]))
+    assert ExampleScanner(chosen).scan(block).fits.tolist() == [True, True]
+    assert ExampleScanner(chosen[1:]).scan(block).fits.tolist() == [False, False]
+    assert ExampleScanner((*chosen[:2], replace(chosen[2], dtype="int64"), *chosen[3:])).scan(block).fits.sum() == 0
 
 
 @given(cases())

@@ -9,9 +9,10 @@ import io
 import itertools
 import shutil
 import tracemalloc
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import apache_beam as beam
@@ -287,6 +288,94 @@ def _dataset(folder: Path, records: list[bytes], features: tuple[Feature, ...]) 
     (folder / shard.file).write_bytes(data)
     manifest = Manifest("tiny", "1.0.0", "", features, (SplitEntry("train", (shard,)),), configuration={})
     return Dataset(str(folder), manifest, LocalFiles()), shard
+
+
+_KINDS = (
+    Feature("label", "int64", "class_label", class_names=("cat", "dog")),
+    Feature("labels", "int64", "class_label", (None,), required=False, class_names=("cat", "dog", "bee")),
+    Feature("box", "float32", "bbox", (4,)),
+    Feature("boxes", "float32", "bbox", (None, 4), required=False),
+    Feature("array", "bytes", "array", (2, 3), element="int16"),
+    Feature("rows", "bytes", "array", (None, 2), required=False, element="float32"),
+    Feature("flag", "int64", "bool"),
+    Feature("pair", "float32", shape=(2,)),
+    Feature("text", "bytes", "text", required=False),
+    Feature("words", "bytes", shape=(None,)),
+)
+_SOUND: Mapping[str, Any] = {
+    "label": [1],
+    "labels": [0, 2],
+    "box": [0.0, 0.0, 0.5, 1.0],
+    "boxes": [0.0, 0.0, 0.5, 1.0] * 3,
+    "array": [bytes(12)],
+    "rows": [bytes(24)],
+    "flag": [0],
+    "pair": [1.0, np.nan],
+    "text": [b"x" * 200],
+    "words": [b"a", b"", b"b"],
+}
+_FAULTY: Mapping[str, list[Any]] = {
+    "label": [[2], [-1], [0, 1], [0.5], [b"x"], None],
+    "labels": [[0, 3], [5, -7], [1.0], np.array([], np.int64), None],
+    "box": [[0.5, 0.0, 0.4, 1.0], [0.0, 0.0, 1.0], [0.0, 0.0, 1.5, np.nan], None],
+    "boxes": [[0.0] * 7, [0.5, 0.0, 0.4, 1.0] * 2, [1, 2, 3, 4], None],
+    "array": [[bytes(11)], [b""], [bytes(12)] * 2, None],
+    "rows": [[bytes(20)], [b""], None],
+    "flag": [[1, 2], None],
+    "pair": [[1.0], None],
+    "text": [[b"a", b"b"], [3], None],
+    "words": [[1], None],
+    "colour": [[1]],
+}
+
+
+def _one_by_one(records: list[bytes]) -> list[str]:
+    """What is wrong with each record, found without blocks and columns."""
+    checked = ((number, check_example(manifest(_KINDS), False, record)) for number, record in enumerate(records))
+    found = [f"record {number}: {message}" for number, messages in checked for message in messages]
+    hidden = len(found) - MAX_RECORD_FAULTS
+    return found[:MAX_RECORD_FAULTS] + ([f"and {hidden} more faults in its records"] if hidden > 0 else [])
+
+
+@pytest.mark.parametrize(
+    ("name", "values"), [(name, values) for name, faulty in _FAULTY.items() for values in faulty], ids=str
+)
+@pytest.mark.parametrize("where", [[0], [7], [3, 4, 12], range(13)], ids=str)
+def test_a_faulty_record_among_others(tmp_path: Path, name: str, values: Any, where: Sequence[int]) -> None:
+    sound = encode_example(_SOUND)
+    changed = {name: found for name, found in {**_SOUND, name: values}.items() if found is not None}
+    records = [encode_example(changed) if number in where else sound for number in range(13)]
+    dataset, shard = _dataset(tmp_path, records, _KINDS)
+    expected = _one_by_one(records)
+    assert bool(expected) == bool(check_example(manifest(_KINDS), False, encode_example(changed)))
+    with ThreadPoolExecutor(2) as pool:
+        for executor in (None, pool):
+            found = verify_shard(dataset, "train", shard, False, executor, 2)
+            assert [fault.message for fault in found] == expected
+
+
+def test_records_whose_bytes_were_changed_at_random(tmp_path: Path) -> None:
+    """Their checksums are right: a program wrote them so."""
+    random = Random(3)
+    sound = encode_example(_SOUND)
+    for _ in range(150):
+        records = []
+        for _ in range(6):
+            record = bytearray(sound)
+            for _ in range(random.choice([0, 1, 1, 3])):
+                record[random.randrange(len(record))] = random.choice([0, 1, 2, 4, 0x0A, 0x12, 0x1A, 0x80, 0xFF])
+            records.append(bytes(record))
+        dataset, shard = _dataset(tmp_path, records, _KINDS)
+        found = [fault.message for fault in verify_shard(dataset, "train", shard, False)]
+        assert found == _one_by_one(records)
+
+
+def test_progress_is_reported(tmp_path: Path) -> None:
+    dataset, shard = _dataset(tmp_path, [encode_example(_SOUND)] * 5000, _KINDS)
+    reports: list[tuple[int, int]] = []
+    assert verify_shard(dataset, "train", shard, False, report=lambda *counts: reports.append(counts)) == []
+    assert len(reports) > 3
+    assert tuple(map(sum, zip(*reports, strict=True))) == (5000, 5000 * len(encode_example(_SOUND)))
 
 
 def test_faults_of_records_are_capped(tmp_path: Path) -> None:

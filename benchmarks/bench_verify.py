@@ -1,0 +1,61 @@
+"""How long `shardmill verify` takes beside the build of the data set that it reads, for each kind of input.
+
+Build and verification are processes of their own with start-up included, in turns.
+"""
+
+import argparse
+import shutil
+import statistics
+import sys
+from pathlib import Path
+
+from measure import SHARDMILL, Measured, machine, make_images, make_table, measure
+from options import add_folder, add_images, add_rounds
+
+_ROUTES = {"csv": "csv", "text": "txt", "jsonl": "jsonl", "parquet": "parquet", "images": "images"}
+
+
+def measure_route(route: str, source: Path, output: Path, rounds: int) -> tuple[list[Measured], list[Measured]]:
+    """Build and verify a data set, one after the other in every round."""
+    build = [SHARDMILL, route, "--input", str(source), "--output", str(output), "--name", "bench"]
+    builds, verifications = [], []
+    for number in range(rounds):
+        shutil.rmtree(output, ignore_errors=True)
+        output.mkdir(parents=True)
+        builds.append(measure(build))
+        verifications.append(measure([SHARDMILL, "verify", str(output / "bench")]))
+        seconds = f"built in {builds[-1].seconds:.1f} s, verified in {verifications[-1].seconds:.1f} s"
+        print(f"{route}, round {number + 1}: {seconds}", file=sys.stderr)
+    shutil.rmtree(output)
+    return builds, verifications
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--routes", nargs="+", choices=list(_ROUTES), default=list(_ROUTES), help="(default: all)")
+    parser.add_argument("--rows", type=int, default=1_000_000, help="of tables and texts (default: %(default)s)")
+    add_images(parser)
+    add_rounds(parser)
+    add_folder(parser)
+    args = parser.parse_args()
+    print(f"Medians; start-up included; {machine()}\n")
+    print("| | build, seconds | verify, seconds | verify / build | of all cores: build | verify | verify, peak MB |")
+    print("|---|---:|---:|---:|---:|---:|---:|")
+    for route in args.routes:
+        if route == "images":
+            amount, source = f"{args.images:,} images", make_images(args.folder, args.images, args.kilobytes)
+        else:
+            amount, source = f"{args.rows:,} rows", make_table(args.folder, _ROUTES[route], args.rows)
+        runs = measure_route(route, source, args.folder / "output", args.rounds)
+        build, verify = (statistics.median(run.seconds for run in found) for found in runs)
+        cores = [statistics.median(run.core_seconds for run in found) for found in runs]
+        peak = max(run.peak_bytes for run in runs[1]) / 1e6
+        print(
+            f"| `{route}`, {amount} | {build:.1f} | {verify:.1f} | {verify / build:.2f} | {cores[0]:.1f} |"
+            f" {cores[1]:.1f} | {peak:.0f} |",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+"""Find the values of features in blocks of serialized tf.train.Examples, all records of a block at once."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shardmill.data import spans
+from shardmill.data.example import LIST_TAGS, FeatureValue
+from shardmill.data.features import Features
+from shardmill.data.spans import Positions, RecordBlock
+
+_SPAN = 3  # start, end, count
+
+
+class ExampleScanner:
+    """Find the values of known features in blocks of serialized examples."""
+
+    def __init__(self, features: Features) -> None:
+        self.features = features
+        self._names = [feature.name.encode() for feature in features]
+        # Two bytes a feature: the tag of its list, and whether the list holds one bytes value
+        self._tags = bytes(
+            byte for item in features for byte in (LIST_TAGS[item.dtype], item.dtype == "bytes" and not item.list_shape)
+        )
+        self._sizes = np.array([max(math.prod(filter(None, item.list_shape)), 1) for item in features], np.int64)
+        self._is_variable = np.array([None in item.list_shape for item in features], bool)
+        self._is_optional = np.array([not item.required for item in features], bool)
+
+    def scan(self, block: RecordBlock) -> "ScannedBlock":
+        """Find the values of all features in the records of a block."""
+        places = np.empty((len(block), len(self.features), _SPAN), np.int64)
+        plain = np.empty(len(block), np.uint8)
+        spans.scan_examples(block.data, block.starts, block.ends, self._names, self._tags, places, plain)
+        counts = places[:, :, 2]
+        present = counts >= 0
+        has_right_count = np.where(self._is_variable, counts % self._sizes == 0, counts == self._sizes)
+        fits = plain.astype(bool) & np.where(present, has_right_count, self._is_optional).all(1)
+        return ScannedBlock(self.features, block, places, present, fits)
+
+
+@dataclass(frozen=True, slots=True)
+class ScannedBlock:
+    """The places of values in the records of a block."""
+
+    features: Features
+    block: RecordBlock
+    places: Positions  # start, end and number of values, (records, features, 3)
+    present: NDArray[np.bool_]  # True where a record has a feature, (records, features)
+    # True for records that hold nothing but these features, all required ones, each with its kind and a right number of
+    # values. Others, and some that are encoded in an unusual way, must be parsed by `decode_example`. (records,)
+    fits: NDArray[np.bool_]
+
+    def values(self, column: int, rows: Positions) -> FeatureValue:
+        """Return the values of a feature in records that fit and have it, one record's after another's."""
+        feature, starts, ends = self.features[column], *self._spans(column, rows)
+        if feature.dtype == "bytes" and feature.list_shape:
+            return [value for values in self.value_lists(column, rows) for value in values]
+        if feature.dtype == "bytes":
+            data = self.block.data
+            return [data[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+        packed, _ = spans.gather(self.block.data, starts, ends - starts)
+        return unpack_varints(packed) if feature.dtype == "int64" else packed.view("<f4")
+
+    def value_lists(self, column: int, rows: Positions) -> list[list[bytes]]:
+        """Return the bytes values of a list feature in records that fit and have it."""
+        starts, ends = (places.tolist() for places in self._spans(column, rows))
+        return [_split_bytes_list(self.block.data, start, end) for start, end in zip(starts, ends, strict=True)]
+
+    def _spans(self, column: int, rows: Positions) -> tuple[Positions, Positions]:
+        return self.places[rows, column, 0], self.places[rows, column, 1]
+
+
+def _split_bytes_list(data: bytes, start: int, end: int) -> list[bytes]:
+    values = []
+    while start < end:
+        size, first = data[start + 1], start + 2
+        if size > 0x7F:
+            size, first = _read_length(data, start + 1)
+        start = first + size
+        values.append(data[first:start])
+    return values
+
+
+def _read_length(data: bytes, position: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+        shift += 7
+
+
+def unpack_varints(packed: Any) -> np.ndarray:
+    """Decode packed base-128 varints to int64, shape (values,).
+
+    Raise a ValueError if the last one is incomplete, or one has more than ten bytes.
+    """
+    data = np.frombuffer(packed, np.uint8)
+    last = data < 0x80
+    if last.all():
+        return data.astype(np.int64)
+    ends = np.flatnonzero(last) + 1
+    if not last[-1]:
+        raise ValueError("a varint without end")
+    starts = np.zeros_like(ends)
+    starts[1:] = ends[:-1]
+    lengths = ends - starts
+    if lengths.max() > 10:
+        raise ValueError("a varint of more than ten bytes")
+    shifts = (7 * (np.arange(len(data)) - np.repeat(starts, lengths))).astype(np.uint64)
+    return np.add.reduceat((data & 0x7F).astype(np.uint64) << shifts, starts).view(np.int64)
