@@ -251,7 +251,7 @@ class _BlockChecker:
         for column, feature in self._columns:
             rows = np.flatnonzero(scanned.fits & scanned.present[:, column])
             is_suspect[_find_faulty_rows(scanned, column, feature, rows)] = True
-        return cast(list[int], np.flatnonzero(is_suspect).tolist())
+        return np.flatnonzero(is_suspect).tolist()
 
 
 def _find_faulty_rows(scanned: ScannedBlock, column: int, feature: Feature, rows: Positions) -> list[int]:

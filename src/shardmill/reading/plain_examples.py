@@ -7,7 +7,7 @@ import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -152,7 +152,7 @@ class BlockDecoder:
         rows = np.flatnonzero(scanned.fits)
         columns = [_column_values(scanned, column, item, rows) for column, item in self._columns]
         decoded = zip(*columns, strict=True) if columns else iter([()] * len(rows))
-        present = scanned.present[:, [column for column, _ in self._columns]].all(1).tolist()
+        present = np.all(scanned.present[:, [column for column, _ in self._columns]], axis=1)
         for row, fits in enumerate(scanned.fits.tolist()):
             if not fits:
                 yield self._decode(block.record(row))
@@ -178,9 +178,9 @@ def _column_values(scanned: ScannedBlock, column: int, feature: Feature, rows: P
     values = scanned.values(column, rows)
     if not feature.list_shape:
         return list(values)
-    ends = np.cumsum(scanned.places[rows, column, 2]).tolist()
+    numbers, ends = cast(np.ndarray, values), np.cumsum(scanned.places[rows, column, 2]).tolist()
     # Copied: an example must not keep the values of its whole block in memory
-    pieces = [values[start:end].copy() for start, end in zip([0, *ends], ends, strict=False)]
+    pieces = [numbers[start:end].copy() for start, end in zip([0, *ends], ends, strict=False)]
     return [_reshape(feature, piece) for piece in pieces] if len(feature.shape) > 1 else pieces
 
 

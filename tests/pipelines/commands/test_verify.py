@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -13,9 +14,12 @@ from PIL import Image
 from tensorflow_metadata.proto.v0 import statistics_pb2
 
 from shardmill.pipelines.cli import main
+from shardmill.pipelines.jobs import launch
+from shardmill.pipelines.jobs.launch import progress_line, progress_phase
 from shardmill.reading.dataset import open_dataset
 from shardmill.transforms.publishing.verification import find_dataset_faults
 from shardmill.transforms.stores import storage
+from shardmill.transforms.workers.running import Progress
 from tests.end_to_end.test_bad_input import png_header
 
 _SHARD = "digits-train.tfrecord-00001-of-00002"
@@ -69,6 +73,27 @@ def _run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, s
 @pytest.mark.parametrize("options", [[], ["--decode"]])
 def test_clean(built: Path, capsys: pytest.CaptureFixture[str], options: list[str]) -> None:
     assert _run(capsys, built, *options) == (0, "verified: 11 examples in 2 shards, no fault\n", "")
+
+
+def test_progress(built: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch, "_PLAIN_INTERVAL", 0)
+    status, out, err = _run(capsys, built)
+    assert (status, out) == (0, "verified: 11 examples in 2 shards, no fault\n")
+    lines = err.splitlines()
+    assert lines
+    assert all(
+        re.fullmatch(r"digits, verify: \d+ s, verifying \d+ of 11 examples( \(.*left\))?", line) for line in lines
+    )
+    assert _run(capsys, built, "--quiet") == (0, "", "")
+
+
+def test_the_line_of_progress_names_phase_rate_and_time_left() -> None:
+    counts = Progress(300, 6_000_000, 1200, 24_000_000)
+    assert progress_line("n, verify", counts, 5, 3, "verifying") == (
+        "n, verify: 5 s, verifying 300 of 1,200 examples (100 examples/s, 2 MB/s, 9 s left)"
+    )
+    assert progress_phase(Progress(9, 1, 9, 1), "verifying") == "verifying"
+    assert progress_phase(Progress(9, 1, 9, 1)) == "publishing"
 
 
 def test_directory_above_the_version(built: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
+pytest.importorskip("torch")
+import torch
+
 import shardmill
 from tests.support.reading import ROWS, row
 
-torch = pytest.importorskip("torch")
 
-
-class Rows(torch.utils.data.IterableDataset):  # type: ignore[misc]
+class Rows(torch.utils.data.IterableDataset):
     """Rows, each process of the loader its own; in the order of `epoch` if they are shuffled."""
 
     def __init__(self, directory: Path, shuffle: bool = False, **options: Any) -> None:

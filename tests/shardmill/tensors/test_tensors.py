@@ -142,8 +142,8 @@ def check_blocks(chosen: tuple[Feature, ...], records: list[bytes], names: list[
     ends = np.cumsum([len(record) for record in records])
     block = RecordBlock(b"".join(records), ends - [len(record) for record in records], ends)
     alone = ExampleDecoder(chosen, names)
-    expected = outcome(lambda: (alone(record) for record in records))
     with np.printoptions(threshold=sys.maxsize, floatmode="unique"), pytest.MonkeyPatch.context() as patch:
+        expected = outcome(lambda: (alone(record) for record in records))
         assert outcome(lambda: BlockDecoder(chosen, names)(block)) == expected
         patch.setattr(plain_examples, "_FEW_RECORDS", 0)
         for module in (_native, tfrecord):
@@ -172,7 +172,7 @@ def test_damaged_records_of_a_block(
         if record and choice.random() < 0.5:
             record[choice.randrange(len(record))] ^= 1 << choice.randrange(8)
         elif choice.random() < 0.2:
-            record += choice.choice(records)  # protobuf merges messages that follow each other
+            record += bytes(choice.choice(records))  # protobuf merges messages that follow each other
     check_blocks(chosen, list(map(bytes, records)))
 
 
