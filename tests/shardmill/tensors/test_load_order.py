@@ -14,7 +14,7 @@ import pytest
 import shardmill
 from tests.support.buckets import free_port
 from tests.support.later import Later
-from tests.support.reading import copy, count, shards
+from tests.support.reading import copy, count, make_rows, shards
 
 tf = Later("tensorflow")
 
@@ -122,6 +122,7 @@ def test_cache(kind: str, in_file: bool, rows: Path, flowers: Path, tmp_path: Pa
     [
         {"num_workers": 2, "worker_index": 0},
         {"num_workers": 2, "worker_index": 1},
+        {"num_workers": 2, "worker_index": 0, "equal_parts": True},
         {"shuffle": False},
         {"seed": 4},
         {"image_size": (6, 6)},
@@ -144,6 +145,51 @@ def test_a_cache_file_is_read_by_the_same_call_only(other: dict[str, Any], flowe
 
     tf.nest.assert_same_structure(found, expected)
     assert len(found) == len(expected)
+    for one, two in zip(tf.nest.flatten(found), tf.nest.flatten(expected), strict=True):
+        np.testing.assert_array_equal(one, two)
+
+
+def test_a_cache_file_holds_one_version(tmp_path: Path) -> None:
+    """Also one that was replaced by another of its number."""
+    cache = str(tmp_path / "cache")
+    for number, flags in ((5, ()), (7, ("--overwrite",))):
+        directory = make_rows(tmp_path, "--num_shards", 2, *flags, rows=number)
+        assert sorted(read_numbers(directory, cache=cache)) == list(range(number))
+        assert sorted(read_numbers(directory, cache=cache)) == list(range(number))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"num_workers": 2, "worker_index": 0},
+        {"num_workers": 2, "worker_index": 0, "equal_parts": True},
+        {"features": ["word"]},
+        {"label": "word", "features": ["n"], "supervised": True},
+        {"defaults": {"age": 7, "note": "other"}, "features": ["n", "age", "note"]},
+        {"pad": True, "features": ["n", "tokens"], "batch_size": 5},
+        {"pad": True, "features": ["n", "tokens"], "batch_size": 5, "defaults": {"tokens": -3}},
+        {"batch_size": 7},
+        {"repeat": 2},
+        {"augment": lambda features: features},
+    ],
+    ids=str,
+)
+def test_a_cache_file_of_rows_is_read_by_the_same_call_only(other: dict[str, Any], rows: Path, tmp_path: Path) -> None:
+    def read(**options: Any) -> list[Any]:
+        options = {
+            "features": ["n", "age", "note"],
+            "defaults": {"age": -1, "note": "none"},
+            "supervised": False,
+            "shuffle": False,
+            "cache": str(tmp_path / "cache"),
+            **options,
+        }
+        if options["features"] != ["n", "age", "note"] and "defaults" not in other:
+            del options["defaults"]
+        return [tf.nest.map_structure(lambda value: value.numpy(), each) for each in shardmill.load(rows, **options)]
+
+    read()
+    found, expected = read(**other), read(**other, cache=False)
     for one, two in zip(tf.nest.flatten(found), tf.nest.flatten(expected), strict=True):
         np.testing.assert_array_equal(one, two)
 
