@@ -15,8 +15,9 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from shardmill._typed import convert, plan
     from shardmill.errors import CorruptDataError, JobError, UserError
-    from shardmill.pipelines.jobs.api import Plan, convert, plan
+    from shardmill.pipelines.jobs.api import Plan
     from shardmill.pipelines.jobs.outcome import Published
     from shardmill.reading.dataset import info
     from shardmill.reading.plain_examples import examples

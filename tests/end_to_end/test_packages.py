@@ -122,16 +122,37 @@ def test_an_installation_runs_beside_modules_of_the_same_names(
     assert not installed & {"transforms", "pipelines"}
 
 
+TYPED = """from pathlib import Path
+import shardmill
+
+where = {"a": "int64"}
+published = shardmill.convert(
+    "csv", input=Path("rows.csv"), output="out", name="d", label="city", splits={"train": 0.9, "test": 0.1},
+    drop=["a"], types=where, shard_size=1 << 27, progress=True,
+)
+size: int = published.splits["train"]
+text: str = shardmill.plan("images", input="photos", output=Path("out"), name="p", resize=(224, 224)).text
+"""
+MISTYPED = """import shardmill
+x: int = shardmill.info("d")
+shardmill.convert("csv", input="x", output="y", name="n", lable="z")
+shardmill.convert("csv", input="x", output="y", name="n", balance="byte")
+shardmill.convert("csv", input="x", name="n")
+shardmill.plan("images", input="x", output="y", name="n", quote="a")
+"""
+
+
 def test_mypy_finds_types_from_a_file_outside(tmp_path: Path, source: Path) -> None:
     programs = install(tmp_path / "installed", "-e", source)
-    write_files(
-        tmp_path, {"use.py": b"import shardmill\nreveal_type(shardmill.convert)\nx: int = shardmill.info('d')\n"}
-    )
-    command = (sys.executable, "-m", "mypy", "--strict", "--python-executable", programs / "python", "use.py")
-    status, out, _ = _python(tmp_path, "", *command)
+    write_files(tmp_path, {"good.py": TYPED.encode(), "bad.py": MISTYPED.encode()})
+    command = (sys.executable, "-m", "mypy", "--strict", "--python-executable", programs / "python")
+    status, out, _ = _python(tmp_path, "", *command, "good.py")
+    assert (status, out) == (0, "Success: no issues found in 1 source file\n")
 
+    status, out, _ = _python(tmp_path, "", *command, "bad.py")
     assert status == 1
-    assert "-> shardmill.pipelines" in out
+    assert [int(line.split(":")[1]) for line in out.splitlines() if ": error:" in line] == [2, 3, 3, 4, 5, 6]
+    assert 'did you mean "label"?' in out
     assert "Incompatible types in assignment" in out
 
 

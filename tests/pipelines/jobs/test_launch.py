@@ -7,6 +7,7 @@
 * Beam is asked for each signature once while a job runs, and is left as it was
 """
 
+import ast
 import glob
 import inspect
 import io
@@ -36,6 +37,7 @@ from shardmill.transforms.publishing import lease
 from shardmill.transforms.publishing.build_records import read_record
 from shardmill.transforms.stores import patience
 from shardmill.transforms.workers.running import Failure
+from tests.support import typed_api
 from tests.support.command import Run, image_tree, tree_bytes, write_files
 
 
@@ -121,6 +123,11 @@ def test_python_values_mean_what_texts_mean(command: str, values: dict[str, obje
     assert config == expected
     _, default = api._configure(command, where | dict.fromkeys(values.keys() & {"input"}, "in"))
     assert config != default
+
+
+def test_types_of_options_are_those_of_the_flags() -> None:
+    """If not: `python -m tests.support.typed_api`."""
+    assert ast.dump(ast.parse(typed_api.STUB.read_text())) == ast.dump(ast.parse(typed_api.stub()))
 
 
 def test_a_plan_is_the_text_of_a_dry_run(run: Run, tmp_path: Path) -> None:

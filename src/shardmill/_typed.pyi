@@ -1,0 +1,501 @@
+"""`convert` and `plan` with the options of each command, for editors and type checkers.
+
+Written by `python -m tests.support.typed_api`.
+"""
+
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import Literal, Required, TypedDict, Unpack, overload
+
+from shardmill.pipelines.jobs.api import Plan
+from shardmill.pipelines.jobs.outcome import Published
+
+_Path = str | PathLike[str]
+_Item = str | int | float | PathLike[str] | None
+_Value = _Item | Sequence[_Item] | Mapping[str, _Item]
+
+class _Options(TypedDict, total=False):
+    splits: _Value
+    group_by: str
+    stratify_by: str
+    seed: int
+    split_seed: int
+    no_shuffle: bool
+    shard_size: _Value
+    num_shards: _Value
+    balance: Literal["examples", "bytes", "tokens"]
+    compression: Literal["none", "gzip"]
+    file_template: str
+    exclude: _Value
+    rename: _Value
+    labels_file: _Value
+    on_new_label: Literal["fail", "append", "reject"]
+    output: Required[_Path]
+    name: Required[str]
+    version: str
+    overwrite: bool
+    set_latest: bool
+    max_reject_fraction: float
+    on_damaged_file: Literal["fail", "reject"]
+    threads: int
+    input: _Value
+
+class _ImagesOptions(_Options, total=False):
+    reuse: _Value
+    folders: _Value
+    transform: _Value
+    analyze_splits: _Value
+    transform_graph: _Value
+    manifest: _Value
+    allow_outside: bool
+    file_column: str
+    label_column: str
+    label_pattern: _Value
+    split_lists: _Value
+    label_separator: str
+    file_suffix: str
+    file_root: str
+    split_column: str
+    delimiter: _Value
+    columns: _Value
+    drop: _Value
+    only: _Value
+    types: _Value
+    coco: _Value
+    voc: _Value
+    yolo: _Value
+    annotations: _Value
+    boxes_csv: _Value
+    on_bad_box: Literal["reject", "drop"]
+    boxes_seen: Literal["stored", "upright"]
+    feature_names: Literal["tfds", "object_detection"]
+    masks: _Value
+    mask_column: _Value
+    mask_pattern: str
+    mask_dtype: Literal["uint8", "uint16"]
+    mask_colors: _Value
+    masks_seen: Literal["stored", "upright"]
+    verify: Literal["header", "decode", "none"]
+    image_format: Literal["jpeg", "png"]
+    resize: _Value
+    resize_mode: Literal["exact", "cover", "contain"]
+    jpeg_quality: int
+    image_bands: _Value
+    on_several_frames: Literal["reject", "first"]
+    max_pixels: int
+    coordinates: _Value
+    near_duplicates: bool
+
+class _ArraysOptions(_Options, total=False):
+    reuse: _Value
+    folders: _Value
+    transform: _Value
+    analyze_splits: _Value
+    transform_graph: _Value
+    manifest: _Value
+    allow_outside: bool
+    file_column: str
+    label_column: str
+    label_pattern: _Value
+    split_lists: _Value
+    label_separator: str
+    file_suffix: str
+    file_root: str
+    split_column: str
+    delimiter: _Value
+    columns: _Value
+    drop: _Value
+    only: _Value
+    types: _Value
+    feature: _Value
+    shape: _Value
+    dtype: Literal[
+        "float16",
+        "float32",
+        "float64",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "uint8",
+        "uint16",
+        "bool",
+        "complex64",
+        "complex128",
+    ]
+    stacked: bool
+
+class _AudioOptions(_Options, total=False):
+    reuse: _Value
+    folders: _Value
+    transform: _Value
+    analyze_splits: _Value
+    transform_graph: _Value
+    manifest: _Value
+    allow_outside: bool
+    file_column: str
+    label_column: str
+    label_pattern: _Value
+    split_lists: _Value
+    label_separator: str
+    file_suffix: str
+    file_root: str
+    split_column: str
+    delimiter: _Value
+    columns: _Value
+    drop: _Value
+    only: _Value
+    types: _Value
+    decode_audio: bool
+
+class _CsvOptions(_Options, total=False):
+    sequence_by: str
+    order_by: str
+    tokenizer: _Value
+    tokenize: str
+    max_length: int
+    pack_to: int
+    end_of_text: str
+    special_tokens: Literal["token", "text"]
+    keep_text: bool
+    transform: _Value
+    analyze_splits: _Value
+    transform_graph: _Value
+    module_file: _Value
+    materialize: bool
+    delimiter: _Value
+    quote: _Value
+    columns: _Value
+    header: Literal["auto", "first", "none"]
+    skip_lines: int
+    comment: str
+    strip: bool
+    encoding: str
+    missing: _Value
+    escape: _Value
+    decimal: Literal[".", ","]
+    thousands: Literal[",", ".", " ", "'", "_"]
+    list_separator: _Value
+    fill: _Value
+    schema: _Value
+    types: _Value
+    drop: _Value
+    only: _Value
+    label: _Value
+    label_separator: _Value
+    timestamp: _Value
+    hive_partitioning: bool
+    stack: _Value
+    key: str
+    block_size: _Value
+
+class _JsonlOptions(_Options, total=False):
+    sequence_by: str
+    order_by: str
+    tokenizer: _Value
+    tokenize: str
+    max_length: int
+    pack_to: int
+    end_of_text: str
+    special_tokens: Literal["token", "text"]
+    keep_text: bool
+    transform: _Value
+    analyze_splits: _Value
+    transform_graph: _Value
+    module_file: _Value
+    materialize: bool
+    encoding: str
+    fill: _Value
+    schema: _Value
+    types: _Value
+    drop: _Value
+    only: _Value
+    flatten: bool
+    json_columns: _Value
+    label: _Value
+    label_separator: _Value
+    timestamp: _Value
+    hive_partitioning: bool
+    stack: _Value
+    key: str
+    block_size: _Value
+
+class _ParquetOptions(_Options, total=False):
+    on_bad_box: Literal["reject", "drop"]
+    boxes_seen: Literal["stored", "upright"]
+    verify: Literal["header", "decode"]
+    max_pixels: int
+    sequence_by: str
+    order_by: str
+    tokenizer: _Value
+    tokenize: str
+    max_length: int
+    pack_to: int
+    end_of_text: str
+    special_tokens: Literal["token", "text"]
+    keep_text: bool
+    transform: _Value
+    analyze_splits: _Value
+    transform_graph: _Value
+    module_file: _Value
+    materialize: bool
+    fill: _Value
+    schema: _Value
+    types: _Value
+    drop: _Value
+    only: _Value
+    flatten: bool
+    json_columns: _Value
+    label: _Value
+    label_separator: _Value
+    image: _Value
+    timestamp: _Value
+    hive_partitioning: bool
+    stack: _Value
+    key: str
+
+class _AvroOptions(_Options, total=False):
+    verify: Literal["header", "decode"]
+    max_pixels: int
+    sequence_by: str
+    order_by: str
+    tokenizer: _Value
+    tokenize: str
+    max_length: int
+    pack_to: int
+    end_of_text: str
+    special_tokens: Literal["token", "text"]
+    keep_text: bool
+    transform: _Value
+    analyze_splits: _Value
+    transform_graph: _Value
+    module_file: _Value
+    materialize: bool
+    fill: _Value
+    schema: _Value
+    types: _Value
+    drop: _Value
+    only: _Value
+    flatten: bool
+    json_columns: _Value
+    label: _Value
+    label_separator: _Value
+    image: _Value
+    timestamp: _Value
+    hive_partitioning: bool
+    stack: _Value
+    key: str
+    block_size: _Value
+
+class _WebdatasetOptions(_Options, total=False):
+    on_bad_box: Literal["reject", "drop"]
+    boxes_seen: Literal["stored", "upright"]
+    verify: Literal["header", "decode"]
+    max_pixels: int
+    sequence_by: str
+    order_by: str
+    tokenizer: _Value
+    tokenize: str
+    max_length: int
+    pack_to: int
+    end_of_text: str
+    special_tokens: Literal["token", "text"]
+    keep_text: bool
+    transform: _Value
+    analyze_splits: _Value
+    transform_graph: _Value
+    module_file: _Value
+    materialize: bool
+    fill: _Value
+    schema: _Value
+    types: _Value
+    drop: _Value
+    only: _Value
+    label: _Value
+    label_separator: _Value
+    timestamp: _Value
+    hive_partitioning: bool
+    stack: _Value
+    key: str
+    key_until: Literal["first_dot", "last_dot"]
+    block_size: _Value
+
+class _ReshardOptions(_Options, total=False):
+    schema: _Value
+    label: _Value
+    key: str
+    on_mixed: Literal["fail", "reject"]
+    record_type: Literal["example", "raw"]
+    block_size: _Value
+
+class _TextOptions(_Options, total=False):
+    folders: _Value
+    tokenizer: _Value
+    tokenize: str
+    max_length: int
+    pack_to: int
+    end_of_text: str
+    special_tokens: Literal["token", "text"]
+    keep_text: bool
+    transform: _Value
+    analyze_splits: _Value
+    transform_graph: _Value
+    module_file: _Value
+    materialize: bool
+    encoding: str
+    record: Literal["auto", "line", "paragraph", "file"]
+    separator: _Value
+    line_numbers: bool
+    block_size: _Value
+    reuse: _Value
+
+@overload
+def convert(
+    command: Literal["images"],
+    *,
+    beam_options: Sequence[str] = (),
+    progress: bool = False,
+    **options: Unpack[_ImagesOptions],
+) -> Published: ...
+@overload
+def convert(
+    command: Literal["arrays"],
+    *,
+    beam_options: Sequence[str] = (),
+    progress: bool = False,
+    **options: Unpack[_ArraysOptions],
+) -> Published: ...
+@overload
+def convert(
+    command: Literal["audio"],
+    *,
+    beam_options: Sequence[str] = (),
+    progress: bool = False,
+    **options: Unpack[_AudioOptions],
+) -> Published: ...
+@overload
+def convert(
+    command: Literal["csv"],
+    *,
+    beam_options: Sequence[str] = (),
+    progress: bool = False,
+    **options: Unpack[_CsvOptions],
+) -> Published: ...
+@overload
+def convert(
+    command: Literal["jsonl"],
+    *,
+    beam_options: Sequence[str] = (),
+    progress: bool = False,
+    **options: Unpack[_JsonlOptions],
+) -> Published: ...
+@overload
+def convert(
+    command: Literal["parquet"],
+    *,
+    beam_options: Sequence[str] = (),
+    progress: bool = False,
+    **options: Unpack[_ParquetOptions],
+) -> Published: ...
+@overload
+def convert(
+    command: Literal["avro"],
+    *,
+    beam_options: Sequence[str] = (),
+    progress: bool = False,
+    **options: Unpack[_AvroOptions],
+) -> Published: ...
+@overload
+def convert(
+    command: Literal["webdataset"],
+    *,
+    beam_options: Sequence[str] = (),
+    progress: bool = False,
+    **options: Unpack[_WebdatasetOptions],
+) -> Published: ...
+@overload
+def convert(
+    command: Literal["reshard"],
+    *,
+    beam_options: Sequence[str] = (),
+    progress: bool = False,
+    **options: Unpack[_ReshardOptions],
+) -> Published: ...
+@overload
+def convert(
+    command: Literal["text"],
+    *,
+    beam_options: Sequence[str] = (),
+    progress: bool = False,
+    **options: Unpack[_TextOptions],
+) -> Published: ...
+@overload
+def plan(
+    command: Literal["images"],
+    *,
+    beam_options: Sequence[str] = (),
+    **options: Unpack[_ImagesOptions],
+) -> Plan: ...
+@overload
+def plan(
+    command: Literal["arrays"],
+    *,
+    beam_options: Sequence[str] = (),
+    **options: Unpack[_ArraysOptions],
+) -> Plan: ...
+@overload
+def plan(
+    command: Literal["audio"],
+    *,
+    beam_options: Sequence[str] = (),
+    **options: Unpack[_AudioOptions],
+) -> Plan: ...
+@overload
+def plan(
+    command: Literal["csv"],
+    *,
+    beam_options: Sequence[str] = (),
+    **options: Unpack[_CsvOptions],
+) -> Plan: ...
+@overload
+def plan(
+    command: Literal["jsonl"],
+    *,
+    beam_options: Sequence[str] = (),
+    **options: Unpack[_JsonlOptions],
+) -> Plan: ...
+@overload
+def plan(
+    command: Literal["parquet"],
+    *,
+    beam_options: Sequence[str] = (),
+    **options: Unpack[_ParquetOptions],
+) -> Plan: ...
+@overload
+def plan(
+    command: Literal["avro"],
+    *,
+    beam_options: Sequence[str] = (),
+    **options: Unpack[_AvroOptions],
+) -> Plan: ...
+@overload
+def plan(
+    command: Literal["webdataset"],
+    *,
+    beam_options: Sequence[str] = (),
+    **options: Unpack[_WebdatasetOptions],
+) -> Plan: ...
+@overload
+def plan(
+    command: Literal["reshard"],
+    *,
+    beam_options: Sequence[str] = (),
+    **options: Unpack[_ReshardOptions],
+) -> Plan: ...
+@overload
+def plan(
+    command: Literal["text"],
+    *,
+    beam_options: Sequence[str] = (),
+    **options: Unpack[_TextOptions],
+) -> Plan: ...

@@ -1,0 +1,68 @@
+"""Types of the options of `shardmill.convert` and `plan`: `python -m tests.support.typed_api` writes the stub."""
+
+import json
+
+from shardmill.pipelines.jobs.registry import KINDS
+from shardmill.transforms.options.declare import Option
+from tests.support.command import SOURCE
+
+STUB = SOURCE / "shardmill" / "_typed.pyi"
+
+_HEAD = '''"""`convert` and `plan` with the options of each command, for editors and type checkers.
+
+Written by `python -m tests.support.typed_api`.
+"""
+
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import Literal, Required, TypedDict, Unpack, overload
+
+from shardmill.pipelines.jobs.api import Plan
+from shardmill.pipelines.jobs.outcome import Published
+
+_Path = str | PathLike[str]
+_Item = str | int | float | PathLike[str] | None
+_Value = _Item | Sequence[_Item] | Mapping[str, _Item]
+
+'''
+
+
+def type_of(option: Option) -> str:
+    """Return the type of an option's values: a text as on the command line, or a Python value."""
+    if option.type is bool and option.flag.parse is None:
+        return "bool"
+    if option.flag.choices:
+        return f"Literal[{', '.join(json.dumps(choice) for choice in option.flag.choices if choice)}]"
+    if option.flag.parse is None and not option.flag.repeats:
+        return {int: "int", float: "float", str: "str"}[option.type]
+    return "_Path" if option.name == "output" else "_Value"
+
+
+def stub() -> str:
+    """Return the text of the stub."""
+    kinds = {command: [option for option in kind.options if not option.flag.hidden] for command, kind in KINDS.items()}
+    shared = set.intersection(*({(option.name, type_of(option)) for option in options} for options in kinds.values()))
+    parts = [_HEAD, "class _Options(TypedDict, total=False):\n", *_fields(kinds[next(iter(kinds))], shared, True)]
+    for command, options in kinds.items():
+        parts += [f"\nclass _{command.capitalize()}Options(_Options, total=False):\n", *_fields(options, shared, False)]
+    for function, extra, result in (("convert", " progress: bool = False,", "Published"), ("plan", "", "Plan")):
+        for command in kinds:
+            parts.append(
+                f'\n@overload\ndef {function}(\n    command: Literal["{command}"],\n    *,\n'
+                f"    beam_options: Sequence[str] = (),\n{extra and '   ' + extra}{extra and chr(10)}"
+                f"    **options: Unpack[_{command.capitalize()}Options],\n) -> {result}: ...\n"
+            )
+    return "".join(parts)
+
+
+def _fields(options: list[Option], shared: set[tuple[str, str]], is_shared: bool) -> list[str]:
+    lines = []
+    for option in options:
+        if ((option.name, type_of(option)) in shared) == is_shared:
+            kind = f"Required[{type_of(option)}]" if option.name in ("output", "name") else type_of(option)
+            lines.append(f"    {option.name}: {kind}\n")
+    return lines
+
+
+if __name__ == "__main__":
+    STUB.write_text(stub())
