@@ -23,11 +23,13 @@ from rich.progress import (
     Progress,
     ProgressColumn,
     SpinnerColumn,
+    Task,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
 from rich.table import Column
+from rich.text import Text
 
 import shardmill
 from shardmill.errors import ERRORS_BY_NAME, JobError, UserError
@@ -205,16 +207,33 @@ class ProgressDisplay:
             )
 
 
+class _TimeLeftColumn(TimeRemainingColumn):
+    """The time left, once the number of examples is known."""
+
+    def render(self, task: Task) -> Text:
+        time = super().render(task)
+        return Text.assemble("left ", time) if time else time
+
+
 def progress_columns(width: int) -> tuple[ProgressColumn, ...]:
     """Return the columns of the live display that fit a terminal of `width` letters; the time left always does.
 
     A long description is cut. The rate needs 80 letters, the bar 130.
     """
     description = TextColumn("{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1))
-    rate, bar = TextColumn("{task.fields[rate]}"), BarColumn()
-    end = (TextColumn("{task.percentage:>3.0f}%"), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
+    # Without a least width, rich makes a table with an empty cell too wide, and cuts others
+    cell = partial(Column, no_wrap=True, min_width=1)
+    rate, bar = TextColumn("{task.fields[rate]}", table_column=cell()), BarColumn()
     optional = (bar, rate) if width >= 130 else (rate,) if width >= 80 else ()
-    return SpinnerColumn(), description, *optional, *end
+    percentage = TextColumn("{task.percentage:>3.0f}%")
+    return (
+        SpinnerColumn(),
+        description,
+        *optional,
+        percentage,
+        TimeElapsedColumn(),
+        _TimeLeftColumn(table_column=cell()),
+    )
 
 
 def progress_phase(counts: Counts, phase: str = "writing") -> str:

@@ -403,6 +403,18 @@ def test_the_time_left_fits_the_terminal(width: int) -> None:
     assert (rate in shown) == (width >= 80)
 
 
+@pytest.mark.parametrize("width", [45, 60, 80, 100, 130])
+def test_the_time_fits_the_terminal_before_the_examples_are_counted(width: int) -> None:
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=True, width=width, color_system=None)
+    bar = Progress(console=console, expand=True, get_time=lambda: 3661.0)
+    bar.columns = progress_columns(width)
+    bar.add_task("digits_in_folders: listing and planning", total=None, rate="")
+    console.print(bar.make_tasks_table(bar.tasks))
+    assert len(out.getvalue().splitlines()) == 1
+    assert "0% 0:00:00" in out.getvalue()
+
+
 def test_the_progress_folder_is_there_while_it_runs_and_gone_after() -> None:
     folders: list[str] = []
 
