@@ -36,21 +36,22 @@ from shardmill.pipelines.jobs.worker import HOST
 from shardmill.transforms.stores.storage import hold_shared
 
 WORKER_EXIT_TIMEOUT_S = 10.0  # seconds for a worker that a disk holds; others end in milliseconds
-_LISTENERS = ("beam_control_read", "read_grpc_client_inputs", "run_worker")
+_READERS = ("beam_control_read", "read_grpc_client_inputs")  # Beam's threads that read what workers send
+_WORKERS = "run_worker"  # Beam's threads that are workers
 _LOGS = ("apache_beam.runners.worker.data_plane", "apache_beam.runners.worker.sdk_worker")
 _ignored: list[Callable[[threading.ExceptHookArgs], bool]] = []
 
 
 @contextmanager
-def silence_broken_streams() -> Iterator[None]:
-    """Suppress tracebacks of broken gRPC streams; on exit, wait for the threads whose streams broke."""
+def silence_broken_streams(threads: str | tuple[str, ...]) -> Iterator[None]:
+    """Suppress tracebacks of broken gRPC streams; on exit, wait for the threads whose names start with `threads`."""
     with ExitStack() as stack:
         stack.enter_context(suppress_thread_tracebacks(lambda failed: isinstance(failed.exc_value, RpcError)))
         for name in _LOGS:
             stack.enter_context(hold_shared(("filter", name), partial(_hold_filter, logging.getLogger(name))))
         yield
         for thread in threading.enumerate():
-            if thread.name.startswith(_LISTENERS):
+            if thread.name.startswith(threads):
                 thread.join(WORKER_EXIT_TIMEOUT_S)
 
 
@@ -178,7 +179,9 @@ def loopback_workers(options: PipelineOptions, worker_requested: threading.Event
     beam_fn_api_pb2_grpc.add_BeamFnExternalWorkerPoolServicer_to_server(pool, server)
     port = server.add_insecure_port("localhost:0")
     server.start()
-    with silence_broken_streams():  # a TaskManager ends its own in any order
+    # A TaskManager ends its own in any order. The readers of workers are not waited for: Flink keeps their streams open
+    # as long as --environment_cache_millis says, and a reader whose worker has ended says nothing when they break.
+    with silence_broken_streams(_WORKERS):
         try:
             external = copy.deepcopy(options)
             portable = external.view_as(PortableOptions)
@@ -333,7 +336,7 @@ class WorkerProcesses:
             while True:
                 connections.append(self._server.accept()[0])
         # One that connects from here on is refused, and ends as well.
-        with silence_broken_streams():
+        with silence_broken_streams(_READERS):
             for connection in connections:
                 with suppress(OSError):  # it has ended already
                     connection.shutdown(socket.SHUT_WR)
