@@ -2,6 +2,7 @@
 
 import queue
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -11,7 +12,7 @@ import grpc
 from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions
 from apache_beam.portability.api import beam_fn_api_pb2, beam_fn_api_pb2_grpc, endpoints_pb2
 
-from shardmill.pipelines.jobs.local_cluster import loopback_workers
+from shardmill.pipelines.jobs.local_cluster import WORKER_EXIT_TIMEOUT_S, loopback_workers
 
 FLAGS = ["--runner", "PortableRunner", "--job_endpoint", "localhost:1", "--environment_type", "LOOPBACK"]
 
@@ -81,6 +82,20 @@ def test_a_task_manager_stops_its_own_worker_alone() -> None:
             other.stop_worker("1-1")
             assert other.ended.get(timeout=60) == "1-1"
     assert options.view_as(PortableOptions).environment_type == "LOOPBACK"
+
+
+def test_streams_that_a_cluster_keeps_open_are_not_waited_for() -> None:
+    """Flink keeps them for a minute: each held the command's end up for ten seconds."""
+    closed = threading.Event()
+    reader = threading.Thread(target=closed.wait, name="read_grpc_client_inputs", daemon=True)
+    reader.start()
+    began = time.monotonic()
+    with loopback_workers(PipelineOptions(FLAGS), threading.Event()):
+        pass
+    assert time.monotonic() - began < WORKER_EXIT_TIMEOUT_S
+    assert reader.is_alive()
+    closed.set()
+    reader.join()
 
 
 def test_other_workers_are_left_to_beam() -> None:
