@@ -127,7 +127,7 @@ class FilesConfig(JobConfig, ReuseOptions, ABC):
         """Return the options that keys and sizes are computed with."""
         from shardmill.transforms.files.references import PlanOptions
 
-        return PlanOptions(self.subset(SplitOptions), None, self.renames, self.root)
+        return PlanOptions(self.subset(SplitOptions), None, self.renames)
 
 
 def _or_none(text: str) -> str | None:
@@ -257,6 +257,13 @@ class ListedFilesConfig(DeclaredOptions, FilesConfig, ABC):
         to_json=dict,
         is_always_recorded=False,
     )
+    on_duplicate_key: str = flag(
+        "allow",
+        "Action for several rows of a manifest about one file, which are counted in a notice: keep all, reject all but"
+        " the first by manifest and line, or fail the job",
+        choices=("allow", "reject", "fail"),
+        is_always_recorded=False,
+    )
     imagefolder: str | None = flag(
         None,
         "Folder that was searched for metadata files, which are used as manifests",
@@ -285,6 +292,10 @@ class ListedFilesConfig(DeclaredOptions, FilesConfig, ABC):
                 )
         elif self.allow_outside and not self.annotation_flag:
             raise UserError("--allow_outside is about the names in a --manifest; with --input it has no meaning")
+        elif self.on_duplicate_key != "allow":
+            raise UserError(
+                "--on_duplicate_key is about the rows of a --manifest; with --input each file is there once"
+            )
         elif self.transform is not None:
             raise UserError("--transform is about the columns of a --manifest; with --input it has no meaning")
         for name in ("label_pattern", "split_lists"):
@@ -437,6 +448,7 @@ class ListedFilesConfig(DeclaredOptions, FilesConfig, ABC):
             input_notices=notices,
             has_name_rules=bool(self.label_pattern or self.split_lists),
             split_source=self._split_source,
+            on_duplicate_key=self.on_duplicate_key,
         )
 
     @property

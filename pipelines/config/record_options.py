@@ -35,10 +35,13 @@ class GivenSchema:
     features: Features  # the features that it declares
     constraints: str = ""  # its constraints; see shardmill.metadata.schema
     kept_version: str = field(default="", compare=False)  # the version whose schema it is; "" for --schema
+    metadata: str = field(default="", compare=False)  # file of the data set that is read, which describes it
 
     @property
     def origin(self) -> str:
         """Return the schema's origin, for messages."""
+        if self.metadata:
+            return self.metadata
         return f"the kept schema of version {self.kept_version}" if self.kept_version else "--schema"
 
     @classmethod
@@ -279,6 +282,13 @@ class RecordOptions(TransformOptions, TokenOptions, SequenceOptions, PictureOpti
         is_always_recorded=False,
     )
     key: str | None = flag(None, "Column that identifies a record", default_words="the whole record")
+    on_duplicate_key: str = flag(
+        "allow",
+        "Action for records with the --key of another one, which are counted in a notice: keep all, reject all but the"
+        " first by file name and line (the input is read twice for it), or fail the job",
+        choices=("allow", "reject", "fail"),
+        is_always_recorded=False,
+    )
     text_unit: str = flag(
         "auto",
         "Unit of text that becomes one example: a line, a paragraph, which ends at a blank line, or a file; auto is a"
@@ -355,6 +365,10 @@ class RecordOptions(TransformOptions, TokenOptions, SequenceOptions, PictureOpti
                 f"--materialize: {self.schema.origin} asks for more of raw values than their types, and transformed"
                 " examples have none of them; leave the constraints out of the schema, or --materialize"
             )
+        if self.on_duplicate_key != "allow" and self.key is None:
+            raise UserError(
+                f"--on_duplicate_key {self.on_duplicate_key} needs --key, the column that identifies a record"
+            )
         self._check_times()
         self._check_tokens()
         self._check_sequences()
@@ -418,12 +432,17 @@ class RecordOptions(TransformOptions, TokenOptions, SequenceOptions, PictureOpti
                 raise UserError(f"--sequence_by and --{other}: rows are gathered as they are; leave one of them out")
         if self.no_shuffle:
             raise UserError("--sequence_by and --no_shuffle: sequences are in the order of their ids' hashes")
-        for other in ("group_by", "stratify_by"):
-            if getattr(self, other) is not None:
-                raise UserError(
-                    f"--{other} {getattr(self, other)}: with --sequence_by the id decides the split of a row, so that"
-                    " all rows of a sequence are in one; leave it out"
-                )
+        if self.group_by is not None:
+            raise UserError(
+                f"--group_by {self.group_by}: with --sequence_by the id decides the split of a row, so that all rows of"
+                " a sequence are in one; leave it out"
+            )
+        labels = (*(self.label or ()), *(["label"] if self.label or self.schema else []))
+        if self.stratify_by is not None and self.stratify_by not in labels:
+            raise UserError(
+                f"--stratify_by {self.stratify_by}: the rows of a sequence have one value of a label alone; give"
+                f" --label {self.stratify_by}, too"
+            )
         for name in (self.sequence_by, self.order_by):
             if name in self.drop:
                 raise UserError(f"--drop {name}: sequences are made by it; leave it in")

@@ -3,23 +3,21 @@
 import glob
 import os
 import re
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from shardmill.data.features import LANGUAGES_KEY, Features, features_of_kind
-from shardmill.errors import CorruptDataError, UserError
-from shardmill.filesystem import LocalFiles
+from shardmill.errors import UserError
 from shardmill.metadata.file_names import is_split_name
-from shardmill.metadata.versions import read_latest
-from shardmill.pipelines.config.record_options import RecordOptions
+from shardmill.pipelines.config.record_options import GivenSchema, RecordOptions
 from shardmill.transforms.inputs.folders import FileKind
 from shardmill.transforms.options.declare import OptionValueError, flag
 from shardmill.transforms.options.image_options import BoxOptions, LabelOptions, PictureOptions
 from shardmill.transforms.options.job_options import CONTENT, SplitOptions, parse_path
 
 if TYPE_CHECKING:
+    from shardmill.pipelines.config.data_sets import InputDataSet
     from shardmill.transforms.columns.nested import Nesting
     from shardmill.transforms.columns.types import ScalarType
     from shardmill.transforms.formats.format import RecordFormat
@@ -53,16 +51,6 @@ class FormatSpec:
         return self.unit == "example"
 
 
-def _find_latest_version(path: str) -> str:
-    """Return the folder of LATEST's version if `path` is the local folder of a data set; else `path`."""
-    from shardmill.transforms.stores import storage
-
-    with suppress(CorruptDataError):  # a file of another program
-        if storage.is_local(path) and (found := read_latest(LocalFiles(), path)) is not None:
-            return storage.join(path, found[0])
-    return path
-
-
 @dataclass(frozen=True, kw_only=True)
 class RecordsConfig(RecordOptions):
     """The options of a job over records, together with their format."""
@@ -73,8 +61,10 @@ class RecordsConfig(RecordOptions):
         super().__post_init__()
         if not self.inputs:
             raise UserError("give --input, a folder, a file or a glob")
-        if self.spec.is_passed_through and self.input is not None:
-            object.__setattr__(self, "input", _find_latest_version(self.input))
+        if (found := self.data_set) is not None:
+            object.__setattr__(self, "input", found.directory)
+            if found.features and self.schema is None and not self.has_raw_records:
+                object.__setattr__(self, "schema", GivenSchema(found.features, metadata=found.metadata))
         if self.folders is not None and self.folders.group is not None:
             raise UserError(f"--folders {self.folders}: groups are of whole files, as with --record file")
         if self.spec.is_passed_through and self.on_new_label != "fail":
@@ -125,6 +115,20 @@ class RecordsConfig(RecordOptions):
             if name and name not in self.table_labels:
                 raise UserError(f"--label_separator {name}={separator}: --label names no {name}")
 
+    @cached_property
+    def data_set(self) -> "InputDataSet | None":
+        """Return the data set that --input of existing records names, or None."""
+        if not self.spec.is_passed_through or self.input is None:
+            return None
+        from shardmill.pipelines.config.data_sets import find_data_set
+
+        return find_data_set(self.input)
+
+    @property
+    def keeps_splits(self) -> bool:
+        """Return True if existing records stay in the splits of their data set."""
+        return self.data_set is not None and self.splits is None
+
     @property
     def format_name(self) -> str:
         return self.spec.name
@@ -146,7 +150,8 @@ class RecordsConfig(RecordOptions):
         from shardmill.transforms.inputs.listing import RecordFiles
 
         assert self.input is not None
-        return RecordFiles((("", self.input),))
+        shards = () if self.data_set is None else self.data_set.shards
+        return RecordFiles((("", self.input),), are_splits=self.keeps_splits, shards=shards)
 
     @property
     def format(self) -> "RecordFormat":
@@ -307,6 +312,7 @@ class RecordsConfig(RecordOptions):
             objects=self._schema_and_objects[1],
             records=(self.input or "") if self.spec.is_passed_through else "",
             schema_name=self.schema.origin if self.schema is not None else "",
+            is_schema_partial=self.schema is not None and bool(self.schema.metadata),
             drop=self.drop,
             json_columns=self.json_columns,
             nesting=self.nesting if "json_columns" in self.spec.flags else None,
@@ -327,6 +333,7 @@ class RecordsConfig(RecordOptions):
             separators={name or self.table_labels[0]: text for name, text in (self.label_separator or {}).items()},
             label_alias_flags=tuple(name for name, column in named.items() if column == "label"),
             key=self.key or self.sequence_by,
+            has_input_splits=self.keeps_splits,
             key_flag="--key" if self.sequence_by is None else "--sequence_by",
             split=self._split,
             classes=self._classes,
@@ -351,7 +358,8 @@ class RecordsConfig(RecordOptions):
         """Return the options that keys and splits are computed with."""
         from shardmill.transforms.records.keys import KeyOptions
 
-        return KeyOptions(self._split, self.key or self.sequence_by, self.identifying_features)
+        action = None if self.key is None else self.on_duplicate_key
+        return KeyOptions(self._split, self.key or self.sequence_by, self.identifying_features, action)
 
     def module_analysis(self, features: Features) -> "ModuleAnalysis":
         """Return the analysis that --module_file runs on examples with `features`, named as in the input."""

@@ -29,7 +29,7 @@ from shardmill.pipelines.reports.summary import (
 )
 from shardmill.text import plural, to_printable
 from shardmill.transforms.files.encoding import FileEncoder
-from shardmill.transforms.files.plan import AssignStrata, KeepOrder, PlanShards
+from shardmill.transforms.files.plan import AssignStrata, GroupByContent, KeepOrder, PlanShards
 from shardmill.transforms.files.references import LABELS, PlanOptions, resolve_files
 from shardmill.transforms.files.shards import FileShards, PreviousVersion
 from shardmill.transforms.inputs.manifest_files import LineResolver
@@ -37,7 +37,7 @@ from shardmill.transforms.inputs.sources import IndexedFiles, ListFiles, ReadMan
 from shardmill.transforms.inputs.summary import InputSummary
 from shardmill.transforms.layout.files import DEFAULT_SPLITS, Layout, make_layout
 from shardmill.transforms.layout.options import FileLayoutOptions
-from shardmill.transforms.options.job_options import LATEST, NO, RECORD
+from shardmill.transforms.options.job_options import CONTENT, LATEST, NO, RECORD
 from shardmill.transforms.publishing import publish
 from shardmill.transforms.publishing.catalog import read_latest
 from shardmill.transforms.publishing.description import Build, PublishOptions
@@ -148,6 +148,7 @@ def find_files(
             reserved,
             config.manifest_names,
             config.has_file_identities,
+            config.on_duplicate_key == "reject",
         )
     assert config.input is not None
     listing = (config.input, config.kind, config.folders, config.has_file_identities, config.mask_source)
@@ -169,6 +170,10 @@ def plan_files(
         _resolve, AsSingleton(layout), config.resolve_options, temporary
     ).with_output_types(pa.RecordBatch).with_outputs(REJECTS, main="planned")
     planned = resolved["planned"]
+    if config.group_by == CONTENT:
+        make_encoder = route.make_encoder or (lambda _: route.encoder)
+        work = (make_encoder, config.split_seed, config.files_per_task, config.read_threads)
+        planned = planned | "GroupByContent" >> GroupByContent(layout, *work)
     if config.stratify_by is not None:
         names, fractions = zip(*(config.splits or DEFAULT_SPLITS), strict=True)
         planned = planned | "Stratify" >> AssignStrata(names, fractions)

@@ -218,7 +218,9 @@ def _find_published_features(layout: TableLayout, inferred: Inferred, kinds: Kin
     }
     if table.schema is not None:
         _check_schema(table.schema, features, table.schema_name)
+        rest = features if table.is_schema_partial else {}
         features = {feature.name: feature for feature in table.schema}
+        features |= {name: feature for name, feature in rest.items() if name not in features}
     for label in table.label_columns:
         features[label] = _make_label_feature(label, features, table)
     return tuple(features.values())

@@ -44,11 +44,20 @@ from shardmill.transforms.publishing import publish
 from shardmill.transforms.publishing.description import Build, PublishOptions
 from shardmill.transforms.records.images import object_notices
 from shardmill.transforms.records.merging import RunShards
+from shardmill.transforms.records.repeated_keys import RepeatedKeys, find_repeated_keys
 from shardmill.transforms.records.run_file import read_distinct_keys, read_keys
 from shardmill.transforms.records.shard_sources import SAME_TIME, PackedShards, SequenceShards
-from shardmill.transforms.records.staging import KeyStrata, SliceRuns, StagedFindings, StagedRuns, StageRuns, Staging
+from shardmill.transforms.records.staging import (
+    FindRepeatedKeys,
+    KeyStrata,
+    SliceRuns,
+    StagedFindings,
+    StagedRuns,
+    StageRuns,
+    Staging,
+)
 from shardmill.transforms.shards.balance import cut_into_shards, cut_stratum, estimate_shard_count, shard_count
-from shardmill.transforms.shards.cuts import FindByteCuts, FindExampleCuts
+from shardmill.transforms.shards.cuts import FindByteCuts, FindExampleCuts, FindKeyCuts
 from shardmill.transforms.shards.divisions import Divisions, divide_by_keys
 from shardmill.transforms.shards.sources import ShardInfo
 from shardmill.transforms.shards.writing import REJECTS, SHARDS_AT_ONCE, WriteShards
@@ -78,7 +87,11 @@ def build_records(
     # The layout represents "the input makes sense": a user's mistake is found before anything is written.
     # All that writes takes the layout that has passed through here.
     layout = reading.layout | "Prepare" >> beam.Map(prepare_output, options).with_output_types(TableLayout)
-    staged = _stage(reading.indexed.tasks, layout, options.folder, config, progress_folder)
+    staging, repeated = _make_staging(config), None
+    if config.on_duplicate_key == "reject":
+        find = FindRepeatedKeys(staging, layout, options.folder, config.read_threads)
+        repeated = reading.indexed.tasks | "Keys" >> find
+    staged = _stage(reading.indexed.tasks, layout, options.folder, config, progress_folder, staging, repeated)
     divisions = _divide_records(staged, config)
     slices = staged.runs | "SliceRuns" >> SliceRuns(divisions, config.read_threads)
     graph: Any = None
@@ -110,20 +123,15 @@ def build_records(
         AsIter(written["shards"]),
         AsIter(rejects),
         () if graph is None else AsIter(graph),
+        None if repeated is None else AsSingleton(repeated),
         config,
         options,
     ).with_output_types(str)
 
 
-def _stage(
-    tasks: beam.PCollection[Task],
-    layout: beam.PCollection[TableLayout],
-    temporary: str,
-    config: RecordsConfig,
-    progress_folder: str | None,
-) -> StagedRuns:
+def _make_staging(config: RecordsConfig) -> Staging:
     weighed = config.tokenization if config.balance == "tokens" and config.pack_to is None else None
-    staging = Staging(
+    return Staging(
         config.format,
         config.encoder,
         config.key_options,
@@ -132,12 +140,29 @@ def _stage(
         config.analysis,
         token_features=() if weighed is None else tuple(weighed.token_columns.values()),
     )
+
+
+def _stage(
+    tasks: beam.PCollection[Task],
+    layout: beam.PCollection[TableLayout],
+    temporary: str,
+    config: RecordsConfig,
+    progress_folder: str | None,
+    staging: Staging,
+    repeated: beam.PCollection[RepeatedKeys] | None,
+) -> StagedRuns:
     strata = None
     if config.stratify_by is not None:
-        keys = tasks | "KeyStrata" >> KeyStrata(staging, layout, temporary, config.read_threads)
+        keys = tasks | "KeyStrata" >> KeyStrata(staging, layout, temporary, repeated, config.read_threads)
         fractions = tuple(fraction for _, fraction in config.splits or DEFAULT_SPLITS)
-        strata = keys | "CutStrata" >> FindExampleCuts(read_keys, partial(cut_stratum, fractions), config.read_threads)
-    return tasks | "Stage" >> StageRuns(staging, layout, temporary, strata, config.read_threads, progress_folder)
+        cut = partial(cut_stratum, fractions)
+        if config.sequencing is not None:  # of which a key is one example
+            strata = keys | "CutStrata" >> FindKeyCuts(read_distinct_keys, cut, config.read_threads)
+        else:
+            strata = keys | "CutStrata" >> FindExampleCuts(read_keys, cut, config.read_threads)
+    return tasks | "Stage" >> StageRuns(
+        staging, layout, temporary, strata, repeated, config.read_threads, progress_folder
+    )
 
 
 def _divide_records(staged: StagedRuns, config: RecordsConfig) -> beam.PCollection[Divisions]:
@@ -170,6 +195,7 @@ def _publish_records(
     shards: Iterable[ShardInfo],
     rejects: Iterable[RejectsPart],
     graphs: Iterable[StagedGraph],
+    repeated: RepeatedKeys | None,
     config: RecordsConfig,
     options: PublishOptions,
 ) -> list[str]:
@@ -203,6 +229,10 @@ def _publish_records(
     features, found = published_features(layout, staged, table)
     notices += found
     notices += schema_notices(layout, staged, table)
+    if config.key is not None:
+        repeated = repeated or find_repeated_keys(staged.keys)
+        limit = config.max_reject_fraction
+        notices += repeated.check(config.key, config.on_duplicate_key, staged.record_count, limit)
     for label in layout.row_labels:
         check_ids(staged, layout, label, table)
     graph = get_single(graphs, StagedGraph())

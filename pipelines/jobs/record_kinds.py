@@ -41,7 +41,7 @@ def _list_fields(options: type[Options]) -> tuple[str, ...]:
 _VALUE_FLAGS = (*_list_fields(TransformOptions), *_list_fields(TokenOptions))  # of all but existing examples
 _COLUMN_FLAGS = (
     *("label", "label_separator", "fill", "types", "timestamp", "stack", "hive_partitioning", "drop", "only", "key"),
-    "schema",
+    *("on_duplicate_key", "schema"),
     *_VALUE_FLAGS,
     *_list_fields(SequenceOptions),
 )  # of every table
@@ -113,7 +113,7 @@ FORMATS = (
         summary="distribute existing TFRecords to balanced, shuffled shards",
         description="Distribute the unchanged records of existing TFRecord files to a new number of balanced, shuffled"
         " shards.",
-        flags=("record_type", "label", "key", "schema", "on_mixed", "block_size"),
+        flags=("record_type", "label", "key", "on_duplicate_key", "schema", "on_mixed", "block_size"),
         unit="example",
         required_modules=(("tfx_bsl", "reshard decodes Examples with tfx-bsl", "reshard"),),
     ),

@@ -17,7 +17,8 @@ import shardmill
 from shardmill.data.example import encode_example
 from shardmill.data.tfrecord import frame_record
 from tests.support.command import Run, image, write_files
-from tests.support.sounds import wav
+from tests.support.sounds import chunk, riff, wav
+from tests.support.tokenizer_files import tokenizer_json
 
 # Contents by their number: 0 and 1 are in both splits, 2 is in train twice
 TRAIN, TEST = (0, 1, 2, 2, 3), (4, 1, 0, 0)
@@ -355,3 +356,72 @@ def _splits(version: Path) -> dict[str, str]:
         for split in ("train", "test")
         for example in shardmill.examples(str(version), split)
     }
+
+
+def _ordered_npy(number: int) -> bytes:
+    out = io.BytesIO()
+    np.save(out, np.asarray(np.full((2, 3), number % 2, np.float32), order="CF"[number % 3 > 0]))  # type: ignore[call-overload]
+    return out.getvalue()
+
+
+def _stacked(number: int) -> bytes:
+    out = io.BytesIO()
+    np.save(out, np.full((6, 3), number % 2, np.float32))
+    return out.getvalue()
+
+
+def _commented(number: int) -> bytes:
+    return image(number % 2, comment=b"comment %d" % number)
+
+
+def _wav_with_chunk(number: int) -> bytes:
+    data = wav(number=number % 2)
+    return riff(data[12:], chunk(b"note", b"%04d" % number))
+
+
+# Files that differ, and of which only two contents are stored
+STORED: dict[str, tuple[tuple[str, ...], str, Callable[[int], bytes]]] = {
+    "png": (("images", "--image_format", "png"), "jpg", _commented),
+    "jpeg": (("images", "--image_format", "jpeg"), "jpg", _commented),
+    "resized": (("images", "--resize", "8x8", "--near_duplicates"), "jpg", _commented),
+    "decoded audio": (("audio", "--decode_audio"), "wav", _wav_with_chunk),
+    "arrays": (("arrays",), "npy", _ordered_npy),
+    "stacked arrays": (("arrays", "--stacked"), "npy", _stacked),
+    "text files": (("text", "--record", "file"), "txt", lambda n: b"\xef\xbb\xbf" * (n % 3 > 0) + b"text %d" % (n % 2)),
+    "csv": (("csv", *KEY), "csv", lambda n: b"id,x\n%d,%b\n" % (n, (b"1.0", b"1.00", b"2.0", b"2.00")[n % 4])),
+    "jsonl": (
+        ("jsonl", *KEY),
+        "jsonl",
+        lambda n: b'{"id":%d,"x":%b}\n' % (n, (b"1.0", b"1.00", b"2.0", b"20e-1")[n % 4]),
+    ),
+    "dropped": (("csv", "--drop", "id"), "csv", lambda n: b"id,x\n%d,%d\n" % (n, n % 2)),
+    "tokens": (
+        ("text", "--tokenizer", "TOKENIZER"),
+        "txt",
+        lambda n: (b"w1 w2\n", b"w1  w2\n", b"w3 w2\n", b"w3 w2 \n")[n % 4],
+    ),
+    "packed": (("text", "--pack_to", "4", "--tokenizer", "TOKENIZER"), "txt", lambda n: b"w1 w2 w3 w%d\n" % (n % 2)),
+}
+
+
+@pytest.mark.parametrize("route", STORED)
+def test_groups_are_of_what_is_stored(route: str, run: Run, tmp_path: Path) -> None:
+    words, suffix, of_number = STORED[route]
+    write_files(tmp_path, {"tokenizer.json": tokenizer_json()})
+    write_files(tmp_path / "in", {f"{number}.{suffix}": of_number(number) for number in range(24)})
+    words = tuple(str(tmp_path / "tokenizer.json") if word == "TOKENIZER" else word for word in words)
+    flags = ("--input", tmp_path / "in", "--splits", "train=0.5,test=0.5", "--name", "n")
+
+    apart = run(*words, *flags, "--output", tmp_path / "apart")
+    together = run(*words, *flags, "--output", tmp_path / "together", "--group_by", "content")
+
+    assert apart.status == together.status == 0, together.err
+    assert stats(tmp_path / "apart")["across"] or route in (
+        "packed",
+        "tokens",
+        "dropped",
+        "materialized",
+    )  # grouped without the flag
+    assert stats(tmp_path / "together")["across"] == {}
+    assert "have equal content in" not in together.out
+    assert sum(split["examples"] for split in stats(tmp_path / "together")["within"].values()) >= 20

@@ -116,6 +116,34 @@ def test_an_id_in_the_folders_of_two_splits_is_said(tmp_path: Path) -> None:
     assert len(again.rows) == 40
 
 
+def test_fractions_of_sequences_are_exact_in_each_class(tmp_path: Path, run: Run) -> None:
+    """Of ids with 1 to 25 rows in three files; one id has two labels, and both of its rows are rejects."""
+    rows = [(user, t, 0.5, "w", "dog" if user % 4 == 0 else "cat") for user in range(100) for t in range(1 + user % 25)]
+    rows += [(200, 1, 0.5, "w", "cat"), (200, 2, 0.5, "w", "dog")]
+    random.Random(3).shuffle(rows)
+    source = write_files(tmp_path / "in", {f"{place}.csv": _csv(rows[place::3]) for place in range(3)})
+    flags = (*BY, "--label", "kind", "--splits", "train=0.6,validation=0.2,test=0.2", "--max_reject_fraction", 0.1)
+    table = convert("csv", source, tmp_path / "a", *flags, "--stratify_by", "label")
+    small = convert("csv", source, tmp_path / "b", *flags, "--stratify_by", "kind", "--block_size", "1KiB")
+
+    counts = {split: table.stats(split)["kind"]["classes"] for split in ("train", "validation", "test")}
+    assert counts == {
+        "train": {"cat": 45, "dog": 15},
+        "validation": {"cat": 15, "dog": 5},
+        "test": {"cat": 15, "dog": 5},
+    }
+    assert len({row["user"] for row in table.rows}) == len(table.rows) == 100
+    assert {split: sorted(row["user"] for row in found) for split, found in small.splits.items()} == {
+        split: sorted(row["user"] for row in found) for split, found in table.splits.items()
+    }
+    assert [reject["reason"].split(":")[0] for reject in table.rejects()] == [
+        "'kind' is not the same in all rows of user 200"
+    ] * 2
+    words = ("csv", "--input", source, "--output", tmp_path / "c", "--name", "n", *BY, "--splits", "a=0.5,b=0.5")
+    check_mistake(run(*words, "--stratify_by", "word"), "--stratify_by word", "give --label word")
+    assert run(*words, "--stratify_by", "kind", "--label", "kind", "--max_reject_fraction", "0.1").status == 0
+
+
 @pytest.mark.parametrize("command", ["jsonl", "parquet", "avro"])
 def test_every_format_of_tables(command: str, tmp_path: Path) -> None:
     records = [dict(zip(COLUMNS, row, strict=True)) for row in ROWS]

@@ -241,6 +241,15 @@ class FileEncoder(ABC):
             chunk.image_hashes = ImageHashes.from_hashes(hashes, digests, names, lines, [place for _, *place in spans])
         return chunk, places
 
+    def digest_values(self, batch: pa.RecordBatch) -> list[bytes | None]:
+        """Return a digest of the value that each planned file is stored as; None if it would be rejected."""
+        root = storage.join(self.root, "")
+        names, uris, sizes = (batch[name].to_pylist() for name in ("name", "uri", "size"))
+        paths = [uri or root + name for name, uri in zip(names, uris, strict=True)]
+        unknown = [None] * len(paths)
+        found = map(self._try_encode, paths, self._read(paths, unknown), sizes, unknown)
+        return [None if isinstance(file, Exception) else digest_content(file.value) for file in found]
+
     def _read(self, paths: Sequence[str], stored_files: Sequence[StoredFile | None]) -> list[bytes | None]:
         """Read the files that no previous version stored, if many are read at once."""
         unknown = [index for index, stored_file in enumerate(stored_files) if stored_file is None]

@@ -130,6 +130,9 @@ class ImageEncoder(FileEncoder):
             return files
         return [self._with_companions(*pair) for pair in zip(files, companion_paths(batch), strict=True)]
 
+    def digest_values(self, batch: pa.RecordBatch) -> list[bytes | None]:
+        return super(ImageEncoder, replace(self, near_duplicates=False)).digest_values(batch)
+
     def _with_objects(
         self, batch: pa.RecordBatch, files: Sequence[Encoded | Exception], objects: ObjectEncoder
     ) -> Sequence[Encoded | Exception]:

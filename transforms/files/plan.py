@@ -1,9 +1,11 @@
 """PTransforms that divide planned files into shards, with exact strata or in path order."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import apache_beam as beam
@@ -14,14 +16,62 @@ from apache_beam.pvalue import AsSingleton
 
 import shardmill.transforms.workers.elements  # noqa: F401, registers the coder of batches
 from shardmill.transforms.columns.arrow import BATCH_ROWS, concatenate, split_large_batch
+from shardmill.transforms.files.encoding import FileEncoder
 from shardmill.transforms.files.references import shard_columns
+from shardmill.transforms.files.shards import MEMORY_FACTOR, Task, make_empty_stored, size_bytes, split_into_tasks
+from shardmill.transforms.layout.files import Layout
+from shardmill.transforms.options.job_options import CONTENT
+from shardmill.transforms.shards import balance
 from shardmill.transforms.shards.balance import ShardKey, cut_into_shards, cut_stratum, rows_by_group
 from shardmill.transforms.shards.cuts import FindByteCuts, FindExampleCuts
 from shardmill.transforms.shards.divisions import Divisions, Grouped
+from shardmill.transforms.stores.patience import call_with_retries
 from shardmill.transforms.workers.elements import GatherFn
+from shardmill.transforms.workers.resources import core_count, memory_budget
+from shardmill.transforms.workers.running import map_in_order
 
 _ROWS_A_SHARD = 256  # below which a batch of one shard is mostly metadata
 _MOST_ROWS = 200_000  # gathered at once: about 20 MB, several times over while they are dealt out
+
+
+@dataclass(eq=False)
+class GroupByContent(beam.PTransform):
+    """Assign splits so that files that are stored as equal values are in one: batches of schema PLANNED -> the same.
+
+    Each file is read and encoded for it, and once more to be written.
+    """
+
+    layout: beam.PCollection[Layout]  # side input
+    make_encoder: Callable[[Any], FileEncoder]  # given the layout
+    split_seed: int
+    files_per_task: int
+    threads: int  # that encode in each worker; 0 uses all cores
+
+    def expand(self, pcoll: beam.PCollection[pa.RecordBatch]) -> beam.PCollection[pa.RecordBatch]:
+        group = beam.Map(self._group, AsSingleton(self.layout)).with_output_types(pa.RecordBatch)
+        return pcoll | "Group" >> group
+
+    def _group(self, batch: pa.RecordBatch, layout: Layout) -> pa.RecordBatch:
+        if CONTENT in layout.columns:  # which decides then
+            return batch
+        digest = partial(call_with_retries, _digest_task, self.make_encoder(layout))
+        threads = self.threads or core_count()
+        tasks = split_into_tasks(batch, make_empty_stored(len(batch)), self.files_per_task)
+        with ThreadPoolExecutor(threads, "shardmill-digest") as pool:
+            digests = chain.from_iterable(map_in_order(pool if threads > 1 else None, digest, tasks, threads + 1))
+            groups = [
+                name if digest is None else f"xxh3:{digest.hex()}"
+                for name, digest in zip(batch["name"].to_pylist(), digests, strict=True)
+            ]
+        assert layout.fractions is not None
+        keys = balance.split_keys(groups, self.split_seed)
+        splits = balance.assign_splits(keys, balance.split_thresholds(layout.fractions))
+        return _replace_column(batch, "split", [layout.splits[index] for index in splits])
+
+
+def _digest_task(encoder: FileEncoder, task: Task) -> list[bytes | None]:
+    with memory_budget().take(MEMORY_FACTOR * size_bytes(task)):
+        return encoder.digest_values(task[0])
 
 
 @dataclass(eq=False)

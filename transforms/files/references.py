@@ -21,10 +21,8 @@ from shardmill.transforms.inputs.annotations import PLANNED_OBJECTS, find_unknow
 from shardmill.transforms.inputs.folders import normalize_split
 from shardmill.transforms.inputs.found_files import COMPANIONS
 from shardmill.transforms.layout.files import Layout
-from shardmill.transforms.options.job_options import CONTENT, FOLDER, SplitOptions
+from shardmill.transforms.options.job_options import FOLDER, SplitOptions
 from shardmill.transforms.shards import balance
-from shardmill.transforms.stores import storage
-from shardmill.transforms.stores.streams import UNREADABLE, checksums
 
 # A file as planned: label by id, `size` of the record to come, `columns` as serialized entries of the Example.
 PLANNED = pa.schema(
@@ -134,7 +132,6 @@ class PlanOptions:
     split: SplitOptions = field(default_factory=SplitOptions)
     record_bytes: int | None = None  # bytes of each image if all are re-encoded to one size; else None
     renames: Renames = NO_RENAMES  # of columns
-    root: str = ""  # folder that names are relative to
 
 
 def resolve_files(batch: pa.RecordBatch, layout: Layout, options: PlanOptions) -> Iterator[pa.RecordBatch | Reject]:
@@ -208,9 +205,7 @@ def _make_planned(rows: list[tuple[Any, ...]], layout: Layout, options: PlanOpti
     names, sizes, uris, labels, lines, entries, splits, values, identities = map(list, zip(*rows, strict=True))
     group_by, stratify_by = options.split.group_by, options.split.stratify_by
     order, tie = _make_order_keys(names, lines, options.split.seed)
-    if group_by == CONTENT and CONTENT not in layout.columns:
-        groups = _group_by_content(names, uris, options.root)
-    elif layout.folders.group is not None or (group_by == FOLDER and FOLDER not in layout.columns):
+    if layout.folders.group is not None or (group_by == FOLDER and FOLDER not in layout.columns):
         groups = list(map(layout.folders.find_group, names))
     else:
         groups = _fill_column(values, group_by, names) if group_by else names
@@ -224,13 +219,6 @@ def _make_planned(rows: list[tuple[Any, ...]], layout: Layout, options: PlanOpti
     columns = [names, sizes, uris, one, lines, entries, splits, order, tie, strata, stored_key, identities]
     batch = convert_batch(columns, PLANNED)
     return batch.append_column(LABELS, pa.array(labels, LABELS.type)) if layout.label_lists else batch
-
-
-def _group_by_content(names: list[str], uris: list[str | None], root: str) -> list[str]:
-    """Return checksums of the files as groups; an unreadable file, which becomes no example, is grouped by its name."""
-    paths = [uri or storage.join(root, name) for name, uri in zip(names, uris, strict=True)]
-    stamps = zip(names, checksums(paths), strict=True)
-    return [name if stamp.startswith(UNREADABLE) else stamp for name, stamp in stamps]
 
 
 def _make_order_keys(names: list[str], lines: list[int | None], seed: int) -> tuple[np.ndarray, np.ndarray]:

@@ -15,6 +15,7 @@ from itertools import accumulate
 from shardmill.errors import UserError
 from shardmill.metadata import file_names
 from shardmill.metadata.manifest import Reject
+from shardmill.text import listed
 from shardmill.transforms.formats.format import FileRef
 from shardmill.transforms.inputs.folders import IMAGES, SPLIT_FOLDERS, FileKind, split_of_file
 from shardmill.transforms.stores import storage
@@ -468,12 +469,16 @@ class RecordFiles:
     # (feature, folder, file or glob) of each; the first's folders give splits and classes; ("", pattern) if it is alone
     patterns: tuple[tuple[str, str], ...]
     are_splits: bool = False  # True if patterns are named after the splits of their files, which are not paired
+    shards: tuple[tuple[str, str], ...] = ()  # (split, file name) of each shard, if the only pattern is a data set
 
     def list_files(self, kind: FileKind) -> Iterator[FileRef | Skipped | Reject]:
         """List the input; the files come last, ordered by name, with shares of the key space by their bytes.
 
         Paired files are parts of the first pattern's; a UserError is raised if they do not match.
         """
+        if self.shards:
+            yield from self._list_shards(kind)
+            return
         if self.are_splits:
             yield from self._list_splits(kind)
             return
@@ -484,6 +489,8 @@ class RecordFiles:
             items = list(list_input(pattern, accept_language_suffix(kind, name) if name else kind))
             if kind.is_parquet:
                 check_no_table_format(pattern, kind, [item.name for item in items if isinstance(item, FoundFile)])
+            if kind.has_signature:
+                _check_one_version(pattern, [item.name for item in items if isinstance(item, FoundFile)])
             refs.append(to_refs((item for item in items if isinstance(item, FoundFile)), root))
             others += [(storage.join(root, _get_name(item)), item) for item in items if not isinstance(item, FoundFile)]
         taken = {file.path for files in refs for file in files}
@@ -496,6 +503,26 @@ class RecordFiles:
         yield from assign_key_shares(
             replace(parts[0], size_bytes=sum(part.size_bytes for part in parts), parts=parts) for parts in pairs
         )
+
+    def _list_shards(self, kind: FileKind) -> Iterator[FileRef | Skipped | Reject]:
+        """List the shards of a data set, with `are_splits` as if those of each split were in a folder called after it.
+
+        Raise a UserError if one is missing.
+        """
+        ((_, folder),) = self.patterns
+        splits = {name: split for split, name in self.shards}
+        found = {item.name: item for item in list_input(folder, kind) if isinstance(item, FoundFile)}
+        if not kind.exclude and (missing := [name for name in splits if name not in found]):
+            raise UserError(
+                f"--input {folder}: {len(missing):,} of {len(splits):,} shards of the data set are missing, such as"
+                f" {missing[0]}; restore them, or give --input '{folder}/*tfrecord*' to read those that are there"
+            )
+        refs = [
+            FileRef(f"{split}/{name}" if self.are_splits else name, storage.join(folder, name), found[name].size_bytes)
+            for name, split in splits.items()
+            if name in found
+        ]
+        yield from assign_key_shares(sorted(refs, key=lambda file: file.name))
 
     def _list_splits(self, kind: FileKind) -> Iterator[FileRef | Skipped | Reject]:
         """List the files of each split as if they were in a folder called after it."""
@@ -573,3 +600,21 @@ def _get_name(item: Skipped | Reject) -> str:
 def _split_words(name: str) -> tuple[str | None, ...]:
     folders = (SPLIT_FOLDERS.get(part.lower()) for part in name.split("/")[:-1])
     return (*filter(None, folders), split_of_file(name))
+
+
+def _check_one_version(pattern: str, names: Iterable[str]) -> None:
+    """Raise a UserError if some files are in the folder of one version of a data set, and others in that of another."""
+    versions: dict[str, dict[str, str]] = {}
+    for name in names:
+        folder = ""
+        for part in name.split("/")[:-1]:
+            if file_names.is_version(part):
+                versions.setdefault(folder, {}).setdefault(part, name)
+            folder = f"{folder}{part}/"
+    for folder, found in versions.items():
+        if len(found) > 1:
+            shown = listed([f"{folder}{version}" for version in sorted(found)], 3)
+            raise UserError(
+                f"--input {pattern} has files of {len(found)} versions of a data set, {shown}, and records of one would"
+                " be there again in the other; give the folder of one"
+            )

@@ -185,22 +185,26 @@ def split_by_name(batch: pa.RecordBatch, parts: int) -> Iterator[tuple[int, pa.R
             yield from ((part, piece) for piece in split_large_batch(batch.take(pa.array(rows))))
 
 
-def drop_duplicates(batch: pa.RecordBatch, paths: Sequence[str]) -> tuple[pa.RecordBatch, list[Reject]]:
+def drop_duplicates(
+    batch: pa.RecordBatch, paths: Sequence[str], is_first_kept: bool = False
+) -> tuple[pa.RecordBatch, list[Reject]]:
     """Return manifest rows in line order without repeated ones, and a Reject for each of those.
 
-    `batch` holds all rows of their names; rows of one name with other columns are not equal.
+    `batch` holds all rows of their names. Rows of one name with other columns are not equal, and only the first of them
+    is returned if `is_first_kept`.
     """
     batch = batch.take(pa.array(np.argsort(batch["line"].to_numpy(), kind="stable")))
-    first: dict[bytes, int] = {}
+    first: dict[Any, int] = {}
+    names = batch["name"].to_pylist()
     locate_line = LineResolver(tuple(paths))
     keep, rejects = [], []
-    for row, (digest, line) in enumerate(zip(batch["digest"].to_pylist(), batch["line"].to_pylist(), strict=True)):
-        first_line = first.setdefault(digest, line)
+    problem = "the same file as in line" if is_first_kept else "duplicate of line"
+    for name, digest, line in zip(names, batch["digest"].to_pylist(), batch["line"].to_pylist(), strict=True):
+        first_line = first.setdefault(name if is_first_kept else digest, line)
         keep.append(first_line == line)
         if first_line != line:
-            name = batch["name"][row].as_py()
             first_path, line_there = locate_line(first_line)
-            rejects.append(Reject(name, line, "index", f"duplicate of line {line_there} in {first_path}"))
+            rejects.append(Reject(name, line, "index", f"{problem} {line_there} in {first_path}"))
     rows = batch.drop_columns(["digest"])
     return (rows if all(keep) else rows.filter(pa.array(keep, pa.bool_()))), rejects
 

@@ -60,7 +60,7 @@ from shardmill.transforms.inputs.manifest_rows import (
     read_all_rows,
     row_digest,
 )
-from shardmill.transforms.inputs.summary import InputSummary, summarize_batch
+from shardmill.transforms.inputs.summary import SEVERAL_ROWS, InputSummary, summarize_batch
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import error_text
 from shardmill.transforms.stores.storage import raise_if_store_failed
@@ -68,7 +68,6 @@ from shardmill.transforms.stores.streams import combined_identity, file_identity
 from shardmill.transforms.workers.elements import MergeFn, Spread
 from shardmill.transforms.workers.rejects import RejectsPart, RejectsWriter
 
-SEVERAL_ROWS = "with several rows in the manifest, each of which is an example"
 REJECTS, SUMMARIES = "rejects", "summaries"
 _THREADS = 32  # of look-ups and reads, each of which is a request to an object store of tens of milliseconds
 
@@ -144,6 +143,7 @@ class ReadManifest(beam.PTransform):
     reserved: tuple[str, ...] = RESERVED  # names that no further column may have
     names: ManifestNames = DEFAULT_NAMES  # column and file names of the manifests
     identities: bool = False  # True to record file identities, for the detection of changes
+    is_first_kept: bool = False  # True to reject all rows of a file but the first
     temporary: str | None = None  # temporary directory of the job; None in a dry run
 
     def expand(self, pbegin: beam.pvalue.PBegin) -> Any:  # Indexed; Beam reads annotations as element types
@@ -159,6 +159,7 @@ class ReadManifest(beam.PTransform):
             objects=self.names.objects,
             paths=[manifest.path for manifest in self.manifests],
             asked_types=dict(self.names.types),
+            is_first_kept=self.is_first_kept,
         )
         rows = (
             pbegin
@@ -244,10 +245,11 @@ class _MeasureRowsFn(_MeasureFn):
     """Drop duplicate manifest rows, then look up sizes."""
 
     paths: Sequence[str] = ()  # of the manifests
+    is_first_kept: bool = False  # True to reject all rows of a file but the first
 
     def process(self, part: tuple[int, Iterable[pa.RecordBatch]]) -> Iterator[Any]:
         """Yield the rows of one part, which holds all rows of each of its names."""
-        rows, repeated = drop_duplicates(concatenate(part[1]), self.paths)
+        rows, repeated = drop_duplicates(concatenate(part[1]), self.paths, self.is_first_kept)
         names = Counter(rows["name"].to_pylist())
         several = sorted(name for name, number in names.items() if number > 1)
         counts = {SEVERAL_ROWS: (len(several), several[0])} if several else {}

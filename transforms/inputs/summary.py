@@ -72,6 +72,12 @@ def _count_mask_names(names: pa.Array) -> int:
     return pc.sum(pc.match_substring_regex(names, MASK_WORDS, ignore_case=True)).as_py() or 0
 
 
+SEVERAL_ROWS = (
+    "with several rows in the manifest, each of which is an example; --on_duplicate_key reject keeps the first row of"
+    " each, fail stops the job"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class InputCounts:
     """The totals of an input that are needed at the end of a job; fields as in InputSummary."""

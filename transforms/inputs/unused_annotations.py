@@ -3,9 +3,12 @@
 import csv
 import io
 import itertools
+import json
+import os
 import posixpath
 import re
 import shlex
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -13,13 +16,13 @@ from itertools import islice
 from shardmill.text import listed, plural
 from shardmill.transforms.inputs.folders import IMAGES, SPLIT_FOLDERS, FileKind
 from shardmill.transforms.inputs.found_files import STEM, MaskPattern, remove_suffix
-from shardmill.transforms.inputs.listing import METADATA_NAMES, FoundFile, list_input
+from shardmill.transforms.inputs.listing import METADATA_NAMES, FoundFile, find_exclusion, list_input
 from shardmill.transforms.inputs.manifest_rows import FILE_COLUMNS
 from shardmill.transforms.inputs.summary import MASK_WORDS
 from shardmill.transforms.options.image_options import BOXES_CSV
 from shardmill.transforms.stores import storage
 
-ANNOTATIONS = FileKind("annotation files", "json|jsonl|xml|txt|csv|tsv|yaml|yml")
+ANNOTATIONS = FileKind("annotation files", "json|jsonl|xml|txt|csv|tsv|yaml|yml|parquet")
 _NO_ANNOTATION = re.compile(r"readme|licen[cs]e|changelog|requirements", re.IGNORECASE)
 _HEAD_BYTES = 1 << 16  # of a file whose contents are recognised
 _PROBED = 20  # files of one suffix whose contents are looked at
@@ -143,13 +146,15 @@ def _find_problem(root: str, names: Sequence[str], images: FileKind) -> str | No
             f"{_subject(yolo)}: boxes as YOLO writes them; give --yolo a data.yaml with names: (the classes, from id 0)"
             f" and train: (the folder of the images)"
         )
-    tables = by_suffix.get("csv", []) + by_suffix.get("tsv", [])
-    if manifest := _find_manifest(root, tables[:_PROBED], images):
-        return manifest
+    tables = [storage.join(root, name) for suffix in TABLE_SUFFIXES for name in by_suffix.get(suffix, ())[:_PROBED]]
+    if (table := find_image_table(root, tables, images)) is not None:
+        name = table.path.removeprefix(storage.join(root, ""))
+        return f"{_subject([name])}, a table of images{_describe_table(table)}"
     if same := _find_named_alike(root, names, images):
         return (
             f"{_subject(same)}: named after images, and not read; give --manifest a table of the images and of what"
-            f" these files say"
+            f" these files say, or make a tar file of them for shardmill webdataset: tar --sort=name -cf images.tar -C"
+            f" {shlex.quote(root)} ."
         )
     return None
 
@@ -213,37 +218,6 @@ def _is_yolo(head: str) -> bool:
     return bool(lines) and all(_YOLO_LINE.fullmatch(line) for line in lines)
 
 
-def _find_manifest(root: str, tables: Sequence[str], images: FileKind) -> str | None:
-    """Return the problem with a table whose first row names an image, and the flags that read it; None without one."""
-    cells: dict[str, tuple[str, str]] = {}  # what an image may be called -> table, column
-    for name in tables:
-        delimiter = "\t" if name.lower().endswith(".tsv") else ","
-        rows = list(islice(csv.reader(io.StringIO(_head(storage.join(root, name))), delimiter=delimiter), 2))
-        if len(rows) == 2:
-            cells |= {
-                value.strip(): (name, column.strip()) for column, value in zip(*rows, strict=False) if value.strip()
-            }
-    for image in _image_names(root, images) if cells else ():
-        base = posixpath.basename(image)
-        for called in (image, base, posixpath.splitext(base)[0]):
-            if called in cells:
-                return _describe_manifest(root, image, called, *cells[called])
-    return None
-
-
-def _describe_manifest(root: str, image: str, called: str, table: str, column: str) -> str:
-    flags = [f"--manifest {storage.join(root, table)}"]
-    if column not in FILE_COLUMNS:
-        flags.append(f"--file_column {column}")
-    full = called if IMAGES.accepts(f"/{called}") else f"{called}{posixpath.splitext(image)[1]}"
-    if full != called:
-        flags.append(f"--file_suffix {posixpath.splitext(image)[1]}")
-    folder = posixpath.relpath(image.removesuffix(full) or ".", posixpath.dirname(table) or ".")
-    if folder != ".":
-        flags.append(f"--file_root {folder}/")
-    return f"{_subject([table])}, a table of images; give {' '.join(flags)} in place of --input"
-
-
 def _find_named_alike(root: str, names: Iterable[str], images: FileKind) -> list[str]:
     """Return the files that have the name of an image in the same folder, but for the suffix."""
     by_stem = {posixpath.splitext(name)[0]: name for name in names}
@@ -253,6 +227,190 @@ def _find_named_alike(root: str, names: Iterable[str], images: FileKind) -> list
 
 def _image_names(root: str, images: FileKind) -> Iterator[str]:
     return (item.name for item in list_input(root, images) if isinstance(item, FoundFile))
+
+
+TABLE_SUFFIXES = ("csv", "tsv", "txt", "parquet", "jsonl", "ndjson", "json")
+_ROWS = 1000  # of a table that are compared with the names of images
+_DELIMITERS = ",;\t|"
+_GUESSED = re.compile(r"submission", re.IGNORECASE)  # tables of Kaggle that hold no labels
+_OBJECT = re.compile(r"\{[^{}]*\}")
+_MEMBER = re.compile(r'"((?:[^"\\]|\\.)+)"\s*:\s*("(?:[^"\\]|\\.)*"|-?[0-9.]+)')
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """The first rows of a table."""
+
+    path: str
+    names: tuple[str, ...]  # of the columns; the first row of a table without a header
+    rows: list[list[str]]
+    delimiter: str = ""  # of CSV
+
+    @property
+    def suffix(self) -> str:
+        return self.path.rpartition(".")[2].lower()
+
+
+@dataclass(frozen=True, slots=True)
+class ImageTable:
+    """A table that names images."""
+
+    path: str
+    flags: str  # of --manifest that read it; "" if no flags do
+    example: str  # a sentence about one of its names, if no flags read it
+
+
+def find_image_table(root: str, paths: Iterable[str], images: FileKind) -> ImageTable | None:
+    """Return the table among `paths` that names most of the images below `root`; None if none names any."""
+    tables = [table for path in paths if (table := _read_table(path)) is not None]
+    if others := [table for table in tables if not _GUESSED.search(posixpath.basename(table.path))]:
+        tables = others
+    places: dict[str, set[tuple[int, int]]] = defaultdict(set)  # of stems: (table, column)
+    cells: dict[tuple[int, int], dict[str, str]] = defaultdict(dict)
+    for number, table in enumerate(tables):
+        for row in (list(table.names), *table.rows):
+            for column, cell in enumerate(row):
+                if stem := _stem(cell):
+                    places[stem].add((number, column))
+                    cells[number, column].setdefault(stem, cell.strip())
+    found: dict[tuple[int, int], dict[str, str]] = defaultdict(dict)  # images by stem
+    total = 0
+    for item in list_input(root, images) if places else ():
+        if isinstance(item, FoundFile):
+            total += 1
+            stem = _stem(item.name)
+            for place in places.get(stem, ()):
+                found[place].setdefault(stem, item.name)
+    named = [place for place, stems in found.items() if _are_names(stems, len(cells[place]), total)]
+    if not named:
+        return None
+    number, column = max(named, key=lambda place: _rank(tables[place[0]], len(found[place]), place))
+    stem, image = next(iter(found[number, column].items()))
+    return _describe_image_table(root, tables[number], column, cells[number, column][stem], image)
+
+
+def _are_names(stems: Iterable[str], different: int, images: int) -> bool:
+    """Return True if a column of `different` texts, of which `stems` are those of images, is one of their names."""
+    number = len(list(stems))
+    if all(map(str.isdecimal, stems)):  # as the numbers of a column of anything may be
+        return number >= different / 2
+    return number >= min(2, different, images)
+
+
+def _rank(table: _Table, matches: int, place: tuple[int, int]) -> tuple[bool, bool, int, int, int]:
+    name = posixpath.basename(table.path).lower()
+    return len(table.names) > 1, re.search("train|label", name) is not None, matches, -place[0], -place[1]
+
+
+def _stem(name: str) -> str:
+    base = posixpath.basename(name.strip().replace("\\", "/"))
+    return posixpath.splitext(base)[0] if IMAGES.accepts(f"/{base}") else base
+
+
+def _read_table(path: str) -> _Table | None:
+    """Return the first rows of a table; None if the file is none."""
+    suffix = path.rpartition(".")[2].lower()
+    try:
+        if suffix == "parquet":
+            return _read_parquet(path)
+        with storage.open_read(path) as file:
+            head = bytes(file.read(_HEAD_BYTES + 1)).decode("utf-8-sig", "replace")
+    except (OSError, ValueError):
+        return None
+    if suffix in ("json", "jsonl", "ndjson"):
+        return _read_json(path, head)
+    lines = head[:_HEAD_BYTES].splitlines()[: _ROWS + 1]
+    if len(head) > _HEAD_BYTES:
+        lines = lines[:-1]
+    if len(lines) < 2:
+        return None
+    known = "\t" if suffix == "tsv" else "".join((_DELIMITERS, " " * (suffix == "txt")))
+    delimiter = max(known, key=lambda mark: min(line.count(mark) for line in lines[:2]))
+    rows = list(islice(csv.reader(io.StringIO("\n".join(lines)), delimiter=delimiter), _ROWS + 1))
+    if suffix == "txt" and len(rows[0]) < 2:  # a list of files, not a table
+        return None
+    return _Table(path, tuple(map(str.strip, rows[0])), rows[1:], delimiter)
+
+
+def _read_parquet(path: str) -> _Table | None:
+    import pyarrow.parquet as pq
+
+    with storage.open_read(path) as file:
+        for batch in pq.ParquetFile(file).iter_batches(batch_size=_ROWS):
+            columns = [list(map(str, column.to_pylist())) for column in batch.columns]
+            return _Table(path, tuple(batch.schema.names), [list(row) for row in zip(*columns, strict=True)])
+    return None
+
+
+def _read_json(path: str, head: str) -> _Table | None:
+    rows = []
+    for match in islice(_OBJECT.finditer(head), _ROWS):
+        try:
+            rows.append({str(name): str(value) for name, value in json.loads(match[0]).items()})
+        except ValueError:
+            continue
+    if len(rows) < 2:  # an object with a member for each image
+        pairs = [list(match.groups()) for match in islice(_MEMBER.finditer(head), _ROWS)]
+        return _Table(path, ("", ""), pairs) if pairs else None
+    names = tuple(dict.fromkeys(name for row in rows for name in row))
+    return _Table(path, names, [[row.get(name, "") for name in names] for row in rows])
+
+
+def _describe_image_table(root: str, table: _Table, column: int, cell: str, image: str) -> ImageTable:
+    path = storage.join(root, image)
+    if table.suffix == "json":
+        name = posixpath.relpath(path, posixpath.dirname(table.path) or ".")
+        example = json.dumps({"file_name": name, "label": "…"}, ensure_ascii=False)
+        return ImageTable(table.path, "", f"--manifest reads JSON lines, such as {example}")
+    called = posixpath.normpath(cell.replace("\\", "/"))
+    full = called if IMAGES.accepts(f"/{called}") else f"{called}{posixpath.splitext(image)[1]}"
+    if not f"/{path}".endswith(f"/{full}"):
+        return ImageTable(table.path, "", f"it calls {path} {cell!r}; --manifest needs names relative to its folder")
+    flags = [f"--manifest {shlex.quote(table.path)}"]
+    has_header = _stem(table.names[column]) != _stem(cell) and not IMAGES.accepts(f"/{table.names[column]}")
+    names = list(table.names)
+    if not has_header:
+        names = [f"column_{number}" for number in range(1, len(names) + 1)]
+        names[column] = FILE_COLUMNS[0]
+        if len(names) == 2:
+            names[1 - column] = "label"
+        flags.append(f"--columns {','.join(names)}")
+    if table.delimiter and table.delimiter != ("\t" if table.suffix == "tsv" else ","):
+        flags.append(f"--delimiter {'tab' if table.delimiter == chr(9) else shlex.quote(table.delimiter)}")
+    if names[column] not in FILE_COLUMNS:
+        flags.append(f"--file_column {shlex.quote(names[column])}")
+    if full != called:
+        flags.append(f"--file_suffix {posixpath.splitext(image)[1]}")
+    folder = posixpath.relpath(path.removesuffix(full) or ".", posixpath.dirname(table.path) or ".")
+    if folder != ".":
+        flags.append(f"--file_root {shlex.quote(f'{folder}/')}")
+    others = [row[1 - column] for row in table.rows if len(row) == len(names) == 2]
+    if "label" not in names and _are_classes(others):
+        flags.append(f"--label_column {shlex.quote(names[1 - column])}")
+    return ImageTable(table.path, " ".join(flags), "")
+
+
+def _are_classes(values: Sequence[str]) -> bool:
+    """Return True if texts are repeated, and none is missing or a number with a fraction."""
+    is_repeated = len(set(values)) < len(values)
+    return is_repeated and not any(re.fullmatch(r"\s*-?\d+\.\d*[1-9]\d*\s*|\s*", value) for value in values)
+
+
+def find_table_above(root: str, images: FileKind) -> str | None:
+    """Return the problem with a table in the folder above `root` that names the images in `root`; None without one."""
+    folder = posixpath.normpath(posixpath.join(root, "..")) if storage.is_local(root) else ""
+    if not folder or not os.path.isdir(root) or not os.path.isdir(folder):
+        return None
+    names = [name for name in sorted(os.listdir(folder)) if name.rpartition(".")[2].lower() in TABLE_SUFFIXES]
+    names = [name for name in names if not _is_other(name) and find_exclusion(name, images.exclude) is None]
+    table = find_image_table(root, [storage.join(folder, name) for name in names[:_PROBED]], images)
+    if table is None:
+        return None
+    return f"{table.path} names its images{_describe_table(table)}"
+
+
+def _describe_table(table: ImageTable) -> str:
+    return f"; give {table.flags} in place of --input" if table.flags else f"; {table.example}"
 
 
 _MASK_NAME = re.compile(rf"(?:.*[^a-z0-9])?(?:{MASK_WORDS})|(?:{MASK_WORDS})[^a-z0-9].*", re.IGNORECASE)

@@ -31,7 +31,7 @@ from shardmill.transforms.inputs.folders import (
 )
 from shardmill.transforms.inputs.found_files import STEM
 from shardmill.transforms.inputs.listing import METADATA_KIND, FoundFile, list_input
-from shardmill.transforms.inputs.summary import InputSummary
+from shardmill.transforms.inputs.summary import SEVERAL_ROWS, InputSummary
 from shardmill.transforms.inputs.unused_annotations import (
     ANNOTATIONS,
     CITYSCAPES,
@@ -39,6 +39,7 @@ from shardmill.transforms.inputs.unused_annotations import (
     FoundMasks,
     find_masks_next_to_images,
     find_paired_folders,
+    find_table_above,
     find_unused_annotations,
 )
 from shardmill.transforms.layout.options import (
@@ -183,6 +184,7 @@ def make_layout(summary: InputSummary, options: FileLayoutOptions) -> Layout:
     if manifest and options.classes.labels is None:
         _check_classes(labels, options)
     _check_boxes_in_rows(summary, options)
+    _check_rows_of_files(summary, options)
     columns = {name: column.settle() for name, column in sorted(summary.columns.items())}
     _check_columns(options, columns, labelled=bool(labels), manifest=manifest)
     class_names = resolve_classes(labels, options.classes) if labels else None
@@ -228,6 +230,16 @@ def make_layout(summary: InputSummary, options: FileLayoutOptions) -> Layout:
 
 
 _EDGES = re.compile(r"x_?min|x1|bbox_?x?|left", re.IGNORECASE)  # columns of tables with a row for each box
+
+
+def _check_rows_of_files(summary: InputSummary, options: FileLayoutOptions) -> None:
+    """Raise a UserError if files have several rows, and --on_duplicate_key is fail."""
+    if options.on_duplicate_key == "fail" and SEVERAL_ROWS in summary.peculiarities:
+        number, name = summary.peculiarities[SEVERAL_ROWS]
+        raise UserError(
+            f"{options.source}: {plural(number, 'file has', 'files have')} several rows, such as {name!r}; expected one"
+            " for each file; --on_duplicate_key reject keeps the first row of each, allow keeps all"
+        )
 
 
 def _check_boxes_in_rows(summary: InputSummary, options: FileLayoutOptions) -> None:
@@ -296,6 +308,7 @@ def resolve_folders(summary: InputSummary, options: FileLayoutOptions) -> Folder
     if METADATA_KIND in summary.skipped and options.kind.is_listable and options.folders is None:
         raise UserError(_metadata_sentence(*summary.skipped[METADATA_KIND], options))
     if options.kind == IMAGES and options.pattern:
+        _check_numbered_parts(summary, options)
         _check_other_files(summary, options)
     roles = options.folders
     if roles is not None:
@@ -319,9 +332,28 @@ def resolve_folders(summary: InputSummary, options: FileLayoutOptions) -> Folder
                 " for no classes"
             )
         raise UserError(f"{options.source}: {error}; {remedy}") from None
-    if options.kind == IMAGES and options.pattern and roles.label is not None:
+    if options.kind != IMAGES or not options.pattern:
+        return roles
+    if _labels(summary, roles):
         return _check_classes_of_images(summary, options, roles)
+    table = None if options.has_masks or options.has_name_rules else find_table_above(options.root, options.kind)
+    if table is not None:
+        no_classes = _roles_without_classes(summary)
+        raise UserError(f"{options.source}: {table}; or --folders {no_classes} for the images alone")
     return roles
+
+
+def _check_numbered_parts(summary: InputSummary, options: FileLayoutOptions) -> None:
+    """Raise a UserError if folders are the numbered parts of img2dataset's output, and no flag says what they are."""
+    if options.folders is not None or summary.first_file is None:
+        return
+    if (part := _NUMBERED_PART.search(summary.first_file[0])) is not None:
+        raise UserError(
+            f"{options.source}: folders such as {part[1]!r} are numbered as img2dataset numbers its files, and are no"
+            f" classes; give --folders {_roles_without_classes(summary)} for the images alone, --folders label if they"
+            " are classes, or, for images with their texts, make a tar file of them for shardmill webdataset: tar"
+            f" --sort=name --exclude='*_stats.json' -cf images.tar -C {shlex.quote(options.root)} ."
+        )
 
 
 def _check_other_files(summary: InputSummary, options: FileLayoutOptions) -> None:
@@ -334,6 +366,10 @@ def _check_other_files(summary: InputSummary, options: FileLayoutOptions) -> Non
         problem = None if masks is None else _describe_masks(masks)
     if problem is not None:
         raise UserError(f"{options.source}: {problem}")
+
+
+# A file of img2dataset, whose name begins as that of its folder
+_NUMBERED_PART = re.compile(r"(?:^|/)(\d{5,})/\1\d+\.\w+$")
 
 
 def _check_classes_of_images(summary: InputSummary, options: FileLayoutOptions, roles: FolderRoles) -> FolderRoles:

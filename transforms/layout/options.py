@@ -42,6 +42,7 @@ class FileLayoutOptions:
     file_column: str = "file_name"  # manifest column of file names
     input_notices: tuple[str, ...] = ()  # notices about how the input was found
     has_name_rules: bool = False  # True if labels or splits are found by the names of files
+    on_duplicate_key: str = "allow"  # action for several rows of a manifest about one file
     split_source: str = "the manifest's column 'split'"  # description of where a manifest's rows get their splits
 
     @property
@@ -83,6 +84,7 @@ class TableOptions:
     label_alias_flags: tuple[str, ...] = ()  # flags given as `label`, the first column of --label
     records: str = ""  # folder, file or glob of existing records; "" for rows
     schema_name: str = "--schema"  # name of the schema in messages; it may be a version's
+    is_schema_partial: bool = False  # True if examples may have features that the schema does not declare
     key_flag: str = "--key"  # flag that names the key
     times: Mapping[str, TimeUnit] = field(default_factory=dict)  # columns of --timestamp with their units
     types: Mapping[str, ScalarType] = field(default_factory=dict)  # columns of --types with their types

@@ -177,10 +177,11 @@ def _line_roles(summary: InputSummary, options: TableOptions) -> FolderRoles:
 
 def make_record_layout(summary: InputSummary, inferred: Inferred, options: TableOptions, _: bool) -> TableLayout:
     """Decide the layout of existing records; only their splits and labels are open."""
+    known = [feature.name for feature in options.schema or () if feature.class_names and all(feature.class_names)]
     notices = [
         *skipped_notices(summary),
         *(ignored_schema_notices(summary, options.records) if options.schema is None else ()),
-        *label_map_notices(options),
+        *(() if known else label_map_notices(options)),
     ]
     if options.has_input_splits:
         splits = replace(splits_of_folders(summary.folders, SPLITS), notices=())
@@ -188,7 +189,10 @@ def make_record_layout(summary: InputSummary, inferred: Inferred, options: Table
         splits = splits_of_tables(summary, options.source, options.split.splits)
     check_split_shards(splits.names, options.split_shards)
     notices += splits.notices
+    roles = [feature.name for feature in options.schema or () if feature.role == "label"]
     for feature in options.schema or ():
+        if feature.name in known and (feature.name not in options.label_columns or options.classes.labels is None):
+            continue
         if kind_of(feature).has_classes and (
             feature.name not in options.label_columns or options.classes.labels is None
         ):
@@ -200,8 +204,9 @@ def make_record_layout(summary: InputSummary, inferred: Inferred, options: Table
     labels = options.label_columns if options.classes.labels is not None else ()
     for label in labels:
         check_label_name(label)
+    labels = tuple(dict.fromkeys((*labels, *known)))
     types = {"record": ColumnType("bytes", None, 0)}
-    target = next(iter(options.label_columns), None)
+    target = next((name for name in (*options.label_columns, *roles)), None)
     return TableLayout(types, (), labels, {}, splits.names, splits.fractions, tuple(notices), target=target)
 
 

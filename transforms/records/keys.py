@@ -17,7 +17,7 @@ from shardmill.transforms.records.encoding import EncodedRows, PreparedRows, has
 from shardmill.transforms.records.run_file import KeyedRecords
 from shardmill.transforms.shards import balance
 from shardmill.transforms.shards.balance import rows_by_group
-from shardmill.transforms.shards.divisions import Divisions
+from shardmill.transforms.shards.divisions import DISPUTED, Divisions
 from shardmill.transforms.statistics.contents import SEEDS, Contents
 
 
@@ -59,6 +59,7 @@ class KeyOptions:
     split: SplitOptions = field(default_factory=SplitOptions)  # how rows are assigned to splits and ordered
     key: str | None = None  # identity column; None for the encoded record
     non_content: tuple[str, ...] = ()  # features that identify a record but are not content
+    on_duplicate_key: str | None = None  # action for records with the key of another one; None without --key
 
 
 def assign_keys(
@@ -122,6 +123,9 @@ def _split_by_stratum(
     splits = np.zeros(len(codes), np.int64)
     for name, mine in zip(names, rows_by_group(codes, len(names)), strict=True):
         splits[mine] = strata[name].cuts.find_parts(hashed[mine], rows.ties[mine])
+    if DISPUTED in strata:  # rows of these ids have several labels, and must meet in one split to be rejected
+        disputed = np.isin(hashed, strata[DISPUTED].cuts.keys)
+        splits[disputed] = 0
     return splits
 
 

@@ -37,6 +37,7 @@ from shardmill.transforms.layout.tables import TableLayout
 from shardmill.transforms.records.encoding import PreparedRows, RecordEncoder, concatenate_rows, count_by_split
 from shardmill.transforms.records.keys import KeyOptions, assign_keys, key_by_stratum
 from shardmill.transforms.records.merging import RunWriter
+from shardmill.transforms.records.repeated_keys import KeyWriter, LaterRecords, RepeatedKeys, find_repeated_keys
 from shardmill.transforms.records.run_file import (
     ENTRY,
     SLICE,
@@ -158,6 +159,7 @@ class StagedFindings:
     images: Formats = field(default_factory=dict)  # formats of features that hold images
     deep: Counter[str] = field(default_factory=Counter)  # number of 16-bit PNGs by feature
     sections: list[Section] = field(default_factory=list)  # files with content hashes
+    keys: list[Section] = field(default_factory=list)  # files with the keys, to find those of several records
     gathered: Gathered = field(default_factory=Gathered)  # input of the analyzers of --transform
     notice_counts: Counter[tuple[str, str]] = field(default_factory=Counter)  # as in PreparedRows
     tokens: Counter[str] = field(default_factory=Counter)  # as in PreparedRows
@@ -200,6 +202,7 @@ class StagedFindings:
         self.deep.update(other.deep)
         self.images = merge_formats(self.images, other.images)
         self.sections += other.sections
+        self.keys += other.keys
         self.gathered.merge(other.gathered)
         for split, stats in other.stats.items():
             if split in self.stats:
@@ -230,14 +233,16 @@ class StageRuns(beam.PTransform):
     layout: beam.PCollection[TableLayout]  # side input: the input's layout
     temporary: str  # the job's temporary directory
     strata: beam.PCollection[Divisions] | None = None  # cuts of the strata, if splits depend on them
+    repeated: beam.PCollection[RepeatedKeys] | None = None  # records to reject, if any
     threads: int = 0  # per worker, see ThreadedFlatMap
     progress_folder: str | None = None  # where workers on the launcher's machine report, or None
 
     def expand(self, pcoll: beam.PCollection[Task]) -> Any:  # StagedRuns; Beam reads annotations as element types
         stage = _StageFn(partial(call_with_retries, stage_task, self.staging), self.threads, self.progress_folder)
         strata = [AsSingleton(self.strata)] if self.strata else []
+        repeated = AsSingleton(self.repeated) if self.repeated else None
         staged = pcoll | "StageTask" >> beam.ParDo(
-            stage, AsSingleton(self.layout), self.temporary, *strata
+            stage, AsSingleton(self.layout), self.temporary, repeated, *strata
         ).with_outputs(REJECTS, STAGED, WEIGHED, main=_RUNS)
         merge = beam.CombineGlobally(MergeFn(StagedFindings, StagedFindings.merge)).without_defaults()
         return StagedRuns(staged[_RUNS], staged[REJECTS], staged[STAGED] | "Merge" >> merge, staged[WEIGHED])
@@ -250,11 +255,31 @@ class KeyStrata(beam.PTransform):
     staging: Staging
     layout: beam.PCollection[TableLayout]
     temporary: str
+    repeated: beam.PCollection[RepeatedKeys] | None = None  # records to reject, if any
     threads: int = 0
 
     def expand(self, pcoll: beam.PCollection[Task]) -> beam.PCollection[Run]:
         key = ThreadedFlatMap(partial(key_task, self.staging), self.threads)
-        return pcoll | "KeyTask" >> beam.ParDo(key, AsSingleton(self.layout), self.temporary)
+        repeated = AsSingleton(self.repeated) if self.repeated else None
+        return pcoll | "KeyTask" >> beam.ParDo(key, AsSingleton(self.layout), self.temporary, repeated)
+
+
+@dataclass(eq=False)
+class FindRepeatedKeys(beam.PTransform):
+    """Find the records that have the key of an earlier one, before any record is encoded: Tasks -> RepeatedKeys."""
+
+    staging: Staging
+    layout: beam.PCollection[TableLayout]
+    temporary: str
+    threads: int = 0
+
+    def expand(self, pcoll: beam.PCollection[Task]) -> beam.PCollection[RepeatedKeys]:
+        read = ThreadedFlatMap(partial(read_keys_of_task, self.staging), self.threads)
+        sections = pcoll | "ReadKeys" >> beam.ParDo(read, AsSingleton(self.layout), self.temporary)
+        find = beam.Map(
+            lambda _, sections, folder: find_repeated_keys(sections, folder), AsIter(sections), self.temporary
+        )
+        return self.layout | "FindRepeated" >> find.with_output_types(RepeatedKeys)
 
 
 class _StageFn(ThreadedFlatMap):
@@ -289,7 +314,12 @@ class _StageFn(ThreadedFlatMap):
 
 
 def stage_task(
-    staging: Staging, task: Task, layout: TableLayout, temporary: str, strata: Divisions | None = None
+    staging: Staging,
+    task: Task,
+    layout: TableLayout,
+    temporary: str,
+    repeated: RepeatedKeys | None = None,
+    strata: Divisions | None = None,
 ) -> list[Run | TaggedOutput | StagedFindings]:
     """Encode one task; return its runs, rejects and findings."""
     out: list[Any] = []
@@ -303,9 +333,13 @@ def stage_task(
         Gatherer(staging.analysis, storage.join(temporary, analyzers.GATHERED_FOLDER)) if staging.analysis else None
     )
     rejects = RejectsWriter(temporary)
+    keys = KeyWriter(temporary, task)
+    counts_keys = staging.options.on_duplicate_key in ("allow", "fail")
     with memory_budget().take(_STAGING_COPIES * staging.block_size):
-        for rows in _prepare_rows(staging, task, layout, staged, rejects):
+        for rows in _prepare_rows(staging, task, layout, staged, rejects, repeated):
             encoded = staging.encoder.encode(rows.batch, layout)
+            if counts_keys:
+                keys.add(encoded.helpers[staging.options.key or ""], rows.sources)
             records, content_hashes = assign_keys(rows, encoded, layout, staging.options, strata)
             if len(content_hashes):
                 contents.add(content_hashes, records.groups)
@@ -329,29 +363,48 @@ def stage_task(
         if (rest := run.close()) is not None:
             out.append(rest)
         staged.sections += contents.close()
+        staged.keys += keys.close()
         out += [TaggedOutput(REJECTS, part) for part in rejects.close()]
         if gatherer is not None:
             staged.gathered.merge(gatherer.close())
         return [*out, staged]
 
 
-def key_task(staging: Staging, task: Task, layout: TableLayout, temporary: str) -> list[Run]:
+def key_task(
+    staging: Staging, task: Task, layout: TableLayout, temporary: str, repeated: RepeatedKeys | None = None
+) -> list[Run]:
     """Return the keys of one task's records by stratum, the class or group that splits divide exactly."""
     runs = []  # the second pass reports rejects
     with memory_budget().take(_STAGING_COPIES * staging.block_size):
-        for rows in _prepare_rows(staging, task, layout, StagedFindings(), None):
+        for rows in _prepare_rows(staging, task, layout, StagedFindings(), None, repeated):
             encoded = staging.encoder.encode(rows.batch, layout)
             runs.append(write_keys(_make_run_path(temporary), key_by_stratum(rows, encoded, layout, staging.options)))
     return runs
 
 
+def read_keys_of_task(staging: Staging, task: Task, layout: TableLayout, temporary: str) -> list[Section]:
+    """Write the keys of one task's valid records, and return where they are."""
+    keys = KeyWriter(temporary, task)
+    with memory_budget().take(_STAGING_COPIES * staging.block_size):
+        for rows in _prepare_rows(staging, task, layout, StagedFindings(), None):
+            keys.add(staging.encoder.encode(rows.batch, layout).helpers[staging.options.key or ""], rows.sources)
+        return keys.close()
+
+
 def _prepare_rows(
-    staging: Staging, task: Task, layout: TableLayout, staged: StagedFindings, rejects_writer: RejectsWriter | None
+    staging: Staging,
+    task: Task,
+    layout: TableLayout,
+    staged: StagedFindings,
+    rejects_writer: RejectsWriter | None,
+    repeated: RepeatedKeys | None = None,
 ) -> Iterator[PreparedRows]:
     """Yield the valid rows of a task, joined until they reach the block size."""
     gathered: list[PreparedRows] = []
     size = count = 0
+    later = LaterRecords(repeated, task)
     for block, rows in _read_rows(staging.format, task, layout):
+        rows = later.reject(rows, block.file, staging.options.key)
         staged.record_count += len(rows.batch) + sum(reject.counted_records for reject in rows.rejects)
         staged.blank_lines += rows.blank_lines
         staged.add_ignored_names(rows.other_names)

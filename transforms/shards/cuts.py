@@ -24,6 +24,7 @@ from shardmill.transforms.shards.divisions import (
     count_repeats,
     divide,
     divide_by_bytes,
+    divide_distinct_keys,
     locate,
     locate_ties,
     make_histogram,
@@ -126,6 +127,26 @@ class FindByteCuts(beam.PTransform):
         side = [] if self.bytes_of is None else [AsSingleton(self.bytes_of)]
         cut = beam.Map(_divide_gathered, grouped, self.parts_of, self.divide, self.counts_shared, *side)
         return pcoll.pipeline | "Once" >> beam.Create([None]) | "CutByBytes" >> cut.with_output_types(Any)
+
+
+@dataclass(eq=False)
+class FindKeyCuts(beam.PTransform):
+    """Find the cuts of each group at given ranks of its distinct keys: batches or runs -> one Divisions.
+
+    Keys that several groups have are in none; they are the keys of the group DISPUTED. All distinct keys are gathered
+    on one worker.
+    """
+
+    group: Callable[[Any], Grouped]  # returns the distinct keys of a batch or run by group
+    ranks_of: RanksOf  # ranks at which a group is cut, from its keys and bytes
+    threads: int = 1  # threads that call `group`; see ThreadedFlatMap
+
+    def expand(self, pcoll: beam.PCollection[Any]) -> beam.PCollection[Divisions]:
+        """Gather the keys and cut the groups."""
+        split = beam.ParDo(ThreadedFlatMap(partial(_split_groups, self.group), self.threads))
+        grouped = AsIter(pcoll | "Group" >> split.with_output_types(Any))
+        cut = beam.Map(lambda _, grouped, ranks_of: divide_distinct_keys(grouped, ranks_of), grouped, self.ranks_of)
+        return pcoll.pipeline | "Once" >> beam.Create([None]) | "CutKeys" >> cut.with_output_types(Any)
 
 
 @dataclass(frozen=True, slots=True)

@@ -172,6 +172,27 @@ def divide_by_keys(keys: np.ndarray, rows: np.ndarray, sizes: np.ndarray, parts:
     return Division(len(every), int(sizes.sum()), cuts)
 
 
+DISPUTED = None  # the group of the keys that several groups have
+
+
+def divide_distinct_keys(grouped: Iterable[Grouped], ranks_of: "RanksOf") -> Divisions:
+    """Cut each group at ranks of its distinct keys; keys of several groups are left out, and are those of DISPUTED."""
+    keys_of: dict[Any, list[np.ndarray]] = {}
+    for groups in grouped:
+        for group, (keys, *_) in groups.items():
+            keys_of.setdefault(group, []).append(keys)
+    distinct = {group: np.unique(np.concatenate(keys)) for group, keys in keys_of.items()}
+    every, counts = np.unique(np.concatenate([*distinct.values(), np.empty(0, np.uint64)]), return_counts=True)
+    disputed = every[counts > 1]
+    divisions = {DISPUTED: Division(len(disputed), 0, to_cuts((key, 0) for key in disputed.tolist()))}
+    for group, keys in distinct.items():
+        kept = np.setdiff1d(keys, disputed, assume_unique=True)
+        ranks = [rank for rank in ranks_of(group, len(kept), 0) if rank < len(kept)]
+        cuts = to_cuts((key, 0) for key in kept[np.array(ranks, np.int64)].tolist())
+        divisions[group] = Division(len(kept), 0, cuts)
+    return divisions
+
+
 def divide_by_bytes(keys: np.ndarray, ties: np.ndarray, sizes: np.ndarray, parts: int) -> Division:
     """Divide one group into `parts` by bytes, given all its keys, ties and sizes of shape (n,)."""
     order = np.lexsort((ties, keys))

@@ -149,11 +149,14 @@ class Section:
 
     def find_sources(self, positions: Iterable[int]) -> dict[int, tuple[str, int | None]]:
         """Return the file and line of each position; the line is None if the example is a whole file."""
-        data = storage.read_range(self.path, self._locate_column(self.columns), self.names_bytes)
         return {
             position: (name, None if line < self.first_line else line - self.first_line)
-            for position, (name, line) in invert_positions(positions, data).items()
+            for position, (name, line) in invert_positions(positions, self.read_names()).items()
         }
+
+    def read_names(self) -> bytes:
+        """Return the names of the examples' files, as `encode_names` joined them."""
+        return bytes(storage.read_range(self.path, self._locate_column(self.columns), self.names_bytes))
 
 
 def encode_names(names: Iterable[str]) -> bytes:

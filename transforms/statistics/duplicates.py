@@ -91,20 +91,27 @@ class DuplicateCounts(Mergeable):
 def count_duplicates_in_range(
     bounds: tuple[int, int], sections: Sequence[Section], map_: Callable[..., Iterable[Any]] = map
 ) -> DuplicateCounts:
-    """Count repeated contents whose hashes have upper halves within `bounds`, both inclusive.
+    """Count repeated contents whose hashes have upper halves within `bounds`, both inclusive."""
+    contents, owners = read_repeated(bounds, sections, map_)
+    return count_duplicates(contents, owners, sections) if len(contents) else DuplicateCounts()
+
+
+def read_repeated(
+    bounds: tuple[int, int], sections: Sequence[Section], map_: Callable[..., Iterable[Any]] = map
+) -> tuple[Contents, NDArray[np.int64]]:
+    """Return the contents within `bounds` whose upper halves repeat, and the index of the section of each.
 
     Only the high halves of all contents are held at once, and the rest of those that repeat.
     """
     repeated = find_repeated(list(map_(partial(_read_high_halves, bounds=bounds), sections)), bounds)
-    if not len(repeated):
-        return DuplicateCounts()
     contents: list[Contents] = []
     owners: list[int] = []
-    for number, part in enumerate(map_(partial(_read_repeated, bounds=bounds, repeated=repeated), sections)):
-        if part is not None:
-            contents.append(part)
-            owners += [number] * len(part)
-    return count_duplicates(Contents.concatenate(contents), np.array(owners), sections)
+    if len(repeated):
+        for number, part in enumerate(map_(partial(_read_repeated, bounds=bounds, repeated=repeated), sections)):
+            if part is not None:
+                contents.append(part)
+                owners += [number] * len(part)
+    return Contents.concatenate(contents or [Contents()]), np.array(owners, np.int64)
 
 
 def _read_repeated(section: Section, bounds: tuple[int, int], repeated: Hashes) -> Contents | None:
@@ -237,12 +244,12 @@ def set_positive(counter: Counter[Any], key: Any, number: int) -> None:
         counter[key] = number
 
 
-_CONTENTS_AT_ONCE = 1 << 23  # looked through at once: 64 MB of halves, and as much while they are sorted
+CONTENTS_AT_ONCE = 1 << 23  # looked through at once: 64 MB of halves, and as much while they are sorted
 MAX_READERS = 32  # at once, for each may be a request to a store
 
 
 def find_duplicates(
-    content: str, sections: Sequence[Section], class_names: Sequence[str] = (), at_once: int = _CONTENTS_AT_ONCE
+    content: str, sections: Sequence[Section], class_names: Sequence[str] = (), at_once: int = CONTENTS_AT_ONCE
 ) -> Duplicates:
     """Find contents that occur more than once, with the file names of some of their examples.
 

@@ -1,10 +1,14 @@
 """Annotations beside images: the job stops and names the flags that read them, and those flags work."""
 
+import io
 import json
 import shlex
+import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from shardmill.data.example import decode_example
@@ -190,3 +194,164 @@ def test_folders_that_are_no_classes(run: Run, tmp_path: Path, folders: tuple[st
 def test_folders_that_are_classes(run: Run, tmp_path: Path, names: tuple[str, str]) -> None:
     folder = write_files(tmp_path / "in", image_tree(names, 2))
     assert run("images", "--input", folder, "--output", tmp_path / "out", "--name", "n").status == 0
+
+
+IDS = ("a1f", "b27", "c3e", "d99", "e04", "f5")
+ROWS = [(stem, "cat" if number % 2 else "dog") for number, stem in enumerate(IDS)]
+
+
+def _table(header: tuple[str, str], rows: Sequence[tuple[str, str]] = ROWS, mark: str = ",") -> bytes:
+    return "".join(f"{first}{mark}{second}\n" for first, second in (header, *rows)).encode()
+
+
+def _parquet(header: tuple[str, str]) -> bytes:
+    out = io.BytesIO()
+    pq.write_table(pa.table(dict(zip(header, map(list, zip(*ROWS, strict=True)), strict=True))), out)
+    return out.getvalue()
+
+
+SUBMISSION = _table(("id", "label"), [("t0", "dog"), ("t1", "dog")])
+STEMS = "--file_suffix .jpg --file_root train/"
+# Tables of Kaggle and others: the folder that is given, the files beside train/*.jpg, and the flags that read them
+TABLES: dict[str, tuple[str, dict[str, bytes], str]] = {
+    "Kaggle": (
+        ".",
+        {"train.csv": _table(("id", "label")), "sample_submission.csv": SUBMISSION, "test/t0.jpg": image(7)},
+        f"--manifest {{}}/train.csv --file_column id {STEMS}",
+    ),
+    "folder above": (
+        "train",
+        {"train.csv": _table(("id", "label"))},
+        f"--manifest {{}}/train.csv --file_column id {STEMS}",
+    ),
+    "labels.csv": (
+        "train",
+        {"labels.csv": _table(("id", "breed"))},
+        f"--manifest {{}}/labels.csv --file_column id {STEMS} --label_column breed",
+    ),
+    "Parquet": (
+        "train",
+        {"y.parquet": _parquet(("id", "label"))},
+        f"--manifest {{}}/y.parquet --file_column id {STEMS}",
+    ),
+    "Parquet among": (
+        ".",
+        {"y.parquet": _parquet(("id", "label"))},
+        f"--manifest {{}}/y.parquet --file_column id {STEMS}",
+    ),
+    "semicolons": (
+        ".",
+        {"train.csv": _table(("id", "label"), mark=";")},
+        f"--manifest {{}}/train.csv --delimiter ';' --file_column id {STEMS}",
+    ),
+    "tabs": (
+        ".",
+        {"train.csv": _table(("id", "label"), mark="\t")},
+        f"--manifest {{}}/train.csv --delimiter tab --file_column id {STEMS}",
+    ),
+    "text": (
+        ".",
+        {"labels.txt": _table(("id", "label"), mark=" ")},
+        f"--manifest {{}}/labels.txt --delimiter ' ' --file_column id {STEMS}",
+    ),
+    "no header": (
+        ".",
+        {"train.csv": _table(ROWS[0], ROWS[1:])},
+        f"--manifest {{}}/train.csv --columns file_name,label {STEMS}",
+    ),
+    "a row without a file": (
+        ".",
+        {"train.csv": _table(("id", "label"), [("zzz", "cat"), *ROWS])},
+        f"--manifest {{}}/train.csv --file_column id {STEMS}",
+    ),
+    "JSON lines": (
+        ".",
+        {
+            "y.jsonl": b"".join(
+                b'{"image": "%b.jpg", "label": "%b"}\n' % (one.encode(), two.encode()) for one, two in ROWS
+            )
+        },
+        "--manifest {}/y.jsonl --file_column image --file_root train/",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", TABLES)
+def test_tables_that_name_images(case: str, run: Run, tmp_path: Path) -> None:
+    inside, files, flags = TABLES[case]
+    folder = tmp_path / "in"
+    write_files(folder, {**{f"train/{stem}.jpg": image(number) for number, stem in enumerate(IDS)}, **files})
+    output = ("--output", tmp_path / "out", "--name", "n")
+    given = folder if inside == "." else folder / inside
+    named = flags.format(folder)
+    check_mistake(run("images", "--input", given, *output), f"give {named} in place of --input")
+
+    result = run("images", *shlex.split(named), *output, "--max_reject_fraction", "0.2")
+    assert result.status == 0, result.err
+    contents = read_back(tmp_path / "out/n/1.0.0")
+    assert {name: contents.label_of(f"train/{name}.jpg") for name in IDS} == dict(ROWS)
+
+
+@pytest.mark.parametrize(
+    ("files", "words"),
+    [
+        ({"y.json": json.dumps({f"{one}.jpg": two for one, two in ROWS}).encode()}, '"file_name": "train/a1f.jpg"'),
+        ({"y.csv": _table(("path", "label"), [(f"data/{one}.jpg", two) for one, two in ROWS])}, "'data/a1f.jpg'"),
+    ],
+)
+def test_tables_that_no_flag_reads(files: dict[str, bytes], words: str, run: Run, tmp_path: Path) -> None:
+    write_files(tmp_path / "in", {**{f"train/{stem}.jpg": image(number) for number, stem in enumerate(IDS)}, **files})
+    output = ("--output", tmp_path / "out", "--name", "n")
+    for folder in ("in", "in/train"):
+        check_mistake(run("images", "--input", tmp_path / folder, *output), "--manifest", words)
+    assert run("images", "--input", tmp_path / "in/train", "--folders", "any", *output).status == 0
+
+
+def test_tables_of_other_things_stop_nothing(run: Run, tmp_path: Path) -> None:
+    """Numbers of epochs, of which some are also numbers of images, a list of names, and a table of other images."""
+    files = {
+        "results.csv": _table(("epoch", "loss"), [(str(number), f"{number}.5") for number in range(100)]),
+        "other.csv": _table(("id", "label"), [("x1", "cat"), ("x2", "dog")]),
+        "names.txt": b"cat\ndog\n",
+    }
+    write_files(tmp_path / "in", {**{f"train/{number}.jpg": image(number) for number in range(6)}, **files})
+    for folder in ("in", "in/train"):
+        done = run(
+            "images", "--input", tmp_path / folder, "--output", tmp_path / "out", "--name", folder.replace("/", "_")
+        )
+        assert done.status == 0, done.err
+
+
+@pytest.mark.parametrize("suffixes", [("jpg",), ("jpg", "txt"), ("jpg", "json", "txt")])
+def test_numbered_folders_of_img2dataset_are_no_classes(suffixes: tuple[str, ...], run: Run, tmp_path: Path) -> None:
+    contents = {"json": b'{"url": "http://a.b"}', "txt": b"a caption"}
+    files = {
+        f"{part:05d}/{part:05d}{number:04d}.{suffix}": contents.get(suffix) or image(part * 4 + number)
+        for part in range(2)
+        for number in range(4)
+        for suffix in suffixes
+    }
+    folder = write_files(tmp_path / "in", files | {f"{part:05d}_stats.json": b"{}" for part in range(2)})
+    output = ("--output", tmp_path / "out", "--name", "n")
+    mistake = run("images", "--input", folder, *output)
+    check_mistake(mistake, "folders such as '00000' are numbered as img2dataset numbers its files", "--folders any")
+    command = mistake.err.strip().rpartition("shardmill webdataset: ")[2]
+    assert command.startswith("tar ")
+    subprocess.run(shlex.split(command), cwd=tmp_path, check=True)
+    assert run("webdataset", "--input", tmp_path / "images.tar", *output).status == 0
+    alone = run(
+        "images",
+        "--input",
+        folder,
+        "--folders",
+        "any",
+        *output,
+        "--version",
+        "2.0.0",
+        "--ignore",
+        "*.txt",
+        "--ignore",
+        "*.json",
+    )
+    assert alone.status == 0, alone.err
+    assert "label" not in {feature.name for feature in read_back(tmp_path / "out/n/2.0.0").dataset.manifest.features}

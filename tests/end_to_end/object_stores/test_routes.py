@@ -1,6 +1,7 @@
 """Every route of records on object stores gives the bytes of a disk, and leaves nothing else there."""
 
 import gzip
+import json
 import urllib.parse
 from collections.abc import Callable
 from functools import cache
@@ -87,6 +88,9 @@ ROUTES = {
         "--on_damaged_file reject --max_reject_fraction 0.9",
     ),
     "sequences": Route(_sequences, f"csv --input {{}} --sequence_by id --order_by t {_KIB}"),
+    "repeated keys": Route(
+        _sequences, f"csv --input {{}} --key id --on_duplicate_key reject --max_reject_fraction 1 {_KIB}"
+    ),
     "packed": Route(_tokens, f"text --input {{}}/in --tokenizer {{}}/t.json --pack_to 32 {_KIB}"),
     "balanced": Route(_tokens, f"text --input {{}}/in --tokenizer {{}}/t.json --balance tokens {_KIB}"),
     "pairs": Route(_pairs, f"{_PAIR} {_KIB} --splits train=0.7,test=0.3"),
@@ -114,6 +118,11 @@ def test_an_object_store_gives_the_bytes_of_a_disk(bucket: Bucket, tmp_path: Pat
         again = ("--output", f"{bucket.url}/again", "--name", "n", "--num_shards", "5")
         assert run("reshard", "--input", shards, *again, *bucket.flags).status == 0
         assert run("verify", f"{bucket.url}/again/n", *bucket.flags).status == 0
+        kept = ("--output", f"{bucket.url}/kept", "--name", "n")
+        assert run("reshard", "--input", f"{bucket.url}/sets/n", *kept, *bucket.flags).status == 0
+        before, after = (json.loads(bucket.files()[f"{name}/n/1.0.0/manifest.json"]) for name in ("sets", "kept"))
+        assert after["features"] == before["features"]
+        assert after["input"]["pattern"] == f"{bucket.url}/sets/n/1.0.0"
 
 
 def convert(run: Run, bucket: Bucket, files: Files, *flags: str, folder: str = "in") -> Result:
