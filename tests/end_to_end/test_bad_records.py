@@ -8,7 +8,7 @@ import pytest
 
 from shardmill.metadata import file_names
 from tests.support.bad_tables import TOLERANT, check_consistent
-from tests.support.command import Run, check_mistake, write_files
+from tests.support.command import Result, Run, check_mistake, write_files
 from tests.support.framed_records import SIZE, WHOLE, flipped, framed, records
 from tests.support.table_results import convert
 
@@ -233,3 +233,36 @@ def test_a_column_without_a_good_value_is_not_forgotten(
     assert reject["line"] == bad
     assert reject["reason"].startswith("column 'o': ")
     assert "column 'o' has no value in any row that can be read, and was left out" in table.dataset.manifest.notices
+
+
+_CUT = "without a line break, so it may be cut short"
+# Files whose last record is incomplete; `whole` is what is missing
+CUT_SHORT: dict[str, tuple[str, bytes, bytes]] = {
+    "fewer fields": ("csv", b"x,y,z\n1,2,3\n4,5", b",6\n"),
+    "open quote": ("csv", b'x,y,z\n1,2,3\n4,5,"six', b'"\n'),
+    "open quote of gzip": ("csv.gz", b'x,y,z\n1,2,3\n4,5,"six', b'"\n'),
+    "a letter of CSV": ("csv", b"x,y,z\n1,2,a\n4,5,\xc3", b"\xa4\n"),
+    "JSON": ("jsonl", b'{"x": 1}\n{"x": 2', b"}\n"),
+    "a letter of text": ("txt", b"one\ntw\xc3", b"\xa4\n"),
+}
+
+
+@pytest.mark.parametrize("case", CUT_SHORT)
+def test_a_file_that_is_cut_short_is_named_as_such(case: str, tmp_path: Path, run: Run) -> None:
+    suffix, start, rest = CUT_SHORT[case]
+    command = {"txt": "text"}.get(suffix, suffix.removesuffix(".gz"))
+
+    def convert_file(name: str, data: bytes) -> Result:
+        data = gzip.compress(data) if suffix.endswith(".gz") else data
+        source = write_files(tmp_path / name, {f"a.{suffix}": data})
+        words = (command, "--input", source, "--output", tmp_path / "out", "--name", name, "--encoding", "utf-8")
+        return run(*words, "--max_reject_fraction", "0.9")
+
+    cut, broken = convert_file("cut", start), convert_file("broken", start + b"\n")
+    assert _CUT in cut.out + cut.err
+    assert _CUT not in broken.out + broken.err  # the file ends with a line break, and the record is bad all the same
+    for name, data in (("whole", start + rest), ("bare", (start + rest)[:-1])):
+        done = convert_file(name, data)
+        assert done.status == 0, done.err
+        assert "2" in done.out.split("train")[1].split()[0]
+        assert _CUT not in done.out

@@ -515,7 +515,8 @@ class CsvFormat(RecordFormat):
         ranges = [part for _, part in read_ranges(stream, dialect, self.block_size, begin, head.rest)]
         stitched = stitch(ranges, begin, head.next_line)
         if stitched.open_line is not None:
-            raise unclosed_quote_error(file.name, stitched.open_line, dialect)
+            end_byte = storage.read_range(file.path, file.size_bytes - 1, 1)
+            raise unclosed_quote_error(file.name, stitched.open_line, dialect, end_byte)
         end = ranges[-1].stop if ranges else begin
         for (offset, line), (stop, _) in itertools.pairwise([*stitched.cuts, (end, 0)]):
             if stop > offset:

@@ -30,7 +30,7 @@ from shardmill.transforms.formats.csv_scan import (
     line_ends,
     scan_range,
 )
-from shardmill.transforms.formats.format import MAX_LINES, MAX_TEXT_BYTES, STAGE, reject_long
+from shardmill.transforms.formats.format import MAX_LINES, MAX_TEXT_BYTES, STAGE, describe_cut_end, reject_long
 from shardmill.transforms.formats.line_blocks import BOM, Stream, examine_bytes, invalid_byte, is_utf8
 from shardmill.transforms.stores.streams import TruncatedError
 
@@ -102,7 +102,7 @@ def read_head(stream: Stream, dialect: Dialect, name: str, line: int = 1, commen
             )
     line += count_lines(text, 0, start)
     if not more and stop == len(text) and scan_range(text[start:], dialect).scans[0].is_inside:
-        raise unclosed_quote_error(name, line, dialect)
+        raise unclosed_quote_error(name, line, dialect, text[-1:])
     return Head(text[start:stop], line, offset + stop, line + count_lines(text, start, stop), text[stop:])
 
 
@@ -216,7 +216,7 @@ def read_pieces(
         yield LostRecords(first_line, error)
         return
     if inside:
-        raise unclosed_quote_error(name, open_line, dialect)
+        raise unclosed_quote_error(name, open_line, dialect, before)
     if pending_bytes > MAX_TEXT_BYTES:
         yield reject_long(name, first_line, pending_bytes, MAX_TEXT_BYTES)
     elif any(pending):
@@ -254,11 +254,12 @@ def check_length(size_bytes: int, line: int, name: str) -> None:
         )
 
 
-def unclosed_quote_error(name: str, line: int, dialect: Dialect) -> UserError:
-    """Return the error for a field of file `name` that opens a quote on `line` and never closes it."""
+def unclosed_quote_error(name: str, line: int, dialect: Dialect, end: bytes) -> UserError:
+    """Return the error for a field of file `name`, of which `end` is the last byte, that never closes a quote."""
     return UserError(
         f"{name}, line {line}: a field opens with {dialect.quote.decode()} there and is never closed; close it,"
         " doubling the quotes within, or give --quote '' if quotes mean nothing in this file"
+        f"{describe_cut_end(end)}"
     )
 
 
@@ -346,7 +347,11 @@ def parse_piece(piece: CsvPiece, table: Table, wanted: Sequence[str], with_lines
     lines = records.lines + piece.line
     if not with_lines:
         return Parsed(columns, rows, lines[keep], [], 0, lines[long], encodings, lines[is_header], quotes)
-    rejects = [Reject(table.name, int(lines[number]), STAGE, reason) for number, reason in sorted(reasons)]
+    last, cut = len(lines) - 1, describe_cut_end(piece.text)
+    rejects = [
+        Reject(table.name, int(lines[number]), STAGE, f"{reason}{cut if number == last else ''}")
+        for number, reason in sorted(reasons)
+    ]
     blank = int(np.count_nonzero(records.is_blank))
     return Parsed(columns, rows, lines[keep], rejects, blank, lines[long], encodings, lines[is_header], quotes)
 

@@ -190,6 +190,16 @@ def reject_long(name: str, line: int, size_bytes: int, max_bytes: int) -> Reject
     return Reject(name, line, STAGE, reason)
 
 
+def describe_cut_end(text: bytes) -> str:
+    """Return the end of a message about the last record of a file, the end of which is `text`.
+
+    It is "" if the text ends with a line break.
+    """
+    if not text or text.endswith((b"\n", b"\r")):
+        return ""
+    return "; the file ends there without a line break, so it may be cut short: compare its size with the original's"
+
+
 def split_rows(rows: Rows, max_rows: int) -> Iterator[Rows]:
     """Split rows into parts of at most `max_rows`; rejects and counts go with the first part."""
     if len(rows.lines) <= max_rows:

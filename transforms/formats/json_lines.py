@@ -55,6 +55,7 @@ from shardmill.transforms.formats.format import (
     KeyColumn,
     RecordFormat,
     Rows,
+    describe_cut_end,
     empty_rows,
     key_column_name,
     parse_fills,
@@ -442,5 +443,7 @@ def parse_lines(piece: Piece, name: str, fill: Mapping[str, int | float | str]) 
             reason = f"not a JSON object, but {shorten(line.strip().decode(errors='replace'))}"
             if isinstance(value, list):
                 reason += _ARRAY_HINT
+        if row == len(lines) - 1:
+            reason += describe_cut_end(piece.data)
         rejects.append(Reject(name, piece.first_line + row, STAGE, reason))
     return JsonObjects(name, objects, [lines[row] for row in rows], numbers[rows], fill, rejects, blank, encodings)

@@ -21,6 +21,7 @@ from shardmill.transforms.formats.format import (
     KeyColumn,
     RecordFormat,
     Rows,
+    describe_cut_end,
     empty_rows,
 )
 from shardmill.transforms.formats.line_blocks import (
@@ -103,7 +104,11 @@ class LinesFormat(RecordFormat):
                 lines = _Lines.from_piece(piece, self.encoding)
                 if not self.are_texts:
                     _check_texts(lines, block.file.name)
-                rejects = [Reject(block.file.name, line, STAGE, reason) for line, reason in lines.reasons.items()]
+                last, cut = lines.first_line + len(lines.starts) - 1, describe_cut_end(piece.data)
+                rejects = [
+                    Reject(block.file.name, line, STAGE, f"{reason}{cut if line == last else ''}")
+                    for line, reason in lines.reasons.items()
+                ]
                 kept = ~lines.is_blank & ~lines.is_invalid
                 rows = self.make_rows({TEXT: lines}, types, kept, lines.is_blank, rejects)
                 yield replace(rows, encodings=lines.encodings(block.file.name, self.encoding))

@@ -16,6 +16,7 @@ from shardmill.metadata.manifest import Reject
 from shardmill.text import plural, to_printable
 from shardmill.transforms.columns.arrow import as_text, data_of, offsets_of
 from shardmill.transforms.formats.format import BlockRef, FileRef, Rows
+from shardmill.transforms.options.job_options import allow_rejects
 from shardmill.transforms.statistics.contents import (
     SEEDS,
     SEPARATOR,
@@ -122,8 +123,9 @@ class RepeatedKeys:
         have = f"{self.records:,} records share {plural(self.keys, 'value')} of --key {key}, such as {such}"
         if action == "reject":
             return [f"{have}; the first record of each is kept, in the order of file names and lines"]
-        share = (self.records - self.keys) / records
-        limit = f" --max_reject_fraction {math.ceil(share * 100) / 100}" if share > max_reject_fraction else ""
+        later = self.records - self.keys
+        is_allowed = allow_rejects(later, records, max_reject_fraction)
+        limit = "" if is_allowed else f" --max_reject_fraction {math.ceil(later / records * 100) / 100}"
         remedy = f"--on_duplicate_key reject{limit} keeps the first record of each"
         if action == "fail":
             raise UserError(f"{have}; expected another value in each record; {remedy}, allow keeps all")
