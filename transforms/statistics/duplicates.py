@@ -105,13 +105,13 @@ def read_repeated(
     """
     repeated = find_repeated(list(map_(partial(_read_high_halves, bounds=bounds), sections)), bounds)
     contents: list[Contents] = []
-    owners: list[int] = []
+    owners: list[NDArray[np.int64]] = [np.empty(0, np.int64)]
     if len(repeated):
         for number, part in enumerate(map_(partial(_read_repeated, bounds=bounds, repeated=repeated), sections)):
             if part is not None:
                 contents.append(part)
-                owners += [number] * len(part)
-    return Contents.concatenate(contents or [Contents()]), np.array(owners, np.int64)
+                owners.append(np.full(len(part), number))
+    return Contents.concatenate(contents or [Contents()]), np.concatenate(owners)
 
 
 def _read_repeated(section: Section, bounds: tuple[int, int], repeated: Hashes) -> Contents | None:
