@@ -16,6 +16,7 @@ from google.protobuf import text_format
 from google.protobuf.message import DecodeError
 from tensorflow_metadata.proto.v0 import schema_pb2, statistics_pb2
 
+from shardmill.data import spans
 from shardmill.data.codecs import Codec
 from shardmill.data.example import FeatureValue, decode_example
 from shardmill.data.example_columns import ExampleScanner, ScannedBlock
@@ -29,6 +30,7 @@ from shardmill.metadata.manifest import Manifest, ShardEntry, crc32c_hex
 from shardmill.metadata.schema import merge_requests, schema_requests
 from shardmill.quality.stats_file import StatsFile
 from shardmill.reading.dataset import Dataset
+from shardmill.reading.plain_examples import ExampleDecoder
 from shardmill.text import to_printable
 from shardmill.transforms.files.image_codec import check_decodes, measure_image
 from shardmill.transforms.files.image_geometry import ImageError
@@ -227,6 +229,7 @@ class _BlockChecker:
     def __init__(self, manifest: Manifest, decode: bool) -> None:
         self._manifest = manifest
         self._scanner = ExampleScanner(manifest.features)
+        self._decoder = ExampleDecoder(manifest.features)
         self._columns = [
             (column, feature) for column, feature in enumerate(manifest.features) if kind_of(feature).checks_values
         ]
@@ -246,12 +249,33 @@ class _BlockChecker:
             return ()
         if self._decode:
             return range(len(block))
+        if not spans.COMPILED:
+            return [row for row, record in enumerate(block) if not self._is_sound(record)]
         scanned = self._scanner.scan(block)
         is_suspect = ~scanned.fits
         for column, feature in self._columns:
             rows = np.flatnonzero(scanned.fits & scanned.present[:, column])
             is_suspect[_find_faulty_rows(scanned, column, feature, rows)] = True
         return np.flatnonzero(is_suspect).tolist()
+
+    def _is_sound(self, record: bytes) -> bool:
+        """Return True if a record certainly has no fault; ten times as fast as `check_example` in Python."""
+        values = self._decoder.decode_plain(record)
+        if values is None:
+            try:
+                self._decoder(record)  # which learns another order of features
+            except ValueError:
+                return False
+            values = self._decoder.decode_plain(record)
+        return values is not None and not any(
+            kind_of(feature).find_value_faults(feature, _to_list(values[feature.name]))
+            for _, feature in self._columns
+            if feature.name in values and not feature.is_packed  # whose size the decoder checks
+        )
+
+
+def _to_list(value: Any) -> FeatureValue:
+    return value if isinstance(value, (list, np.ndarray)) else [value]
 
 
 def _find_faulty_rows(scanned: ScannedBlock, column: int, feature: Feature, rows: Positions) -> list[int]:

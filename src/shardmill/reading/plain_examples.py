@@ -84,11 +84,11 @@ class ExampleDecoder:
         Raise a ValueError if `record` is not an example, or a feature has the wrong type or number of values; the
         message names it.
         """
-        values = self._decode(record)
+        values = self.decode_plain(record)
         return self._decode_any(record) if values is None else values
 
-    def _decode(self, record: bytes) -> dict[str, Any] | None:
-        """Decode an example fast if its features have the expected order and layout; else return None."""
+    def decode_plain(self, record: bytes) -> dict[str, Any] | None:
+        """Decode an example fast if it has known features only, in the order and layout last seen; else return None."""
         end = len(record)
         size, position = _read_length(record, 1, end)
         if end == 0 or record[0] != 0x0A or position + size != end:

@@ -23,6 +23,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.util import assert_that, equal_to
 from PIL import Image
 
+from shardmill.data import spans
 from shardmill.data.example import encode_example
 from shardmill.data.features import Feature
 from shardmill.data.tfrecord import OVERHEAD, frame_record
@@ -348,13 +349,14 @@ def test_a_faulty_record_among_others(tmp_path: Path, name: str, values: Any, wh
     dataset, shard = _dataset(tmp_path, records, _KINDS)
     expected = _one_by_one(records)
     assert bool(expected) == bool(check_example(manifest(_KINDS), False, encode_example(changed)))
-    with ThreadPoolExecutor(2) as pool:
-        for executor in (None, pool):
+    with ThreadPoolExecutor(2) as pool, pytest.MonkeyPatch.context() as patch:
+        for executor, compiled in ((None, True), (pool, True), (None, False)):
+            patch.setattr(spans, "COMPILED", compiled)
             found = verify_shard(dataset, "train", shard, False, executor, 2)
             assert [fault.message for fault in found] == expected
 
 
-def test_records_whose_bytes_were_changed_at_random(tmp_path: Path) -> None:
+def test_records_whose_bytes_were_changed_at_random(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Their checksums are right: a program wrote them so."""
     random = Random(3)
     sound = encode_example(_SOUND)
@@ -366,8 +368,10 @@ def test_records_whose_bytes_were_changed_at_random(tmp_path: Path) -> None:
                 record[random.randrange(len(record))] = random.choice([0, 1, 2, 4, 0x0A, 0x12, 0x1A, 0x80, 0xFF])
             records.append(bytes(record))
         dataset, shard = _dataset(tmp_path, records, _KINDS)
-        found = [fault.message for fault in verify_shard(dataset, "train", shard, False)]
-        assert found == _one_by_one(records)
+        expected = _one_by_one(records)
+        for compiled in (True, False):
+            monkeypatch.setattr(spans, "COMPILED", compiled)
+            assert [fault.message for fault in verify_shard(dataset, "train", shard, False)] == expected
 
 
 def test_progress_is_reported(tmp_path: Path) -> None:
