@@ -2,11 +2,12 @@
 
 import json
 import posixpath
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from shardmill.data.features import Features
+from shardmill.data.features import LANGUAGES_KEY, Features, translated_features
 from shardmill.errors import CorruptDataError, UserError
 from shardmill.filesystem import read_if_exists
 from shardmill.metadata import file_names
@@ -28,6 +29,7 @@ class InputDataSet:
     shards: tuple[tuple[str, str], ...]  # (split, file name) of each
     features: Features  # those that its metadata describes; () if it describes none
     metadata: str  # path of the file that describes it
+    configuration: Mapping[str, Any] = field(default_factory=dict)  # options of its job that further files depend on
 
 
 def find_data_set(path: str) -> InputDataSet | None:
@@ -77,7 +79,10 @@ def _read_version(files: Any, folder: str) -> InputDataSet | None:
             with suppress(CorruptDataError):  # of another program
                 manifest = Manifest.from_json(data, path)
                 shards = [(split.name, shard.file) for split in manifest.splits for shard in split.shards]
-                return InputDataSet(folder, tuple(shards), manifest.features, path)
+                kept = {"feature_names": manifest.configuration.get("feature_names")}
+                kept[LANGUAGES_KEY] = list(translated_features(manifest.configuration))
+                given = {name: value for name, value in kept.items() if value}
+                return InputDataSet(folder, tuple(shards), manifest.features, path, given)
         path = storage.join(folder, DATASET_INFO)
         described = read_if_exists(files, storage.join(folder, FEATURES))
         if described is not None and (data := read_if_exists(files, path)) is not None:

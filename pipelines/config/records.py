@@ -404,7 +404,8 @@ class RecordsConfig(RecordOptions):
     def to_json(self) -> dict[str, Any]:
         """Return the options that shape the output; the features of --schema have their input names."""
         names = None if self.input_schema is None else [feature.name for feature in self.input_schema]
-        return super().to_json() | {"schema": names}
+        kept = {} if self.data_set is None or self.has_raw_records else self.data_set.configuration
+        return super().to_json() | {"schema": names, **kept}
 
 
 _NAMED = re.compile(r"([\w.-]+)=(.+)", re.DOTALL)

@@ -189,3 +189,32 @@ def test_several_versions_stop_the_job(tmp_path: Path, run: Run) -> None:
             (tmp_path / "tfds/bugs" / version / name).unlink()
     check_mistake(run("reshard", "--input", tmp_path / "tfds/bugs", *words), "2 versions", "give the folder of one")
     assert run("reshard", "--input", source, *words).status == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "files", "file", "key"),
+    [
+        (
+            ("text", "--input", "de={}/a.de.txt", "--input", "en={}/a.en.txt"),
+            {"a.de.txt": b"eins\nzwei\n", "a.en.txt": b"one\ntwo\n"},
+            "dataset_info.json",
+            "supervisedKeys",
+        ),
+        (
+            ("images", "--coco", "{}/objects.json", "--feature_names", "object_detection"),
+            {"objects.json": json.dumps(BOXES).encode(), **{f"{n}.jpg": image(n, "JPEG", (40, 30)) for n in range(24)}},
+            "label_map.pbtxt",
+            "dog",
+        ),
+    ],
+)
+def test_files_for_other_readers(
+    words: tuple[str, ...], files: dict[str, bytes], file: str, key: str, tmp_path: Path, run: Run
+) -> None:
+    source = write_files(tmp_path / "in", files)
+    done = run(*(word.format(source) for word in words), "--output", tmp_path, "--name", "n")
+    assert done.status == 0, done.err
+    assert run("reshard", "--input", tmp_path / "n", "--output", tmp_path, "--name", "again").status == 0
+    before, after = ((tmp_path / name / "1.0.0" / file).read_text() for name in ("n", "again"))
+    assert key in before
+    assert after.partition(key)[2] == before.partition(key)[2]

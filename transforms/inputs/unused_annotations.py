@@ -281,7 +281,11 @@ def find_image_table(root: str, paths: Iterable[str], images: FileKind) -> Image
             stem = _stem(item.name)
             for place in places.get(stem, ()):
                 found[place].setdefault(stem, item.name)
-    named = [place for place, stems in found.items() if _are_names(stems, len(cells[place]), total)]
+    named = [
+        place
+        for place, stems in found.items()
+        if _are_names(stems, len(cells[place]), min(total, len(tables[place[0]].rows)))
+    ]
     if not named:
         return None
     number, column = max(named, key=lambda place: _rank(tables[place[0]], len(found[place]), place))
@@ -289,12 +293,14 @@ def find_image_table(root: str, paths: Iterable[str], images: FileKind) -> Image
     return _describe_image_table(root, tables[number], column, cells[number, column][stem], image)
 
 
-def _are_names(stems: Iterable[str], different: int, images: int) -> bool:
-    """Return True if a column of `different` texts, of which `stems` are those of images, is one of their names."""
-    number = len(list(stems))
-    if all(map(str.isdecimal, stems)):  # as the numbers of a column of anything may be
-        return number >= different / 2
-    return number >= min(2, different, images)
+def _are_names(stems: Collection[str], different: int, possible: int) -> bool:
+    """Return True if a column of `different` texts, of which `stems` are those of images, is one of their names.
+
+    At most `possible` of the texts can be. Numbers may be those of anything, so half of them must be names.
+    """
+    if all(map(str.isdecimal, stems)):
+        return len(stems) >= max(2, different / 2)
+    return len(stems) >= min(2, possible)
 
 
 def _rank(table: _Table, matches: int, place: tuple[int, int]) -> tuple[bool, bool, int, int, int]:

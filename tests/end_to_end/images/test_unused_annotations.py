@@ -313,6 +313,7 @@ def test_tables_of_other_things_stop_nothing(run: Run, tmp_path: Path) -> None:
         "results.csv": _table(("epoch", "loss"), [(str(number), f"{number}.5") for number in range(100)]),
         "other.csv": _table(("id", "label"), [("x1", "cat"), ("x2", "dog")]),
         "names.txt": b"cat\ndog\n",
+        "vocabulary.json": json.dumps({"model": {f"w{number}": number for number in range(200)}, "id": "1"}).encode(),
     }
     write_files(tmp_path / "in", {**{f"train/{number}.jpg": image(number) for number in range(6)}, **files})
     for folder in ("in", "in/train"):
