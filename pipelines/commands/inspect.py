@@ -41,7 +41,7 @@ from shardmill.reading.dataset import Dataset, decode_record, open_dataset
 from shardmill.text import listed, plural, to_printable
 from shardmill.transforms.columns.types import format_shape
 from shardmill.transforms.stores import storage
-from shardmill.transforms.stores.protocol import output_error, writing_error
+from shardmill.transforms.stores.protocol import file_error, writing_error
 
 FORMAT = 1  # of --json; raised when a program that reads the previous format would misread it
 
@@ -280,4 +280,4 @@ def _write(path: str, data: bytes) -> None:
         with open(path, "wb") as file:
             file.write(data)
     except OSError as error:
-        raise output_error(f"--contact_sheet {path}", writing_error(error, path)) from None
+        raise file_error(f"--contact_sheet {path}", writing_error(error, path)) from None

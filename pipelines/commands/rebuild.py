@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from shardmill.errors import UserError
+from shardmill.errors import JobError, UserError
 from shardmill.metadata.versions import BuildRecord
 from shardmill.pipelines.config.flags import Parser, add_flags, beam_options
 from shardmill.pipelines.nightly.recipe import InvalidRecipe, RebuildOptions, Recipe, load_recipes
@@ -60,8 +60,12 @@ def run_rebuild(arguments: Sequence[str]) -> int:
     paths, debug = values.pop("recipes"), values.pop("debug")
     flags = RebuildOptions(**values)
     day = flags.date or datetime.now(UTC).date()
-    with _configure_stores(rest, parser):  # by which recipes in object stores are read
-        recipes = load_recipes(paths, parse_set(flags.set), day, os.environ)
+
+    def reach_stores(words: Sequence[str]) -> AbstractContextManager[None]:
+        return _configure_stores([*words, *rest], parser)
+
+    with reach_stores(()):  # by which recipes in object stores are read
+        recipes = load_recipes(paths, parse_set(flags.set), day, os.environ, reach_stores)
     if flags.version is not None and len(recipes) > 1:
         raise UserError(
             f"--version {flags.version} is about one data set, and there are {len(recipes)} recipes; give one"
@@ -87,11 +91,7 @@ def _run_recipe(
 
     words = [*recipe.beam, *rest]
     options = partial(beam_options, words, parser)
-    try:
-        reached = _configure_stores(words, parser)
-    except UserError as error:
-        return _report_invalid(recipe.name, recipe.located(error), flags)
-    with reached:
+    with _configure_stores(words, parser):  # which loading it has checked
         if words:
             from shardmill.pipelines.jobs.runner import runner_warning
 
@@ -135,14 +135,14 @@ def _notify(recipe: Recipe, record: BuildRecord) -> None:
         log.warn(failed)
 
 
-def _report_invalid(name: str, error: UserError, flags: RebuildOptions) -> tuple[str, int]:
+def _report_invalid(name: str, error: UserError | JobError, flags: RebuildOptions) -> tuple[str, int]:
     """Report a recipe that cannot be followed, by its name or that of its file; return its end and exit status."""
     from shardmill.pipelines.jobs.outcome import begin_record, failed_record
 
     if flags.json:
         log.print_done(failed_record(begin_record(name, ""), error).to_json(), f"{name}: failed")
-    log.error(str(error), exit_status=2)
-    return "mistaken", 2
+    log.error(str(error), exit_status=error.exit_status)
+    return ("mistaken" if isinstance(error, UserError) else "failed"), error.exit_status
 
 
 def _configure_stores(words: Sequence[str], parser: Parser) -> AbstractContextManager[None]:

@@ -29,7 +29,7 @@ from shardmill.reading.dataset import open_dataset
 from shardmill.text import to_printable
 from shardmill.transforms.options.job_options import CheckOptions
 from shardmill.transforms.stores import storage
-from shardmill.transforms.stores.protocol import output_error
+from shardmill.transforms.stores.protocol import file_error
 
 
 def run_report(arguments: Sequence[str]) -> int:
@@ -65,7 +65,7 @@ def run_report(arguments: Sequence[str]) -> int:
     try:
         storage.write_text(output, render_page(found, sources))
     except OSError as error:
-        raise output_error(f"--output {output}", error) from None
+        raise file_error(f"--output {output}", error) from None
     print_outcome(args, f"{output}: {found['name']} {found['version']}, {found['verdict']['words']}")
     return 0
 

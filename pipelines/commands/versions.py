@@ -29,7 +29,7 @@ from shardmill.transforms.options.declare import options_of
 from shardmill.transforms.publishing.catalog import VersionState, read_latest, read_tags
 from shardmill.transforms.publishing.catalog import list_versions as list_versions_catalog
 from shardmill.transforms.stores import storage
-from shardmill.transforms.stores.protocol import output_error
+from shardmill.transforms.stores.protocol import file_error
 
 STORE_OPTIONS = (
     "Beam's options that say how to reach an object store are passed through, after the folder: --s3_endpoint_url, …"
@@ -223,7 +223,7 @@ def run_tag(arguments: Sequence[str]) -> int:
             moves = before not in ("", version)
             message = f"{args.tag}: {before} -> {version}" if moves else f"{args.tag} names {version}"
     except OSError as error:
-        raise output_error(f"{args.directory} cannot be read or written", error) from None
+        raise file_error(f"{args.directory} cannot be read or written", error) from None
     print_outcome(args, f"{args.directory}: {message}")
     return 0
 
@@ -246,7 +246,7 @@ def run_rollback(arguments: Sequence[str]) -> int:
         before, version = rollback(args.directory, args.version)
         builder = version_under_way(args.directory)
     except OSError as error:
-        raise output_error(f"{args.directory} cannot be read or written", error) from None
+        raise file_error(f"{args.directory} cannot be read or written", error) from None
     message = f"LATEST: {before or 'none'} -> {version}" if before != version else f"LATEST names {version} already"
     print_outcome(args, f"{args.directory}: {message}")
     if builder:

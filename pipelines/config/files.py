@@ -40,12 +40,14 @@ def inside_archive(path: str) -> str:
     if not path.lower().endswith(".zip") or path.startswith("zip://"):
         return path
     from shardmill.transforms.inputs.listing import is_file, is_glob
+    from shardmill.transforms.stores import storage
     from shardmill.transforms.stores.clients import object_store
     from shardmill.transforms.stores.zip_archive import content_folder
 
     try:
         return path if is_glob(path) or not is_file(path) else content_folder(path, object_store)
-    except OSError:
+    except OSError as error:
+        storage.raise_if_store_failed(error, path)
         return path  # the check of the input reports it
 
 

@@ -1,13 +1,14 @@
 """The Python interface: `convert` runs a job, `plan` only plans it."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from shardmill.errors import UserError
+from shardmill.errors import JobError, UserError
 from shardmill.pipelines.config.job import JobConfig
 from shardmill.pipelines.jobs.job import dry_run, run_recorded
 from shardmill.pipelines.jobs.kind import Kind
@@ -16,6 +17,7 @@ from shardmill.pipelines.jobs.registry import KINDS
 from shardmill.pipelines.jobs.runner import refuse_template
 from shardmill.text import did_you_mean
 from shardmill.transforms.stores.clients import using_options
+from shardmill.transforms.stores.protocol import os_error_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +50,10 @@ def convert(command: str, *, beam_options: Sequence[str] = (), progress: bool = 
         UserError: a mistake in an option or the input; nothing was written.
         JobError: the job failed; the message says so if anything was published.
     """
-    kind, config = _configure(command, options)
     beam = PipelineOptions(list(beam_options))
     refuse_template(beam, "`convert` waits for the job's end")
-    with using_options(beam):
+    with _reach_stores(beam):
+        kind, config = _configure(command, options)
         record = begin_record(config.name, config.version)
         built = run_recorded(kind.make_job, config, beam, record, quiet=not progress)
     if built.error is not None:
@@ -72,10 +74,20 @@ def plan(command: str, *, beam_options: Sequence[str] = (), **options: Any) -> P
         UserError: a mistake in an option or the input
         JobError: the input cannot be read
     """
-    kind, config = _configure(command, options)
     beam = PipelineOptions(list(beam_options))
-    with using_options(beam):
+    with _reach_stores(beam):
+        kind, config = _configure(command, options)
         return Plan(dry_run(kind.make_job(config), config.name, beam))
+
+
+@contextmanager
+def _reach_stores(beam: PipelineOptions) -> Iterator[None]:
+    """Reach stores with Beam's options within this context, and raise a JobError if one fails."""
+    try:
+        with using_options(beam):
+            yield
+    except OSError as error:
+        raise JobError(f"a store failed: {os_error_text(error)}") from error
 
 
 def _configure(command: str, options: Mapping[str, Any]) -> tuple[Kind, JobConfig]:

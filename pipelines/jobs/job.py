@@ -60,7 +60,7 @@ from shardmill.transforms.publishing.lease import DETACHED_LEASE_SECONDS, Lease
 from shardmill.transforms.publishing.publication import read_templates
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.clients import check_url
-from shardmill.transforms.stores.protocol import StoredFile, limit_timeouts, os_error_text
+from shardmill.transforms.stores.protocol import StoredFile, file_error, limit_timeouts, os_error_text
 from shardmill.transforms.stores.storage import run_concurrently
 from shardmill.transforms.stores.zip_archive import SCHEME
 from shardmill.transforms.values.graph_process import prestarted
@@ -256,7 +256,7 @@ def check_output(config: JobConfig, overwrite: bool) -> list[str]:
     try:
         names = [name for name, _ in storage.list_files(config.directory)]
     except OSError as error:
-        raise UserError(f"--output {config.output} cannot be listed: {os_error_text(error)}") from None
+        raise file_error(f"--output {config.output} cannot be listed", error) from None
     if file_names.SUCCESS in names and file_names.PUBLISHING not in names and not overwrite:
         raise UserError(
             f"{config.directory} is a published data set; give --overwrite to replace it, or another --version to keep"

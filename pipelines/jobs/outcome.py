@@ -29,7 +29,7 @@ from shardmill.transforms.publishing.catalog import latest_path, write_latest
 from shardmill.transforms.publishing.lease import Lease
 from shardmill.transforms.shards.sources import FileIndex
 from shardmill.transforms.stores import storage
-from shardmill.transforms.stores.protocol import StoredFile, limit_timeouts, os_error_text, output_error, writing_error
+from shardmill.transforms.stores.protocol import StoredFile, file_error, limit_timeouts, os_error_text, writing_error
 
 Failure = UserError | JobError | CorruptDataError
 _STATUSES: tuple[tuple[type[Exception], Status], ...] = (
@@ -184,7 +184,7 @@ def take_lease(config: JobConfig, detached: bool = False) -> Lease:
     except OSError as error:
         store_error = writing_error(error, config.directory)
         where = f": {store_error.filename}" if store_error.filename else ""
-        raise output_error(f"--output {config.output} cannot be written{where}", store_error) from None
+        raise file_error(f"--output {config.output} cannot be written{where}", store_error) from None
 
 
 def read_success(config: JobConfig) -> StoredFile | None:

@@ -2,15 +2,15 @@
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any, ClassVar
 
 import yaml
 
-from shardmill.errors import UserError
+from shardmill.errors import JobError, UserError
 from shardmill.metadata import file_names
 from shardmill.pipelines.config.flags import BuildOutputOptions
 from shardmill.pipelines.config.job import JobConfig
@@ -34,7 +34,7 @@ from shardmill.transforms.options.declare import Option, Options, OptionValueErr
 from shardmill.transforms.options.job_options import CheckOptions, parse_constraints
 from shardmill.transforms.options.yaml_nodes import Document, Node, read_documents
 from shardmill.transforms.stores import storage
-from shardmill.transforms.stores.protocol import output_error, writing_error
+from shardmill.transforms.stores.protocol import file_error, writing_error
 
 AUTO = "auto"
 _MAX_DAYS = 3_660  # of a window: ten years of folders
@@ -259,12 +259,34 @@ class Recipe:
         return with_line(error, self.lines, self.command)
 
 
-def parse_recipe(recipe: Node, day: date) -> Recipe:
-    """Parse a recipe, whose variables are filled in, for `day`; raises UserError with file and line."""
+# (Beam's command-line arguments) -> a context in which object stores are reached with them
+ReachStores = Callable[[Sequence[str]], AbstractContextManager[None]]
+
+
+def reach_as_before(arguments: Sequence[str]) -> AbstractContextManager[None]:
+    """Return a context in which object stores are reached as outside of it."""
+    return nullcontext()
+
+
+def parse_recipe(recipe: Node, day: date, reach_stores: ReachStores = reach_as_before) -> Recipe:
+    """Parse a recipe, whose variables are filled in, for `day`; raises UserError with file and line.
+
+    Stores, which hold files that its flags name, are reached as its section `beam` says. Raises JobError if one fails.
+    """
     entries = recipe.mapping()
     command = _find_command(recipe, entries)
-    kind, own = KINDS[command.key], command.mapping()
     _check_keys(recipe, entries, command)
+    beam = tuple(beam_arguments(entries["beam"])) if "beam" in entries else ()
+    try:
+        reached = reach_stores(beam)
+    except UserError as error:
+        raise with_line(error, {**entries, **(entries["beam"].mapping() if beam else {})}, command) from None
+    with reached:
+        return _parse_recipe(recipe, command, beam, day)
+
+
+def _parse_recipe(recipe: Node, command: Node, beam: tuple[str, ...], day: date) -> Recipe:
+    entries, kind, own = recipe.mapping(), KINDS[command.key], command.mapping()
     _check_flags(kind, own)
     build = parse_section(BuildOptions, _build_entries(entries, day), recipe)
     if build.window > 1:
@@ -276,7 +298,7 @@ def parse_recipe(recipe: Node, day: date) -> Recipe:
         file=recipe.file,
         kind=kind,
         options={known[name].field: parse_value(known[name], node) for name, node in flags.items()},
-        beam=tuple(beam_arguments(entries["beam"])) if "beam" in entries else (),
+        beam=beam,
         build=build,
         freshness=_parse_optional_section(FreshnessOptions, entries, recipe),
         checks=_parse_checks(entries, recipe, build, flags.get("schema")),
@@ -285,7 +307,8 @@ def parse_recipe(recipe: Node, day: date) -> Recipe:
         lines={**entries, **(entries["beam"].mapping() if "beam" in entries else {}), **flags},
         command=command,
     )
-    parsed.config(_ANY_VERSION if build.version == AUTO else build.version)
+    with suppress(OSError):  # of a store that fails: making the plan asks it again, within the build and its record
+        parsed.config(_ANY_VERSION if build.version == AUTO else build.version)
     return parsed
 
 
@@ -401,16 +424,23 @@ class InvalidRecipe:
     """A recipe file that cannot be loaded, and the error."""
 
     name: str
-    error: UserError
+    error: UserError | JobError
 
 
 def load_recipes(
-    paths: Sequence[str], set_values: Mapping[str, str], day: date, environment: Mapping[str, str]
+    paths: Sequence[str],
+    set_values: Mapping[str, str],
+    day: date,
+    environment: Mapping[str, str],
+    reach_stores: ReachStores = reach_as_before,
 ) -> list[Recipe | InvalidRecipe]:
     """Load the recipes in files and in folders of files, in order.
 
-    Each is loaded on its own, so that an error in one does not stop the others. Raise a UserError if a path cannot be
-    read, a folder has no recipe, or no recipe uses a name in `set_values`.
+    Each is loaded on its own, so that an error in one does not stop the others.
+
+    Raises:
+        UserError: if a path cannot be read, a folder has no recipe, or no recipe uses a name in `set_values`.
+        JobError: if the store of a folder fails.
     """
     found: list[Recipe | InvalidRecipe] = []
     used_names: set[str] = set()
@@ -418,14 +448,14 @@ def load_recipes(
     for path in (file for folder in paths for file in _list_recipe_files(folder)):
         try:
             nodes = read_recipes(_read_file(path), path)
-        except UserError as error:
+        except (UserError, JobError) as error:
             found.append(InvalidRecipe(path, error))
             continue
         for node in nodes:
             used_names |= recipe_values.names_in(node)
             try:
-                found.append(_load_recipe(node, set_values, day, environment, places))
-            except UserError as error:
+                found.append(_load_recipe(node, set_values, day, environment, places, reach_stores))
+            except (UserError, JobError) as error:
                 found.append(InvalidRecipe(path, error))
     if not any(isinstance(item, InvalidRecipe) for item in found):
         recipe_values.check_all_used(set_values, used_names, ", ".join(paths))
@@ -438,9 +468,10 @@ def _load_recipe(
     day: date,
     environment: Mapping[str, str],
     places: dict[tuple[str, str], Node],
+    reach_stores: ReachStores,
 ) -> Recipe:
     filled = Variables(set_values, recipe_values.environment_names(node), environment).fill(node)
-    recipe = parse_recipe(filled, day)
+    recipe = parse_recipe(filled, day, reach_stores)
     output = os.path.realpath(recipe.output) if storage.is_local(recipe.output) else recipe.output.rstrip("/")
     first = places.setdefault((output, recipe.name), node)
     if first is not node:
@@ -457,7 +488,7 @@ def _list_recipe_files(path: str) -> Iterator[str]:
     try:
         names = [name for name, _ in storage.list_files(path) if name.endswith(SUFFIXES)]
     except OSError as error:
-        raise UserError(f"{path} cannot be listed: {error}") from None
+        raise file_error(f"{path} cannot be listed", error) from None
     names = sorted(name for name in names if "/" not in name and not name.startswith("."))
     if not names:
         raise UserError(f"{path} has no recipe; expected files whose names end in {' or '.join(SUFFIXES)}")
@@ -470,7 +501,7 @@ def _read_file(path: str) -> bytes:
     except FileNotFoundError:
         raise UserError(f"{path}: no such file or folder") from None
     except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror or error}") from None
+        raise file_error(f"{path} cannot be read", error) from None
 
 
 _ONCE = ("version", "overwrite", "set_latest")  # about one version; those of a recipe follow each other
@@ -519,7 +550,7 @@ def write_recipe(path: str, text: str) -> None:
     except FileExistsError:
         raise UserError(f"--write_recipe {path}: the file is there; delete it, or give another name") from None
     except OSError as error:
-        raise output_error(f"--write_recipe {path}", writing_error(error, path)) from None
+        raise file_error(f"--write_recipe {path}", writing_error(error, path)) from None
 
 
 def _to_yaml_value(value: Any) -> Any:

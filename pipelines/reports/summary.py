@@ -1,5 +1,6 @@
 """The summary of a finished job as plain text, and the tables and numbers in it."""
 
+import glob
 import io
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -18,7 +19,8 @@ from shardmill.quality.difference import describe_changes
 from shardmill.quality.profile import Profile
 from shardmill.quality.stats_file import FeatureSummary
 from shardmill.quality.stats_values import Distinct, Number, Numbers
-from shardmill.reading.dataset import Dataset, open_dataset, supervised_pair
+from shardmill.reading.dataset import Dataset, choose_columns, has_tensorflow_files, open_dataset, supervised_pair
+from shardmill.reading.plain_examples import find_incomplete, suggest_defaults
 from shardmill.text import plural, to_printable
 from shardmill.transforms.files.encoding import TFDS_CANNOT
 from shardmill.transforms.options.job_options import NO, RECORD
@@ -276,21 +278,44 @@ def splits_table(dataset: Dataset, shown: Sequence[SplitEntry] | None = None) ->
 def reading_code(dataset: Dataset) -> list[str]:
     """Return Python code that reads the data set, with shardmill and with other libraries."""
     split = next((split.name for split in dataset.manifest.splits if split.shards), "train")
+    ours = _own_reader(dataset, split)
+    scheme = dataset.directory.partition("://")[0]
+    if settings := _SETTINGS.get(scheme):
+        ours = [f"  # the environment says how the store is reached: {settings}", *ours]
+    has_animations = any(notice.startswith(TFDS_CANNOT) for notice in dataset.manifest.notices)
+    if (has_animations and not dataset.manifest.has_raw_records) or not has_tensorflow_files(dataset.directory):
+        return ours
+    return [*ours, "or, without shardmill:", *_other_readers(dataset, split)]
+
+
+# The variables of the stores' clients, by which readers find a store; a job may have been given flags instead
+_SETTINGS = {
+    "gs": "GOOGLE_APPLICATION_CREDENTIALS, or STORAGE_EMULATOR_HOST",
+    "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE; AWS_ENDPOINT_URL if it is not Amazon's",
+    "az": "AZURE_STORAGE_CONNECTION_STRING, or what DefaultAzureCredential finds",
+}
+
+
+_MAX_DEFAULTS = 8  # in the code that reads a data set; with more, it reads plain examples
+
+
+def _own_reader(dataset: Dataset, split: str) -> list[str]:
+    """Return code that reads with shardmill: tensors, or plain examples if these need fewer words."""
+    arguments = f"{dataset.directory!r}, split={split!r}"
     if dataset.manifest.has_raw_records:
         return [
             "  import shardmill",
-            f"  records = (each['record'] for each in shardmill.examples({dataset.directory!r}, split={split!r}))",
-            "or, without shardmill:",
-            *_other_readers(dataset, split),
+            f"  records = (each['record'] for each in shardmill.examples({arguments}))",
         ]
+    try:
+        incomplete = find_incomplete(choose_columns(dataset.manifest, None, None, True).all_features)
+    except UserError:  # of examples that have a label and nothing else
+        incomplete = None
+    if incomplete is None or len(incomplete) > _MAX_DEFAULTS:
+        return ["  import shardmill", f"  examples = shardmill.examples({arguments})"]
+    defaults = f", defaults={suggest_defaults(incomplete)}" if incomplete else ""
     pixels = next((f"  # {hint}" for hint in pixel_hints(dataset)), "")
-    ours = [
-        "  import shardmill",
-        f"  dataset = shardmill.load({dataset.directory!r}, split={split!r}){pixels}",
-    ]
-    if any(notice.startswith(TFDS_CANNOT) for notice in dataset.manifest.notices):
-        return ours
-    return [*ours, "or, without shardmill:", *_other_readers(dataset, split)]
+    return ["  import shardmill", f"  dataset = shardmill.load({arguments}{defaults}){pixels}"]
 
 
 def pixel_hints(dataset: Dataset) -> list[str]:
@@ -303,8 +328,8 @@ def pixel_hints(dataset: Dataset) -> list[str]:
 def _other_readers(dataset: Dataset, split: str) -> list[str]:
     codec = dataset.manifest.codec
     if not dataset.manifest.is_read_by_tfds:
-        glob = shards_glob(dataset.manifest.name, split, codec, dataset.manifest.file_template)
-        return [f"  {line}" for line in codec.reading_code_lines(f"{dataset.directory}/{glob}")]
+        pattern = shards_glob(dataset.manifest.name, split, codec, dataset.manifest.file_template)
+        return [f"  {line}" for line in codec.reading_code_lines(f"{glob.escape(dataset.directory)}/{pattern}")]
     supervised = ", as_supervised=True" if supervised_pair(dataset.manifest) else ""
     return [
         "  import tensorflow_datasets as tfds",

@@ -111,8 +111,3 @@ class GFiles:
             raise FileNotFoundError(path) from error
         except tf.errors.OpError as error:
             raise OSError(f"{path} cannot be listed: {error.message}") from error
-
-
-def files_for(path: str | os.PathLike[str]) -> Files:
-    """Return the files to read `path` through: TensorFlow's if the path has a scheme, else local ones."""
-    return GFiles() if "://" in os.fspath(path) else LocalFiles()

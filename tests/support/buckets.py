@@ -216,7 +216,11 @@ def s3_named_once() -> Iterator[None]:
 
 
 def flags_by(bucket: Bucket, endpoint: str) -> list[str]:
-    """The flags of a job that reaches a bucket of S3 by another endpoint than its own."""
+    """The flags of a job that reaches a bucket by another endpoint than its own; Google's has none for that."""
+    if bucket.url.startswith("az:"):
+        return [f"--azure_connection_string={azure_connection(endpoint)}"]
+    if bucket.url.startswith("gs:"):
+        return bucket.flags
     return [*(flag for flag in bucket.flags if "endpoint" not in flag), f"--s3_endpoint_url={endpoint}"]
 
 

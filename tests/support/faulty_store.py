@@ -20,6 +20,7 @@ from shardmill.transforms.stores.patience import VARIABLES
 
 _PASSED = ("connection", "transfer-encoding", "content-length", "server", "date")
 FAULTS = ("429", "500", "503", "reset", "short")
+_PIECES, _PAUSE_S = 5, 0.05  # in which a slow body comes
 METHODS = ("GET", "PUT", "POST", "HEAD", "DELETE")
 
 
@@ -35,6 +36,7 @@ class FaultyStore(ThreadingHTTPServer):
         self.endpoint = f"http://127.0.0.1:{self.server_port}"
         self._lock = threading.Lock()
         self.agents: list[str] = []  # who asked, as each says
+        self.listings: dict[str, tuple[int, list[tuple[str, str]], bytes]] = {}  # as they were first answered
         self.fail("", 0)
 
     def fail(self, fault: str, times: int, part: str = "", most: int = 1_000) -> None:
@@ -72,11 +74,13 @@ class _Pass(BaseHTTPRequestHandler):
         self.server.agents.append(self.headers["User-Agent"])
         if fails and fault == "reset":
             self.server.failed += 1
-            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            self.connection.close()
-            self.close_connection = True
+            self._reset()
             return
-        if fails and fault != "short":
+        if fails and fault == "stale" and self.path in self.server.listings:
+            self.server.failed += 1
+            self._send(*self.server.listings[self.path])
+            return
+        if fails and fault.isdigit():
             self.server.failed += 1
             self._send(int(fault), [], b"")
             return
@@ -89,12 +93,35 @@ class _Pass(BaseHTTPRequestHandler):
             content = answer.read()
         finally:
             connection.close()
-        if fails and self.command == "GET" and len(content) > 1:
+        if "prefix=" in self.path:
+            self.server.listings.setdefault(self.path, (answer.status, headers, content))
+        if fails and fault == "lost":  # done, and nobody hears of it
             self.server.failed += 1
+            self._reset()
+            return
+        has_body = fails and self.command == "GET" and len(content) > 1
+        if has_body and fault != "stale":
+            self.server.failed += 1
+        if has_body and fault == "short":
             self._send(answer.status, headers, content[: len(content) // 2], str(len(content)))
             self.close_connection = True
+        elif has_body and fault == "slow":
+            self._send(answer.status, headers, b"", str(len(content)))
+            for start in range(0, len(content), -(-len(content) // _PIECES)):
+                time.sleep(_PAUSE_S)
+                self.wfile.write(content[start : start + -(-len(content) // _PIECES)])
+        elif has_body and fault == "damaged":
+            self._send(answer.status, headers, content[:-1] + bytes([content[-1] ^ 1]))
+        elif has_body and fault == "etag":
+            others = [(name, '"0"' if name.lower() == "etag" else value) for name, value in headers]
+            self._send(answer.status, others, content)
         else:
             self._send(answer.status, headers, content, length)
+
+    def _reset(self) -> None:
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.connection.close()
+        self.close_connection = True
 
     def _send(self, status: int, headers: list[tuple[str, str]], body: bytes, length: str | None = None) -> None:
         self.send_response(status)

@@ -145,7 +145,10 @@ def _find_stacked_pair(pattern: str, kind: FileKind) -> tuple[Array, Array] | No
     root = input_root(pattern)
     try:
         pairs = pair_arrays([array for name in names for array in _describe_file(storage.join(root, name), name)])
-    except (NpyError, UserError, OSError):
+    except (NpyError, UserError):
+        return None
+    except OSError as error:
+        storage.raise_if_store_failed(error, root)
         return None
     return next(((array, labels) for array, labels in pairs if labels is not None and array.shape), None)
 
@@ -153,8 +156,9 @@ def _find_stacked_pair(pattern: str, kind: FileKind) -> tuple[Array, Array] | No
 def _describe_file(path: str, name: str) -> list[Array]:
     """Return the arrays in a file; raise an NpyError for what is none."""
     if re.search(r"\.npz\Z", name, re.IGNORECASE):
+        data = storage.read_bytes(path)
         try:
-            with np.load(io.BytesIO(storage.read_bytes(path)), allow_pickle=False) as archive:
+            with np.load(io.BytesIO(data), allow_pickle=False) as archive:
                 members = {member: archive[member] for member in archive.files}
         except (ValueError, OSError) as error:
             raise NpyError(f"not a .npz file of numbers: {error_text(error)}") from None
@@ -240,6 +244,8 @@ def _list_rows(pattern: str, kind: FileKind, names: tuple[str, ...], temporary: 
             try:
                 arrays += _describe_file(storage.join(root, item.name), item.name)
             except (NpyError, OSError) as error:
+                if isinstance(error, OSError):
+                    storage.raise_if_store_failed(error, root)
                 raise UserError(f"{item.name}: {error}") from None
         elif isinstance(item, Reject):
             found.reject(item)

@@ -124,8 +124,10 @@ def find_metadata_files(folder: str) -> tuple[tuple[str, str], ...]:
     """Return the (split, path) of the metadata files of a folder, as Hugging Face's imagefolder finds them.
 
     A metadata file is in the folder itself, or in each of its split folders. The result is empty for any other
-    arrangement, including a file next to split folders, whose files would all be of one split. It is also empty if the
-    folder cannot be listed; the check of the input reports that.
+    arrangement, including a file next to split folders, whose files would all be of one split. It is also empty if a
+    local folder cannot be listed; the check of the input reports that.
+
+    Raises OSError if a store fails: without its metadata files, the folder would be another data set.
     """
     try:
         own = _list_metadata_files(folder)
@@ -136,7 +138,11 @@ def find_metadata_files(folder: str) -> tuple[tuple[str, str], ...]:
         if not are_splits:
             return ()
         found = [(name, _list_metadata_files(storage.join(folder, name))) for name in inner]
-    except (OSError, UserError):
+    except (FileNotFoundError, UserError):
+        return ()
+    except OSError:
+        if not storage.is_local(folder):
+            raise
         return ()
     if any(len(paths) != 1 for _, paths in found):
         return ()

@@ -7,7 +7,6 @@ import math
 import posixpath
 import re
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
@@ -227,7 +226,10 @@ def manifest_folder(path: str) -> str:
 
 
 def declared_columns(path: str, names: ManifestNames = DEFAULT_NAMES) -> tuple[str, ...] | None:
-    """Return the columns that a manifest declares before its rows; None for JSON lines, or if it cannot be read."""
+    """Return the columns that a manifest declares before its rows; None for JSON lines, or if it cannot be read.
+
+    Raises OSError if its store fails.
+    """
     if is_parquet(path):
         schema = _parquet_schema(path)
         return None if schema is None else tuple(schema.names)
@@ -236,7 +238,8 @@ def declared_columns(path: str, names: ManifestNames = DEFAULT_NAMES) -> tuple[s
     try:
         with storage.open_read(path) as raw, io.TextIOWrapper(raw, "utf-8-sig", "surrogateescape", newline="") as text:
             header = next_row(csv.reader(text, strict=True, delimiter=names.find_delimiter(path)), path, 1)
-    except OSError:
+    except OSError as error:
+        raise_if_store_failed(error, path)
         return None
     return None if header is None else tuple(name.strip() for name in header)
 
@@ -248,7 +251,9 @@ def _parquet_schema(path: str) -> Any:
     try:
         with storage.open_read(path) as raw:
             return parquet.read_schema(raw)
-    except (ArrowException, OSError):
+    except (ArrowException, OSError) as error:
+        if isinstance(error, OSError):
+            raise_if_store_failed(error, path)
         return None
 
 
@@ -257,10 +262,15 @@ def peek_columns(path: str) -> tuple[str, ...]:
     known = declared_columns(path)
     if known is not None or is_textual(path) or is_parquet(path):
         return known or ()
-    with suppress(OSError, ValueError), storage.open_read(path) as raw:
-        first = json.loads(raw.readline().decode("utf-8-sig"))
-        return tuple(first) if isinstance(first, dict) else ()
-    return ()
+    try:
+        with storage.open_read(path) as raw:
+            first = json.loads(raw.readline().decode("utf-8-sig"))
+    except OSError as error:
+        raise_if_store_failed(error, path)
+        return ()
+    except ValueError:
+        return ()
+    return tuple(first) if isinstance(first, dict) else ()
 
 
 def json_rows(
@@ -334,8 +344,10 @@ def find_objects_column(path: str) -> ObjectsColumn | None:
             (declared,) = found.objects
             names = next(iter(found.class_names), ())
     elif not is_textual(path):
-        with suppress(OSError):  # which reading it tells
+        try:
             declared = _find_in_json_lines(path)
+        except OSError as error:  # which reading the rows reports
+            raise_if_store_failed(error, path)
     return ObjectsColumn.from_declaration(declared, names, f"--manifest {path}") if declared is not None else None
 
 
@@ -532,7 +544,9 @@ def _compare_size(sides: Sequence[Any], image_path: str, path: str, line: int) -
     try:
         with open_image(storage.read_bytes(image_path)) as image:
             size = image.size
-    except Exception:  # which reading the image reports
+    except Exception as error:  # which reading the image reports
+        if isinstance(error, OSError):
+            raise_if_store_failed(error, image_path)
         return
     given = [None if side in (None, "") else str(side) for side in sides]
     if not any(

@@ -4,7 +4,6 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -192,9 +191,11 @@ def _parse(
             fields = (row.name, 0, row.uri, row.label, row.split, row.line, columns, None, row_digest(row))
             yield (*fields, list(row.companions)) if names.companions else fields
 
-    parts = 1
-    with suppress(OSError):  # which reading it tells
+    try:
         parts = part_count(sum(storage.size(manifest.path) for manifest in manifests))
+    except OSError as error:  # which reading the rows reports
+        raise_if_store_failed(error, manifests[0].path)
+        parts = 1
     schema = PARSED.append(COMPANIONS) if names.companions else PARSED
     for batch in to_batches(rows(), schema, rows_at_once(parts)):
         yield from split_by_name(batch, parts)

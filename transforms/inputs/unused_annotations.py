@@ -563,8 +563,14 @@ def _look(root: str, name: str) -> tuple[str, tuple[int, int]] | None:
 
     from shardmill.data.media import open_image
 
+    path = storage.join(root, name)
     try:
-        with open_image(storage.read_bytes(storage.join(root, name))) as image:
+        data = storage.read_bytes(path)
+    except OSError as error:
+        storage.raise_if_store_failed(error, path)
+        return None
+    try:
+        with open_image(data) as image:
             return image.mode, image.size
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
         return None

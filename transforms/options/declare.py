@@ -159,10 +159,11 @@ def expected_words(word: str, known_words: Iterable[str]) -> str:
 
 
 def read_option_file(name: str, path: str) -> bytes:
-    """Read the file given as option --`name`; raises UserError if it cannot be read."""
+    """Read the file given as option --`name`; raises UserError if it cannot be read, JobError if its store fails."""
     from shardmill.transforms.stores import storage
+    from shardmill.transforms.stores.protocol import file_error
 
     try:
         return storage.read_bytes(path)
     except OSError as error:
-        raise UserError(f"--{name} {path}: {error.strerror or error}") from None
+        raise file_error(f"--{name} {path}", error) from None

@@ -401,6 +401,7 @@ def parse_constraints(value: Any) -> Constraints:
     try:
         return Constraints.from_pbtxt(storage.read_bytes(parse_path(value)).decode())
     except OSError as error:
+        storage.raise_if_store_failed(error, str(value))
         raise OptionValueError(f"{value}: {error.strerror or error}") from None
     except (ParseError, UnicodeDecodeError) as error:
         raise OptionValueError(f"{value} is not a tensorflow-metadata Schema in text form: {error}") from None

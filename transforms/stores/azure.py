@@ -5,6 +5,8 @@ supports one account, and requests an object's metadata before reading it. Azure
 slash.
 """
 
+import hashlib
+import logging
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +17,7 @@ from os import environ
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from azure.core import MatchConditions
-from azure.core.exceptions import AzureError, HttpResponseError, ResourceNotFoundError
+from azure.core.exceptions import AzureError, HttpResponseError, IncompleteReadError, ResourceNotFoundError
 from azure.core.pipeline.transport import RequestsTransport
 from azure.storage.blob import BlobBlock, BlobClient, BlobServiceClient, ContainerClient, ExponentialRetry
 from requests import Session
@@ -47,6 +49,8 @@ _CONFLICTS = (409, 412)  # statuses of a condition that does not hold
 _CALLER_CODES = ("AuthenticationFailed", "InvalidAuthenticationInfo", "AccountIsDisabled")
 
 T = TypeVar("T")
+
+logging.getLogger("azure").setLevel(logging.ERROR)  # the sentence of the error says what the client warns of
 
 
 def split_az_url(url: str) -> tuple[str, str, str]:
@@ -134,10 +138,14 @@ class AzureBlobs(ConditionalStore):
     def __init__(self, options: "PipelineOptions") -> None:
         self._options = options
 
+    def endpoint(self, url: str) -> str:
+        return str(_get_service(split_az_url(url)[0], self._options).url)
+
     def read(self, url: str) -> bytes:
-        """Read an object's bytes as stored, without decompressing them."""
+        """Read an object's bytes as stored, without decompressing them, checked against its MD5 if it has one."""
         with translate_errors(url):
-            return bytes(self._open_blob(url).download_blob(decompress=False).readall())
+            found = self._open_blob(url).download_blob(decompress=False)
+            return _check_content(bytes(found.readall()), found.properties)
 
     def read_range(self, url: str, offset: int, length: int) -> bytes:
         with translate_errors(url):
@@ -163,9 +171,8 @@ class AzureBlobs(ConditionalStore):
         """Read a small object with its ETag."""
         with translate_errors(url):
             found = self._open_blob(url).download_blob(decompress=False)
-            return StoredFile(
-                bytes(found.readall()), str(found.properties.etag), found.properties.last_modified.timestamp()
-            )
+            data = _check_content(bytes(found.readall()), found.properties)
+            return StoredFile(data, str(found.properties.etag), found.properties.last_modified.timestamp())
 
     def stat(self, url: str) -> FileStat:
         with translate_errors(url):
@@ -227,6 +234,14 @@ def _call_concurrently(function: Callable[[T], None], items: Sequence[T]) -> Non
         return
     with ThreadPoolExecutor(_MAX_CONCURRENT, "shardmill-azure") as pool:
         list(pool.map(function, items))
+
+
+def _check_content(data: bytes, properties: Any) -> bytes:
+    """Return the bytes of a whole object; raise IncompleteReadError, which is transient, if they are others."""
+    expected = properties.content_settings.content_md5
+    if expected and hashlib.md5(data, usedforsecurity=False).digest() != bytes(expected):
+        raise IncompleteReadError("the bytes that came have another MD5 than the object")
+    return data
 
 
 def _if_unmodified(revision: str) -> dict[str, Any]:

@@ -6,10 +6,14 @@ Beam's sink still writes the shards of gs:// and of other stores.
 """
 
 import os
+import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, cast
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from shardmill.errors import UserError
 from shardmill.installed import install_hint
@@ -31,13 +35,47 @@ def object_store(url: str) -> ObjectStore:
 
     Within the steps of a job, the store retries for minutes; see transforms.stores.patience.
     """
-    from shardmill.transforms.stores.patience import RetryingStore
+    from shardmill.transforms.stores.patience import RetryingStore, is_patient
 
     if url.startswith("zip://"):
         from shardmill.transforms.stores.zip_archive import ZipArchives
 
         return ZipArchives(object_store)
-    return cast("ObjectStore", RetryingStore(_store(url)))
+    store = _store(url)
+    if not is_patient():
+        _check_reachable(url, store.endpoint(url))
+    return cast("ObjectStore", RetryingStore(store))
+
+
+_CONNECTIONS, _PAUSE_S, _CONNECT_TIMEOUT_S = 3, 0.5, 10.0  # attempts at the first connection to a store
+_PORTS = {"http": 80, "https": 443}
+_reachable: set[str] = set()  # endpoints that this process has connected to
+
+
+def _check_reachable(url: str, endpoint: str) -> None:
+    """Raise ConnectionError if nothing listens at the endpoint of a store that this process has not connected to yet.
+
+    The stores' clients would try again for minutes, without a word. A proxy connects to endpoints by itself.
+    """
+    parts = urlsplit(endpoint)
+    if endpoint in _reachable or not parts.hostname or parts.scheme not in _PORTS:
+        return
+    proxies = getproxies()
+    if ("all" in proxies or parts.scheme in proxies) and not proxy_bypass(parts.hostname):
+        return
+    for attempt in range(1, _CONNECTIONS + 1):
+        try:
+            port = parts.port or _PORTS[parts.scheme]
+            socket.create_connection((parts.hostname, port), _CONNECT_TIMEOUT_S).close()
+            break
+        except OSError as error:
+            if attempt == _CONNECTIONS or isinstance(error, TimeoutError):
+                raise ConnectionError(
+                    f"{url}: no store can be reached at {endpoint}: {error.strerror or error}; check the address and"
+                    " the network"
+                ) from None
+            time.sleep(_PAUSE_S)
+    _reachable.add(endpoint)
 
 
 def _store(url: str) -> ObjectStore:

@@ -62,6 +62,9 @@ class GoogleStorage(ConditionalStore):
         seconds = min(_CLIENT_SECONDS, options.view_as(PatienceOptions).store_patience)
         self._retry = DEFAULT_RETRY.with_timeout(seconds) if seconds else None
 
+    def endpoint(self, url: str) -> str:
+        return str(self._io.client._connection.API_BASE_URL)
+
     def read(self, url: str) -> bytes:
         """Read an object's bytes as stored, checked against the store's checksum."""
         with _translate_errors(url):

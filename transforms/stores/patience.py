@@ -74,6 +74,11 @@ def set_patience(granted: bool = True) -> None:
         _withdrawn.set()
 
 
+def is_patient() -> bool:
+    """Return True if storage requests of this process are retried for minutes."""
+    return not _withdrawn.is_set()
+
+
 @contextmanager
 def withdraw_at_exit() -> Iterator[None]:
     """On exit, turn off the patience that was turned on within this context."""

@@ -72,6 +72,10 @@ class ObjectStore(Protocol):
     be read or written. Other failures raise OSError.
     """
 
+    def endpoint(self, url: str) -> str:
+        """Return the address of the server that requests about `url` go to; "" if it is not known."""
+        return ""
+
     def read(self, url: str) -> bytes:
         """Read an object in one request."""
 
@@ -181,6 +185,7 @@ def web_url_problem(url: str) -> str:
     )
 
 
+_REFUSALS = (401, 403)  # HTTP statuses
 _DISK_FULL_ERRNOS = (errno.ENOSPC, errno.EDQUOT)
 
 # How objects without a text of their own are shown, such as `<ast.Call object at 0x7f0c…>`: where they lie in memory is
@@ -202,9 +207,16 @@ def is_out_of_space(error: OSError) -> bool:
     return error.errno in (*_DISK_FULL_ERRNOS, errno.EFBIG)
 
 
-def output_error(action: str, error: OSError) -> UserError | JobError:
-    """Return the error of a command that cannot write the output in `action`: a JobError if there is no space."""
-    return (JobError if is_out_of_space(error) else UserError)(f"{action}: {error.strerror or error}")
+def file_error(action: str, error: OSError) -> UserError | JobError:
+    """Return the error of a command that cannot read or write a file in `action`.
+
+    It is a JobError if that is no mistake of the user's: if there is no space, or a store fails or refuses access.
+    """
+    causes = list(_causes(error))
+    is_refused = any(code in _REFUSALS for cause in causes for code in _codes(cause))
+    has_given_up = any(isinstance(cause, GivenUpError) for cause in causes)
+    is_failure = is_out_of_space(error) or is_transient(error) or is_refused or has_given_up
+    return (JobError if is_failure else UserError)(f"{action}: {error.strerror or error}")
 
 
 def writing_error(error: OSError, path: str) -> OSError:

@@ -248,6 +248,7 @@ class S3Clients:
         self._session = boto3.session.Session(botocore_session=core)
         self._lock = threading.Lock()  # the session's: threads may share clients, but not that
         self._idle = [self._make_client()]  # the first one here, so that wrong options fail at once
+        self.endpoint = str(self._idle[0].client.meta.endpoint_url)
         # obstore trusts the system's certificates, and can add others but not replace them
         own_trust = options.s3_verify is not None or core.get_config_variable("ca_bundle")
         trusts_system = not own_trust and "REQUESTS_CA_BUNDLE" not in os.environ
@@ -441,6 +442,9 @@ class S3(ConditionalStore):
             if _shared is None or _shared[0] is not options:
                 _shared = options, S3Clients(options.view_as(S3Options))
             self._clients = _shared[1]
+
+    def endpoint(self, url: str) -> str:
+        return self._clients.endpoint
 
     def read(self, url: str) -> bytes:
         return self.read_range(url, 0, None)

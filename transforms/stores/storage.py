@@ -308,6 +308,10 @@ class StorageFiles:
     def exists(self, path: str) -> bool:
         return LocalFiles().exists(path) if is_local(path) else exists(path)
 
+    def size(self, path: str) -> int:
+        """Return the size of a file in bytes; raise FileNotFoundError if it does not exist."""
+        return LocalFiles().size(path) if is_local(path) else size(path)
+
     def folders(self, path: str) -> list[str]:
         """Return the names in `path` that may be folders; raises OSError."""
         return LocalFiles().folders(path) if is_local(path) else list_folders(path)

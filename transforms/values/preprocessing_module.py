@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from shardmill.errors import UserError
 from shardmill.transforms.options.declare import expected_words, read_option_file
 from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.protocol import file_error
 
 FUNCTION_NAME = "preprocessing_fn"  # as TFX calls it
 _OPTION = "--module_file"
@@ -226,7 +227,7 @@ class _Folder:
             except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
                 self.contents[path] = None
             except OSError as error:
-                raise UserError(f"{_OPTION}: {path}, which it imports: {error.strerror or error}") from None
+                raise file_error(f"{_OPTION}: {path}, which it imports", error) from None
         return self.contents[path]
 
     def collect(self, module: PreprocessingModule) -> PreprocessingModule:

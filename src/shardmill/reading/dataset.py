@@ -2,10 +2,12 @@
 
 import os
 import posixpath
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any, BinaryIO, cast
 
 import google_crc32c
@@ -15,7 +17,7 @@ from shardmill.data.features import Feature, Features, translated_features
 from shardmill.data.kinds import kind_of
 from shardmill.data.spans import RecordBlock
 from shardmill.errors import CorruptDataError, UserError
-from shardmill.filesystem import Files, FolderLister, LocalFiles, files_for, read_if_exists, read_small_file
+from shardmill.filesystem import Files, FolderLister, GFiles, LocalFiles, read_if_exists, read_small_file
 from shardmill.metadata import file_names
 from shardmill.metadata.manifest import Manifest, ShardEntry, SplitEntry, crc32c_hex, success_text
 from shardmill.metadata.tfds_metadata import supervised_keys
@@ -108,6 +110,31 @@ def _open_shard(dataset: Dataset, shard: ShardEntry) -> BinaryIO:
 def _check_count(shard: ShardEntry, count: int) -> None:
     if count != shard.examples:
         raise CorruptDataError(f"{shard.file} holds {count} records; the manifest says {shard.examples}")
+
+
+_EMULATOR = "STORAGE_EMULATOR_HOST"  # of Google's client; TensorFlow's does not know it
+
+
+def has_tensorflow_files(path: str | os.PathLike[str]) -> bool:
+    """Return True if TensorFlow itself opens files at `path`; False if only the client of its store does."""
+    scheme, separator, _ = os.fspath(path).partition("://")
+    if separator and scheme == "gs":
+        return not os.environ.get(_EMULATOR)
+    return not separator or scheme not in ("s3", "az") or "tensorflow_io" in sys.modules
+
+
+def files_for(path: str | os.PathLike[str]) -> Files:
+    """Return the files to read `path` through: local ones, TensorFlow's, or those of the store's own client.
+
+    Clients find endpoint and credentials in the environment, as they do without shardmill.
+    """
+    if "://" not in os.fspath(path):
+        return LocalFiles()
+    if has_tensorflow_files(path) and (find_spec("tensorflow") or not os.fspath(path).startswith("gs://")):
+        return GFiles()
+    from shardmill.transforms.stores.storage import StorageFiles  # late: its clients import Beam
+
+    return StorageFiles()
 
 
 def open_dataset(path: str | os.PathLike[str], files: Files | None = None, version: str | None = None) -> Dataset:
@@ -420,8 +447,7 @@ def info(directory: str | os.PathLike[str], *, version: str | None = None, files
     Args:
         directory: folder of a version, or its parent.
         version: a version or tag in the parent folder; None for the version in LATEST.
-        files: the files to read through; None for local files, or TensorFlow's file system for gs:// and similar
-            schemes.
+        files: the files to read through; None to choose them by `directory`.
 
     Raises:
         UserError: if there is no dataset, or it is unpublished.

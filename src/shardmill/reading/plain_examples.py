@@ -18,12 +18,13 @@ from shardmill.data.features import DType, Feature, Features
 from shardmill.data.kinds import kind_of
 from shardmill.data.spans import Positions, RecordBlock
 from shardmill.errors import CorruptDataError, UserError
-from shardmill.filesystem import Files, files_for
+from shardmill.filesystem import Files
 from shardmill.reading.dataset import (
     RAW_RECORD,
     Dataset,
     Part,
     check_sizes,
+    files_for,
     find_features,
     find_split,
     open_dataset,
@@ -331,16 +332,25 @@ def check_complete(features: Features, defaults: Mapping[str, Any]) -> None:
 
     Raise a UserError if one has no default; the message suggests one.
     """
-    fixed = [feature for feature in features if not feature.required and None not in feature.shape]
-    lacking = [feature for feature in fixed if feature.name not in defaults]
+    lacking = [feature for feature in find_incomplete(features) if feature.name not in defaults]
     if lacking:
-        examples = ("0" if feature.is_packed else _EXAMPLE_DEFAULTS[feature.dtype] for feature in lacking)
-        wanted = ", ".join(f"{feature.name!r}: {default}" for feature, default in zip(lacking, examples, strict=True))
         what = "is a feature that some examples lack" if len(lacking) == 1 else "are features that some examples lack"
         raise UserError(
             f"{', '.join(feature.name for feature in lacking)} {what}; give a value for missing ones, "
-            f"defaults={{{wanted}}} for instance, or choose others with features=[…]"
+            f"defaults={suggest_defaults(lacking)} for instance, or choose others with features=[…]"
         )
+
+
+def find_incomplete(features: Features) -> list[Feature]:
+    """Return the features that need a default: those that some examples lack, except lists of any length."""
+    return [feature for feature in features if not feature.required and None not in feature.shape]
+
+
+def suggest_defaults(features: Sequence[Feature]) -> str:
+    """Return Python code of defaults that fit `features`."""
+    examples = ("0" if feature.is_packed else _EXAMPLE_DEFAULTS[feature.dtype] for feature in features)
+    pairs = (f"{feature.name!r}: {default}" for feature, default in zip(features, examples, strict=True))
+    return f"{{{', '.join(pairs)}}}"
 
 
 _EXAMPLE_DEFAULTS: dict[DType, str] = {"int64": "0", "float32": "0.0", "bytes": "''"}

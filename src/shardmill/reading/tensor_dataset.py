@@ -1,7 +1,7 @@
 """Load a dataset as a tf.data.Dataset."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
@@ -11,7 +11,7 @@ import xxhash
 
 from shardmill.data.features import Feature, features_of_kind
 from shardmill.errors import CorruptDataError, UserError
-from shardmill.filesystem import Files, LocalFiles, files_for
+from shardmill.filesystem import Files, LocalFiles
 from shardmill.installed import tf
 from shardmill.metadata.manifest import ShardEntry
 from shardmill.reading.dataset import (
@@ -22,8 +22,11 @@ from shardmill.reading.dataset import (
     check_contents,
     check_sizes,
     choose_columns,
+    files_for,
     find_split,
+    has_tensorflow_files,
     open_dataset,
+    read_shard,
     select_part,
 )
 from shardmill.reading.plain_examples import check_complete, check_defaults
@@ -111,7 +114,6 @@ def read_part(dataset: Dataset, part: Part, shuffle: bool, seed: int, is_verifie
         seed: seed of the order.
         is_verified: check each shard against the manifest when it is first opened.
     """
-    codec = dataset.manifest.codec
     paths = tf.data.Dataset.from_tensor_slices(
         tf.constant([dataset.path(shard) for shard in part.shards], tf.string, (len(part.shards),))
     )
@@ -119,15 +121,18 @@ def read_part(dataset: Dataset, part: Part, shuffle: bool, seed: int, is_verifie
     is_mixed = shuffle and part.step == 1 and len(part.shards) > 1
     if is_mixed:
         paths = paths.shuffle(len(part.shards), seed)
+    read = _make_reader(dataset, part)
     if is_verified:
         paths = with_shard_checks(dataset, part.shards, paths)
     if not is_mixed:
         total = sum(shard.examples for shard in part.shards)
-        records = codec.tensors(paths, _READ_BYTES).apply(exactly(total))
+        records = (read(paths) if has_tensorflow_files(dataset.directory) else paths.flat_map(read)).apply(
+            exactly(total)
+        )
         return records.shard(part.step, part.first) if part.step > 1 else records
     cycle = min(len(part.shards), _SHARDS_AT_ONCE)
     records = paths.interleave(
-        lambda path: codec.tensors(path, _READ_BYTES),
+        read,
         cycle_length=cycle,
         block_length=_BLOCK_RECORDS,
         # Object stores make one wait
@@ -145,9 +150,17 @@ def read_distributed_part(dataset: Dataset, part: Part) -> Any:
 
     Another number of examples in a shard is an error at its end. Shards are not shuffled: to fill a buffer, one worker
     would take them all.
-    """
 
-    def read_shard(path: Any, count: Any, first: Any) -> Any:
+    Raise a UserError if TensorFlow does not open the files: workers run no Python, which a store's client needs.
+    """
+    if not has_tensorflow_files(dataset.directory):
+        scheme = dataset.directory.partition("://")[0]
+        raise UserError(
+            f"data_service=True: TensorFlow has no file system for {scheme}://, and workers of tf.data service do not"
+            " run the store's client; import tensorflow_io first, or copy the data set to a disk or gs://"
+        )
+
+    def read_records(path: Any, count: Any, first: Any) -> Any:
         records = dataset.manifest.codec.tensors(path, _READ_BYTES)
         records = records.apply(tf.data.experimental.assert_cardinality(count))
         return records.shard(part.step, first) if part.step > 1 else records
@@ -163,7 +176,24 @@ def read_distributed_part(dataset: Dataset, part: Part) -> Any:
         )
     )
     at_once = _DISTRIBUTED_SHARDS_AT_ONCE
-    return shards.interleave(read_shard, at_once, _BLOCK_RECORDS, num_parallel_calls=at_once)
+    return shards.interleave(read_records, at_once, _BLOCK_RECORDS, num_parallel_calls=at_once)
+
+
+def _make_reader(dataset: Dataset, part: Part) -> Callable[[Any], Any]:
+    """Return the function from the path of a shard to a dataset of its serialized examples.
+
+    Where TensorFlow opens the files, it also takes a dataset of paths. Elsewhere the store's client reads them, and
+    every checksum is verified.
+    """
+    if has_tensorflow_files(dataset.directory):
+        return lambda paths: dataset.manifest.codec.tensors(paths, _READ_BYTES)
+    shards = {dataset.path(shard): shard for shard in part.shards}
+
+    def read(path: bytes) -> Iterator[list[bytes]]:
+        return read_shard(dataset, shards[path.decode()])
+
+    signature = tf.TensorSpec((None,), tf.string)
+    return lambda path: tf.data.Dataset.from_generator(read, output_signature=signature, args=(path,)).unbatch()
 
 
 _PARSED_AT_ONCE = 32  # where batches of the caller's size cannot be: the examples are taken apart again to be decoded
@@ -223,8 +253,8 @@ def load(
     than the manifest lists. It also does at a shard that differs from what was written, see `verify`.
 
     Args:
-        directory: folder of a version, or its parent, whose LATEST names a version; local, gs:// or another scheme that
-            tf.io.gfile reads.
+        directory: folder of a version, or its parent, whose LATEST names a version; local, gs://, s3://, az:// or
+            another scheme that tf.io.gfile reads.
         split: name of the split.
         batch_size: examples in a batch; None for single examples.
         image_size: (height, width) to which images are scaled bilinearly, ignoring their aspect ratio, and masks with

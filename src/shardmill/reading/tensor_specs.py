@@ -2,6 +2,7 @@
 
 import math
 import os
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -10,12 +11,19 @@ from shardmill.data.feature_kind import fixed_sizes
 from shardmill.data.features import Feature, Features
 from shardmill.data.kinds import kind_of
 from shardmill.errors import CorruptDataError, UserError
-from shardmill.filesystem import Files, files_for
+from shardmill.filesystem import Files
 from shardmill.installed import tf
 from shardmill.metadata import file_names
 from shardmill.metadata.manifest import Manifest
 from shardmill.metadata.tfds_metadata import TransformedOutput, TransformFile
-from shardmill.reading.dataset import Dataset, check_is_parsed, find_features, open_dataset
+from shardmill.reading.dataset import (
+    Dataset,
+    check_is_parsed,
+    files_for,
+    find_features,
+    has_tensorflow_files,
+    open_dataset,
+)
 from shardmill.reading.plain_examples import check_defaults
 
 
@@ -134,7 +142,7 @@ class TransformGraph:
             raw, from_pbtxt(_read_text(dataset, _TRANSFORMED)), outputs, dataset.manifest
         )
         self._spec = to_spec(raw, {})
-        self._model = tf.saved_model.load(f"{dataset.directory}/{_MODEL}")  # held, for its tables go with it
+        self._model = _load_model(dataset)  # held, for its tables go with it
 
     @property
     def manifest(self) -> Manifest:
@@ -145,6 +153,20 @@ class TransformGraph:
         """Transform serialized examples to `features`; lists are ragged, and `defaults` replace missing values."""
         values = self._model.transform_fn(tf.io.parse_example(records, self._spec))
         return {feature.name: _with_default(feature, values[feature.name], defaults) for feature in features}
+
+
+def _load_model(dataset: Dataset) -> Any:
+    """Load the saved model of a graph, from a copy on this disk if only a store's client can read it."""
+    if has_tensorflow_files(dataset.directory):
+        return tf.saved_model.load(f"{dataset.directory}/{_MODEL}")
+    with tempfile.TemporaryDirectory(prefix="shardmill-") as folder:
+        for name in dataset.manifest.files:
+            if name.startswith(f"{_MODEL}/"):
+                path = os.path.join(folder, name)
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                with open(path, "wb") as file:
+                    file.write(dataset.metadata(name))
+        return tf.saved_model.load(os.path.join(folder, _MODEL))
 
 
 def _read_text(dataset: Dataset, name: str) -> str:

@@ -11,6 +11,16 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from shardmill.transforms.stores import patience
 from shardmill.transforms.stores.clients import set_options
+from tests.end_to_end.object_stores.test_disturbed import (
+    expected,
+    test_a_fault_that_passes,
+    test_a_fault_that_stays,
+    test_a_listing_of_yesterday,
+    test_bytes_that_are_damaged_once,
+    test_metadata_files_that_cannot_be_listed,
+    test_one_object_is_forbidden,
+    test_other_etags,
+)
 from tests.end_to_end.object_stores.test_faults import store, test_every_operation
 from tests.end_to_end.object_stores.test_images import (
     test_failed_job_leaves_its_rejects_and_nothing_else,
@@ -33,11 +43,17 @@ from tests.end_to_end.object_stores.test_operations import (
     test_ranges,
     test_rename_may_be_repeated,
 )
+from tests.end_to_end.object_stores.test_reading import (
+    inputs,
+    test_readers,
+    test_what_the_reader_names_when_nothing_is_there,
+)
 from tests.end_to_end.object_stores.test_rebuild import test_three_nights
 from tests.end_to_end.object_stores.test_routes import (
     test_a_failed_table_leaves_no_runs,
     test_an_object_store_gives_the_bytes_of_a_disk,
 )
+from tests.end_to_end.object_stores.test_unreachable import test_only_the_store_of_the_recipe_is_asked
 from tests.end_to_end.object_stores.test_uploads import (
     test_an_input_all_of_whose_files_are_rejected_is_a_sentence,
     test_shards_whose_files_are_all_rejected_are_published,

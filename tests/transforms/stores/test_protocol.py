@@ -35,9 +35,9 @@ from shardmill.transforms.stores.protocol import (
     GivenUpError,
     StatusError,
     error_text,
+    file_error,
     is_transient,
     os_error_text,
-    output_error,
     writing_error,
 )
 from tests.support.command import REPOSITORY, Run, check_mistake
@@ -88,8 +88,8 @@ def test_a_full_disk_is_no_mistake(tmp_path: Path) -> None:
     full = writing_error(OSError(errno.ENOSPC, "of the system"), path)
 
     assert re.fullmatch(rf"{path}: No space left on device; [\d,]+ of [\d,]+ bytes are free there", os_error_text(full))
-    assert type(output_error("--output x", full)) is JobError
-    assert str(output_error("--output x", full)).startswith("--output x: No space left on device; ")
+    assert type(file_error("--output x", full)) is JobError
+    assert str(file_error("--output x", full)).startswith("--output x: No space left on device; ")
 
 
 def test_what_else_cannot_be_written_is_a_mistake() -> None:
@@ -98,7 +98,7 @@ def test_what_else_cannot_be_written_is_a_mistake() -> None:
     assert writing_error(denied, "/y") is denied
     assert os_error_text(writing_error(OSError(errno.EIO, "broken"), "/y")) == "/y: Input/output error"
     assert os_error_text(OSError("gs://bucket: 503")) == "gs://bucket: 503"
-    assert type(output_error("--output x", denied)) is UserError
+    assert type(file_error("--output x", denied)) is UserError
 
 
 google: Any = exceptions  # which has no types

@@ -1,0 +1,144 @@
+"""Whole jobs on stores that are disturbed, a row for each fault, on every store: the bytes of an undisturbed job, or an
+error and nothing published. Wrong data is never published."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.clients import using_options
+from tests.end_to_end.object_stores.test_faults import flags, store
+from tests.support.buckets import Bucket, Files, below, local_files, without_source
+from tests.support.command import Result, Run, image, write_files
+from tests.support.faulty_store import FaultyStore
+
+pytestmark = pytest.mark.slow
+__all__ = ["store"]
+
+ALWAYS = 1_000_000
+Expected = Callable[[Run, str], Files]
+PICTURES = {f"{'ab'[number % 2]}/{number}.png": image(number, "PNG") for number in range(8)}
+TABLES = {f"{name}.csv": b"n,t\n" + b"".join(b"%d,%s\n" % (n, name.encode() * 9) for n in range(90)) for name in "abc"}
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> Expected:
+    """Return what undisturbed jobs publish, on a disk."""
+    made: dict[str, Files] = {}
+
+    def make(run: Run, command: str) -> Files:
+        if command not in made:
+            folder = tmp_path_factory.mktemp(command)
+            write_files(folder / "in", PICTURES if command == "images" else TABLES)
+            result = run(command, "--input", folder / "in", "--output", folder / "out", "--name", "n")
+            assert result.status == 0, result.err
+            made[command] = local_files(folder / "out")
+        return made[command]
+
+    return make
+
+
+def convert(run: Run, bucket: Bucket, store: FaultyStore, command: str, *more: str) -> tuple[Result, Files]:
+    """Run a job through the faulty store; return how it ended, and what is published. Some request has failed."""
+    bucket.put_all("in", PICTURES if command == "images" else TABLES)
+    places = ("--input", f"{bucket.url}/in", "--output", f"{bucket.url}/out", "--name", "n")
+    result = run(command, *places, *(flags(bucket, store) or bucket.flags), *more)
+    assert store.failed > 0
+    store.fail("", 0)
+    return result, below(bucket.files(), "out")
+
+
+def is_published(found: Files) -> bool:
+    return any(name.endswith("_SUCCESS") for name in found)
+
+
+@pytest.mark.parametrize("command", ["images", "csv"])
+@pytest.mark.parametrize("fault", ["503", "reset", "short", "slow", "lost"])
+def test_a_fault_that_passes(
+    run: Run, bucket: Bucket, store: FaultyStore, expected: Expected, fault: str, command: str
+) -> None:
+    """The first request for each object fails, of those that are read and of those that are written."""
+    store.fail(fault, 1, bucket.url.rpartition("/")[2], ALWAYS)
+    result, found = convert(run, bucket, store, command)
+    assert result.status == 0, result.err
+    assert without_source(found) == without_source(expected(run, command))
+
+
+@pytest.mark.parametrize("fault", ["503", "reset", "short", "damaged"])
+def test_a_fault_that_stays(run: Run, bucket: Bucket, store: FaultyStore, fault: str) -> None:
+    if fault == "damaged" and bucket.url.startswith("s3:"):
+        pytest.skip("S3 has no checksum of what it sends; see docs/object-stores.md")
+    store.fail(fault, ALWAYS, "3.png", ALWAYS)
+    result, found = convert(run, bucket, store, "images", "--store_patience", "1")
+    assert result.status == 1, result
+    assert "3.png" in result.err
+    assert not is_published(found)
+
+
+def test_bytes_that_are_damaged_once(run: Run, bucket: Bucket, store: FaultyStore, expected: Expected) -> None:
+    if bucket.url.startswith("s3:"):
+        pytest.skip("S3 has no checksum of what it sends; see docs/object-stores.md")
+    store.fail("damaged", 1, ".png", ALWAYS)
+    result, found = convert(run, bucket, store, "images")
+    assert result.status == 0, result.err
+    assert without_source(found) == without_source(expected(run, "images"))
+
+
+@pytest.mark.parametrize("command", ["images", "csv"])
+def test_other_etags(run: Run, bucket: Bucket, store: FaultyStore, expected: Expected, command: str) -> None:
+    """An answer that names another version of the object than the listing did."""
+    store.fail("etag", 1, "in", ALWAYS)
+    result, found = convert(run, bucket, store, command)
+    if is_published(found):
+        assert result.status == 0, result.err
+        assert without_source(found) == without_source(expected(run, command))
+    else:
+        assert result.status == 1, result
+
+
+def test_one_object_is_forbidden(run: Run, bucket: Bucket, store: FaultyStore) -> None:
+    store.fail("403", ALWAYS, "3.png", ALWAYS)
+    result, found = convert(run, bucket, store, "images", "--max_reject_fraction", "0.5")
+    assert result.status == 0, result.err
+    (line,) = found["n/1.0.0/rejects/rejects-00000-of-00001.jsonl"].splitlines()
+    reject = json.loads(line)
+    assert (reject["source"], reject["reason"]) == ("b/3.png", "cannot be read: Permission denied")
+
+
+@pytest.mark.parametrize("command", ["images", "csv"])
+def test_a_listing_of_yesterday(run: Run, bucket: Bucket, store: FaultyStore, command: str) -> None:
+    """It names an object that is gone, and has another size of one that was written anew: neither half is published."""
+    names = ("a/2.png", "b/3.png") if command == "images" else ("b.csv", "c.csv")
+    places = ("--input", f"{bucket.url}/in", "--output", f"{bucket.url}/out", "--name", "n")
+    bucket.put_all("in", PICTURES if command == "images" else TABLES)
+    words = [*places, *(flags(bucket, store) or bucket.flags)]
+    assert run(command, *words, "--dry_run").status == 0  # by which the listing is known
+    files = PICTURES if command == "images" else TABLES
+    with using_options(PipelineOptions(bucket.flags)):
+        storage.delete([f"{bucket.url}/in/{names[0]}"])
+    anew = image(77, "PNG", size=(40, 40)) if command == "images" else files[names[1]] * 2
+    bucket.put(f"in/{names[1]}", anew)
+    store.fail("stale", ALWAYS, "prefix=in", ALWAYS)
+    result = run(command, *words, "--max_reject_fraction", "0.9")
+    assert store.failed > 0
+    found = below(bucket.files(), "out")
+    if command == "csv":
+        assert result.status == 1, result
+        assert not is_published(found)
+        return
+    assert result.status == 0, result.err
+    rejects = [json.loads(line) for line in found["n/1.0.0/rejects/rejects-00000-of-00001.jsonl"].splitlines()]
+    assert {reject["source"] for reject in rejects} <= set(names)
+    assert names[0] in {reject["source"] for reject in rejects}
+
+
+def test_metadata_files_that_cannot_be_listed(run: Run, bucket: Bucket, store: FaultyStore) -> None:
+    """The job does not go by the folders instead, which would be another data set."""
+    bucket.put("in/metadata.csv", b"file_name,label\na/0.png,cat\n")
+    store.fail("503", 8, "metadata", ALWAYS)  # more often than any client asks, and no more then
+    result, found = convert(run, bucket, store, "images", "--store_patience", "0")
+    assert result.status == 1, result
+    assert bucket.url in result.err
+    assert not is_published(found)

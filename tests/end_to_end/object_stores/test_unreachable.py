@@ -1,0 +1,113 @@
+"""Stores that cannot be reached, or refuse or fail while a command or a recipe is read: one sentence, and the status of
+a failure. No store is asked before the options of a recipe hold."""
+
+import json
+from collections.abc import Sequence
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from shardmill.transforms.stores.clients import set_options
+from tests.support.buckets import Bucket, azure_connection, free_port, google_credentials, jpeg
+from tests.support.command import Run, write_files
+from tests.support.faulty_store import faulty
+
+ALWAYS = 1_000_000
+STORES = {"gs": "gs://box", "s3": "s3://box", "az": "az://devstoreaccount1/box"}
+
+
+def options(store: str, endpoint: str) -> list[str]:
+    """Return the options of Beam with which a store is reached at an endpoint; none for Google's."""
+    if store == "az":
+        return [f"azure_connection_string={azure_connection(endpoint)}"]
+    keys = {"endpoint_url": endpoint, "access_key_id": "k", "secret_access_key": "s", "region_name": "us-east-1"}
+    return [f"s3_{name}={value}" for name, value in keys.items()] if store == "s3" else []
+
+
+def write_recipe(folder: Path, place: str, beam: Sequence[str], command: str = "images", more: str = "") -> Path:
+    lines = [f"name: n\noutput: {place}/out\n{command}:\n  input: {place}/in\n{more}", *(["beam:\n"] if beam else [])]
+    lines += [f"  {name}: '{value}'\n" for name, _, value in (option.partition("=") for option in beam)]
+    write_files(folder, {"n.yaml": "".join(lines).encode()})
+    return folder / "n.yaml"
+
+
+@pytest.mark.parametrize("way", ["command", "recipe", "dry_run"])
+@pytest.mark.parametrize("store", STORES)
+def test_nobody_listens(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: str, way: str) -> None:
+    endpoint = f"http://127.0.0.1:{free_port()}"
+    if store == "gs":
+        for name, value in google_credentials(tmp_path, endpoint).items():
+            monkeypatch.setenv(name, value)
+    beam, place = options(store, endpoint), STORES[store]
+    if way == "command":
+        flags = [f"--{option}" for option in beam]
+        result = run("images", "--input", f"{place}/in", "--output", f"{place}/out", "--name", "n", *flags)
+    else:
+        recipe = write_recipe(tmp_path, place, beam)
+        result = run("rebuild", recipe, *(["--dry_run"] if way == "dry_run" else []))
+    assert result.status == 1, result
+    assert result.out == ""
+    assert result.err.count("\n") == 1, result.err
+    assert f"{place}/" in result.err
+    assert f"no store can be reached at {endpoint}" in result.err
+
+
+@pytest.mark.parametrize("way", ["command", "recipe", "dry_run"])
+@pytest.mark.parametrize("store", STORES)
+def test_all_is_forbidden(
+    run: Run,
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    store: str,
+    way: str,
+) -> None:
+    behind = request.getfixturevalue("gs_endpoint")[0] if store == "gs" else "http://127.0.0.1:1"  # never asked
+    with faulty(behind) as proxy:
+        proxy.fail("403", ALWAYS, most=ALWAYS)
+        if store == "gs":
+            monkeypatch.setenv("STORAGE_EMULATOR_HOST", proxy.endpoint)
+        beam, place = options(store, proxy.endpoint), STORES[store]
+        if way == "command":
+            flags = [f"--{option}" for option in beam]
+            result = run("images", "--input", f"{place}/in", "--output", f"{place}/out", "--name", "n", *flags)
+        else:
+            recipe = write_recipe(tmp_path, place, beam)
+            result = run("rebuild", recipe, *(["--dry_run"] if way == "dry_run" else []))
+        assert max(proxy.asked.values()) <= 2  # not again and again
+    assert result.status == 1, result
+    assert result.out == ""
+    assert result.err.count("\n") == 1, result.err
+    assert place in result.err
+
+
+@pytest.mark.parametrize("command", ["images", "arrays"])
+def test_only_the_store_of_the_recipe_is_asked(
+    run: Run, bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    """Metadata files and flags that name files are read there, too, as the recipe is checked."""
+    array = BytesIO()
+    np.save(array, np.zeros(3, np.float32))
+    name, data = ("a/1.jpg", jpeg(1)) if command == "images" else ("a/1.npy", array.getvalue())
+    other = name.replace("1.", "2.")
+    bucket.put_all("in", {name: data, other: data, "metadata.csv": f"file_name,label\n{name},cat\n".encode()})
+    bucket.put("labels.txt", b"cat\ndog\n")
+    with faulty("http://127.0.0.1:1") as elsewhere:
+        elsewhere.fail("403", ALWAYS, most=ALWAYS)
+        for variable, value in {
+            "AWS_ENDPOINT_URL": elsewhere.endpoint,
+            "AWS_ACCESS_KEY_ID": "k",
+            "AWS_SECRET_ACCESS_KEY": "s",
+            "AZURE_STORAGE_CONNECTION_STRING": azure_connection(elsewhere.endpoint),
+        }.items():
+            monkeypatch.setenv(variable, value)
+        set_options(None)
+        beam = [flag.removeprefix("--") for flag in bucket.flags]
+        more = f"  labels_file: {bucket.url}/labels.txt\n"
+        result = run("rebuild", write_recipe(tmp_path, bucket.url, beam, command, more))
+        assert elsewhere.agents == []
+    assert result.status == 0, result.err
+    manifest = json.loads(bucket.files("out/n/1.0.0/manifest.json")["out/n/1.0.0/manifest.json"])
+    assert sum(shard["examples"] for split in manifest["splits"] for shard in split["shards"]) == 1
