@@ -82,12 +82,12 @@ def plan(command: str, *, beam_options: Sequence[str] = (), **options: Any) -> P
 
 @contextmanager
 def _reach_stores(beam: PipelineOptions) -> Iterator[None]:
-    """Reach stores with Beam's options within this context, and raise a JobError if one fails."""
+    """Reach stores with Beam's options within this context, and raise a JobError for an OSError."""
     try:
         with using_options(beam):
             yield
     except OSError as error:
-        raise JobError(f"a store failed: {os_error_text(error)}") from error
+        raise JobError(os_error_text(error)) from error
 
 
 def _configure(command: str, options: Mapping[str, Any]) -> tuple[Kind, JobConfig]:

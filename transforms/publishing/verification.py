@@ -413,6 +413,7 @@ def _check_file_content(dataset: Dataset, name: str, checks: Mapping[str, _Check
     except FileNotFoundError:
         return ["is missing"]
     except OSError as error:
+        raise_if_store_failed(error, dataset.directory)
         return [f"cannot be read: {error.strerror or error}"]
     except (AttributeError, KeyError, TypeError, ValueError, text_format.ParseError, DecodeError) as error:
         return [f"is not such a file: {type(error).__name__}: {' '.join(str(error).split())}"]

@@ -17,7 +17,13 @@ from os import environ
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from azure.core import MatchConditions
-from azure.core.exceptions import AzureError, HttpResponseError, IncompleteReadError, ResourceNotFoundError
+from azure.core.exceptions import (
+    AzureError,
+    HttpResponseError,
+    IncompleteReadError,
+    ResourceNotFoundError,
+    ServiceResponseError,
+)
 from azure.core.pipeline.transport import RequestsTransport
 from azure.storage.blob import BlobBlock, BlobClient, BlobServiceClient, ContainerClient, ExponentialRetry
 from requests import Session
@@ -31,6 +37,7 @@ from shardmill.transforms.stores.protocol import (
     FileStat,
     Rename,
     StoredFile,
+    read_again,
 )
 
 if TYPE_CHECKING:
@@ -47,6 +54,8 @@ _CONFLICTS = (409, 412)  # statuses of a condition that does not hold
 # Of a 403, what is about who asks rather than the object:
 # https://learn.microsoft.com/rest/api/storageservices/common-rest-api-error-codes
 _CALLER_CODES = ("AuthenticationFailed", "InvalidAuthenticationInfo", "AccountIsDisabled")
+
+_BROKEN = (IncompleteReadError, ServiceResponseError)  # errors of an answer that breaks off midway, or is damaged
 
 T = TypeVar("T")
 
@@ -143,13 +152,12 @@ class AzureBlobs(ConditionalStore):
 
     def read(self, url: str) -> bytes:
         """Read an object's bytes as stored, without decompressing them, checked against its MD5 if it has one."""
-        with translate_errors(url):
-            found = self._open_blob(url).download_blob(decompress=False)
-            return _check_content(bytes(found.readall()), found.properties)
+        return self._read(url)[0]
 
     def read_range(self, url: str, offset: int, length: int) -> bytes:
+        blob = self._open_blob(url)
         with translate_errors(url):
-            return bytes(self._open_blob(url).download_blob(offset, length, decompress=False).readall())
+            return read_again(_BROKEN, lambda: bytes(blob.download_blob(offset, length, decompress=False).readall()))
 
     def write(self, url: str, data: bytes) -> None:
         with translate_errors(url):
@@ -169,10 +177,19 @@ class AzureBlobs(ConditionalStore):
 
     def read_with_revision(self, url: str) -> StoredFile:
         """Read a small object with its ETag."""
+        data, properties = self._read(url)
+        return StoredFile(data, str(properties.etag), properties.last_modified.timestamp())
+
+    def _read(self, url: str) -> tuple[bytes, Any]:
+        """Return the bytes of an object, and its properties."""
+        blob = self._open_blob(url)
+
+        def read() -> tuple[bytes, Any]:
+            found = blob.download_blob(decompress=False)
+            return _check_content(bytes(found.readall()), found.properties), found.properties
+
         with translate_errors(url):
-            found = self._open_blob(url).download_blob(decompress=False)
-            data = _check_content(bytes(found.readall()), found.properties)
-            return StoredFile(data, str(found.properties.etag), found.properties.last_modified.timestamp())
+            return read_again(_BROKEN, read)
 
     def stat(self, url: str) -> FileStat:
         with translate_errors(url):

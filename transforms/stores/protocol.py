@@ -284,6 +284,25 @@ _TYPES = (
     "botocore.exceptions.IncompleteReadError",
     "botocore.exceptions.ResponseStreamingError",
 )
+# An upload to Google that is no longer known is begun anew, by Google's own advice:
+# https://docs.cloud.google.com/storage/docs/resumable-uploads
+_UPLOAD_TYPES = ("google.cloud.storage.exceptions.InvalidResponse", "google.resumable_media.common.InvalidResponse")
+_GONE = {404, 410}
+
+
+_READ_ATTEMPTS = 3
+Result = TypeVar("Result")
+
+
+def read_again(errors: tuple[type[Exception], ...], read: Callable[[], Result]) -> Result:
+    """Return the result of `read`; after `errors` of an answer that breaks off, which clients do not repeat, try again.
+
+    Beyond that, steps of a job repeat it for minutes; see transforms.stores.patience.
+    """
+    for _ in range(_READ_ATTEMPTS - 1):
+        with suppress(*errors):
+            return read()
+    return read()
 
 
 class GivenUpError(OSError):
@@ -325,6 +344,8 @@ def _is_transient(error: BaseException) -> bool:
     if isinstance(error, ConnectionError | TimeoutError):
         return True
     names = {f"{base.__module__}.{base.__qualname__}" for base in type(error).__mro__}
+    if not names.isdisjoint(_UPLOAD_TYPES) and not _GONE.isdisjoint(_codes(error)):
+        return True
     return not names.isdisjoint(_TYPES) or any(map(_is_transient_code, _codes(error)))
 
 
@@ -346,7 +367,6 @@ def _is_transient_code(code: Any) -> bool:
 
 TIMEOUT_S = 10.0  # for one request, the client's own attempts at it included
 
-Result = TypeVar("Result")
 _thread = threading.local()  # steps of a job that has ended may still be under way in others
 _gone = False  # whether a store has not answered, nor since
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import unquote, urlsplit
 from xml.etree import ElementTree
 
@@ -37,6 +37,7 @@ from shardmill.transforms.stores.protocol import (
     Rename,
     StatusError,
     StoredFile,
+    read_again,
     split_url,
 )
 
@@ -423,11 +424,9 @@ class S3Upload:
 
 _COPIES = 16  # at once
 _DELETIONS = 1000  # in one request: the limit of S3
-_ATTEMPTS = 3  # at an answer that breaks off midway, which boto3 does not repeat
+_BROKEN = (HTTPClientError, IncompleteReadError)  # errors of an answer that breaks off midway
 _SINGLE_COPY_BYTES = 1 << 30  # one request copies up to 5 GB, and is long about it
 _COPY = TransferConfig(multipart_threshold=_SINGLE_COPY_BYTES, use_threads=False)
-
-T = TypeVar("T")
 
 _lock = threading.Lock()
 _shared: "tuple[PipelineOptions, S3Clients] | None" = None
@@ -453,7 +452,7 @@ class S3(ConditionalStore):
         """Read an object or part of it; retry a response that breaks off midway, which boto3 does not."""
         bucket, key = split_url(url)
         with translate_errors(url):
-            return _retry_read(lambda: self._clients.read(bucket, key, offset, length))
+            return read_again(_BROKEN, lambda: self._clients.read(bucket, key, offset, length))
 
     def write(self, url: str, data: bytes) -> None:
         """Write an object, which may be empty, unlike in the multipart uploads of Beam's file system."""
@@ -477,7 +476,7 @@ class S3(ConditionalStore):
         """Read a small object with its ETag, retrying as `read` does."""
         bucket, key = split_url(url)
         with translate_errors(url):
-            return _retry_read(lambda: self._read_with_revision(bucket, key))
+            return read_again(_BROKEN, lambda: self._read_with_revision(bucket, key))
 
     def _read_with_revision(self, bucket: str, key: str) -> StoredFile:
         with self._clients.exclusive_client() as client:
@@ -575,14 +574,6 @@ class S3(ConditionalStore):
 def _folders(prefix: str, pages: Iterable[Mapping[str, Any]]) -> list[str]:
     _, start = split_url(prefix)
     return [item["Prefix"][len(start) : -1] for page in pages for item in page.get("CommonPrefixes", ())]
-
-
-def _retry_read(read: Callable[[], T]) -> T:
-    """Return the result of `read`, retrying responses that break off midway."""
-    for _ in range(_ATTEMPTS - 1):
-        with suppress(HTTPClientError, IncompleteReadError):
-            return read()
-    return read()
 
 
 def _stat(url: str, item: Mapping[str, Any], size: str) -> FileStat:

@@ -104,7 +104,7 @@ def _open_shard(dataset: Dataset, shard: ShardEntry) -> BinaryIO:
     except FileNotFoundError as error:
         raise CorruptDataError(f"{shard.file} is missing") from error
     except PermissionError as error:
-        raise UserError(f"{shard.file} cannot be read: {error.strerror}") from None
+        raise UserError(f"{shard.file} cannot be read: {error.strerror or error}") from None
 
 
 def _check_count(shard: ShardEntry, count: int) -> None:
@@ -156,7 +156,8 @@ def open_dataset(path: str | os.PathLike[str], files: Files | None = None, versi
     try:
         return _find_and_open(files, above, version)
     except PermissionError as error:
-        raise UserError(f"{above} cannot be read: {error.strerror}: {error.filename}") from None
+        what = f"{error.strerror}: {error.filename}" if error.strerror else error  # of a store, which has no strerror
+        raise UserError(f"{above} cannot be read: {what}") from None
 
 
 def _find_and_open(files: Files, above: str, version: str | None) -> Dataset:

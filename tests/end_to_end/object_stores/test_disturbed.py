@@ -9,8 +9,8 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.clients import using_options
-from tests.end_to_end.object_stores.test_faults import flags, store
-from tests.support.buckets import Bucket, Files, below, local_files, without_source
+from tests.end_to_end.object_stores.test_faults import store
+from tests.support.buckets import Bucket, Files, below, flags_by, local_files, without_source
 from tests.support.command import Result, Run, image, write_files
 from tests.support.faulty_store import FaultyStore
 
@@ -40,11 +40,16 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> Expected:
     return make
 
 
+def flags(bucket: Bucket, store: FaultyStore) -> list[str]:
+    """Return the flags with which a job reaches the bucket through the faulty store."""
+    return [*flags_by(bucket, store.endpoint), "--s3_attempts=4"]
+
+
 def convert(run: Run, bucket: Bucket, store: FaultyStore, command: str, *more: str) -> tuple[Result, Files]:
     """Run a job through the faulty store; return how it ended, and what is published. Some request has failed."""
     bucket.put_all("in", PICTURES if command == "images" else TABLES)
     places = ("--input", f"{bucket.url}/in", "--output", f"{bucket.url}/out", "--name", "n")
-    result = run(command, *places, *(flags(bucket, store) or bucket.flags), *more)
+    result = run(command, *places, *flags(bucket, store), *more)
     assert store.failed > 0
     store.fail("", 0)
     return result, below(bucket.files(), "out")
@@ -113,7 +118,7 @@ def test_a_listing_of_yesterday(run: Run, bucket: Bucket, store: FaultyStore, co
     names = ("a/2.png", "b/3.png") if command == "images" else ("b.csv", "c.csv")
     places = ("--input", f"{bucket.url}/in", "--output", f"{bucket.url}/out", "--name", "n")
     bucket.put_all("in", PICTURES if command == "images" else TABLES)
-    words = [*places, *(flags(bucket, store) or bucket.flags)]
+    words = [*places, *flags(bucket, store)]
     assert run(command, *words, "--dry_run").status == 0  # by which the listing is known
     files = PICTURES if command == "images" else TABLES
     with using_options(PipelineOptions(bucket.flags)):

@@ -31,7 +31,7 @@ counts.append(sum(1 for _ in shardmill.examples(path, **fills)))
 for shuffle in (False, True):
     counts.append(sum(1 for _ in shardmill.load(path, shuffle=shuffle, **fills)))
 if kept:
-    counts.append(sum(1 for _ in shardmill.load(path, split=split, transform=True)))
+    counts.append(sum(1 for _ in shardmill.load(path, split=split, transform=True, defaults=dict(age=0))))
 shardmill.feature_spec(path)
 print(json.dumps(counts))
 """

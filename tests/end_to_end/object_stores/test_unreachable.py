@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from shardmill.transforms.stores.clients import set_options
-from tests.support.buckets import Bucket, azure_connection, free_port, google_credentials, jpeg
+from tests.support.buckets import Bucket, azure_connection, free_port, jpeg
 from tests.support.command import Run, write_files
 from tests.support.faulty_store import faulty
 
@@ -35,11 +35,13 @@ def write_recipe(folder: Path, place: str, beam: Sequence[str], command: str = "
 
 @pytest.mark.parametrize("way", ["command", "recipe", "dry_run"])
 @pytest.mark.parametrize("store", STORES)
-def test_nobody_listens(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: str, way: str) -> None:
+def test_nobody_listens(
+    run: Run, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: str, way: str
+) -> None:
     endpoint = f"http://127.0.0.1:{free_port()}"
     if store == "gs":
-        for name, value in google_credentials(tmp_path, endpoint).items():
-            monkeypatch.setenv(name, value)
+        request.getfixturevalue("gs_endpoint")  # whose credentials Beam keeps for the whole process
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", endpoint)
     beam, place = options(store, endpoint), STORES[store]
     if way == "command":
         flags = [f"--{option}" for option in beam]

@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable, Iterator
 from http import HTTPStatus
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import botocore.exceptions
@@ -25,7 +26,7 @@ import requests.exceptions
 import urllib3.exceptions
 from apache_beam.options.pipeline_options import PipelineOptions
 from google.api_core import exceptions
-from google.cloud.storage.exceptions import DataCorruption
+from google.cloud.storage.exceptions import DataCorruption, InvalidResponse
 
 from shardmill.errors import JobError, UserError
 from shardmill.transforms.stores import patience, storage
@@ -143,6 +144,7 @@ TRANSIENT: list[Callable[[], BaseException]] = [
     lambda: StatusError("x", 503),
     lambda: StatusError("x", HTTPStatus.TOO_MANY_REQUESTS),
     lambda: StatusError("x", "SlowDown"),
+    lambda: InvalidResponse(SimpleNamespace(status_code=410), "x"),
 ]
 LASTING: list[Callable[[], BaseException]] = [
     lambda: google.Forbidden("x"),
@@ -152,6 +154,7 @@ LASTING: list[Callable[[], BaseException]] = [
     lambda: of_s3(404, "NoSuchKey"),
     lambda: botocore.exceptions.NoCredentialsError(),
     lambda: StatusError("x", 400),
+    lambda: InvalidResponse(SimpleNamespace(status_code=400), "x"),
     lambda: ValueError("x"),
     lambda: AttributeError("x"),
     lambda: OSError(28, "no space left"),
