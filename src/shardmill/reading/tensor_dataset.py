@@ -190,7 +190,7 @@ def _make_reader(dataset: Dataset, part: Part) -> Callable[[Any], Any]:
     shards = {dataset.path(shard): shard for shard in part.shards}
 
     def read(path: bytes) -> Iterator[list[bytes]]:
-        return read_shard(dataset, shards[path.decode()])
+        return map(list, read_shard(dataset, shards[path.decode()]))
 
     signature = tf.TensorSpec((None,), tf.string)
     return lambda path: tf.data.Dataset.from_generator(read, output_signature=signature, args=(path,)).unbatch()

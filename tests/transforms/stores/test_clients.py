@@ -19,10 +19,11 @@ from PIL import Image
 
 from shardmill.errors import UserError
 from shardmill.pipelines.cli import main
-from shardmill.transforms.stores import storage
+from shardmill.transforms.stores import clients, storage
 from shardmill.transforms.stores.beam_filesystems import process_options
 from shardmill.transforms.stores.clients import using_options
 from shardmill.transforms.stores.patience import VARIABLES
+from tests.support.buckets import free_port
 
 _PREFIX = "shardmilltest://"
 
@@ -139,3 +140,11 @@ def test_the_run_that_ends_first_leaves_the_other_its_options(monkeypatch: pytes
     second.close()
     assert process_options() is before
     assert variables() == variables_before
+
+
+def test_behind_a_proxy_nobody_knocks_at_the_endpoint_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    endpoint = f"http://127.0.0.1:{free_port()}"
+    with pytest.raises(ConnectionError, match=f"s3://b/a: no store can be reached at {endpoint}: Connection refused"):
+        clients._check_reachable("s3://b/a", endpoint)
+    monkeypatch.setenv("http_proxy", "http://proxy")
+    clients._check_reachable("s3://b/a", endpoint)
