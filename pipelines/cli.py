@@ -29,6 +29,7 @@ _COMMANDS = {  # commands that do not convert
     "versions": "list the versions of a data set",
     "diff": "show what differs between two versions",
     "report": "write an HTML report about a version",
+    "retain": "delete expired versions, and what dead jobs left",
     "rollback": "point LATEST at an older version",
     "tag": "name a version, or move or delete its name",
 }
@@ -77,8 +78,8 @@ def program() -> NoReturn:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status.
 
-    Statuses: 0 done; 1 failed; 2 user's mistake; 3 the result failed its checks; 4 another job was first; 130
-    interrupted.
+    Statuses: 0 done; 1 failed; 2 user's mistake; 3 the result failed its checks; 4 another job was first; 5 the
+    published version is kept, although its input has changed; 130 interrupted.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     output_options = parse_output_options(arguments)

@@ -1,6 +1,7 @@
 """What deploy/ holds, for schedulers: each file is parsed as its scheduler does, its command lines as the command
 does."""
 
+import ast
 import re
 import shlex
 import subprocess
@@ -11,7 +12,7 @@ from typing import Any
 import yaml
 from croniter import croniter
 
-from shardmill.errors import ChecksError, LockedError, UserError
+from shardmill.errors import ChecksError, LockedError, OutdatedError, UserError
 from shardmill.pipelines.commands.rebuild import rebuild_parser
 from shardmill.pipelines.nightly.recipe import RebuildOptions, Recipe, load_recipes
 from tests.support.command import REPOSITORY
@@ -20,7 +21,8 @@ from tests.support.later import Later
 kubernetes_validate = Later("kubernetes_validate")
 
 DEPLOY = REPOSITORY / "deploy"
-FINAL = {error.exit_status for error in (UserError, ChecksError, LockedError)}  # which another try does not mend
+# Which another try does not mend
+FINAL = {error.exit_status for error in (UserError, ChecksError, LockedError, OutdatedError)}
 
 
 def told(words: list[str]) -> tuple[list[str], RebuildOptions]:
@@ -72,6 +74,18 @@ def test_kubernetes() -> None:
     mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
     assert mounts.keys() == {volume["name"] for volume in pod["volumes"]}
     assert Path(recipe) == Path(mounts["recipes"], "flowers.yaml")
+
+
+def test_airflow() -> None:
+    """`make airflow` tells what a real Airflow makes of them."""
+    names = {
+        target.id: node.value
+        for node in ast.parse((DEPLOY / "airflow" / "dag.py").read_text()).body
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    assert set(ast.literal_eval(names["NOT_RETRIED"])) == FINAL
 
 
 def test_cloud_run() -> None:

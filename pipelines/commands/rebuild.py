@@ -25,10 +25,11 @@ if TYPE_CHECKING:
 _EPILOG = (
     "Every option of Apache Beam is passed through, and takes the place of the recipe's. "
     "Exit status: 0 published, or unchanged unless --unchanged_status says otherwise; 1 failed; 2 a mistake; 3 the data"
-    " failed the checks; 4 another job builds that version, or has published a newer one; 130 interrupted. With"
-    " several recipes, the first of 1, 2, 3 and 4 that occurs."
+    " failed the checks; 4 another job builds that version, or has published it or a newer one; 5 the version is"
+    " published and its input has changed since; 130 interrupted. With several recipes, the first of 1, 2, 3, 4 and 5"
+    " that occurs."
 )
-_STATUS_ORDER = (1, 2, 3, 4)  # of several recipes' statuses, the command returns the last one in this order
+_STATUS_ORDER = (1, 2, 3, 4, 5)  # of several recipes' statuses, the command returns the last one in this order
 
 
 def rebuild_parser() -> Parser:
@@ -62,7 +63,7 @@ def run_rebuild(arguments: Sequence[str]) -> int:
     day = flags.date or datetime.now(UTC).date()
 
     def reach_stores(words: Sequence[str]) -> AbstractContextManager[None]:
-        return _configure_stores([*words, *rest], parser)
+        return configure_stores([*words, *rest], parser)
 
     with reach_stores(()):  # by which recipes in object stores are read
         recipes = load_recipes(paths, parse_set(flags.set), day, os.environ, reach_stores)
@@ -91,7 +92,7 @@ def _run_recipe(
 
     words = [*recipe.beam, *rest]
     options = partial(beam_options, words, parser)
-    with _configure_stores(words, parser):  # which loading it has checked
+    with configure_stores(words, parser):  # which loading it has checked
         if words:
             from shardmill.pipelines.jobs.runner import runner_warning
 
@@ -145,7 +146,7 @@ def _report_invalid(name: str, error: UserError | JobError, flags: RebuildOption
     return ("mistaken" if isinstance(error, UserError) else "failed"), error.exit_status
 
 
-def _configure_stores(words: Sequence[str], parser: Parser) -> AbstractContextManager[None]:
+def configure_stores(words: Sequence[str], parser: Parser) -> AbstractContextManager[None]:
     """Configure access to object stores with Beam's options; without any, Beam is not imported."""
     if not words:
         return nullcontext()
@@ -165,7 +166,13 @@ def _make_message_functions(recipe: Recipe, flags: RebuildOptions) -> tuple[Any,
 def _dry_run(recipe: Recipe, flags: RebuildOptions, options: Any) -> tuple[str, int]:
     """Report what a recipe would build; return a word on the outcome and the exit status."""
     from shardmill.errors import CorruptDataError, JobError
-    from shardmill.pipelines.nightly.planning import Unchanged, begin_build, find_kept_settings, make_plan
+    from shardmill.pipelines.nightly.planning import (
+        Unchanged,
+        apply_on_published,
+        begin_build,
+        find_kept_settings,
+        make_plan,
+    )
     from shardmill.transforms.stores.protocol import os_error_text
 
     say, warn = _make_message_functions(recipe, flags)
@@ -178,6 +185,7 @@ def _dry_run(recipe: Recipe, flags: RebuildOptions, options: Any) -> tuple[str, 
             return "unchanged", _find_exit_status(plan.record, recipe, flags)
         from shardmill.pipelines.jobs.job import dry_run
 
+        plan, _ = apply_on_published(recipe, plan, flags)
         say(f"{plan.decision}: {plan.config.version} would be built")
         kept_settings = find_kept_settings(recipe, plan.config.parent)
         for sentence in kept_settings.messages:

@@ -11,6 +11,7 @@ from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOpt
 from apache_beam.pvalue import AsIter
 
 from shardmill.errors import JobError, UserError
+from shardmill.metadata import file_names
 from shardmill.metadata.versions import find_interrupted_publications
 from shardmill.pipelines.commands.versions import (
     DIRECTORY_HELP,
@@ -26,6 +27,7 @@ from shardmill.pipelines.jobs.runner import scratch_folder
 from shardmill.pipelines.reports import log
 from shardmill.reading.dataset import Dataset, open_dataset
 from shardmill.text import plural
+from shardmill.transforms.publishing.lease import Owner, read_holder
 from shardmill.transforms.publishing.verification import Fault, VerifyShards, find_dataset_faults, find_unlisted_files
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.clients import set_options
@@ -43,7 +45,9 @@ def verify_parser() -> Parser:
     parser.add_argument("directory", help=DIRECTORY_HELP)
     parser.add_argument("--decode", action="store_true", help="Decode every image completely as well")
     parser.add_argument(
-        "--repair", action="store_true", help="Complete an interrupted publication, and LATEST, before the checks"
+        "--repair",
+        action="store_true",
+        help="Complete an interrupted publication, and LATEST, and delete the LOCK of a dead job, before the checks",
     )
     add_message_flags(parser)
     return parser
@@ -67,6 +71,8 @@ def run_verify(arguments: Sequence[str]) -> int:
             dataset = open_dataset(args.directory, storage.StorageFiles())
             for sentence in _find_unfinished_versions(args.directory.rstrip("/"), dataset.directory):
                 log.warn(sentence)
+            if (owner := read_holder(dataset.directory)) is not None:
+                log.info(f"{storage.join(dataset.directory, file_names.LOCK)} is {_describe_owner(owner)}")
             faults = find_dataset_faults(dataset)
             others = [fault.file for fault in find_unlisted_files(dataset) if not fault.message]
         if others:
@@ -90,6 +96,14 @@ def _find_unfinished_versions(parent: str, opened: str) -> Iterator[str]:
     for version in find_interrupted_publications(storage.StorageFiles(), parent) if parent != opened else ():
         if (other := storage.join(parent, version)) != opened:
             yield f"{other} is not verified: its job was interrupted while it published; --repair completes it"
+
+
+def _describe_owner(owner: Owner) -> str:
+    if owner.is_alive():
+        return f"that of {owner}, which builds this version now"
+    if owner.is_alive() is False:
+        return f"that of {owner}, which has ended; --repair or the next rebuild deletes it"
+    return f"that of {owner}, of which is not known here if it has ended; --repair deletes it, if it has"
 
 
 @contextmanager

@@ -29,11 +29,13 @@ from shardmill.pipelines.config.records import RecordsConfig
 from shardmill.pipelines.jobs import file_graphs, launch, record_graphs, runner
 from shardmill.pipelines.jobs.file_graphs import FileRoute, build_files
 from shardmill.pipelines.jobs.outcome import (
+    NOTHING_PUBLISHED,
     Built,
     Interrupted,
     Launched,
     Published,
     clean_up,
+    complete_page,
     failed_record,
     handle_sigterm,
     missing_folders,
@@ -293,16 +295,22 @@ def _check_writable(directory: str) -> None:
 
 
 def run_conversion(
-    job: Job, config: JobConfig, options: PipelineOptions, quiet: bool = False, inputs: bytes | None = None
+    job: Job,
+    config: JobConfig,
+    options: PipelineOptions,
+    quiet: bool = False,
+    inputs: bytes | None = None,
+    planned_success: StoredFile | None = None,
 ) -> Published | Launched:
     """Run the job that `config` describes to its end, and clean up after a failure; prints only progress.
 
-    A job written as a template is not waited for. `inputs` is the inputs file, with which the next build compares; see
-    transforms.publishing.build_records.
+    A job written as a template is not waited for. A rebuild gives `inputs`, the inputs file, with which the next build
+    compares (see transforms.publishing.build_records), and `planned_success`, the version's _SUCCESS when it decided to
+    build.
 
     Raises:
         UserError: a mistake; nothing was written.
-        LockedError: another job builds that version.
+        LockedError: another job builds that version, or has published it since this one was planned.
         OutrunError: another job has published a newer version since this one began.
         JobError: the job failed; the message says so if anything was published.
         Interrupted: by Ctrl-C or SIGTERM; threads of a local runner may still run, and end with the process.
@@ -316,7 +324,14 @@ def run_conversion(
     try:
         with handle_sigterm():
             lease = take_lease(config, detached=not runner.has_local_workers(options))
-            names = check_output(config, config.overwrite)  # once more: another job may have published until now
+            names = check_output(config, overwrite=True)
+            is_published = file_names.SUCCESS in names and file_names.PUBLISHING not in names
+            if inputs is not None:
+                is_late = read_success(config) != planned_success
+            else:  # what was published before was refused before
+                is_late = is_published and not config.overwrite
+            if is_late:
+                raise LockedError(f"{config.directory} was published meanwhile by another job; nothing was written")
             if file_names.PUBLISHING not in names or not recover(config):
                 temporary = storage.join(config.directory, config.temporary)
                 if inputs is not None:
@@ -340,7 +355,9 @@ def run_conversion(
         raise JobError(f"{os_error_text(error)}; {_abandon(lease, config, missing, before)}") from error
     except KeyboardInterrupt as cause:
         if runner.has_local_workers(options):
-            raise Interrupted(_abandon(lease, config, missing, before)) from cause
+            interrupted = Interrupted(_abandon(lease, config, missing, before))
+            interrupted.has_begun_to_publish = str(interrupted) != NOTHING_PUBLISHED
+            raise interrupted from cause
         if lease is not None:
             lease.leave()
         raise Interrupted(
@@ -406,6 +423,7 @@ def run_recorded(
     config = replace(config, record=record)
     try:
         with handle_sigterm():
+            complete_page(config.parent, record.before)
             try:
                 published = run_job(make_job(config), config, options, quiet)
             except (UserError, JobError, CorruptDataError) as error:

@@ -1,7 +1,9 @@
 """Run a pipeline to its end: progress, cluster watch, and failures as one sentence."""
 
 import logging
+import os
 import re
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -388,8 +390,9 @@ def run_pipeline(
     with ExitStack() as stack:
         stack.enter_context(cache_signatures())
         folder = workers = None
+        scratch = stack.enter_context(scratch_folder("progress"))
         if local:
-            folder = stack.enter_context(scratch_folder("progress"))
+            folder = scratch
             # Beam says nothing of a failing step, which is reported once, by us; until its workers have ended
             stack.enter_context(hold_log_level("apache_beam", logging.CRITICAL))
             workers = stack.enter_context(WorkerProcesses())
@@ -401,7 +404,7 @@ def run_pipeline(
             stack.enter_context(hold_log_level("apache_beam.runners.dataflow", logging.CRITICAL + 1))
         # Steps of a local job in this process are patient, as long as any such job runs
         stack.enter_context(hold_shared("patience", patience.withdraw_at_exit))
-        build(pipeline := _make_pipeline(options, workers), folder)
+        build(pipeline := _make_pipeline(options, scratch, workers), folder)
         if not local:
             stack.enter_context(own_job_server(pipeline.runner, options))
         report = storage.join(place, FAILURE_FILE) if (place := folder or shared) is not None else None
@@ -411,11 +414,15 @@ def run_pipeline(
         _run_with_progress(pipeline, None if quiet else ProgressDisplay(folder, title, phase), report, looking, options)
 
 
-def _make_pipeline(options: PipelineOptions, workers: WorkerProcesses | None = None) -> beam.Pipeline:
+def _make_pipeline(options: PipelineOptions, scratch: str, workers: WorkerProcesses | None = None) -> beam.Pipeline:
+    """Return a pipeline with its temporary folder in `scratch`, which the next run deletes after a kill."""
     try:
-        return beam.Pipeline(runner=make_runner(options, workers), options=options.view_as(CachedOptions))
+        pipeline = beam.Pipeline(runner=make_runner(options, workers), options=options.view_as(CachedOptions))
     except ValueError as error:  # an option that is missing, or no good, for this runner
         raise UserError(f"Beam refuses the options of the run: {' '.join(str(error).split())}") from None
+    os.rmdir(pipeline.local_tempdir)
+    pipeline.local_tempdir = tempfile.mkdtemp(dir=scratch)
+    return pipeline
 
 
 def _run_with_progress(
@@ -429,6 +436,10 @@ def _run_with_progress(
     running: list[tuple[Any, JobWatch | None]] = []
 
     def work() -> None:
+        with hold_log_level("apache_beam", logging.CRITICAL) if is_local(options) else nullcontext():
+            run()
+
+    def run() -> None:
         try:
             result = pipeline.run()
             if (said := submission_message(result, options)) is not None:

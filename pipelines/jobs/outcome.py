@@ -2,7 +2,9 @@
 
 import json
 import os
+import shutil
 import signal
+import tempfile
 import threading
 import time
 import uuid
@@ -10,14 +12,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import NoReturn
 
 import shardmill
-from shardmill.errors import ChecksError, CorruptDataError, JobError, LockedError, OutrunError, UserError
+from shardmill.errors import (
+    ChecksError,
+    CorruptDataError,
+    JobError,
+    LockedError,
+    OutdatedError,
+    OutrunError,
+    UserError,
+)
 from shardmill.metadata import file_names
 from shardmill.metadata.file_names import LATEST
 from shardmill.metadata.manifest import Manifest
-from shardmill.metadata.versions import BuildRecord, Status, record_path
+from shardmill.metadata.versions import BuildRecord, Status, page_path, record_path
 from shardmill.pipelines.config.job import JobConfig
 from shardmill.pipelines.reports import log
 from shardmill.pipelines.reports.page import write_page_of
@@ -36,6 +47,7 @@ _STATUSES: tuple[tuple[type[Exception], Status], ...] = (
     (OutrunError, "outrun"),
     (LockedError, "locked"),
     (ChecksError, "checks_failed"),
+    (OutdatedError, "outdated"),
 )
 
 
@@ -43,6 +55,7 @@ class Interrupted(KeyboardInterrupt):
     """An interrupted build; the message says what was published, the cause what interrupted it."""
 
     record: BuildRecord | None = None  # the build's record, if it has one
+    has_begun_to_publish = False  # or has published: then the record that the job itself has staged counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,18 +116,18 @@ def record_interruption(
 ) -> Interrupted:
     """Write the record of an interrupted build and return the exception to raise, with that record.
 
-    If the version was published all the same, its published record stays. The `cause` is an Interrupted if it already
-    says what was published.
+    If the version was published all the same, or its publication has begun, the record that the job has staged counts.
+    The `cause` is an Interrupted if it already says what was published.
     """
     current = None
     with limit_timeouts(), suppress(OSError):
         current = read_record(record_path(parent, record.version)) if record.version else None
     is_published = current is not None and current.is_same_build(record) and current.status == "published"
-    outcome = f"{storage.join(parent, record.version)} is published" if is_published else "nothing was published"
+    outcome = f"{storage.join(parent, record.version)} is published" if is_published else NOTHING_PUBLISHED
     interruption = cause if isinstance(cause, Interrupted) else Interrupted(outcome)
     if not is_published:
         current = replace(record, status="interrupted", reason=str(interruption))
-        if record.version:
+        if record.version and not interruption.has_begun_to_publish:
             write_unpublished(parent, current, record_first_failure)
     interruption.record = current
     return interruption
@@ -169,6 +182,7 @@ def exit_interrupted(cause: BaseException | None) -> NoReturn:
     os._exit(143 if isinstance(cause, Terminated) else 130)
 
 
+NOTHING_PUBLISHED = "nothing was published"
 _CLEANUP_ATTEMPTS, _CLEANUP_PAUSE_S = 20, 0.02  # at clearing up, with so many seconds between them
 
 
@@ -235,7 +249,7 @@ def clean_up(config: JobConfig, created_folders: Sequence[str], previous_success
     with suppress(OSError):  # another job may have begun there
         for path in created_folders:
             os.rmdir(path)
-    return "nothing was published"
+    return NOTHING_PUBLISHED
 
 
 def recover(config: JobConfig) -> bool:
@@ -266,6 +280,32 @@ def _is_same_run(config: JobConfig) -> bool:
     return own_manifest == manifest.configuration and manifest.input.get("pattern") == config.source.split(" ", 1)[1]
 
 
+_SCRATCH_PREFIXES = tuple(f"shardmill-{kind}-" for kind in ("plan", "progress", "verify"))
+
+
+def delete_stale_folders() -> None:
+    """Delete the scratch folders of dead processes: their lock is free, or they were killed before or after it was."""
+    for folder in Path(tempfile.gettempdir()).glob("shardmill-*"):
+        with suppress(OSError):  # another user's, or another run was faster
+            lock = folder / "lock"
+            is_scratch = folder.name.startswith(_SCRATCH_PREFIXES) or lock.exists()
+            if is_scratch and folder.stat().st_uid == os.getuid() and not storage.is_locked(str(lock)):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def complete_page(parent: str, version: str) -> None:
+    """Write the page of a published `version` if it has none, because its job ended before it wrote that."""
+    path = record_path(parent, version)
+    try:
+        if not version or storage.exists(page_path(path)):
+            return
+        record = read_record(path)
+        if record is not None and record.status in ("published", "outrun"):
+            write_page_of(storage.join(parent, version))
+    except OSError as error:
+        log.warn(f"{page_path(path)} could not be written: {os_error_text(error)}")
+
+
 def complete_interrupted(parent: str) -> list[str]:
     """Complete the publications that dead jobs began in the folder `parent`, and return a sentence for each.
 
@@ -286,6 +326,8 @@ def _list_versions(parent: str) -> list[str]:
 def repair(path: str) -> list[str]:
     """Complete every interrupted publication in `path`, a version directory or the folder above, and fix LATEST.
 
+    The LOCK of a job that has ended is deleted.
+
     Return a sentence for each repair. Raises a LockedError if the publishing job is still alive, and a JobError if a
     publication cannot be completed.
     """
@@ -294,8 +336,16 @@ def repair(path: str) -> list[str]:
         directory = os.path.abspath(directory)
     is_version = file_names.is_version(directory.rpartition("/")[2])
     versions = [directory] if is_version else _list_versions(directory)
-    messages = [sentence for version in versions if (sentence := _repair_version(version)) is not None]
+    repairs = (repair(version) for version in versions for repair in (_repair_version, _delete_dead_lock))
+    messages = [sentence for sentence in repairs if sentence is not None]
     return [*messages, *_repair_latest(versions)]
+
+
+def _delete_dead_lock(directory: str) -> str | None:
+    owner = lease.read_holder(directory)
+    if owner is None or publication.is_under_way(directory) or not publication.delete_remains(directory):
+        return None
+    return f"deleted the LOCK that {owner}, which has ended, left in {directory}"
 
 
 def _repair_version(directory: str, discard: bool = False) -> str | None:

@@ -25,6 +25,7 @@ from shardmill.errors import UserError
 from shardmill.installed import install_hint
 from shardmill.pipelines.config.beam_flags import cluster_flags
 from shardmill.pipelines.config.job import JobConfig
+from shardmill.pipelines.jobs.outcome import delete_stale_folders
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.zip_archive import archive_path
 
@@ -309,7 +310,7 @@ def _set_malloc_option(parameter: int, value: int) -> None:
 @contextmanager
 def scratch_folder(kind: str) -> Iterator[str]:
     """Create a folder `shardmill-<kind>-…` while the context lasts, and delete those that dead processes left."""
-    _delete_stale_folders()
+    delete_stale_folders()
     while True:
         folder = tempfile.mkdtemp(prefix=f"shardmill-{kind}-")
         path = os.path.join(folder, "lock")
@@ -323,10 +324,3 @@ def scratch_folder(kind: str) -> Iterator[str]:
     finally:
         storage.release_lock(held)
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _delete_stale_folders() -> None:
-    for path in Path(tempfile.gettempdir()).glob("shardmill-*/lock"):
-        with suppress(OSError):  # another user's, or another run was faster
-            if path.stat().st_uid == os.getuid() and not storage.is_locked(str(path)):
-                shutil.rmtree(path.parent, ignore_errors=True)

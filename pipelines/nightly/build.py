@@ -17,7 +17,7 @@ from shardmill.pipelines.nightly.planning import (
     find_kept_settings,
 )
 from shardmill.pipelines.nightly.recipe import RebuildOptions, Recipe
-from shardmill.pipelines.nightly.versions import retain
+from shardmill.pipelines.nightly.versions import Problem, retain_by_recipe
 from shardmill.pipelines.reports.summary import reuse_lines
 from shardmill.transforms.options.job_options import LATEST, NO, RECORD
 from shardmill.transforms.shards.sources import FileIndex
@@ -53,19 +53,19 @@ def run_build(recipe: Recipe, plan: BuildPlan, request: RebuildOptions, options:
     Raises UserError or CorruptDataError for a mistake, with nothing written, and Interrupted.
     """
     refuse_template(options, "a rebuild compares, reports and deletes old versions at its job's end")
+    for sentence in retain_by_recipe(recipe, [plan.config.version]):  # which may be what makes room for the build
+        if not isinstance(sentence, Problem):  # which is tried again, and told, at the end
+            say(sentence)
     kept_settings = find_kept_settings(recipe, plan.config.parent)
     for sentence in kept_settings.messages:
         say(sentence)
     changes = {**command_line_changes(recipe, request), **reuse_changes(recipe, plan.config, request.full)}
     config = replace(kept_settings.config(recipe, plan.config.version, **changes), checks=kept_settings.checks(recipe))
     job = partial(_make_job, recipe, is_local(options))
-    run_job = partial(run_conversion, inputs=encode_inputs(plan.inputs))
+    run_job = partial(run_conversion, inputs=encode_inputs(plan.inputs), planned_success=plan.success)
     built = run_recorded(job, config, options, plan.record, request.quiet, run_job, record_first_failure=True)
     if built.error is None:
         for sentence in reuse_messages(recipe, config, built.index):
-            say(sentence)
-        protected = {version for version in (recipe.build.baseline, built.record.baseline, config.version) if version}
-        for sentence in retain(config.parent, recipe.retain, protected):
             say(sentence)
     return built
 

@@ -12,14 +12,14 @@ import pyarrow as pa
 from google.protobuf import text_format
 
 from shardmill.data.features import Feature
-from shardmill.errors import CorruptDataError, UserError
+from shardmill.errors import CorruptDataError, LockedError, OutdatedError, UserError
 from shardmill.metadata import file_names
 from shardmill.metadata.versions import BuildRecord, resolve_version, version_numbers
 from shardmill.pipelines.config.job import JobConfig
 from shardmill.pipelines.config.record_options import GivenSchema
-from shardmill.pipelines.jobs.outcome import begin_record
+from shardmill.pipelines.jobs.outcome import begin_record, read_success
 from shardmill.pipelines.nightly.inputs import FILES, Inputs, check_freshness, find_inputs
-from shardmill.pipelines.nightly.recipe import AUTO, RebuildOptions, Recipe
+from shardmill.pipelines.nightly.recipe import AUTO, KEEP, NEXT, OVERWRITE, RebuildOptions, Recipe
 from shardmill.quality.limits import Constraints
 from shardmill.reading.dataset import Dataset, labels_of, open_dataset
 from shardmill.text import plural, shorten
@@ -34,6 +34,7 @@ from shardmill.transforms.publishing.catalog import (
     list_published,
 )
 from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.protocol import StoredFile
 from shardmill.transforms.stores.storage import run_concurrently
 
 _FORMAT_VERSION = 1  # raised when what was written before would be misread
@@ -62,30 +63,34 @@ class Changed:
     """The decision to build a version, with the reason."""
 
     reason: str  # what differs, such as `3 files new, 1 changed, 0 gone` or `option --resize`
+    published: str = ""  # what differs from the version to be built, if that is published
 
     def __str__(self) -> str:
         return self.reason
 
 
-def decide(config: JobConfig, inputs: Inputs) -> Unchanged | Changed:
+def decide(config: JobConfig, inputs: Inputs, on_published: str = KEEP) -> Unchanged | Changed:
     """Decide if a complete published version was already made from `inputs`.
 
-    Compared versions: the one that LATEST names; the one to be built, which a backfill may have made; and newer ones
-    than LATEST's. A newer one was rolled back from, and building the same again would be no better.
+    Compared versions: the one that LATEST names; the one to be built, which a backfill may have made; newer ones than
+    LATEST's; and with `on_published: next` those that took the place of the one to be built. A version newer than
+    LATEST's was rolled back from, and building the same again would be no better.
     """
     latest = latest_file.read_latest(config.parent)
     published = [state.version for state in list_published(config.parent)]
     if latest not in published:  # readers find nothing, so there is something to do
         named = f"LATEST names {shorten(latest)!r}, which is not published" if latest else "there is no LATEST"
         return Changed(named if latest or published else "there is no version yet")
-    reasons = []
+    reasons: dict[str, str] = {}
     newer = [version for version in published if version_numbers(version) > version_numbers(latest)]
-    for version in dict.fromkeys([latest, *(version for version in [config.version] if version in published), *newer]):
-        reason = _compare_to_version(config.parent, version, inputs)
-        if not reason:
+    own = [version for version in published if version == config.version]
+    if on_published == NEXT:
+        own += [version for version in published if version.startswith(_patches_of(config.version))]
+    for version in dict.fromkeys([latest, *own, *newer]):
+        reasons[version] = _compare_to_version(config.parent, version, inputs)
+        if not reasons[version]:
             return Unchanged(version, inputs.file_count, latest)
-        reasons.append(reason)
-    return Changed(reasons[0])
+    return Changed(reasons[latest], reasons.get(config.version, ""))
 
 
 def _compare_to_version(parent: str, version: str, inputs: Inputs) -> str:
@@ -303,12 +308,25 @@ FIRST = "1.0.0"
 
 def version_to_build(requested: str, parent: str) -> str:
     """Return `requested`, or for `auto` the patch after the newest version that ever was: a number is used once."""
-    if requested != AUTO:
-        return requested
-    # Not of folders that a job builds now: two builders want the same version, so the second one gives way.
-    newest = run_concurrently(parent, partial(find_newest_version, parent), partial(find_newest_built, parent))
-    found = max(filter(None, newest), key=version_numbers, default="")
-    return next_patch(found) if found else FIRST
+    return _find_next_number(parent) if requested == AUTO else requested
+
+
+def _find_next_number(parent: str, prefix: str = "") -> str:
+    """Return the patch after the newest version that ever was, of those that begin with `prefix`.
+
+    Versions that a job builds or publishes now do not count: two builders want the same version, so the second one
+    gives way.
+    """
+    of_folders, of_records = partial(find_newest_version, parent, prefix), partial(find_newest_built, parent, prefix)
+    found = max(filter(None, run_concurrently(parent, of_folders, of_records)), key=version_numbers, default="")
+    if not found or storage.exists(storage.join(parent, found, file_names.PUBLISHING)):
+        return found or FIRST
+    return next_patch(found)
+
+
+def _patches_of(version: str) -> str:
+    """Return what the versions that differ from `version` in the patch number begin with."""
+    return f"{version.rpartition('.')[0]}."
 
 
 def next_patch(version: str) -> str:
@@ -329,6 +347,8 @@ class BuildPlan:
     inputs: Inputs
     decision: Changed | Unchanged  # to build or not, and why
     record: BuildRecord  # of the build, as far as it is known
+    success: StoredFile | None  # of the version to build, before the decision; None if it was not published
+    next_number: str = ""  # with `on_published: next`, the version to build instead of a published one
 
 
 def begin_build(recipe: Recipe, request: RebuildOptions) -> BuildRecord:
@@ -353,13 +373,57 @@ def make_plan(
     if inputs.missing and inputs.file_count:  # of no file at all the job tells
         parts = "1 part" if len(inputs.missing) == 1 else f"{len(inputs.missing)} parts"
         warn(f"no file is there for {parts} of the input, such as {inputs.missing[-1]}")
-    decision = decide(config, inputs)
+    # A number of `auto` was never published: if it is now, another job was faster
+    success = None if request.version is None and recipe.build.version == AUTO else read_success(config)
+    if success is not None and storage.exists(storage.join(config.directory, file_names.PUBLISHING)):
+        success = None  # published by a job that has not ended
+    counts_up = success is not None and recipe.build.on_published == NEXT
+    next_number = _find_next_number(config.parent, _patches_of(config.version)) if counts_up else ""
+    decision = decide(config, inputs, recipe.build.on_published)
     if isinstance(decision, Unchanged):
         decision = replace(decision, requested=request.version or "")
     if request.force and isinstance(decision, Unchanged):
         decision = Changed(f"--force, although {decision}")
     record = replace(record, reason=str(decision), code_version=inputs.code_version, data_version=inputs.data_version)
-    return BuildPlan(config, inputs, decision, record)
+    return BuildPlan(config, inputs, decision, record, success, next_number)
+
+
+def apply_on_published(recipe: Recipe, plan: BuildPlan, request: RebuildOptions) -> tuple[BuildPlan, RebuildOptions]:
+    """Return the plan and the request, changed as `on_published` says if the version to build is published.
+
+    Raises OutdatedError if the version is kept. If it was asked for by --version or --force, the job refuses it.
+    """
+    if plan.success is None or request.overwrite or isinstance(plan.decision, Unchanged):
+        return plan, request
+    if recipe.build.on_published == OVERWRITE:
+        return plan, replace(request, overwrite=True)
+    if plan.next_number:
+        config = recipe.config(plan.next_number, **command_line_changes(recipe, request))
+        return replace(plan, config=config, record=replace(plan.record, version=config.version), success=None), request
+    if request.version is not None or request.force:
+        return plan, request
+    raise OutdatedError(
+        f"{plan.config.directory} is published and is kept, although a build would now differ:"
+        f" {plan.decision.published or plan.decision}; `shardmill rebuild --overwrite`, or `on_published: overwrite` in"
+        " the recipe, replaces it"
+    )
+
+
+def find_end_of_loser(recipe: Recipe, plan: BuildPlan, request: RebuildOptions) -> Unchanged | None:
+    """Return the decision of a build that failed because another job has published its version since it was planned.
+
+    Return None if nothing was published since, or that is under way. Raises LockedError if it is of another input.
+    """
+    publishing = storage.join(plan.config.directory, file_names.PUBLISHING)
+    if read_success(plan.config) == plan.success or storage.exists(publishing):
+        return None
+    decision = make_plan(recipe, plan.record, request, lambda _: None).decision
+    if isinstance(decision, Unchanged):
+        return decision
+    raise LockedError(
+        f"{plan.config.directory} was published meanwhile by another job, and a build would now differ: {decision};"
+        " nothing was written; the next rebuild compares with that version"
+    )
 
 
 def command_line_changes(recipe: Recipe, request: RebuildOptions) -> dict[str, object]:

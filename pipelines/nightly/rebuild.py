@@ -7,11 +7,12 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from http.client import HTTPException
 from typing import TYPE_CHECKING, Any
 
-from shardmill.errors import CorruptDataError, JobError, LockedError, UserError
+from shardmill.errors import CorruptDataError, JobError, LockedError, OutrunError, UserError
 from shardmill.metadata import file_names
 from shardmill.metadata.versions import BuildRecord
 from shardmill.pipelines.jobs.outcome import (
@@ -19,15 +20,25 @@ from shardmill.pipelines.jobs.outcome import (
     Failure,
     Interrupted,
     begin_record,
+    complete_page,
+    delete_stale_folders,
     failed_record,
     handle_sigterm,
     record_interruption,
     write_unpublished,
 )
-from shardmill.pipelines.nightly.planning import Say, Unchanged, begin_build, make_plan
+from shardmill.pipelines.nightly.planning import (
+    Say,
+    Unchanged,
+    apply_on_published,
+    begin_build,
+    find_end_of_loser,
+    make_plan,
+)
 from shardmill.pipelines.nightly.recipe import RebuildOptions, Recipe
+from shardmill.pipelines.nightly.versions import Problem, retain_by_recipe
 from shardmill.transforms.stores import storage
-from shardmill.transforms.stores.protocol import os_error_text
+from shardmill.transforms.stores.protocol import limit_timeouts, os_error_text
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -39,10 +50,31 @@ def rebuild(
 ) -> Built:
     """Follow a recipe to its end and write the build's record; errors are returned in the result.
 
-    Beam's options are made only if there is anything to do: importing them takes longer than deciding.
+    Expired versions are deleted before a build, and at the end, unless another job builds.
 
     Raises:
         Interrupted: by Ctrl-C or SIGTERM.
+    """
+    built = _rebuild(recipe, request, options, say, warn)
+    is_locked = isinstance(built.error, LockedError) and not isinstance(built.error, OutrunError)
+    if is_locked or isinstance(built.error, UserError):  # which may be a mistake in the output
+        return built
+    try:
+        with nullcontext() if built.error is None else limit_timeouts():
+            for sentence in retain_by_recipe(recipe, [built.record.version, built.record.baseline]):
+                (warn if isinstance(sentence, Problem) else say)(sentence)
+    except KeyboardInterrupt as cause:
+        parent = storage.join(recipe.output, recipe.name)
+        raise record_interruption(parent, built.record, cause, record_first_failure=True) from cause
+    return built
+
+
+def _rebuild(
+    recipe: Recipe, request: RebuildOptions, options: "Callable[[], PipelineOptions]", say: Say, warn: Say
+) -> Built:
+    """Decide and build.
+
+    Beam's options are made only if there is anything to do: importing them takes longer than deciding.
     """
     start_s = time.monotonic()
     record = begin_record(recipe.name, "")
@@ -54,25 +86,35 @@ def rebuild(
         record = plan.record
         unchanged: Built | None = None
         if isinstance(plan.decision, Unchanged):
-            unchanged = Built(
-                replace(record, version=plan.decision.latest or plan.decision.version, status="unchanged")
-            )
+            unchanged = _unchanged(record, plan.decision)
             directory = storage.join(plan.config.parent, plan.decision.version)
             # Unless its publication was killed at its end: LATEST may not name it
             if not storage.exists(storage.join(directory, file_names.PUBLISHING)):
+                complete_page(plan.config.parent, plan.decision.latest)
+                delete_stale_folders()
                 return unchanged
         from shardmill.pipelines.jobs.outcome import complete_interrupted
 
         if completed := complete_interrupted(plan.config.parent):
             for sentence in completed:
                 warn(sentence)
-            return rebuild(recipe, request, options, say, warn)  # the published version is another one now
+            return _rebuild(recipe, request, options, say, warn)  # the published version is another one now
         if unchanged is not None:  # a job that lives is at it
             return unchanged
         from shardmill.pipelines.nightly.build import run_build
 
+        plan, changed_request = apply_on_published(recipe, plan, request)
+        record = plan.record
         say(str(plan.decision))
-        built = run_build(recipe, plan, request, options(), say)
+        try:
+            built = run_build(recipe, plan, changed_request, options(), say)
+        except (UserError, CorruptDataError):  # of a version that is kept
+            if (same := find_end_of_loser(recipe, plan, request)) is None:
+                raise
+            return _unchanged(record, same)
+        lost = isinstance(built.error, (UserError, LockedError, CorruptDataError))
+        if lost and not isinstance(built.error, OutrunError) and (same := find_end_of_loser(recipe, plan, request)):
+            return _unchanged(record, same)
         if isinstance(built.error, UserError):  # of which no job writes a record
             return _failed_build(recipe, built.record, built.error)
         return built
@@ -90,6 +132,12 @@ def rebuild(
         failure = JobError(f"{type(error).__name__}: {error}; nobody expected that: --debug shows where it happened")
         failure.__cause__ = error
     return _failed_build(recipe, replace(record, seconds=time.monotonic() - start_s), failure)
+
+
+def _unchanged(record: BuildRecord, decision: Unchanged) -> Built:
+    """Return the result of a build that has nothing to do."""
+    version = decision.latest or decision.version
+    return Built(replace(record, version=version, status="unchanged", reason=str(decision)))
 
 
 def _failed_build(recipe: Recipe, record: BuildRecord, error: Failure) -> Built:

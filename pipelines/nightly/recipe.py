@@ -37,6 +37,7 @@ from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import file_error, writing_error
 
 AUTO = "auto"
+KEEP, NEXT, OVERWRITE = "keep", "next", "overwrite"  # of `on_published`
 _MAX_DAYS = 3_660  # of a window: ten years of folders
 _MAX_STATUS = 125  # above, shells and schedulers have meanings of their own
 
@@ -109,6 +110,12 @@ class BuildOptions(Options):
 
     version: str = flag(
         AUTO, "Version as three numbers, which may contain {YYYY}, {MM} and {DD}; auto increments the patch number"
+    )
+    on_published: str = flag(
+        KEEP,
+        "What to do with a published version whose input has changed since: keep it (exit status 5), overwrite it, or"
+        " build the next patch number",
+        choices=(KEEP, OVERWRITE, NEXT),
     )
     labels: str = flag(
         "rebuild", "Class ids: keep those of the previous version, or rebuild them", choices=("keep", "rebuild")
@@ -289,6 +296,8 @@ def _parse_recipe(recipe: Node, command: Node, beam: tuple[str, ...], day: date)
     entries, kind, own = recipe.mapping(), KINDS[command.key], command.mapping()
     _check_flags(kind, own)
     build = parse_section(BuildOptions, _build_entries(entries, day), recipe)
+    if build.on_published != KEEP:
+        _check_on_published(entries["on_published"], entries.get("version"))
     if build.window > 1:
         _check_window(entries["window"], own.get("input"), day, build.window)
     top = {name: entries[name] for name in _TOP_KEYS}
@@ -399,6 +408,17 @@ def _check_date_words(nodes: Iterable[Node]) -> None:
     for node in nodes:
         if (word := recipe_values.unknown_date_word(node.text())) is not None:
             raise node.error(f"{node.key}: {word} is no part of a date; expected {{YYYY}}, {{MM}} and {{DD}}")
+
+
+def _check_on_published(key: Node, version: Node | None) -> None:
+    """Check that the version is not `auto`, and that its patch number can count; raises UserError."""
+    if version is None or version.text() == AUTO:
+        raise key.error(f"on_published: {key.text()} has no meaning with version: auto, which is always a new number")
+    if key.text() == NEXT and recipe_values.has_dates(version.text().rpartition(".")[2]):
+        raise key.error(
+            f"on_published: next counts up the last number, which in version: {version.text()} is a date; write the"
+            " date before it, such as 1.{YYYY}{MM}{DD}.0"
+        )
 
 
 def _check_window(window: Node, input_pattern: Node | None, day: date, days: int) -> None:

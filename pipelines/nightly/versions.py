@@ -1,18 +1,23 @@
 """Delete expired versions, and move LATEST and tags by hand."""
 
+import errno
 import uuid
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import partial
 
 from shardmill.errors import JobError, LockedError, UserError
 from shardmill.metadata import file_names
 from shardmill.metadata.versions import is_tag, resolve_version, tag_path, version_numbers
-from shardmill.pipelines.nightly.recipe import RetainOptions
+from shardmill.pipelines.nightly.recipe import Recipe, RetainOptions
 from shardmill.pipelines.nightly.recipe_values import format_duration
 from shardmill.text import shorten
 from shardmill.transforms.publishing import lease, publication
 from shardmill.transforms.publishing.catalog import (
     VersionState,
+    delete_build_files,
     delete_version,
     find_damage,
     latest_path,
@@ -23,6 +28,8 @@ from shardmill.transforms.publishing.catalog import (
     version_in,
     write_latest,
 )
+from shardmill.transforms.publishing.lease import Lease
+from shardmill.transforms.publishing.publish import delete_expired_failures
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import ChangedError
 
@@ -47,25 +54,53 @@ def find_deletable_versions(
     return sorted(old, key=order)
 
 
-def retain(parent: str, options: RetainOptions, protected: Collection[str] = ()) -> list[str]:
-    """Delete the versions in `parent` that both `options` allow, except those `protected`, and return messages.
+class Problem(str):
+    """A message about what could not be deleted."""
+
+
+def retain_by_recipe(recipe: Recipe, protected: Collection[str] = (), dry_run: bool = False) -> list[str]:
+    """Call `retain` for the data set of a recipe; the versions that its builds read stay."""
+    read = {recipe.checks.baseline, recipe.build.like, recipe.options.get("reuse")}
+    parent = storage.join(recipe.output, recipe.name)
+    return retain(parent, recipe.retain, {*protected, *filter(None, read)}, dry_run)
+
+
+def retain(parent: str, options: RetainOptions, protected: Collection[str] = (), dry_run: bool = False) -> list[str]:
+    """Delete what is no longer needed in `parent`, and return messages.
+
+    That is: versions that both `options` allow, except those `protected`; failed versions that were kept long enough;
+    and what dead jobs left. With `dry_run` nothing is deleted, and the messages say what would be.
 
     Raises nothing: the next build can delete what cannot be deleted now.
     """
-    if options.min_versions is None or options.max_age is None:
-        return []
-    try:
-        return list(_retain(parent, options.min_versions, options.max_age, protected))
-    except OSError as error:
-        return [f"older versions could not be deleted: {error}"]
+    messages: list[str] = []
+    for step in (_delete_failures, _delete_versions, _delete_remains):
+        try:
+            messages.extend(step(parent, options, protected, dry_run))
+        except OSError as error:
+            messages.append(Problem(f"older versions could not be deleted: {error}"))
+    return messages
 
 
-def _retain(parent: str, min_versions: int, max_age: float, protected: Collection[str]) -> Iterator[str]:
+def _verb(dry_run: bool) -> str:
+    return "would delete" if dry_run else "deleted"
+
+
+def _delete_failures(parent: str, _: RetainOptions, __: Collection[str], dry_run: bool) -> Iterator[str]:
+    """Delete failed versions that were kept long enough. No lease is needed, so that a full disk gets some room."""
+    for folder in delete_expired_failures(parent, datetime.now(UTC), dry_run):
+        yield f"{_verb(dry_run)} {folder}, which `keep_failed` keeps no longer"
+
+
+def _delete_versions(parent: str, options: RetainOptions, protected: Collection[str], dry_run: bool) -> Iterator[str]:
+    min_versions, max_age = options.min_versions, options.max_age
+    if min_versions is None or max_age is None:
+        return
     states = list_versions(parent)
     named = _read_named_versions(parent)
     for file, version in named.items():
         if not file_names.is_version(version):
-            yield f"{file} names {shorten(version)!r}, which is no version: until it does nothing is deleted"
+            yield Problem(f"{file} names {shorten(version)!r}, which is no version: until it does nothing is deleted")
             return
     if file_names.LATEST not in named:
         return
@@ -73,32 +108,50 @@ def _retain(parent: str, min_versions: int, max_age: float, protected: Collectio
     if deletions and (builder := version_under_way(parent)):
         yield f"{builder}, and may read older versions: nothing is deleted now"
         return
+    newest = "the newest stays" if min_versions == 1 else f"the newest {min_versions} stay"
     for state in deletions:
-        yield from _delete(parent, state.version, min_versions, max_age)
-    yield from _delete_remains(parent, {*named.values(), *(state.version for state in states)})
+        try:
+            if dry_run or _delete(parent, state.version):
+                yield f"{_verb(dry_run)} {state.version}, which is older than {format_duration(max_age)}; {newest}"
+        except LockedError as error:
+            yield f"{state.version} is not deleted now: {error}"
+        except OSError as error:
+            yield Problem(f"{state.version} could not be deleted, the next build goes on with it: {error}")
 
 
-def _delete_remains(parent: str, existing_names: Collection[str]) -> Iterator[str]:
-    """Delete what dead jobs left of unpublished versions, and folders where a killed deletion left only its lease.
-
-    Neither is listed as a version.
-    """
-    for version in storage.list_folders(parent):
-        if not file_names.is_version(version) or version in existing_names:
+def _delete_remains(parent: str, _: RetainOptions, __: Collection[str], dry_run: bool) -> Iterator[str]:
+    """Delete what dead jobs left: temporary folders, LOCK, and folders where nothing else is."""
+    versions = [version for version in storage.list_folders(parent) if file_names.is_version(version)]
+    with ThreadPoolExecutor(_THREADS, "shardmill-remains") as pool:
+        found = list(pool.map(_find_remains, [storage.join(parent, version) for version in versions]))
+    for version, remains in zip(versions, found, strict=True):
+        directory = storage.join(parent, version)
+        if remains is None:
             continue
-        directory, job = storage.join(parent, version), uuid.uuid4().hex
-        names = [name for name, _ in storage.list_files(directory)]
-        if any(name != file_names.LOCK and not name.startswith(file_names.TEMP_PREFIX) for name in names):
-            continue
-        with suppress(LockedError), lease.hold_lease(directory, _deletion_folder(job), job):
-            publication.delete_other_folders(directory, _deletion_folder(job))
-            if any(not name.startswith((file_names.LOCK, _deletion_folder(""))) for name in names):
-                yield f"deleted what a job that has ended left of {version}, which it did not publish"
-        storage.remove_empty(directory)
+        if dry_run:
+            is_deleted = not lease.is_maybe_building(directory)
+        else:
+            is_deleted = publication.delete_remains(directory)
+            storage.remove_empty(directory)
+        if is_deleted and remains:
+            yield f"{_verb(dry_run)} what a job that has ended left of {version}{remains}"
 
 
-def _deletion_folder(job: str) -> str:
-    return file_names.temporary_folder("deletion", job)
+def _find_remains(directory: str) -> str | None:
+    """Return the end of a sentence on what a job has left of a version, "" if no one cares; None if nothing."""
+    if storage.exists(storage.join(directory, file_names.PUBLISHING)):  # a publication to be completed
+        return None
+    if any(storage.exists(storage.join(directory, name)) for name in (file_names.SUCCESS, file_names.MANIFEST)):
+        return f": {file_names.LOCK}" if storage.exists(storage.join(directory, file_names.LOCK)) else None
+    names = [name for name, _ in storage.list_files(directory)]
+    if any(name != file_names.LOCK and not name.startswith(file_names.TEMP_PREFIX) for name in names):
+        return None
+    own = (file_names.LOCK, file_names.temporary_folder(publication.DELETION, ""))
+    return ", which it did not publish" if any(not name.startswith(own) for name in names) else ""
+
+
+_THREADS = 16  # each version is some requests of an object store
+_DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def _read_named_versions(parent: str) -> dict[str, str]:
@@ -116,19 +169,29 @@ def version_under_way(parent: str) -> str:
     return ""
 
 
-def _delete(parent: str, version: str, min_versions: int, max_age: float) -> Iterator[str]:
-    directory, job = storage.join(parent, version), uuid.uuid4().hex
+def _delete(parent: str, version: str) -> bool:
+    """Delete a version; return False if LATEST or a tag names it by now. Raises LockedError and OSError."""
+    directory = storage.join(parent, version)
+    held = _take_deletion_lease(directory)
     try:
-        with lease.hold_lease(directory, _deletion_folder(job), job):
-            gone = delete_version(directory, lambda: version in _read_named_versions(parent).values())
-        storage.remove_empty(directory)
-        if gone:
-            newest = "the newest stays" if min_versions == 1 else f"the newest {min_versions} stay"
-            yield f"deleted {version}, which is older than {format_duration(max_age)}; {newest}"
-    except LockedError as error:
-        yield f"{version} is not deleted now: {error}"
+        gone = delete_version(directory, lambda: version in _read_named_versions(parent).values())
+    finally:
+        held.release()
+    storage.remove_empty(directory)
+    return gone
+
+
+def _take_deletion_lease(directory: str) -> Lease:
+    """Take the lease of a version to be deleted. On a full disk, its page and inputs are deleted first to make room."""
+    job = uuid.uuid4().hex
+    take_lease = partial(lease.take_lease, directory, file_names.temporary_folder(publication.DELETION, job), job)
+    try:
+        return take_lease()
     except OSError as error:
-        yield f"{version} could not be deleted, the next build goes on with it: {error}"
+        if error.errno not in _DISK_FULL:
+            raise
+    delete_build_files(directory)
+    return take_lease()
 
 
 def rollback(parent: str, requested: str | None) -> tuple[str, str]:

@@ -41,6 +41,12 @@ class OutrunError(LockedError):
     """The version was published, but LATEST already names a newer one that another job published. Exit status 4."""
 
 
+class OutdatedError(JobError):
+    """The version is published and is kept, although its input has changed since. Exit status 5."""
+
+    exit_status = 5
+
+
 class CorruptDataError(_PrintableError, ValueError):
     """A shard, record or manifest on disk differs from what was written. The message names file and record."""
 

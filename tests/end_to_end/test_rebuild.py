@@ -186,7 +186,7 @@ def test_a_webhook_that_fails_is_said_and_changes_nothing(
 MOMENTS = {
     "the input is looked at": "shardmill.pipelines.nightly.planning.find_inputs",
     "the job runs": "shardmill.transforms.publishing.publish.check_before_publishing",
-    "old versions are deleted": "shardmill.pipelines.nightly.build.retain",
+    "old versions are deleted": "shardmill.pipelines.nightly.rebuild.retain_by_recipe",
 }
 
 

@@ -42,11 +42,15 @@ def _is_published(record: BuildRecord | None) -> bool:
     return record is not None and record.status in ("published", "outrun")
 
 
-def find_newest_built(parent: str) -> str:
-    """Return the newest version that was ever published according to the records, or ""; it may have been deleted."""
+def find_newest_built(parent: str, prefix: str = "") -> str:
+    """Return the newest version that was ever published according to the records, or ""; it may have been deleted.
+
+    Only versions that begin with `prefix` count.
+    """
     folder = storage.join(parent, file_names.BUILDS)
     names = [name.removesuffix(".json") for name, _ in storage.list_files(folder) if name.endswith(".json")]
     versions = sorted(filter(file_names.is_version, names), key=version_numbers, reverse=True)
+    versions = [version for version in versions if version.startswith(prefix)]
     return next((version for version in versions if _is_published(read_record(record_path(parent, version)))), "")
 
 

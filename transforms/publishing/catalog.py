@@ -35,9 +35,13 @@ def list_versions(parent: str) -> list[VersionState]:
         ]
 
 
-def find_newest_version(parent: str) -> str:
-    """Return the first of `list_versions`, or "". On object stores it makes only the requests that this needs."""
-    return next((name for name in _list_version_names(parent) if _read_state(parent, name) is not None), "")
+def find_newest_version(parent: str, prefix: str = "") -> str:
+    """Return the first of `list_versions` that begins with `prefix`, or "".
+
+    On object stores it makes only the requests that this needs.
+    """
+    names = (name for name in _list_version_names(parent) if name.startswith(prefix))
+    return next((name for name in names if _read_state(parent, name) is not None), "")
 
 
 def _list_version_names(parent: str) -> list[str]:
@@ -206,13 +210,13 @@ def delete_version(directory: str, is_named: Callable[[], bool]) -> bool:
     storage.sync_directories([directory])
     for folder in storage.list_folders(directory):
         storage.remove_empty(storage.join(directory, folder))
-    _delete_build_files(directory)
+    delete_build_files(directory)
     storage.delete([manifest])
     storage.remove_empty(directory)
     return True
 
 
-def _delete_build_files(directory: str) -> None:
+def delete_build_files(directory: str) -> None:
     """Delete the version's files for later builds in the builds folder, except its build record."""
     parent, _, version = directory.rpartition("/")
     builds = storage.join(parent, file_names.BUILDS)

@@ -2,6 +2,7 @@
 
 import json
 import re
+import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -119,6 +120,19 @@ def delete_other_folders(directory: str, own: str) -> None:
     for folder in storage.list_folders(directory):
         if folder.startswith(file_names.TEMP_PREFIX) and folder != own:
             delete_unpublished(directory, folder)
+
+
+DELETION = "deletion"  # in the names of temporary folders of those who delete
+
+
+def delete_remains(directory: str) -> bool:
+    """Delete LOCK and the temporary folders of jobs that have ended; return False if a job has the lease."""
+    job = uuid.uuid4().hex
+    folder = file_names.temporary_folder(DELETION, job)
+    with suppress(LockedError), lease.hold_lease(directory, folder, job):
+        delete_other_folders(directory, folder)
+        return True
+    return False
 
 
 def is_under_way(directory: str) -> bool:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from shardmill.data.features import Features
-from shardmill.errors import ChecksError, CorruptDataError, JobError, UserError
+from shardmill.errors import ChecksError, CorruptDataError, JobError, LockedError, UserError
 from shardmill.metadata import file_names
 from shardmill.metadata.manifest import Manifest, crc32c_hex
 from shardmill.metadata.versions import BuildRecord, describe_comparison, resolve_version
@@ -163,14 +163,15 @@ def keep_failed_version(
     return f"the shards are kept in {folder} until {until:%Y-%m-%d}"
 
 
-def delete_expired_failures(parent: str, today: datetime) -> None:
-    """Delete failed versions that have been kept long enough."""
+def delete_expired_failures(parent: str, today: datetime, dry_run: bool = False) -> list[str]:
+    """Delete failed versions that have been kept long enough, unless `dry_run`, and return their folders."""
     above = storage.join(parent, file_names.FAILED)
     now = today.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    for name in storage.list_folders(above):
-        folder = storage.join(above, name)
-        if _read_mark(folder).get("until", now) < now:
-            storage.delete_tree(folder)
+    folders = [storage.join(above, name) for name in storage.list_folders(above)]
+    expired = [folder for folder in folders if _read_mark(folder).get("until", now) < now]
+    for folder in expired if not dry_run else ():
+        storage.delete_tree(folder)
+    return expired
 
 
 def _read_mark(folder: str) -> dict[str, str]:
@@ -198,8 +199,8 @@ def publish(build: Build, features: Features, options: PublishOptions) -> list[s
     """Check `build`, then publish it; return the paths of the shards.
 
     Raise a ChecksError if it must not be published; its shards are kept apart. Raise a LockedError if the job has lost
-    the lease of the version directory. Raise a JobError if records were lost, more were rejected than
-    --max_reject_fraction allows, another job was faster, or an operation failed; the message says what was published.
+    the lease of the version directory, or another job was faster. Raise a JobError if records were lost, more were
+    rejected than --max_reject_fraction allows, or an operation failed; the message says what was published.
     """
     shards = sorted(build.shards, key=lambda shard: (shard.name.split, shard.name.shard))
     check_complete(shards, build.divisions)
@@ -294,15 +295,15 @@ def _prepare_journal(
 
 
 def _is_done(shards: Sequence[ShardInfo], files: Mapping[str, bytes], options: PublishOptions) -> bool:
-    """Return True if an earlier attempt published the existing version; raise JobError if another job did, without
-    --overwrite.
+    """Return True if an earlier attempt published the existing version; raise LockedError if another job did,
+    without --overwrite.
     """
     if not any(storage.exists(shard.temporary) for shard in shards[:1]):
         path = options.path(file_names.MANIFEST)
         if storage.exists(path) and storage.read_bytes(path) == files[file_names.MANIFEST]:
             return True
     if not options.overwrite:
-        raise JobError(
+        raise LockedError(
             f"{options.directory} was published by another job while this one ran, and is kept: nothing of this one"
             " was published; give --overwrite to replace it, or another --version to keep both"
         )

@@ -359,7 +359,7 @@ def find_unlisted_files(dataset: Dataset) -> Iterator[Fault]:
     manifest = dataset.manifest
     listed = {shard.file for split in manifest.splits for shard in split.shards}
     listed |= {*_choose_metadata_checks(manifest), *manifest.files}
-    listed |= {file_names.MANIFEST, file_names.SUCCESS, file_names.PUBLISHING}
+    listed |= {file_names.MANIFEST, file_names.SUCCESS, file_names.PUBLISHING, file_names.LOCK}
     globs = [
         file_names.shards_glob(manifest.name, split.name, manifest.codec, manifest.file_template)
         for split in manifest.splits

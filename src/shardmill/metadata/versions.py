@@ -16,7 +16,9 @@ from shardmill.text import listed
 
 FORMAT = 1  # raised when a reader of the previous format would misread the file
 
-Status = Literal["published", "unchanged", "failed", "checks_failed", "locked", "outrun", "interrupted", "launched"]
+Status = Literal[
+    "published", "unchanged", "failed", "checks_failed", "locked", "outrun", "outdated", "interrupted", "launched"
+]
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
 
@@ -42,6 +44,7 @@ class BuildRecord:
     name: str  # of the dataset
     version: str
     # `unchanged`: nothing to do; `locked`: another job builds it; `outrun`: LATEST names another version;
+    # `outdated`: the published version is kept, although its input has changed since;
     # `interrupted`: Ctrl-C or SIGTERM; `launched`: only returned, for a job written as a template
     status: Status
     started: str = field(metadata={"parse": _parse_time})  # UTC: `2026-11-20T03:00:00Z`

@@ -81,7 +81,7 @@ def dies_at(moment: str) -> None:
         ("shardmill.transforms.publishing.lease.Lease", "1.0.0", "events 1.0.1 is published"),
         ("shardmill.transforms.publishing.publish.check_before_publishing", "1.0.0", "events 1.0.1 is published"),
         ("shardmill.transforms.publishing.publication._update_names", "1.0.0", "unchanged since 1.0.1"),
-        ("shardmill.pipelines.nightly.build.retain", "1.0.1", "unchanged since 1.0.1"),
+        ("shardmill.pipelines.nightly.rebuild.retain_by_recipe", "1.0.1", "unchanged since 1.0.1"),
     ],
 )
 def test_killed(run: Run, here: Path, moment: str, latest: str, says: str) -> None:

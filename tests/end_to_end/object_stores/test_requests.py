@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 # Of a rebuild with one shard in which one image changed; one more is for what is yet to be written, and two are for the
 # examples of the summary
-_REQUESTS = {"gs": 98, "s3": 94}
+_REQUESTS = {"gs": 99, "s3": 95}
 
 
 _OF_BUCKETS = re.compile(r"GET /storage/v1/b/[^/?]+[?]")  # which Google's client asks in a thread of its own
@@ -84,7 +84,7 @@ def test_the_next_version_is_known_by_the_newest_alone(bucket: Bucket, tmp_path:
         asked(bucket)
         assert version_to_build("auto", f"{bucket.url}/{nights}") == f"1.0.{nights}"
         counts.append(len(asked(bucket)))
-    assert counts[0] == counts[1] <= 6, counts
+    assert counts[0] == counts[1] <= 7, counts  # one of them asks if the newest is being published
 
 
 @pytest.mark.parametrize("named", ["LATEST", "the version"])

@@ -1,42 +1,16 @@
 """Commands of one data set at once: one of them publishes, and the other says so; LATEST names the newest."""
 
-import importlib
-import multiprocessing
 import re
-import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.support.command import Process, Run, check_mistake, tree_bytes
+from tests.support.moments import stop_at, wait_for
 from tests.support.publications import OTHER, command, version_of
 
 pytestmark = pytest.mark.slow
-
-
-def wait_for(sign: Path, is_alive: Callable[[], bool]) -> None:
-    """Wait for a sign as long as the process that is to give it is alive."""
-    while not sign.exists():
-        assert is_alive() or sign.exists(), f"{sign.name}: the process that was to say so has ended"
-        time.sleep(0.0005)
-
-
-def stop_at(module: str, name: str, reached: Path, go_on: Path) -> None:
-    """Let this process stop each time it calls a function, until another lets it go on."""
-    place = importlib.import_module(module)
-    then = getattr(place, name)
-    tests = multiprocessing.parent_process()
-    assert tests is not None
-
-    def stop(*arguments: Any, **more: Any) -> Any:
-        reached.touch()
-        wait_for(go_on, tests.is_alive)
-        return then(*arguments, **more)
-
-    setattr(place, name, stop)
 
 
 # Where the first of two commands stands when the second comes: it writes, publishes, has published but looks at it yet.
@@ -91,6 +65,22 @@ def test_two_commands_at_once(
         assert tree_bytes(output) == there
     go_on.touch()
     assert first.result().status == 0
+    assert tree_bytes(output) == versions["plain"]
+
+
+def test_the_other_publishes_before_the_lease_is_taken(
+    tmp_path: Path, source: Path, run: Run, versions: dict[str, dict[str, bytes]]
+) -> None:
+    """When its flags were checked nothing was published, so they are no mistake."""
+    output, reached, go_on = tmp_path / "out", tmp_path / "reached", tmp_path / "go on"
+    before = partial(stop_at, "shardmill.pipelines.jobs.job", "take_lease", reached, go_on)
+    loser = Process(tmp_path / "loser", *command(source, output, *OTHER), before=before)
+    wait_for(reached, loser.is_alive)
+    assert run(*command(source, output)).status == 0
+    go_on.touch()
+    result = loser.result()
+    said = f"shardmill: error: {version_of(output)} was published meanwhile by another job; nothing was written\n"
+    assert result == (4, "", said)
     assert tree_bytes(output) == versions["plain"]
 
 

@@ -19,10 +19,11 @@ CALLS: dict[str, list[str]] = {
     "versions": ["versions", "n"],
     "report": ["report", "n"],
     "diff": ["diff", "n", "1.0.0", "1.0.1"],
+    "retain": ["retain", "n"],
     "rollback": ["rollback", "n", "1.0.0"],
     "tag": ["tag", "n", "1.0.0", "good"],
 }
-CONFIRMATIONS = ("verify", "rollback", "tag", "report")  # the others print what they were asked for
+CONFIRMATIONS = ("verify", "retain", "rollback", "tag", "report")  # the others print what they were asked for
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,110 @@
+"""`shardmill retain`: delete expired versions, and what dead jobs left."""
+
+import os
+from argparse import Namespace
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime
+
+from shardmill.errors import UserError
+from shardmill.metadata import file_names
+from shardmill.pipelines.commands.rebuild import configure_stores
+from shardmill.pipelines.commands.versions import add_message_flags, command_parser, print_outcome
+from shardmill.pipelines.config.flags import Parser, add_flags, log_options
+from shardmill.pipelines.nightly.recipe import SUFFIXES, InvalidRecipe, RetainOptions, load_recipes
+from shardmill.pipelines.nightly.recipe_values import parse_set
+from shardmill.pipelines.nightly.versions import Problem, retain, retain_by_recipe
+from shardmill.pipelines.reports import log
+from shardmill.transforms.options.declare import options_of
+from shardmill.transforms.stores import storage
+
+
+def retain_parser() -> Parser:
+    """Return the parser of `shardmill retain`."""
+    parser = command_parser(
+        "retain",
+        "Delete expired versions of a data set, failed versions that were kept long enough, and what dead jobs left."
+        " `shardmill rebuild` does so before and after each build. LATEST, versions with a tag, and what a living job"
+        " builds are never deleted.",
+        "Beam's options for access to an object store are passed through, after the path: --s3_endpoint_url, … Exit"
+        " status: 0 done; 1 something could not be deleted; 2 a mistake in a flag or a recipe, or no data set.",
+    )
+    parser.add_argument(
+        "path",
+        metavar="RECIPE|DIR",
+        help="Recipe, whose section `retain` counts, a folder of recipes, or the folder of a data set; local, gs://,"
+        " s3://, az://",
+    )
+    add_flags(parser, options_of(RetainOptions))
+    parser.add_argument("--dry_run", action="store_true", help="Report what would be deleted, and delete nothing")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="Value of ${NAME} in recipes; repeatable"
+    )
+    add_message_flags(parser)
+    return parser
+
+
+def run_retain(arguments: Sequence[str]) -> int:
+    """Run the command and return its exit status."""
+    parser = retain_parser()
+    args, rest = parser.parse_known_args(list(arguments))
+    args.quiet = log_options(args).quiet
+    path = args.path.rstrip("/") or "/"
+    given = RetainOptions(**{name: value for name, value in vars(args).items() if name in ("min_versions", "max_age")})
+
+    def reach_stores(words: Sequence[str]) -> AbstractContextManager[None]:
+        return configure_stores([*words, *rest], parser)
+
+    with reach_stores(()):
+        if not _is_of_recipes(path):
+            messages = retain(path, given, dry_run=args.dry_run)
+            return _report(args, path, [*messages, *_explain(given, "give --min_versions and --max_age")])
+        if given.min_versions is not None:
+            raise UserError(
+                f"--min_versions and --max_age have no meaning with the recipe {path}, whose section is `retain`"
+            )
+        day = datetime.now(UTC).date()
+        recipes = load_recipes([path], parse_set(tuple(args.set)), day, os.environ, reach_stores)
+    statuses = []
+    for recipe in recipes:
+        if isinstance(recipe, InvalidRecipe):
+            log.error(str(recipe.error), exit_status=recipe.error.exit_status)
+            statuses.append(recipe.error.exit_status)
+            continue
+        with reach_stores(recipe.beam):
+            messages = retain_by_recipe(recipe, dry_run=args.dry_run)
+        hint = "the recipe has no section `retain`"
+        statuses.append(_report(args, recipe.name, [*messages, *_explain(recipe.retain, hint)]))
+    return max(statuses)
+
+
+def _report(args: Namespace, name: str, messages: Sequence[str]) -> int:
+    """Print the messages about a data set, and return the exit status."""
+    for message in messages or ["nothing to delete"]:
+        if isinstance(message, Problem):
+            log.warn(f"{name}: {message}")
+        else:
+            print_outcome(args, f"{name}: {message}")
+    return 1 if any(isinstance(message, Problem) for message in messages) else 0
+
+
+def _explain(options: RetainOptions, hint: str) -> list[str]:
+    return [f"no version expires: {hint}"] if options.min_versions is None else []
+
+
+def _is_of_recipes(path: str) -> bool:
+    """Return True for a recipe or a folder of recipes, False for a data set; raises UserError for anything else."""
+    if path.endswith(SUFFIXES):
+        return True
+    try:
+        folders = storage.list_folders(path)
+        if any(map(file_names.is_version, folders)) or storage.exists(storage.join(path, file_names.LATEST)):
+            return False
+        if any(name.endswith(SUFFIXES) for name, _ in storage.list_files(path)):
+            return True
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror or error}") from None
+    above, _, last = path.rpartition("/")
+    if file_names.is_version(last):
+        raise UserError(f"{path} is one version; give the folder of all of them, {above or '.'}")
+    raise UserError(f"{path} is no recipe, no folder of recipes, and has no version of a data set")

@@ -1,0 +1,67 @@
+"""Signals at any moment of a night: one sentence on stderr, and the next night leaves everything as if nothing had
+happened."""
+
+import random
+import signal
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from shardmill.metadata.versions import BuildRecord
+from tests.support.command import Process, Run, tree_bytes
+from tests.support.nights import rows, write
+
+pytestmark = pytest.mark.slow
+
+VERSION = Path("sets/events/1.0.1")
+MOMENTS: dict[str, Callable[[], bool]] = {
+    "it began": lambda: VERSION.exists(),
+    "shards are written": lambda: any(VERSION.glob("beam-temp-*/*tfrecord*")),
+    "the publication began": lambda: (VERSION / "_PUBLISHING").exists(),
+    "the manifest is there": lambda: (VERSION / "manifest.json").exists(),
+    "it is published": lambda: (VERSION / "_SUCCESS").exists(),
+}
+NUMBERS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGKILL: -signal.SIGKILL}
+
+
+def use_folder(path: str) -> None:
+    """Let temporary files of this process be in a folder."""
+    tempfile.tempdir = path
+
+
+@pytest.mark.parametrize("number", NUMBERS, ids=lambda number: number.name)
+@pytest.mark.parametrize("seed", range(15))
+def test_a_signal(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals, seed: int) -> None:
+    (here / "tmp").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(here / "tmp"))
+    has_come, delay = list(MOMENTS.values())[seed % len(MOMENTS)], random.Random(seed).uniform(0, 0.04)
+    write(rows(610))
+
+    process = Process(here / "p", "rebuild", here / "events.yaml", before=partial(use_folder, str(here / "tmp")))
+    while process.is_alive() and not has_come():
+        time.sleep(0.0002)
+    time.sleep(delay)
+    if process.is_alive():
+        process.send_signal(number)
+    ended = process.result()
+
+    assert ended.status in (NUMBERS[number], 0), ended
+    assert "Traceback" not in ended.err
+    lines = ended.err.splitlines()
+    assert all(line.startswith("shardmill: ") for line in lines), ended.err
+    if ended.status > 0:
+        assert lines[-1].startswith("shardmill: interrupted; ")
+    assert run("rebuild", "events.yaml").status == 0
+    assert not list((here / "tmp").glob("shardmill-*")) + list((here / "tmp").glob("beam-*"))
+    write(rows(620))
+    assert run("rebuild", "events.yaml").status == 0
+    for version in ("1.0.1", "1.0.2"):
+        record = BuildRecord.from_json(Path(f"sets/events/builds/{version}.json").read_bytes(), version)
+        assert (record.status, bool(record.checks), sum(record.splits.values()) > 0) == ("published", True, True)
+        assert Path(f"sets/events/builds/{version}.html").exists()
+        assert run("verify", f"sets/events/{version}").err == ""
+    assert not [name for name in tree_bytes(Path("sets")) if "LOCK" in name or "beam-temp" in name or ".tmp" in name]
