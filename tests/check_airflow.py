@@ -6,6 +6,7 @@ AIRFLOW_PYTHON names the interpreter.
 
 import json
 import os
+import re
 import shlex
 import subprocess
 from datetime import date
@@ -16,7 +17,7 @@ import pytest
 
 from shardmill.pipelines.commands.rebuild import rebuild_parser
 from tests.support.command import REPOSITORY
-from tests.test_deploy import told
+from tests.test_deploy import FINAL, told
 
 DAY = "2026-11-20"
 
@@ -41,12 +42,30 @@ def test_pod(tasks: dict[str, Any]) -> None:
     """Its exit status is that of the command, and what it returns is the record."""
     pod = tasks["flowers_in_a_pod"]
     (line,) = pod["arguments"]
-    command, target = on_the_day(line).split(" > ")
+    command, target, _ = re.split(" > | \\|\\| ", on_the_day(line), maxsplit=2)
     assert (pod["cmds"], target) == (["sh", "-c"], "/airflow/xcom/return.json")
     (recipe,), options = told(shlex.split(command))
     assert recipe.endswith(".yaml")
     assert (options.json, options.date) == (True, date.fromisoformat(DAY))
     assert pod["skip_on_exit_code"] == [options.unchanged_status]
+
+
+@pytest.mark.parametrize("status", [0, 1, 3, 99])
+def test_the_pod_says_its_status(tasks: dict[str, Any], tmp_path: Path, status: int) -> None:
+    """Its shell ends with the status of the command, and leaves it where Kubernetes takes a message from."""
+    (line,) = tasks["flowers_in_a_pod"]["arguments"]
+    paths = {"/airflow/xcom": str(tmp_path), "/dev/termination-log": str(tmp_path / "message")}
+    for path, own in paths.items():
+        line = line.replace(path, own)
+    done = subprocess.run(["sh", "-c", f"shardmill() {{ echo record; return {status}; }}; {line}"])
+    assert (done.returncode, (tmp_path / "return.json").read_text()) == (status, "record\n")
+    said = f"shardmill ended with status {status}\n"
+    assert ((tmp_path / "message").read_text() if status else "") == (said if status else "")
+
+
+@pytest.mark.parametrize("task", ["flowers_in_a_pod", "flowers_on_flink"])
+def test_what_another_try_does_not_mend_is_not_tried_again(tasks: dict[str, Any], task: str) -> None:
+    assert set(tasks[task]["fails_at_once"]) == FINAL
 
 
 def test_flink(tasks: dict[str, Any]) -> None:
