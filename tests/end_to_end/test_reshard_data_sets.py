@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import shardmill
-from shardmill.data.example import decode_example
+from shardmill.data.example import decode_example, encode_example
+from shardmill.data.tfrecord import frame_record
 from shardmill.reading.dataset import Dataset, open_dataset
 from tests.support.command import Run, check_mistake, image, write_files
 from tests.support.later import Later
@@ -189,6 +190,12 @@ def test_several_versions_stop_the_job(tmp_path: Path, run: Run) -> None:
             (tmp_path / "tfds/bugs" / version / name).unlink()
     check_mistake(run("reshard", "--input", tmp_path / "tfds/bugs", *words), "2 versions", "give the folder of one")
     assert run("reshard", "--input", source, *words).status == 0
+    everything = ("reshard", "--input", f"train={tmp_path}/tfds/bugs", *words[:-1], "both")
+    assert run(*everything).status == 0
+    assert sum(split.examples for split in open_dataset(str(tmp_path / "out/both")).manifest.splits) == 80
+    days = {f"{day}/a.tfrecord": frame_record(encode_example({"x": [1]})) for day in ("2026.01.30", "2026.01.31")}
+    write_files(tmp_path / "days", days)
+    assert run("reshard", "--input", tmp_path / "days", *words[:-1], "days").status == 0
 
 
 @pytest.mark.parametrize(

@@ -602,13 +602,16 @@ def _split_words(name: str) -> tuple[str | None, ...]:
     return (*filter(None, folders), split_of_file(name))
 
 
+_FIRST_YEAR = 1900  # a folder 2026.01.31 is a day
+
+
 def _check_one_version(pattern: str, names: Iterable[str]) -> None:
     """Raise a UserError if some files are in the folder of one version of a data set, and others in that of another."""
     versions: dict[str, dict[str, str]] = {}
     for name in names:
         folder = ""
         for part in name.split("/")[:-1]:
-            if file_names.is_version(part):
+            if file_names.is_version(part) and int(part.partition(".")[0]) < _FIRST_YEAR:
                 versions.setdefault(folder, {}).setdefault(part, name)
             folder = f"{folder}{part}/"
     for folder, found in versions.items():
@@ -616,5 +619,5 @@ def _check_one_version(pattern: str, names: Iterable[str]) -> None:
             shown = listed([f"{folder}{version}" for version in sorted(found)], 3)
             raise UserError(
                 f"--input {pattern} has files of {len(found)} versions of a data set, {shown}, and records of one would"
-                " be there again in the other; give the folder of one"
+                " be there again in the other; give the folder of one, or --input train=PATH, which reads all"
             )
