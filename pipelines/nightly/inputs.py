@@ -18,7 +18,8 @@ import pyarrow.compute as pc
 
 import shardmill
 from shardmill.errors import ChecksError, UserError
-from shardmill.metadata.manifest import Reject
+from shardmill.metadata import file_names
+from shardmill.metadata.manifest import Reject, crc32c_hex
 from shardmill.pipelines.config.files import ListedFilesConfig
 from shardmill.pipelines.config.job import JobConfig
 from shardmill.pipelines.config.records import ParallelConfig, SplitRecordsConfig
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
 FILES = pa.schema([pa.field("name", pa.string()), pa.field("size", pa.int64()), pa.field("stamp", pa.string())])
 _MANIFEST = "--manifest"  # the name of that file among those that it lists
+_SPLIT_LISTS = "--split_lists"  # the names of those files begin with it
 _MASKS = "--masks"  # the folder of masks as the names of its files have it
 _CLOCK_TICK_S = 0.02  # seconds, in which a file may be written twice and bear one time: twice the longest of Linux
 _NO_SIZE = -1  # bytes, of a file that cannot be looked at
@@ -77,7 +79,8 @@ class Inputs:
     @property
     def file_count(self) -> int:
         """Return the number of files, readable or not."""
-        return self.files.num_rows - pc.sum(pc.starts_with(self.files["name"], _MANIFEST), min_count=0).as_py()
+        lists = (pc.starts_with(self.files["name"], name) for name in (_MANIFEST, _SPLIT_LISTS))
+        return self.files.num_rows - sum(pc.sum(names, min_count=0).as_py() for names in lists)
 
 
 def find_inputs(
@@ -110,6 +113,8 @@ def find_inputs(
 def _find_files(config: JobConfig, missing: list[str]) -> Iterator[_NamedFile]:
     """Yield the input files, and add parts of the input without files to `missing`."""
     if isinstance(config, ListedFilesConfig):
+        for split, path in config.split_lists:
+            yield f"{_SPLIT_LISTS} {split}={path}", _stat_file(path)
         if config.manifest:
             yield from _list_manifest_files(config)
             return
@@ -239,6 +244,9 @@ def _list_code_inputs(config: JobConfig) -> dict[str, str]:
         shaping.setdefault(flags.get(field, field), []).append(value)  # --num_shards sets two fields
     if config.schema_text:
         shaping["--schema"] = [config.schema_text]
+    if (graph := getattr(config, "transform_graph", None)) is not None:  # a version that another may replace
+        manifest = storage.read_bytes(storage.join(graph.directory, file_names.MANIFEST))
+        shaping["--transform_graph"] = [graph.name, crc32c_hex(manifest)]
     options = {name: values if len(values) > 1 else values[0] for name, values in shaping.items()}
     versions = {name: metadata.version(name) for name in config.libraries} | {"shardmill": shardmill.__version__}
     return {name: json.dumps(value, sort_keys=True) for name, value in {**options, **versions}.items()}

@@ -1,10 +1,19 @@
-"""How old the newest input may be."""
+"""What a build depends on, and how old the newest input may be."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from shardmill.errors import ChecksError
-from shardmill.pipelines.nightly.inputs import check_freshness
+from shardmill.pipelines.jobs.registry import KINDS
+from shardmill.pipelines.nightly.inputs import check_freshness, find_inputs
 from shardmill.pipelines.nightly.recipe import FreshnessOptions
+from shardmill.transforms.values.preprocessing_sources import PreviousGraph
+from tests.support.command import image_tree, write_files
+from tests.support.tokenizer_files import tokenizer_json
 
 HOUR = 3600.0
 NOW = 500_000 * HOUR
@@ -37,3 +46,66 @@ def test_a_source_that_stopped_is_an_error() -> None:
 def test_nobody_asked(options: FreshnessOptions) -> None:
     assert check_freshness(NOW - 400_000 * HOUR, options, NOW) is None
     assert check_freshness(None, OPTIONS, NOW) is None
+
+
+_SCHEMA = 'feature { name: "x" type: FLOAT }\nfeature { name: "word" type: BYTES }\n'
+_COCO: dict[str, Any] = {
+    "images": [{"id": 1, "file_name": "a/0.jpg"}],
+    "annotations": [],
+    "categories": [{"id": 1, "name": "a"}],
+}
+_MODULE = "def preprocessing_fn(inputs):\n    return inputs\n"
+# command, flags, file, its content, and another
+FILES = (
+    ("images", {"input": "pictures", "labels_file": "f"}, "f", "a\nb\n", "b\na\n"),
+    ("images", {"input": "pictures", "split_lists": "validation=f"}, "f", "a/0.jpg\n", "b/0.jpg\n"),
+    ("images", {"input": "pictures", "masks": "masks", "mask_colors": "f"}, "f", "a 1 2 3\n", "a 3 2 1\n"),
+    ("images", {"manifest": "f.csv"}, "f.csv", "file_name\npictures/a/0.jpg\n", "file_name\npictures/b/0.jpg\n"),
+    ("images", {"input": "pictures", "coco": "f"}, "f", json.dumps(_COCO), json.dumps(_COCO | {"info": 1})),
+    ("csv", {"input": "rows.csv", "label": "word", "labels_file": "f"}, "f", "a\nb\n", "b\na\n"),
+    ("csv", {"input": "rows.csv", "schema": "f"}, "f", _SCHEMA, _SCHEMA.replace("FLOAT", "BYTES")),
+    ("csv", {"input": "rows.csv", "transform": "f"}, "f", "x: z_score\n", "x: scale_0_1\n"),
+    ("csv", {"input": "rows.csv", "module_file": "f.py"}, "f.py", _MODULE, f"{_MODULE}x = 1\n"),
+    (
+        "text",
+        {"input": "lines.txt", "tokenizer": "f"},
+        "f",
+        tokenizer_json().decode(),
+        tokenizer_json(("<s>",)).decode(),
+    ),
+)
+
+
+@pytest.mark.parametrize("case", FILES, ids=lambda case: f"{case[0]} {list(case[1])[-1]}")
+def test_a_build_depends_on_what_its_files_hold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: tuple[str, dict[str, str], str, str, str]
+) -> None:
+    command, flags, name, content, other = case
+    monkeypatch.chdir(tmp_path)
+    write_files(tmp_path / "pictures", image_tree(["a", "b"], 2))
+    write_files(tmp_path / "masks", image_tree(["a", "b"], 2))
+    write_files(tmp_path, {"rows.csv": b"x,word\n1.5,a\n2.5,b\n", "lines.txt": b"a\nb\n"})
+
+    def versions() -> tuple[str, str]:
+        inputs = find_inputs(KINDS[command].make_config({**flags, "output": "out", "name": "n"}))
+        return inputs.data_version, inputs.code_version
+
+    (tmp_path / name).write_text(content)
+    before = versions()
+    assert versions() == before
+    (tmp_path / name).write_text(other)
+    assert versions() != before
+
+
+def test_a_build_depends_on_the_version_whose_transform_graph_it_takes(tmp_path: Path) -> None:
+    """Also where another version replaced it under its number."""
+    write_files(tmp_path, {"rows.csv": b"x\n1.5\n", "t.yaml": b"x: z_score\n", "1.0.0/manifest.json": b"{}"})
+    flags = {"input": tmp_path / "rows.csv", "transform": tmp_path / "t.yaml", "output": tmp_path / "out", "name": "n"}
+    config: Any = KINDS["csv"].make_config({name: str(value) for name, value in flags.items()})
+    content: Any = None  # of its transform.json, which nothing reads here
+    graph = PreviousGraph("n 1.0.0", str(tmp_path / "1.0.0"), config.transform, content)
+    config = replace(config, transform_graph=graph)
+    before = find_inputs(config).code_version
+    assert find_inputs(config).code_version == before
+    (tmp_path / "1.0.0" / "manifest.json").write_bytes(b"{} ")
+    assert find_inputs(config).code_version != before

@@ -60,11 +60,20 @@ def test_each_example_is_read_by_one_worker(rows: Path, service: str, mode: str,
     assert sorted(found) == sorted(chain(*[once] * times))
 
 
-def test_both_workers_read_a_part(rows: Path) -> None:
-    """A worker must not take all shards to fill a buffer of them."""
-    from shardmill.reading.tensor_dataset import _DISTRIBUTED_SHARDS_AT_ONCE
-
-    assert len(shards(rows)) > _DISTRIBUTED_SHARDS_AT_ONCE
+def test_a_worker_takes_two_shards_at_a_time(rows: Path, tmp_path: Path) -> None:
+    """One that took all to fill a buffer would leave none to others."""
+    directory = copy(rows, tmp_path)
+    dataset = shardmill.load(
+        directory, features=["n"], supervised=False, data_service=True, shuffle=False, batch_size=4
+    )
+    first_two = shardmill.info(directory).splits["train"].shards[:2]
+    for shard in shards(directory)[2:]:
+        shard.unlink()
+    wanted = [int(example["n"]) for example in shardmill.examples(rows, features=["n"])]
+    batches = sum(shard.examples for shard in first_two) // 4
+    found = [int(n) for batch in dataset.take(batches) for n in batch.numpy()]
+    assert len(found) == 4 * batches > 32
+    assert set(found) <= set(wanted[: sum(shard.examples for shard in first_two)])
 
 
 def test_a_shard_with_fewer_examples_is_an_error(rows: Path, service: str, tmp_path: Path) -> None:
