@@ -50,7 +50,7 @@ def test_nobody_asked(options: FreshnessOptions) -> None:
 
 _SCHEMA = 'feature { name: "x" type: FLOAT }\nfeature { name: "word" type: BYTES }\n'
 _COCO: dict[str, Any] = {
-    "images": [{"id": 1, "file_name": "a/0.jpg"}],
+    "images": [{"id": 1, "file_name": "a/000.jpg"}],
     "annotations": [],
     "categories": [{"id": 1, "name": "a"}],
 }
@@ -58,9 +58,9 @@ _MODULE = "def preprocessing_fn(inputs):\n    return inputs\n"
 # command, flags, file, its content, and another
 FILES = (
     ("images", {"input": "pictures", "labels_file": "f"}, "f", "a\nb\n", "b\na\n"),
-    ("images", {"input": "pictures", "split_lists": "validation=f"}, "f", "a/0.jpg\n", "b/0.jpg\n"),
+    ("images", {"input": "pictures", "split_lists": "validation=f"}, "f", "a/000.jpg\n", "b/000.jpg\n"),
     ("images", {"input": "pictures", "masks": "masks", "mask_colors": "f"}, "f", "a 1 2 3\n", "a 3 2 1\n"),
-    ("images", {"manifest": "f.csv"}, "f.csv", "file_name\npictures/a/0.jpg\n", "file_name\npictures/b/0.jpg\n"),
+    ("images", {"manifest": "f.csv"}, "f.csv", "file_name\npictures/a/000.jpg\n", "file_name\npictures/b/000.jpg\n"),
     ("images", {"input": "pictures", "coco": "f"}, "f", json.dumps(_COCO), json.dumps(_COCO | {"info": 1})),
     ("csv", {"input": "rows.csv", "label": "word", "labels_file": "f"}, "f", "a\nb\n", "b\na\n"),
     ("csv", {"input": "rows.csv", "schema": "f"}, "f", _SCHEMA, _SCHEMA.replace("FLOAT", "BYTES")),
