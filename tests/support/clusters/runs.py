@@ -1,8 +1,8 @@
 """Golden cases on a real Flink cluster, again and again, undisturbed or with something killed at a random moment.
 
 `python -m tests.support.clusters.runs 50` runs them undisturbed, on Flink as it comes; `--task_managers 3` adds one.
-With `--kill taskmanager` or `--kill worker`, SIGKILL meets one at a random moment while a job runs, on a cluster with a
-spare TaskManager and a restart strategy.
+With `--kill taskmanager`, `--kill worker` or both, in turns, SIGKILL meets one at a random moment while a job runs, on
+a cluster with a spare TaskManager and a restart strategy.
 Workers are threads of the launcher, or where one is to be killed processes that each TaskManager starts.
 Each run must end with the digests of golden.json, or, where something was killed, within two minutes with a sentence
 and without any file, after which the same command must succeed. Status 1 if any did otherwise.
@@ -111,7 +111,7 @@ def main() -> int:
     """Run, count, and say what came of it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("runs", type=int)
-    parser.add_argument("--kill", choices=("taskmanager", "worker"))
+    parser.add_argument("--kill", action="append", choices=("taskmanager", "worker"), help="in turns")
     parser.add_argument("--task_managers", type=int, help="of two slots each; 2, or 3 where one is to be killed")
     parser.add_argument("--case", action="append", help="of golden_cases; may be repeated")
     parser.add_argument("--parallelism", default="4,3,1", help="in turns")
@@ -127,23 +127,24 @@ def main() -> int:
         write_inputs(root / "inputs")
         while done < args.runs and time.monotonic() - began < args.seconds:
             with FlinkCluster(root / f"cluster{done}", task_managers, settings) as cluster:
-                workers = cluster.worker_processes(found) if args.kill == "worker" and (found := boot()) else None
                 for _ in range(min(_JOBS_A_CLUSTER, args.runs - done)):
                     if time.monotonic() - began >= args.seconds:
                         break
                     case, parallelism = cases[done % len(cases)], parallel[done % len(parallel)]
-                    flags = [*(workers or ["--environment_type", "LOOPBACK"]), "--parallelism", parallelism]
+                    kill = args.kill[done % len(args.kill)] if args.kill else ""
+                    processes = cluster.worker_processes(found) if kill == "worker" and (found := boot()) else None
+                    flags = [*(processes or ["--environment_type", "LOOPBACK"]), "--parallelism", parallelism]
                     output, killed, done_then, running, at = root / f"out{done}", "", "", 0.0, 0.0
                     before, started = len(cluster.ask("jobs/overview")["jobs"]), time.monotonic()
                     process = launch(cluster, case, root / "inputs", output, flags)
-                    if args.kill:
+                    if kill:
                         wait_for_job(cluster, process, before)
                         running = time.monotonic()
                         with suppress(subprocess.TimeoutExpired):
-                            process.wait(chance.uniform(0.0, 0.9 * typical.get(case, 20.0)))
+                            process.wait(chance.uniform(0.0, 0.9 * typical.get(case, 5.0)))
                         while process.poll() is None and not killed:
                             done_then = done_of(cluster)
-                            killed = kill_one(cluster, args.kill, chance)
+                            killed = kill_one(cluster, kill, chance)
                             at = time.monotonic()
                             time.sleep(0 if killed else 0.1)
                     said, _ = process.communicate()
@@ -159,7 +160,7 @@ def main() -> int:
                         again = launch(cluster, case, root / "inputs", output, flags)
                         later, _ = again.communicate()
                         came += f", then {outcome(again.returncode, later, output, case, golden)}"
-                    counts[came + (" though killed" if killed else "")] += 1
+                    counts[came + (f" though a {kill} was killed" if killed else "")] += 1
                     done += 1
                     what = f", {killed} killed {at - running:.1f} s after it ran, {done_then}" if killed else ""
                     print(f"{done} {case} at {parallelism}: {came}, {ended - started:.1f} s{what}", flush=True)
