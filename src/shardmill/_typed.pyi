@@ -61,6 +61,7 @@ class _ImagesOptions(_Options, total=False):
     drop: _Value
     only: _Value
     types: _Value
+    on_duplicate_key: Literal["allow", "reject", "fail"]
     coco: _Value
     voc: _Value
     yolo: _Value
@@ -107,22 +108,10 @@ class _ArraysOptions(_Options, total=False):
     drop: _Value
     only: _Value
     types: _Value
+    on_duplicate_key: Literal["allow", "reject", "fail"]
     feature: _Value
     shape: _Value
-    dtype: Literal[
-        "float16",
-        "float32",
-        "float64",
-        "int8",
-        "int16",
-        "int32",
-        "int64",
-        "uint8",
-        "uint16",
-        "bool",
-        "complex64",
-        "complex128",
-    ]
+    dtype: Literal["float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "bool", "complex64", "complex128"]
     stacked: bool
 
 class _AudioOptions(_Options, total=False):
@@ -146,6 +135,7 @@ class _AudioOptions(_Options, total=False):
     drop: _Value
     only: _Value
     types: _Value
+    on_duplicate_key: Literal["allow", "reject", "fail"]
     decode_audio: bool
 
 class _CsvOptions(_Options, total=False):
@@ -187,6 +177,7 @@ class _CsvOptions(_Options, total=False):
     hive_partitioning: bool
     stack: _Value
     key: str
+    on_duplicate_key: Literal["allow", "reject", "fail"]
     block_size: _Value
 
 class _JsonlOptions(_Options, total=False):
@@ -218,6 +209,7 @@ class _JsonlOptions(_Options, total=False):
     hive_partitioning: bool
     stack: _Value
     key: str
+    on_duplicate_key: Literal["allow", "reject", "fail"]
     block_size: _Value
 
 class _ParquetOptions(_Options, total=False):
@@ -253,6 +245,7 @@ class _ParquetOptions(_Options, total=False):
     hive_partitioning: bool
     stack: _Value
     key: str
+    on_duplicate_key: Literal["allow", "reject", "fail"]
 
 class _AvroOptions(_Options, total=False):
     verify: Literal["header", "decode"]
@@ -285,6 +278,7 @@ class _AvroOptions(_Options, total=False):
     hive_partitioning: bool
     stack: _Value
     key: str
+    on_duplicate_key: Literal["allow", "reject", "fail"]
     block_size: _Value
 
 class _WebdatasetOptions(_Options, total=False):
@@ -317,6 +311,7 @@ class _WebdatasetOptions(_Options, total=False):
     hive_partitioning: bool
     stack: _Value
     key: str
+    on_duplicate_key: Literal["allow", "reject", "fail"]
     key_until: Literal["first_dot", "last_dot"]
     block_size: _Value
 
@@ -324,6 +319,7 @@ class _ReshardOptions(_Options, total=False):
     schema: _Value
     label: _Value
     key: str
+    on_duplicate_key: Literal["allow", "reject", "fail"]
     on_mixed: Literal["fail", "reject"]
     record_type: Literal["example", "raw"]
     block_size: _Value
@@ -357,6 +353,7 @@ def convert(
     progress: bool = False,
     **options: Unpack[_ImagesOptions],
 ) -> Published: ...
+
 @overload
 def convert(
     command: Literal["arrays"],
@@ -365,6 +362,7 @@ def convert(
     progress: bool = False,
     **options: Unpack[_ArraysOptions],
 ) -> Published: ...
+
 @overload
 def convert(
     command: Literal["audio"],
@@ -373,6 +371,7 @@ def convert(
     progress: bool = False,
     **options: Unpack[_AudioOptions],
 ) -> Published: ...
+
 @overload
 def convert(
     command: Literal["csv"],
@@ -381,6 +380,7 @@ def convert(
     progress: bool = False,
     **options: Unpack[_CsvOptions],
 ) -> Published: ...
+
 @overload
 def convert(
     command: Literal["jsonl"],
@@ -389,6 +389,7 @@ def convert(
     progress: bool = False,
     **options: Unpack[_JsonlOptions],
 ) -> Published: ...
+
 @overload
 def convert(
     command: Literal["parquet"],
@@ -397,6 +398,7 @@ def convert(
     progress: bool = False,
     **options: Unpack[_ParquetOptions],
 ) -> Published: ...
+
 @overload
 def convert(
     command: Literal["avro"],
@@ -405,6 +407,7 @@ def convert(
     progress: bool = False,
     **options: Unpack[_AvroOptions],
 ) -> Published: ...
+
 @overload
 def convert(
     command: Literal["webdataset"],
@@ -413,6 +416,7 @@ def convert(
     progress: bool = False,
     **options: Unpack[_WebdatasetOptions],
 ) -> Published: ...
+
 @overload
 def convert(
     command: Literal["reshard"],
@@ -421,6 +425,7 @@ def convert(
     progress: bool = False,
     **options: Unpack[_ReshardOptions],
 ) -> Published: ...
+
 @overload
 def convert(
     command: Literal["text"],
@@ -429,6 +434,7 @@ def convert(
     progress: bool = False,
     **options: Unpack[_TextOptions],
 ) -> Published: ...
+
 @overload
 def plan(
     command: Literal["images"],
@@ -436,6 +442,7 @@ def plan(
     beam_options: Sequence[str] = (),
     **options: Unpack[_ImagesOptions],
 ) -> Plan: ...
+
 @overload
 def plan(
     command: Literal["arrays"],
@@ -443,6 +450,7 @@ def plan(
     beam_options: Sequence[str] = (),
     **options: Unpack[_ArraysOptions],
 ) -> Plan: ...
+
 @overload
 def plan(
     command: Literal["audio"],
@@ -450,6 +458,7 @@ def plan(
     beam_options: Sequence[str] = (),
     **options: Unpack[_AudioOptions],
 ) -> Plan: ...
+
 @overload
 def plan(
     command: Literal["csv"],
@@ -457,6 +466,7 @@ def plan(
     beam_options: Sequence[str] = (),
     **options: Unpack[_CsvOptions],
 ) -> Plan: ...
+
 @overload
 def plan(
     command: Literal["jsonl"],
@@ -464,6 +474,7 @@ def plan(
     beam_options: Sequence[str] = (),
     **options: Unpack[_JsonlOptions],
 ) -> Plan: ...
+
 @overload
 def plan(
     command: Literal["parquet"],
@@ -471,6 +482,7 @@ def plan(
     beam_options: Sequence[str] = (),
     **options: Unpack[_ParquetOptions],
 ) -> Plan: ...
+
 @overload
 def plan(
     command: Literal["avro"],
@@ -478,6 +490,7 @@ def plan(
     beam_options: Sequence[str] = (),
     **options: Unpack[_AvroOptions],
 ) -> Plan: ...
+
 @overload
 def plan(
     command: Literal["webdataset"],
@@ -485,6 +498,7 @@ def plan(
     beam_options: Sequence[str] = (),
     **options: Unpack[_WebdatasetOptions],
 ) -> Plan: ...
+
 @overload
 def plan(
     command: Literal["reshard"],
@@ -492,6 +506,7 @@ def plan(
     beam_options: Sequence[str] = (),
     **options: Unpack[_ReshardOptions],
 ) -> Plan: ...
+
 @overload
 def plan(
     command: Literal["text"],
