@@ -111,7 +111,20 @@ class _ArraysOptions(_Options, total=False):
     on_duplicate_key: Literal["allow", "reject", "fail"]
     feature: _Value
     shape: _Value
-    dtype: Literal["float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "bool", "complex64", "complex128"]
+    dtype: Literal[
+        "float16",
+        "float32",
+        "float64",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "uint8",
+        "uint16",
+        "bool",
+        "complex64",
+        "complex128",
+    ]
     stacked: bool
 
 class _AudioOptions(_Options, total=False):
@@ -353,7 +366,6 @@ def convert(
     progress: bool = False,
     **options: Unpack[_ImagesOptions],
 ) -> Published: ...
-
 @overload
 def convert(
     command: Literal["arrays"],
@@ -362,7 +374,6 @@ def convert(
     progress: bool = False,
     **options: Unpack[_ArraysOptions],
 ) -> Published: ...
-
 @overload
 def convert(
     command: Literal["audio"],
@@ -371,7 +382,6 @@ def convert(
     progress: bool = False,
     **options: Unpack[_AudioOptions],
 ) -> Published: ...
-
 @overload
 def convert(
     command: Literal["csv"],
@@ -380,7 +390,6 @@ def convert(
     progress: bool = False,
     **options: Unpack[_CsvOptions],
 ) -> Published: ...
-
 @overload
 def convert(
     command: Literal["jsonl"],
@@ -389,7 +398,6 @@ def convert(
     progress: bool = False,
     **options: Unpack[_JsonlOptions],
 ) -> Published: ...
-
 @overload
 def convert(
     command: Literal["parquet"],
@@ -398,7 +406,6 @@ def convert(
     progress: bool = False,
     **options: Unpack[_ParquetOptions],
 ) -> Published: ...
-
 @overload
 def convert(
     command: Literal["avro"],
@@ -407,7 +414,6 @@ def convert(
     progress: bool = False,
     **options: Unpack[_AvroOptions],
 ) -> Published: ...
-
 @overload
 def convert(
     command: Literal["webdataset"],
@@ -416,7 +422,6 @@ def convert(
     progress: bool = False,
     **options: Unpack[_WebdatasetOptions],
 ) -> Published: ...
-
 @overload
 def convert(
     command: Literal["reshard"],
@@ -425,7 +430,6 @@ def convert(
     progress: bool = False,
     **options: Unpack[_ReshardOptions],
 ) -> Published: ...
-
 @overload
 def convert(
     command: Literal["text"],
@@ -434,7 +438,6 @@ def convert(
     progress: bool = False,
     **options: Unpack[_TextOptions],
 ) -> Published: ...
-
 @overload
 def plan(
     command: Literal["images"],
@@ -442,7 +445,6 @@ def plan(
     beam_options: Sequence[str] = (),
     **options: Unpack[_ImagesOptions],
 ) -> Plan: ...
-
 @overload
 def plan(
     command: Literal["arrays"],
@@ -450,7 +452,6 @@ def plan(
     beam_options: Sequence[str] = (),
     **options: Unpack[_ArraysOptions],
 ) -> Plan: ...
-
 @overload
 def plan(
     command: Literal["audio"],
@@ -458,7 +459,6 @@ def plan(
     beam_options: Sequence[str] = (),
     **options: Unpack[_AudioOptions],
 ) -> Plan: ...
-
 @overload
 def plan(
     command: Literal["csv"],
@@ -466,7 +466,6 @@ def plan(
     beam_options: Sequence[str] = (),
     **options: Unpack[_CsvOptions],
 ) -> Plan: ...
-
 @overload
 def plan(
     command: Literal["jsonl"],
@@ -474,7 +473,6 @@ def plan(
     beam_options: Sequence[str] = (),
     **options: Unpack[_JsonlOptions],
 ) -> Plan: ...
-
 @overload
 def plan(
     command: Literal["parquet"],
@@ -482,7 +480,6 @@ def plan(
     beam_options: Sequence[str] = (),
     **options: Unpack[_ParquetOptions],
 ) -> Plan: ...
-
 @overload
 def plan(
     command: Literal["avro"],
@@ -490,7 +487,6 @@ def plan(
     beam_options: Sequence[str] = (),
     **options: Unpack[_AvroOptions],
 ) -> Plan: ...
-
 @overload
 def plan(
     command: Literal["webdataset"],
@@ -498,7 +494,6 @@ def plan(
     beam_options: Sequence[str] = (),
     **options: Unpack[_WebdatasetOptions],
 ) -> Plan: ...
-
 @overload
 def plan(
     command: Literal["reshard"],
@@ -506,7 +501,6 @@ def plan(
     beam_options: Sequence[str] = (),
     **options: Unpack[_ReshardOptions],
 ) -> Plan: ...
-
 @overload
 def plan(
     command: Literal["text"],
