@@ -4,9 +4,10 @@ import csv
 import operator
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any, ClassVar, cast
 
 from shardmill.data.codecs import CODECS_BY_OPTION, PLAIN_CODEC, Codec
@@ -330,22 +331,25 @@ def _split_and_paths(text: str) -> tuple[str, str]:
     return (match[1], match[2]) if match else ("", text)
 
 
-_WORDS = {"off": NO_LIMITS, "warn": Limits(warn=0.0), "error": Limits(error=0.0)}  # at 0, any change is reported
+_WORDS = ("off", "warn", "error")
 FEATURE_CHECKS = (
-    *("presence_drop", "classes_gone", "classes_new", "classes_moved", "min_examples_per_class"),
+    *("presence_drop", "classes_gone", "classes_new", "classes_shrunk", "classes_moved", "min_examples_per_class"),
     *("label_leakage", "label_drift", "string_drift", "numeric_drift", "label_skew", "string_skew", "numeric_skew"),
 )  # checks whose thresholds a feature may have of its own
 _EXPECTED = "expected off, warn, error, a number, or {warn: number, error: number}"
 
 
-def parse_limits(value: Any) -> Limits:
-    """Parse Limits, a mapping, a number, a word, or a text such as `warn=0.1,error=0.3`."""
+def parse_limits(value: Any, word_threshold: float = 0.0) -> Limits:
+    """Parse Limits, a mapping, a number, a word, or a text such as `warn=0.1,error=0.3`.
+
+    `word_threshold` is the threshold of the words `warn` and `error`; for upper bounds any change exceeds 0.
+    """
     if isinstance(value, Limits):
         return value
     if value is False:  # YAML's `off`
         return NO_LIMITS
     if isinstance(value, str) and value in _WORDS:
-        return _WORDS[value]
+        return NO_LIMITS if value == "off" else Limits(**{value: word_threshold})
     if isinstance(value, str) and "=" in value:
         value = {key: text for _, key, text in _parts(value)}
     if not isinstance(value, Mapping):
@@ -407,18 +411,26 @@ def parse_constraints(value: Any) -> Constraints:
         raise OptionValueError(f"{value} is not a tensorflow-metadata Schema in text form: {error}") from None
 
 
-def _ceiling(help: str, warn: float | None = None, error: float | None = None, is_late: Any = operator.gt) -> Any:
+def _ceiling(
+    help: str,
+    warn: float | None = None,
+    error: float | None = None,
+    is_late: Any = operator.gt,
+    parse: Callable[[Any], Limits] = parse_limits,
+) -> Any:
     """Declare a check's thresholds to warn and to fail; `is_late(warn, error)` is true if their order is wrong."""
 
     def problem(limits: Limits) -> str | None:
         has_both = limits.warn is not None and limits.error is not None
         return "expected to warn before it is an error" if has_both and is_late(limits.warn, limits.error) else None
 
-    return flag(Limits(warn, error), help, parse=parse_limits, check=problem, affects_output=False)
+    return flag(Limits(warn, error), help, parse=parse, check=problem, affects_output=False)
 
 
 def _floor(help: str, warn: float | None = None, error: float | None = None) -> Any:
-    return _ceiling(help, warn, error, operator.lt)
+    # No value is below 0, so the words take the threshold that warns by default; 1 without one
+    parse = partial(parse_limits, word_threshold=1.0 if warn is None else warn)
+    return _ceiling(help, warn, error, operator.lt, parse)
 
 
 def _baseline_problem(name: str) -> str | None:
@@ -444,6 +456,9 @@ class CheckOptions(Options):
     presence_drop: Limits = _ceiling("Decrease of the share of examples that have a feature", 0.05, 0.3)
     classes_gone: Limits = _ceiling("Number of classes that had examples and now have none", None, 0.0)
     classes_new: Limits = _ceiling("Number of classes that have examples and had none", 0.0)
+    classes_shrunk: Limits = _floor(
+        "Number of examples of a class that still has any, relative to the previous version", 0.5
+    )
     classes_moved: Limits = _ceiling("Number of classes whose id changed", 0.0)
     min_examples_per_class: Limits = _floor("Smallest number of examples of any class")
     label_drift: Limits = _ceiling(

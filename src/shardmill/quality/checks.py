@@ -17,6 +17,7 @@ from shardmill.quality.limits import (
     Limits,
     LimitsByCheck,
     feature_limits,
+    worst_severity,
 )
 from shardmill.quality.profile import Profile
 from shardmill.text import did_you_mean, listed
@@ -107,10 +108,12 @@ def check_classes(
         if counts is None or counts_before is None:
             yield _report_unknown_classes("classes_gone", label)
             yield _report_unknown_classes("classes_new", label)
+            yield _report_unknown_classes("classes_shrunk", label)
             continue
         gone, fresh = f"gone since {old.version}", f"new since {old.version}"
         yield from _check_missing("classes_gone", gone, counts_before, counts, limit["classes_gone"], label)
         yield from _check_missing("classes_new", fresh, counts, counts_before, limit["classes_new"], label)
+        yield from _check_shrunk(old.version, counts_before, counts, limit["classes_shrunk"], label)
 
 
 def _report_unknown_classes(check: str, label: Feature) -> CheckResult:
@@ -135,6 +138,27 @@ def _check_missing(
     if names and not certain:
         message += "; so few that chance may do it"
     yield CheckResult(check, severity, message, label.name, value=len(names), threshold=threshold, noise_floor=floor)
+
+
+def _check_shrunk(
+    version: str, before: Counter[str], now: Counter[str], limit: Limits, label: Feature
+) -> Iterator[CheckResult]:
+    """Check the number of examples of each class that still has any, relative to the previous version."""
+    if limit.is_off:
+        return
+    ratios = {name: now[name] / count for name, count in before.items() if count and now[name]}
+    judged = {name: limit.check_minimum(ratio, ratio_floor(before[name])) for name, ratio in ratios.items()}
+    severity = worst_severity(CheckResult("", found, "") for found, _ in judged.values())
+    shrunk = sorted((name for name, (found, _) in judged.items() if found != "ok"), key=ratios.__getitem__)
+    least = min(shrunk or ratios, key=ratios.__getitem__, default="")
+    message = f"no class of {label.name!r} has shrunk so far since {version}"
+    if shrunk:
+        noun = "class has" if len(shrunk) == 1 else "classes have"
+        shown = list_some(f"{name!r} ({before[name]:,} -> {now[name]:,} {label.unit}s)" for name in shrunk)
+        message = f"{len(shrunk)} {noun} shrunk since {version}: {shown}"
+    value, threshold = ratios.get(least), judged[least][1] if least else None
+    floor = ratio_floor(before[least]) if least else None
+    yield CheckResult("classes_shrunk", severity, message, label.name, "", value, threshold, floor)
 
 
 def max_examples_by_chance(examples: int, other_examples: int) -> float:

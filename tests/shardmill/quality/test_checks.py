@@ -79,6 +79,35 @@ def test_a_class_that_is_renamed_is_one_gone_and_one_new() -> None:
     assert said({"bought": 10, "click": 20, "view": 70}, BEFORE).keys() == {"classes_gone", "classes_new"}
 
 
+@pytest.mark.parametrize(
+    ("now", "limit", "severity", "words"),
+    [
+        ({"buy": 400}, Limits(0.5), "warn", "1 class has shrunk since 1.0.0: 'buy' (1,000 -> 400 examples)"),
+        ({"buy": 510}, Limits(0.5), "ok", "no class of 'action' has shrunk so far since 1.0.0"),
+        (
+            *({"buy": 400, "view": 300}, Limits(0.5, 0.35), "error"),
+            "2 classes have shrunk since 1.0.0: 'view' (1,000 -> 300 examples), 'buy' (1,000 -> 400 examples)",
+        ),
+        ({"buy": 0}, Limits(0.5), "ok", "no class of 'action' has shrunk so far since 1.0.0"),  # it is gone
+        ({"rare": 1}, Limits(0.5), "ok", "no class of 'action' has shrunk so far since 1.0.0"),  # by chance
+        (
+            {"buy": 9_000},
+            Limits(0.5),
+            "ok",
+            "no class of 'action' has shrunk so far since 1.0.0",
+        ),  # others' shares fell
+    ],
+)
+def test_classes_that_shrink(now: Mapping[str, int], limit: Limits, severity: str, words: str) -> None:
+    before = {"buy": 1_000, "click": 1_000, "rare": 3, "view": 1_000}
+    results = classes.check_classes(of(before | now), of(before, "1.0.0"), LIMITS | {"classes_shrunk": limit})
+    (result,) = [result for result in results if result.check == "classes_shrunk"]
+
+    assert (result.severity, result.sentence) == (severity, words)
+    off = classes.check_classes(of(before | now), of(before, "1.0.0"), LIMITS | {"classes_shrunk": NO_LIMITS})
+    assert "classes_shrunk" not in {result.check for result in off}
+
+
 def test_by_chance() -> None:
     assert classes.max_examples_by_chance(100, 100) == pytest.approx(6.644, abs=1e-3)  # 2**-6.644 is 0.01
     assert classes.max_examples_by_chance(100, 0) == 0
@@ -89,7 +118,12 @@ def test_an_old_version_may_not_say() -> None:
     silent = replace(old, stats=StatsFile({split: replace(s, features={}) for split, s in old.stats.splits.items()}))
 
     checks = {result.check: result.severity for result in classes.check_classes(of(BEFORE), silent, LIMITS)}
-    assert checks == {"classes_moved": "ok", "classes_gone": "unknown", "classes_new": "unknown"}
+    assert checks == {
+        "classes_moved": "ok",
+        "classes_gone": "unknown",
+        "classes_new": "unknown",
+        "classes_shrunk": "unknown",
+    }
 
 
 @pytest.mark.parametrize(

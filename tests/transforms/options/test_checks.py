@@ -28,6 +28,21 @@ def test_how_limits_are_written(value: Any, expected: Limits) -> None:
     assert parse_limits(value) == expected
 
 
+@pytest.mark.parametrize(
+    ("check", "word", "expected"),
+    [
+        ("examples_under", "error", Limits(None, 0.9)),
+        ("classes_shrunk", "error", Limits(None, 0.5)),
+        ("shards_under", "warn", Limits(0.5)),
+        ("min_examples_per_class", "error", Limits(None, 1.0)),
+        ("classes_gone", "error", Limits(None, 0.0)),
+    ],
+)
+def test_a_word_of_a_lower_bound_can_be_missed(check: str, word: str, expected: Limits) -> None:
+    """At 0, as for upper bounds, the check would never fail."""
+    assert CheckOptions(**{check: word}).limits[check] == expected
+
+
 @pytest.mark.parametrize("value", ["often", -0.1, True, {}, {"fail": 1}, {"warn": "x"}, [1], "nan", "inf", None])
 def test_what_are_no_limits(value: Any) -> None:
     with pytest.raises(UserError, match=r"--label_drift: .*: expected off, warn, error, a number, or \{warn: number"):
