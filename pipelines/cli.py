@@ -32,8 +32,10 @@ _COMMANDS = {  # commands that do not convert
     "retain": "delete expired versions, and what dead jobs left",
     "rollback": "point LATEST at an older version",
     "tag": "name a version, or move or delete its name",
+    "accept": "publish a version that failed its checks, as it is",
 }
 _SHARED_MODULES = {
+    "accept": "versions",
     "diff": "report",
     "rollback": "versions",
     "tag": "versions",

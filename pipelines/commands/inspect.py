@@ -37,9 +37,10 @@ from shardmill.pipelines.reports.inspection import (
 from shardmill.pipelines.reports.summary import format_range, new_table, pixel_hints, splits_table, table_text
 from shardmill.quality.duplicates import NEAR_DUPLICATES_CAVEAT
 from shardmill.quality.stats_file import FeatureSummary, StatsFile
-from shardmill.reading.dataset import Dataset, decode_record, open_dataset
+from shardmill.reading.dataset import Dataset, decode_record
 from shardmill.text import listed, plural, to_printable
 from shardmill.transforms.columns.types import format_shape
+from shardmill.transforms.publishing.catalog import open_version
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import file_error, writing_error
 
@@ -88,7 +89,7 @@ def run_inspect(arguments: Sequence[str]) -> int:
     args = parse_command(inspect_parser(), arguments, lambda args: [args.directory])
     as_json = args.json or log.is_json()
     with report_read_errors(args.directory):
-        dataset = open_dataset(args.directory, storage.StorageFiles())
+        dataset = open_version(args.directory)
         splits = _select_splits(dataset, args.split)
         if as_json:
             lines = [json.dumps(inspect_json(dataset, splits, args.examples))]

@@ -71,6 +71,11 @@ def run_rebuild(arguments: Sequence[str]) -> int:
         raise UserError(
             f"--version {flags.version} is about one data set, and there are {len(recipes)} recipes; give one"
         )
+    if flags.accept and len(recipes) > 1:
+        raise UserError(
+            f"--accept {','.join(flags.accept)} is about one night of one data set, and there are {len(recipes)}"
+            " recipes; give one"
+        )
     ends = [_run_recipe(recipe, flags, rest, parser, debug) for recipe in recipes]
     if len(ends) > 1:
         counts = Counter(word for word, _ in ends).items()
@@ -230,8 +235,9 @@ def _report_end(built: "Built", flags: RebuildOptions, status: int) -> None:
     for message in filter(None, (record.since, *(f"NOTE: {notice}" for notice in notices))):
         _print_message(flags, message)
     for check in record.checks:
-        if check.get("severity") == "warn":
-            log.warn(f"{record.name}: {check.get('check')}: {check.get('sentence')}")
+        if check.get("severity") in ("warn", "error"):  # an error of a published version is accepted
+            accepted = "accepted: " if check.get("severity") == "error" else ""
+            log.warn(f"{record.name}: {accepted}{check.get('check')}: {check.get('sentence')}")
 
 
 def _print_message(flags: RebuildOptions, text: str, **fields: Any) -> None:

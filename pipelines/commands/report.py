@@ -7,7 +7,6 @@ from typing import Any
 
 from shardmill.errors import UserError
 from shardmill.metadata import file_names
-from shardmill.metadata.versions import resolve_version
 from shardmill.pipelines.commands.versions import (
     DIRECTORY_HELP,
     STORE_OPTIONS,
@@ -25,9 +24,9 @@ from shardmill.quality.checks import run_checks
 from shardmill.quality.difference import describe_changes, find_differences
 from shardmill.quality.limits import CheckResult
 from shardmill.quality.profile import Profile
-from shardmill.reading.dataset import open_dataset
 from shardmill.text import to_printable
 from shardmill.transforms.options.job_options import CheckOptions
+from shardmill.transforms.publishing.catalog import find_version_folder, open_version
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import file_error
 
@@ -56,7 +55,7 @@ def run_report(arguments: Sequence[str]) -> int:
     if args.json and args.output is not None:
         raise UserError("--json prints the content and --output writes the page: give one of them")
     with report_read_errors(args.directory):
-        sources = read_sources(open_dataset(args.directory, storage.StorageFiles()), args.against)
+        sources = read_sources(open_version(args.directory), args.against)
     found = report_content(sources, with_statistics=args.json)
     if args.json:
         log.print_output(json.dumps(found))
@@ -105,7 +104,8 @@ def run_diff(arguments: Sequence[str]) -> int:
 def _find_directories(words: Sequence[str]) -> list[str]:
     """Return the folders of the two versions."""
     if len(words) == 2:
-        named = file_names.is_version(words[1]) or words[1] == file_names.LATEST
+        version = words[1].removeprefix(f"{file_names.FAILED}/")
+        named = file_names.is_version(version) or version == file_names.LATEST
         if named and not storage.exists(storage.join(words[1], file_names.MANIFEST)):
             raise UserError(
                 f"{' '.join(words)}: a folder and one version, which is compared with none; give a second, such as"
@@ -115,11 +115,11 @@ def _find_directories(words: Sequence[str]) -> list[str]:
     if len(words) != 3:
         raise UserError(f"expected a folder and two versions, or the folders of two versions; found {' '.join(words)}")
     directory, *versions = words
-    return [storage.join(directory, resolve_version(storage.StorageFiles(), directory, name)[0]) for name in versions]
+    return [find_version_folder(directory, name) for name in versions]
 
 
 def _read_profile(directory: str) -> Profile:
-    dataset = open_dataset(directory, storage.StorageFiles())
+    dataset = open_version(directory)
     return Profile(dataset.manifest, dataset.stats())
 
 

@@ -25,8 +25,9 @@ from shardmill.pipelines.jobs import launch, runner
 from shardmill.pipelines.jobs.outcome import repair
 from shardmill.pipelines.jobs.runner import scratch_folder
 from shardmill.pipelines.reports import log
-from shardmill.reading.dataset import Dataset, open_dataset
+from shardmill.reading.dataset import Dataset
 from shardmill.text import plural
+from shardmill.transforms.publishing.catalog import is_failed_folder, open_version
 from shardmill.transforms.publishing.lease import Owner, read_holder
 from shardmill.transforms.publishing.verification import Fault, VerifyShards, find_dataset_faults, find_unlisted_files
 from shardmill.transforms.stores import storage
@@ -68,7 +69,7 @@ def run_verify(arguments: Sequence[str]) -> int:
         with report_read_errors(args.directory):
             for sentence in repair(args.directory) if args.repair else ():
                 log.info(sentence)
-            dataset = open_dataset(args.directory, storage.StorageFiles())
+            dataset = open_version(args.directory)
             for sentence in _find_unfinished_versions(args.directory.rstrip("/"), dataset.directory):
                 log.warn(sentence)
             if (owner := read_holder(dataset.directory)) is not None:
@@ -87,7 +88,9 @@ def run_verify(arguments: Sequence[str]) -> int:
         return 1
     splits = dataset.manifest.splits
     shards = plural(sum(len(split.shards) for split in splits), "shard")
-    print_outcome(args, f"verified: {plural(sum(split.examples for split in splits), 'example')} in {shards}, no fault")
+    examples = plural(sum(split.examples for split in splits), "example")
+    state = "; it failed its checks and is not published" if is_failed_folder(dataset.directory) else ""
+    print_outcome(args, f"verified: {examples} in {shards}, no fault{state}")
     return 0
 
 

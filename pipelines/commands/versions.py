@@ -1,4 +1,4 @@
-"""`shardmill versions`, `tag` and `rollback`, and flags shared by commands on published versions."""
+"""`shardmill versions`, `tag`, `rollback` and `accept`, and flags shared by commands on published versions."""
 
 import argparse
 import json
@@ -26,6 +26,7 @@ from shardmill.pipelines.reports.summary import human_size, new_table, table_tex
 from shardmill.reading.dataset import open_dataset
 from shardmill.text import to_printable
 from shardmill.transforms.options.declare import options_of
+from shardmill.transforms.publishing import lease
 from shardmill.transforms.publishing.catalog import VersionState, read_latest, read_tags
 from shardmill.transforms.publishing.catalog import list_versions as list_versions_catalog
 from shardmill.transforms.stores import storage
@@ -251,4 +252,53 @@ def run_rollback(arguments: Sequence[str]) -> int:
     print_outcome(args, f"{args.directory}: {message}")
     if builder:
         log.warn(f"{builder}: once it is published LATEST names it, if it is newer than {version}")
+    return 0
+
+
+def run_accept(arguments: Sequence[str]) -> int:
+    """Run `shardmill accept` and return its exit status."""
+    parser = _make_data_set_parser(
+        "accept",
+        "Publish a version that failed its checks and is kept in failed/, as it is. The input is not read. Who accepted"
+        " it, when and why is in the record of its build.",
+    )
+    parser.add_argument("version", help="Version to publish, for example 1.0.1")
+    parser.add_argument("--reason", required=True, help="Why the version is published although checks failed")
+    parser.add_argument("--by", help="Who accepts it (default: user@host)")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument(
+        "--keep_latest",
+        action="store_true",
+        help="Publish it although a newer version was published since, which LATEST goes on naming",
+    )
+    which.add_argument(
+        "--set_latest",
+        action="store_true",
+        help="Publish it although a newer version was published since, and point LATEST at it",
+    )
+    args = _parse_directory(parser, arguments)
+    version = args.version.removeprefix(f"{file_names.FAILED}/")
+    if not file_names.is_version(version):
+        raise UserError(f"{args.version!r} is not a version; expected three numbers, such as 1.0.1")
+    for flag in ("reason", "by"):
+        if (text := getattr(args, flag)) is not None and not text.strip():
+            raise UserError(f"--{flag} is empty")
+
+    from shardmill.pipelines.jobs.outcome import repair
+    from shardmill.pipelines.reports.page import write_page_of
+    from shardmill.transforms.options.job_options import Acceptance
+    from shardmill.transforms.publishing.acceptance import FailedVersion, accept_version
+
+    failed = FailedVersion(args.directory, version)
+    acceptance = Acceptance((), args.by or lease.user_at_host(), args.reason)
+    try:
+        for sentence in repair(failed.directory):  # of an earlier run of this command, say
+            log.info(sentence)
+        is_new = accept_version(failed, acceptance, args.set_latest, args.keep_latest)
+        write_page_of(failed.directory)
+        latest = read_latest(args.directory)
+    except OSError as error:
+        raise output_error(f"{args.directory} cannot be read or written", error) from None
+    accepted = f"is published, accepted by {acceptance.by}" if is_new else "is published already"
+    print_outcome(args, f"{args.directory}: {version} {accepted}; LATEST names {latest}")
     return 0

@@ -19,7 +19,8 @@ from shardmill.pipelines.nightly.planning import (
 from shardmill.pipelines.nightly.recipe import RebuildOptions, Recipe
 from shardmill.pipelines.nightly.versions import Problem, retain_by_recipe
 from shardmill.pipelines.reports.summary import reuse_lines
-from shardmill.transforms.options.job_options import LATEST, NO, RECORD
+from shardmill.transforms.options.job_options import LATEST, NO, RECORD, Acceptance
+from shardmill.transforms.publishing.lease import user_at_host
 from shardmill.transforms.shards.sources import FileIndex
 
 
@@ -60,7 +61,10 @@ def run_build(recipe: Recipe, plan: BuildPlan, request: RebuildOptions, options:
     for sentence in kept_settings.messages:
         say(sentence)
     changes = {**command_line_changes(recipe, request), **reuse_changes(recipe, plan.config, request.full)}
-    config = replace(kept_settings.config(recipe, plan.config.version, **changes), checks=kept_settings.checks(recipe))
+    checks = kept_settings.checks(recipe)
+    if request.accept:
+        checks = replace(checks, accepted=Acceptance(request.accept, user_at_host(), "rebuild --accept"))
+    config = replace(kept_settings.config(recipe, plan.config.version, **changes), checks=checks)
     job = partial(_make_job, recipe, is_local(options))
     run_job = partial(run_conversion, inputs=encode_inputs(plan.inputs), planned_success=plan.success)
     built = run_recorded(job, config, options, plan.record, request.quiet, run_job, record_first_failure=True)

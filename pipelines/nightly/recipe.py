@@ -31,7 +31,7 @@ from shardmill.pipelines.nightly.recipe_values import (
 )
 from shardmill.text import did_you_mean
 from shardmill.transforms.options.declare import Option, Options, OptionValueError, expected_words, flag, options_of
-from shardmill.transforms.options.job_options import CheckOptions, parse_constraints
+from shardmill.transforms.options.job_options import CheckOptions, parse_check_names, parse_constraints
 from shardmill.transforms.options.yaml_nodes import Document, Node, read_documents
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import file_error, writing_error
@@ -164,6 +164,14 @@ class RebuildOptions(BuildOutputOptions):
         None,
         "Version to build instead of the recipe's, for example to build one day again",
         check=lambda version: None if file_names.is_version(version) else "expected three numbers, such as 1.0.0",
+        affects_output=False,
+    )
+    accept: tuple[str, ...] = flag(
+        (),
+        "Checks that may fail this once, CHECK,…; the record of the build says who accepted them, and others still stop"
+        " the build",
+        parse=parse_check_names,
+        metavar="CHECK,…",
         affects_output=False,
     )
     overwrite: bool = flag(False, "Replace the version if it is already published", affects_output=False)

@@ -12,7 +12,7 @@ from shardmill.data.kinds import kind_of
 from shardmill.errors import CorruptDataError, UserError
 from shardmill.metadata import file_names
 from shardmill.metadata.manifest import SplitEntry
-from shardmill.metadata.versions import BuildRecord, record_path, resolve_version
+from shardmill.metadata.versions import BuildRecord, record_path
 from shardmill.pipelines.reports.pictures import Picture, Pictures, find_pictures
 from shardmill.pipelines.reports.summary import format_share
 from shardmill.quality.checks import run_checks
@@ -23,7 +23,14 @@ from shardmill.quality.stats_file import FeatureSummary, StatsFile
 from shardmill.reading.dataset import Dataset, open_dataset
 from shardmill.text import listed
 from shardmill.transforms.options.job_options import CheckOptions
-from shardmill.transforms.publishing.build_records import read_record
+from shardmill.transforms.publishing.build_records import STAGED_RECORD, read_record
+from shardmill.transforms.publishing.catalog import (
+    failed_version_commands,
+    find_version_folder,
+    is_failed_folder,
+    open_version,
+    parent_folder,
+)
 from shardmill.transforms.stores import storage
 from shardmill.transforms.workers.rejects import MOST_REASONS, ReasonCounter
 
@@ -140,6 +147,7 @@ class ReportSources:
     record: BuildRecord | None  # of the build; None if unreadable or missing
     rejects: Iterable[str] = ()  # the lines of rejects/
     pictures: Pictures = field(default_factory=Pictures)  # the images to show
+    folder: str = ""  # of the version
 
 
 def report_content(sources: ReportSources, with_statistics: bool = True) -> dict[str, Any]:
@@ -160,10 +168,12 @@ def report_content(sources: ReportSources, with_statistics: bool = True) -> dict
             "words": _WORDS[severity],
             "checked": sources.checked,
             "checks": [result.to_json() for result in sources.results],
+            "accepted": {} if sources.record is None else dict(sources.record.accepted),
+            "commands": _suggest_commands(sources.record, sources.folder),
         },
         "splits": [split_entry(split, profile.stats) for split in manifest.splits],
         "changes": _describe_changes(sources),
-        "labels": [_count_labels(profile, feature) for feature in profile.labels],
+        "labels": [_count_labels(profile, feature, sources.baseline) for feature in profile.labels],
         "features": [_describe_feature(profile, feature, with_statistics) for feature in manifest.features],
         "pictures": _describe_pictures(sources.pictures),
         "duplicates": None if profile.stats.duplicates is None else profile.stats.duplicates.to_json(),
@@ -178,6 +188,14 @@ def report_content(sources: ReportSources, with_statistics: bool = True) -> dict
     }
 
 
+def _suggest_commands(record: BuildRecord | None, folder: str) -> list[dict[str, str]]:
+    """Return the commands to look at a version that failed its checks, and to publish it; [] for any other."""
+    if record is None or record.status != "checks_failed" or not is_failed_folder(folder):
+        return []
+    commands = failed_version_commands(parent_folder(parent_folder(folder)), record.version, record.baseline)
+    return [{"what": what, "command": command} for what, command in commands]
+
+
 def _describe_changes(sources: ReportSources) -> dict[str, Any]:
     new, old = sources.profile, sources.baseline
     if old is None:
@@ -187,14 +205,31 @@ def _describe_changes(sources: ReportSources) -> dict[str, Any]:
     return {"against": old.version, "why": "", "since": since, "differences": list(map(asdict, found))}
 
 
-def _count_labels(profile: Profile, feature: Feature) -> dict[str, Any]:
-    """Return examples or objects by class and split; None for a split whose counts are unknown."""
+def _count_labels(profile: Profile, feature: Feature, baseline: Profile | None) -> dict[str, Any]:
+    """Return examples or objects by class and split, and over all splits before and now; None for unknown counts."""
     counts: dict[str, dict[str, int] | None] = {}
     for split, examples in profile.splits.items():
         summary = profile.summary(split, feature.name)
         known = summary.classes if summary is not None else None if examples else {}
         counts[split] = None if known is None else {name: known.get(name, 0) for name in feature.class_names}
-    return {"name": feature.name, "of": f"{feature.unit}s", "classes": list(feature.class_names), "splits": counts}
+    return {
+        "name": feature.name,
+        "of": f"{feature.unit}s",
+        "classes": list(feature.class_names),
+        "splits": counts,
+        "before": _count_before(profile, feature, baseline),
+    }
+
+
+def _count_before(profile: Profile, feature: Feature, baseline: Profile | None) -> dict[str, Any] | None:
+    """Return the number of each class in the version compared with, over all splits, including classes that are gone;
+    None if either version's is unknown.
+    """
+    before = None if baseline is None else baseline.features.get(feature.name)
+    if baseline is None or before is None or not kind_of(before).has_classes or profile.class_counts(feature) is None:
+        return None
+    counts = baseline.class_counts(before)
+    return None if counts is None else {"version": baseline.version, "classes": dict(counts)}
 
 
 def _describe_feature(profile: Profile, feature: Feature, with_statistics: bool) -> dict[str, Any]:
@@ -306,19 +341,23 @@ def read_sources(dataset: Dataset, against: str | None) -> ReportSources:
         OSError: the store fails.
     """
     parent, last = posixpath.split(dataset.directory)
-    record = read_record(record_path(parent, last))
+    record_file = record_path(parent, last)
+    if is_failed_folder(dataset.directory):
+        parent, record_file = parent_folder(parent), storage.join(dataset.directory, STAGED_RECORD)
+    record = read_record(record_file)
     if against is None:
         sources = sources_of_build(dataset, parent, record)
         damaged = damaged_shards(dataset, sources.pictures.unreadable)
         return replace(sources, results=[*damaged, *sources.results])
     profile = _read_profile(dataset)
-    version, _ = resolve_version(dataset.files, parent, against)
-    baseline = _read_profile(open_dataset(storage.join(parent, version), dataset.files))
+    baseline = _read_profile(open_version(find_version_folder(parent, against)))
     pictures = find_pictures(dataset, profile)
     damaged = damaged_shards(dataset, pictures.unreadable)
     results = [*damaged, *run_default_checks(profile, baseline)]
-    checked = f"Checked now, against {version}."
-    return ReportSources(profile, baseline, "", results, checked, record, _Rejects(dataset), pictures)
+    checked = f"Checked now, against {baseline.version}."
+    return ReportSources(
+        profile, baseline, "", results, checked, record, _Rejects(dataset), pictures, dataset.directory
+    )
 
 
 def sources_of_build(
@@ -339,7 +378,9 @@ def sources_of_build(
     baseline, why = _find_compared_profile(dataset, parent, record, before)
     results, checked = _find_results(profile, baseline, record)
     pictures = find_pictures(dataset, profile)
-    return ReportSources(profile, baseline, why, results, checked, record, _Rejects(dataset), pictures)
+    return ReportSources(
+        profile, baseline, why, results, checked, record, _Rejects(dataset), pictures, dataset.directory
+    )
 
 
 def _read_profile(dataset: Dataset) -> Profile:
@@ -384,6 +425,8 @@ def _find_results(
     of = f", against {record.baseline}" if record.baseline else ""
     if record.status == "checks_failed":
         return stood, f"Checked as it was to be published{of}, and not published."
+    if record.accepted:
+        return stood, f"Checked before it was published{of}, and accepted although checks failed."
     return stood, f"Checked before it was published{of}."
 
 

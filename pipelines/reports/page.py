@@ -17,7 +17,6 @@ from markupsafe import Markup
 
 import shardmill
 from shardmill.metadata import file_names
-from shardmill.metadata.manifest import Manifest
 from shardmill.metadata.versions import BuildRecord, page_path, record_path
 from shardmill.pipelines.reports import log
 from shardmill.pipelines.reports.content import ReportSources, report_content, run_default_checks, sources_of_build
@@ -37,6 +36,7 @@ from shardmill.quality.stats_file import FeatureSummary
 from shardmill.reading.dataset import Dataset, open_dataset
 from shardmill.text import to_printable
 from shardmill.transforms.publishing.build_records import read_record
+from shardmill.transforms.publishing.catalog import open_failed
 from shardmill.transforms.stores import storage
 
 
@@ -243,7 +243,6 @@ def _open_built(parent: str, record: BuildRecord) -> Dataset | None:
     if record.status in ("published", "outrun"):
         return open_dataset(storage.join(parent, record.version), files)
     folder = storage.join(storage.join(parent, file_names.FAILED), record.version)
-    path = storage.join(folder, file_names.MANIFEST)
-    if record.status != "checks_failed" or not files.exists(path):
+    if record.status != "checks_failed" or not files.exists(storage.join(folder, file_names.MANIFEST)):
         return None
-    return Dataset(folder, Manifest.from_json(storage.read_bytes(path), path), files)
+    return open_failed(folder)

@@ -138,10 +138,16 @@ _ABSENT_SHOWN = 12  # classes
 
 
 def label_rows(label: Mapping[str, Any]) -> dict[str, Any]:
-    """Return table rows of the most frequent classes, the most frequent first, and totals of the others."""
+    """Return table rows of classes and totals of those left out: first those that are gone, then those that lost half
+    of their examples since the version compared with, then the others, the most frequent first.
+    """
     counts: dict[str, dict[str, int]] = {split: found or {} for split, found in label["splits"].items()}
     totals = {name: sum(found.get(name, 0) for found in counts.values()) for name in label["classes"]}
-    order = sorted(totals, key=lambda name: -totals[name])
+    before: Mapping[str, int] = label["before"]["classes"] if label["before"] else {}
+    changes = {name: _describe_change(before.get(name, 0), totals.get(name, 0)) for name in {**totals, **before}}
+    gone = [name for name in changes if changes[name]["state"] == "gone"]
+    ids = {name: index for index, name in enumerate(changes)}
+    order = sorted(totals.keys() | gone, key=lambda name: (changes[name]["rank"], -totals.get(name, 0), ids[name]))
     shown = order if len(order) <= _MANY_CLASSES else [*order[:_ENDS], *order[-_ENDS:]]
     sums = {split: sum(found.values()) for split, found in counts.items()}
     largest = max((max(found.values()) / sums[split] for split, found in counts.items() if sums[split]), default=0.0)
@@ -151,7 +157,10 @@ def label_rows(label: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "name": label["name"],
         "unit": label["of"].removesuffix("s"),
-        "classes": len(order),
+        "classes": len(totals),
+        "changes": label["before"] is not None,
+        "against": label["before"]["version"] if label["before"] else "",
+        "gone": len(gone),
         "splits": list(counts),
         "unknown": [split for split, found in label["splits"].items() if found is None],
         "rows": [
@@ -159,6 +168,7 @@ def label_rows(label: Mapping[str, Any]) -> dict[str, Any]:
                 "name": name,
                 "gap": len(shown) < len(order) and index == _ENDS,
                 "counts": [found.get(name, 0) for found in counts.values()],
+                **changes[name],
             }
             for index, name in enumerate(shown)
         ],
@@ -168,6 +178,27 @@ def label_rows(label: Mapping[str, Any]) -> dict[str, Any]:
         "absent": [(split, len(names), names[:_ABSENT_SHOWN]) for split, names in absent.items() if names],
         "smallest_class": min(totals.values(), default=0),
         "largest_class": max(totals.values(), default=0),
+    }
+
+
+_RANKS = {"gone": 0, "shrunk": 1}  # of rows; all others come after them
+_SHRUNK = 0.5  # of its examples before: what a class has at least that did not shrink
+
+
+def _describe_change(before: int, now: int) -> dict[str, Any]:
+    """Return the numbers of a class before and now, and the change in words."""
+    if not before:
+        state, words = ("new", "new") if now else ("", "")
+    elif not now:
+        state, words = "gone", "gone"
+    else:
+        state, words = ("shrunk" if now < _SHRUNK * before else "", f"{now / before - 1:+.1%}")
+    return {
+        "before": before,
+        "now": now,
+        "change": "0 %" if now == before else words.replace("%", " %"),
+        "state": state,
+        "rank": _RANKS.get(state, 2),
     }
 
 

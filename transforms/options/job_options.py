@@ -4,8 +4,9 @@ import csv
 import operator
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from fractions import Fraction
 from functools import partial
 from typing import Any, ClassVar, cast
@@ -14,7 +15,15 @@ from shardmill.data.codecs import CODECS_BY_OPTION, PLAIN_CODEC, Codec
 from shardmill.data.features import TimeUnit
 from shardmill.errors import UserError
 from shardmill.metadata import file_names
-from shardmill.quality.limits import LEAKAGE_THRESHOLD, NO_LIMITS, ByFeature, Constraints, Limits
+from shardmill.quality.limits import (
+    LEAKAGE_THRESHOLD,
+    NO_LIMITS,
+    SCHEMA_CHECKS,
+    ByFeature,
+    CheckResult,
+    Constraints,
+    Limits,
+)
 from shardmill.transforms.options.declare import (
     Options,
     OptionValueError,
@@ -438,6 +447,21 @@ def _baseline_problem(name: str) -> str | None:
     return None if fits else "expected a version, such as 1.0.0, LATEST, or a tag"
 
 
+@dataclass(frozen=True, slots=True)
+class Acceptance:
+    """The decision to publish a version although checks fail."""
+
+    checks: tuple[str, ...]  # that may fail; others still stop the build
+    by: str  # user@host, or a name
+    reason: str
+
+    def to_json(self, results: Iterable[CheckResult], now: datetime) -> dict[str, Any]:
+        """Return the entry of a build record, at the time `now`, with the checks in `results` that failed."""
+        failed = sorted({result.check for result in results if result.severity == "error"})
+        at = now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return {"checks": failed, "by": self.by, "at": at, "reason": self.reason}
+
+
 @dataclass(frozen=True, kw_only=True)
 class CheckOptions(Options):
     """Options of the checks before publishing, each with its thresholds; see shardmill.checks."""
@@ -509,11 +533,22 @@ class CheckOptions(Options):
         affects_output=False,
     )
 
+    accepted: Acceptance | None = None  # of one build; not an option of a recipe
+
     @property
     def limits(self) -> dict[str, Limits]:
         """The thresholds by check."""
         found = ((option.field, getattr(self, option.field)) for option in options_of(type(self)))
         return {name: value for name, value in found if isinstance(value, Limits)}
+
+
+def parse_check_names(value: Any) -> tuple[str, ...]:
+    """Parse names of checks that can fail, from text such as `classes_gone,label_drift` or a sequence."""
+    names = tuple(name.strip() for name in value.split(",")) if isinstance(value, str) else tuple(value)
+    known = (*CheckOptions().limits, *SCHEMA_CHECKS)
+    if unknown := [name for name in names if name not in known]:
+        raise OptionValueError(f"there is no check {unknown[0]!r}; the checks are {', '.join(known)}")
+    return names
 
 
 def parse_names(value: Any) -> tuple[str, ...]:

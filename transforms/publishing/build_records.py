@@ -12,7 +12,7 @@ from shardmill.transforms.publishing.catalog import parent_folder
 from shardmill.transforms.shards.sources import FileIndex, IndexedPiece, ShardInfo, index_folder, index_name
 from shardmill.transforms.stores import storage
 
-_STAGED_RECORD = "_RECORD"
+STAGED_RECORD = "_RECORD"
 
 
 def write_record(parent: str, record: BuildRecord) -> str:
@@ -56,7 +56,7 @@ def find_newest_built(parent: str, prefix: str = "") -> str:
 
 def stage_record(directory: str, temporary: str, record: BuildRecord) -> None:
     """Write the record of a version to its job's `temporary` folder before it is published."""
-    storage.write_parts(storage.join(directory, temporary, _STAGED_RECORD), [f"{record.to_json()}\n".encode()])
+    storage.write_parts(storage.join(directory, temporary, STAGED_RECORD), [f"{record.to_json()}\n".encode()])
 
 
 def place_record(directory: str, temporary: str) -> None:
@@ -66,7 +66,7 @@ def place_record(directory: str, temporary: str) -> None:
     published version is newer.
     """
     parent, version = parent_folder(directory), directory.rpartition("/")[2]
-    staged, failed = storage.join(directory, temporary, _STAGED_RECORD), failed_record_path(parent, version)
+    staged, failed = storage.join(directory, temporary, STAGED_RECORD), failed_record_path(parent, version)
     if storage.exists(staged):
         storage.run_concurrently(
             directory,
@@ -75,7 +75,7 @@ def place_record(directory: str, temporary: str) -> None:
         )
 
 
-_STAGED_INPUTS = "_INPUTS"
+STAGED_INPUTS = "_INPUTS"
 
 
 def inputs_path(parent: str, version: str) -> str:
@@ -85,7 +85,7 @@ def inputs_path(parent: str, version: str) -> str:
 
 def stage_inputs(folder: str, content: bytes) -> None:
     """Write the inputs file to a job's temporary directory."""
-    storage.write_parts(storage.join(folder, _STAGED_INPUTS), [content])
+    storage.write_parts(storage.join(folder, STAGED_INPUTS), [content])
 
 
 def delete_inputs(directory: str) -> None:
@@ -95,7 +95,7 @@ def delete_inputs(directory: str) -> None:
 
 def place_inputs(directory: str, temporary: str) -> None:
     """Move the inputs file from the job's `temporary` directory to its published version, if it is there."""
-    storage.put_in_place(storage.join(directory, temporary, _STAGED_INPUTS), _inputs_path_of(directory))
+    storage.put_in_place(storage.join(directory, temporary, STAGED_INPUTS), _inputs_path_of(directory))
 
 
 def _inputs_path_of(directory: str) -> str:

@@ -1,5 +1,8 @@
-"""Versions of a data set: list, compare, check and delete them, and update LATEST."""
+"""Versions of a data set: open, list, compare, check and delete them, and update LATEST."""
 
+import json
+import os
+import shlex
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -8,10 +11,10 @@ from functools import partial
 
 from shardmill.errors import CorruptDataError, UserError
 from shardmill.metadata import file_names
-from shardmill.metadata.manifest import success_text
-from shardmill.metadata.versions import version_numbers
-from shardmill.reading.dataset import open_dataset
-from shardmill.text import shorten
+from shardmill.metadata.manifest import Manifest, crc32c_hex, success_text
+from shardmill.metadata.versions import resolve_version, version_numbers
+from shardmill.reading.dataset import Dataset, open_dataset
+from shardmill.text import listed, shorten
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import ChangedError, FileStat, StoredFile
 
@@ -70,6 +73,78 @@ def _stat_if_exists(path: str) -> FileStat | None:
         return storage.stat_file(path)
     except FileNotFoundError:
         return None
+
+
+def is_failed_folder(directory: str) -> bool:
+    """Return True if `directory` is `…/failed/<version>`, where a version that failed its checks is kept."""
+    path = os.path.abspath(directory) if storage.is_local(directory) else directory.rstrip("/")
+    above, _, version = path.rpartition("/")
+    is_named_so = file_names.is_version(version) and above.rpartition("/")[2] == file_names.FAILED
+    return is_named_so and not storage.exists(storage.join(path, file_names.SUCCESS))
+
+
+def open_version(path: str) -> Dataset:
+    """Open a version as `open_dataset` does, or one that failed its checks and is kept in `failed/<version>`.
+
+    Readers of data sets open no failed version; commands that people look with do.
+    """
+    directory = path.rstrip("/") or "/"
+    return open_failed(directory) if is_failed_folder(directory) else open_dataset(path, storage.StorageFiles())
+
+
+def open_failed(directory: str) -> Dataset:
+    """Open the failed version that is kept in `directory`.
+
+    Raise a UserError if nothing is kept there. Raise a CorruptDataError if its manifest was changed.
+    """
+    path = storage.join(directory, file_names.MANIFEST)
+    try:
+        text = storage.read_bytes(path)
+    except FileNotFoundError:
+        above = parent_folder(directory)
+        kept = [
+            name
+            for name in storage.list_folders(above)
+            if storage.exists(storage.join(above, name, file_names.FAILED_MARK))
+        ]
+        others = f"; kept in {above}: {listed(sorted(kept), _MAX_SHOWN, ', …')}" if kept else ""
+        raise UserError(f"{directory}: no version that failed its checks is kept there{others}") from None
+    crc32c = crc32c_hex(text)
+    if crc32c != (written := read_failed_mark(directory).get("manifest", crc32c)):
+        raise CorruptDataError(f"{path} is not the file that was written: its crc32c is {crc32c}, not {written}")
+    return Dataset(directory, Manifest.from_json(text, path), storage.StorageFiles(), crc32c)
+
+
+def failed_version_commands(parent: str, version: str, baseline: str) -> list[tuple[str, str]]:
+    """Return what can be done with a failed version that is kept, in words, each with its command; accepting it last.
+
+    `baseline` is the version that it was compared with, or "".
+    """
+    folder, kept = shlex.quote(parent), f"{file_names.FAILED}/{version}"
+    look = ("see what is in it", f"shardmill inspect {shlex.quote(storage.join(parent, kept))}")
+    compare = ("see what changed", f"shardmill diff {folder} {baseline} {kept}")
+    accept = ("publish it as it is", f"shardmill accept {folder} {version} --reason WHY")
+    return [look, *([compare] if baseline else []), accept]
+
+
+_MAX_SHOWN = 5  # versions in a message
+
+
+def read_failed_mark(directory: str) -> dict[str, str]:
+    """Return the content of the mark in the folder of a failed version; {} without a valid one."""
+    try:
+        found = json.loads(storage.read_bytes(storage.join(directory, file_names.FAILED_MARK)))
+    except (FileNotFoundError, ValueError):
+        return {}
+    return {key: str(value) for key, value in found.items()} if isinstance(found, dict) else {}
+
+
+def find_version_folder(parent: str, name: str) -> str:
+    """Return the folder of a version, a tag, LATEST or `failed/<version>`; raises as `resolve_version`."""
+    head, _, version = name.partition("/")
+    if head == file_names.FAILED and file_names.is_version(version):
+        return storage.join(parent, name)
+    return storage.join(parent, resolve_version(storage.StorageFiles(), parent, name)[0])
 
 
 def read_tags(parent: str) -> dict[str, str]:

@@ -94,6 +94,11 @@ def _find_user_name() -> str:
         return str(os.getuid())
 
 
+def user_at_host() -> str:
+    """Return who runs this process, and where."""
+    return f"{_find_user_name()}@{socket.gethostname()}"
+
+
 def _boot_id() -> str:
     with suppress(OSError):
         return _BOOT_ID_FILE.read_text().strip()

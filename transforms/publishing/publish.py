@@ -16,14 +16,19 @@ from shardmill.metadata.manifest import Manifest, crc32c_hex
 from shardmill.metadata.versions import BuildRecord, describe_comparison, resolve_version
 from shardmill.quality.checks import find_failures, run_checks
 from shardmill.quality.constraints import anomalies_pbtxt
-from shardmill.quality.limits import CheckResult
+from shardmill.quality.limits import SCHEMA_CHECKS, CheckResult
 from shardmill.quality.profile import Profile
 from shardmill.quality.stats_file import StatsFile
 from shardmill.reading.dataset import open_dataset
-from shardmill.transforms.options.job_options import CheckOptions, allow_rejects
+from shardmill.transforms.options.job_options import Acceptance, CheckOptions, allow_rejects
 from shardmill.transforms.publishing import build_records, lease, publication
 from shardmill.transforms.publishing.build_records import delete_unindexed, store_index, write_record
-from shardmill.transforms.publishing.catalog import find_previous_version, read_latest
+from shardmill.transforms.publishing.catalog import (
+    failed_version_commands,
+    find_previous_version,
+    read_failed_mark,
+    read_latest,
+)
 from shardmill.transforms.publishing.description import (
     Build,
     PublishOptions,
@@ -34,21 +39,24 @@ from shardmill.transforms.publishing.description import (
 )
 from shardmill.transforms.publishing.publication import Journal, Move
 from shardmill.transforms.shards.divisions import Divisions
-from shardmill.transforms.shards.sources import ShardInfo
+from shardmill.transforms.shards.sources import FileIndex, ShardInfo, index_folder
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.streams import write_stream
 from shardmill.transforms.workers.rejects import Rejects
 
-FAILED_MARK = "_FAILED"  # in the folder of a version that failed: which job's it is, and until when it is kept
 _CHECKING_MAX_SHOWN = 3  # failed checks in a sentence
 
 
 @dataclass(frozen=True, slots=True)
 class PassedChecks:
-    """The results of a version's checks, and the version that it was compared with, "" if none."""
+    """The results of a version's checks, and the version that it was compared with, "" if none.
+
+    Failed checks among them are accepted.
+    """
 
     baseline: str = ""
     results: tuple[CheckResult, ...] = ()
+    accepted: Acceptance | None = None  # of failed checks, all of which it names
 
     def add_to_record(self, record: BuildRecord, now: datetime) -> BuildRecord:
         """Return `record` with these results and the time up to `now`."""
@@ -57,6 +65,7 @@ class PassedChecks:
             record,
             baseline=self.baseline,
             checks=tuple(result.to_json() for result in self.results),
+            accepted={} if self.accepted is None else self.accepted.to_json(self.results, now),
             seconds=max((now - begun).total_seconds(), 0.0),
         )
 
@@ -83,14 +92,22 @@ def check_before_publishing(
     failed = find_failures(results)
     if not failed:
         return checked
+    if checks.accepted is not None and {result.check for result in failed} <= set(checks.accepted.checks):
+        return replace(checked, accepted=checks.accepted)
     anomalies = anomalies_pbtxt(results, None if baseline is None else baseline.manifest.features).encode()
     kept = keep_failed_version(shards, {**files, file_names.ANOMALIES: anomalies}, rejects, options, today)
+    index = _keep_index(shards, files[file_names.MANIFEST], options) if checks.keep_failed else None
     comparison = describe_comparison(options.version, checked.baseline)
     sentences = filter(None, (failure_message(failed), comparison, kept))
-    reason = f"{'; '.join(sentences)}; nothing was published{_suggest_remedy(failed, checks)}"
+    look = f"; {_suggest_commands(options.parent, options.version, checked.baseline)}" if checks.keep_failed else ""
+    reason = f"{'; '.join(sentences)}; nothing was published{look}{_suggest_remedy(failed, checks)}"
     if options.build_record is not None:
         record = checked.add_to_record(options.build_record, today)
-        write_record(options.parent, replace(record, status="checks_failed", reason=reason))
+        record = replace(record, status="checks_failed", reason=reason)
+        if checks.keep_failed:
+            described = describe_build(record, files[file_names.MANIFEST], index)
+            build_records.stage_record(options.parent, f"{file_names.FAILED}/{options.version}", described)
+        write_record(options.parent, record)
     raise ChecksError(reason)
 
 
@@ -129,12 +146,22 @@ def failure_message(failed: Sequence[CheckResult]) -> str:
 
 
 def _suggest_remedy(failed: Sequence[CheckResult], checks: CheckOptions) -> str:
-    """Return a hint how to accept the failed checks in a recipe."""
-    names = dict.fromkeys(result.check for result in failed if result.check in checks.limits)
+    """Return a hint how to accept the failed checks, once or in a recipe."""
+    failing = dict.fromkeys(result.check for result in failed)
+    names = [name for name in failing if name in checks.limits]
+    is_acceptable = all(name in checks.limits or name in SCHEMA_CHECKS for name in failing)
+    once = f"; `shardmill rebuild RECIPE --accept {','.join(failing)}` lets it pass once" if is_acceptable else ""
     if not names:
-        return ""
+        return once
     allowed = ", ".join(f"{name}: warn" for name in names)
-    return f"; if that is as it should be, `checks: {{{allowed}}}` in the recipe lets it pass"
+    return f"{once}; if that is as it should be, `checks: {{{allowed}}}` in the recipe lets it pass"
+
+
+def _suggest_commands(parent: str, version: str, baseline: str) -> str:
+    """Return a sentence with the commands that show and publish a version that failed its checks and is kept."""
+    *look, (_, accept) = failed_version_commands(parent, version, baseline)
+    shown = " and ".join(f"`{command}`" for _, command in look)
+    return f"{shown} show it, `{accept}` publishes it as it is"
 
 
 def keep_failed_version(
@@ -150,36 +177,41 @@ def keep_failed_version(
         return "its shards are not kept"
     folder = storage.join(options.parent, file_names.FAILED, options.version)
     until = today + timedelta(days=options.checks.keep_failed)
-    if _read_mark(folder).get("job") != options.job:
+    if read_failed_mark(folder).get("job") != options.job:
         storage.delete_tree(folder)
         storage.make_directory(folder)
         mark = {"job": options.job, "until": until.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")}
-        storage.write_text(storage.join(folder, FAILED_MARK), json.dumps(mark) + "\n")
+        if file_names.MANIFEST in files:
+            mark["manifest"] = crc32c_hex(files[file_names.MANIFEST])
+        storage.write_text(storage.join(folder, file_names.FAILED_MARK), json.dumps(mark) + "\n")
     for name, data in files.items():
         storage.write_bytes(storage.join(folder, name), data)
     for name, found in rejects_by_file(rejects).items():
         write_stream(storage.join(folder, name), found.chunks(), found.size_bytes)
+    inputs = storage.join(options.folder, build_records.STAGED_INPUTS)  # with which the next night compares
+    storage.put_in_place(inputs, storage.join(folder, build_records.STAGED_INPUTS))
     storage.rename([shard.temporary for shard in shards], [storage.join(folder, str(shard.name)) for shard in shards])
     return f"the shards are kept in {folder} until {until:%Y-%m-%d}"
+
+
+def _keep_index(shards: Sequence[ShardInfo], manifest: bytes, options: PublishOptions) -> FileIndex | None:
+    """Store the index of a failed version's files, which the next build needs if the version is accepted."""
+    if storage.exists(options.path(file_names.SUCCESS)):  # the index is that of the published version
+        return None
+    return store_index(options.parent, options.version, manifest, shards, options.index_options)
 
 
 def delete_expired_failures(parent: str, today: datetime, dry_run: bool = False) -> list[str]:
     """Delete failed versions that have been kept long enough, unless `dry_run`, and return their folders."""
     above = storage.join(parent, file_names.FAILED)
     now = today.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    folders = [storage.join(above, name) for name in storage.list_folders(above)]
-    expired = [folder for folder in folders if _read_mark(folder).get("until", now) < now]
-    for folder in expired if not dry_run else ():
-        storage.delete_tree(folder)
-    return expired
-
-
-def _read_mark(folder: str) -> dict[str, str]:
-    try:
-        found = json.loads(storage.read_bytes(storage.join(folder, FAILED_MARK)))
-    except (FileNotFoundError, ValueError):
-        return {}
-    return {key: str(value) for key, value in found.items()} if isinstance(found, dict) else {}
+    names = [name for name in storage.list_folders(above)
+             if read_failed_mark(storage.join(above, name)).get("until", now) < now]  # fmt: skip
+    for name in names if not dry_run else ():
+        storage.delete_tree(storage.join(above, name))
+        if not storage.exists(storage.join(parent, name, file_names.SUCCESS)):  # else the index is in use
+            storage.delete_tree(index_folder(parent, name))
+    return [storage.join(above, name) for name in names]
 
 
 _PUBLISH_MAX_SHOWN = 5  # shards that are missing, or there more than once

@@ -36,6 +36,8 @@ from shardmill.transforms.files.image_codec import check_decodes, measure_image
 from shardmill.transforms.files.image_geometry import ImageError
 from shardmill.transforms.files.image_headers import check_structure, read_header
 from shardmill.transforms.options.image_options import MAX_PIXELS
+from shardmill.transforms.publishing.build_records import STAGED_INPUTS, STAGED_RECORD
+from shardmill.transforms.publishing.catalog import is_failed_folder
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.storage import raise_if_store_failed
 from shardmill.transforms.workers.elements import Spread
@@ -345,7 +347,8 @@ def find_dataset_faults(dataset: Dataset) -> list[Fault]:
         for name in sorted({*checks, *manifest.files})
         for message in _check_file_content(dataset, name, checks)
     ]
-    if manifest.files and not storage.size(storage.join(dataset.directory, file_names.SUCCESS)):
+    is_failed = is_failed_folder(dataset.directory)
+    if not is_failed and manifest.files and not storage.size(storage.join(dataset.directory, file_names.SUCCESS)):
         faults.append(Fault(file_names.SUCCESS, "is empty; expected the checksum of the manifest"))
     if storage.exists(storage.join(dataset.directory, file_names.PUBLISHING)):
         faults.append(
@@ -360,6 +363,8 @@ def find_unlisted_files(dataset: Dataset) -> Iterator[Fault]:
     listed = {shard.file for split in manifest.splits for shard in split.shards}
     listed |= {*_choose_metadata_checks(manifest), *manifest.files}
     listed |= {file_names.MANIFEST, file_names.SUCCESS, file_names.PUBLISHING, file_names.LOCK}
+    if is_failed_folder(dataset.directory):
+        listed |= {file_names.FAILED_MARK, file_names.ANOMALIES, STAGED_RECORD, STAGED_INPUTS}
     globs = [
         file_names.shards_glob(manifest.name, split.name, manifest.codec, manifest.file_template)
         for split in manifest.splits

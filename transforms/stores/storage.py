@@ -545,6 +545,21 @@ def _find_existing(paths: Sequence[str]) -> dict[str, int]:
     return found
 
 
+def copy(source: str, destination: str) -> None:
+    """Copy a file within a store; on a local disk by a hard link, if the file system has them."""
+    if is_local(destination):
+        local.make_directory(os.path.dirname(destination))
+        with suppress(OSError):
+            os.link(source, destination)
+            return
+    with open_read(source) as file, open_write(destination) as out:
+        while block := file.read(_COPY_BYTES):
+            out.write(block)
+
+
+_COPY_BYTES = 8 << 20  # at once
+
+
 def put_in_place(source: str, destination: str) -> bool:
     """Rename a small file, replacing `destination`; return False if `source` is missing, as after an earlier attempt.
 

@@ -73,6 +73,7 @@ LOCK = "LOCK"  # who builds a version, in its directory while it is built; see s
 LATEST = "LATEST"
 TAGS = "TAGS"  # a folder next to the versions, with one file for each tag; see shardmill.metadata.versions
 FAILED = "failed"  # a folder next to the versions, of versions that failed their checks
+FAILED_MARK = "_FAILED"  # in the folder of such a version: the job that built it, and until when it is kept
 BUILDS = "builds"  # a folder next to the versions; see shardmill.metadata.versions
 MANIFEST = "manifest.json"
 STATS = "stats.json"

@@ -59,6 +59,8 @@ class BuildRecord:
     checks: tuple[Mapping[str, Any], ...] = ()  # objects written by shardmill.quality.limits
     # checks with default thresholds if none were requested; only shown on the page
     page_checks: tuple[Mapping[str, Any], ...] = ()
+    # of a version that was published although checks failed: `checks` that did, `by` whom, `at` and the `reason`
+    accepted: Mapping[str, Any] = field(default_factory=dict)
     notices: tuple[str, ...] = ()  # shown to the user
     since: str = ""  # changes since the version in LATEST, as text; "" if none
     shardmill: str = ""  # version of shardmill

@@ -100,6 +100,11 @@ def feature_limits(feature: str, limits: LimitsByCheck, overrides: ByFeature) ->
 
 
 COMPARISONS = ("drift", "skew")
+# Checks of a schema's constraints, besides those that have limits
+SCHEMA_CHECKS = (
+    *("min_examples_count", "max_examples_count", "value_count", "min_fraction", "min_count", "domain"),
+    *("string_domain",),
+)
 
 
 @dataclass(frozen=True, slots=True)
