@@ -298,7 +298,7 @@ def run_accept(arguments: Sequence[str]) -> int:
         write_page_of(failed.directory)
         latest = read_latest(args.directory)
     except OSError as error:
-        raise output_error(f"{args.directory} cannot be read or written", error) from None
+        raise file_error(f"{args.directory} cannot be read or written", error) from None
     accepted = f"is published, accepted by {acceptance.by}" if is_new else "is published already"
     print_outcome(args, f"{args.directory}: {version} {accepted}; LATEST names {latest}")
     return 0

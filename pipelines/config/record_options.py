@@ -219,6 +219,14 @@ class RecordOptions(TransformOptions, TokenOptions, SequenceOptions, PictureOpti
     only: tuple[str, ...] = flag(
         (), "Comma-separated columns to keep; all others are left out", parse=parse_names, to_json=list
     )
+    on_other_columns: str = flag(
+        "fail",
+        "Action if files have different columns: fail the job; reject the files that have other columns than most; or"
+        " union: take the columns of all files, with missing values where a file lacks one",
+        choices=("fail", "reject", "union"),
+        group="input",
+        is_always_recorded=False,
+    )
     flatten: bool = flag(
         False,
         "Make columns of the fields of objects, such as meta.source, and parallel lists of those of lists of objects",

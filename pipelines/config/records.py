@@ -183,6 +183,7 @@ class RecordsConfig(RecordOptions):
                 escape=self.escape,
                 numbers=NumberStyle(self.decimal, self.thousands),
                 list_separators=self.list_separator,
+                checks_rows=self.on_damaged_file == "reject",
             )
         if self.spec.name == "jsonl":
             from shardmill.transforms.formats.json_lines import JsonLinesFormat
@@ -314,6 +315,7 @@ class RecordsConfig(RecordOptions):
             schema_name=self.schema.origin if self.schema is not None else "",
             is_schema_partial=self.schema is not None and bool(self.schema.metadata),
             drop=self.drop,
+            on_other_columns=self.on_other_columns if "on_other_columns" in self.spec.flags else "",
             json_columns=self.json_columns,
             nesting=self.nesting if "json_columns" in self.spec.flags else None,
             only=self.only,

@@ -22,7 +22,7 @@ from shardmill.text import did_you_mean, plural
 from shardmill.transforms.columns.example_decoding import Kinds, describe_mixed_kinds, most_frequent_kinds
 from shardmill.transforms.columns.types import Inferred
 from shardmill.transforms.files.image_features import deep_notices, mark_images, set_encodings, turned_notices
-from shardmill.transforms.inputs.record_blocks import IndexBlocks, IndexedBlocks
+from shardmill.transforms.inputs.record_blocks import FileRules, IndexBlocks, IndexedBlocks
 from shardmill.transforms.inputs.summary import InputSummary
 from shardmill.transforms.layout.columns import extra_column_notices, wanted_columns
 from shardmill.transforms.layout.options import TableOptions, skipped_notices
@@ -88,7 +88,14 @@ def read_layout(
     """
     options = config.table_options
     indexed = root | "Index" >> IndexBlocks(
-        config.files, config.kind, config.format, config.run_size, config.read_threads, config.folders, temporary
+        config.files,
+        config.kind,
+        config.format,
+        config.run_size,
+        config.read_threads,
+        config.folders,
+        FileRules(config.on_damaged_file == "reject", options.on_other_columns == "reject", options.drop, options.only),
+        temporary,
     )
     inferred: Any = ()
     if planned is not None:

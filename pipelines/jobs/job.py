@@ -484,7 +484,7 @@ def _with_written_checks(config: JobConfig, record: BuildRecord) -> BuildRecord:
         with suppress(OSError):
             found = read_record(path)
             if found is not None and found.is_same_build(record):
-                return replace(record, checks=found.checks, baseline=found.baseline)
+                return replace(record, checks=found.checks, baseline=found.baseline, accepted=found.accepted)
     return record
 
 

@@ -59,7 +59,7 @@ FORMATS = (
         " a sample.",
         flags=(
             *("delimiter", "quote", "escape", "columns", "header", "skip_lines", "comment", "strip", "encoding"),
-            *("missing", "decimal", "thousands", "list_separator"),
+            *("missing", "decimal", "thousands", "list_separator", "on_other_columns"),
             *_COLUMN_FLAGS,
             "block_size",
         ),
@@ -81,7 +81,7 @@ FORMATS = (
         suffixes="parquet|pq",
         summary="turn Parquet files into TFRecord shards",
         description="Turn Parquet files into balanced, shuffled TFRecord shards.",
-        flags=(*_NESTING_FLAGS, "image", *_PICTURE_FLAGS, *_BOX_FLAGS, *_COLUMN_FLAGS),
+        flags=(*_NESTING_FLAGS, "image", *_PICTURE_FLAGS, *_BOX_FLAGS, *_COLUMN_FLAGS, "on_other_columns"),
         has_objects=True,
     ),
     FormatSpec(
@@ -91,7 +91,7 @@ FORMATS = (
         suffixes="avro",
         summary="turn Avro files into TFRecord shards",
         description="Turn Avro container files into balanced, shuffled TFRecord shards.",
-        flags=(*_NESTING_FLAGS, "image", *_PICTURE_FLAGS, *_COLUMN_FLAGS, "block_size"),
+        flags=(*_NESTING_FLAGS, "image", *_PICTURE_FLAGS, *_COLUMN_FLAGS, "on_other_columns", "block_size"),
     ),
     FormatSpec(
         name="webdataset",

@@ -22,7 +22,7 @@ from shardmill.quality.profile import Profile, number_of_values
 from shardmill.quality.stats_file import FeatureSummary, StatsFile
 from shardmill.reading.dataset import Dataset, open_dataset
 from shardmill.text import listed
-from shardmill.transforms.options.job_options import CheckOptions
+from shardmill.transforms.options.job_options import CheckOptions, suggest_accepting
 from shardmill.transforms.publishing.build_records import STAGED_RECORD, read_record
 from shardmill.transforms.publishing.catalog import (
     failed_version_commands,
@@ -193,6 +193,9 @@ def _suggest_commands(record: BuildRecord | None, folder: str) -> list[dict[str,
     if record is None or record.status != "checks_failed" or not is_failed_folder(folder):
         return []
     commands = failed_version_commands(parent_folder(parent_folder(folder)), record.version, record.baseline)
+    failed = [str(check.get("check")) for check in record.checks if check.get("severity") == "error"]
+    if command := suggest_accepting(failed):
+        commands.append(("build it again without these checks", command))
     return [{"what": what, "command": command} for what, command in commands]
 
 

@@ -186,7 +186,7 @@ _SHRUNK = 0.5  # of its examples before: what a class has at least that did not 
 
 
 def _describe_change(before: int, now: int) -> dict[str, Any]:
-    """Return the numbers of a class before and now, and the change in words."""
+    """Return the numbers of a class before and now, and the change as text."""
     if not before:
         state, words = ("new", "new") if now else ("", "")
     elif not now:

@@ -1,5 +1,6 @@
 """Files of one folder that differ: in their columns, and in the types of one column; empty files among them."""
 
+import gzip
 from pathlib import Path
 from typing import Any
 
@@ -7,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from tests.support.avro_files import avro, record
-from tests.support.bad_tables import parquet
-from tests.support.command import Run, check_mistake, write_files
+from tests.support.bad_tables import check_consistent, parquet
+from tests.support.command import Run, check_failure, check_mistake, write_files
 from tests.support.table_results import convert
 
 
@@ -34,12 +35,97 @@ def test_columns_that_some_files_lack(tmp_path: Path, run: Run, command: str) ->
     given = (command, "--input", source, "--output", tmp_path / "out", "--name", "n")
 
     said = f"headers differ: 'b.{command}' lacks 'b' and has 'd' in addition to what 'a.{command}' has"
-    check_mistake(run(*given), said, "; --drop b,d,e leaves these columns out")
+    check_mistake(run(*given), said, "; --drop b,d,e leaves these columns out", "; --on_other_columns union takes")
 
     expected = [{"n": number, "c": number + 0.5} for number in (1, 2, 3, 4)]
     for number, flags in enumerate((("--drop", "b,d,e"), ("--only", "n,c"))):
         rows = convert(command, source, tmp_path / str(number), *flags).rows
         assert sorted(rows, key=lambda row: row["n"]) == expected
+
+
+def three_files(command: str) -> dict[str, bytes]:
+    """Two files of equal columns in another order, and between them one with another column."""
+    return {
+        f"a.{command}": of_rows(command, [{"n": 1, "b": "x", "c": 1.5}, {"n": 2, "b": "y", "c": 2.5}]),
+        f"b.{command}": of_rows(command, [{"d": 7, "n": 3, "c": 3.5}, {"d": 8, "n": 4, "c": 4.5}]),
+        f"c.{command}": of_rows(command, [{"c": 5.5, "b": "z", "n": 5}]),
+    }
+
+
+@pytest.mark.parametrize("command", ["csv", "parquet", "avro"])
+def test_the_union_of_columns(tmp_path: Path, command: str) -> None:
+    source = write_files(tmp_path / "in", three_files(command))
+
+    table = convert(command, source, tmp_path, "--on_other_columns", "union")
+
+    assert sorted(table.rows, key=lambda row: row["n"]) == [
+        {"n": 1, "b": b"x", "c": 1.5},
+        {"n": 2, "b": b"y", "c": 2.5},
+        {"n": 3, "d": 7, "c": 3.5},
+        {"n": 4, "d": 8, "c": 4.5},
+        {"n": 5, "b": b"z", "c": 5.5},
+    ]
+    assert table.features == {"n": "int64", "b": "bytes?", "c": "float32", "d": "int64?"}
+    assert table.dataset.manifest.configuration["on_other_columns"] == "union"
+    filled = convert(command, source, tmp_path / "filled", "--on_other_columns", "union", "--fill", "d=-1")
+    assert sorted(filled.column("d")) == [-1, -1, -1, 7, 8]
+
+
+@pytest.mark.parametrize("command", ["csv", "csv.gz", "parquet", "avro"])
+def test_files_with_other_columns_than_most_are_rejected(tmp_path: Path, run: Run, command: str) -> None:
+    files = three_files(command.removesuffix(".gz"))
+    if command == "csv.gz":
+        files = {f"{name}.gz": gzip.compress(content) for name, content in files.items()}
+    source = write_files(tmp_path / "in", files)
+    command, bad = command.removesuffix(".gz"), f"b.{command}"
+
+    table = convert(command, source, tmp_path, "--on_other_columns", "reject", "--max_reject_fraction", 0.4)
+
+    assert sorted(table.column("n")) == [1, 2, 5]
+    assert table.features == {"n": "int64", "b": "bytes", "c": "float32"}
+    (reject,) = table.rejects()
+    assert (reject["source"], reject["stage"], reject["records"], reject["count"]) == (bad, "columns", 2, "exact")
+    most = f"a.{command}" + (".gz" if bad.endswith(".gz") else "")
+    assert reject["reason"] == f"lacks 'b' and has 'd' in addition to what most files have, such as {most!r}"
+    assert table.dataset.manifest.rejects["records"] == 2
+    assert table.dataset.manifest.input["records"] == 5
+    check_consistent(table)
+    given = (command, "--input", source, "--output", tmp_path / "out", "--name", "n")
+    few = run(*given, "--on_other_columns", "reject", "--max_reject_fraction", 0.3)
+    check_failure(few, "2 of 5 records were rejected", f"such as {bad!r}")
+
+
+def test_no_columns_are_those_of_most_files(tmp_path: Path, run: Run) -> None:
+    files = three_files("csv")
+    del files["c.csv"]
+    source = write_files(tmp_path / "in", files)
+
+    result = run("csv", "--input", source, "--output", tmp_path, "--name", "n", "--on_other_columns", "reject")
+
+    check_mistake(result, "1 file has the columns of 'a.csv', and as many those of 'b.csv', which lacks 'b' and has")
+    rows = convert("csv", source, tmp_path, "--on_other_columns", "reject", "--exclude", "b.csv").rows
+    assert len(rows) == 2
+
+
+def test_dropped_columns_do_not_differ(tmp_path: Path) -> None:
+    source = write_files(tmp_path / "in", three_files("csv"))
+    for number, flags in enumerate((("--drop", "b,d"), ("--only", "n,c"))):
+        table = convert("csv", source, tmp_path / str(number), "--on_other_columns", "reject", *flags)
+        assert sorted(table.column("n")) == [1, 2, 3, 4, 5]
+
+
+def test_large_files_with_other_columns(tmp_path: Path) -> None:
+    """Of several blocks each; those of quotes with line ends and bad rows are counted as rows are."""
+    rows = "".join(f'{number},"a\nb"\n' for number in range(2_000))
+    files = {f"{name}.csv": f"n,{name[:1]}\n{rows}1,2,3\n".encode() for name in ("x1", "x2", "y")}
+    source = write_files(tmp_path / "in", files)
+    flags = ("--on_other_columns", "reject", "--max_reject_fraction", 0.5, "--block_size", "4KiB")
+
+    table = convert("csv", source, tmp_path, *flags)
+
+    assert len(table.rows) == 4_000
+    assert sum(reject["records"] for reject in table.rejects() if reject["source"] == "y.csv") == 2_001
+    assert table.dataset.manifest.rejects["records"] == 2_003
 
 
 @pytest.mark.parametrize(

@@ -333,7 +333,11 @@ def test_the_nights_of_the_page(run: Run, tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_the_recipe_of_the_page(tmp_path: Path) -> None:
-    (text,) = (block.text for block in blocks(NIGHTLY) if block.language == "yaml")
+    text, window = (block.text for block in blocks(NIGHTLY) if block.language == "yaml")
+    (tmp_path / "window.yaml").write_text(window)
+    (other,) = load_recipes([str(tmp_path / "window.yaml")], {}, date(2026, 11, 20), {})
+    assert isinstance(other, Recipe), other
+    assert (other.build.window, other.options["on_other_columns"]) == (7, "reject")
     (tmp_path / "events.yaml").write_text(text)
 
     (recipe,) = load_recipes([str(tmp_path / "events.yaml")], {}, date(2026, 11, 20), {"BUCKET": "gs://b"})

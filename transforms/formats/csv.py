@@ -31,7 +31,7 @@ from shardmill.transforms.columns.text import (
     text_remark,
     without_leading_zeros,
 )
-from shardmill.transforms.columns.types import ColumnType, Inferred, OddValues, ScalarType, ValuesOf
+from shardmill.transforms.columns.types import ColumnType, Inferred, OddValues, QuoteEvidence, ScalarType, ValuesOf
 from shardmill.transforms.formats.conventions import MISSING, Dialect
 from shardmill.transforms.formats.csv_doubts import columns_problem, header_problem
 from shardmill.transforms.formats.csv_parse import (
@@ -125,6 +125,7 @@ class CsvFormat(RecordFormat):
     escape: str = ""  # character that makes a quote part of a quoted field, such as a backslash; "" for none
     numbers: NumberStyle = field(default_factory=NumberStyle)  # how numbers are spelled
     list_separators: tuple[tuple[str, str], ...] = ()  # (column, text between the values of a field)
+    checks_rows: bool = False  # True if `index` also reads all rows, and raises the UserErrors that `read` would
 
     def __post_init__(self) -> None:
         fill = tuple(self.fill.items() if isinstance(self.fill, Mapping) else self.fill)
@@ -159,13 +160,24 @@ class CsvFormat(RecordFormat):
         """Yield the blocks of `file` in order; a Reject if it is empty or cannot be read."""
         try:
             with self._open(file) as (stream, base):
-                yield from self._index(file, stream, base)
+                found = self._index(file, stream, base)
+                yield from self._check_rows(list(found)) if self.checks_rows else found
         except TruncatedError as error:
             count: Certainty = "at least" if error.is_cut else "estimated"
             yield reject_file(file.name, file.size_bytes, f"{error}; no record could be read", count)
         except OSError as error:
             raise_if_store_failed(error, file.path)
             yield reject_file(file.name, file.size_bytes, f"cannot be read: {error_text(error)}")
+
+    def _check_rows(self, found: list[BlockRef | Reject | RecordNotice]) -> list[BlockRef | Reject | RecordNotice]:
+        """Read the rows of all blocks in `found` and return it; raise a UserError if quotes make them doubtful."""
+        quotes = QuoteEvidence()
+        for block in found:
+            if isinstance(block, BlockRef):
+                for rows in self.read(block, {}):
+                    quotes = quotes.merge(rows.quotes)
+        quotes.check()
+        return found
 
     def infer(
         self, block: BlockRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]

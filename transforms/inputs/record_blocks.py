@@ -1,13 +1,15 @@
 """Choose the files that hold records, and divide them into blocks."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import attrgetter
 from typing import Any, NamedTuple
 
 import apache_beam as beam
+from apache_beam.pvalue import AsSingleton
 
+from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.arrow import ELEMENT_BYTES
 from shardmill.transforms.formats.format import (
@@ -22,11 +24,17 @@ from shardmill.transforms.formats.format import (
 from shardmill.transforms.inputs.folders import FileKind, FolderRoles
 from shardmill.transforms.inputs.listing import RecordFiles, Skipped
 from shardmill.transforms.inputs.sources import REJECTS, SUMMARIES, Findings, combine_outputs
-from shardmill.transforms.inputs.summary import InputSummary, summarize_files
+from shardmill.transforms.inputs.summary import (
+    InputSummary,
+    compared_columns,
+    describe_columns,
+    summarize_files,
+    usual_columns,
+)
 from shardmill.transforms.stores.protocol import error_text
 from shardmill.transforms.stores.storage import raise_if_store_failed
-from shardmill.transforms.workers.elements import GatherFn, Spread
-from shardmill.transforms.workers.rejects import RejectsPart
+from shardmill.transforms.workers.elements import GatherFn, MergeFn, Spread
+from shardmill.transforms.workers.rejects import OTHER_COLUMNS, RejectsPart
 from shardmill.transforms.workers.running import ThreadedFlatMap
 
 _BLOCK_BYTES = 200  # of a serialized BlockRef without its names
@@ -52,6 +60,7 @@ class IndexBlocks(beam.PTransform):
     task_size: Callable[[int], int]  # approximate bytes of a task, from the bytes of all files
     threads: int = 0  # indexing threads of a worker, see ThreadedFlatMap
     roles: FolderRoles | None = None  # folder roles of --folders, if given
+    rules: "FileRules" = field(default_factory=lambda: FileRules())  # what to do with single files
     temporary: str | None = None  # temporary directory of the job; None in a dry run
 
     def expand(self, pbegin: beam.pvalue.PBegin) -> Any:  # IndexedBlocks; Beam reads annotations as element types
@@ -64,22 +73,29 @@ class IndexBlocks(beam.PTransform):
                 REJECTS, SUMMARIES, main="files"
             )
         )
+        index = partial(index_file, self.format, temporary=self.temporary, rejects_damaged=self.rules.rejects_damaged)
         indexed = (
             listed["files"]
             | "SpreadFiles" >> Spread(attrgetter("name"))
             | "IndexFile"
-            >> beam.ParDo(
-                ThreadedFlatMap(partial(index_file, self.format, temporary=self.temporary), self.threads)
-            ).with_outputs(REJECTS, SUMMARIES, main="blocks")
+            >> beam.ParDo(ThreadedFlatMap(index, self.threads)).with_outputs(REJECTS, SUMMARIES, main="blocks")
         )
+        steps, blocks = [listed, indexed], indexed["blocks"]
+        if self.rules.rejects_other_columns:
+            usual = indexed[SUMMARIES] | "UsualColumns" >> beam.CombineGlobally(
+                MergeFn(InputSummary, InputSummary.merge)
+            )
+            leave_out = beam.ParDo(_LeaveOutFn(self.format, self.rules, self.temporary), AsSingleton(usual))
+            kept = blocks | "LeaveOut" >> leave_out.with_outputs(REJECTS, SUMMARIES, main="blocks")
+            steps, blocks = [*steps, kept], kept["blocks"]
         # Small blocks by the task: 10,000 files of a row each are not 10,000 runs.
         gather = GatherFn(lambda blocks: [tuple(blocks)], partial(_task_fraction, self.task_size), 1)
         tasks = (
-            indexed["blocks"]
+            blocks
             | "Gather" >> beam.ParDo(gather)
             | "SpreadTasks" >> Spread(lambda task: f"{task[0].file.name}\0{task[0].offset}")
         )
-        return IndexedBlocks(tasks, *combine_outputs(listed, indexed))
+        return IndexedBlocks(tasks, *combine_outputs(*steps))
 
 
 def _list_record_files(
@@ -103,8 +119,52 @@ def _list_record_files(
     yield from found.outputs()
 
 
-def index_file(format_: RecordFormat, file: FileRef, temporary: str | None = None) -> list[Any]:
-    """Return the blocks of a file; rejects and a summary of header and rejects, tagged."""
+@dataclass(frozen=True, slots=True)
+class FileRules:
+    """The files that are left out as rejects, instead of failing the job."""
+
+    rejects_damaged: bool = False  # files that cannot be read as the flags say, by --on_damaged_file
+    rejects_other_columns: bool = False  # files with other columns than most files, by --on_other_columns
+    drop: tuple[str, ...] = ()  # columns that are not compared
+    only: tuple[str, ...] = ()  # columns that alone are compared; () for all
+
+
+def _leave_out(
+    block: BlockRef, summary: InputSummary, format_: RecordFormat, rules: FileRules, temporary: str | None
+) -> Iterator[Any]:
+    """Yield the block if its file has the usual columns; otherwise a reject of its records, tagged."""
+    usual = usual_columns(summary.headers, rules.drop, rules.only)
+    columns = compared_columns(format_.header(block.file), rules.drop, rules.only)
+    if usual is None or columns == usual.columns:
+        yield block
+        return
+    records = block.records
+    if records is None:
+        records = sum(len(rows.lines) + sum(reject.counted_records for reject in rows.rejects)
+                      for rows in format_.read(block, {}))  # fmt: skip
+    if records:
+        reason = f"{describe_columns(columns, usual.columns)} what most files have, such as {usual.file!r}"
+        reject = Reject(block.file.name, None, OTHER_COLUMNS, reason, records, block.length)
+        yield from Findings(temporary, [reject]).outputs()
+
+
+class _LeaveOutFn(beam.DoFn):
+    """A DoFn that leaves out the blocks of files with other columns than most, given the summary of all files."""
+
+    def __init__(self, format_: RecordFormat, rules: FileRules, temporary: str | None) -> None:
+        self._format, self._rules, self._temporary = format_, rules, temporary
+
+    def process(self, block: BlockRef, summary: InputSummary) -> Iterator[Any]:
+        yield from _leave_out(block, summary, self._format, self._rules, self._temporary)
+
+
+def index_file(
+    format_: RecordFormat, file: FileRef, temporary: str | None = None, rejects_damaged: bool = False
+) -> list[Any]:
+    """Return the blocks of a file; rejects and a summary of header and rejects, tagged.
+
+    With `rejects_damaged`, a file that contradicts the flags is a reject, and no error.
+    """
     blocks: list[Any] = []
     found = Findings(temporary)
     try:
@@ -118,7 +178,14 @@ def index_file(format_: RecordFormat, file: FileRef, temporary: str | None = Non
             else:
                 blocks.append(item)
         header = format_.header(file) if not found.summary.rejected else ()
+        if rejects_damaged and blocks:  # some formats see only in the first records that a file is another's
+            next(iter(format_.read(blocks[0], {})), None)
         check_unchanged([file])
+    except UserError as error:
+        if not rejects_damaged:
+            raise
+        reason = str(error).removeprefix(f"{file.name}: ")
+        return list(Findings(temporary, [reject_file(file.name, file.size_bytes, reason)]).outputs())
     except OSError as error:
         raise_if_store_failed(error, file.path)
         reason = f"cannot be read: {error_text(error)}"

@@ -2,18 +2,20 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
 
+from shardmill.errors import UserError
+from shardmill.text import plural
 from shardmill.transforms.columns.conversion import RoundedColumns, merge_rounded, rounded_values, sample_limit
 from shardmill.transforms.columns.types import MAX_VALUES, ColumnType, merge_types
-from shardmill.transforms.inputs.folders import FolderRoles, folder_key, split_of_file
+from shardmill.transforms.inputs.folders import FolderRoles, folder_key, quote_names, split_of_file
 
 _MARK = "\0"  # with which no label begins
 
@@ -235,3 +237,52 @@ def summarize_batch(
         objects=Counter(object_labels(batch).to_pylist()) if "objects" in batch.schema.names else Counter(),
         first_file=min(zip(names, (uri or "" for uri in batch["uri"].to_pylist()), strict=True), default=None),
     )
+
+
+class UsualColumns(NamedTuple):
+    """The columns that most files of a table have, and one of these files."""
+
+    columns: frozenset[str]
+    file: str
+
+
+def compared_columns(header: Iterable[str], drop: Collection[str], only: Collection[str]) -> frozenset[str]:
+    """Return the columns of a file that are read, of which all files are to have the same."""
+    return frozenset(name for name in header if name not in drop and (not only or name in only))
+
+
+def usual_columns(
+    headers: Mapping[tuple[str, ...], tuple[int, str]], drop: Collection[str], only: Collection[str]
+) -> UsualColumns | None:
+    """Return the columns that more files have than any others; None if there are no files with columns.
+
+    Raise a UserError if two sets of columns have as many files.
+    """
+    files: Counter[frozenset[str]] = Counter()
+    names: dict[frozenset[str], str] = {}
+    for header, (number, name) in headers.items():
+        columns = compared_columns(header, drop, only)
+        files[columns] += number
+        names[columns] = min(name, names.get(columns, name))
+    order = sorted(files, key=lambda columns: (-files[columns], names[columns]))
+    if not order:
+        return None
+    first = order[0]
+    if len(order) > 1 and files[order[1]] == files[first]:
+        second = order[1]
+        raise UserError(
+            f"--on_other_columns reject: {plural(files[first], 'file has', 'files have')} the columns of"
+            f" {names[first]!r}, and as many those of {names[second]!r}, which {describe_columns(second, first)} it;"
+            " no columns are those of most files; give --on_other_columns union, or --exclude files"
+        )
+    return UsualColumns(first, names[first])
+
+
+def describe_columns(columns: Collection[str], usual: Collection[str]) -> str:
+    """Return how `columns` differ from the usual ones, as words before the name of what has those."""
+    missing, extra = sorted(set(usual) - set(columns)), sorted(set(columns) - set(usual))
+    parts = [
+        *([f"lacks {quote_names(missing)}"] if missing else []),
+        *([f"has {quote_names(extra)} in addition to"] if extra else []),
+    ]
+    return " and ".join(parts)

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from itertools import permutations
 
 from shardmill.data.features import Feature, Features, features_of_kind
 from shardmill.data.kinds import kind_of
@@ -30,7 +29,7 @@ from shardmill.transforms.columns.types import (
 )
 from shardmill.transforms.formats.conventions import MISSING
 from shardmill.transforms.inputs.folders import quote_names
-from shardmill.transforms.inputs.summary import InputSummary
+from shardmill.transforms.inputs.summary import InputSummary, compared_columns, describe_columns, usual_columns
 from shardmill.transforms.layout.options import TableOptions
 from shardmill.transforms.options.job_options import CONTENT, DEFAULT_REJECT_FRACTION, Stack, allow_rejects
 
@@ -38,7 +37,7 @@ _MAX_LISTED_COLUMNS = 20  # columns that an error lists
 
 
 def common_header(summary: InputSummary, options: TableOptions) -> tuple[str, ...]:
-    """Return the columns in the order of the first file by name, or ().
+    """Return the columns in the order of the first file by name, or (); with --on_other_columns union, of all files.
 
     Raises:
         UserError: if the columns that are read are not the same in all files; the message names a flag that helps.
@@ -46,28 +45,31 @@ def common_header(summary: InputSummary, options: TableOptions) -> tuple[str, ..
     if not summary.headers:
         return ()
 
-    def read_columns(columns: Sequence[str]) -> set[str]:
-        return {name for name in columns if name not in options.drop and (not options.only or name in options.only)}
+    def read_columns(columns: Sequence[str]) -> frozenset[str]:
+        return compared_columns(columns, options.drop, options.only)
 
     ordered = sorted(summary.headers.items(), key=lambda item: item[1][1])
+    if options.on_other_columns == "reject":
+        usual = usual_columns(summary.headers, options.drop, options.only)
+        ordered = [item for item in ordered if usual is not None and read_columns(item[0]) == usual.columns]
     first, (_, first_name) = ordered[0]
-    shared = set.intersection(*(read_columns(columns) for columns, _ in ordered))
-    dropped = sorted(set().union(*(read_columns(columns) for columns, _ in ordered)) - shared)
+    if options.on_other_columns == "union":
+        return tuple(dict.fromkeys(name for columns, _ in ordered for name in columns))
+    shared = frozenset.intersection(*(read_columns(columns) for columns, _ in ordered))
+    dropped = sorted(frozenset().union(*(read_columns(columns) for columns, _ in ordered)) - shared)
     remedy = ""
     if shared:
         names = "the column" if len(dropped) == 1 else "these columns"
         remedy = f"; --drop {quote_columns([*options.drop, *dropped])} leaves {names} out"
+    if options.on_other_columns:
+        remedy += "; --on_other_columns union takes the columns of all files, reject leaves out the files that differ"
     for columns, (number, name) in ordered[1:]:
-        missing, extra = (sorted(one - other) for one, other in permutations(map(read_columns, (first, columns))))
-        if not missing and not extra:
+        difference = describe_columns(read_columns(columns), read_columns(first))
+        if not difference:
             continue
-        parts = [
-            *([f"lacks {quote_names(missing)}"] if missing else []),
-            *([f"has {quote_names(extra)} in addition to"] if extra else []),
-        ]
         more = f", as {number - 1} more file{'s do' if number > 2 else ' does'}" if number > 1 else ""
         raise UserError(
-            f"{options.source}: headers differ: {name!r} {' and '.join(parts)} what {first_name!r} has{more}{remedy}"
+            f"{options.source}: headers differ: {name!r} {difference} what {first_name!r} has{more}{remedy}"
         )
     elsewhere = {name for columns, _ in ordered for name in columns if name in options.drop}
     return (*first, *sorted(elsewhere - set(first)))

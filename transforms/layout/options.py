@@ -64,6 +64,7 @@ class TableOptions:
     schema: Features | None = None
     objects: Features = ()  # features of objects in images in --schema
     drop: tuple[str, ...] = ()  # columns to leave out
+    on_other_columns: str = ""  # --on_other_columns; "" if the command has no such flag
     json_columns: tuple[str, ...] = ()  # columns of --json_columns
     nesting: Nesting | None = None  # how nested values are stored; None if no flag about them exists
     only: tuple[str, ...] = ()  # columns to keep; () for all

@@ -542,6 +542,13 @@ class CheckOptions(Options):
         return {name: value for name, value in found if isinstance(value, Limits)}
 
 
+def suggest_accepting(failed_checks: Iterable[str]) -> str:
+    """Return the command that builds once more and passes over these checks; "" if one cannot be passed over."""
+    names = dict.fromkeys(failed_checks)
+    known = (*CheckOptions().limits, *SCHEMA_CHECKS)
+    return f"shardmill rebuild RECIPE --accept {','.join(names)}" if all(name in known for name in names) else ""
+
+
 def parse_check_names(value: Any) -> tuple[str, ...]:
     """Parse names of checks that can fail, from text such as `classes_gone,label_drift` or a sequence."""
     names = tuple(name.strip() for name in value.split(",")) if isinstance(value, str) else tuple(value)

@@ -70,7 +70,7 @@ def accept_version(
 ) -> bool:
     """Publish a version that failed its checks and is kept; return False if it was published already.
 
-    The kept files are copied, and deleted once the version is published. So whoever is killed can start again.
+    The kept files are copied, and deleted once the version is published. So a run that is killed can be repeated.
 
     Args:
         set_latest: point LATEST at the version even if a newer one was published after it had failed.

@@ -116,7 +116,7 @@ def open_failed(directory: str) -> Dataset:
 
 
 def failed_version_commands(parent: str, version: str, baseline: str) -> list[tuple[str, str]]:
-    """Return what can be done with a failed version that is kept, in words, each with its command; accepting it last.
+    """Return (purpose, command) for each thing to do with a failed version that is kept; accepting it comes last.
 
     `baseline` is the version that it was compared with, or "".
     """

@@ -16,11 +16,11 @@ from shardmill.metadata.manifest import Manifest, crc32c_hex
 from shardmill.metadata.versions import BuildRecord, describe_comparison, resolve_version
 from shardmill.quality.checks import find_failures, run_checks
 from shardmill.quality.constraints import anomalies_pbtxt
-from shardmill.quality.limits import SCHEMA_CHECKS, CheckResult
+from shardmill.quality.limits import CheckResult
 from shardmill.quality.profile import Profile
 from shardmill.quality.stats_file import StatsFile
 from shardmill.reading.dataset import open_dataset
-from shardmill.transforms.options.job_options import Acceptance, CheckOptions, allow_rejects
+from shardmill.transforms.options.job_options import Acceptance, CheckOptions, allow_rejects, suggest_accepting
 from shardmill.transforms.publishing import build_records, lease, publication
 from shardmill.transforms.publishing.build_records import delete_unindexed, store_index, write_record
 from shardmill.transforms.publishing.catalog import (
@@ -147,10 +147,9 @@ def failure_message(failed: Sequence[CheckResult]) -> str:
 
 def _suggest_remedy(failed: Sequence[CheckResult], checks: CheckOptions) -> str:
     """Return a hint how to accept the failed checks, once or in a recipe."""
-    failing = dict.fromkeys(result.check for result in failed)
-    names = [name for name in failing if name in checks.limits]
-    is_acceptable = all(name in checks.limits or name in SCHEMA_CHECKS for name in failing)
-    once = f"; `shardmill rebuild RECIPE --accept {','.join(failing)}` lets it pass once" if is_acceptable else ""
+    command = suggest_accepting(result.check for result in failed)
+    names = dict.fromkeys(result.check for result in failed if result.check in checks.limits)
+    once = f"; `{command}` lets it pass once" if command else ""
     if not names:
         return once
     allowed = ", ".join(f"{name}: warn" for name in names)
@@ -196,7 +195,7 @@ def keep_failed_version(
 
 def _keep_index(shards: Sequence[ShardInfo], manifest: bytes, options: PublishOptions) -> FileIndex | None:
     """Store the index of a failed version's files, which the next build needs if the version is accepted."""
-    if storage.exists(options.path(file_names.SUCCESS)):  # the index is that of the published version
+    if storage.exists(options.path(file_names.SUCCESS)):  # whose index is kept
         return None
     return store_index(options.parent, options.version, manifest, shards, options.index_options)
 

@@ -18,6 +18,7 @@ from shardmill.text import plural
 from shardmill.transforms.stores import storage
 from shardmill.transforms.workers.resources import Spool
 
+OTHER_COLUMNS = "columns"  # stage of files that are left out because of their columns, whose records are counted
 FOLDER = "rejects"  # in the job's temporary directory
 MOST_REASONS = 10_000  # that are remembered; twice as many for a moment
 _REASONS = 100  # in a manifest
@@ -51,7 +52,7 @@ class Losses:
 
     def add(self, reject: Reject) -> None:
         """Add the next reject that is settled, unless it is a record that was read and refused."""
-        if not reject.is_loss:
+        if not reject.is_loss or reject.stage == OTHER_COLUMNS:
             return
         self.files += reject.source != self._source
         self._source = reject.source

@@ -57,3 +57,27 @@ def test_three_nights(run: Run, bucket: Bucket) -> None:
     assert b"Since 1.0.20261120, nothing that chance would not do." in bucket.files(page)[page]
     assert bucket.files("sets/events/LATEST")["sets/events/LATEST"] == b"1.0.20261121\n"
     assert rebuild("2026-11-21")[1].startswith("unchanged 1.0.20261121: ")
+
+
+def test_a_failed_night_is_accepted(run: Run, bucket: Bucket) -> None:
+    bucket.put("events.yaml", RECIPE.encode())
+    for day, kinds in (("2026-11-20", ("buy", "view")), ("2026-11-21", ("view",))):
+        put_day(bucket, day, kinds)
+        flags = ("--set", f"BUCKET={bucket.url}", "--date", day, *bucket.flags)
+        run("rebuild", f"{bucket.url}/events.yaml", *flags)
+    failed, version = "sets/events/failed/1.0.20261121", "sets/events/1.0.20261121"
+    kept = {name.removeprefix(failed): data for name, data in bucket.files(f"{failed}/").items()}
+    looked = run("inspect", f"{bucket.url}/{failed}", *bucket.flags)
+    assert (looked.status, "events 1.0.20261121" in looked.out) == (0, True)
+
+    result = run("accept", f"{bucket.url}/sets/events", "1.0.20261121", "--reason", "a holiday", *bucket.flags)
+
+    assert result.status == 0, result.err
+    published = {name.removeprefix(version): data for name, data in bucket.files(f"{version}/").items()}
+    assert published.pop("/_SUCCESS")
+    assert published == {name: kept[name] for name in published}
+    assert not bucket.names(f"{failed}/")
+    assert bucket.files("sets/events/LATEST")["sets/events/LATEST"] == b"1.0.20261121\n"
+    assert run("verify", f"{bucket.url}/sets/events", *bucket.flags).status == 0
+    again = run("rebuild", f"{bucket.url}/events.yaml", *flags)
+    assert "unchanged since 1.0.20261121" in again.out

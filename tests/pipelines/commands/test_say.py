@@ -22,19 +22,24 @@ CALLS: dict[str, list[str]] = {
     "retain": ["retain", "n"],
     "rollback": ["rollback", "n", "1.0.0"],
     "tag": ["tag", "n", "1.0.0", "good"],
+    "accept": ["accept", "n", "1.0.2", "--reason", "why"],
 }
-CONFIRMATIONS = ("verify", "retain", "rollback", "tag", "report")  # the others print what they were asked for
+CONFIRMATIONS = ("verify", "retain", "rollback", "tag", "report", "accept")  # the others print what they were asked for
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two versions of `n`, the table that they are made of, and a recipe."""
+    """Two versions of `n`, a third that is kept as if it had failed, the table that they are made of, and a recipe."""
     folder = tmp_path_factory.mktemp("made")
     text = "name: rows\noutput: sets\ncsv:\n  input: in.csv\n"
     write_files(folder, {"in.csv": b"a,b\n1,2\n3,4\n", "rows.yaml": text.encode()})
-    for version in ("1.0.0", "1.0.1"):
+    for version in ("1.0.0", "1.0.1", "1.0.2"):
         flags = {"input": folder / "in.csv", "output": folder, "name": "n", "version": version}
         assert cli.main(["csv", "--quiet", *(f"--{flag}={value}" for flag, value in flags.items())]) == 0
+    (folder / "n/failed").mkdir()
+    shutil.move(folder / "n/1.0.2", folder / "n/failed/1.0.2")
+    (folder / "n/failed/1.0.2/_SUCCESS").unlink()
+    (folder / "n/LATEST").write_text("1.0.1\n")
     return folder
 
 

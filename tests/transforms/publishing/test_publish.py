@@ -150,7 +150,7 @@ def test_what_was_kept_for_long_enough_is_deleted(tmp_path: Path) -> None:
     above = tmp_path / "flowers" / file_names.FAILED
     for version, until in (("1.0.1", "2026-11-20T11:59:59Z"), ("1.0.2", "2026-11-20T12:00:01Z")):
         (above / version).mkdir(parents=True)
-        (above / version / checking.FAILED_MARK).write_text(json.dumps({"job": "x", "until": until}))
+        (above / version / file_names.FAILED_MARK).write_text(json.dumps({"job": "x", "until": until}))
     (above / "mine").mkdir()  # not ours
 
     checking.delete_expired_failures(str(tmp_path / "flowers"), NOON)
@@ -164,7 +164,7 @@ def test_how_long_it_is_kept(tmp_path: Path) -> None:
 
     folder = tmp_path / "flowers" / file_names.FAILED / "1.0.0"
     assert said == f"the shards are kept in {folder} until 2026-11-22"
-    assert json.loads((folder / checking.FAILED_MARK).read_text())["until"] == "2026-11-22T00:00:00Z"
+    assert json.loads((folder / file_names.FAILED_MARK).read_text())["until"] == "2026-11-22T00:00:00Z"
     checking.delete_expired_failures(told.parent, NOON + timedelta(days=2))
     assert not folder.exists()
 

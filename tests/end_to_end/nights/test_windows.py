@@ -1,0 +1,186 @@
+"""A window of seven days of which one is bad: by default the night stops, and by flags that day alone is left out."""
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tests.support.avro_files import avro, record
+from tests.support.bad_tables import parquet
+from tests.support.command import Run
+from tests.support.framed_records import records
+from tests.support.tars import tar
+
+DAYS = [f"2026-11-{day:02}" for day in range(14, 21)]
+ROWS = 40
+RECIPE = """\
+name: events
+output: sets
+window: 7d
+{command}:
+  input: in/dt={{YYYY}}-{{MM}}-{{DD}}/*
+"""
+REJECT = "  on_damaged_file: reject\n  on_other_columns: reject\n  max_reject_fraction: 0.3\n"
+ALLOWED = "checks: {rejects_over: {error: 0.3}}\n"
+
+
+def numbers(day: int) -> list[int]:
+    return [day * 1000 + number for number in range(ROWS)]
+
+
+def csv(day: int) -> bytes:
+    return b"n,kind\n" + "".join(f"{n},k{n % 3}\n" for n in numbers(day)).encode()
+
+
+def jsonl(day: int) -> bytes:
+    return "".join(json.dumps({"n": n, "kind": f"k{n % 3}"}) + "\n" for n in numbers(day)).encode()
+
+
+def columnar(day: int) -> bytes:
+    return parquet(pa.table({"n": numbers(day), "kind": [f"k{n % 3}" for n in numbers(day)]}), row_group_size=10)
+
+
+def packed(day: int) -> bytes:
+    rows = [{"n": n, "kind": f"k{n % 3}"} for n in numbers(day)]
+    return avro(record(n="long", kind="string"), rows)
+
+
+def text(day: int) -> bytes:
+    return "".join(f"line {n}\n" for n in numbers(day)).encode()
+
+
+def samples(day: int) -> bytes:
+    return tar([(f"{n}.json", json.dumps({"n": n}).encode()) for n in numbers(day)])
+
+
+def examples(day: int) -> bytes:
+    return records(1000 + day * 20)
+
+
+def cut(data: bytes) -> bytes:
+    return data[: len(data) // 2 + 5]  # within a record
+
+
+NOISE = np.random.default_rng(0).bytes(3_000)
+QUOTE = b'9,"k1\n'
+# (command, name of files, a good day, the bad day); the day's other bytes may be lost, no other day's
+DAMAGES: dict[str, tuple[str, str, Callable[[int], bytes], Callable[[bytes], bytes]]] = {
+    "CSV, an unclosed quote": ("csv", "a.csv", csv, lambda data: data + QUOTE),
+    "CSV, an unclosed quote in the first row": ("csv", "a.csv", csv, lambda data: b'"n,kind\n' + data),
+    "CSV, an unclosed quote, gzip": ("csv", "a.csv.gz", csv, lambda data: data + QUOTE),
+    "CSV, stray quotes around rows": (
+        *("csv", "a.csv", csv),
+        lambda data: data.replace(b"3000,k0", b'3000,"k0').replace(b"3020,k2", b'3020,k2"'),
+    ),
+    "CSV, cut, gzip": ("csv", "a.csv.gz", csv, lambda data: data),
+    "CSV, a Parquet file": ("csv", "a.csv", csv, lambda _: columnar(1)),
+    "CSV, UTF-16": ("csv", "a.csv", csv, lambda data: data.decode().encode("utf-16")),
+    "CSV, noise": ("csv", "a.csv", csv, lambda _: NOISE),
+    "CSV, another delimiter": ("csv", "a.csv", csv, lambda data: data.replace(b",", b";")),
+    "JSON lines, cut, gzip": ("jsonl", "a.jsonl.gz", jsonl, lambda data: data),
+    "JSON lines, UTF-16": ("jsonl", "a.jsonl", jsonl, lambda data: data.decode().encode("utf-16")),
+    "Parquet, no footer": ("parquet", "a.parquet", columnar, cut),
+    "Parquet, noise": ("parquet", "a.parquet", columnar, lambda _: NOISE),
+    "Parquet, text": ("parquet", "a.parquet", columnar, lambda _: csv(1)),
+    "Avro, cut": ("avro", "a.avro", packed, cut),
+    "Avro, noise": ("avro", "a.avro", packed, lambda _: NOISE),
+    "Avro, values that are no records": ("avro", "a.avro", packed, lambda _: avro("long", [1, 2, 3])),
+    "text, cut, gzip": ("text", "a.txt.gz", text, lambda data: data),
+    "text, UTF-16": ("text", "a.txt", text, lambda data: data.decode().encode("utf-16")),
+    "tar, cut": ("webdataset", "a.tar", samples, cut),
+    "tar, noise": ("webdataset", "a.tar", samples, lambda _: NOISE),
+    "TFRecords, cut": ("reshard", "a.tfrecord", examples, cut),
+    "TFRecords, noise": ("reshard", "a.tfrecord", examples, lambda _: NOISE),
+}
+
+
+def write_days(name: str, good: Callable[[int], bytes], damage: Callable[[bytes], bytes], how: str) -> None:
+    """Write the days, the fourth of them damaged."""
+    for day, date in enumerate(DAYS):
+        data = good(day)
+        data = damage(data) if day == 3 else data
+        if name.endswith(".gz"):
+            data = gzip.compress(data, mtime=0)
+            data = cut(data) if day == 3 and "cut" in how else data
+        path = Path(f"in/dt={date}/{name}")
+        path.parent.mkdir(parents=True)
+        path.write_bytes(data)
+
+
+def rebuild(run: Run, command: str, flags: str) -> tuple[int, str]:
+    Path("events.yaml").write_text(RECIPE.format(command=command) + flags)
+    result = run("rebuild", "events.yaml", "--date", DAYS[-1])
+    return result.status, result.err
+
+
+@pytest.mark.parametrize("how", DAMAGES)
+def test_a_damaged_day(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    command, name, good, damage = DAMAGES[how]
+    write_days(name, good, damage, how)
+
+    status, _ = rebuild(run, command, "")
+    assert status in (1, 2), "the default stops"
+    assert not Path("sets/events/1.0.0/_SUCCESS").exists()
+
+    flags = REJECT if command in ("csv", "parquet", "avro") else REJECT.replace("  on_other_columns: reject\n", "")
+    # By their bytes, some of these files would hold more rows than all others
+    status, err = rebuild(run, command, (flags + ALLOWED).replace("0.3", "0.9"))
+
+    assert status == 0, err
+    version = Path("sets/events/1.0.0")
+    manifest = json.loads((version / "manifest.json").read_text())
+    lines = [json.loads(line) for line in (version / "rejects/rejects-00000-of-00001.jsonl").read_text().splitlines()]
+    assert {line["source"] for line in lines} == {f"dt={DAYS[3]}/{name}"}
+    assert all(line["reason"] for line in lines)
+    written = sum(shard["examples"] for split in manifest["splits"] for shard in split["shards"])
+    each = 20 if command == "reshard" else ROWS
+    assert 6 * each <= written < 7 * each
+
+
+HEADERS = {
+    "a column more": "n,kind,extra",
+    "a column less": "n",
+    "a column renamed": "n,typ",
+}
+
+
+@pytest.mark.parametrize("how", HEADERS)
+@pytest.mark.parametrize("day", [0, 3, 6])
+def test_a_day_with_another_header(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, day: int
+) -> None:
+    """Also if it is the first: the columns of most files are the usual ones."""
+    monkeypatch.chdir(tmp_path)
+    write_days("a.csv", csv, lambda data: data, "")
+    columns = HEADERS[how].split(",")
+    bad = Path(f"in/dt={DAYS[day]}/a.csv")
+    bad.write_text("\n".join([",".join(columns), *(",".join(["1"] * len(columns)) for _ in range(ROWS))]) + "\n")
+
+    status, err = rebuild(run, "csv", "")
+    assert (status, "--on_other_columns union" in err) == (2, True)
+
+    assert rebuild(run, "csv", REJECT + ALLOWED)[0] == 0
+    manifest = json.loads(Path("sets/events/1.0.0/manifest.json").read_text())
+    assert [feature["name"] for feature in manifest["features"]] == ["n", "kind"]
+    assert (manifest["input"]["records"], manifest["rejects"]["records"]) == (7 * ROWS, ROWS)
+    assert "lost" not in manifest["rejects"]
+
+    status, err = rebuild(run, "csv", "  on_other_columns: union\n")
+    assert status == 0, err
+    manifest = json.loads(Path("sets/events/1.0.1/manifest.json").read_text())
+    assert {feature["name"] for feature in manifest["features"]} == {"n", "kind", *columns}
+    assert manifest["rejects"]["records"] == 0
+
+
+def test_too_many_rejected_rows_stop_the_night(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_days("a.csv", csv, lambda data: data.replace(b"n,kind", b"n,typ"), "")
+    status, err = rebuild(run, "csv", REJECT.replace("0.3", "0.1"))
+    assert status == 1
+    assert "40 of 280 records were rejected, more than --max_reject_fraction 0.1 allows" in err
+    assert "lacks 'kind' and has 'typ' in addition to what most files have" in err
