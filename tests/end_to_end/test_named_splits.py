@@ -45,7 +45,7 @@ def test_nothing_is_said_where_all_is_known(
 def test_shards_of_several_splits_are_said_to_become_one(run: Run, tmp_path: Path) -> None:
     source = write_files(tmp_path / "in", {"rows.csv": b"x\n" + b"".join(b"%d\n" % number for number in range(40))})
     convert(run, source, "csv", "--splits", "train=0.5,test=0.5")
-    again = ["reshard", "--input", tmp_path / "out" / "d" / "1.0.0", "--name", "d"]
+    again = ["reshard", "--input", tmp_path / "out" / "d" / "1.0.0" / "*tfrecord*", "--name", "d"]
     one = run(*again, "--output", tmp_path / "one")
     named = "1 as train, such as 'd-train.tfrecord-00000-of-00001', 1 as test, such as 'd-test.tfrecord-00000-of-00001'"
     assert f"all examples are in train: {named}" in one.out
