@@ -53,7 +53,7 @@ def convert(command: str, *, beam_options: Sequence[str] = (), progress: bool = 
     beam = PipelineOptions(list(beam_options))
     refuse_template(beam, "`convert` waits for the job's end")
     with _reach_stores(beam):
-        kind, config = _configure(command, options)
+        kind, config = make_config(command, options)
         record = begin_record(config.name, config.version)
         built = run_recorded(kind.make_job, config, beam, record, quiet=not progress)
     if built.error is not None:
@@ -76,7 +76,7 @@ def plan(command: str, *, beam_options: Sequence[str] = (), **options: Any) -> P
     """
     beam = PipelineOptions(list(beam_options))
     with _reach_stores(beam):
-        kind, config = _configure(command, options)
+        kind, config = make_config(command, options)
         return Plan(dry_run(kind.make_job(config), config.name, beam))
 
 
@@ -90,7 +90,7 @@ def _reach_stores(beam: PipelineOptions) -> Iterator[None]:
         raise JobError(os_error_text(error)) from error
 
 
-def _configure(command: str, options: Mapping[str, Any]) -> tuple[Kind, JobConfig]:
+def make_config(command: str, options: Mapping[str, Any]) -> tuple[Kind, JobConfig]:
     """Return the kind of input and the configuration of a job; raises UserError."""
     if command not in KINDS:
         hint = did_you_mean(command, KINDS, "did you mean {}? The commands are") or "expected"

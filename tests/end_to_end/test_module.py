@@ -16,11 +16,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import shardmill
-from shardmill import configure
-from shardmill import convert as run_job
 from shardmill.metadata import file_names
 from shardmill.metadata.tfds_metadata import ModuleSummary, TransformFile
 from shardmill.pipelines import cli
+from shardmill.pipelines.jobs.api import make_config, run_config
 from tests.support import houses
 from tests.support.command import Run
 from tests.support.houses import FLAGS, parsed, serialized, values_of
@@ -181,11 +180,11 @@ def test_the_module_travels_to_workers_with_what_it_defines_and_imports(made: Pa
     write_package(tmp_path / "models/custom.py")
     given = {"input": str(tmp_path / "in"), "output": str(tmp_path / "out"), "name": "houses"}
     flags = {"label": "label", "splits": "train=0.7,test=0.3", "key": "id"}
-    config = configure("parquet", **given, **flags, module_file=str(tmp_path / "models/custom.py"))
+    kind, config = make_config("parquet", {**given, **flags, "module_file": tmp_path / "models/custom.py"})
     shutil.rmtree(tmp_path / "models")  # before the job begins, whose workers are processes that are started by it
     workers = ("--direct_running_mode", "multi_processing", "--direct_num_workers", "2")
 
-    written = Path(run_job(config, workers).directory)
+    written = Path(run_config(kind, config, workers).directory)
 
     texts = {split: [len(text) for text in parsed(made, split)["text"].numpy()] for split in ("train", "test")}
     shares = layer_of(written)(parsed(written, "test"))["share"].numpy()

@@ -230,15 +230,12 @@ def test_bad_lines_are_rejects(run: Run, tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_dry_run_and_from_python(run: Run, folder: Path, tmp_path: Path) -> None:
-    from shardmill import configure
-    from shardmill import convert as run_job
-
     shown = run("text", *args(folder, "train.de", "train.en"), "--output", tmp_path, "--name", "n", "--dry_run")
     assert shown.status == 0, shown.err
     assert "2 files, " in shown.out
     assert "  de: bytes\n  en: bytes" in shown.out
     inputs = {"de": str(folder / "train.de"), "en": str(folder / "train.en")}
-    published = run_job(configure("text", input=inputs, output=str(tmp_path), name="n"))
+    published = shardmill.convert("text", input=inputs, output=tmp_path, name="n")
     assert pairs_in(Path(published.directory)) == {"train": set(PAIRS)}
 
 

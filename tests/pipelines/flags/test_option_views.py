@@ -3,6 +3,7 @@
 import argparse
 import copy
 import pickle
+from pathlib import Path
 
 from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOptions, StandardOptions, TypeOptions
 
@@ -40,6 +41,6 @@ def test_a_command_line_has_them() -> None:
     assert options.view_as(TypeOptions) is options.view_as(TypeOptions)
 
 
-def test_a_pipeline_is_built_with_them_whatever_is_given() -> None:
-    options = launch._make_pipeline(PipelineOptions([])).options
+def test_a_pipeline_is_built_with_them_whatever_is_given(tmp_path: Path) -> None:
+    options = launch._make_pipeline(PipelineOptions([]), str(tmp_path)).options
     assert options.view_as(TypeOptions) is options.view_as(TypeOptions)

@@ -118,10 +118,10 @@ VALUES: list[tuple[str, dict[str, object], dict[str, object]]] = [
 @pytest.mark.parametrize(("command", "values", "texts"), VALUES)
 def test_python_values_mean_what_texts_mean(command: str, values: dict[str, object], texts: dict[str, object]) -> None:
     where = {"input": "in", "output": Path("out"), "name": "d"}
-    _, config = api._configure(command, where | values)
-    _, expected = api._configure(command, where | texts)
+    _, config = api.make_config(command, where | values)
+    _, expected = api.make_config(command, where | texts)
     assert config == expected
-    _, default = api._configure(command, where | dict.fromkeys(values.keys() & {"input"}, "in"))
+    _, default = api.make_config(command, where | dict.fromkeys(values.keys() & {"input"}, "in"))
     assert config != default
 
 
@@ -153,26 +153,26 @@ def test_rejects_and_notices_are_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("plan", "sentence"),
     [
-        (lambda: shardmill.plan("cvs"), "^unknown command 'cvs'"),
+        (lambda: api.plan("cvs"), "^unknown command 'cvs'"),
         (
-            lambda: shardmill.plan("csv", output="x", name="d", inptu="y"),
+            lambda: api.plan("csv", output="x", name="d", inptu="y"),
             "^unknown option 'inptu'; did you mean input\\?$",
         ),
-        (lambda: shardmill.plan("csv", input="x"), "^--output is required$"),
+        (lambda: api.plan("csv", input="x"), "^--output is required$"),
         (
-            lambda: shardmill.plan("csv", input="x", output="y", name="d", balance="byte"),
+            lambda: api.plan("csv", input="x", output="y", name="d", balance="byte"),
             "^--balance byte: expected one of",
         ),
         (
-            lambda: shardmill.plan("csv", input="x", output="y", name="d", splits={"train": 0.5}),
+            lambda: api.plan("csv", input="x", output="y", name="d", splits={"train": 0.5}),
             "^--splits: the fractions add up to 0.5; expected 1$",
         ),
         (
-            lambda: shardmill.plan("parquet", input="x", output="y", name="d", delimiter=";"),
+            lambda: api.plan("parquet", input="x", output="y", name="d", delimiter=";"),
             "^unknown option 'delimiter'",
         ),
         (
-            lambda: shardmill.plan("images", input="x", output="y", name="d", image_format="gif"),
+            lambda: api.plan("images", input="x", output="y", name="d", image_format="gif"),
             "^--image_format gif: expected",
         ),
     ],
