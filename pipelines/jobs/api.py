@@ -53,9 +53,13 @@ def convert(command: str, *, beam_options: Sequence[str] = (), progress: bool = 
     beam = PipelineOptions(list(beam_options))
     refuse_template(beam, "`convert` waits for the job's end")
     with _reach_stores(beam):
-        kind, config = make_config(command, options)
-        record = begin_record(config.name, config.version)
-        built = run_recorded(kind.make_job, config, beam, record, quiet=not progress)
+        return run_config(*make_config(command, options), beam, progress)
+
+
+def run_config(kind: Kind, config: JobConfig, beam: PipelineOptions, progress: bool = False) -> Published:
+    """Run the job of a configuration and wait for its end, see `convert`."""
+    record = begin_record(config.name, config.version)
+    built = run_recorded(kind.make_job, config, beam, record, quiet=not progress)
     if built.error is not None:
         raise built.error
     assert built.published is not None

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
 
 import shardmill
 from shardmill.metadata import file_names
@@ -184,7 +185,7 @@ def test_the_module_travels_to_workers_with_what_it_defines_and_imports(made: Pa
     shutil.rmtree(tmp_path / "models")  # before the job begins, whose workers are processes that are started by it
     workers = ("--direct_running_mode", "multi_processing", "--direct_num_workers", "2")
 
-    written = Path(run_config(kind, config, workers).directory)
+    written = Path(run_config(kind, config, PipelineOptions(list(workers))).directory)
 
     texts = {split: [len(text) for text in parsed(made, split)["text"].numpy()] for split in ("train", "test")}
     shares = layer_of(written)(parsed(written, "test"))["share"].numpy()

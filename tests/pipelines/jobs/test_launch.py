@@ -142,9 +142,7 @@ def test_rejects_and_notices_are_told(tmp_path: Path) -> None:
     source = write_files(
         tmp_path / "in", {**image_tree(("cat", "dog"), 4), "cat/broken.jpg": b"no", "cat/notes.txt": b""}
     )
-    published = shardmill.convert(
-        "images", input=str(source), output=str(tmp_path), name="d", max_reject_fraction="0.5"
-    )
+    published = shardmill.convert("images", input=str(source), output=str(tmp_path), name="d", max_reject_fraction=0.5)
 
     assert (published.splits, published.rejected) == ({"train": 8}, 1)
     assert any("notes.txt" in notice for notice in published.notices)

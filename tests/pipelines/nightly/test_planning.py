@@ -9,11 +9,14 @@ from datetime import date
 from pathlib import Path
 
 import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
 
 from shardmill.errors import UserError
 from shardmill.metadata.manifest import Manifest, success_text
 from shardmill.metadata.versions import BuildRecord, Status
+from shardmill.pipelines.config.job import JobConfig
 from shardmill.pipelines.jobs.api import run_config
+from shardmill.pipelines.jobs.outcome import Published
 from shardmill.pipelines.jobs.registry import KINDS
 from shardmill.pipelines.nightly.planning import (
     KeptSettings,
@@ -39,6 +42,10 @@ def recipe_of(folder: Path, *lines: str, flags: str = "label: label") -> Recipe:
     return found
 
 
+def build_version(config: JobConfig) -> Published:
+    return run_config(KINDS["csv"], config, PipelineOptions([]))
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data set of the first file, version 1.0.0, and the input of the second."""
@@ -49,7 +56,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert kept == KeptSettings(
         messages=("there is no version yet whose labels or schema could be kept: those of the input are taken",)
     )
-    run_config(KINDS["csv"], kept.config(recipe, "1.0.0"))
+    build_version(kept.config(recipe, "1.0.0"))
     write_files(folder, {"in/a.csv": SECOND.encode()})
     return folder
 
@@ -57,7 +64,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def build(folder: Path, version: str, *lines: str, flags: str) -> tuple[tuple[str, ...], Manifest]:
     recipe = recipe_of(folder, *lines, flags=flags)
     kept = find_kept_settings(recipe, str(folder / "out/n"))
-    published = run_config(KINDS["csv"], kept.config(recipe, version))
+    published = build_version(kept.config(recipe, version))
     (folder / "out/n/LATEST").write_text("1.0.0\n")
     return kept.messages, open_dataset(published.directory).manifest
 
@@ -219,7 +226,7 @@ def test_what_a_schema_asks_for_is_kept_too(run: Run, tmp_path: Path) -> None:
     write_files(tmp_path, {"in/a.csv": FIRST.encode(), "s.pbtxt": SCHEMA.encode()})
     rename = "rename: x=y"
     given = recipe_of(tmp_path, flags=f"label: label, schema: {tmp_path}/s.pbtxt, {rename}")
-    run_config(KINDS["csv"], given.config("1.0.0"))
+    build_version(given.config("1.0.0"))
     parent = tmp_path / "out/n"
     text = (parent / "1.0.0/schema.pbtxt").read_text()
     assert "min_examples_count: 2" in text
@@ -232,12 +239,12 @@ def test_what_a_schema_asks_for_is_kept_too(run: Run, tmp_path: Path) -> None:
     assert kept.constraints.limits()["y"]["numeric_drift"].error == 0.25
     assert kept.checks(recipe).schema == kept.constraints
     assert kept.checks(given).schema == given.checks.schema  # the one that the recipe gives
-    run_config(KINDS["csv"], kept.config(recipe, "1.0.1"))
+    build_version(kept.config(recipe, "1.0.1"))
     assert (parent / "1.0.1/schema.pbtxt").read_text() == text
 
 
 def test_the_schema_of_transformed_examples_is_none_of_the_input(folder: Path) -> None:
-    published = run_config(KINDS["csv"], recipe_of(folder, flags="label: label").config("1.0.30"))
+    published = build_version(recipe_of(folder, flags="label: label").config("1.0.30"))
     path = Path(published.directory) / "manifest.json"
     manifest = path.read_text()
     assert '"configuration": {' in manifest
@@ -257,8 +264,7 @@ def test_each_of_several_labels_keeps_its_ids(tmp_path: Path, kept: list[str]) -
     """One of them is a list of classes, and one is numbers, of which there is nothing to keep."""
     flags = 'label: [kind, tags, score], label_separator: {tags: ";"}, on_new_label: append'
     write_files(tmp_path, {"in/a.csv": b"kind,tags,score\nb,y;z,1\nd,,2\n"})
-    run_config(
-        KINDS["csv"],
+    build_version(
         find_kept_settings(recipe_of(tmp_path, *kept, flags=flags), str(tmp_path / "out/n")).config(
             recipe_of(tmp_path, *kept, flags=flags), "1.0.0"
         ),

@@ -98,7 +98,7 @@ def test_a_class_that_is_renamed_is_one_gone_and_one_new() -> None:
         ),  # others' shares fell
     ],
 )
-def test_classes_that_shrink(now: Mapping[str, int], limit: Limits, severity: str, words: str) -> None:
+def test_classes_that_shrink(now: dict[str, int], limit: Limits, severity: str, words: str) -> None:
     before = {"buy": 1_000, "click": 1_000, "rare": 3, "view": 1_000}
     results = classes.check_classes(of(before | now), of(before, "1.0.0"), LIMITS | {"classes_shrunk": limit})
     (result,) = [result for result in results if result.check == "classes_shrunk"]

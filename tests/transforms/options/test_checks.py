@@ -40,7 +40,8 @@ def test_how_limits_are_written(value: Any, expected: Limits) -> None:
 )
 def test_a_word_of_a_lower_bound_can_be_missed(check: str, word: str, expected: Limits) -> None:
     """At 0, as for upper bounds, the check would never fail."""
-    assert CheckOptions(**{check: word}).limits[check] == expected
+    chosen: dict[str, Any] = {check: word}
+    assert CheckOptions(**chosen).limits[check] == expected
 
 
 @pytest.mark.parametrize("value", ["often", -0.1, True, {}, {"fail": 1}, {"warn": "x"}, [1], "nan", "inf", None])
