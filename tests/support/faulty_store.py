@@ -113,7 +113,7 @@ class _Pass(BaseHTTPRequestHandler):
         elif has_body and fault == "damaged":
             self._send(answer.status, headers, content[:-1] + bytes([content[-1] ^ 1]))
         elif has_body and fault == "etag":
-            others = [(name, '"0"' if name.lower() == "etag" else value) for name, value in headers]
+            others = [(name, f'"{"0" * 32}"' if name.lower() == "etag" else value) for name, value in headers]
             self._send(answer.status, others, content)
         else:
             self._send(answer.status, headers, content, length)

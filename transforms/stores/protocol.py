@@ -280,6 +280,7 @@ _TYPES = (
     "requests.exceptions.Timeout",
     "requests.exceptions.ChunkedEncodingError",
     "botocore.exceptions.ConnectionError",
+    "botocore.exceptions.FlexibleChecksumError",
     "botocore.exceptions.HTTPClientError",
     "botocore.exceptions.IncompleteReadError",
     "botocore.exceptions.ResponseStreamingError",

@@ -1,6 +1,7 @@
 """Amazon S3 and compatible stores."""
 
 import functools
+import hashlib
 import io
 import itertools
 import os
@@ -23,7 +24,7 @@ import boto3
 import botocore.session
 from apache_beam.options.pipeline_options import PipelineOptions, S3Options
 from boto3.s3.transfer import TransferConfig
-from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, IncompleteReadError
+from botocore.exceptions import BotoCoreError, ClientError, FlexibleChecksumError, HTTPClientError, IncompleteReadError
 from botocore.httpchecksum import AwsChunkedWrapper
 from botocore.utils import parse_timestamp
 from obstore.exceptions import PermissionDeniedError
@@ -92,6 +93,7 @@ def _parse(response_dict: dict[str, Any], customized_response_dict: dict[str, An
     response_dict["body"] = ElementTree.tostring(page)
 
 
+_MD5_DIGITS = 32
 _BACKOFF_S = 5.0  # for which boto3 alone reads of a bucket after obstore could not
 # Credentials are asked for again five minutes before they end. Those of botocore hold for ten, or are renewed first.
 _CREDENTIALS_LIFETIME = timedelta(minutes=10)
@@ -118,6 +120,8 @@ class ObstoreReader:
         self._credentials, self._trusts_system = credentials, trusts_system
         self._stores: dict[str, S3Store] = {}
         self._resting: dict[str, float] = {}  # until when
+        self._doubted = threading.local()  # has the bytes that this thread has read last, if their ETag is of others
+        self._other_etags: set[str] = set()  # buckets
         self._process = os.getpid()  # obstore's threads are not there in one that is forked
 
     def read(self, bucket: str, key: str, offset: int = 0, length: int | None = None) -> bytes | None:
@@ -127,7 +131,12 @@ class ObstoreReader:
             return None
         try:
             if length is None:
-                return bytes(store.get(key).bytes())
+                found = store.get(key)
+                data = bytes(found.bytes())
+                if bucket in self._other_etags or not _is_other_md5(data, found.meta["e_tag"] or ""):
+                    return data
+                self._doubted.data = data
+                return None
             return bytes(store.get_range(key, start=offset, length=length))
         except (FileNotFoundError, PermissionDeniedError):  # of this object alone
             return None
@@ -135,6 +144,12 @@ class ObstoreReader:
             self._resting[bucket] = time.monotonic() + _BACKOFF_S
             self._stores.pop(bucket, None)
             return None
+
+    def compare(self, bucket: str, data: bytes) -> None:
+        """Take note of what boto3 read of an object. ETags whose MD5 differs from the bytes twice are none: by KMS."""
+        if getattr(self._doubted, "data", None) == data:
+            self._other_etags.add(bucket)
+        self._doubted.data = None
 
     def learn(self, bucket: str, key: str, sent: SentRequest) -> None:
         """From now on, read from a bucket as boto3 read an object of it, if obstore can."""
@@ -146,6 +161,12 @@ class ObstoreReader:
             store = _make_store(bucket, key, sent, self._credentials)
             if store is not None and os.getpid() == self._process:
                 self._stores[bucket] = store
+
+
+def _is_other_md5(data: bytes, etag: str) -> bool:
+    """Return True if an ETag, unless it is of an object in several parts, is the MD5 of other bytes than `data`."""
+    digest = etag.strip('"')
+    return len(digest) == _MD5_DIGITS and hashlib.md5(data, usedforsecurity=False).hexdigest() != digest
 
 
 def _is_plain(key: str) -> bool:
@@ -269,6 +290,8 @@ class S3Clients:
         with self._take_client() as own:
             data = bytes(own.client.get_object(Bucket=bucket, Key=key, **more)["Body"].read())
             self._reads.learn(bucket, key, own.sent)
+            if length is None:
+                self._reads.compare(bucket, data)
             return data
 
     def _credentials(self) -> tuple[str, str, str | None]:
@@ -424,7 +447,7 @@ class S3Upload:
 
 _COPIES = 16  # at once
 _DELETIONS = 1000  # in one request: the limit of S3
-_BROKEN = (HTTPClientError, IncompleteReadError)  # errors of an answer that breaks off midway
+_BROKEN = (HTTPClientError, IncompleteReadError, FlexibleChecksumError)  # errors of an answer that breaks off midway
 _SINGLE_COPY_BYTES = 1 << 30  # one request copies up to 5 GB, and is long about it
 _COPY = TransferConfig(multipart_threshold=_SINGLE_COPY_BYTES, use_threads=False)
 

@@ -244,6 +244,23 @@ def test_what_fails_is_asked_of_boto3(
     assert who_asked(store) == ["boto3", "object_store"]
 
 
+def test_bytes_that_are_not_those_of_the_etag_are_asked_of_boto3(store: FaultyStore) -> None:
+    storage.read_bytes("s3://bucket/a")
+    who_asked(store)
+    store.fail("damaged", 1)
+    assert [storage.read_bytes("s3://bucket/a") for _ in range(2)] == [STORED] * 2
+    assert who_asked(store) == ["object_store", "boto3", "object_store"]
+
+
+def test_etags_that_are_no_md5_are_compared_once(store: FaultyStore) -> None:
+    """As of objects that are encrypted with a key of KMS."""
+    storage.read_bytes("s3://bucket/a")
+    who_asked(store)
+    store.fail("etag", 1000)
+    assert [storage.read_bytes("s3://bucket/a") for _ in range(3)] == [STORED] * 3
+    assert who_asked(store) == ["object_store", "boto3", "object_store", "object_store"]
+
+
 def failing(url: str, store: FaultyStore, fault: str) -> tuple[type[BaseException], str]:
     store.fail(fault, 1000)
     with pytest.raises(OSError, match="s3://") as raised:
