@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from tests.support.clusters.installed import FLINK_DRIVER, flink_jars, flink_job_server
+from tests.support.clusters.installed import FLINK_DRIVER, flink_jars, flink_job_server, unstaged
 from tests.support.clusters.plans import FlinkPlan
 
 # What bin/flink gives Java 17
@@ -117,6 +117,8 @@ class FlinkCluster:
         for _ in range(self.task_managers):
             self.add_task_manager()
         ports = [f"--job-port={jobs}", f"--artifact-port={artifacts}", f"--expansion-port={expansion}"]
+        if "classloader.resolve-order" in self.settings:  # Beam's classes are the cluster's own
+            jars = unstaged(jars)
         driver = ["-Xmx400m", "-cp", f"{jars}/*", FLINK_DRIVER]
         staged = f"--artifacts-dir={self.folder / 'staged'}"
         self.run("jobserver", [*_JAVA, *driver, f"--flink-master={self.rest}", staged, *ports])
@@ -193,7 +195,7 @@ class FlinkCluster:
 
     def flags_of_own_server(self) -> list[str]:
         """Of a job that starts its job server itself."""
-        jar = flink_job_server(self.folder)
+        jar = flink_job_server(self.folder, unstaged(flink_jars()))
         return ["--runner", "FlinkRunner", "--flink_master", self.rest, "--flink_job_server_jar", str(jar), *_any_job()]
 
     def plan(self) -> FlinkPlan:
@@ -254,10 +256,8 @@ class FlinkCluster:
 
 
 def _any_job() -> list[str]:
-    """Flags. Beam's classes are in the cluster's own path: nothing but one small file is sent with a job, in place of
-    all jars, whose classes each job would load anew. A busy machine takes minutes to start what a first job needs."""
-    (small,) = flink_jars().glob("slf4j-simple-*.jar")
-    return ["--files_to_stage", str(small), "--job_server_timeout", "500"]
+    """Flags. A busy machine takes minutes to start what a first job needs."""
+    return ["--job_server_timeout", "500"]
 
 
 def free_ports(number: int) -> list[int]:
