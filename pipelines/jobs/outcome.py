@@ -293,17 +293,22 @@ def delete_stale_folders() -> None:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
-def complete_page(parent: str, version: str) -> None:
-    """Write the page of a published `version` if it has none, because its job ended before it wrote that."""
+def complete_page(parent: str, version: str) -> bool:
+    """Write the page of a published `version` if it has none, because its job ended before it wrote that.
+
+    Return True if it was missing.
+    """
     path = record_path(parent, version)
     try:
         if not version or storage.exists(page_path(path)):
-            return
+            return False
         record = read_record(path)
-        if record is not None and record.status in ("published", "outrun"):
-            write_page_of(storage.join(parent, version))
+        if record is None or record.status not in ("published", "outrun"):
+            return False
+        write_page_of(storage.join(parent, version))
     except OSError as error:
         log.warn(f"{page_path(path)} could not be written: {os_error_text(error)}")
+    return True
 
 
 def complete_interrupted(parent: str) -> list[str]:
@@ -326,7 +331,7 @@ def _list_versions(parent: str) -> list[str]:
 def repair(path: str) -> list[str]:
     """Complete every interrupted publication in `path`, a version directory or the folder above, and fix LATEST.
 
-    The LOCK of a job that has ended is deleted.
+    The LOCK of a job that has ended is deleted, and a page that it had not written yet is written.
 
     Return a sentence for each repair. Raises a LockedError if the publishing job is still alive, and a JobError if a
     publication cannot be completed.
@@ -336,9 +341,16 @@ def repair(path: str) -> list[str]:
         directory = os.path.abspath(directory)
     is_version = file_names.is_version(directory.rpartition("/")[2])
     versions = [directory] if is_version else _list_versions(directory)
-    repairs = (repair(version) for version in versions for repair in (_repair_version, _delete_dead_lock))
+    steps = _repair_version, _delete_dead_lock, _write_missing_page
+    repairs = (step(version) for version in versions for step in steps)
     messages = [sentence for sentence in repairs if sentence is not None]
     return [*messages, *_repair_latest(versions)]
+
+
+def _write_missing_page(directory: str) -> str | None:
+    parent, _, version = directory.rpartition("/")
+    is_written = complete_page(parent, version)
+    return f"wrote the page of {directory}, whose job had ended before it did" if is_written else None
 
 
 def _delete_dead_lock(directory: str) -> str | None:

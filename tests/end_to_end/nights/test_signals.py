@@ -37,11 +37,13 @@ def use_folder(path: str) -> None:
 @pytest.mark.parametrize("seed", range(15))
 def test_a_signal(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals, seed: int) -> None:
     (here / "tmp").mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(here / "tmp"))
     has_come, delay = list(MOMENTS.values())[seed % len(MOMENTS)], random.Random(seed).uniform(0, 0.04)
     write(rows(610))
 
     process = Process(here / "p", "rebuild", here / "events.yaml", before=partial(use_folder, str(here / "tmp")))
+    monkeypatch.setattr(
+        tempfile, "tempdir", str(here / "tmp")
+    )  # after the start of the process, which has a socket there
     while process.is_alive() and not has_come():
         time.sleep(0.0002)
     time.sleep(delay)

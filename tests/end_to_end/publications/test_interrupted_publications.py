@@ -68,7 +68,19 @@ def test_interrupted_when_all_is_published(tmp_path: Path, source: Path, run: Ru
     said = f"shardmill: interrupted; {version_of(output)} is published\n"
     before = partial(hang_at_the_page, number)
     assert stopped(tmp_path, before, *command(source, output)) == (status, "", said)
-    assert run("verify", version_of(output)).status == 0
+    page = output / "n/builds/1.0.0.html"
+    assert (run("verify", version_of(output)).status, page.exists()) == (0, False)
+    repaired = run("verify", "--repair", version_of(output))
+    assert repaired.err == f"shardmill: wrote the page of {version_of(output)}, whose job had ended before it did\n"
+    assert page.exists()
+
+
+def test_the_next_version_writes_the_page_of_the_one_before(tmp_path: Path, source: Path, run: Run) -> None:
+    output = tmp_path / "out"
+    before = partial(hang_at_the_page, signal.SIGTERM)
+    assert stopped(tmp_path, before, *command(source, output)).status == 143
+    assert run(*command(source, output, "--version", "1.0.1")).status == 0
+    assert {path.name for path in (output / "n/builds").glob("*.html")} == {"1.0.0.html", "1.0.1.html"}
 
 
 def test_interrupted_during_renames_that_go_on(
