@@ -54,7 +54,7 @@ ROOMS = (
     Room("transforms/statistics", 6, 3_350),  # columns of wide tables are counted together
     Room("transforms/values", 7, 4_000),  # a module of --module_file brings those beside it
     Room("transforms/shards", 8, 1_850),
-    Room("transforms/inputs", 9, 6_700),  # exports of tools, TFRecords by content, names, tables of boxes
+    Room("transforms/inputs", 9, 7_000),  # exports of tools, names, tables of boxes, globs that report what folders do
     Room("transforms/layout", 10, 2_950),  # groups of folders
     Room("transforms/files", 11, 4_950),  # rows of stacked arrays, classes of colours
     Room("transforms/records", 12, 2_700),  # records of any type

@@ -566,11 +566,14 @@ static void open_file(struct file *file, Py_ssize_t most) {
   file->descriptor = -1;
 }
 
-/* Whether the file is read, and no longer than it was. */
-static int read_file(const struct file *file) {
+/* Whether the file is read, and no longer than it was; `status` is what it is then: size, time in ns and inode. */
+static int read_file(const struct file *file, int64_t *status) {
   char more;
+  struct stat now;
   struct iovec parts[2] = {{file->place, file->size}, {&more, 1}};
-  return readv(file->descriptor, parts, 2) == file->size;
+  if (readv(file->descriptor, parts, 2) != file->size || fstat(file->descriptor, &now)) return 0;
+  status[0] = now.st_size, status[1] = now.st_mtim.tv_sec * 1000000000LL + now.st_mtim.tv_nsec, status[2] = now.st_ino;
+  return 1;
 }
 
 static void name_file(struct file *file, PyObject *path) {
@@ -582,13 +585,19 @@ static void name_file(struct file *file, PyObject *path) {
 
 static PyObject *read_files(PyObject *self, PyObject *args) {
   PyObject *paths;
+  Py_buffer statuses;
   Py_ssize_t most;
-  if (!PyArg_ParseTuple(args, "O!n", &PyList_Type, &paths, &most)) return NULL;
+  if (!PyArg_ParseTuple(args, "O!nw*", &PyList_Type, &paths, &most, &statuses)) return NULL;
   Py_ssize_t count = PyList_Size(paths);
+  if (statuses.len != 24 * count) {
+    PyBuffer_Release(&statuses);
+    PyErr_SetString(PyExc_ValueError, "three integers of 64 bits for each path");
+    return NULL;
+  }
   PyObject *found = PyList_New(count);
   struct file *files = PyMem_Calloc(count ? count : 1, sizeof *files);
   if (!found || !files) {
-    Py_XDECREF(found), PyMem_Free(files);
+    Py_XDECREF(found), PyMem_Free(files), PyBuffer_Release(&statuses);
     return PyErr_NoMemory();
   }
   for (Py_ssize_t n = 0; n < count; n++) name_file(files + n, PyList_GetItem(paths, n));
@@ -603,7 +612,7 @@ static PyObject *read_files(PyObject *self, PyObject *args) {
   Py_BEGIN_ALLOW_THREADS;
   for (Py_ssize_t n = 0; n < count; n++)
     if (files[n].descriptor >= 0) {
-      if (!files[n].place || !read_file(files + n)) files[n].place = NULL;
+      if (!files[n].place || !read_file(files + n, (int64_t *)statuses.buf + 3 * n)) files[n].place = NULL;
       close(files[n].descriptor);
     }
   Py_END_ALLOW_THREADS;
@@ -612,7 +621,7 @@ static PyObject *read_files(PyObject *self, PyObject *args) {
     PyList_SetItem(found, n, Py_NewRef(is_read ? files[n].data : Py_None));
     Py_XDECREF(files[n].data), Py_XDECREF(files[n].path);
   }
-  PyMem_Free(files);
+  PyMem_Free(files), PyBuffer_Release(&statuses);
   return found;
 }
 
@@ -682,7 +691,7 @@ static PyMethodDef methods[] = {
     {"plain_jpegs", plain_jpegs, METH_VARARGS, "plain_jpegs(data, starts, ends, out): width and height of each data[start:end] that is such, without EXIF; else 0."},
     {"read_heads", read_heads, METH_VARARGS, "read_heads(file, base, target, held, at, suffixes): a part of a tar file without some members' data; its end, or -1."},
     {"scan_members", scan_members, METH_VARARGS, "scan_members(data, base, at): the plain members of a tar file from `at` on: [(shared, [(start, suffix, size, data)])]."},
-    {"read_files", read_files, METH_VARARGS, "read_files(paths, most): the bytes of files of at most `most`; None of any other."},
+    {"read_files", read_files, METH_VARARGS, "read_files(paths, most, statuses): the bytes of files of at most `most`; None of any other; statuses[3 * n:] size, mtime and inode."},
     {"read_ranges", read_ranges, METH_VARARGS, "read_ranges(paths, offsets, target, places): target[places[n]:places[n + 1]] from path n; how many before one that is not there."},
     {NULL, NULL, 0, NULL}};
 

@@ -1,22 +1,32 @@
-"""Files of records that are replaced or written while a job reads them: nothing is published."""
+"""Files that are replaced or written while a job reads them: nothing is published."""
 
 import io
 import os
 import shutil
 import tarfile
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import fastavro
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import shardmill
 from shardmill.data.example import encode_example
 from shardmill.data.tfrecord import frame_record
-from shardmill.transforms.inputs import record_blocks
+from shardmill.errors import JobError
+from shardmill.transforms.files.encoding import FileEncoder
+from shardmill.transforms.inputs import coco, record_blocks, sources
 from shardmill.transforms.records import staging
-from tests.support.command import Run
+from shardmill.transforms.stores import local
+from tests.support.command import Run, image, image_tree, write_files
+from tests.support.detection import scenes, write_coco
+from tests.support.masks import write_pairs
+from tests.support.sounds import wav
+from tests.support.zips import zipped
 
 ROWS = 40
 
@@ -101,3 +111,175 @@ def test_a_changed_file_fails_the_job(
     assert not (tmp_path / "out" / "d" / "1.0.0").exists()
     monkeypatch.undo()
     assert run(command, "--input", folder, "--output", tmp_path / "out", "--name", "d").status == 0
+
+
+def test_a_changed_file_of_a_named_split_fails_the_job(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.tfrecord"
+    write_tfrecords(path)
+    change_before(monkeypatch, staging, "read_stacked", lambda: touch(path))
+    result = run("reshard", "--input", f"train={path}", "--output", tmp_path / "out", "--name", "d")
+    assert (result.status, "a.tfrecord was changed while" in result.err) == (1, True), result.err
+
+
+def change_before(patch: pytest.MonkeyPatch, owner: object, function: str, change: Callable[[], object]) -> None:
+    """Let `change` happen once, just before the first call of a function of the job."""
+    original, left, lock = getattr(owner, function), [change], threading.Lock()
+
+    def changing(*arguments: object, **options: object) -> object:
+        with lock:  # of shards that are written at once
+            if left:
+                left.pop()()
+        return original(*arguments, **options)
+
+    patch.setattr(owner, function, changing)
+
+
+def write_images(folder: Path) -> None:
+    write_files(folder, image_tree(("ant", "bee"), 4))
+
+
+def write_listed(folder: Path) -> None:
+    files = image_tree(("ant", "bee"), 4)
+    lines = [f"{name},{name[:3]},right/{name}" for name in files]
+    write_files(folder, {**files, **{f"right/{name}": data for name, data in files.items()}})
+    (folder / "list.csv").write_text("\n".join(["file_name,label,right_file_name", *lines]) + "\n")
+
+
+def write_arrays(folder: Path) -> None:
+    for label in ("ant", "bee"):
+        (folder / label).mkdir(parents=True)
+        for number in range(3):
+            np.save(folder / label / f"{number}.npy", np.full((2, 2), number, np.float32))
+
+
+def write_stacked(folder: Path) -> None:
+    for split in ("train", "test"):
+        (folder / split).mkdir(parents=True)
+    np.save(folder / "train" / "X.npy", np.arange(40, dtype=np.float32).reshape(10, 4))
+    np.save(folder / "train" / "y.npy", np.arange(10) % 2)
+    np.savez(folder / "test" / "data.npz", x=np.arange(40, dtype=np.float32).reshape(10, 4), y=np.arange(10) % 2)
+
+
+def write_sounds(folder: Path) -> None:
+    write_files(folder, {f"{label}/{number}.wav": wav(number=number) for label in "ab" for number in range(3)})
+
+
+def write_texts(folder: Path) -> None:
+    write_files(folder, {f"{label}/{number}.txt": b"text %d" % number for label in "ab" for number in range(3)})
+
+
+def write_boxes(folder: Path) -> None:
+    write_coco(folder, scenes(4))
+
+
+# By the kind: the command with {0} for the folder, what writes the folder, and the file that is changed
+WHOLE: dict[str, tuple[str, Callable[[Path], object], str]] = {
+    "images": ("images --input {0}", write_images, "bee/002.jpg"),
+    "glob": ("images --input {0}/*/*.jpg", write_images, "bee/002.jpg"),
+    "mask": ("images --input {0}/images --masks {0}/masks", write_pairs, "masks/a/0.png"),
+    "image of a mask": ("images --input {0}/images --masks {0}/masks", write_pairs, "images/a/0.png"),
+    "manifest": ("images --manifest {0}/list.csv --file_column file_name,right_file_name", write_listed, "bee/002.jpg"),
+    "companion": (
+        "images --manifest {0}/list.csv --file_column file_name,right_file_name",
+        write_listed,
+        "right/bee/002.jpg",
+    ),
+    "arrays": ("arrays --input {0}", write_arrays, "bee/1.npy"),
+    "rows": ("arrays --stacked --input {0}", write_stacked, "train/X.npy"),
+    "packed rows": ("arrays --stacked --input {0}", write_stacked, "test/data.npz"),
+    "audio": ("audio --input {0}", write_sounds, "b/1.wav"),
+    "texts": ("text --record file --input {0}", write_texts, "b/1.txt"),
+}
+
+
+@pytest.mark.parametrize("change", [replace_by_a_copy, touch])
+@pytest.mark.parametrize(
+    ("kind", "moment"), [*((kind, "listed") for kind in WHOLE), ("rows", "read"), ("packed rows", "read")]
+)
+def test_a_changed_whole_file_fails_the_job(
+    kind: str,
+    moment: str,
+    change: Callable[[Path], None],
+    run: Run,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    command, write, name = WHOLE[kind]
+    folder = tmp_path / "in"
+    write(folder)
+    function = "encode_batch" if moment == "listed" else "_check_unchanged"
+    change_before(monkeypatch, FileEncoder, function, lambda: change(folder / name))
+    words = [*command.format(folder).split(), "--output", tmp_path / "out", "--name", "d"]
+    result = run(*words)
+
+    assert result.status == 1, result.err
+    assert name in result.err
+    assert "was changed while the job read it; leave the input as it is while a job runs" in result.err
+    assert not (tmp_path / "out" / "d" / "1.0.0").exists()
+    assert run(*words).status == 0
+
+
+FLAG_FILES = {
+    "list.csv": (
+        "images --manifest {0}/list.csv",
+        write_listed,
+        sources,
+        "read_all_rows",
+    ),
+    "instances.json": ("images --input {0} --coco {0}/instances.json", write_boxes, coco, "read_arrays"),
+}
+
+
+@pytest.mark.parametrize("name", list(FLAG_FILES))
+def test_a_changed_file_of_a_flag_fails_the_job(
+    name: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command, write, module, function = FLAG_FILES[name]
+    write(tmp_path / "in")
+    change_before(monkeypatch, module, function, lambda: touch(tmp_path / "in" / name))
+    result = run(*command.format(tmp_path / "in").split(), "--output", tmp_path / "out", "--name", "d")
+
+    assert (result.status, f"{name} was changed while the job read it" in result.err) == (1, True), result.err
+
+
+def test_an_array_that_is_replaced_between_two_jobs_of_a_process_is_read_anew(run: Run, tmp_path: Path) -> None:
+    write_stacked(tmp_path / "in")
+    words = ["arrays", "--stacked", "--input", tmp_path / "in", "--output", tmp_path / "out", "--name", "d"]
+    assert run(*words).status == 0
+    np.save(tmp_path / "new.npy", np.full((10, 4), 7, np.float32))
+    os.replace(tmp_path / "new.npy", tmp_path / "in" / "train" / "X.npy")
+
+    assert run(*words, "--version", "2.0.0").status == 0
+    values = [example["image"] for example in shardmill.examples(tmp_path / "out" / "d" / "2.0.0", "train")]
+    assert np.array_equal(values, np.full((10, 4), 7))
+
+
+@pytest.mark.parametrize("replaced", ["before", "after"])
+def test_an_archive_that_is_replaced_fails_the_job(
+    replaced: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its members are found by the directory that was listed."""
+    archive, tree = tmp_path / "a.zip", image_tree(("ant", "bee"), 4)
+    archive.write_bytes(zipped(tree))
+    other = {f"{replaced}.txt": b"x" * 99} if replaced == "before" else {}
+    new = zipped({**other, **{name: image(100 + number) for number, name in enumerate(tree)}})
+
+    def replace() -> None:
+        (tmp_path / "new.zip").write_bytes(new)
+        os.replace(tmp_path / "new.zip", archive)
+
+    change_before(monkeypatch, FileEncoder, "encode_batch", replace)
+    result = run("images", "--input", archive, "--output", tmp_path / "out", "--name", "d")
+    assert (result.status, "a.zip was changed while the job read it" in result.err) == (1, True), result.err
+
+
+def test_a_file_that_is_written_while_it_is_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lists, annotations and maps of labels are read so."""
+    path = tmp_path / "classes.txt"
+    path.write_bytes(b"ant\nbee\n")
+    assert local.read_bytes(str(path)) == b"ant\nbee\n"
+    change_before(monkeypatch, os, "read", lambda: touch(path))
+    with pytest.raises(JobError, match=r"classes\.txt was changed while the job read it"):
+        local.read_bytes(str(path))

@@ -4,7 +4,7 @@ import errno
 import os
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple, Self
@@ -22,6 +22,13 @@ from shardmill.transforms.columns.example_encoding import MAX_RECORD_BYTES
 from shardmill.transforms.columns.types import ColumnType
 from shardmill.transforms.files.references import LABELS
 from shardmill.transforms.formats.line_blocks import examine_bytes
+from shardmill.transforms.inputs.found_files import (
+    REVISION,
+    add_revisions,
+    companion_paths,
+    hash_revision,
+    hash_statuses,
+)
 from shardmill.transforms.inputs.manifest_files import line_in_manifest
 from shardmill.transforms.layout.files import Layout
 from shardmill.transforms.shards.balance import hash_strings
@@ -33,7 +40,7 @@ from shardmill.transforms.statistics.near_duplicates import ImageHashes
 from shardmill.transforms.statistics.sketches import Mergeable
 from shardmill.transforms.statistics.tables import TableStats
 from shardmill.transforms.stores import storage
-from shardmill.transforms.stores.protocol import error_text
+from shardmill.transforms.stores.protocol import FileStat, changed_error, error_text
 from shardmill.transforms.stores.storage import raise_if_store_failed
 
 ManifestColumns = tuple[tuple[str, ColumnType], ...]  # by name
@@ -195,10 +202,11 @@ class FileEncoder(ABC):
         rows = [batch[name].to_pylist() for name in ("name", label_column, "line", "columns")]
         root = storage.join(self.root, "")
         paths = [uri or root + name for name, uri in zip(rows[0], batch["uri"].to_pylist(), strict=True)]
-        encoded_files = list(
-            map(self._try_encode, paths, self._read(paths, stored_files), batch["size"].to_pylist(), stored_files)
-        )
-        annotated_files = self.annotate(batch, encoded_files)
+        with storage.note_objects() as objects:
+            data, revisions = self._read(paths, stored_files)
+            encoded_files = list(map(self._try_encode, paths, data, batch["size"].to_pylist(), stored_files))
+            annotated_files = self.annotate(batch, encoded_files)
+        self._check_unchanged(batch, paths, stored_files, revisions, objects)
         for original, encoded, name, label, line, entries in zip(encoded_files, annotated_files, *rows, strict=True):
             try:
                 if isinstance(encoded, Exception):
@@ -247,16 +255,57 @@ class FileEncoder(ABC):
         names, uris, sizes = (batch[name].to_pylist() for name in ("name", "uri", "size"))
         paths = [uri or root + name for name, uri in zip(names, uris, strict=True)]
         unknown = [None] * len(paths)
-        found = map(self._try_encode, paths, self._read(paths, unknown), sizes, unknown)
+        found = map(self._try_encode, paths, self._read(paths, unknown)[0], sizes, unknown)
         return [None if isinstance(file, Exception) else digest_content(file.value) for file in found]
 
-    def _read(self, paths: Sequence[str], stored_files: Sequence[StoredFile | None]) -> list[bytes | None]:
-        """Read the files that no previous version stored, if many are read at once."""
+    def _read(
+        self, paths: Sequence[str], stored_files: Sequence[StoredFile | None]
+    ) -> tuple[list[bytes | None], list[int | None]]:
+        """Read the files that no previous version stored, if many are read at once; also hash their revisions."""
         unknown = [index for index, stored_file in enumerate(stored_files) if stored_file is None]
         data: list[bytes | None] = [None] * len(paths)
-        for index, content in zip(unknown, storage.read_small([paths[index] for index in unknown]), strict=True):
-            data[index] = content
-        return data
+        revisions: list[int | None] = [None] * len(paths)
+        contents, statuses = storage.read_small([paths[index] for index in unknown])
+        for index, content, revision in zip(unknown, contents, hash_statuses(statuses), strict=True):
+            if content is not None:
+                data[index], revisions[index] = content, revision
+        return data, revisions
+
+    def _check_unchanged(
+        self,
+        batch: pa.RecordBatch,
+        paths: Sequence[str],
+        stored_files: Sequence[StoredFile | None],
+        revisions: Sequence[int | None],
+        objects: Mapping[str, FileStat],
+    ) -> None:
+        """Check that files which were read are those that were listed; raise JobError otherwise.
+
+        Args:
+            revisions: the hashes of files that `_read` returned.
+            objects: the objects of stores that were read, by URL.
+        """
+        if REVISION.name not in batch.schema.names:
+            return
+        listed = zip(paths, companion_paths(batch), stored_files, batch[REVISION.name].to_pylist(), strict=True)
+        for (path, companions, stored_file, expected), revision in zip(listed, revisions, strict=True):
+            if revision is not None and not companions and revision == expected:
+                continue
+            if expected is None or stored_file is not None:
+                continue
+            found = [self._stat_read(path, objects) if revision is None else revision]
+            found += [self._stat_read(companion, objects) for companion in companions]
+            if add_revisions(found) not in (None, expected):
+                raise changed_error(" or ".join((path, *companions)))
+
+    def _stat_read(self, path: str, objects: Mapping[str, FileStat]) -> int | None:
+        """Return the hash of the revision of a file that was read; None if it is unknown."""
+        if not storage.is_local(path):
+            return hash_revision(objects[path]) if path in objects else None
+        try:
+            return hash_revision(storage.stat_file(path))
+        except OSError:  # reading it says so
+            return None
 
     def _try_encode(
         self, path: str, data: bytes | None, size: int, stored_file: StoredFile | None

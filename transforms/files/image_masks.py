@@ -206,7 +206,7 @@ class CompanionEncoder:
     ) -> tuple[EncodedCompanion, ...]:
         """Read and encode the companions of one image, or raise an ImageError that begins with the name of one."""
         encoded = []
-        for item, path, small in zip(self.companions, paths, storage.read_small(list(paths)), strict=True):
+        for item, path, small in zip(self.companions, paths, storage.read_small(list(paths))[0], strict=True):
             try:
                 data = storage.read_bytes(path) if small is None else small
                 if item.is_mask:

@@ -19,7 +19,7 @@ from shardmill.transforms.columns.types import TRUE, ColumnError, ColumnType, Sc
 from shardmill.transforms.inputs import summary
 from shardmill.transforms.inputs.annotations import PLANNED_OBJECTS, find_unknown_classes, plan_objects
 from shardmill.transforms.inputs.folders import normalize_split
-from shardmill.transforms.inputs.found_files import COMPANIONS
+from shardmill.transforms.inputs.found_files import COMPANIONS, REVISION
 from shardmill.transforms.layout.files import Layout
 from shardmill.transforms.options.job_options import FOLDER, SplitOptions
 from shardmill.transforms.shards import balance
@@ -52,7 +52,7 @@ SHARD = pa.schema([PLANNED.field(name) for name in _SHARD_COLUMNS])
 
 def shard_columns(batch: pa.RecordBatch) -> list[str]:
     """Return the columns that a shard's writer needs, with the optional ones that a batch of planned files has."""
-    optional = (*PLANNED_OBJECTS.names, LABELS.name, COMPANIONS.name)
+    optional = (*PLANNED_OBJECTS.names, LABELS.name, COMPANIONS.name, REVISION.name)
     return [*SHARD.names, *(name for name in optional if name in batch.schema.names)]
 
 
@@ -167,8 +167,9 @@ def resolve_files(batch: pa.RecordBatch, layout: Layout, options: PlanOptions) -
         rows.append((name, planned, uri, label_id, line, entries or None, split, values, identity))
     if rows:
         planned_rows = _make_planned(rows, layout, options)
-        if COMPANIONS.name in batch.schema.names:
-            planned_rows = planned_rows.append_column(COMPANIONS, batch[COMPANIONS.name].take(pa.array(kept)))
+        for field in (COMPANIONS, REVISION):
+            if field.name in batch.schema.names:
+                planned_rows = planned_rows.append_column(field, batch[field.name].take(pa.array(kept)))
         yield from split_large_batch(
             planned_rows if objects is None else _add_objects(planned_rows, objects.take(pa.array(kept)))
         )

@@ -5,7 +5,7 @@ import io
 import posixpath
 import re
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -29,13 +29,13 @@ from shardmill.transforms.files.arrays import (
 )
 from shardmill.transforms.files.encoding import Encoded
 from shardmill.transforms.inputs.folders import SPLIT_FOLDERS, FileKind
-from shardmill.transforms.inputs.found_files import FOUND
+from shardmill.transforms.inputs.found_files import FOUND, REVISION, hash_revision
 from shardmill.transforms.inputs.listing import FoundFile, input_root, list_input
 from shardmill.transforms.inputs.sources import Findings, IndexedFiles, combine_outputs, with_findings
 from shardmill.transforms.inputs.summary import InputSummary, summarize_batch
 from shardmill.transforms.layout.options import FileLayoutOptions
 from shardmill.transforms.stores import storage
-from shardmill.transforms.stores.protocol import error_text
+from shardmill.transforms.stores.protocol import FileStat, changed_error, error_text
 
 _IDX_TYPES = {8: "u1", 9: "i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}  # the third byte of MNIST's format
 _FILE = re.compile(r"(?:\.np[yz]|[-.]idx\d-ubyte)(?:\.gz)?\Z", re.IGNORECASE)
@@ -167,7 +167,6 @@ def _describe_file(path: str, name: str) -> list[Array]:
     return [Array(name, "", array.shape, array.dtype)]
 
 
-@lru_cache(maxsize=4)
 def open_array(path: str, member: str) -> np.ndarray:
     """Return an array; local .npy files are mapped to memory, others are read.
 
@@ -175,6 +174,17 @@ def open_array(path: str, member: str) -> np.ndarray:
         NpyError: if the file holds no array of numbers.
         OSError: if it cannot be read.
     """
+    return _open_revision(path, member, storage.read_revision(path) if storage.is_local(path) else "")[0]
+
+
+@lru_cache(maxsize=4)
+def _open_revision(path: str, member: str, revision: str) -> tuple[np.ndarray, Mapping[str, FileStat]]:
+    """Return an array of a local file that has this revision, or of an object in a store, which is noted by its URL."""
+    with storage.note_objects() as objects:
+        return _load_array(path, member), objects
+
+
+def _load_array(path: str, member: str) -> np.ndarray:
     if storage.is_local(path) and path.lower().endswith(".npy"):
         source: Any = path
     else:
@@ -238,9 +248,11 @@ class IndexStacked(beam.PTransform):
 def _list_rows(pattern: str, kind: FileKind, names: tuple[str, ...], temporary: str | None) -> Iterator[Any]:
     """Yield batches of rows; rejects and a summary, tagged."""
     found, root, arrays = Findings(temporary), input_root(pattern), list[Array]()
-    open_array.cache_clear()  # an earlier job of this process may have read other files at these paths
+    files: dict[str, FoundFile] = {}
+    _open_revision.cache_clear()  # an earlier job of this process may have read other files at these paths
     for item in list_input(pattern, kind):
         if isinstance(item, FoundFile):
+            files[item.name] = item
             try:
                 arrays += _describe_file(storage.join(root, item.name), item.name)
             except (NpyError, OSError) as error:
@@ -254,7 +266,7 @@ def _list_rows(pattern: str, kind: FileKind, names: tuple[str, ...], temporary: 
     pairs = pair_arrays(arrays)
     _check_pairs(pairs)
     for array, labels in pairs:
-        for batch in to_batches(_rows(root, array, labels, names), FOUND):
+        for batch in to_batches(_rows(root, array, labels, names, files), FOUND.append(REVISION)):
             yield from split_large_batch(batch)
             found.summary.merge(summarize_batch(batch))
         named = f", with the labels of {labels}" if labels is not None else ""
@@ -277,20 +289,26 @@ def _check_pairs(pairs: Sequence[tuple[Array, Array | None]]) -> None:
         raise UserError(f"rows of one type and shape are stacked, but there are {shown}; --exclude leaves files out")
 
 
-def _rows(root: str, array: Array, labels: Array | None, names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+def _rows(
+    root: str, array: Array, labels: Array | None, names: Sequence[str], found: Mapping[str, FoundFile]
+) -> Iterator[tuple[Any, ...]]:
     size = int(np.prod(array.shape[1:], dtype=np.int64)) * array.dtype.itemsize
     texts: Sequence[str | None] = [None] * array.shape[0]
     if labels is not None:
-        texts = _class_texts(labels, open_array(storage.join(root, labels.file), labels.member), names)
+        path = storage.join(root, labels.file)
+        texts = _class_texts(labels, open_array(path, labels.member), names)
+        if not storage.is_unchanged(path, found[labels.file].revision):
+            raise changed_error(path)
+    revision = hash_revision(found[array.file])
     for row, text in enumerate(texts):
-        yield f"{array.name}/{row}", size, None, text, array.split or None, row + 1, None, None
+        yield f"{array.name}/{row}", size, None, text, array.split or None, row + 1, None, None, revision
 
 
-def _find_row(path: str) -> tuple[np.ndarray, int]:
-    """Return the array and the row that `path` names: FILE/ROW, or FILE/MEMBER/ROW of a .npz file."""
+def _split_row_path(path: str) -> tuple[str, str, int]:
+    """Return the file, member and row that `path` names: FILE/ROW, or FILE/MEMBER/ROW of a .npz file."""
     name, _, row = path.rpartition("/")
     folder, _, member = name.rpartition("/")
-    return open_array(folder, member) if folder.lower().endswith(".npz") else open_array(name, ""), int(row)
+    return (folder, member, int(row)) if folder.lower().endswith(".npz") else (name, "", int(row))
 
 
 @dataclass(frozen=True)
@@ -299,12 +317,16 @@ class StackedEncoder(ArrayEncoder):
 
     def encode_file(self, path: str, data: bytes | None = None) -> Encoded:
         """Return the row that `path` names."""
-        array, row = _find_row(path)
-        value = np.ascontiguousarray(array[row])
+        file, member, row = _split_row_path(path)
+        value = np.ascontiguousarray(open_array(file, member)[row])
         return Encoded(value.astype(value.dtype.newbyteorder("<")).tobytes())
 
-    def _read(self, paths: Sequence[str], stored_files: Sequence[Any]) -> list[bytes | None]:
-        return [None] * len(paths)  # rows are no files
+    def _read(self, paths: Sequence[str], stored_files: Sequence[Any]) -> tuple[list[bytes | None], list[int | None]]:
+        return [None] * len(paths), [None] * len(paths)  # rows are no files
+
+    def _stat_read(self, path: str, objects: Mapping[str, FileStat]) -> int | None:
+        file, member, _ = _split_row_path(path)
+        return super()._stat_read(file, objects if storage.is_local(file) else _open_revision(file, member, "")[1])
 
 
 def make_stacked_layout(summary: InputSummary, options: FileLayoutOptions, arrays: ArrayOptions) -> ArrayLayout:
@@ -316,7 +338,8 @@ def make_stacked_layout(summary: InputSummary, options: FileLayoutOptions, array
     if summary.first_file is None:
         raise UserError(f"no arrays in {options.source}: --stacked reads .npy, .npz and idx files (MNIST's format)")
     name, _ = summary.first_file
-    array, _ = _find_row(storage.join(arrays.root, name))
+    file, member, _ = _split_row_path(storage.join(arrays.root, name))
+    array = open_array(file, member)
     try:
         return make_typed_layout(summary, options, check_array_type(array.dtype, array.shape[1:]))
     except NpyError as error:

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from shardmill.errors import JobError, UserError
+from shardmill.errors import UserError
 from shardmill.metadata.manifest import Certainty, Reject
 from shardmill.transforms.columns.arrow import (
     as_text,
@@ -57,7 +57,7 @@ from shardmill.transforms.columns.types import (
     ValuesOf,
 )
 from shardmill.transforms.stores import storage
-from shardmill.transforms.stores.protocol import error_text
+from shardmill.transforms.stores.protocol import changed_error, error_text
 from shardmill.transforms.stores.storage import raise_if_store_failed
 from shardmill.transforms.stores.streams import TruncatedError
 
@@ -97,14 +97,11 @@ def check_unchanged(files: Iterable[FileRef]) -> None:
             found = list(pool.map(_is_unchanged, known))
     for part, is_unchanged in zip(known, found, strict=True):
         if not is_unchanged:
-            raise JobError(f"{part.path} was changed while the job read it; leave the input as it is while a job runs")
+            raise changed_error(part.path)
 
 
 def _is_unchanged(file: FileRef) -> bool:
-    try:
-        return storage.read_revision(file.path) == file.revision
-    except FileNotFoundError:
-        return True  # reading says so
+    return storage.is_unchanged(file.path, file.revision)
 
 
 @dataclass(frozen=True, slots=True)

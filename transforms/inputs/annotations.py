@@ -10,9 +10,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
+from shardmill.transforms.inputs.folders import FileKind
 from shardmill.transforms.inputs.found_files import FOUND
-from shardmill.transforms.inputs.listing import Skipped
+from shardmill.transforms.inputs.listing import FoundFile, Skipped, list_input
 from shardmill.transforms.inputs.summary import InputSummary, object_labels
 from shardmill.transforms.stores import storage
 
@@ -144,13 +146,38 @@ def build_lists_of_columns(columns: Iterable[Any], lengths: Sequence[int] | NDAr
 
 
 def list_files_below(root: str, masks: str | None) -> list[str]:
-    """Return the sorted names of all files below a folder, except those in the folder `masks`."""
-    names = sorted(name for name, _ in storage.list_files(root))
+    """Return the sorted names of all files below a folder, except those in the folder `masks`.
+
+    Local links are followed, as in folders without annotations. Raise a UserError if a folder cannot be listed.
+    """
+    if storage.is_local(root):
+        names = sorted(_list_local_files(root)) if os.path.isdir(root) else []
+    else:
+        names = sorted(name for name, _ in storage.list_files(root))
     if masks is None:
         return names
     if storage.is_local(root) and storage.is_local(masks):
         root, masks = os.path.abspath(root), os.path.abspath(masks)
     return [name for name in names if not storage.join(root, name).startswith(storage.join(masks, ""))]
+
+
+def _list_local_files(root: str) -> Iterator[str]:
+    for item in list_input(root, _EveryFile("files", "", is_listable=True)):
+        if isinstance(item, FoundFile):
+            yield item.name
+        elif isinstance(item, Reject):
+            if item.count == "at least":
+                raise UserError(f"{storage.join(root, item.source)}: {item.reason}")
+            yield item.source  # reading it says so
+
+
+class _EveryFile(FileKind):
+    """Files of any name."""
+
+    __slots__ = ()
+
+    def accepts(self, name: str) -> bool:
+        return True
 
 
 class ListedImage(NamedTuple):

@@ -382,7 +382,11 @@ def read_coco(path: str, drops_boxless: bool = False) -> CocoFile:
     take = dict(zip(_LISTS, (coco_file.add_images, coco_file.add_annotations, coco_file.add_categories), strict=True))
     with report_unreadable_flag_file("--coco", path):
         try:
-            with storage.open_read(path) as raw, io.TextIOWrapper(raw, "utf-8-sig") as text:
+            with (
+                storage.check_unchanged(path),
+                storage.open_read(path) as raw,
+                io.TextIOWrapper(raw, "utf-8-sig") as text,
+            ):
                 for name, items in read_arrays(text, _LISTS):
                     take[name](items)
         except UnicodeDecodeError:

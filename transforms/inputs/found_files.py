@@ -23,7 +23,7 @@ from shardmill.transforms.inputs.folders import IMAGES
 from shardmill.transforms.inputs.listing import FoundFile, list_input
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.local import LinksInside
-from shardmill.transforms.stores.protocol import error_text, web_url_problem
+from shardmill.transforms.stores.protocol import TIME_STAMP, FileStat, error_text, web_url_problem
 from shardmill.transforms.stores.storage import raise_if_store_failed
 from shardmill.transforms.stores.streams import combined_identity, file_identity
 
@@ -35,6 +35,40 @@ _SUFFIX = "_file_name"  # of a column, which Hugging Face's imagefolder leaves o
 
 # The paths of an image's companions, in the order of the flags or columns that name them
 COMPANIONS = pa.field("companions", pa.list_(pa.string()))
+# The sum of the hashes of the revisions of a file and its companions, null if one is unknown. Hashes do not compress:
+# 16 bits find a change but for one in 65,536.
+REVISION = pa.field("revision", pa.uint16())
+
+
+# Odd numbers without a pattern, of size, time and inode; the upper bits of the sum of the products depend on all bits
+_FACTORS = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+
+
+def hash_revision(file: FoundFile | FileStat) -> int | None:
+    """Return the hash of a file's revision as the column REVISION has it; None if it is unknown."""
+    if file.inode:
+        a, b, c = _FACTORS
+        mtime_ns = int(file.stamp.removeprefix(TIME_STAMP))
+        return ((file.size_bytes * a + mtime_ns * b + file.inode * c) & 0xFFFFFFFFFFFFFFFF) >> 48
+    return xxhash.xxh3_64_intdigest(file.revision.encode()) & 0xFFFF if file.stamp else None
+
+
+def hash_statuses(statuses: np.ndarray) -> list[int]:
+    """Return the hashes of files on a disk, given size, mtime in ns and inode of each: int64, shape (n, 3)."""
+    hashes: list[int] = (
+        (statuses.astype(np.uint64) * np.array(_FACTORS, np.uint64)).sum(axis=1) >> np.uint64(48)
+    ).tolist()
+    return hashes
+
+
+def add_revisions(hashes: Iterable[int | None]) -> int | None:
+    """Return the hash of the revisions of several files; None if one is unknown."""
+    total = 0
+    for one in hashes:
+        if one is None:
+            return None
+        total += one
+    return total & 0xFFFF
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,13 +177,13 @@ class MaskSource:
         return self.pattern.is_mask(remove_suffix(name[len(self.inside) :].lstrip("/")))
 
 
-Mask = tuple[str, int, int | None]  # path, size in bytes, identity
+Mask = tuple[str, int, int | None, int | None]  # path, size in bytes, identity, hash of its revision
 
 
 _SHOWN = 3  # names of masks without an image
 
 
-_ROWS = pa.schema({"name": pa.string(), "size": pa.int64(), "identity": pa.uint64()})
+_ROWS = pa.schema([("name", pa.string()), ("size", pa.int64()), ("identity", pa.uint64()), REVISION])
 
 
 class MaskFolder:
@@ -173,19 +207,20 @@ class MaskFolder:
                 "" if source.pattern == MaskPattern() else f" that is called as --mask_pattern {source.pattern} says"
             )
             raise UserError(f"--masks {folder}: there is no image in that folder{called}")
-        self._names, self._sizes, self._identities = convert_batch(list(zip(*rows, strict=True)), _ROWS).columns
+        columns = convert_batch(list(zip(*rows, strict=True)), _ROWS).columns
+        self._names, self._sizes, self._identities, self._revisions = columns
         keys = np.fromiter((_hash_stem(name) for name in self._names.to_pylist()), np.uint64, len(rows))
         self._order = np.argsort(keys, kind="stable")
         self._keys = keys[self._order]
         self._owners = np.zeros(len(keys), np.uint64)  # keys of the images that asked for each
 
-    def _list_masks(self) -> Iterator[tuple[str, int, int | None]]:
+    def _list_masks(self) -> Iterator[Mask]:
         for item in list_input(self._folder, IMAGES):
             if isinstance(item, FoundFile):
                 if not self.source.pattern.is_mask(remove_suffix(item.name)):
                     continue
                 identity = file_identity(item.size_bytes, item.stamp, item.modified) if self._needs_identities else None
-                yield item.name, item.size_bytes, identity
+                yield item.name, item.size_bytes, identity, hash_revision(item)
             elif isinstance(item, Reject):
                 self._unlisted.append(f"{item.source}: {item.reason}")
 
@@ -211,7 +246,7 @@ class MaskFolder:
             )
         self._owners[row] = key
         path = storage.join(self._folder, mask)
-        return path, self._sizes[row].as_py(), self._identities[row].as_py()
+        return path, *(column[row].as_py() for column in (self._sizes, self._identities, self._revisions))
 
     def _list_stems(self, name: str) -> list[str]:
         """Return the names that an image's mask may have, without suffix, with the most folders first."""
@@ -311,6 +346,7 @@ NO_SUCH_FILE = "no such file"
 
 
 _SMALL_INTEGER = 1 << 62  # integers nearer to 0 need no look at their size
+_FileStat = tuple[int, int | None, int | None]  # size in bytes, identity, hash of the revision
 
 
 def measure_rows(
@@ -318,15 +354,15 @@ def measure_rows(
     root: str,
     textual: bool,
     allow_outside: bool = False,
-    map_: Callable[..., Iterable[tuple[int, int | None] | str]] = map,
+    map_: Callable[..., Iterable[_FileStat | str]] = map,
     identities: bool = False,
     companions: Sequence[Companion] = (),
     asked_types: Mapping[str, str] | None = None,
 ) -> tuple[pa.RecordBatch, dict[str, ColumnType], list[Reject]]:
     """Look up the sizes of the files in manifest rows; return the rows, the column types, and a Reject per bad row.
 
-    If companions come from a listed folder, the rows hold the companions' sizes and identities. A row's size is the sum
-    of all its files.
+    If companions come from a listed folder, the rows hold the companions' sizes, identities and revisions. A row's size
+    is the sum of all its files.
 
     Args:
         textual: True if the values of the columns are text.
@@ -346,11 +382,12 @@ def measure_rows(
     results = iter(list(map(size_of, all_paths) if all(map(storage.is_local, all_paths)) else map_(size_of, all_paths)))
     sizes = [next(results) for _ in paths]
     if companions:
-        listed = zip(*(batch[name].to_pylist() for name in ("size", "identity")), strict=True)
-        companion_stats: Iterable[list[tuple[int, int | None] | str]]
-        companion_stats = (
-            ([known] for known in listed) if in_folder else ([next(results) for _ in row] for row in companion_files)
-        )
+        companion_stats: Iterable[list[_FileStat | str]]
+        if in_folder:
+            listed = zip(*(batch[name].to_pylist() for name in ("size", "identity", REVISION.name)), strict=True)
+            companion_stats = ([known] for known in listed)
+        else:
+            companion_stats = ([next(results) for _ in row] for row in companion_files)
         rows = zip(sizes, companion_files, companion_stats, strict=True)
         sizes = [_combine_sizes(file_stat, companions, row, known, root) for file_stat, row, known in rows]
     types = _RowTypes(textual, asked_types or {})
@@ -367,35 +404,41 @@ def measure_rows(
         if problem is not None:
             rejects.append(Reject(batch["name"][row].as_py(), batch["line"][row].as_py(), "index", problem))
         keep.append(problem is None)
-    known = [(0, None) if isinstance(file_stat, str) else file_stat for file_stat in sizes]
-    batch = batch.set_column(1, FOUND.field("size"), pa.array([size for size, _ in known], pa.int64()))
+    known = [(0, None, None) if isinstance(file_stat, str) else file_stat for file_stat in sizes]
+    batch = batch.set_column(1, FOUND.field("size"), pa.array([size for size, *_ in known], pa.int64()))
     if identities:
-        identity_column = pa.array([identity for _, identity in known], pa.uint64())
+        identity_column = pa.array([identity for _, identity, _ in known], pa.uint64())
         batch = batch.set_column(FOUND.get_field_index("identity"), FOUND.field("identity"), identity_column)
+    revisions = pa.array([revision for *_, revision in known], REVISION.type)
+    if REVISION.name in batch.schema.names:  # that of a mask
+        batch = batch.set_column(batch.schema.get_field_index(REVISION.name), REVISION, revisions)
+    else:
+        batch = batch.append_column(REVISION, revisions)
     return batch.filter(pa.array(keep, pa.bool_())), types.merged_types(), rejects
 
 
 def _combine_sizes(
-    file_stat: tuple[int, int | None] | str,
+    file_stat: _FileStat | str,
     companions: Sequence[Companion],
     paths: Sequence[str],
-    companion_stats: Sequence[tuple[int, int | None] | str],
+    companion_stats: Sequence[_FileStat | str],
     root: str,
-) -> tuple[int, int | None] | str:
-    """Return the total size and identity of a row's file and its companions, or the reason why one has none."""
-    companion_identities = []
+) -> _FileStat | str:
+    """Return the size, identity and revision of a row's file and its companions, or the reason why one has none."""
+    found = []
     for item, path, companion_stat in zip(companions, paths, companion_stats, strict=True):
         if isinstance(companion_stat, str):
             suffix = f": {path.removeprefix(storage.join(root, ''))}" if companion_stat == NO_SUCH_FILE else ""
             return file_stat if isinstance(file_stat, str) else f"{item.display_name}: {companion_stat}{suffix}"
-        companion_identities.append((path, *companion_stat))
+        found.append((path, *companion_stat))
     if isinstance(file_stat, str):
         return file_stat
-    size, identity = file_stat
-    combined = combined_identity(
-        identity, [(path, companion_identity) for path, _, companion_identity in companion_identities]
+    size, identity, revision = file_stat
+    return (
+        size + sum(companion_size for _, companion_size, *_ in found),
+        combined_identity(identity, [(path, companion_identity) for path, _, companion_identity, _ in found]),
+        add_revisions([revision, *(companion_revision for *_, companion_revision in found)]),
     )
-    return size + sum(companion_size for _, companion_size, _ in companion_identities), combined
 
 
 def count_missing(rejects: Sequence[Reject], companions: Sequence[Companion]) -> dict[str, tuple[int, str]]:
@@ -455,14 +498,14 @@ def _infer_row_types(columns: dict[str, Any], textual: bool, asked: Mapping[str,
     return types
 
 
-def _look_up(path: str, inside: LinksInside | None, identities: bool) -> tuple[int, int | None] | str:
-    """Return the size and, if requested, the identity of a file, or the reason why it cannot be read."""
+def _look_up(path: str, inside: LinksInside | None, identities: bool) -> _FileStat | str:
+    """Return the size, the identity if requested and the revision of a file, or the reason why it cannot be read."""
     if inside is not None and storage.is_local(path) and not inside(path):
         return "a symbolic link leads outside the manifest's folder; give --allow_outside if that is meant"
     try:
         file_stat = storage.stat_file(path)
         identity = file_identity(file_stat.size_bytes, file_stat.stamp, file_stat.modified) if identities else None
-        return file_stat.size_bytes, identity
+        return file_stat.size_bytes, identity, hash_revision(file_stat)
     except FileNotFoundError:
         return NO_SUCH_FILE
     except OSError as error:

@@ -1,5 +1,6 @@
 """List the files below a folder, matching a glob or in an object store, with those skipped and why."""
 
+import errno
 import fnmatch
 import glob
 import itertools
@@ -8,7 +9,7 @@ import posixpath
 import re
 import stat
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 
@@ -20,7 +21,7 @@ from shardmill.transforms.formats.format import FileRef
 from shardmill.transforms.inputs.folders import IMAGES, SPLIT_FOLDERS, FileKind, split_of_file
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.clients import object_store
-from shardmill.transforms.stores.protocol import TIME_STAMP, error_text
+from shardmill.transforms.stores.protocol import TIME_STAMP, error_text, make_revision
 from shardmill.transforms.stores.storage import raise_if_store_failed
 
 # The kind of what says of files in its folder what they are, by the name that Hugging Face gives it
@@ -57,6 +58,12 @@ class FoundFile:
     # changes with the content, see transforms.stores.protocol.FileStat; ignored by equality
     stamp: str = field(default="", compare=False)
     modified: float = field(default=0.0, compare=False)  # time of the last write, in seconds since 1970
+    inode: int = field(default=0, compare=False)
+
+    @property
+    def revision(self) -> str:
+        """The revision as in transforms.stores.protocol.FileStat; "" if unknown."""
+        return make_revision(self.size_bytes, self.stamp, self.inode) if self.stamp else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,23 +247,39 @@ def _list_choice(choice: str, root: str, kind: FileKind) -> Iterator[ListingItem
         yield from _list_one(choice, root, kind)
     elif not storage.is_local(choice):
         yield from _list_store(choice, root, kind, choice.rstrip("/"))
-    elif os.path.isdir(choice):
-        yield from _walk(choice, f"{os.path.relpath(choice, root)}/", frozenset(), kind)
-    elif os.path.lexists(choice):
-        yield _stat(os.path.relpath(choice, root), choice)
+    else:
+        name = os.path.relpath(choice, root)
+        there = _look_for(name, choice)
+        if isinstance(there, Reject):
+            yield there
+        elif _leads_to_folder(choice):
+            yield from _walk(choice, f"{name}/", frozenset(), kind)
+        elif there:
+            yield _stat(name, choice)
+
+
+def _look_for(name: str, path: str) -> bool | Reject:
+    """Return True if a local file, folder or link exists; a Reject if permissions forbid to know."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        return Reject(_escape_name(name), None, "index", f"cannot be read: {error.strerror}", count="at least")
+    return True
 
 
 def _list_one(pattern: str, root: str, kind: FileKind) -> Iterator[ListingItem]:
     if not storage.is_local(pattern):
         yield from _list_store(pattern, root, kind, root)
-    elif not is_glob(pattern) and not os.path.isfile(pattern):
-        yield from _walk(root, "", frozenset(), kind)
-    elif "**" in pattern.split("/"):  # which the glob module would follow round every symbolic link loop
-        yield from _walk(root, "", frozenset(), kind, pattern.removeprefix(f"{root}/").lstrip("/").split("/"))
+    elif is_glob(pattern):
+        # The glob module passes over folders that it cannot list, and follows links round every loop
+        wanted = [part for part in pattern.removeprefix(f"{root}/").lstrip("/").split("/") if part != "."]
+        yield from _walk_glob(root, "", frozenset(), kind, wanted, _skip_folders({0}, wanted))
+    elif os.path.isfile(pattern):
+        yield _stat(os.path.relpath(pattern, root) if root != "." else os.path.normpath(pattern), pattern)
     else:
-        for path in glob.iglob(pattern) if is_glob(pattern) else [pattern]:
-            if not os.path.isdir(path):
-                yield _stat(os.path.relpath(path, root) if root != "." else os.path.normpath(path), path)
+        yield from _walk(root, "", frozenset(), kind)
 
 
 def _list_store(pattern: str, root: str, kind: FileKind, folder: str) -> Iterator[ListingItem]:
@@ -266,16 +289,18 @@ def _list_store(pattern: str, root: str, kind: FileKind, folder: str) -> Iterato
         yield FoundFile(pattern[len(root) + 1 :], one.size_bytes, one.stamp, one.modified)
         return
     by_glob = is_glob(pattern)
-    wanted = pattern[len(root) + 1 :]
+    wanted = pattern[len(root) + 1 :].split("/")
     prefix = pattern[: _first_wildcard(pattern)] if by_glob else f"{folder}/"
     last_hidden = ""
     for found in _list_objects(pattern, prefix, root):
         name = found.name
         parts = name.split("/")
-        if by_glob:
-            if matches_glob(parts, wanted.split("/")):
-                yield found
-        elif depth := next((depth for depth, part in enumerate(parts, 1) if _is_hidden(part, kind)), 0):
+        depth = next((depth for depth, part in enumerate(parts, 1) if _is_hidden(part, kind)), 0)
+        if by_glob and matches_glob(parts, wanted, kind):
+            yield found
+        elif by_glob and (not depth or not matches_glob(parts, wanted)):
+            continue
+        elif depth:
             # Report a hidden folder once, as for local folders; listings are sorted, so its files are consecutive.
             hidden = "/".join(parts[:depth])
             if hidden != last_hidden:
@@ -294,8 +319,11 @@ def _is_of_kind(kind: FileKind, name: str, path: str) -> bool:
     try:
         with storage.open_read(path) as file:
             return is_tfrecord(file.read(HEAD_BYTES))
-    except OSError:
+    except FileNotFoundError:
         return False
+    except OSError as error:
+        raise_if_store_failed(error, path)
+        return True  # reading it says why it cannot be read
 
 
 def _list_objects(pattern: str, prefix: str, root: str) -> Iterator[FoundFile]:
@@ -307,21 +335,29 @@ def _list_objects(pattern: str, prefix: str, root: str) -> Iterator[FoundFile]:
         raise UserError(f"--input {pattern}: there is no such bucket") from None
 
 
-def matches_glob(parts: Sequence[str], pattern: Sequence[str]) -> bool:
-    """Return True if a path matches a glob, both split at /; as in the glob module, `**` is any number of folders."""
+def matches_glob(parts: Sequence[str], pattern: Sequence[str], kind: FileKind | None = None) -> bool:
+    """Return True if a path matches a glob, both split at /; as in the glob module, `**` is any number of folders.
+
+    Wildcards match no name that begins with a dot, nor one that is hidden for files of `kind`.
+    """
     places = _skip_folders({0}, pattern)  # in the glob, up to which the parts so far match
     for part in parts:
-        is_hidden, found = part.startswith("."), set()
-        for place in places:
-            wanted = pattern[place] if place < len(pattern) else None
-            if wanted is None or (is_hidden and not wanted.startswith(".")):
-                continue
-            if wanted == "**":
-                found.add(place)
-            elif fnmatch.fnmatchcase(part, wanted):
-                found.add(place + 1)
-        places = _skip_folders(found, pattern)
+        places = _match_part(part, pattern, places, kind)
     return len(pattern) in places
+
+
+def _match_part(part: str, pattern: Sequence[str], places: Iterable[int], kind: FileKind | None) -> set[int]:
+    """Return the positions in a glob up to which a path matches that goes on with `part` after those in `places`."""
+    is_hidden, found = part.startswith(".") if kind is None else _is_hidden(part, kind), set()
+    for place in places:
+        wanted = pattern[place] if place < len(pattern) else None
+        if wanted is None or (is_hidden and wanted[:1] != part[:1]):
+            continue
+        if wanted == "**":
+            found.add(place)
+        elif fnmatch.fnmatchcase(part, wanted):
+            found.add(place + 1)
+    return _skip_folders(found, pattern)
 
 
 def _skip_folders(places: set[int], pattern: Sequence[str]) -> set[int]:
@@ -333,54 +369,116 @@ def _skip_folders(places: set[int], pattern: Sequence[str]) -> set[int]:
     return places
 
 
-def _walk(
-    folder: str, prefix: str, ancestors: frozenset[tuple[int, int]], kind: FileKind, wanted: Sequence[str] | None = None
-) -> Iterator[ListingItem]:
-    """List files below `folder`, following links; a link to a folder that contains it is skipped.
+_Folders = frozenset[tuple[int, int]]  # devices and inodes
+_LEADING_NOWHERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)  # errors of links that are broken
 
-    If `wanted`, a glob split at /, is given, only files that match are listed, and others are not reported.
-    """
+
+def _enter(folder: str, prefix: str, ancestors: _Folders) -> _Folders | Skipped | Reject:
+    """Return the folders that `folder` is in, with itself, or why it is not listed."""
     try:
         status = os.stat(folder)
+    except OSError as error:
+        return _unlistable(folder, prefix, error)
+    here = (status.st_dev, status.st_ino)
+    if here in ancestors:
+        return Skipped(_escape_name(prefix[:-1]), "symbolic link loop")
+    if len(ancestors) > _MAX_DEPTH:
+        return Reject(
+            _escape_name(prefix), None, "index", f"folders are nested more than {_MAX_DEPTH} deep", count="at least"
+        )
+    return ancestors | {here}
+
+
+def _unlistable(folder: str, prefix: str, error: OSError) -> Reject:
+    reason = f"cannot list the folder: {error.strerror}"
+    return Reject(_escape_name(prefix or folder), None, "index", reason, count="at least")
+
+
+def _walk(folder: str, prefix: str, ancestors: _Folders, kind: FileKind) -> Iterator[ListingItem]:
+    """List files below `folder`, following links; a link to a folder that contains it is skipped."""
+    inside = _enter(folder, prefix, ancestors)
+    if isinstance(inside, Skipped | Reject):
+        yield inside
+        return
+    try:
         # Sorted names compress better: references are what a job holds in memory.
         entries = sorted(os.scandir(folder), key=lambda item: item.name)
     except OSError as error:
-        yield Reject(
-            _escape_name(prefix or folder), None, "index", f"cannot list the folder: {error.strerror}", count="at least"
-        )
-        return
-    here = (status.st_dev, status.st_ino)
-    if here in ancestors:
-        yield Skipped(_escape_name(prefix[:-1]), "symbolic link loop")
-        return
-    if len(ancestors) > _MAX_DEPTH:
-        yield Reject(
-            _escape_name(prefix), None, "index", f"folders are nested more than {_MAX_DEPTH} deep", count="at least"
-        )
+        yield _unlistable(folder, prefix, error)
         return
     found = 0
     for item in entries:
         name = f"{prefix}{item.name}"
-        if wanted is None and _is_hidden(item.name, kind):
+        if _is_hidden(item.name, kind):
             yield _skip_hidden(_escape_name(name))
         elif _is_folder(item):
             found += 1  # or none: then that folder is reported itself
-            yield from _walk(item.path, f"{name}/", ancestors | {here}, kind, wanted)
-        elif _is_of_kind(kind, item.name, item.path) if wanted is None else matches_glob(name.split("/"), wanted):
+            yield from _walk(item.path, f"{name}/", inside, kind)
+        elif _is_of_kind(kind, item.name, item.path):
             found += 1
             yield _stat(name, item.path)
-        elif wanted is None:
-            broken = item.is_symlink() and not os.path.exists(item.path)
-            yield Skipped(_escape_name(name), "broken symbolic link") if broken else _skip(_escape_name(name))
-    if prefix and not found and wanted is None:
+        else:
+            yield _skip_broken_link(name, item.path) or _skip(_escape_name(name))
+    if prefix and not found:
         yield Skipped(_escape_name(prefix[:-1]), f"{_EMPTY_FOLDER}{kind.plural}")
+
+
+def _walk_glob(
+    folder: str, prefix: str, ancestors: _Folders, kind: FileKind, pattern: Sequence[str], places: set[int]
+) -> Iterator[ListingItem]:
+    """List files below `folder` that match a glob, split at /, which the folder matches up to `places`.
+
+    Only folders that may hold such files are listed, and only if the next part of the glob has wildcards.
+    """
+    inside = _enter(folder, prefix, ancestors)
+    if isinstance(inside, Skipped | Reject):
+        yield inside
+        return
+    names = sorted({pattern[place] for place in places if place < len(pattern)} - {""})
+    entries: dict[str, os.DirEntry[str] | None] = dict.fromkeys(names)
+    if any(map(glob.has_magic, names)):
+        try:
+            entries = {item.name: item for item in sorted(os.scandir(folder), key=lambda item: item.name)}
+        except OSError as error:
+            yield _unlistable(folder, prefix, error)
+            return
+    for own_name, entry in entries.items():
+        name, path = f"{prefix}{own_name}", os.path.join(folder, own_name)
+        matched = _match_part(own_name, pattern, places, kind)
+        if not matched:
+            if not own_name.startswith(".") and _match_part(own_name, pattern, places, None):
+                yield _skip_hidden(_escape_name(name))
+            continue
+        there = entry is not None or _look_for(name, path)
+        if isinstance(there, Reject):
+            yield there
+        elif matched != {len(pattern)} and (_leads_to_folder(path) if entry is None else _is_folder(entry)):
+            yield from _walk_glob(path, f"{name}/", inside, kind, pattern, matched)
+        elif there and len(pattern) in matched:
+            if not os.path.isdir(path):
+                yield _stat(name, path)
+        elif there and (broken := _skip_broken_link(name, path)) is not None:
+            yield broken
+
+
+def _skip_broken_link(name: str, path: str) -> Skipped | None:
+    is_broken = os.path.islink(path) and not os.path.exists(path)
+    return Skipped(_escape_name(name), "broken symbolic link") if is_broken else None
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
     try:
         return entry.is_dir()
-    except OSError:  # links that lead to one another
-        return False
+    except OSError as error:
+        return error.errno not in _LEADING_NOWHERE
+
+
+def _leads_to_folder(path: str) -> bool:
+    """Return True if a path is a folder, or a link of which permissions forbid to know, which listing it reports."""
+    try:
+        return stat.S_ISDIR(os.stat(path).st_mode)
+    except OSError as error:
+        return error.errno not in _LEADING_NOWHERE
 
 
 def _stat(name: str, path: str) -> ListingItem:
@@ -395,7 +493,7 @@ def _stat(name: str, path: str) -> ListingItem:
         return Reject(name, None, "index", f"{link}{error.strerror}")
     if not stat.S_ISREG(status.st_mode):
         return Skipped(name, "special file")
-    return FoundFile(name, status.st_size, f"{TIME_STAMP}{status.st_mtime_ns}", status.st_mtime)
+    return FoundFile(name, status.st_size, f"{TIME_STAMP}{status.st_mtime_ns}", status.st_mtime, status.st_ino)
 
 
 def _skip(name: str) -> Skipped:
@@ -535,7 +633,7 @@ class RecordFiles:
                 path = storage.join(input_root(pattern), item.name)
                 if path in refs:
                     raise UserError(f"{path} is a file of both --input {refs[path].name.split('/')[0]}=… and {split}=…")
-                refs[path] = FileRef(f"{split}/{item.name}", path, item.size_bytes)
+                refs[path] = FileRef(f"{split}/{item.name}", path, item.size_bytes, revision=item.revision)
         yield from assign_key_shares(sorted(refs.values(), key=lambda file: file.name))
 
     def _check(self, refs: Sequence[Sequence[FileRef]], rejects: Sequence[Reject]) -> None:
@@ -571,14 +669,10 @@ def accept_language_suffix(kind: FileKind, name: str) -> FileKind:
 
 def to_refs(found: Iterable[FoundFile], root: str) -> list[FileRef]:
     """Return references to record files, ordered by name."""
-    refs = []
-    for file in sorted(found, key=lambda file: file.name):
-        path = storage.join(root, file.name)
-        revision = "" if storage.is_local(path) else f"{file.size_bytes}:{file.stamp}"
-        with suppress(OSError):  # reading it says so
-            revision = revision or storage.read_revision(path)
-        refs.append(FileRef(file.name, path, file.size_bytes, revision=revision))
-    return refs
+    return [
+        FileRef(file.name, storage.join(root, file.name), file.size_bytes, revision=file.revision)
+        for file in sorted(found, key=lambda file: file.name)
+    ]
 
 
 def assign_key_shares(refs: Iterable[FileRef]) -> list[FileRef]:

@@ -114,7 +114,11 @@ def _matches(pattern: str) -> Iterator[str]:
         yield pattern
         return
     root = input_root(pattern)
-    names = sorted(item.name for item in list_input(pattern, _ANY) if isinstance(item, FoundFile))
+    items = list(list_input(pattern, _ANY))
+    for item in items:
+        if isinstance(item, Reject):
+            raise UserError(f"--manifest {pattern}: {item.source}: {item.reason}")
+    names = sorted(item.name for item in items if isinstance(item, FoundFile))
     if not names:
         raise UserError(f"--manifest {pattern}: no file matches")
     yield from (storage.join(root, name) if root != "." or pattern.startswith("./") else name for name in names)

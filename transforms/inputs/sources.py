@@ -30,11 +30,14 @@ from shardmill.transforms.inputs.found_files import (
     COMPANIONS,
     FOUND,
     MASK_IN_FOLDER,
+    REVISION,
     Companion,
     Mask,
     MaskFolder,
     MaskSource,
+    add_revisions,
     count_missing,
+    hash_revision,
     measure_rows,
     resolve_name,
 )
@@ -61,7 +64,7 @@ from shardmill.transforms.inputs.manifest_rows import (
 )
 from shardmill.transforms.inputs.summary import SEVERAL_ROWS, InputSummary, summarize_batch
 from shardmill.transforms.stores import storage
-from shardmill.transforms.stores.protocol import error_text
+from shardmill.transforms.stores.protocol import changed_error, error_text
 from shardmill.transforms.stores.storage import raise_if_store_failed
 from shardmill.transforms.stores.streams import combined_identity, file_identity
 from shardmill.transforms.workers.elements import MergeFn, Spread
@@ -147,7 +150,8 @@ class ReadManifest(beam.PTransform):
 
     def expand(self, pbegin: beam.pvalue.PBegin) -> Any:  # Indexed; Beam reads annotations as element types
         """Parse on one worker; drop duplicate rows and look up file sizes on all."""
-        parse = beam.FlatMap(_parse, self.allow_outside, self.reserved, self.names, self.temporary)
+        revisions = [_find_revision(manifest.path) for manifest in self.manifests]
+        parse = beam.FlatMap(_parse, revisions, self.allow_outside, self.reserved, self.names, self.temporary)
         measure = _MeasureRowsFn(
             self.root,
             self.allow_outside,
@@ -171,14 +175,29 @@ class ReadManifest(beam.PTransform):
         return IndexedFiles(measured["files"], *combine_outputs(measured, rows))
 
 
+def _find_revision(path: str) -> str:
+    """Return the revision of a manifest; "" if it cannot be read, which reading it reports."""
+    try:
+        return storage.read_revision(path)
+    except OSError as error:
+        raise_if_store_failed(error, path)
+        return ""
+
+
 def _parse(
     manifests: Sequence[ManifestFile],
+    revisions: Sequence[str],
     allow_outside: bool,
     reserved: tuple[str, ...],
     names: ManifestNames,
     temporary: str | None,
 ) -> Iterator[Any]:
-    """Yield the rows of manifests in batches, each with its part number; rejects and a summary, tagged."""
+    """Yield the rows of manifests in batches, each with its part number; rejects and a summary, tagged.
+
+    Raises:
+        JobError: if a manifest no longer has its one of `revisions`, before or after it is read.
+    """
+    _check_manifests(manifests, revisions)
     found, oddities = Findings(temporary), Oddities()
     missing = ("", None) if is_textual(manifests[0].path) else (None,)
 
@@ -199,10 +218,17 @@ def _parse(
     schema = PARSED.append(COMPANIONS) if names.companions else PARSED
     for batch in to_batches(rows(), schema, rows_at_once(parts)):
         yield from split_by_name(batch, parts)
+    _check_manifests(manifests, revisions)
     found.summary.notices |= frozenset(oddities.notices())
     if names.objects is not None and names.objects.names:
         found.summary.class_lists = {names.objects.names: (1, manifests[0].path)}
     yield from found.outputs()
+
+
+def _check_manifests(manifests: Sequence[ManifestFile], revisions: Sequence[str]) -> None:
+    for manifest, revision in zip(manifests, revisions, strict=True):
+        if revision and not storage.is_unchanged(manifest.path, revision):
+            raise changed_error(manifest.path)
 
 
 @dataclass(eq=False)
@@ -264,7 +290,7 @@ _IMAGE_COLUMNS = pa.schema(list(ANNOTATED)[:-1])  # of an image, without its obj
 # An image whose annotation is yet to be read
 _LISTED = pa.schema({"image": pa.string(), "annotation": pa.string(), "place": pa.int64(), "split": pa.string()})
 # With the image's mask
-_LISTED_MASKED = pa.schema([*_LISTED, ("mask", pa.string()), ("size", pa.int64()), ("identity", pa.uint64())])
+_LISTED_MASKED = pa.schema([*_LISTED, ("mask", pa.string()), ("size", pa.int64()), ("identity", pa.uint64()), REVISION])
 
 
 @dataclass(eq=False)
@@ -342,11 +368,12 @@ def _annotated_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Yield batches of annotated images, with their masks if there are any; reject images outside the root.
 
-    Images without a mask are left out. The size and identity columns hold those of the masks until the images are
-    looked up.
+    Images without a mask are left out. The size, identity and revision columns hold those of the masks until the images
+    are looked up.
     """
-    rows, kept_rows, companions = [], [], []
-    for index, (image, mask) in enumerate(zip(files.images, masks or [("", 0, None)] * len(files.images), strict=True)):
+    rows, kept_rows, companions, revisions = [], [], [], []
+    no_masks: Sequence[Mask] = [("", 0, None, None)] * len(files.images)
+    for index, (image, mask) in enumerate(zip(files.images, masks or no_masks, strict=True)):
         if mask is None:
             continue
         try:
@@ -354,19 +381,21 @@ def _annotated_batches(
         except ValueError as error:
             found.reject(Reject(image.name, image.position, "index", str(error)))
             continue
-        path, size, identity = mask
+        path, size, identity, revision = mask
         width, height = image.size or (None, None)
         columns = {image_id: str(image.columns.get(IMAGE_ID, name))} if image_id else image.columns
         of_image = (image.label, image.split, image.position, json.dumps(columns))
         rows.append((name, size, uri, *of_image, identity, width, height))
         kept_rows.append(index)
         companions.append([path])
+        revisions.append(revision)
     if rows:
         objects = files.objects if len(kept_rows) == len(files.objects) else files.objects.take(pa.array(kept_rows))
         image_batch = convert_batch(list(zip(*rows, strict=True)), _IMAGE_COLUMNS)
         batch = pa.RecordBatch.from_arrays([*image_batch.columns, objects], schema=ANNOTATED)
         if masks is not None:
             batch = batch.append_column(COMPANIONS, pa.array(companions, COMPANIONS.type))
+            batch = batch.append_column(REVISION, pa.array(revisions, REVISION.type))
         yield from split_large_batch(batch)
 
 
@@ -482,18 +511,21 @@ def index_listing(
                         found.reject(Reject(item.name, None, "index", f"not named as {rules.label_pattern!r} says"))
                         continue
                 identity = file_identity(item.size_bytes, item.stamp, item.modified) if identities else None
+                revision = hash_revision(item)
                 if masks is None:
-                    yield item.name, item.size_bytes, None, label, split, None, None, identity
+                    yield item.name, item.size_bytes, None, label, split, None, None, identity, revision
                 elif (mask := found.find_mask(masks, item.name)) is not None:
-                    path, size, mask_identity = mask
+                    path, size, mask_identity, mask_revision = mask
                     identity = combined_identity(identity, [(path, mask_identity)]) if identities else None
-                    yield item.name, item.size_bytes + size, None, label, split, None, None, identity, [path]
+                    revision = add_revisions([revision, mask_revision])
+                    yield item.name, item.size_bytes + size, None, label, split, None, None, identity, revision, [path]
             elif isinstance(item, Reject):
                 found.reject(item)
             else:
                 found.skip(item)
 
-    for batch in to_batches(rows(), FOUND if masks is None else FOUND.append(COMPANIONS)):
+    schema = FOUND.append(REVISION)
+    for batch in to_batches(rows(), schema if masks is None else schema.append(COMPANIONS)):
         yield from split_large_batch(batch)
         found.summary.merge(summarize_batch(batch, roles=roles))
     found.check_masks(masks)

@@ -150,9 +150,13 @@ class AzureBlobs(ConditionalStore):
     def endpoint(self, url: str) -> str:
         return str(_get_service(split_az_url(url)[0], self._options).url)
 
-    def read(self, url: str) -> bytes:
-        """Read an object's bytes as stored, without decompressing them, checked against its MD5 if it has one."""
-        return self._read(url)[0]
+    def read_with_stamp(self, url: str) -> tuple[bytes, str]:
+        """Read an object's bytes as stored, checked against its MD5 if it has one, with its ETag.
+
+        They are not decompressed.
+        """
+        data, properties = self._read(url)
+        return data, _etag_stamp(properties.etag)
 
     def read_range(self, url: str, offset: int, length: int) -> bytes:
         blob = self._open_blob(url)
@@ -266,8 +270,11 @@ def _if_unmodified(revision: str) -> dict[str, Any]:
 
 
 def _stat(url: str, item: Any) -> FileStat:
-    etag = str(item.etag).strip('"')  # which a listing writes without the marks
-    return FileStat(url, int(item.size), f"etag:{etag}", item.last_modified.timestamp())
+    return FileStat(url, int(item.size), _etag_stamp(item.etag), item.last_modified.timestamp())
+
+
+def _etag_stamp(etag: object) -> str:
+    return "etag:" + str(etag).strip('"')  # which a listing writes without the marks
 
 
 @contextmanager

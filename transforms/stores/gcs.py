@@ -4,10 +4,12 @@ Uses the client that Beam creates, which finds credentials or the emulator as Be
 """
 
 import threading
+from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
+import google_crc32c
 from apache_beam.io.gcp.gcsio import GcsIO
 from apache_beam.options.pipeline_options import PipelineOptions
 from google.api_core.exceptions import (
@@ -65,10 +67,11 @@ class GoogleStorage(ConditionalStore):
     def endpoint(self, url: str) -> str:
         return str(self._io.client._connection.API_BASE_URL)
 
-    def read(self, url: str) -> bytes:
-        """Read an object's bytes as stored, checked against the store's checksum."""
+    def read_with_stamp(self, url: str) -> tuple[bytes, str]:
+        """Read an object's bytes as stored, checked against the store's checksum, with that checksum."""
         with _translate_errors(url):
-            return bytes(self._open_blob(url).download_as_bytes(raw_download=True, retry=self._retry))
+            data = bytes(self._open_blob(url).download_as_bytes(raw_download=True, retry=self._retry))
+        return data, f"{CHECKSUM_STAMP}{b64encode(google_crc32c.value(data).to_bytes(4, 'big')).decode()}"
 
     def read_range(self, url: str, offset: int, length: int) -> bytes:
         """Read part of an object, unchecked: the store has no checksums of parts."""

@@ -9,14 +9,22 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO
 
+import numpy as np
+
 from shardmill.metadata.file_names import TEMP_SUFFIX
-from shardmill.transforms.stores.protocol import TIME_STAMP, FileStat, NotAFileError, writing_error
+from shardmill.transforms.stores.protocol import (
+    TIME_STAMP,
+    FileStat,
+    NotAFileError,
+    changed_error,
+    writing_error,
+)
 
 try:
     from shardmill._native import read_files
 except ImportError:  # not compiled
 
-    def read_files(paths: list[str], most: int) -> list[bytes | None]:
+    def read_files(paths: list[str], most: int, statuses: Any) -> list[bytes | None]:
         """Replace the C extension if it is not compiled: return None for each file, so that it is read alone."""
         return [None] * len(paths)
 
@@ -31,25 +39,31 @@ _REST_BYTES = 1 << 20  # read at once of a file that is longer than the system s
 PIECE_BYTES = 1 << 18
 
 
-def read_small(paths: list[str]) -> list[bytes | None]:
-    """Read several small files in one call. The result is None for a large file, and if reading fails."""
-    return read_files(paths, _SMALL_BYTES)
+def read_small(paths: list[str]) -> tuple[list[bytes | None], np.ndarray]:
+    """Read several small files in one call: the bytes of each, None of a large file or if reading fails.
+
+    Also return the size, mtime in ns and inode of each after it was read: int64, shape (n, 3).
+    """
+    statuses = np.zeros((len(paths), 3), np.int64)
+    return read_files(paths, _SMALL_BYTES, statuses), statuses
 
 
 def read_bytes(path: str) -> bytes:
-    """Read a file; raises OSError."""
+    """Read a file; raises OSError, or JobError if it is written meanwhile."""
     # Two system calls fewer than a file object: this is the inner loop of a job over small images.
     # Without O_NONBLOCK a named pipe that took the place of a file would be waited on for ever.
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
-        size_bytes = os.fstat(descriptor).st_size
-        data = os.read(descriptor, size_bytes + 1)
-        if len(data) == size_bytes:
-            return data
-        parts = [data]
-        while data := os.read(descriptor, _REST_BYTES):
-            parts.append(data)
-        return b"".join(parts)
+        status = os.fstat(descriptor)
+        data = os.read(descriptor, status.st_size + 1)
+        if len(data) != status.st_size:
+            parts = [data]
+            while data := os.read(descriptor, _REST_BYTES):
+                parts.append(data)
+            data = b"".join(parts)
+        if os.fstat(descriptor).st_mtime_ns != status.st_mtime_ns and stat.S_ISREG(status.st_mode):
+            raise changed_error(path)
+        return data
     finally:
         os.close(descriptor)
 
@@ -82,7 +96,7 @@ def stat_file(path: str) -> FileStat:
     status = os.stat(path)
     if not stat.S_ISREG(status.st_mode):
         raise NotAFileError(errno.EINVAL, "not a regular file", path)
-    return FileStat(path, status.st_size, f"{TIME_STAMP}{status.st_mtime_ns}", status.st_mtime)
+    return FileStat(path, status.st_size, f"{TIME_STAMP}{status.st_mtime_ns}", status.st_mtime, status.st_ino)
 
 
 def list_files(directory: str) -> Iterator[tuple[str, int]]:

@@ -42,6 +42,22 @@ class FileStat:
     size_bytes: int
     stamp: str  # changes with the content: crc32c, ETag or write time in ns
     modified: float  # write time by the store's clock, in seconds since 1970
+    inode: int = 0  # of a file on a disk
+
+    @property
+    def revision(self) -> str:
+        """A text that changes when the file is written or replaced."""
+        return make_revision(self.size_bytes, self.stamp, self.inode)
+
+
+def make_revision(size_bytes: int, stamp: str, inode: int = 0) -> str:
+    """Return the text that tells the versions of a file apart, see FileStat."""
+    return f"{size_bytes}:{stamp}:{inode}"
+
+
+def changed_error(path: str) -> JobError:
+    """Return the error of an input file that is no longer as it was when the job first saw it."""
+    return JobError(f"{path} was changed while the job read it; leave the input as it is while a job runs")
 
 
 class Rename(NamedTuple):
@@ -78,6 +94,10 @@ class ObjectStore(Protocol):
 
     def read(self, url: str) -> bytes:
         """Read an object in one request."""
+        return self.read_with_stamp(url)[0]
+
+    def read_with_stamp(self, url: str) -> tuple[bytes, str]:
+        """Read an object in one request, with the stamp that a FileStat of what was read has; "" if unknown."""
 
     def read_range(self, url: str, offset: int, length: int) -> bytes:
         """Read `length` bytes from `offset` in one request, fewer at the end; raise EOFError if there are none."""

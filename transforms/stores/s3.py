@@ -124,20 +124,20 @@ class ObstoreReader:
         self._other_etags: set[str] = set()  # buckets
         self._process = os.getpid()  # obstore's threads are not there in one that is forked
 
-    def read(self, bucket: str, key: str, offset: int = 0, length: int | None = None) -> bytes | None:
-        """Read an object or up to `length` bytes of it; return None if boto3 must read it."""
+    def read(self, bucket: str, key: str, offset: int = 0, length: int | None = None) -> tuple[bytes, str] | None:
+        """Read an object, with its ETag, or up to `length` bytes of it; return None if boto3 must read it."""
         store = self._stores.get(bucket)
         if store is None or not _is_plain(key) or os.getpid() != self._process:
             return None
         try:
             if length is None:
                 found = store.get(key)
-                data = bytes(found.bytes())
-                if bucket in self._other_etags or not _is_other_md5(data, found.meta["e_tag"] or ""):
-                    return data
+                data, etag = bytes(found.bytes()), found.meta["e_tag"] or ""
+                if bucket in self._other_etags or not _is_other_md5(data, etag):
+                    return data, etag
                 self._doubted.data = data
                 return None
-            return bytes(store.get_range(key, start=offset, length=length))
+            return bytes(store.get_range(key, start=offset, length=length)), ""
         except (FileNotFoundError, PermissionDeniedError):  # of this object alone
             return None
         except Exception:  # of whatever kind: boto3 meets it, too, or makes up for it
@@ -282,17 +282,18 @@ class S3Clients:
         with self._take_client() as client:
             yield client.client
 
-    def read(self, bucket: str, key: str, offset: int = 0, length: int | None = None) -> bytes:
-        """Read an object or a range of it; raises what boto3 raises."""
+    def read(self, bucket: str, key: str, offset: int = 0, length: int | None = None) -> tuple[bytes, str]:
+        """Read an object, with its ETag, or a range of it; raises what boto3 raises."""
         if (found := self._reads.read(bucket, key, offset, length)) is not None:
             return found
         more = {} if length is None else {"Range": f"bytes={offset}-{offset + length - 1}"}
         with self._take_client() as own:
-            data = bytes(own.client.get_object(Bucket=bucket, Key=key, **more)["Body"].read())
+            answer = own.client.get_object(Bucket=bucket, Key=key, **more)
+            data = bytes(answer["Body"].read())
             self._reads.learn(bucket, key, own.sent)
             if length is None:
                 self._reads.compare(bucket, data)
-            return data
+            return data, answer["ETag"]
 
     def _credentials(self) -> tuple[str, str, str | None]:
         """Return the credentials that clients sign with now."""
@@ -468,10 +469,14 @@ class S3(ConditionalStore):
     def endpoint(self, url: str) -> str:
         return self._clients.endpoint
 
-    def read(self, url: str) -> bytes:
-        return self.read_range(url, 0, None)
+    def read_with_stamp(self, url: str) -> tuple[bytes, str]:
+        data, etag = self._read(url, 0, None)
+        return data, etag and _etag_stamp(etag)
 
-    def read_range(self, url: str, offset: int, length: int | None) -> bytes:
+    def read_range(self, url: str, offset: int, length: int) -> bytes:
+        return self._read(url, offset, length)[0]
+
+    def _read(self, url: str, offset: int, length: int | None) -> tuple[bytes, str]:
         """Read an object or part of it; retry a response that breaks off midway, which boto3 does not."""
         bucket, key = split_url(url)
         with translate_errors(url):
@@ -600,4 +605,8 @@ def _folders(prefix: str, pages: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def _stat(url: str, item: Mapping[str, Any], size: str) -> FileStat:
-    return FileStat(url, int(item[size]), f"etag:{item['ETag']}", item["LastModified"].timestamp())
+    return FileStat(url, int(item[size]), _etag_stamp(item["ETag"]), item["LastModified"].timestamp())
+
+
+def _etag_stamp(etag: str) -> str:
+    return f"etag:{etag}"

@@ -12,6 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from typing import Any, BinaryIO
 
+import numpy as np
+
 from shardmill.filesystem import LocalFiles
 from shardmill.metadata.file_names import TEMP_SUFFIX
 from shardmill.transforms.stores import local
@@ -24,6 +26,7 @@ from shardmill.transforms.stores.protocol import (
     Rename,
     StoredFile,
     Upload,
+    changed_error,
     error_text,
 )
 
@@ -63,14 +66,39 @@ def open_read(path: str, end: int | None = None, range_bytes: int = _RANGE_BYTES
 
 def read_bytes(path: str) -> bytes:
     """Read the bytes of `path`; raises as `open_read` does."""
-    return local.read_bytes(path) if is_local(path) else object_store(path).read(path)
+    if is_local(path):
+        return local.read_bytes(path)
+    objects: dict[str, FileStat] | None = getattr(_noted, "objects", None)
+    if objects is None:
+        return object_store(path).read(path)
+    data, stamp = object_store(path).read_with_stamp(path)
+    if stamp:
+        objects[path] = FileStat(path, len(data), stamp, 0.0)
+    return data
 
 
-def read_small(paths: list[str]) -> list[bytes | None]:
-    """Read several small local files in one call; None for any file that must be read alone."""
-    local_paths = list(filter(is_local, paths))
-    found = dict(zip(local_paths, local.read_small(local_paths), strict=True))
-    return [found.get(path) for path in paths]
+_noted = threading.local()
+
+
+@contextmanager
+def note_objects() -> Iterator[dict[str, FileStat]]:
+    """Yield a dictionary that receives the size and stamp of each object that this thread reads as a whole, by URL."""
+    before = getattr(_noted, "objects", None)
+    _noted.objects = {}
+    try:
+        yield _noted.objects
+    finally:
+        _noted.objects = before
+
+
+def read_small(paths: list[str]) -> tuple[list[bytes | None], np.ndarray]:
+    """Read several small local files in one call: the bytes of each, None for any file that must be read alone.
+
+    Also return the size, mtime in ns and inode of each after it was read: int64, shape (n, 3).
+    """
+    if all(map(is_local, paths)):
+        return local.read_small(paths)
+    return [None] * len(paths), np.zeros((len(paths), 3), np.int64)
 
 
 def read_range(path: str, offset: int, length: int) -> bytes:
@@ -118,11 +146,26 @@ def read_revision(path: str) -> str:
 
     Raises OSError if the file is missing.
     """
-    if is_local(path):
-        status = os.stat(path)
-        return f"{status.st_size}:{status.st_mtime_ns}:{status.st_ino}"
-    found = stat_file(path)
-    return f"{found.size_bytes}:{found.stamp}"
+    return stat_file(path).revision
+
+
+def is_unchanged(path: str, revision: str) -> bool:
+    """Return True if a file has this revision, or is missing, which reading it reports."""
+    try:
+        return read_revision(path) == revision
+    except FileNotFoundError:
+        return True
+
+
+@contextmanager
+def check_unchanged(path: str) -> Iterator[None]:
+    """Raise JobError on leaving this context if the file at `path` was written or replaced within it."""
+    before = ""
+    with suppress(OSError):  # reading it says so
+        before = read_revision(path)
+    yield
+    if before and not is_unchanged(path, before):
+        raise changed_error(path)
 
 
 def list_files(directory: str) -> Iterator[tuple[str, int]]:

@@ -26,6 +26,7 @@ from shardmill.transforms.stores.protocol import (
     NotAFileError,
     ObjectStore,
     Rename,
+    changed_error,
     error_text,
 )
 
@@ -204,8 +205,8 @@ def _archive(path: str, stores: Stores, fresh: bool = False) -> _Archive:
     with _lock:
         found = _known.get(path)
         if found is None or fresh:
-            stat = local.stat_file(path) if "://" not in path else stores(path).stat(path)
-            if found is None or (found.stat.size_bytes, found.stat.stamp) != (stat.size_bytes, stat.stamp):
+            stat = _stat_archive(path, stores)
+            if found is None or found.stat.revision != stat.revision:
                 found = _Archive(stat, stores)
             _known.pop(path, None)
             _known[path] = found
@@ -220,6 +221,14 @@ def forget_archives() -> None:
         _known.clear()
 
 
+def _stat_archive(path: str, stores: Stores) -> FileStat:
+    return local.stat_file(path) if "://" not in path else stores(path).stat(path)
+
+
+def _stamp(member: _Member) -> str:
+    return f"crc32:{member.crc:08x}"
+
+
 class ZipArchives(ObjectStore):
     """A read-only ObjectStore for zip:// URLs."""
 
@@ -230,10 +239,15 @@ class ZipArchives(ObjectStore):
         path, name = _split_url(url, self._stores)
         return _archive(path, self._stores, fresh), name
 
-    def read(self, url: str) -> bytes:
-        """Read a member; raises MemberError if it is damaged."""
+    def read_with_stamp(self, url: str) -> tuple[bytes, str]:
+        """Read a member, with its checksum; raises MemberError if it is damaged."""
         archive, name = self._archive(url)
-        return archive.read(name)
+        try:
+            return archive.read(name), _stamp(archive.member(name))
+        except MemberError:
+            if _stat_archive(archive.stat.path, self._stores).revision != archive.stat.revision:
+                raise changed_error(archive.stat.path) from None
+            raise
 
     def read_range(self, url: str, offset: int, length: int) -> bytes:
         """Read part of a member, which is unpacked once for consecutive ranges read by the same thread."""
@@ -264,8 +278,7 @@ class ZipArchives(ObjectStore):
 
     def _stat(self, archive: _Archive, name: str) -> FileStat:
         member = archive.member(name)
-        stamp = f"crc32:{member.crc:08x}"
-        return FileStat(f"{SCHEME}{archive.stat.path}/{name}", member.size, stamp, archive.stat.modified)
+        return FileStat(f"{SCHEME}{archive.stat.path}/{name}", member.size, _stamp(member), archive.stat.modified)
 
     def _refuse(self, *arguments: Any, **_: Any) -> NoReturn:
         raise UserError(f"{arguments[0]}: nothing is written to a zip archive")

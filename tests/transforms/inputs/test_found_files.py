@@ -5,11 +5,13 @@
 """
 
 import json
+import os
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
+import numpy as np
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.util import assert_that, equal_to
@@ -19,11 +21,20 @@ from shardmill.metadata.manifest import Reject
 from shardmill.pipelines.jobs.runner import make_runner
 from shardmill.transforms.columns.arrow import convert_batch
 from shardmill.transforms.columns.types import ColumnType
-from shardmill.transforms.inputs.found_files import FOUND, MaskFolder, MaskSource, measure_rows
-from shardmill.transforms.inputs.listing import FoundFile, ListingItem, Skipped
+from shardmill.transforms.inputs.found_files import (
+    FOUND,
+    REVISION,
+    MaskFolder,
+    MaskSource,
+    hash_revision,
+    hash_statuses,
+    measure_rows,
+)
+from shardmill.transforms.inputs.listing import FoundFile, ListingItem, Skipped, list_input
 from shardmill.transforms.inputs.manifest_files import ManifestFile
 from shardmill.transforms.inputs.sources import ListFiles, ReadManifest, index_listing
 from shardmill.transforms.inputs.summary import InputSummary, summarize_batch
+from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import FileStat
 from tests.support.command import write_files
 from tests.support.rejects import rejects_in
@@ -70,7 +81,7 @@ def test_measure(tmp_path: Path) -> None:
         ("a.jpg", 5),
         ("c", 3),
     ]
-    assert measured.schema == FOUND
+    assert measured.schema == FOUND.append(REVISION)
     assert types == {}
     assert rejects == [Reject("b.jpg", 3, "index", "no such file")]
 
@@ -184,3 +195,27 @@ def test_what_is_not_there_or_there_twice_is_told(tmp_path: Path) -> None:
     )
     with pytest.raises(UserError, match=r"that of '2.jpg' is to be called '2'.*first there is '1.gif'"):
         found.check_used("2.jpg")
+
+
+def test_files_that_are_read_at_once_have_the_revisions_of_the_listing(tmp_path: Path) -> None:
+    paths = [str(tmp_path / f"{number}.jpg") for number in range(50)]
+    for number, path in enumerate(paths):
+        Path(path).write_bytes(b"x" * number)
+        os.utime(path, ns=(0, (number - 25) * 10**17 + number))
+    data, statuses = storage.read_small(paths)
+    listed = [hash_revision(item) for item in list_input(str(tmp_path)) if isinstance(item, FoundFile)]
+    stated = [hash_revision(storage.stat_file(path)) for path in paths]
+
+    assert None not in data
+    assert hash_statuses(statuses) == stated
+    assert sorted(map(str, listed)) == sorted(map(str, stated))
+    assert len(set(stated)) > 45
+
+
+@pytest.mark.parametrize("changed", [(1, 0, 0), (0, 1, 0), (0, 0, 1), (0, 1, 1), (4096, 10**9, 7), (0, 4_000_000, 0)])
+def test_a_revision_that_differs_has_another_hash(changed: tuple[int, int, int]) -> None:
+    random = np.random.default_rng(0)
+    before = np.stack([random.integers(0, top, 20_000) for top in (10**6, 2 * 10**18, 10**8)], axis=1)
+    same = np.array(hash_statuses(before)) == np.array(hash_statuses(before + np.array(changed)))
+
+    assert same.sum() <= 3
