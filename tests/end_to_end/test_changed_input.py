@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import shardmill
 from shardmill.data.example import encode_example
 from shardmill.data.tfrecord import frame_record
 from shardmill.errors import JobError
@@ -242,18 +241,6 @@ def test_a_changed_file_of_a_flag_fails_the_job(
     result = run(*command.format(tmp_path / "in").split(), "--output", tmp_path / "out", "--name", "d")
 
     assert (result.status, f"{name} was changed while the job read it" in result.err) == (1, True), result.err
-
-
-def test_an_array_that_is_replaced_between_two_jobs_of_a_process_is_read_anew(run: Run, tmp_path: Path) -> None:
-    write_stacked(tmp_path / "in")
-    words = ["arrays", "--stacked", "--input", tmp_path / "in", "--output", tmp_path / "out", "--name", "d"]
-    assert run(*words).status == 0
-    np.save(tmp_path / "new.npy", np.full((10, 4), 7, np.float32))
-    os.replace(tmp_path / "new.npy", tmp_path / "in" / "train" / "X.npy")
-
-    assert run(*words, "--version", "2.0.0").status == 0
-    values = [example["image"] for example in shardmill.examples(tmp_path / "out" / "d" / "2.0.0", "train")]
-    assert np.array_equal(values, np.full((10, 4), 7))
 
 
 @pytest.mark.parametrize("replaced", ["before", "after"])

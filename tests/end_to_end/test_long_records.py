@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.types import ColumnType
-from shardmill.transforms.formats import csv as csv_format
-from shardmill.transforms.formats import csv_parse, line_blocks
+from shardmill.transforms.formats import format as format_module
 from shardmill.transforms.formats.csv import CsvFormat
 from shardmill.transforms.formats.format import BlockRef, FileRef, RecordFormat
 from shardmill.transforms.formats.json_lines import JsonLinesFormat
@@ -57,8 +56,7 @@ def read(folder: Path, kind: str, data: bytes, suffix: str, block_size: int) -> 
 
 
 def set_limit(patch: pytest.MonkeyPatch, limit: int) -> None:
-    for module in (line_blocks, csv_parse, csv_format):
-        patch.setattr(module, "MAX_TEXT_BYTES", limit)
+    patch.setattr(format_module, "MAX_TEXT_BYTES", limit)
 
 
 @pytest.mark.parametrize("suffix", ENCODINGS)

@@ -40,9 +40,11 @@ from shardmill.transforms.statistics.near_duplicates import ImageHashes
 from shardmill.transforms.statistics.sketches import Mergeable
 from shardmill.transforms.statistics.tables import TableStats
 from shardmill.transforms.stores import storage
-from shardmill.transforms.stores.protocol import FileStat, changed_error, error_text
+from shardmill.transforms.stores.protocol import FileStat, NotAFileError, changed_error, error_text
 from shardmill.transforms.stores.storage import raise_if_store_failed
+from shardmill.transforms.workers.resources import find_memory_problem
 
+MEMORY_FACTOR = 3  # times the size of files: as they were read, as they are stored, and framed
 ManifestColumns = tuple[tuple[str, ColumnType], ...]  # by name
 _ARROW: dict[DType, pa.DataType] = {"int64": pa.int64(), "float32": pa.float32(), "bytes": pa.large_binary()}
 _LABEL = "label"
@@ -315,6 +317,8 @@ class FileEncoder(ABC):
             if size > self.max_bytes:
                 raise self.refusal(f"{size:,} bytes as an example, which holds {self.max_bytes:,} at most")
             if stored_file is None:
+                if data is None and (problem := find_memory_problem(size, MEMORY_FACTOR)):
+                    raise NotAFileError(errno.ENOMEM, problem, path)
                 return self.encode_file(path, data)
             if stored_file.reason is not None:
                 raise self.refusal(stored_file.reason)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from shardmill.data import tfrecord
-from shardmill.transforms.files.encoding import FileEncoder, RecordPlace, StoredFile
+from shardmill.transforms.files.encoding import MEMORY_FACTOR, FileEncoder, RecordPlace, StoredFile
 from shardmill.transforms.files.references import sort_by_key
 from shardmill.transforms.shards.balance import hash_strings
 from shardmill.transforms.shards.sources import (
@@ -139,7 +139,6 @@ def make_empty_stored(rows: int) -> pa.RecordBatch:
 _GAP_BYTES = 256 << 10  # between two records: to read that much costs less than to ask again
 _CHUNK_BYTES = 1 << 20  # of files encoded at once, about
 _TASK_BYTES = 2 << 20  # of records read by one task, about
-MEMORY_FACTOR = 3  # times the size of files: as they were read, as they are stored, and framed
 
 Task = tuple[pa.RecordBatch, pa.RecordBatch]
 

@@ -58,7 +58,6 @@ from shardmill.transforms.formats.csv_parse import (
 )
 from shardmill.transforms.formats.csv_scan import Positions, stitch
 from shardmill.transforms.formats.format import (
-    MAX_TEXT_BYTES,
     STAGE,
     BlockRef,
     FileRef,
@@ -68,6 +67,7 @@ from shardmill.transforms.formats.format import (
     Rows,
     compressed_damage,
     empty_rows,
+    is_long_text,
     key_column_name,
     reject_file,
 )
@@ -384,7 +384,7 @@ class CsvFormat(RecordFormat):
 
     def _pieces_of_range(self, block: BlockRef) -> Iterator[CsvPiece | Reject | LostRecords]:
         """Read a block as one piece, or as several if one of its records may be too long."""
-        if block.length <= MAX_TEXT_BYTES:
+        if not is_long_text(block.length):
             yield CsvPiece(to_utf8(self._unescape(_read_range(block)), self.encoding), block.first_line)
             return
         dialect, head = self._dialect(block.file.name), Head(next_line=block.first_line)

@@ -30,7 +30,14 @@ from shardmill.transforms.formats.csv_scan import (
     line_ends,
     scan_range,
 )
-from shardmill.transforms.formats.format import MAX_LINES, MAX_TEXT_BYTES, STAGE, describe_cut_end, reject_long
+from shardmill.transforms.formats.format import (
+    MAX_LINES,
+    STAGE,
+    describe_cut_end,
+    is_long_text,
+    max_text_bytes,
+    reject_long,
+)
 from shardmill.transforms.formats.line_blocks import BOM, Stream, examine_bytes, invalid_byte, is_utf8
 from shardmill.transforms.stores.streams import TruncatedError
 
@@ -175,7 +182,7 @@ def read_pieces(
 ) -> Iterator[CsvPiece | Reject | LostRecords]:
     """Yield the records after `head` in pieces of about `size` bytes; damaged compressed data ends with LostRecords.
 
-    A record of more than MAX_TEXT_BYTES is a Reject.
+    A record that `is_long_text` is a Reject.
 
     Raises:
         UserError: if a quote is never closed.
@@ -184,18 +191,18 @@ def read_pieces(
     pending: list[bytes] = []  # of the record that is not finished
     pending_bytes = 0  # which are counted only once they are too many
     before = b""
-    size = min(size, max(MAX_TEXT_BYTES // 2, 1))
+    size = min(size, max(max_text_bytes() // 2, 1))
     first_line = line
     try:
         for data, part in read_ranges(stream, dialect, size, at, head.rest):
             side = part.scans[inside]
             start = 0
-            if pending_bytes + len(data) > MAX_TEXT_BYTES:
+            if is_long_text(pending_bytes + len(data)):
                 end = len(data) if side.last_end is None else _first_record_end(data, before, inside, dialect)
-                if pending_bytes + end > MAX_TEXT_BYTES:
+                if is_long_text(pending_bytes + end):
                     pending.clear()
                     if side.last_end is not None:
-                        yield reject_long(name, first_line, pending_bytes + end, MAX_TEXT_BYTES)
+                        yield reject_long(name, first_line, pending_bytes + end)
                         start, first_line = end, line + count_lines(data, 0, end)
             if side.last_end is not None:
                 cut = len(data) - (part.stop - side.last_end)
@@ -205,7 +212,7 @@ def read_pieces(
                 first_line = line + side.last_lines
             else:
                 pending_bytes += len(data)
-                if pending_bytes <= MAX_TEXT_BYTES:
+                if not is_long_text(pending_bytes):
                     pending.append(data)
             before = data[-1:]
             if side.open_start is not None:
@@ -217,8 +224,8 @@ def read_pieces(
         return
     if inside:
         raise unclosed_quote_error(name, open_line, dialect, before)
-    if pending_bytes > MAX_TEXT_BYTES:
-        yield reject_long(name, first_line, pending_bytes, MAX_TEXT_BYTES)
+    if is_long_text(pending_bytes):
+        yield reject_long(name, first_line, pending_bytes)
     elif any(pending):
         yield CsvPiece(b"".join(pending), first_line)
 

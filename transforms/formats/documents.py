@@ -12,7 +12,6 @@ from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.arrow import missing_values, slices, to_batch
 from shardmill.transforms.columns.types import ColumnType, EncodingCounts
 from shardmill.transforms.formats.format import (
-    MAX_TEXT_BYTES,
     STAGE,
     BlockRef,
     FileRef,
@@ -20,6 +19,7 @@ from shardmill.transforms.formats.format import (
     RecordNotice,
     Rows,
     empty_rows,
+    is_long_text,
     reject_long,
 )
 from shardmill.transforms.formats.line_blocks import (
@@ -107,8 +107,8 @@ class DocumentsFormat(LinesFormat):
                 yield self._rows(data[:end], line, name, types)
             line += spans.count(data[:end], _LF)
             held = data[end:]
-            if len(held) > MAX_TEXT_BYTES:
-                yield empty_rows(types, [reject_long(name, line, len(held), MAX_TEXT_BYTES)])
+            if is_long_text(len(held)):
+                yield empty_rows(types, [reject_long(name, line, len(held))])
                 held, is_lost = b"", True
         if held:
             yield self._rows(held, line, name, types)

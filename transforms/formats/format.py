@@ -60,11 +60,13 @@ from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import changed_error, error_text
 from shardmill.transforms.stores.storage import raise_if_store_failed
 from shardmill.transforms.stores.streams import TruncatedError
+from shardmill.transforms.workers.resources import find_memory_problem, most_bytes
 
 # Parsed at once, about: what is kept of each, positions and offsets, may be fifty times the bytes of the shortest
 MAX_LINES = 1 << 19
 # Of a record in a file of lines: while it is parsed and encoded, there are several copies of it
 MAX_TEXT_BYTES = 256 << 20
+_TEXT_COPIES = 8
 STAGE = "read"  # of the rejects that `RecordFormat.read` yields
 
 
@@ -178,13 +180,22 @@ class Rows:
     odd: Mapping[str, OddValues] = field(default_factory=dict)  # of columns of text, unless `infer` returned it
 
 
-def reject_long(name: str, line: int, size_bytes: int, max_bytes: int) -> Reject:
-    """Return the Reject of a record of `size_bytes` bytes of text if at most `max_bytes` are read."""
-    reason = (
-        f"a record of {size_bytes:,} bytes of text; expected {max_bytes:,} at most: is the end of a line, or a quote,"
-        " missing?"
-    )
-    return Reject(name, line, STAGE, reason)
+def max_text_bytes() -> int:
+    """Return the size of the largest record that is read of a file of lines."""
+    return min(MAX_TEXT_BYTES, most_bytes(_TEXT_COPIES))
+
+
+def is_long_text(size_bytes: int) -> bool:
+    """Return True if a record of a file of lines is larger than `max_text_bytes`."""
+    return size_bytes > MAX_TEXT_BYTES or find_memory_problem(size_bytes, _TEXT_COPIES) != ""
+
+
+def reject_long(name: str, line: int, size_bytes: int) -> Reject:
+    """Return the Reject of a record of `size_bytes` bytes that `is_long_text`."""
+    problem = f"{size_bytes:,} bytes of text; expected {MAX_TEXT_BYTES:,} at most"
+    if size_bytes <= MAX_TEXT_BYTES:
+        problem = find_memory_problem(size_bytes, _TEXT_COPIES)
+    return Reject(name, line, STAGE, f"a record of {problem}: is the end of a line, or a quote, missing?")
 
 
 def describe_cut_end(text: bytes) -> str:

@@ -17,11 +17,12 @@ from shardmill.transforms.columns.arrow import slices
 from shardmill.transforms.columns.types import EncodingCounts
 from shardmill.transforms.formats.format import (
     MAX_LINES,
-    MAX_TEXT_BYTES,
     BlockRef,
     Damage,
     FileRef,
     compressed_damage,
+    is_long_text,
+    max_text_bytes,
     reject_long,
 )
 from shardmill.transforms.stores import storage
@@ -176,7 +177,7 @@ def index_lines(file: FileRef, block_size: int) -> Iterator[BlockRef]:
 def read_pieces(block: BlockRef, piece_size: int, transcode: Transcode | None = None) -> Iterator[Piece | Reject]:
     """Yield the lines of a block in pieces of about `piece_size` bytes, without the file's byte order mark.
 
-    A line longer than that forms one piece with the lines before it. A line of more than MAX_TEXT_BYTES is a Reject. If
+    A line longer than that forms one piece with the lines before it. A line that `is_long_text` is a Reject. If
     compressed data is damaged, the whole lines before the damage are returned, then one Reject for the rest.
 
     `transcode` converts the bytes to UTF-8 as they are read.
@@ -186,7 +187,7 @@ def read_pieces(block: BlockRef, piece_size: int, transcode: Transcode | None = 
     """
 
     # No line within a chunk is too long, in any encoding
-    reader = _Reader(block, min(piece_size, max(MAX_TEXT_BYTES // 8, 1)))
+    reader = _Reader(block, min(piece_size, max(max_text_bytes() // 8, 1)))
     chunks: Iterator[bytes] = iter(reader)
     line = block.first_line
     carry: list[bytes] = []  # the start of a line whose end was not read yet
@@ -195,12 +196,12 @@ def read_pieces(block: BlockRef, piece_size: int, transcode: Transcode | None = 
     for chunk in transcode(chunks) if transcode else chunks:
         end = chunk.rfind(b"\n") + 1
         first_end = chunk.find(b"\n") + 1 or len(chunk)
-        if carried + first_end > MAX_TEXT_BYTES:
+        if is_long_text(carried + first_end):
             carry.clear()
             if not end:
                 carried += len(chunk)
                 continue
-            yield reject_long(block.file.name, line, carried + first_end, MAX_TEXT_BYTES)
+            yield reject_long(block.file.name, line, carried + first_end)
             chunk, end, line, carried, at_start = chunk[first_end:], end - first_end, line + 1, 0, False
         if not end:
             carry.append(chunk)
@@ -215,8 +216,8 @@ def read_pieces(block: BlockRef, piece_size: int, transcode: Transcode | None = 
     if reader.damage is not None:
         reason = f"{reader.damage.reason}; all from line {line:,} on is lost"
         yield reader.damage.make_reject(block.file.name, line, reason, line - block.first_line, block.length)
-    elif carried > MAX_TEXT_BYTES:
-        yield reject_long(block.file.name, line, carried, MAX_TEXT_BYTES)
+    elif is_long_text(carried):
+        yield reject_long(block.file.name, line, carried)
     elif rest := b"".join(carry).removeprefix(BOM if at_start else b""):
         yield Piece(rest, line)
 

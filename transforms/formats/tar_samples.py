@@ -15,6 +15,7 @@ import orjson
 from shardmill.transforms.columns.types import MAX_VALUES, DeclaredColumn, DeclaredObjects
 from shardmill.transforms.formats.conventions import IMAGE_SUFFIXES
 from shardmill.transforms.formats.format import BOX, CutError, UnreadableError, label_key
+from shardmill.transforms.workers.resources import find_memory_problem
 
 try:
     from shardmill import _native
@@ -210,11 +211,17 @@ MemberContent = Literal["image", "class", "text", "members"]
 SamplePart = tuple[MemberContent, int, int]
 KEY = "filename"  # the column of a sample's key
 MAX_MEMBER_BYTES = (1 << 31) - (1 << 20)  # an example with its other features has less than 2 GiB
+_COPIES = 3  # of a member: as it is read, in a column, and encoded
 # By the last part of a member's name, in lower case
 _CONTENTS: dict[str, MemberContent] = {"cls": "class", "txt": "text", "text": "text"}
 _CONTENTS |= dict.fromkeys(IMAGE_SUFFIXES.split("|"), "image")
 _NO_KEY = "member whose name has no key and suffix"
 _NAMES: dict[MemberContent, str] = {"image": "image", "class": "label", "text": "text"}
+
+
+def _is_large(size: int) -> bool:
+    """Return True if a member is not read."""
+    return size > MAX_MEMBER_BYTES or find_memory_problem(size, _COPIES) != ""
 
 
 @dataclass(slots=True)
@@ -234,6 +241,8 @@ class Sample:
             reason = f"{name!r} is {non_file}; expected a file with its bytes"
         elif size > MAX_MEMBER_BYTES:
             reason = f"{name!r} has {size:,} bytes; an example holds 2 GB at most"
+        elif problem := find_memory_problem(size, _COPIES):
+            reason = f"{name!r} has {problem}"
         else:
             twice = f"becomes {column!r}" if column else "is its .json"
             reason = f"a second member {twice}: {name!r}"
@@ -360,7 +369,7 @@ class TarReader:
             if member is None:
                 self.position += BLOCK
                 continue
-            is_large = member.size > MAX_MEMBER_BYTES
+            is_large = _is_large(member.size)
             if member.stop > self._stop and not (is_large or self._ended):
                 yield from self._fill()
                 continue
@@ -417,7 +426,7 @@ class TarReader:
                 self._next += 1
             assert self._open is not None
             column, holds = found
-            if non_file or size > MAX_MEMBER_BYTES or column in self._open.parts:
+            if non_file or _is_large(size) or column in self._open.parts:
                 self._open.reject(shared + suffix, size, non_file, column)
             else:
                 self._open.parts[column] = (holds, data, size)

@@ -41,6 +41,7 @@ from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import error_text
 from shardmill.transforms.stores.storage import raise_if_store_failed
 from shardmill.transforms.stores.streams import Decompressed, TruncatedError, open_gzip, open_zlib
+from shardmill.transforms.workers.resources import find_memory_problem
 
 RECORD = "record"
 _HEADER = struct.Struct("<QI")
@@ -48,6 +49,7 @@ _GZIP_MAGIC = b"\x1f\x8b"  # RFC 1952, section 2.3.1
 HEAD_BYTES = 4 << 10  # more than what zlib takes to say the twelve bytes of a record's header
 _HOP_BYTES = 64 << 10  # read at once where only headers are wanted
 _FOOTER = np.dtype("<u4")
+_COPIES = 3  # of a record: as it is read, in a column, and framed
 _FIRST = 8  # records of a file, whose kind it has
 _FIRST_BYTES = 64 << 10  # read at once to find them
 _FIRST_TEXT = 200  # bytes, which are all printable in a text
@@ -318,6 +320,11 @@ class _Scanner:
                 yield self._piece(data, heads, stops)
             data = data[position:]
             self._offset += position
+            if want and not broken and (problem := find_memory_problem(len(data) + want, _COPIES)):
+                yield _Piece(*self._nothing, [self._reject(self._number, self._offset, f"has {problem}")])
+                self._number, self._offset = self._number + 1, self._offset + len(data) + want
+                self._skip(stream, want)
+                data, want = b"", self._piece_size
         if data or self._damage is not None:
             yield self._end(data)
 
@@ -325,6 +332,14 @@ class _Scanner:
         size = max(want, self._piece_size)
         if self._left is not None:
             size = self._left if self._left < 2 * size else size
+        return self._read(stream, size)
+
+    def _skip(self, stream: BinaryIO, size: int) -> None:
+        """Read over `size` bytes without holding them."""
+        while size and (data := self._read(stream, min(size, self._piece_size))):
+            size -= len(data)
+
+    def _read(self, stream: BinaryIO, size: int) -> bytes:
         try:
             data = _read(stream, size)
         except TruncatedError as error:
@@ -386,7 +401,11 @@ class _Scanner:
             have = len(data) + (self._left or 0)
             damage = f"is cut short, {have:,} of {need:,} bytes, which are lost"
         reject = self._count_lost(self._reject(self._number, self._offset, damage), len(data))
-        return _Piece(pa.array([], pa.large_binary()), np.zeros(0, np.int64), [reject])
+        return _Piece(*self._nothing, [reject])
+
+    @property
+    def _nothing(self) -> tuple[pa.LargeBinaryArray, npt.NDArray[np.int64]]:
+        return pa.array([], pa.large_binary()), np.zeros(0, np.int64)
 
     def _count_lost(self, reject: Reject, held_bytes: int) -> Reject:
         """Add the number of lost records to `reject`; `held_bytes` of them have been read."""

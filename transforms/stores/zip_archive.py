@@ -188,10 +188,25 @@ def _normalize_name(info: zipfile.ZipInfo) -> str:
     return info.filename.replace("\\", "/") if is_of_windows else info.filename
 
 
+_PIECE_BYTES = 16 << 20  # of a member that is unpacked at once
+
+
+def _inflate(data: bytes, size: int) -> bytes:
+    """Unpack a member, in pieces if it is large: zlib joins what it makes at the end, in twice the memory."""
+    expander = zlib.decompressobj(-zlib.MAX_WBITS)
+    if size <= _PIECE_BYTES:
+        return expander.decompress(data, size + 1)
+    out = io.BytesIO()
+    while (left := size + 1 - out.tell()) > 0 and (piece := expander.decompress(data, min(_PIECE_BYTES, left))):
+        out.write(piece)
+        data = expander.unconsumed_tail
+    return out.getvalue()
+
+
 # By the number of the method; never more than a byte beyond the declared size
 _METHODS: dict[int, Callable[[bytes, int], bytes]] = {
     zipfile.ZIP_STORED: lambda data, size: data,
-    zipfile.ZIP_DEFLATED: lambda data, size: zlib.decompressobj(-zlib.MAX_WBITS).decompress(data, size + 1),
+    zipfile.ZIP_DEFLATED: _inflate,
     zipfile.ZIP_BZIP2: lambda data, size: bz2.BZ2Decompressor().decompress(data, size + 1),
 }
 _MAX_ARCHIVES = 4  # archives

@@ -125,6 +125,29 @@ def memory_budget() -> Budget:
     return _budget(worker_memory_bytes() or container_bytes() // core_count())
 
 
+def find_memory_problem(size_bytes: int, copies: int) -> str:
+    """Return why a file or record is not read if `copies` of it, which are held at once, are more than the memory of
+    this process; "" if they fit. Without --worker_memory it is the container's.
+    """
+    if size_bytes <= _LEAST_BYTES // copies:  # as nearly all are
+        return ""
+    most = most_bytes(copies)
+    if size_bytes <= most:
+        return ""
+    needed = math.ceil((copies * size_bytes + BASE_BYTES) / (1 << 20))
+    return (
+        f"{size_bytes:,} bytes, and the memory of a worker is enough for {most:,}; --worker_memory {needed}MiB reads"
+        " it, on a machine that has as much"
+    )
+
+
+def most_bytes(copies: int) -> int:
+    """Return the size of the largest file or record of which `copies` fit into the memory of this process."""
+    from shardmill.transforms.workers.memory_options import worker_memory_bytes  # which imports Beam
+
+    return max((worker_memory_bytes() or container_bytes()) - BASE_BYTES, _LEAST_BYTES) // copies
+
+
 def release_freed_memory() -> None:
     """Return freed memory to the system, before a phase that needs much memory in blocks of other sizes."""
     pa.default_memory_pool().release_unused()

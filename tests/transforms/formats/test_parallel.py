@@ -133,7 +133,7 @@ def test_a_compressed_file_that_is_cut(tmp_path: Path) -> None:
 
 
 def test_a_line_that_is_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shardmill.transforms.formats.line_blocks.MAX_TEXT_BYTES", 100)
+    monkeypatch.setattr("shardmill.transforms.formats.format.MAX_TEXT_BYTES", 100)
     file = refs(tmp_path, b"a\n" + b"x" * 300 + b"\nc\n", b"A\nB\nC\n")
 
     rows, (reject,), _ = read(file, 1 << 20)
