@@ -13,7 +13,7 @@ import pytest
 
 from shardmill.data.example import encode_example
 from shardmill.data.tfrecord import frame_record
-from shardmill.transforms.inputs import listing, record_blocks
+from shardmill.transforms.inputs import listing
 from tests.support.command import Process, Run, bind_root_to_permissions, image, write_files
 from tests.support.sounds import wav
 
@@ -173,14 +173,13 @@ def test_a_file_that_vanishes_after_it_was_listed_is_a_reject(
 ) -> None:
     suffix, content = {"csv": ("csv", b"n\n1\n"), "jsonl": ("jsonl", b'{"n": 1}\n'), "text": ("txt", b"a\n")}[command]
     folder = write_files(tmp_path / "in", {f"{name}.{suffix}": content for name in ("a", "b")})
-    index, left = record_blocks.index_file, sorted(folder.iterdir())[1:]
+    list_files = listing.RecordFiles.list_files
 
-    def vanish(*arguments: object, **options: object) -> object:
-        if left:
-            left.pop().unlink()
-        return index(*arguments, **options)  # type: ignore[arg-type]
+    def list_and_delete(*arguments: Any) -> Iterator[Any]:
+        yield from list_files(*arguments)
+        (folder / f"b.{suffix}").unlink()
 
-    monkeypatch.setattr(record_blocks, "index_file", vanish)
+    monkeypatch.setattr(listing.RecordFiles, "list_files", list_and_delete)
     result = run(command, "--input", folder, "--output", tmp_path / "out", "--name", "d", *TOLERANT)
     assert result.status == 0, result.err
     assert ["No such file" in item["reason"] for item in rejects_in(tmp_path / "out" / "d" / "1.0.0")] == [True]

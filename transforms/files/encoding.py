@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple, Self
 
+import numpy as np
 import pyarrow as pa
 
 from shardmill.data import example
@@ -23,6 +24,7 @@ from shardmill.transforms.columns.types import ColumnType
 from shardmill.transforms.files.references import LABELS
 from shardmill.transforms.formats.line_blocks import examine_bytes
 from shardmill.transforms.inputs.found_files import (
+    COMPANIONS,
     REVISION,
     add_revisions,
     companion_paths,
@@ -262,15 +264,23 @@ class FileEncoder(ABC):
 
     def _read(
         self, paths: Sequence[str], stored_files: Sequence[StoredFile | None]
-    ) -> tuple[list[bytes | None], list[int | None]]:
-        """Read the files that no previous version stored, if many are read at once; also hash their revisions."""
+    ) -> tuple[list[bytes | None], np.ndarray]:
+        """Read the files that no previous version stored, if many are read at once.
+
+        Also return the hash of the revision of each file that was read, -1 of the others: int64, shape (n,).
+        """
         unknown = [index for index, stored_file in enumerate(stored_files) if stored_file is None]
-        data: list[bytes | None] = [None] * len(paths)
-        revisions: list[int | None] = [None] * len(paths)
         contents, statuses = storage.read_small([paths[index] for index in unknown])
-        for index, content, revision in zip(unknown, contents, hash_statuses(statuses), strict=True):
-            if content is not None:
-                data[index], revisions[index] = content, revision
+        hashes = hash_statuses(statuses)
+        if None in contents:
+            hashes[[content is None for content in contents]] = -1
+        if len(unknown) == len(paths):
+            return contents, hashes
+        data: list[bytes | None] = [None] * len(paths)
+        for index, content in zip(unknown, contents, strict=True):
+            data[index] = content
+        revisions = np.full(len(paths), -1)
+        revisions[unknown] = hashes
         return data, revisions
 
     def _check_unchanged(
@@ -278,7 +288,7 @@ class FileEncoder(ABC):
         batch: pa.RecordBatch,
         paths: Sequence[str],
         stored_files: Sequence[StoredFile | None],
-        revisions: Sequence[int | None],
+        revisions: np.ndarray,
         objects: Mapping[str, FileStat],
     ) -> None:
         """Check that files which were read are those that were listed; raise JobError otherwise.
@@ -289,13 +299,14 @@ class FileEncoder(ABC):
         """
         if REVISION.name not in batch.schema.names:
             return
-        listed = zip(paths, companion_paths(batch), stored_files, batch[REVISION.name].to_pylist(), strict=True)
-        for (path, companions, stored_file, expected), revision in zip(listed, revisions, strict=True):
-            if revision is not None and not companions and revision == expected:
-                continue
+        column, has_companions = batch[REVISION.name], COMPANIONS.name in batch.schema.names
+        if not (has_companions or column.null_count) and np.array_equal(column.to_numpy(), revisions):
+            return
+        listed = zip(paths, companion_paths(batch), stored_files, column.to_pylist(), strict=True)
+        for (path, companions, stored_file, expected), revision in zip(listed, revisions.tolist(), strict=True):
             if expected is None or stored_file is not None:
                 continue
-            found = [self._stat_read(path, objects) if revision is None else revision]
+            found = [self._stat_read(path, objects) if revision < 0 else revision]
             found += [self._stat_read(companion, objects) for companion in companions]
             if add_revisions(found) not in (None, expected):
                 raise changed_error(" or ".join((path, *companions)))

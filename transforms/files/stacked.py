@@ -321,8 +321,8 @@ class StackedEncoder(ArrayEncoder):
         value = np.ascontiguousarray(open_array(file, member)[row])
         return Encoded(value.astype(value.dtype.newbyteorder("<")).tobytes())
 
-    def _read(self, paths: Sequence[str], stored_files: Sequence[Any]) -> tuple[list[bytes | None], list[int | None]]:
-        return [None] * len(paths), [None] * len(paths)  # rows are no files
+    def _read(self, paths: Sequence[str], stored_files: Sequence[Any]) -> tuple[list[bytes | None], np.ndarray]:
+        return [None] * len(paths), np.full(len(paths), -1)  # rows are no files
 
     def _stat_read(self, path: str, objects: Mapping[str, FileStat]) -> int | None:
         file, member, _ = _split_row_path(path)

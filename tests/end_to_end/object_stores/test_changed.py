@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from shardmill.pipelines import cli
+from shardmill.transforms.files import stacked
 from shardmill.transforms.files.encoding import FileEncoder
 from tests.support.buckets import Bucket, Files, jpeg, upload
 from tests.support.masks import write_pairs
@@ -49,6 +50,7 @@ def test_a_replaced_object_fails_the_job(
 
         def replace(*arguments: object, **options: object) -> object:
             bucket.put(f"in/{name}", new)
+            stacked._open_revision.cache_clear()  # as in another process than that which listed the rows
             return encode(*arguments, **options)  # type: ignore[arg-type]
 
         patch.setattr(FileEncoder, "encode_batch", replace)

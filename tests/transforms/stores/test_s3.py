@@ -351,7 +351,7 @@ def test_where_a_bucket_is(url: str, endpoint: str, virtual: str) -> None:
 def test_a_process_that_is_forked_has_none_of_its_threads(store: FaultyStore) -> None:
     own = s3.ObstoreReader(lambda: ("key", "secret", None))
     own.learn("bucket", "a", sent("key", f"{store.endpoint}/bucket/a"))
-    assert own.read("bucket", "a") == STORED
+    assert (own.read("bucket", "a") or [None])[0] == STORED
 
     def read() -> None:
         assert own.read("bucket", "a") is None
