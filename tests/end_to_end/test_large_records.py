@@ -6,7 +6,7 @@ import json
 import re
 import tarfile
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +14,7 @@ import pytest
 
 from shardmill.data.example import encode_example
 from shardmill.data.tfrecord import frame_record
+from shardmill.transforms.stores.clients import set_options
 from shardmill.transforms.workers.resources import find_memory_problem
 from tests.support.command import Run, write_files
 
@@ -58,7 +59,7 @@ def _text(suffix: str, *lines: bytes) -> dict[str, bytes]:
     return {f"a.{suffix}.gz": gzip.compress(b"".join(line + b"\n" for line in lines), 1)}
 
 
-LONG = b"x" * (9 << 20)  # of eight copies, too
+LONG = b"x" * (9 << 20)  # of fourteen copies, too
 ROUTES: Mapping[str, tuple[str, Callable[[], dict[str, bytes]]]] = {
     "arrays": ("arrays --input {0} --shape None --dtype uint8", _arrays),
     "zip": ("arrays --input {0}/a.zip --shape None --dtype uint8", _zipped),
@@ -73,6 +74,13 @@ ROUTES: Mapping[str, tuple[str, Callable[[], dict[str, bytes]]]] = {
     "jsonl": ("jsonl --input {0}", lambda: _text("jsonl", b'{"v": "a"}', b'{"v": "%s"}' % LONG, b'{"v": "b"}')),
     "text": ("text --input {0}", lambda: _text("txt", b"a", LONG, b"b")),
 }
+
+
+@pytest.fixture(autouse=True)
+def usual_options() -> Iterator[None]:
+    """Forget the memory of a job, which the process keeps."""
+    yield
+    set_options(None)
 
 
 @pytest.mark.parametrize("route", list(ROUTES))
