@@ -233,6 +233,7 @@ TABLE_SUFFIXES = ("csv", "tsv", "txt", "parquet", "jsonl", "ndjson", "json")
 _ROWS = 1000  # of a table that are compared with the names of images
 _DELIMITERS = ",;\t|"
 _GUESSED = re.compile(r"submission", re.IGNORECASE)  # tables of Kaggle that hold no labels
+_LABELS = re.compile(r"label|class|target|category|train", re.IGNORECASE)  # in names of columns, and of tables
 _OBJECT = re.compile(r"\{[^{}]*\}")
 _MEMBER = re.compile(r'"((?:[^"\\]|\\.)+)"\s*:\s*("(?:[^"\\]|\\.)*"|-?[0-9.]+)')
 
@@ -303,9 +304,11 @@ def _are_names(stems: Collection[str], different: int, possible: int) -> bool:
     return len(stems) >= min(2, possible)
 
 
-def _rank(table: _Table, matches: int, place: tuple[int, int]) -> tuple[bool, bool, int, int, int]:
-    name = posixpath.basename(table.path).lower()
-    return len(table.names) > 1, re.search("train|label", name) is not None, matches, -place[0], -place[1]
+def _rank(table: _Table, matches: int, place: tuple[int, int]) -> tuple[int, ...]:
+    """Return the rank of a table: first those with labels, by a column's name or their own."""
+    has_labels = any(map(_LABELS.search, table.names))
+    is_called_so = _LABELS.search(posixpath.basename(table.path)) is not None
+    return len(table.names) > 1, has_labels, is_called_so, matches, -place[0], -place[1]
 
 
 def _stem(name: str) -> str:

@@ -239,6 +239,11 @@ TABLES: dict[str, tuple[str, dict[str, bytes], str]] = {
         {"y.parquet": _parquet(("id", "label"))},
         f"--manifest {{}}/y.parquet --file_column id {STEMS}",
     ),
+    "several tables": (
+        ".",
+        {"y.csv": _table(("id", "label")), "folds.csv": _table(("id", "fold"))},
+        f"--manifest {{}}/y.csv --file_column id {STEMS}",
+    ),
     "semicolons": (
         ".",
         {"train.csv": _table(("id", "label"), mark=";")},
