@@ -583,7 +583,7 @@ static void name_file(struct file *file, PyObject *path) {
   else PyErr_Clear(); /* no path: Python says so */
 }
 
-static PyObject *read_files(PyObject *self, PyObject *args) {
+static PyObject *read_whole_files(PyObject *self, PyObject *args) {
   PyObject *paths;
   Py_buffer statuses;
   Py_ssize_t most;
@@ -691,7 +691,7 @@ static PyMethodDef methods[] = {
     {"plain_jpegs", plain_jpegs, METH_VARARGS, "plain_jpegs(data, starts, ends, out): width and height of each data[start:end] that is such, without EXIF; else 0."},
     {"read_heads", read_heads, METH_VARARGS, "read_heads(file, base, target, held, at, suffixes): a part of a tar file without some members' data; its end, or -1."},
     {"scan_members", scan_members, METH_VARARGS, "scan_members(data, base, at): the plain members of a tar file from `at` on: [(shared, [(start, suffix, size, data)])]."},
-    {"read_files", read_files, METH_VARARGS, "read_files(paths, most, statuses): the bytes of files of at most `most`; None of any other; statuses[3 * n:] size, mtime and inode."},
+    {"read_whole_files", read_whole_files, METH_VARARGS, "read_whole_files(paths, most, statuses): the bytes of files of at most `most`; None of any other; statuses[3 * n:] size, mtime and inode."},
     {"read_ranges", read_ranges, METH_VARARGS, "read_ranges(paths, offsets, target, places): target[places[n]:places[n + 1]] from path n; how many before one that is not there."},
     {NULL, NULL, 0, NULL}};
 

@@ -21,10 +21,10 @@ from shardmill.transforms.stores.protocol import (
 )
 
 try:
-    from shardmill._native import read_files
+    from shardmill._native import read_whole_files
 except ImportError:  # not compiled
 
-    def read_files(paths: list[str], most: int, statuses: Any) -> list[bytes | None]:
+    def read_whole_files(paths: list[str], most: int, statuses: Any) -> list[bytes | None]:
         """Replace the C extension if it is not compiled: return None for each file, so that it is read alone."""
         return [None] * len(paths)
 
@@ -45,7 +45,7 @@ def read_small(paths: list[str]) -> tuple[list[bytes | None], np.ndarray]:
     Also return the size, mtime in ns and inode of each after it was read: int64, shape (n, 3).
     """
     statuses = np.zeros((len(paths), 3), np.int64)
-    return read_files(paths, _SMALL_BYTES, statuses), statuses
+    return read_whole_files(paths, _SMALL_BYTES, statuses), statuses
 
 
 def read_bytes(path: str) -> bytes:
