@@ -284,3 +284,17 @@ def test_the_next_night_copies_records_of_an_accepted_version(
 
     found = BuildRecord.from_json(result.out, "stdout")
     assert (found.version, found.status, found.reused, found.read) == ("1.0.2", "published", 60, 1)
+
+
+def test_shards_of_another_name_and_rejects(run: Run, here: Path) -> None:
+    template = "'{SPLIT}-{SHARD_X_OF_Y}.{FILEFORMAT}'"
+    recipe(f"  compression: gzip\n  file_template: {template}\n  num_shards: 3\n")
+    write([*rows(kinds=("buy", "view")), ["7", "buy", 'a"b', "x"], ["8", 'b"y', "1", '"x"y']])
+    assert run("rebuild", "events.yaml").status == 3
+
+    assert run(*ACCEPT).status == 0
+
+    names = set(contents(NEW))
+    assert {"train-00000-of-00003.tfrecord.gz", "rejects/rejects-00000-of-00001.jsonl"} <= names
+    verified = run("verify", SETS)
+    assert (verified.status, verified.out.endswith("in 6 shards, no fault\n")) == (0, True), verified
