@@ -61,7 +61,7 @@ from shardmill.transforms.publishing.catalog import is_newer, read_latest
 from shardmill.transforms.publishing.lease import DETACHED_LEASE_SECONDS, Lease
 from shardmill.transforms.publishing.publication import read_templates
 from shardmill.transforms.stores import storage
-from shardmill.transforms.stores.clients import check_url
+from shardmill.transforms.stores.clients import check_url, object_store
 from shardmill.transforms.stores.protocol import StoredFile, file_error, limit_timeouts, os_error_text
 from shardmill.transforms.stores.storage import run_concurrently
 from shardmill.transforms.stores.zip_archive import SCHEME
@@ -125,6 +125,9 @@ def check_job(config: JobConfig, options: PipelineOptions, asks: bool = True) ->
     check_input(config)
     check_output(config, config.overwrite)
     check_baseline(config)
+    for path in config.inputs:
+        if not storage.is_local(path):
+            object_store(path)  # which is reached here, or steps of the job would wait for it for minutes
 
 
 def check_input(config: JobConfig) -> None:

@@ -30,6 +30,7 @@ from botocore.utils import parse_timestamp
 from obstore.exceptions import PermissionDeniedError
 from obstore.store import S3Store
 
+from shardmill.errors import UserError
 from shardmill.transforms.stores.prefetch import list_concurrently
 from shardmill.transforms.stores.protocol import (
     ConditionalStore,
@@ -463,7 +464,10 @@ class S3(ConditionalStore):
         global _shared
         with _lock, translate_errors("s3://"):
             if _shared is None or _shared[0] is not options:
-                _shared = options, S3Clients(options.view_as(S3Options))
+                try:
+                    _shared = options, S3Clients(options.view_as(S3Options))
+                except ValueError as error:  # as of an endpoint without https://
+                    raise UserError(f"s3://: {error}; expected a URL such as https://host:9000") from None
             self._clients = _shared[1]
 
     def endpoint(self, url: str) -> str:

@@ -11,7 +11,7 @@ import pytest
 
 from shardmill.transforms.stores.clients import set_options
 from tests.support.buckets import Bucket, azure_connection, free_port, jpeg
-from tests.support.command import Run, write_files
+from tests.support.command import Run, check_mistake, write_files
 from tests.support.faulty_store import faulty
 
 ALWAYS = 1_000_000
@@ -33,7 +33,7 @@ def write_recipe(folder: Path, place: str, beam: Sequence[str], command: str = "
     return folder / "n.yaml"
 
 
-@pytest.mark.parametrize("way", ["command", "recipe", "dry_run"])
+@pytest.mark.parametrize("way", ["command", "to a disk", "recipe", "dry_run"])
 @pytest.mark.parametrize("store", STORES)
 def test_nobody_listens(
     run: Run, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: str, way: str
@@ -46,6 +46,9 @@ def test_nobody_listens(
     if way == "command":
         flags = [f"--{option}" for option in beam]
         result = run("images", "--input", f"{place}/in", "--output", f"{place}/out", "--name", "n", *flags)
+    elif way == "to a disk":  # where nothing asks the store before the steps of the job do
+        flags = [f"--{option}" for option in beam]
+        result = run("csv", "--input", f"{place}/in", "--output", tmp_path / "out", "--name", "n", *flags)
     else:
         recipe = write_recipe(tmp_path, place, beam)
         result = run("rebuild", recipe, *(["--dry_run"] if way == "dry_run" else []))
@@ -113,3 +116,9 @@ def test_only_the_store_of_the_recipe_is_asked(
     assert result.status == 0, result.err
     manifest = json.loads(bucket.files("out/n/1.0.0/manifest.json")["out/n/1.0.0/manifest.json"])
     assert sum(shard["examples"] for split in manifest["splits"] for shard in split["shards"]) == 1
+
+
+def test_an_endpoint_that_is_no_url(run: Run) -> None:
+    places = ("--input", "s3://box/in", "--output", "s3://box/out", "--name", "n")
+    result = run("images", *places, "--s3_endpoint_url=localhost:9000")
+    check_mistake(result, "s3://: Invalid endpoint: localhost:9000; expected a URL such as https://host:9000")
