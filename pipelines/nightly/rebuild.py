@@ -59,6 +59,8 @@ def rebuild(
     is_locked = isinstance(built.error, LockedError) and not isinstance(built.error, OutrunError)
     if is_locked or isinstance(built.error, UserError):  # which may be a mistake in the output
         return built
+    if built.error is not None and isinstance(built.error.__cause__, OSError) and not storage.is_local(recipe.output):
+        return built  # a store failed, and would fail at that, too; a full disk gets room
     try:
         with nullcontext() if built.error is None else limit_timeouts():
             for sentence in retain_by_recipe(recipe, [built.record.version, built.record.baseline]):
@@ -128,6 +130,7 @@ def _rebuild(
         failure = error
     except OSError as error:
         failure = JobError(f"a store failed: {os_error_text(error)}")
+        failure.__cause__ = error
     except Exception as error:  # a defect in one recipe's night must not stop the others
         failure = JobError(f"{type(error).__name__}: {error}; nobody expected that: --debug shows where it happened")
         failure.__cause__ = error

@@ -13,6 +13,7 @@ from shardmill.transforms.stores import patience
 from shardmill.transforms.stores.clients import set_options
 from tests.end_to_end.object_stores.test_disturbed import (
     expected,
+    test_a_fault_of_what_is_written,
     test_a_fault_that_passes,
     test_a_fault_that_stays,
     test_a_listing_of_yesterday,

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from shardmill.transforms.stores.clients import set_options
+from tests.end_to_end.object_stores.test_faults import _OF_THE_BUCKET
 from tests.support.buckets import Bucket, azure_connection, free_port, jpeg
 from tests.support.command import Run, check_mistake, write_files
 from tests.support.faulty_store import faulty
@@ -19,11 +20,13 @@ STORES = {"gs": "gs://box", "s3": "s3://box", "az": "az://devstoreaccount1/box"}
 
 
 def options(store: str, endpoint: str) -> list[str]:
-    """Return the options of Beam with which a store is reached at an endpoint; none for Google's."""
+    """Return the options of Beam with which a store is reached at an endpoint; Google's client is only made anew."""
+    if store == "gs":
+        return ["store_patience=600"]
     if store == "az":
         return [f"azure_connection_string={azure_connection(endpoint)}"]
     keys = {"endpoint_url": endpoint, "access_key_id": "k", "secret_access_key": "s", "region_name": "us-east-1"}
-    return [f"s3_{name}={value}" for name, value in keys.items()] if store == "s3" else []
+    return [f"s3_{name}={value}" for name, value in keys.items()]
 
 
 def write_recipe(folder: Path, place: str, beam: Sequence[str], command: str = "images", more: str = "") -> Path:
@@ -81,7 +84,8 @@ def test_all_is_forbidden(
         else:
             recipe = write_recipe(tmp_path, place, beam)
             result = run("rebuild", recipe, *(["--dry_run"] if way == "dry_run" else []))
-        assert max(proxy.asked.values()) <= 2  # not again and again
+        asked = [times for request, times in proxy.asked.items() if not _OF_THE_BUCKET.match(request)]
+        assert max(asked) <= 2  # not again and again
     assert result.status == 1, result
     assert result.out == ""
     assert result.err.count("\n") == 1, result.err
