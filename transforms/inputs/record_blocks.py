@@ -119,6 +119,9 @@ def _list_record_files(
     yield from found.outputs()
 
 
+_LEAVES_OUT = "--on_damaged_file reject leaves the file out"
+
+
 @dataclass(frozen=True, slots=True)
 class FileRules:
     """The files that are left out as rejects, instead of failing the job."""
@@ -183,7 +186,8 @@ def index_file(
         check_unchanged([file])
     except UserError as error:
         if not rejects_damaged:
-            raise
+            has_others = total_bytes(file) - file.size_bytes > max(1, file.size_bytes >> 20)
+            raise UserError(f"{error}{f'; {_LEAVES_OUT}' if has_others else ''}") from None
         reason = str(error).removeprefix(f"{file.name}: ")
         return list(Findings(temporary, [reject_file(file.name, file.size_bytes, reason)]).outputs())
     except OSError as error:
