@@ -16,7 +16,7 @@ from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.types import ColumnType
 from shardmill.transforms.formats.csv import CsvFormat
-from shardmill.transforms.formats.format import BlockRef
+from shardmill.transforms.formats.format import BlockRef, describe_cut_end
 from shardmill.transforms.stores.streams import TruncatedError
 from tests.support.csv_files import CSV, SIZES, blocks, infer, read, reasons, types, write
 
@@ -149,7 +149,7 @@ def test_half_a_character_at_the_end(tmp_path: Path) -> None:
     rows, _, rejects, _ = read(CsvFormat(encoding="utf-16-le"), file, types(a="int64"))
 
     assert rows == [{"a": 1}]
-    assert reasons(rejects) == [(3, "column 'a': the text is not utf-16-le")]
+    assert reasons(rejects) == [(3, f"column 'a': the text is not utf-16-le{describe_cut_end(b'3')}")]
 
 
 COMPRESS: dict[str, Callable[[bytes], bytes]] = {".gz": gzip.compress, ".bz2": bz2.compress, ".zst": zstandard.compress}
