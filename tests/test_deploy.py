@@ -40,8 +40,12 @@ def words_of(container: dict[str, Any]) -> list[str]:
     return [*container["command"], *container["args"]]
 
 
-def test_recipe() -> None:
-    (recipe,) = load_recipes([str(DEPLOY / "recipes" / "flowers.yaml")], {}, date(2026, 11, 20), {})
+def test_recipe(tmp_path: Path) -> None:
+    """With a local folder in place of the bucket, which would be listed."""
+    text = (DEPLOY / "recipes" / "flowers.yaml").read_text()
+    assert "gs://my-bucket/" in text
+    (tmp_path / "flowers.yaml").write_text(text.replace("gs://my-bucket/", f"{tmp_path}/"))
+    (recipe,) = load_recipes([str(tmp_path / "flowers.yaml")], {}, date(2026, 11, 20), {})
     assert isinstance(recipe, Recipe)
     assert recipe.config(recipe.build.version).version == "1.0.20261120"
 

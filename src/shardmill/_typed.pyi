@@ -184,6 +184,7 @@ class _CsvOptions(_Options, total=False):
     types: _Value
     drop: _Value
     only: _Value
+    on_other_columns: Literal["fail", "reject", "union"]
     label: _Value
     label_separator: _Value
     timestamp: _Value
@@ -249,6 +250,7 @@ class _ParquetOptions(_Options, total=False):
     types: _Value
     drop: _Value
     only: _Value
+    on_other_columns: Literal["fail", "reject", "union"]
     flatten: bool
     json_columns: _Value
     label: _Value
@@ -282,6 +284,7 @@ class _AvroOptions(_Options, total=False):
     types: _Value
     drop: _Value
     only: _Value
+    on_other_columns: Literal["fail", "reject", "union"]
     flatten: bool
     json_columns: _Value
     label: _Value

@@ -14,6 +14,7 @@ import pytest
 from shardmill.data.example import encode_example
 from shardmill.data.tfrecord import frame_record
 from shardmill.transforms.inputs import listing
+from shardmill.transforms.inputs.folders import FileKind
 from tests.support.command import Process, Run, bind_root_to_permissions, image, write_files
 from tests.support.sounds import wav
 
@@ -159,7 +160,7 @@ def test_files_of_systems_are_no_input(kind: str, name: str, pattern: str, tmp_p
     suffix = name.rpartition(".")[2]
     folder = write_files(tmp_path / "in", dict.fromkeys((f"a/1.{suffix}", name), b"x"))
     (tmp_path / "in" / ".git").mkdir()
-    files = listing.FileKind(kind, suffix, is_parquet=kind == "parquet")
+    files = FileKind(kind, suffix, is_parquet=kind == "parquet")
     found = list(listing.list_input(pattern.format(folder, suffix), files))
 
     assert [item.name for item in found if isinstance(item, listing.FoundFile)] == [f"a/1.{suffix}"]

@@ -16,9 +16,9 @@ from apache_beam.pvalue import AsSingleton
 
 import shardmill.transforms.workers.elements  # noqa: F401, registers the coder of batches
 from shardmill.transforms.columns.arrow import BATCH_ROWS, concatenate, split_large_batch
-from shardmill.transforms.files.encoding import FileEncoder
+from shardmill.transforms.files.encoding import MEMORY_FACTOR, FileEncoder
 from shardmill.transforms.files.references import shard_columns
-from shardmill.transforms.files.shards import MEMORY_FACTOR, Task, make_empty_stored, size_bytes, split_into_tasks
+from shardmill.transforms.files.shards import Task, make_empty_stored, size_bytes, split_into_tasks
 from shardmill.transforms.layout.files import Layout
 from shardmill.transforms.options.job_options import CONTENT
 from shardmill.transforms.shards import balance
