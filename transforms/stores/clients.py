@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, cast
 from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 from shardmill.errors import UserError
 from shardmill.installed import install_hint
@@ -60,6 +59,8 @@ def _check_reachable(url: str, endpoint: str) -> None:
     parts = urlsplit(endpoint)
     if endpoint in _reachable or not parts.hostname or parts.scheme not in _PORTS:
         return
+    from urllib.request import getproxies, proxy_bypass  # here, for it imports much, and --help need not wait
+
     proxies = getproxies()
     if ("all" in proxies or parts.scheme in proxies) and not proxy_bypass(parts.hostname):
         return

@@ -172,7 +172,6 @@ def test_a_cache_file_holds_one_version(tmp_path: Path) -> None:
         {"repeat": 2},
         {"augment": lambda features: features},
     ],
-    ids=str,
 )
 def test_a_cache_file_of_rows_is_read_by_the_same_call_only(other: dict[str, Any], rows: Path, tmp_path: Path) -> None:
     def read(**options: Any) -> list[Any]:
