@@ -25,7 +25,8 @@ def test_row_of_thousands_of_columns(tmp_path: Path) -> None:
     table = convert("csv", folder, tmp_path, *TOLERANT)
     assert table.rows == [{name: number for number, name in enumerate(names)}]
     assert [reject["reason"] for reject in table.rejects()] == [
-        "the row has 1999 fields; expected 2000, one for each column"
+        "the row has 1999 fields; expected 2000, one for each column; the file ends there without a line break, so it"
+        " may be cut short: compare its size with the original's"
     ]
 
 

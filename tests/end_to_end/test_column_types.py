@@ -189,11 +189,12 @@ def numbers_and(*odd: str) -> str:
             "--missing '?,NA,N/A,n/a,NULL,null,#N/A,<NA>'",
             42,
         ),
-        (numbers_and("?"), "", "--types x=int64 --max_reject_fraction 0.1", 40),
+        (numbers_and("?"), "", "--types x=int64 rejects", None),  # so few that no limit need be raised
+        (numbers_and(*["?"] * 4), "", "--types x=int64 --max_reject_fraction 0.1", 40),
         (numbers_and('"a, b"', "1.5"), "", """--missing '"a, b",NA,""", None),
         (numbers_and('"1,000"', "0.5"), "numbers with commas", "--thousands ,", 42),
         (
-            numbers_and("50%", "x", "9" * 30),
+            numbers_and("50%", "x", "9" * 30, "y"),
             "the first other one is '50%'",
             "--types x=int64 --max_reject_fraction",
             None,

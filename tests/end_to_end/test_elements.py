@@ -92,7 +92,7 @@ def sizes(run: Run, monkeypatch: pytest.MonkeyPatch, *words: object) -> Sizes:
 @pytest.mark.parametrize(
     "words",
     [
-        ("images", "--input", "images", "--num_shards", 2),
+        ("images", "--input", "images", "--ignore", "*.jsonl", "--num_shards", 2),
         ("images", "--manifest", "images/meta.jsonl", "--num_shards", 2),
         ("images", "--manifest", "images/meta.jsonl", "--num_shards", 2, "--no_shuffle", "--balance", "bytes"),
         ("csv", "--input", "tables", "--num_shards", 20),
@@ -100,7 +100,7 @@ def sizes(run: Run, monkeypatch: pytest.MonkeyPatch, *words: object) -> Sizes:
         ("text", "--input", "rows/*", "--num_shards", 3, "--block_size", 20_000),
         ("arrays", "--input", "arrays", "--num_shards", 2),
         ("audio", "--input", "audio", "--num_shards", 2),
-        ("images", "--input", "images", "--near_duplicates", *SPLITS, "--stratify_by", "label"),
+        ("images", "--input", "images", "--ignore", "*.jsonl", "--near_duplicates", *SPLITS, "--stratify_by", "label"),
         ("csv", "--input", "rows", "--num_shards", 3, *SPLITS, "--stratify_by", "y", "--block_size", 20_000),
         ("csv", "--input", "rows", "--num_shards", 3, "--transform", "transform.yaml", "--block_size", 20_000),
         ("jsonl", "--input", "jsonl", "--num_shards", 3, "--block_size", 20_000),

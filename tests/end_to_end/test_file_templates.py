@@ -65,7 +65,10 @@ def test_every_reader_finds_the_shards(template: str, first: str, rows: Path, tm
     assert run("inspect", directory).status == 0
     named = directory if "{FILEFORMAT}" in template else directory / "0*"  # a folder is searched by the ends of names
     again = make("reshard", named, tmp_path / "again", "--num_shards", "2")
-    assert sorted(example["n"] for example in shardmill.examples(again)) == list(range(60))
+    splits = shardmill.info(again).splits  # a folder of a data set keeps its own
+    assert set(splits) == ({"train", "test"} if named == directory else {"train"})
+    numbers = [example["n"] for split in splits for example in shardmill.examples(again, split=split)]
+    assert sorted(numbers) == list(range(60))
 
 
 def test_verify_tells_a_shard_that_is_too_many(rows: Path, tmp_path: Path, run: Run) -> None:

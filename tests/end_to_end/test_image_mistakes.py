@@ -120,7 +120,7 @@ def test_wrong_flag_is_one_sentence_and_writes_nothing(
 
 
 def test_unknown_command(run: Run) -> None:
-    others = ("rebuild", "inspect", "verify", "versions", "diff", "report", "rollback", "tag")
+    others = ("rebuild", "inspect", "verify", "versions", "diff", "report", "retain", "rollback", "tag", "accept")
     known = ", ".join([*KINDS, *others])
     check_mistake(run("qwerty"), "unknown command 'qwerty'", f"expected {known}")
     for typo, command in (("image", "images"), ("imagse", "images"), ("json", "jsonl"), ("cvs", "csv")):

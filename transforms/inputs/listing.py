@@ -269,13 +269,25 @@ def _look_for(name: str, path: str) -> bool | Reject:
     return True
 
 
+def _is_missing(path: str) -> bool:
+    """Return True if there is no such path; False if it is there, or if permissions forbid to know."""
+    try:
+        os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return False
+
+
 def _list_one(pattern: str, root: str, kind: FileKind) -> Iterator[ListingItem]:
     if not storage.is_local(pattern):
         yield from _list_store(pattern, root, kind, root)
     elif is_glob(pattern):
         # The glob module passes over folders that it cannot list, and follows links round every loop
         wanted = [part for part in pattern.removeprefix(f"{root}/").lstrip("/").split("/") if part != "."]
-        yield from _walk_glob(root, "", frozenset(), kind, wanted, _skip_folders({0}, wanted))
+        if not _is_missing(root):
+            yield from _walk_glob(root, "", frozenset(), kind, wanted, _skip_folders({0}, wanted))
     elif os.path.isfile(pattern):
         yield _stat(os.path.relpath(pattern, root) if root != "." else os.path.normpath(pattern), pattern)
     else:

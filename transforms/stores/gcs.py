@@ -65,7 +65,7 @@ class GoogleStorage(ConditionalStore):
         self._retry = DEFAULT_RETRY.with_timeout(seconds) if seconds else None
 
     def endpoint(self, url: str) -> str:
-        return str(self._io.client._connection.API_BASE_URL)
+        return str(self._io.client.api_endpoint)
 
     def read_with_stamp(self, url: str) -> tuple[bytes, str]:
         """Read an object's bytes as stored, checked against the store's checksum, with that checksum."""
