@@ -290,7 +290,21 @@ def delete_stale_folders() -> None:
             lock = folder / "lock"
             is_scratch = folder.name.startswith(_SCRATCH_PREFIXES) or lock.exists()
             if is_scratch and folder.stat().st_uid == os.getuid() and not storage.is_locked(str(lock)):
-                shutil.rmtree(folder, ignore_errors=True)
+                delete_folder(folder)
+
+
+def delete_folder(folder: str) -> None:
+    """Delete a local folder as far as possible; raises KeyboardInterrupt if a signal comes meanwhile.
+
+    In shutil.rmtree of Python 3.11, a signal just after a descriptor was closed closes it again, and that error hides
+    the signal.
+    """
+    try:
+        shutil.rmtree(folder, ignore_errors=True)
+    except OSError as error:
+        if isinstance(error.__context__, KeyboardInterrupt):
+            raise error.__context__ from None
+        raise
 
 
 def complete_page(parent: str, version: str) -> bool:

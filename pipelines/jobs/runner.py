@@ -3,7 +3,6 @@
 import ctypes
 import logging
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -25,7 +24,7 @@ from shardmill.errors import UserError
 from shardmill.installed import install_hint
 from shardmill.pipelines.config.beam_flags import cluster_flags
 from shardmill.pipelines.config.job import JobConfig
-from shardmill.pipelines.jobs.outcome import delete_stale_folders
+from shardmill.pipelines.jobs.outcome import delete_folder, delete_stale_folders
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.zip_archive import archive_path
 
@@ -323,4 +322,4 @@ def scratch_folder(kind: str) -> Iterator[str]:
         yield folder
     finally:
         storage.release_lock(held)
-        shutil.rmtree(folder, ignore_errors=True)
+        delete_folder(folder)

@@ -122,7 +122,7 @@ def test_one_object_is_forbidden(run: Run, bucket: Bucket, store: FaultyStore) -
 
 @pytest.mark.parametrize("command", ["images", "csv"])
 def test_a_listing_of_yesterday(run: Run, bucket: Bucket, store: FaultyStore, command: str) -> None:
-    """It names an object that is gone, and has another size of one that was written anew: neither half is published."""
+    """It names an object that is gone, and another revision of one that was written anew: neither is published."""
     names = ("a/2.png", "b/3.png") if command == "images" else ("b.csv", "c.csv")
     places = ("--input", f"{bucket.url}/in", "--output", f"{bucket.url}/out", "--name", "n")
     bucket.put_all("in", PICTURES if command == "images" else TABLES)
@@ -137,14 +137,8 @@ def test_a_listing_of_yesterday(run: Run, bucket: Bucket, store: FaultyStore, co
     result = run(command, *words, "--max_reject_fraction", "0.9")
     assert store.failed > 0
     found = below(bucket.files(), "out")
-    if command == "csv":
-        assert result.status == 1, result
-        assert not is_published(found)
-        return
-    assert result.status == 0, result.err
-    rejects = [json.loads(line) for line in found["n/1.0.0/rejects/rejects-00000-of-00001.jsonl"].splitlines()]
-    assert {reject["source"] for reject in rejects} <= set(names)
-    assert names[0] in {reject["source"] for reject in rejects}
+    assert result.status == 1, result
+    assert not is_published(found)
 
 
 def test_metadata_files_that_cannot_be_listed(run: Run, bucket: Bucket, store: FaultyStore) -> None:

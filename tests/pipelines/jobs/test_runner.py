@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -23,6 +24,7 @@ from apache_beam.runners.portability.stager import Stager
 from apache_beam.utils import retry
 
 from shardmill.errors import UserError
+from shardmill.pipelines.jobs.outcome import delete_folder
 from shardmill.pipelines.jobs.runner import (
     check_job_server,
     check_runner,
@@ -259,3 +261,17 @@ def test_the_next_run_clears_what_a_killed_one_left(tmp_path: Path, monkeypatch:
             assert Path(other).is_dir()
         assert Path(mine).is_dir()
     assert [path.name for path in tmp_path.iterdir()] == ["shardmill-of-somebody"]
+
+
+def test_a_signal_while_a_folder_is_deleted_is_not_hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """shutil.rmtree closes the descriptor once more, if a signal comes just after it was closed."""
+    (tmp_path / "scratch/below").mkdir(parents=True)
+
+    def close(descriptor: int, close: Callable[[int], None] = os.close) -> None:
+        close(descriptor)
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "close", close)
+    with pytest.raises(KeyboardInterrupt):
+        delete_folder(str(tmp_path / "scratch"))
