@@ -290,7 +290,7 @@ def delete_stale_folders() -> None:
             lock = folder / "lock"
             is_scratch = folder.name.startswith(_SCRATCH_PREFIXES) or lock.exists()
             if is_scratch and folder.stat().st_uid == os.getuid() and not storage.is_locked(str(lock)):
-                delete_folder(folder)
+                delete_folder(str(folder))
 
 
 def delete_folder(folder: str) -> None:
