@@ -61,7 +61,7 @@ ROOMS = (
     Room("transforms/publishing", 12, 2_700),  # accepted versions, retention, locks of dead jobs
     Room("pipelines/config", 13, 2_850),  # data sets as input of reshard
     Room("pipelines/reports", 14, 2_500),  # classes before and now
-    Room("pipelines/jobs", 15, 4_250),  # plan and convert
+    Room("pipelines/jobs", 15, 4_300),  # plan and convert, folders of killed jobs
     Room("pipelines/nightly", 16, 2_150),  # nights at once, late data
     Room("pipelines/commands", 17, 1_600),  # accept, retain, short help
 )

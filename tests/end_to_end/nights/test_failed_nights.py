@@ -203,6 +203,7 @@ def test_a_reason_is_needed(run: Run, failed: str, words: tuple[str, ...]) -> No
     assert run("accept", SETS, "1.0.1", *words).status == 2
 
 
+@pytest.mark.slow
 def test_killed_at_every_file_operation(run: Run, failed: str, tmp_path: Path) -> None:
     """Whenever it is killed, the same command completes it."""
     expected = {name: data for name, data in contents(KEPT).items() if not name.startswith("_")}
