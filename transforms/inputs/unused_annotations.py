@@ -8,7 +8,7 @@ import os
 import posixpath
 import re
 import shlex
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -519,13 +519,15 @@ def infer_mask_pattern(images: Collection[str], masks: Collection[str]) -> MaskP
     first = sorted(images)[:_COMPARED]
     word = _LAST_WORD.search(posixpath.basename(first[0])) if len(first) > 1 else None
     ending = word[0] if word is not None and all(stem.endswith(word[0]) for stem in images) else ""
-    candidates = set()
+    candidates: Counter[MaskPattern] = Counter()
     for folder, base in map(posixpath.split, first):
         cut = base.removesuffix(ending)
         for mask_folder, mask in map(posixpath.split, masks):
             if cut and mask_folder == folder and cut in mask:
-                candidates.add(MaskPattern(f"{STEM}{ending}", mask.replace(cut, STEM, 1)))
-    counts = {pattern: sum(pattern.name_mask(stem) in masks for stem in images) for pattern in candidates}
+                candidates[MaskPattern(f"{STEM}{ending}", mask.replace(cut, STEM, 1))] += 1
+    # What fits nearly all images fits several of the first; thousands of others fit one, if files are numbered
+    usual = [pattern for pattern, number in candidates.items() if number >= min(2, len(first))]
+    counts = {pattern: sum(pattern.name_mask(stem) in masks for stem in images) for pattern in usual}
     best = max(counts, key=lambda each: (counts[each], _LABEL_IDS in each.mask.lower(), str(each)), default=None)
     return best if best is not None and counts[best] >= _SHARE * len(images) else None
 

@@ -10,6 +10,8 @@ import pytest
 from PIL import Image
 
 import shardmill
+from shardmill.transforms.inputs.found_files import MaskPattern
+from shardmill.transforms.inputs.unused_annotations import infer_mask_pattern
 from tests.support.command import Run, check_mistake, read_back, write_files
 from tests.support.masks import COLOURS, encoded, picture, values
 
@@ -179,3 +181,19 @@ def test_mistakes(
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "in", "{city}/{n}.png", "{city}/{n}_mask.png")
     check_mistake(run("images", *flags, "--output", "out", "--name", "n"), words)
+
+
+def test_a_pattern_is_sought_among_few_of_many_numbered_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two classes of files that are numbered: nearly each name holds a digit of another."""
+    calls = 0
+    name_mask = MaskPattern.name_mask
+
+    def counted(pattern: MaskPattern, stem: str) -> str | None:
+        nonlocal calls
+        calls += 1
+        return name_mask(pattern, stem)
+
+    monkeypatch.setattr(MaskPattern, "name_mask", counted)
+    images, masks = ([str(number) for number in range(first, 4_000, 2)] for first in (0, 1))
+    assert infer_mask_pattern(images, masks) is None
+    assert calls < 100 * len(images)
