@@ -1,4 +1,4 @@
-"""How long `shardmill verify` takes beside the build of the data set that it reads, for each kind of input.
+"""Measure `shardmill verify` against the build of the data set that it reads, for each kind of input.
 
 Build and verification are processes of their own with start-up included, in turns.
 """

@@ -15,7 +15,7 @@ SCRIPT = REPOSITORY / "tests" / "support" / "browser" / "open_site.mjs"
 
 @pytest.fixture(scope="module")
 def site() -> dict[str, Any]:
-    """What the browser says of each page, in light and dark and at two widths, and the results of a search."""
+    """Open each page in light and dark at two widths, and search; return the browser's findings."""
     chromium = shutil.which("chromium")
     assert chromium is not None, "there is no chromium; `make docs` installs it"
     done = subprocess.run(["node", SCRIPT, chromium, SITE, "delimiter"], capture_output=True, text=True)

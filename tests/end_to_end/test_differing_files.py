@@ -115,7 +115,7 @@ def test_dropped_columns_do_not_differ(tmp_path: Path) -> None:
 
 
 def test_large_files_with_other_columns(tmp_path: Path) -> None:
-    """Of several blocks each; those of quotes with line ends and bad rows are counted as rows are."""
+    """Each file has several blocks; quoted line ends and bad rows are counted as rows."""
     rows = "".join(f'{number},"a\nb"\n' for number in range(2_000))
     files = {f"{name}.csv": f"n,{name[:1]}\n{rows}1,2,3\n".encode() for name in ("x1", "x2", "y")}
     source = write_files(tmp_path / "in", files)

@@ -117,7 +117,7 @@ def test_an_id_in_the_folders_of_two_splits_is_said(tmp_path: Path) -> None:
 
 
 def test_fractions_of_sequences_are_exact_in_each_class(tmp_path: Path, run: Run) -> None:
-    """Of ids with 1 to 25 rows in three files; one id has two labels, and both of its rows are rejects."""
+    """Three files hold ids with 1 to 25 rows; one id has two labels, and both of its rows are rejects."""
     rows = [(user, t, 0.5, "w", "dog" if user % 4 == 0 else "cat") for user in range(100) for t in range(1 + user % 25)]
     rows += [(200, 1, 0.5, "w", "cat"), (200, 2, 0.5, "w", "dog")]
     random.Random(3).shuffle(rows)

@@ -205,7 +205,7 @@ def test_a_member_of_an_archive_that_cannot_be_read_is_a_reject(kind: str, run: 
 
 
 def test_links_to_folders_are_followed_by_annotations_too(run: Run, tmp_path: Path) -> None:
-    """As they are by --input alone."""
+    """Rejects are the same as by --input alone."""
     elsewhere = write_files(
         tmp_path / "elsewhere",
         {

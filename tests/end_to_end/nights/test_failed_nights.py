@@ -177,7 +177,7 @@ def test_refused(run: Run, failed: str, case: str) -> None:
 
 @pytest.mark.parametrize(("flag", "latest"), [("--keep_latest", "1.0.2"), ("--set_latest", "1.0.1")])
 def test_a_newer_version_was_published_since(run: Run, failed: str, flag: str, latest: str) -> None:
-    """As the message of the refusal advises."""
+    """Both flags are those that the message of the refusal names."""
     publish_newer()
     assert f"{flag} " in run(*ACCEPT).err
 

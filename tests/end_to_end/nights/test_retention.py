@@ -137,7 +137,7 @@ COMMANDS: dict[str, tuple[tuple[str, ...], bool]] = {
 
 @pytest.mark.parametrize("case", COMMANDS)
 def test_the_command(run: Run, remains: Path, case: str) -> None:
-    """What --dry_run says is what is deleted then, and nothing is left to delete."""
+    """The command deletes exactly what --dry_run listed; nothing is left to delete."""
     recipe(RETAIN)
     arguments, expires = COMMANDS[case]
     name = "events" if "recipe" in case else "sets/events"

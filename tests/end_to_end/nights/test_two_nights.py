@@ -84,7 +84,7 @@ def test_the_other_is_faster(run: Run, night: Path, stop: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("stop", ["decided", "taking the lease"])
 def test_the_other_is_faster_and_read_another_input(run: Run, night: Path, stop: str) -> None:
-    """What the other has published is kept, and the next night builds what it had not read."""
+    """The slower night keeps the published version; the next night builds the input that it had not read."""
     before = partial(stop_at, *LOSER_STOPS[stop], night / "reached", night / "go on")
     loser = Process(night / "p", "rebuild", night / "events.yaml", *DAY, before=before)
     wait_for(night / "reached", loser.is_alive)
