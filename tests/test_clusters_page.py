@@ -4,12 +4,14 @@ Kubernetes does."""
 import json
 import re
 import shlex
+from collections.abc import Iterator
 from importlib.metadata import version
 
 import pytest
 import yaml
 
 from shardmill.pipelines.commands.convert import launch_arguments
+from tests.support.buckets import google_credentials, server
 from tests.support.command import REPOSITORY
 from tests.support.later import Later
 from tests.support.pages import check_command
@@ -19,6 +21,16 @@ kubernetes_validate = Later("kubernetes_validate")
 PAGE = (REPOSITORY / "docs" / "clusters.md").read_text()
 BLOCKS = re.findall(r"^```sh\n(shardmill .*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 DEPLOY = REPOSITORY / "deploy"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def google_storage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Serve Google's storage without objects: a configuration lists the metadata files of its input."""
+    folder = tmp_path_factory.mktemp("gs")
+    with server("gs", folder / "log") as endpoint, pytest.MonkeyPatch.context() as patch:
+        for name, value in google_credentials(folder, endpoint).items():
+            patch.setenv(name, value)
+        yield
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=range(len(BLOCKS)))
