@@ -6,11 +6,12 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
+from types import ModuleType
 from typing import NoReturn
 
 import shardmill
 from shardmill.errors import CorruptDataError, JobError, UserError
-from shardmill.pipelines.config.flags import parse_output_options
+from shardmill.pipelines.config.flags import Parser, parse_output_options
 from shardmill.pipelines.jobs.registry import KINDS
 from shardmill.pipelines.reports import log
 from shardmill.text import did_you_mean
@@ -42,10 +43,21 @@ _SHARED_MODULES = {
 }  # of pipelines.commands; others: by name
 
 
+def parsers() -> dict[str, Parser]:
+    """Return the parsers of all commands, by name."""
+    from shardmill.pipelines.commands.convert import convert_parser
+
+    converting = {name: convert_parser(kind) for name, kind in KINDS.items()}
+    return converting | {name: getattr(_module_of(name), f"{name}_parser")() for name in _COMMANDS}
+
+
+def _module_of(name: str) -> ModuleType:
+    return import_module(f"shardmill.pipelines.commands.{_SHARED_MODULES.get(name, name)}")
+
+
 def _command(name: str) -> Command | None:
     if name in _COMMANDS:
-        module = _SHARED_MODULES.get(name, name)
-        command: Command = getattr(import_module(f"shardmill.pipelines.commands.{module}"), f"run_{name}")
+        command: Command = getattr(_module_of(name), f"run_{name}")
         return command
     if name not in KINDS:
         return None

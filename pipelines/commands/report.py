@@ -16,6 +16,7 @@ from shardmill.pipelines.commands.versions import (
     print_outcome,
     report_read_errors,
 )
+from shardmill.pipelines.config.flags import Parser
 from shardmill.pipelines.reports import log
 from shardmill.pipelines.reports.content import read_sources, report_content
 from shardmill.pipelines.reports.page import render_page
@@ -31,8 +32,8 @@ from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import file_error
 
 
-def run_report(arguments: Sequence[str]) -> int:
-    """Run `shardmill report` and return its exit status."""
+def report_parser() -> Parser:
+    """Return the parser of `shardmill report`."""
     parser = command_parser(
         "report",
         "Write an HTML report about a version: checks, content, changes and rejects.",
@@ -51,7 +52,12 @@ def run_report(arguments: Sequence[str]) -> int:
         "--json", action="store_true", help="Print the content of the report as JSON, as described in docs/json.md"
     )
     add_message_flags(parser)
-    args = parse_command(parser, arguments, lambda args: [args.directory, *filter(None, [args.output])])
+    return parser
+
+
+def run_report(arguments: Sequence[str]) -> int:
+    """Run `shardmill report` and return its exit status."""
+    args = parse_command(report_parser(), arguments, lambda args: [args.directory, *filter(None, [args.output])])
     if args.json and args.output is not None:
         raise UserError("--json prints the content and --output writes the page: give one of them")
     with report_read_errors(args.directory):
@@ -69,8 +75,8 @@ def run_report(arguments: Sequence[str]) -> int:
     return 0
 
 
-def run_diff(arguments: Sequence[str]) -> int:
-    """Run `shardmill diff` and return its exit status."""
+def diff_parser() -> Parser:
+    """Return the parser of `shardmill diff`."""
     parser = command_parser(
         "diff",
         "Show what differs between two versions: splits, classes, features, types and statistics.",
@@ -88,7 +94,12 @@ def run_diff(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("--json", action="store_true", help="Print one line of JSON")
     add_message_flags(parser)
-    args = parse_command(parser, arguments, lambda args: args.versions)
+    return parser
+
+
+def run_diff(arguments: Sequence[str]) -> int:
+    """Run `shardmill diff` and return its exit status."""
+    args = parse_command(diff_parser(), arguments, lambda args: args.versions)
     try:
         old, new = map(_read_profile, _find_directories(args.versions))
     except OSError as error:

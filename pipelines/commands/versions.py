@@ -138,11 +138,16 @@ class VersionRow:
     warnings: int | None
 
 
-def run_versions(arguments: Sequence[str]) -> int:
-    """Run `shardmill versions` and return its exit status."""
+def versions_parser() -> Parser:
+    """Return the parser of `shardmill versions`."""
     parser = _make_data_set_parser("versions", "List the versions of a data set, the newest first.")
     parser.add_argument("--json", action="store_true", help="Print one line of JSON")
-    args = _parse_directory(parser, arguments)
+    return parser
+
+
+def run_versions(arguments: Sequence[str]) -> int:
+    """Run `shardmill versions` and return its exit status."""
+    args = _parse_directory(versions_parser(), arguments)
     with report_read_errors(args.directory):
         rows = list_versions(args.directory)
         named = read_latest(args.directory)
@@ -199,8 +204,8 @@ def versions_table(rows: Sequence[VersionRow]) -> str:
     return table_text(out)
 
 
-def run_tag(arguments: Sequence[str]) -> int:
-    """Run `shardmill tag` and return its exit status."""
+def tag_parser() -> Parser:
+    """Return the parser of `shardmill tag`."""
     parser = _make_data_set_parser(
         "tag", "Give a version a name. load(…, version=TAG) opens it, and a named version is never deleted."
     )
@@ -208,7 +213,12 @@ def run_tag(arguments: Sequence[str]) -> int:
     parser.add_argument("tag", nargs="?", help="Name of the tag: letters, digits, '_', '.' and '-'")
     parser.add_argument("--move", action="store_true", help="Move the tag if it names another version")
     parser.add_argument("--delete", action="store_true", help="Delete the tag and keep the version")
-    args = _parse_directory(parser, arguments)
+    return parser
+
+
+def run_tag(arguments: Sequence[str]) -> int:
+    """Run `shardmill tag` and return its exit status."""
+    args = _parse_directory(tag_parser(), arguments)
     if args.delete and (args.tag is not None or args.move):
         raise UserError("--delete takes the tag alone: shardmill tag DIRECTORY TAG --delete")
     if not args.delete and args.tag is None:
@@ -229,8 +239,8 @@ def run_tag(arguments: Sequence[str]) -> int:
     return 0
 
 
-def run_rollback(arguments: Sequence[str]) -> int:
-    """Run `shardmill rollback` and return its exit status."""
+def rollback_parser() -> Parser:
+    """Return the parser of `shardmill rollback`."""
     parser = _make_data_set_parser(
         "rollback",
         "Point LATEST at another version, which readers open from now on. Nothing is deleted, and a"
@@ -239,7 +249,12 @@ def run_rollback(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "version", nargs="?", help="Version or tag to point LATEST at (default: the newest version older than LATEST's)"
     )
-    args = _parse_directory(parser, arguments)
+    return parser
+
+
+def run_rollback(arguments: Sequence[str]) -> int:
+    """Run `shardmill rollback` and return its exit status."""
+    args = _parse_directory(rollback_parser(), arguments)
 
     from shardmill.pipelines.nightly.versions import rollback, version_under_way
 
@@ -255,8 +270,8 @@ def run_rollback(arguments: Sequence[str]) -> int:
     return 0
 
 
-def run_accept(arguments: Sequence[str]) -> int:
-    """Run `shardmill accept` and return its exit status."""
+def accept_parser() -> Parser:
+    """Return the parser of `shardmill accept`."""
     parser = _make_data_set_parser(
         "accept",
         "Publish a version that failed its checks and is kept in failed/, as it is. The input is not read. Who accepted"
@@ -276,7 +291,12 @@ def run_accept(arguments: Sequence[str]) -> int:
         action="store_true",
         help="Publish it although a newer version was published since, and point LATEST at it",
     )
-    args = _parse_directory(parser, arguments)
+    return parser
+
+
+def run_accept(arguments: Sequence[str]) -> int:
+    """Run `shardmill accept` and return its exit status."""
+    args = _parse_directory(accept_parser(), arguments)
     version = args.version.removeprefix(f"{file_names.FAILED}/")
     if not file_names.is_version(version):
         raise UserError(f"{args.version!r} is not a version; expected three numbers, such as 1.0.1")

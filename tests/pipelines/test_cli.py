@@ -6,6 +6,9 @@ import sys
 
 import pytest
 
+from shardmill.pipelines import cli
+from shardmill.pipelines.jobs.registry import KINDS
+
 
 @pytest.mark.parametrize("words", ["", "--help", "--version", "csv --help", "inspect --help"])
 def test_nobody_reads(words: str) -> None:
@@ -19,3 +22,8 @@ def test_nobody_reads(words: str) -> None:
         os.close(writer)
 
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_every_command_has_a_parser() -> None:
+    assert [parser.prog.split()[1] for parser in cli.parsers().values()] == [*cli.parsers()]
+    assert {*KINDS, "verify", "rebuild", "diff", "accept"} < cli.parsers().keys()
