@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import NoReturn
 
 import shardmill
-from shardmill.errors import CorruptDataError, JobError, UserError
+from shardmill.errors import INTERRUPTED, CorruptDataError, JobError, UserError
 from shardmill.pipelines.config.flags import Parser, parse_output_options
 from shardmill.pipelines.jobs.registry import KINDS
 from shardmill.pipelines.reports import log
@@ -90,11 +90,7 @@ def program() -> NoReturn:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit status.
-
-    Statuses: 0 done; 1 failed; 2 user's mistake; 3 the result failed its checks; 4 another job was first; 5 the
-    published version is kept, although its input has changed; 130 interrupted.
-    """
+    """Run a command and return its exit status, one of EXIT_STATUSES."""
     arguments = sys.argv[1:] if arguments is None else arguments
     output_options = parse_output_options(arguments)
     log.set_up(output_options.log_format, output_options.quiet)
@@ -109,7 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (UserError, JobError, CorruptDataError) as error:
         return _complain(str(error), error.exit_status, error, arguments)
     except KeyboardInterrupt:
-        return _complain("interrupted", 130)
+        return _complain("interrupted", INTERRUPTED)
     except BrokenPipeError:  # as in `shardmill inspect … | head`: nobody reads what is left to say
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from shardmill.errors import JobError, UserError
+from shardmill.errors import EXIT_STATUSES, JobError, UserError, describe_exit_statuses
 from shardmill.metadata.versions import BuildRecord
 from shardmill.pipelines.config.flags import Parser, add_flags, beam_options
 from shardmill.pipelines.nightly.recipe import InvalidRecipe, RebuildOptions, Recipe, load_recipes
@@ -24,10 +24,8 @@ if TYPE_CHECKING:
 
 _EPILOG = (
     "Every option of Apache Beam is passed through, and takes the place of the recipe's. "
-    "Exit status: 0 published, or unchanged unless --unchanged_status says otherwise; 1 failed; 2 a mistake; 3 the data"
-    " failed the checks; 4 another job builds that version, or has published it or a newer one; 5 the version is"
-    " published and its input has changed since; 130 interrupted. With several recipes, the first of 1, 2, 3, 4 and 5"
-    " that occurs."
+    f"{describe_exit_statuses(*EXIT_STATUSES)} If nothing had to be built, the status is --unchanged_status. With"
+    " several recipes, it is the first of 1, 2, 3, 4 and 5 that occurs."
 )
 _STATUS_ORDER = (1, 2, 3, 4, 5)  # of several recipes' statuses, the command returns the last one in this order
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass
 from typing import Any, ClassVar, NoReturn, TypeVar
 
-from shardmill.errors import UserError
+from shardmill.errors import UserError, describe_exit_statuses
 from shardmill.text import did_you_mean
 from shardmill.transforms.options.declare import Option, Options, flag
 
@@ -117,9 +117,7 @@ class Parser(argparse.ArgumentParser):
 
 EPILOG = (
     "Every option of Apache Beam is passed through: --runner, --direct_num_workers, --region, … "
-    "Exit status: 0 done; 1 the job failed, and published nothing unless the message says so; "
-    "2 a mistake in a flag or the input, nothing was written; "
-    "130 interrupted, 143 terminated, both cleaned up."
+    f"{describe_exit_statuses(0, 1, 2, 4, 130, 143)}"
 )
 
 

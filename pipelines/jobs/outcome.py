@@ -17,6 +17,8 @@ from typing import NoReturn
 
 import shardmill
 from shardmill.errors import (
+    INTERRUPTED,
+    TERMINATED,
     ChecksError,
     CorruptDataError,
     JobError,
@@ -179,7 +181,7 @@ def handle_sigterm() -> Iterator[None]:
 
 def exit_interrupted(cause: BaseException | None) -> NoReturn:
     """End this process at once, with the exit status of its cause: a local runner's threads cannot be stopped."""
-    os._exit(143 if isinstance(cause, Terminated) else 130)
+    os._exit(TERMINATED if isinstance(cause, Terminated) else INTERRUPTED)
 
 
 NOTHING_PUBLISHED = "nothing was published"

@@ -203,8 +203,14 @@ class RebuildOptions(BuildOutputOptions):
 
 
 # Flags at the top of a recipe, because they are about the data set, not about the command.
-_TOP_KEYS = {"name": "what the data set is called", "output": "the folder of all data sets"}
-_SECTIONS = ("freshness", "checks", "retain", "on_failure")
+_TOP_KEYS = {"name": "the name of the data set", "output": "the folder of all data sets"}
+_OTHER_KEYS = {
+    "environment": "Environment variables that ${NAME} may use, in addition to those of --set",
+    "beam": "Options of Apache Beam, without dashes",
+}
+_SECTIONS: dict[str, type[Options]] = {
+    cls.title: cls for cls in (FreshnessOptions, CheckOptions, RetainOptions, FailureOptions)
+}
 _ANY_VERSION = "0.0.0"  # while `auto` is not decided
 
 
@@ -347,7 +353,7 @@ def _find_command(recipe: Node, entries: Mapping[str, Node]) -> Node:
 def _check_keys(recipe: Node, entries: Mapping[str, Node], command: Node) -> None:
     """Check that all keys are known and that the required ones are there; raises UserError."""
     build = (option.name for option in options_of(BuildOptions))
-    known = (*_TOP_KEYS, command.key, "environment", "beam", *build, *_SECTIONS)
+    known = (*_TOP_KEYS, command.key, *_OTHER_KEYS, *build, *_SECTIONS)
     for key, node in entries.items():
         if key in known:
             continue

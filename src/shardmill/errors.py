@@ -5,6 +5,24 @@ from typing import ClassVar
 
 from shardmill.text import to_printable
 
+# Exit statuses of the command line, with their meanings
+EXIT_STATUSES: Mapping[int, str] = {
+    0: "done",
+    1: "the job failed, or a fault was found; nothing was published unless the message says so",
+    2: "a mistake in a flag, a recipe or the input; nothing was written",
+    3: "the data failed its checks; nothing was published",
+    4: "another job builds this version, or has published it meanwhile or a newer one",
+    5: "the version is published and kept, although its input has changed since",
+    130: "interrupted (Ctrl-C), and cleaned up",
+    143: "terminated (SIGTERM), and cleaned up",
+}
+INTERRUPTED, TERMINATED = 130, 143
+
+
+def describe_exit_statuses(*statuses: int) -> str:
+    """Return the sentence on exit statuses at the end of a command's help."""
+    return f"Exit status: {'; '.join(f'{status} {EXIT_STATUSES[status]}' for status in statuses)}."
+
 
 class _PrintableError(Exception):
     """An error whose message may quote data; control characters in it are escaped for terminals."""

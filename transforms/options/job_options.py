@@ -420,12 +420,16 @@ def parse_constraints(value: Any) -> Constraints:
         raise OptionValueError(f"{value} is not a tensorflow-metadata Schema in text form: {error}") from None
 
 
+LOWER_BOUND, UPPER_BOUND = "lower bound", "upper bound"  # groups of checks
+
+
 def _ceiling(
     help: str,
     warn: float | None = None,
     error: float | None = None,
     is_late: Any = operator.gt,
     parse: Callable[[Any], Limits] = parse_limits,
+    group: str = UPPER_BOUND,
 ) -> Any:
     """Declare a check's thresholds to warn and to fail; `is_late(warn, error)` is true if their order is wrong."""
 
@@ -433,13 +437,13 @@ def _ceiling(
         has_both = limits.warn is not None and limits.error is not None
         return "expected to warn before it is an error" if has_both and is_late(limits.warn, limits.error) else None
 
-    return flag(Limits(warn, error), help, parse=parse, check=problem, affects_output=False)
+    return flag(Limits(warn, error), help, parse=parse, check=problem, group=group, affects_output=False)
 
 
 def _floor(help: str, warn: float | None = None, error: float | None = None) -> Any:
     # No value is below 0, so the words take the threshold that warns by default; 1 without one
     parse = partial(parse_limits, word_threshold=1.0 if warn is None else warn)
-    return _ceiling(help, warn, error, operator.lt, parse)
+    return _ceiling(help, warn, error, operator.lt, parse, LOWER_BOUND)
 
 
 def _baseline_problem(name: str) -> str | None:
@@ -478,12 +482,12 @@ class CheckOptions(Options):
     columns_new: Limits = _ceiling("Number of features that the previous version did not have", 0.0)
     types_changed: Limits = _ceiling("Number of features whose type, kind or shape changed", None, 0.0)
     presence_drop: Limits = _ceiling("Decrease of the share of examples that have a feature", 0.05, 0.3)
-    classes_gone: Limits = _ceiling("Number of classes that had examples and now have none", None, 0.0)
-    classes_new: Limits = _ceiling("Number of classes that have examples and had none", 0.0)
+    classes_gone: Limits = _ceiling("Number of classes of a label that had examples and now have none", None, 0.0)
+    classes_new: Limits = _ceiling("Number of classes of a label that have examples and had none", 0.0)
     classes_shrunk: Limits = _floor(
         "Number of examples of a class that still has any, relative to the previous version", 0.5
     )
-    classes_moved: Limits = _ceiling("Number of classes whose id changed", 0.0)
+    classes_moved: Limits = _ceiling("Number of classes of a label whose id changed", 0.0)
     min_examples_per_class: Limits = _floor("Smallest number of examples of any class")
     label_drift: Limits = _ceiling(
         "L-infinity distance between a label's classes and those of the previous version", 0.1, 0.3
@@ -502,8 +506,14 @@ class CheckOptions(Options):
     shared_contents: Limits = _ceiling(
         "Share of the examples of a split other than train whose content is also in another split", 0.0
     )
-    label_leakage: Limits = _ceiling("How well a single feature predicts the label, 0 to 1", LEAKAGE_THRESHOLD)
-    conflicting_labels: Limits = _ceiling("Share of examples with the same content as an example of another class", 0.0)
+    label_leakage: Limits = _ceiling(
+        "How well a single feature predicts the label, 0 to 1: by what share errors in guessing the label become fewer"
+        " if the feature is known (Goodman and Kruskal's lambda); for tables, manifests and existing records",
+        LEAKAGE_THRESHOLD,
+    )
+    conflicting_labels: Limits = _ceiling(
+        "Share of examples with the same content as an example of another class; for files, and images in columns", 0.0
+    )
     similar_contents: Limits = _ceiling(
         "Share of the images of a split other than train that look like an image in another split;"
         " needs --near_duplicates",

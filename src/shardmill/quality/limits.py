@@ -101,10 +101,15 @@ def feature_limits(feature: str, limits: LimitsByCheck, overrides: ByFeature) ->
 
 COMPARISONS = ("drift", "skew")
 # Checks of a schema's constraints, besides those that have limits
-SCHEMA_CHECKS = (
-    *("min_examples_count", "max_examples_count", "value_count", "min_fraction", "min_count", "domain"),
-    *("string_domain",),
-)
+SCHEMA_CHECKS = {
+    "min_examples_count": "Number of examples, and its ratio to the previous version: at least `dataset_constraints`",
+    "max_examples_count": "Number of examples, and its ratio to the previous version: at most `dataset_constraints`",
+    "value_count": "Number of values of a feature in each example that has it: within `value_count`",
+    "min_fraction": "Share of a split's examples that have a feature: at least `presence.min_fraction`",
+    "min_count": "Number of a split's examples that have a feature: at least `presence.min_count`",
+    "domain": "Smallest and largest number of a feature: within `int_domain` or `float_domain`",
+    "string_domain": "Share of a feature's strings that are not in its domain: at most 1 - `min_domain_mass`",
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -229,7 +229,7 @@ MISTAKES: dict[str, tuple[str | bytes, str]] = {
     "an unknown command": (f"{TOP}imags:\n  input: photos\n", "line 3: unknown key 'imags'; did you mean images?"),
     "no command": (TOP, "line 1: there is no command; expected one of images, arrays"),
     "two commands": (f"{IMAGES}csv:\n  input: a\n", "line 5: csv, but images is there too; expected one command"),
-    "no name": ("output: sets\nimages:\n  input: a\n", "line 1: name is missing, what the data set is called"),
+    "no name": ("output: sets\nimages:\n  input: a\n", "line 1: name is missing, the name of the data set"),
     "no output": ("\n\nname: a\nimages:\n  input: a\n", "line 3: output is missing, the folder of all data sets"),
     "no input": (f"{TOP}images:\n  resize: 10x10\n", "line 3: give either --input, a folder or a glob, or --manifest"),
     "a wrong value": (f"{IMAGES}  splits: train=0.5\n", "line 5: --splits: the fractions add up to 0.5; expected 1"),
