@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.command import REPOSITORY, Run
 from tests.support.page_data import write_page_data
-from tests.support.pages import PAGES, README, blocks, run_blocks
+from tests.support.pages import PAGES, README, blocks, heading_anchor, run_blocks
 
 DESIGN = REPOSITORY / "docs" / "design.md"
 SECTIONS = [
@@ -42,7 +42,7 @@ def prose(page: Path) -> str:
 def anchors(page: Path) -> set[str]:
     """Return the anchors of the headings of a page, as GitHub makes them."""
     headings = re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    return {heading_anchor(heading) for heading in headings}
 
 
 @pytest.fixture(scope="module")

@@ -45,6 +45,26 @@ def blocks(page: Path) -> list[Block]:
     return [Block(found[1], found[2], text.count("\n", 0, found.start()) + 1) for found in _FENCE.finditer(text)]
 
 
+def section_blocks(page: Path, anchor: str) -> list[Block]:
+    """Return the fenced blocks of the section of a page whose heading has an anchor; of the page if it is ""."""
+    found = blocks(page)
+    if not anchor:
+        return found
+    lines = page.read_text().splitlines()
+    fenced = {block.line + n for block in found for n in range(block.text.count("\n") + 1)}
+    headings = [(n, line) for n, line in enumerate(lines, 1) if line.startswith("#") and n not in fenced]
+    (start, heading), *rest = ((n, line) for n, line in headings if heading_anchor(line) == anchor)
+    assert not rest, f"{page.name} has {anchor} twice"
+    level = heading.split()[0]
+    end = next((n for n, line in headings if n > start and len(line.split()[0]) <= len(level)), len(lines) + 1)
+    return [block for block in found if start < block.line < end]
+
+
+def heading_anchor(heading: str) -> str:
+    """Return the anchor of a heading, as GitHub makes it."""
+    return re.sub(r"[^\w\- ]", "", heading.lstrip("# ").lower()).replace(" ", "-")
+
+
 def commands(block: Block) -> Iterator[tuple[list[str], str]]:
     """Yield the words and the comment of each command of a block."""
     for line in block.text.replace("\\\n", " ").splitlines():
@@ -72,9 +92,14 @@ def check_command(words: list[str]) -> Any:
     return known
 
 
+def is_remote(words: list[str]) -> bool:
+    """Return True if a command needs a network or a cluster."""
+    return any(word.startswith(_REMOTE) for word in words)
+
+
 def run_command(words: list[str], comment: str, run: Run) -> None:
     """Run a command in the current folder, or only parse it if it needs a network or a cluster."""
-    if words[0] == "shardmill" and any(word.startswith(_REMOTE) for word in words):
+    if words[0] == "shardmill" and is_remote(words):
         parse_command(words)  # without its values: a folder on a store would be listed
     elif words[0] == "shardmill":
         done = run(*words[1:])

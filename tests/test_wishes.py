@@ -1,0 +1,87 @@
+"""Twenty wishes of a new user: each has a page near the start, and the first command there works as it stands."""
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from docs.build_site import site_page
+from tests.support.command import REPOSITORY, Run
+from tests.support.page_data import write_page_data
+from tests.support.pages import README, commands, is_remote, run_blocks, section_blocks
+
+DOCS = REPOSITORY / "docs"
+# The page of each wish; or a section of one, whose first block then counts
+WISHES = {
+    "a first data set": "images.md",
+    "a folder of Kaggle with a CSV file": "images.md#manifests",
+    "detection": "annotations.md",
+    "masks": "annotations.md#masks",
+    "a CSV file with missing values": "tables.md",
+    "blocks for a language model": "text.md",
+    "resuming training in PyTorch": "reading.md",
+    "splits that do not leak": "splits.md",
+    "a failed night": "nightly.md",
+    "old versions deleted": "dataset.md",
+    "Flink": "clusters.md",
+    "S3": "object-stores.md",
+    "from Python": "python.md",
+    "from TFDS": "coming-from.md#tfds-builders",
+    "from TFRecorder": "coming-from.md#tfrecorder",
+    "from img2dataset": "coming-from.md#img2dataset-and-webdataset",
+    "TFRecords that exist": "tfrecords.md",
+    "a check for corruption": "dataset.md",
+    "class names in order": "images.md#folders",
+    "serving with TensorFlow Transform": "transform.md",
+}
+NEEDS_CLOUD = ("Flink", "S3")
+_LINK = re.compile(r"\]\(([^)#\s]+\.md)(?:#[^)\s]*)?\)")
+_NAVIGATION = re.compile(r"^ +- (?:.+: )?([\w-]+\.md)$", re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the data that the pages name."""
+    return write_page_data(tmp_path_factory.mktemp("data"))
+
+
+def linked(page: Path, text: str) -> set[Path]:
+    """Return the pages that a page links."""
+    return {(page.parent / target).resolve() for target in _LINK.findall(text)}
+
+
+def within_two_clicks(first: set[Path]) -> set[Path]:
+    """Return the pages that are one click away, and those that they link."""
+    return first.union(*(linked(page, page.read_text()) for page in first))
+
+
+def test_there_are_twenty_wishes() -> None:
+    assert len(WISHES) == 20
+
+
+@pytest.mark.parametrize("wish", WISHES)
+def test_a_page_is_within_two_clicks(wish: str) -> None:
+    page = DOCS / WISHES[wish].partition("#")[0]
+    start = linked(DOCS / "index.md", site_page(README))
+
+    assert page in within_two_clicks(linked(README, README.read_text()))
+    assert page in within_two_clicks({found for found in start if found.exists()})
+    assert page.name in _NAVIGATION.findall((REPOSITORY / "mkdocs.yml").read_text())
+
+
+@pytest.mark.parametrize("wish", WISHES)
+def test_the_first_command_works_as_it_stands(wish: str, data: Path, tmp_path: Path, run: Run) -> None:
+    path, _, anchor = WISHES[wish].partition("#")
+    first, *others = section_blocks(DOCS / path, anchor)
+    folder = Path(shutil.copytree(data, tmp_path / "data"))
+
+    if first.language == "sh":
+        needs_cloud = [is_remote(words) for words, _ in commands(first) if words[0] == "shardmill"]
+        assert needs_cloud
+        assert any(needs_cloud) == (wish in NEEDS_CLOUD)
+    else:
+        assert first.language == "python"
+        assert "shardmill." in first.text
+        assert "import torch" not in first.text  # would only be compiled
+    run_blocks([first, *(block for block in others if block.file_name is not None)], folder, run)
