@@ -1,4 +1,4 @@
-"""The check of the code's language finds each kind of finding, and the code has none."""
+"""The check of language finds each kind of finding, and code and pages have none."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import pytest
 
 from tests.support import prose
 
-LONG = " ".join(["word"] * (prose.RULES["longest_sentence"] + 1))
+LONG = " ".join(f"word{number}" for number in range(prose.RULES["longest_sentence"] + 1))
 
 
 def findings_of(source: str, folder: Path) -> list[str]:
@@ -53,5 +53,46 @@ def test_names_quotes_and_short_texts_are_not_findings(
     assert findings_of(source, tmp_path) == []
 
 
-def test_the_code_has_no_findings(capsys: pytest.CaptureFixture[str]) -> None:
-    assert prose.main() == 0, capsys.readouterr().out
+@pytest.mark.parametrize(
+    ("page", "found"),
+    [
+        (f"# Title\n\n{LONG}.", "3: page a sentence of 31 words"),
+        (f"# Title\n\nOne; two:\n{LONG}.", "3: page a sentence of 33 words"),
+        (f"* one\n* {LONG}\n* three", "2: page a sentence of 31 words"),
+        (f"| a | b |\n|---|---|\n| one | {LONG} |", "3: page a sentence of 31 words"),
+        (f"One\n[{LONG}](page.md) word", "1: page a sentence of 33 words"),
+        ("One.\n\n> It lies in a folder.", "3: page 'lies in'"),
+        ("One.\n\nTwo,\nwhich is is wrong.", "4: lexical_illusions: "),
+    ],
+)
+def test_findings_of_pages(
+    page: str, found: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(prose, "ROOT", tmp_path)
+    (tmp_path / "page.md").write_text(page)
+
+    assert prose.main([str(tmp_path / "page.md")]) == 1
+    line, count = capsys.readouterr().out.splitlines()
+    assert line.startswith(f"page.md:{found}")
+    assert count == "1 findings in 1 files"
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        f"# shardmill\n\nshardmill is\n\n```\n{LONG}\n```",
+        f"One `{LONG}` word of `beside`.",
+        f"{LONG[:140]}. {LONG[:140]}!",
+        f"* {LONG[:140]}\n* {LONG[:140]}",
+        f"| {LONG[:140]} | {LONG[:140]} |\n|---|---|\n| {LONG[:140]} | x |",
+    ],
+)
+def test_code_items_and_cells_are_not_joined(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prose, "ROOT", tmp_path)
+    (tmp_path / "page.md").write_text(page)
+
+    assert prose.main([str(tmp_path / "page.md")]) == 0
+
+
+def test_code_and_pages_have_no_findings(capsys: pytest.CaptureFixture[str]) -> None:
+    assert prose.main([]) == 0, capsys.readouterr().out

@@ -1,6 +1,7 @@
-"""Check the language of docstrings, comments and messages. `python -m tests.support.prose` lists the findings.
+"""Check the language of pages, docstrings, comments and messages. `python -m tests.support.prose` lists the findings.
 
-The rules are in prose.toml: words and constructions that have to be read twice, and the longest sentence.
+`python -m tests.support.prose docs/tables.md` checks one file. The rules are in prose.toml: words and constructions
+that have to be read twice, and the longest sentence. proselint, with proselint.json, checks pages, too.
 """
 
 import ast
@@ -13,8 +14,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import markdown_it
+
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("src/shardmill", "transforms", "pipelines")
+PAGES = ("README.md", "CONTRIBUTING.md", "docs/*.md", "deploy/**/*.md")
 RULES: dict[str, Any] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
 _BANNED = [(re.compile(pattern, re.IGNORECASE), remedy) for pattern, remedy in RULES["banned"].items()]
 _FIRST = re.compile(rf"(?:{'|'.join(RULES['first_words'])})\b")
@@ -22,7 +26,7 @@ _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 class Text(NamedTuple):
-    """A docstring, comment or message, and where it is."""
+    """A docstring, comment, message, or paragraph of a page, and where it is."""
 
     kind: str
     path: str
@@ -31,7 +35,10 @@ class Text(NamedTuple):
 
 
 def texts(path: Path) -> Iterator[Text]:
-    """Yield all docstrings, comments and messages of a module."""
+    """Yield all docstrings, comments and messages of a module, or all paragraphs of a page."""
+    if path.suffix == ".md":
+        yield from _paragraphs(path)
+        return
     source, name = path.read_text(), str(path.relative_to(ROOT))
     tree = ast.parse(source)
     documented = set()
@@ -91,6 +98,36 @@ def _comments(source: str) -> Iterator[tuple[int, str]]:
         yield first, "\n".join(lines)
 
 
+def _paragraphs(path: Path) -> Iterator[Text]:
+    """Yield the headings, paragraphs, list items and table cells of a page, with `x` for code in a sentence."""
+    line = 0
+    for block in markdown_it.MarkdownIt("commonmark").enable("table").parse(path.read_text()):
+        line = block.map[0] + 1 if block.map else line
+        if block.type == "inline":
+            words = {"code_inline": "x", "softbreak": "\n", "hardbreak": "\n", "image": "x"}
+            text = "".join(words.get(part.type, part.content) for part in block.children or ())
+            yield Text("page", str(path.relative_to(ROOT)), line, text)
+
+
+def linted(paragraphs: list[Text]) -> Iterator[tuple[int, str]]:
+    """Yield the line and the message of each finding of proselint in the paragraphs of a page."""
+    lines = [
+        (text.line + index, line) for text in paragraphs for index, line in enumerate([*text.text.split("\n"), "¶"])
+    ]
+    try:
+        import proselint.checks
+        import proselint.config
+        from proselint.registry import CheckRegistry
+        from proselint.tools import LintFile
+    except ImportError:
+        return
+    if not CheckRegistry().checks:
+        CheckRegistry().register_many(proselint.checks.__register__)
+    PROSELINT = proselint.config.load_from(Path(__file__).with_name("proselint.json"))
+    for found in LintFile("page", "\n".join(line for _, line in lines)).lint(PROSELINT):
+        yield lines[found.pos[0] - 1][0], f"{found.check_result.check_path}: {found.check_result.message}"
+
+
 def findings(text: Text) -> Iterator[str]:
     """Yield what is wrong with a text."""
     spelled = re.sub(r"^ +\*{0,2}\w+:(?= )", "-", text.text, flags=re.MULTILINE)  # without names of arguments
@@ -101,25 +138,31 @@ def findings(text: Text) -> Iterator[str]:
     for pattern, remedy in _BANNED:
         if found := pattern.search(line):
             yield f"{found[0]!r}: {remedy}"
-    if text.kind != "message":
-        for paragraph in re.split(r"\n\s*\n|\n\s*(?:[-*|]|\w[\w*`, ]*:\s)", plain):
-            for sentence in re.split(r"(?<=[.!?;:])\s+", paragraph):
-                if (words := len(sentence.split())) > RULES["longest_sentence"]:
-                    yield f"a sentence of {words} words: {' '.join(sentence.split()[:6])} …"
+    if text.kind == "message":
+        return
+    page = text.kind == "page"  # of which each paragraph is a text
+    for paragraph in [plain] if page else re.split(r"\n\s*\n|\n\s*(?:[-*|]|\w[\w*`, ]*:\s)", plain):
+        for sentence in re.split(r"(?<=[.!?])\s+" if page else r"(?<=[.!?;:])\s+", paragraph):
+            if (words := len(sentence.split())) > RULES["longest_sentence"]:
+                yield f"a sentence of {words} words: {' '.join(sentence.split()[:6])} …"
 
 
-def main() -> int:
-    """Print all findings; return 1 if there are any."""
-    paths = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
+def main(names: list[str]) -> int:
+    """Print all findings in the files named, or in all modules and pages; return 1 if there are any."""
+    modules = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")]
+    pages = [path for pattern in PAGES for path in ROOT.glob(pattern)]
+    paths = [Path(name).resolve() for name in names] or sorted(modules + pages)
     count = 0
     for path in paths:
-        for text in texts(path):
-            for finding in findings(text):
-                print(f"{text.path}:{text.line}: {text.kind} {finding}")
-                count += 1
-    print(f"{count} findings in {len(paths)} modules")
+        found = [(text.line, f"{text.kind} {finding}") for text in texts(path) for finding in findings(text)]
+        if path.suffix == ".md":
+            found += linted(list(texts(path)))
+        for line, finding in sorted(found):
+            print(f"{path.relative_to(ROOT)}:{line}: {finding}")
+        count += len(found)
+    print(f"{count} findings in {len(paths)} files")
     return int(count > 0)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))
