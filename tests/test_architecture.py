@@ -73,6 +73,7 @@ SINGLE = {
     "shardmill.filesystem": 0,
     "shardmill.transforms": 0,
     "shardmill.pipelines": 0,
+    "shardmill.pipelines.api": 18,
     "shardmill.pipelines.cli": 19,
     "shardmill.__main__": 20,
     "shardmill": 21,  # the public API

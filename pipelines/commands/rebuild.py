@@ -2,25 +2,28 @@
 
 import json
 import os
+import posixpath
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
-from shardmill.errors import EXIT_STATUSES, JobError, UserError, describe_exit_statuses
-from shardmill.metadata.versions import BuildRecord
+from shardmill.errors import EXIT_STATUSES, CorruptDataError, JobError, UserError, describe_exit_statuses
+from shardmill.metadata.versions import BuildRecord, Status
 from shardmill.pipelines.config.flags import Parser, add_flags, beam_options
 from shardmill.pipelines.nightly.recipe import InvalidRecipe, RebuildOptions, Recipe, load_recipes
 from shardmill.pipelines.nightly.recipe_values import parse_set
 from shardmill.pipelines.reports import log
-from shardmill.text import to_printable
+from shardmill.text import html_table, to_printable
 from shardmill.transforms.options.declare import options_of
 from shardmill.transforms.stores.clients import using_options
 
 if TYPE_CHECKING:
     from shardmill.pipelines.jobs.outcome import Built, Failure, Interrupted
+    from shardmill.pipelines.nightly.planning import Say
 
 _EPILOG = (
     "Every option of Apache Beam is passed through, and takes the place of the recipe's. "
@@ -58,6 +61,21 @@ def run_rebuild(arguments: Sequence[str]) -> int:
     values = vars(args)
     paths, debug = values.pop("recipes"), values.pop("debug")
     flags = RebuildOptions(**values)
+    recipes = load_for_rebuild(paths, flags, rest, parser)
+    ends = [_run_recipe(recipe, flags, rest, parser, debug) for recipe in recipes]
+    if len(ends) > 1:
+        counts = Counter(word for word, _ in ends).items()
+        found = ", ".join(f"{number} {word.replace('_', ' ')}" for word, number in counts)
+        _print_message(flags, f"{len(ends)} recipes: {found}")
+    statuses = [status for _, status in ends]
+    same = statuses[0] if len(set(statuses)) == 1 else 0
+    return next((status for status in _STATUS_ORDER if status in statuses), same)
+
+
+def load_for_rebuild(
+    paths: Sequence[str], flags: RebuildOptions, rest: Sequence[str], parser: Parser
+) -> list[Recipe | InvalidRecipe]:
+    """Load the recipes to rebuild; raise a UserError if an option is about one data set and there are several."""
     day = flags.date or datetime.now(UTC).date()
 
     def reach_stores(words: Sequence[str]) -> AbstractContextManager[None]:
@@ -74,14 +92,7 @@ def run_rebuild(arguments: Sequence[str]) -> int:
             f"--accept {','.join(flags.accept)} is about one night of one data set, and there are {len(recipes)}"
             " recipes; give one"
         )
-    ends = [_run_recipe(recipe, flags, rest, parser, debug) for recipe in recipes]
-    if len(ends) > 1:
-        counts = Counter(word for word, _ in ends).items()
-        found = ", ".join(f"{number} {word.replace('_', ' ')}" for word, number in counts)
-        _print_message(flags, f"{len(ends)} recipes: {found}")
-    statuses = [status for _, status in ends]
-    same = statuses[0] if len(set(statuses)) == 1 else 0
-    return next((status for status in _STATUS_ORDER if status in statuses), same)
+    return recipes
 
 
 def _run_recipe(
@@ -91,7 +102,42 @@ def _run_recipe(
     if isinstance(recipe, InvalidRecipe):
         return _report_invalid(recipe.name, recipe.error, flags)
     from shardmill.pipelines.jobs.outcome import Interrupted
+
+    try:
+        built = follow_recipe(recipe, flags, rest, parser, partial(_print_message, flags), log.warn)
+    except Interrupted as interrupted:
+        _end_interrupted(recipe, interrupted, flags)
+    if debug and built.error is not None and not flags.dry_run:
+        raise built.error
+    status = _find_exit_status(built.record, recipe, flags) if built.error is None else built.error.exit_status
+    if flags.dry_run:
+        if built.error is not None:
+            log.error(f"{recipe.name}: {built.error}", exit_status=status)
+            return "failed", status
+        return "unchanged" if built.record.status == "unchanged" else "to be built", status
+    _report_end(built, flags, status)
+    if built.error is not None:
+        notify_webhook(recipe, built.record, log.warn)
+    return built.record.status, status
+
+
+def follow_recipe(
+    recipe: Recipe, flags: RebuildOptions, rest: Sequence[str], parser: Parser, show: "Say", show_warning: "Say"
+) -> "Built":
+    """Build by one recipe, or plan that for --dry_run; `rest` are options of Beam beside the recipe's.
+
+    A dry run returns the status "published" for a version that would be built.
+
+    Raises:
+        Interrupted: by Ctrl-C or SIGTERM.
+    """
     from shardmill.pipelines.nightly.rebuild import rebuild
+
+    def say(text: str) -> None:
+        show(f"{recipe.name}: {text}")
+
+    def warn(text: str) -> None:
+        show_warning(f"{recipe.name}: {text}")
 
     words = [*recipe.beam, *rest]
     options = partial(beam_options, words, parser)
@@ -100,20 +146,105 @@ def _run_recipe(
             from shardmill.pipelines.jobs.runner import runner_warning
 
             if (warning := runner_warning(words, options())) is not None:
-                log.warn(f"{recipe.name}: {warning}")
-        if flags.dry_run:
-            return _dry_run(recipe, flags, options)
-        try:
-            built = rebuild(recipe, flags, options, *_make_message_functions(recipe, flags))
-        except Interrupted as interrupted:
-            _end_interrupted(recipe, interrupted, flags)
-    if debug and built.error is not None:
-        raise built.error
-    status = _find_exit_status(built.record, recipe, flags) if built.error is None else built.error.exit_status
-    _report_end(built, flags, status)
-    if built.error is not None:
-        _notify(recipe, built.record)
-    return built.record.status, status
+                warn(warning)
+        if not flags.dry_run:
+            return rebuild(recipe, flags, options, say, warn)
+        built, plan = _dry_run(recipe, flags, options, say, warn)
+        if plan:
+            show(plan)
+        return built
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Rebuilt:
+    """The outcome of `rebuild` for one data set.
+
+    Attributes:
+        status: `published`, `unchanged`, `planned`, `checks_failed`, `locked`, `outrun`, `outdated` or `failed`.
+        directory: folder of the version that was built, or would be; for `unchanged`, of the version that is kept.
+        record: record of the build, with the results of its checks.
+        messages: sentences that the command prints meanwhile; for a dry run also the plan.
+        error: why a version was not published, or not as LATEST; None for success.
+    """
+
+    status: Literal[Status, "planned"]
+    directory: str
+    record: BuildRecord
+    messages: tuple[str, ...]
+    error: UserError | JobError | CorruptDataError | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Return True if the data set is up to date, or the plan was made."""
+        return self.error is None
+
+    @property
+    def name(self) -> str:
+        """Return the name of the data set."""
+        return self.record.name
+
+    @property
+    def version(self) -> str:
+        """Return the version that was built, or is kept."""
+        return self.record.version
+
+    @property
+    def reason(self) -> str:
+        """Return why a version was built, or not published, as a sentence."""
+        return str(self.error or self.record.reason)
+
+    @property
+    def splits(self) -> Mapping[str, int]:
+        """Return the numbers of examples by split; empty if nothing was built."""
+        return self.record.splits
+
+    @property
+    def failed_checks(self) -> tuple[str, ...]:
+        """Return the names of the checks that failed; `accept` takes them."""
+        found = (str(check["check"]) for check in self.record.checks if check.get("severity") == "error")
+        return tuple(dict.fromkeys(found))
+
+    def __repr__(self) -> str:
+        return "\n".join([f"{self.name} {self.version}: {self.status}: {self.reason}", *self._details()])
+
+    def _repr_html_(self) -> str:
+        title = f"{self.name} {self.version}: {self.status}"
+        rows = list(self.splits.items())
+        return html_table(title, ["split", "examples"] if rows else [], rows, [self.reason, *self._details()])
+
+    def _details(self) -> list[str]:
+        if self.status == "planned":
+            return [line for message in self.messages for line in message.splitlines()]
+        counts = ", ".join(f"{examples:,} in {split}" for split, examples in self.splits.items())
+        findings = (check for check in self.record.checks if check.get("severity") in ("warn", "error"))
+        checks = [f"{check['severity']}: {check['check']}: {check['sentence']}" for check in findings]
+        return [*filter(None, [counts, self.record.since]), *checks]
+
+
+def follow_to_end(recipe: Recipe, flags: RebuildOptions, rest: Sequence[str], parser: Parser) -> Rebuilt:
+    """Build by one recipe and notify its webhook if nothing was published, without printing anything.
+
+    Raises:
+        Interrupted: by Ctrl-C or SIGTERM.
+    """
+    from shardmill.pipelines.jobs.outcome import Interrupted
+
+    messages: list[str] = []
+    note = messages.append
+    try:
+        built = follow_recipe(recipe, flags, rest, parser, note, note)
+    except Interrupted as interrupted:
+        if interrupted.record is not None and interrupted.record.status == "interrupted":
+            notify_webhook(recipe, interrupted.record, note)
+        raise
+    if built.error is not None and not flags.dry_run:
+        notify_webhook(recipe, built.record, note)
+    record = built.record
+    status: Literal[Status, "planned"] = record.status
+    if flags.dry_run and status == "published":
+        status = "planned"
+    directory = posixpath.join(recipe.output, recipe.name, record.version)
+    return Rebuilt(status, directory, record, tuple(messages), built.error)
 
 
 def _end_interrupted(recipe: Recipe, interrupted: "Interrupted", flags: RebuildOptions) -> NoReturn:
@@ -127,16 +258,16 @@ def _end_interrupted(recipe: Recipe, interrupted: "Interrupted", flags: RebuildO
         if flags.json:
             print(record.without_page_checks.to_json(), flush=True)
         if record.status == "interrupted":
-            _notify(recipe, record)
+            notify_webhook(recipe, record, log.warn)
     exit_interrupted(interrupted.__cause__)
 
 
-def _notify(recipe: Recipe, record: BuildRecord) -> None:
+def notify_webhook(recipe: Recipe, record: BuildRecord, warn: "Say") -> None:
     """Notify the recipe's webhook that nothing was published."""
     from shardmill.pipelines.nightly.rebuild import notify
 
     if recipe.on_failure.webhook is not None and (failed := notify(recipe.on_failure.webhook, record)) is not None:
-        log.warn(failed)
+        warn(failed)
 
 
 def _report_invalid(name: str, error: UserError | JobError, flags: RebuildOptions) -> tuple[str, int]:
@@ -160,15 +291,9 @@ def configure_stores(words: Sequence[str], parser: Parser) -> AbstractContextMan
     return using_options(options)
 
 
-def _make_message_functions(recipe: Recipe, flags: RebuildOptions) -> tuple[Any, Any]:
-    return (lambda text: _print_message(flags, f"{recipe.name}: {text}")), (
-        lambda text: log.warn(f"{recipe.name}: {text}")
-    )
-
-
-def _dry_run(recipe: Recipe, flags: RebuildOptions, options: Any) -> tuple[str, int]:
-    """Report what a recipe would build; return a word on the outcome and the exit status."""
-    from shardmill.errors import CorruptDataError, JobError
+def _dry_run(recipe: Recipe, flags: RebuildOptions, options: Any, say: "Say", warn: "Say") -> "tuple[Built, str]":
+    """Plan a recipe's build; return its end, "published" if there is a version to build, and the plan."""
+    from shardmill.pipelines.jobs.outcome import Built, begin_record, failed_record
     from shardmill.pipelines.nightly.planning import (
         Unchanged,
         apply_on_published,
@@ -178,14 +303,17 @@ def _dry_run(recipe: Recipe, flags: RebuildOptions, options: Any) -> tuple[str, 
     )
     from shardmill.transforms.stores.protocol import os_error_text
 
-    say, warn = _make_message_functions(recipe, flags)
     failure: Failure
+    record = begin_record(recipe.name, "")
     try:
         recipe.kind.check_installed()
-        plan = make_plan(recipe, begin_build(recipe, flags), flags, warn)
+        record = begin_build(recipe, flags)
+        plan = make_plan(recipe, record, flags, warn)
+        record = plan.record
         if isinstance(plan.decision, Unchanged):
             say(f"{plan.decision}: nothing would be done")
-            return "unchanged", _find_exit_status(plan.record, recipe, flags)
+            version = plan.decision.latest or plan.decision.version
+            return Built(replace(record, version=version, status="unchanged", reason=str(plan.decision))), ""
         from shardmill.pipelines.jobs.job import dry_run
 
         plan, _ = apply_on_published(recipe, plan, flags)
@@ -194,14 +322,13 @@ def _dry_run(recipe: Recipe, flags: RebuildOptions, options: Any) -> tuple[str, 
         for sentence in kept_settings.messages:
             say(sentence)
         config = kept_settings.config(recipe, plan.config.version)
-        _print_message(flags, dry_run(recipe.kind.make_job(config), recipe.name, options()))
-        return "to be built", 0
+        text = dry_run(recipe.kind.make_job(config), recipe.name, options(), flags.quiet)
+        return Built(replace(record, version=config.version, reason=str(plan.decision))), text
     except (UserError, JobError, CorruptDataError) as error:
         failure = recipe.located(error) if isinstance(error, UserError) else error
     except OSError as error:
         failure = JobError(f"a store failed: {os_error_text(error)}")
-    log.error(f"{recipe.name}: {failure}", exit_status=failure.exit_status)
-    return "failed", failure.exit_status
+    return Built(failed_record(record, failure), None, failure), ""
 
 
 def _find_exit_status(record: BuildRecord, recipe: Recipe, flags: RebuildOptions) -> int:

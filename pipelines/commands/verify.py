@@ -2,8 +2,9 @@
 
 import json
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 
 import apache_beam as beam
@@ -26,7 +27,7 @@ from shardmill.pipelines.jobs.outcome import repair
 from shardmill.pipelines.jobs.runner import scratch_folder
 from shardmill.pipelines.reports import log
 from shardmill.reading.dataset import Dataset
-from shardmill.text import plural
+from shardmill.text import html_table, plural
 from shardmill.transforms.publishing.catalog import is_failed_folder, open_version
 from shardmill.transforms.publishing.lease import Owner, read_holder
 from shardmill.transforms.publishing.verification import Fault, VerifyShards, find_dataset_faults, find_unlisted_files
@@ -62,36 +63,97 @@ def run_verify(arguments: Sequence[str]) -> int:
     options = beam_options(rest, parser)
     check_folder_first(arguments, args.directory, rest)
     set_options(options)
-    runner.check_runner(options)
     if (message := runner.runner_warning(rest, options)) is not None:
         log.warn(message)
-    with _make_report_folder(options) as folder:
-        with report_read_errors(args.directory):
-            for sentence in repair(args.directory) if args.repair else ():
-                log.info(sentence)
-            dataset = open_version(args.directory)
-            for sentence in _find_unfinished_versions(args.directory.rstrip("/"), dataset.directory):
-                log.warn(sentence)
-            if (owner := read_holder(dataset.directory)) is not None:
-                log.info(f"{storage.join(dataset.directory, file_names.LOCK)} is {_describe_owner(owner)}")
-            faults = find_dataset_faults(dataset)
-            others = [fault.file for fault in find_unlisted_files(dataset) if not fault.message]
-        if others:
-            log.info(f"{plural(len(others), 'file is', 'files are')} no part of the data set, such as {others[0]}")
-        faults += shard_faults(dataset, args.decode, options, folder, args.quiet)
-    for fault in faults:
+    found = verify_version(args.directory, args.decode, args.repair, options, args.quiet, log.info, log.warn)
+    for fault in found.faults:
         if log.is_json():
             log.error(str(fault), file=fault.file, fault=fault.message)
         else:
             print(fault)
-    if faults:
-        return 1
+    if found.ok:
+        print_outcome(args, found.text)
+    return 0 if found.ok else 1
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Verification:
+    """The result of `verify`.
+
+    Attributes:
+        directory: folder of the version that was read.
+        examples: number of its examples.
+        shards: number of its shards.
+        faults: what differs from its manifest; each has a `file` and a `message`.
+        notices: sentences on repairs, on locks and on files that are no part of the data set.
+        is_published: False for a version in `failed/`.
+    """
+
+    directory: str
+    examples: int
+    shards: int
+    faults: tuple[Fault, ...]
+    notices: tuple[str, ...]
+    is_published: bool
+
+    @property
+    def ok(self) -> bool:
+        """Return True if there is no fault."""
+        return not self.faults
+
+    @property
+    def text(self) -> str:
+        """Return the result in one sentence."""
+        amount = f"{plural(self.examples, 'example')} in {plural(self.shards, 'shard')}"
+        state = "" if self.is_published else "; it failed its checks and is not published"
+        if self.ok:
+            return f"verified: {amount}, no fault{state}"
+        return f"{self.directory}: {plural(len(self.faults), 'fault')} in {amount}{state}"
+
+    def __repr__(self) -> str:
+        return "\n".join([self.text, *map(str, self.faults), *self.notices])
+
+    def _repr_html_(self) -> str:
+        rows = [(fault.file, fault.message) for fault in self.faults]
+        return html_table(self.text, ["file", "fault"] if rows else [], rows, self.notices)
+
+
+def verify_version(
+    directory: str,
+    decode: bool,
+    repairs: bool,
+    options: PipelineOptions,
+    quiet: bool,
+    say: Callable[[str], None],
+    warn: Callable[[str], None],
+) -> Verification:
+    """Verify the data set in `directory`, see `shardmill.verify`; notices go to `say` and `warn` at once, too."""
+    notices: list[str] = []
+
+    def note(sentence: str, tell: Callable[[str], None]) -> None:
+        notices.append(sentence)
+        tell(sentence)
+
+    runner.check_runner(options)
+    with _make_report_folder(options) as folder:
+        with report_read_errors(directory):
+            for sentence in repair(directory) if repairs else ():
+                note(sentence, say)
+            dataset = open_version(directory)
+            for sentence in _find_unfinished_versions(directory.rstrip("/"), dataset.directory):
+                note(sentence, warn)
+            if (owner := read_holder(dataset.directory)) is not None:
+                note(f"{storage.join(dataset.directory, file_names.LOCK)} is {_describe_owner(owner)}", say)
+            faults = find_dataset_faults(dataset)
+            others = [fault.file for fault in find_unlisted_files(dataset) if not fault.message]
+        if others:
+            count = plural(len(others), "file is", "files are")
+            note(f"{count} no part of the data set, such as {others[0]}", say)
+        faults += shard_faults(dataset, decode, options, folder, quiet)
     splits = dataset.manifest.splits
-    shards = plural(sum(len(split.shards) for split in splits), "shard")
-    examples = plural(sum(split.examples for split in splits), "example")
-    state = "; it failed its checks and is not published" if is_failed_folder(dataset.directory) else ""
-    print_outcome(args, f"verified: {examples} in {shards}, no fault{state}")
-    return 0
+    examples, shards = sum(split.examples for split in splits), sum(len(split.shards) for split in splits)
+    is_published = not is_failed_folder(dataset.directory)
+    return Verification(dataset.directory, examples, shards, tuple(faults), tuple(notices), is_published)
 
 
 def _find_unfinished_versions(parent: str, opened: str) -> Iterator[str]:

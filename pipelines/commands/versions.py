@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from shardmill.errors import CorruptDataError, UserError
 from shardmill.metadata import file_names
@@ -24,13 +24,16 @@ from shardmill.pipelines.config.flags import (
 from shardmill.pipelines.reports import log
 from shardmill.pipelines.reports.summary import human_size, new_table, table_text
 from shardmill.reading.dataset import open_dataset
-from shardmill.text import to_printable
+from shardmill.text import html_table, to_printable
 from shardmill.transforms.options.declare import options_of
 from shardmill.transforms.publishing import lease
 from shardmill.transforms.publishing.catalog import VersionState, read_latest, read_tags
 from shardmill.transforms.publishing.catalog import list_versions as list_versions_catalog
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import file_error
+
+if TYPE_CHECKING:
+    from apache_beam.options.pipeline_options import PipelineOptions
 
 STORE_OPTIONS = (
     "Beam's options that say how to reach an object store are passed through, after the folder: --s3_endpoint_url, …"
@@ -92,33 +95,48 @@ def report_read_errors(folder: str) -> Iterator[None]:
 
 
 def _configure_stores(parser: Parser, arguments: Sequence[str], rest: Sequence[str], paths: Sequence[str]) -> None:
-    """Configure access to the object stores of `paths` with the Beam options in `rest`.
+    """Configure access to the object stores of `paths` with the Beam options in `rest`."""
+    if (options := store_options(parser, rest, paths, arguments)) is not None:
+        from shardmill.transforms.stores.clients import set_options
+
+        set_options(options)
+
+
+def store_options(
+    parser: Parser, rest: Sequence[str], paths: Sequence[str], arguments: Sequence[str] = ()
+) -> "PipelineOptions | None":
+    """Return the Beam options in `rest` for access to the object stores of `paths`.
 
     Importing Beam's options takes longer than reading from a disk. They are therefore not imported if all paths are
-    local and no option is given.
+    local and no option is given: then the result is None.
     """
     if not rest and all(map(storage.is_local, paths)):
-        return
+        return None
     from apache_beam.options.pipeline_options import StandardOptions
 
-    from shardmill.transforms.stores.clients import set_options
-
-    options = beam_options(rest, parser)
-    check_folder_first(arguments, paths[0], rest)
+    options: PipelineOptions = beam_options(rest, parser)
+    if arguments:
+        check_folder_first(arguments, paths[0], rest)
     if options.view_as(StandardOptions).runner is not None:
         command = parser.prog.rpartition(" ")[2]
         raise UserError(f"--runner has no meaning here: {command} reads the data set in this process")
-    set_options(options)
+    return options
 
 
 def _parse_directory(parser: Parser, arguments: Sequence[str]) -> argparse.Namespace:
     """Parse the arguments; `directory` gets no trailing slash, and must not be the folder of one version."""
     args = parse_command(parser, arguments, lambda args: [args.directory])
-    args.directory = args.directory.rstrip("/") or "/"
-    above, last = posixpath.split(args.directory)
-    if file_names.is_version(last) and storage.exists(storage.join(args.directory, file_names.MANIFEST)):
-        raise UserError(f"{args.directory} is one version; give the folder of all of them, {above or '.'}")
+    args.directory = data_set_folder(args.directory)
     return args
+
+
+def data_set_folder(path: str) -> str:
+    """Return the folder of a data set without a trailing slash; raise a UserError for the folder of one version."""
+    directory = path.rstrip("/") or "/"
+    above, last = posixpath.split(directory)
+    if file_names.is_version(last) and storage.exists(storage.join(directory, file_names.MANIFEST)):
+        raise UserError(f"{directory} is one version; give the folder of all of them, {above or '.'}")
+    return directory
 
 
 _THREADS = 16  # each version is some requests of an object store
@@ -126,7 +144,7 @@ _THREADS = 16  # each version is some requests of an object store
 
 @dataclass(frozen=True, slots=True)
 class VersionRow:
-    """A version in the list."""
+    """A version in the list of a data set's versions."""
 
     version: str
     published: str  # time in UTC; "" if a deletion has begun
@@ -136,6 +154,46 @@ class VersionRow:
     tags: tuple[str, ...]  # that name it
     errors: int | None  # of its checks; None, as warnings, if nothing was checked
     warnings: int | None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Versions:
+    """The versions of a data set, the newest first: a sequence of `VersionRow`.
+
+    Attributes:
+        directory: folder of the data set.
+        latest: version that LATEST names; "" without a LATEST.
+        rows: the versions.
+    """
+
+    directory: str
+    latest: str
+    rows: tuple[VersionRow, ...]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: int) -> VersionRow:
+        return self.rows[index]
+
+    def __iter__(self) -> Iterator[VersionRow]:
+        return iter(self.rows)
+
+    def __repr__(self) -> str:
+        table = new_table(["version", "published"], ["examples", "size"], ["named by", "checks"])
+        for row in self.rows:
+            table.add_row(*_version_cells(row))
+        return "\n".join([table_text(table), *self._notes()])
+
+    def _repr_html_(self) -> str:
+        columns = ["version", "published", "examples", "size", "named by", "checks"]
+        return html_table(self.directory, columns, map(_version_cells, self.rows), self._notes())
+
+    def _notes(self) -> list[str]:
+        if any(row.latest and row.published for row in self.rows):
+            return []
+        named = f"LATEST names {self.latest}, which is not published" if self.latest else "there is no LATEST"
+        return [to_printable(f"NOTE: {named}")]
 
 
 def versions_parser() -> Parser:
@@ -148,28 +206,24 @@ def versions_parser() -> Parser:
 def run_versions(arguments: Sequence[str]) -> int:
     """Run `shardmill versions` and return its exit status."""
     args = _parse_directory(versions_parser(), arguments)
-    with report_read_errors(args.directory):
-        rows = list_versions(args.directory)
-        named = read_latest(args.directory)
-    if not rows:
-        raise UserError(f"{args.directory} has no version of a data set")
+    found = list_versions(args.directory)
     if args.json or log.is_json():
-        log.print_output(json.dumps([asdict(row) for row in rows]))
-        return 0
-    log.print_output(versions_table(rows))
-    if not any(row.latest and row.published for row in rows):
-        latest = f"LATEST names {named}, which is not published" if named else "there is no LATEST"
-        print(to_printable(f"NOTE: {latest}"))
+        log.print_output(json.dumps([asdict(row) for row in found]))
+    else:
+        log.print_output(repr(found))
     return 0
 
 
-def list_versions(parent: str) -> list[VersionRow]:
-    """Return the versions in `parent`, the newest first; raises OSError."""
-    named, tags = read_latest(parent), read_tags(parent)
-    with ThreadPoolExecutor(_THREADS, "shardmill-versions") as pool:
-        return list(
-            pool.map(lambda state: _make_version_row(parent, state, named, tags), list_versions_catalog(parent))
-        )
+def list_versions(parent: str) -> Versions:
+    """Return the versions of the data set in `parent`; raise a UserError if there are none."""
+    with report_read_errors(parent):
+        named, tags = read_latest(parent), read_tags(parent)
+        with ThreadPoolExecutor(_THREADS, "shardmill-versions") as pool:
+            states = list_versions_catalog(parent)
+            rows = tuple(pool.map(lambda state: _make_version_row(parent, state, named, tags), states))
+    if not rows:
+        raise UserError(f"{parent} has no version of a data set")
+    return Versions(parent, named, rows)
 
 
 def _make_version_row(parent: str, state: VersionState, latest: str, tags: dict[str, str]) -> VersionRow:
@@ -191,17 +245,14 @@ def _check_counts(parent: str, version: str) -> tuple[int | None, int | None]:
     return (found.count("error"), found.count("warn")) if found else (None, None)
 
 
-def versions_table(rows: Sequence[VersionRow]) -> str:
-    """Return the rows as a text table."""
-    out = new_table(["version", "published"], ["examples", "size"], ["named by", "checks"])
-    for row in rows:
-        when = row.published.replace("T", " ").removesuffix("Z") or "no: a deletion began"
-        examples = "damaged" if row.published and row.examples is None else f"{row.examples:,}" if row.examples else ""
-        size = human_size(row.size_bytes) if row.size_bytes is not None else ""
-        names = ", ".join([*(["LATEST"] if row.latest else []), *row.tags])
-        checks = f"{row.errors} errors, {row.warnings} warnings" if row.errors or row.warnings else "passed"
-        out.add_row(row.version, when, examples, size, names, "" if row.errors is None else checks)
-    return table_text(out)
+def _version_cells(row: VersionRow) -> list[str]:
+    """Return a version as a row of a table."""
+    when = row.published.replace("T", " ").removesuffix("Z") or "no: a deletion began"
+    examples = "damaged" if row.published and row.examples is None else f"{row.examples:,}" if row.examples else ""
+    size = human_size(row.size_bytes) if row.size_bytes is not None else ""
+    names = ", ".join([*(["LATEST"] if row.latest else []), *row.tags])
+    checks = f"{row.errors} errors, {row.warnings} warnings" if row.errors or row.warnings else "passed"
+    return [row.version, when, examples, size, names, "" if row.errors is None else checks]
 
 
 def tag_parser() -> Parser:

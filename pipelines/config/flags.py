@@ -130,9 +130,10 @@ def beam_options(rest: Sequence[str], own_parser: argparse.ArgumentParser) -> An
     options = CachedOptions([*rest, *check_known(rest, own_parser)])
     if options.get_all_options(retain_unknown_options=True)["labels"] and not options.view_as(StandardOptions).runner:
         near = difflib.get_close_matches("--labels", _list_flags(own_parser), 2)
+        hint = f"; did you mean {' or '.join(near)}?" if near else ""
         raise UserError(
             "--label, or --labels, is Dataflow's here, for the labels of a job on Google's cloud, and there is no"
-            f" --runner; did you mean {' or '.join(near)}?"
+            f" --runner{hint}"
         )
     return options
 

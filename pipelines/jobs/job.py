@@ -491,7 +491,7 @@ def _with_written_checks(config: JobConfig, record: BuildRecord) -> BuildRecord:
     return record
 
 
-def dry_run(job: Job, name: str, options: PipelineOptions) -> str:
+def dry_run(job: Job, name: str, options: PipelineOptions, quiet: bool = False) -> str:
     """Plan a job on this machine, whatever its runner, and describe the plan and its work."""
     options.view_as(StandardOptions).runner = None
     workers = options.view_as(WorkerOptions)
@@ -500,5 +500,5 @@ def dry_run(job: Job, name: str, options: PipelineOptions) -> str:
         workers.max_num_workers or workers.num_workers or 0,
         options.view_as(DirectOptions).direct_num_workers or 0,
     )
-    plan = run_planning(job, options, f"{name}, dry run")
+    plan = run_planning(job, options, f"{name}, dry run", quiet)
     return "\n".join([job.describe(plan), *job.measure_work(plan).sentences(slots)])

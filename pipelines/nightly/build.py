@@ -65,7 +65,7 @@ def run_build(recipe: Recipe, plan: BuildPlan, request: RebuildOptions, options:
     if request.accept:
         checks = replace(checks, accepted=Acceptance(request.accept, user_at_host(), "rebuild --accept"))
     config = replace(kept_settings.config(recipe, plan.config.version, **changes), checks=checks)
-    job = partial(_make_job, recipe, is_local(options))
+    job = partial(_make_job, recipe, is_local(options) and request.tunes_memory)
     run_job = partial(run_conversion, inputs=encode_inputs(plan.inputs), planned_success=plan.success)
     built = run_recorded(job, config, options, plan.record, request.quiet, run_job, record_first_failure=True)
     if built.error is None:
@@ -74,8 +74,8 @@ def run_build(recipe: Recipe, plan: BuildPlan, request: RebuildOptions, options:
     return built
 
 
-def _make_job(recipe: Recipe, local: bool, config: JobConfig) -> Job:
+def _make_job(recipe: Recipe, tunes_memory: bool, config: JobConfig) -> Job:
     job = recipe.kind.make_job(config)
-    if local:
+    if tunes_memory:
         (reuse_large_buffers if job.reuses_buffers else return_large_buffers)()
     return job

@@ -200,6 +200,7 @@ class RebuildOptions(BuildOutputOptions):
         default_words="the recipe's setting, or 0",
         affects_output=False,
     )
+    tunes_memory: bool = flag(True, hidden=True, affects_output=False)  # False in a process that is not ours
 
 
 # Flags at the top of a recipe, because they are about the data set, not about the command.

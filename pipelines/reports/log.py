@@ -12,6 +12,7 @@ from shardmill.metadata.versions import BuildRecord, describe_comparison
 from shardmill.text import to_printable
 
 LOG = logging.getLogger("shardmill")
+LOG.addHandler(logging.NullHandler())  # used from Python, warnings go where the caller logs, or nowhere
 _WORDS = {logging.WARNING: "warning: ", logging.ERROR: "error: "}
 
 

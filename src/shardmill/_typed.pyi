@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Literal, Required, TypedDict, Unpack, overload
 
-from shardmill.pipelines.jobs.api import Plan
+from shardmill.pipelines.api import Plan
 from shardmill.pipelines.jobs.outcome import Published
 
 _Path = str | PathLike[str]
@@ -446,6 +446,7 @@ def plan(
     command: Literal["images"],
     *,
     beam_options: Sequence[str] = (),
+    progress: bool = False,
     **options: Unpack[_ImagesOptions],
 ) -> Plan: ...
 @overload
@@ -453,6 +454,7 @@ def plan(
     command: Literal["arrays"],
     *,
     beam_options: Sequence[str] = (),
+    progress: bool = False,
     **options: Unpack[_ArraysOptions],
 ) -> Plan: ...
 @overload
@@ -460,6 +462,7 @@ def plan(
     command: Literal["audio"],
     *,
     beam_options: Sequence[str] = (),
+    progress: bool = False,
     **options: Unpack[_AudioOptions],
 ) -> Plan: ...
 @overload
@@ -467,6 +470,7 @@ def plan(
     command: Literal["csv"],
     *,
     beam_options: Sequence[str] = (),
+    progress: bool = False,
     **options: Unpack[_CsvOptions],
 ) -> Plan: ...
 @overload
@@ -474,6 +478,7 @@ def plan(
     command: Literal["jsonl"],
     *,
     beam_options: Sequence[str] = (),
+    progress: bool = False,
     **options: Unpack[_JsonlOptions],
 ) -> Plan: ...
 @overload
@@ -481,6 +486,7 @@ def plan(
     command: Literal["parquet"],
     *,
     beam_options: Sequence[str] = (),
+    progress: bool = False,
     **options: Unpack[_ParquetOptions],
 ) -> Plan: ...
 @overload
@@ -488,6 +494,7 @@ def plan(
     command: Literal["avro"],
     *,
     beam_options: Sequence[str] = (),
+    progress: bool = False,
     **options: Unpack[_AvroOptions],
 ) -> Plan: ...
 @overload
@@ -495,6 +502,7 @@ def plan(
     command: Literal["webdataset"],
     *,
     beam_options: Sequence[str] = (),
+    progress: bool = False,
     **options: Unpack[_WebdatasetOptions],
 ) -> Plan: ...
 @overload
@@ -502,6 +510,7 @@ def plan(
     command: Literal["reshard"],
     *,
     beam_options: Sequence[str] = (),
+    progress: bool = False,
     **options: Unpack[_ReshardOptions],
 ) -> Plan: ...
 @overload
@@ -509,5 +518,6 @@ def plan(
     command: Literal["text"],
     *,
     beam_options: Sequence[str] = (),
+    progress: bool = False,
     **options: Unpack[_TextOptions],
 ) -> Plan: ...

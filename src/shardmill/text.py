@@ -40,6 +40,22 @@ def did_you_mean(word: str, known_words: Iterable[str], hint: str = "did you mea
     return hint.format(near[0]) if near else ""
 
 
+def html_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], notes: Iterable[str] = ()) -> str:
+    """Return a table as HTML for a notebook, with its title above and notes below; all text is escaped."""
+    from html import escape  # here: only notebooks need it
+
+    def cells(tag: str, values: Iterable[object]) -> str:
+        return "".join(
+            f"<{tag}>{escape(to_printable(f'{value:,}' if type(value) is int else str(value)))}</{tag}>"
+            for value in values
+        )
+
+    head = f"<thead><tr>{cells('th', columns)}</tr></thead>" if columns else ""
+    body = "".join(f"<tr>{cells('td', row)}</tr>" for row in rows)
+    table = f"<table>{head}<tbody>{body}</tbody></table>" if body else ""
+    return f"<div><p><b>{escape(to_printable(title))}</b></p>{table}{cells('p', notes)}</div>"
+
+
 def _is_shown(character: str) -> bool:
     is_space = unicodedata.category(character) == "Zs"  # of other widths, too
     return is_space or character.isprintable() or character in _JOINERS

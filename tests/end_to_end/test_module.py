@@ -20,7 +20,7 @@ import shardmill
 from shardmill.metadata import file_names
 from shardmill.metadata.tfds_metadata import ModuleSummary, TransformFile
 from shardmill.pipelines import cli
-from shardmill.pipelines.jobs.api import make_config, run_config
+from shardmill.pipelines.api import make_config, run_config
 from tests.support import houses
 from tests.support.command import Run
 from tests.support.houses import FLAGS, parsed, serialized, values_of

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Literal, Required, TypedDict, Unpack, overload
 
-from shardmill.pipelines.jobs.api import Plan
+from shardmill.pipelines.api import Plan
 from shardmill.pipelines.jobs.outcome import Published
 
 _Path = str | PathLike[str]
@@ -45,11 +45,11 @@ def stub() -> str:
     parts = [_HEAD, "class _Options(TypedDict, total=False):\n", *_fields(kinds[next(iter(kinds))], shared, True)]
     for command, options in kinds.items():
         parts += [f"\nclass _{command.capitalize()}Options(_Options, total=False):\n", *_fields(options, shared, False)]
-    for function, extra, result in (("convert", " progress: bool = False,", "Published"), ("plan", "", "Plan")):
+    for function, result in (("convert", "Published"), ("plan", "Plan")):
         for command in kinds:
             parts.append(
                 f'\n@overload\ndef {function}(\n    command: Literal["{command}"],\n    *,\n'
-                f"    beam_options: Sequence[str] = (),\n{extra and '   ' + extra}{extra and chr(10)}"
+                f"    beam_options: Sequence[str] = (),\n    progress: bool = False,\n"
                 f"    **options: Unpack[_{command.capitalize()}Options],\n) -> {result}: ...\n"
             )
     return "".join(parts)

@@ -31,7 +31,8 @@ from rich.progress import Progress
 
 import shardmill
 from shardmill.errors import ERRORS_BY_NAME, JobError, UserError
-from shardmill.pipelines.jobs import api, launch, runner
+from shardmill.pipelines import api
+from shardmill.pipelines.jobs import launch, runner
 from shardmill.pipelines.jobs.launch import cache_signatures, error_to_raise, progress_columns
 from shardmill.transforms.publishing import lease
 from shardmill.transforms.publishing.build_records import read_record

@@ -14,8 +14,8 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from shardmill.errors import UserError
 from shardmill.metadata.manifest import Manifest, success_text
 from shardmill.metadata.versions import BuildRecord, Status
+from shardmill.pipelines.api import run_config
 from shardmill.pipelines.config.job import JobConfig
-from shardmill.pipelines.jobs.api import run_config
 from shardmill.pipelines.jobs.outcome import Published
 from shardmill.pipelines.jobs.registry import KINDS
 from shardmill.pipelines.nightly.planning import (

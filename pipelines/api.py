@@ -1,0 +1,291 @@
+"""The Python interface: a function for each command; results print as a summary, also in a notebook."""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from shardmill.errors import ChecksError, JobError, LockedError, OutdatedError, UserError
+from shardmill.pipelines.config.flags import Parser
+from shardmill.pipelines.config.flags import beam_options as parse_beam_options
+from shardmill.pipelines.jobs.registry import KINDS
+from shardmill.text import did_you_mean, html_table
+
+if TYPE_CHECKING:
+    from datetime import date as Date
+
+    from apache_beam.options.pipeline_options import PipelineOptions
+
+    from shardmill.pipelines.commands.rebuild import Rebuilt
+    from shardmill.pipelines.commands.verify import Verification
+    from shardmill.pipelines.commands.versions import Versions
+    from shardmill.pipelines.config.job import JobConfig
+    from shardmill.pipelines.jobs.kind import Kind
+    from shardmill.pipelines.jobs.outcome import Published
+
+# Each command and Beam are imported by the function that needs them: most take milliseconds without Beam.
+Path = str | os.PathLike[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A job that was planned and not run, as `--dry_run` shows it.
+
+    Attributes:
+        text: input, output and amount of work of the job.
+    """
+
+    text: str
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def _repr_html_(self) -> str:
+        return html_table("Planned, not run", [], [[line] for line in self.text.splitlines()])
+
+
+def convert(command: str, *, beam_options: Sequence[str] = (), progress: bool = False, **options: Any) -> "Published":
+    """Run a job and wait for its end.
+
+    The function never ends the process, restores all process settings, and prints nothing unless `progress` is set.
+    Ctrl-C, and SIGTERM in the main thread, raise a KeyboardInterrupt.
+
+    Args:
+        command: name of the converting command: `images`, `csv`, …
+        beam_options: options of Apache Beam as on the command line: `["--runner", "DataflowRunner", …]`.
+        progress: show progress on stderr, or as a bar in a notebook.
+        options: options by flag name; each a text as on the command line, a path, or a Python value such as
+            `splits={"train": 0.9, "test": 0.1}`, `drop=["id", "name"]` or `resize=(224, 224)`.
+
+    Returns:
+        The published version.
+
+    Raises:
+        UserError: a mistake in an option or the input; nothing was written.
+        JobError: the job failed; the message says if anything was published.
+    """
+    from shardmill.pipelines.jobs.runner import refuse_template
+
+    with _reach_stores(command, beam_options) as beam:
+        refuse_template(beam, "`convert` waits for the job's end")
+        return run_config(*make_config(command, options), beam, progress)
+
+
+def run_config(kind: "Kind", config: "JobConfig", beam: "PipelineOptions", progress: bool = False) -> "Published":
+    """Run the job of a configuration and wait for its end, see `convert`."""
+    from shardmill.pipelines.jobs.job import run_recorded
+    from shardmill.pipelines.jobs.outcome import begin_record
+
+    record = begin_record(config.name, config.version)
+    built = run_recorded(kind.make_job, config, beam, record, quiet=not progress)
+    if built.error is not None:
+        raise built.error
+    assert built.published is not None
+    return built.published
+
+
+def plan(command: str, *, beam_options: Sequence[str] = (), progress: bool = False, **options: Any) -> Plan:
+    """Plan a job on this machine without writing anything, as `--dry_run` does.
+
+    Args:
+        command: name of the converting command: `images`, `csv`, …
+        beam_options: options of Apache Beam as on the command line.
+        progress: show progress on stderr, or as a bar in a notebook.
+        options: options by flag name, as those of `convert`.
+
+    Returns:
+        The plan, which prints as its text.
+
+    Raises:
+        UserError: a mistake in an option or the input.
+        JobError: the input cannot be read.
+    """
+    with _reach_stores(command, beam_options) as beam:
+        kind, config = make_config(command, options)
+        from shardmill.pipelines.jobs.job import dry_run
+
+        return Plan(dry_run(kind.make_job(config), config.name, beam, quiet=not progress))
+
+
+def make_config(command: str, options: Mapping[str, Any]) -> "tuple[Kind, JobConfig]":
+    """Return the kind of input and the configuration of a job; raises UserError."""
+    if command not in KINDS:
+        hint = did_you_mean(command, KINDS, "did you mean {}? The commands are") or "expected"
+        raise UserError(f"unknown command {command!r}; {hint} {', '.join(KINDS)}")
+    kind = KINDS[command]
+    kind.check_installed()
+    return kind, kind.make_config({name: _to_plain(value) for name, value in options.items()})
+
+
+def rebuild(
+    recipe: Path,
+    *,
+    dry_run: bool = False,
+    force: bool = False,
+    full: bool = False,
+    version: str | None = None,
+    accept: Sequence[str] = (),
+    overwrite: bool = False,
+    set_latest: bool = False,
+    date: "str | Date | None" = None,
+    set: Mapping[str, str] | None = None,
+    beam_options: Sequence[str] = (),
+    progress: bool = False,
+) -> "Rebuilt":
+    """Rebuild a data set from a recipe if its input or options changed, as `shardmill rebuild` does.
+
+    The new version is checked against LATEST's and published; then old versions are deleted. If nothing is published,
+    the recipe's webhook is notified.
+
+    Args:
+        recipe: file with one recipe, or folder that holds one.
+        dry_run: return what would be done, without writing anything.
+        force: build a new version even if nothing changed.
+        full: read every input file, without copying records from shards of an older version.
+        version: version to build instead of the recipe's.
+        accept: names of checks that may fail this once.
+        overwrite: replace the version if it is already published.
+        set_latest: point LATEST at this version even if it now points at a newer one.
+        date: date that replaces {YYYY}, {MM} and {DD} in inputs and versions; None for today, in UTC.
+        set: values of ${NAME} in the recipe, by name.
+        beam_options: options of Apache Beam, which take the place of the recipe's.
+        progress: show progress on stderr, or as a bar in a notebook.
+
+    Returns:
+        The outcome. Its `status` is `published`, `unchanged`, or `planned` for a dry run. It is `checks_failed`,
+            `locked`, `outrun` or `outdated` if a version was not published, or not as LATEST, for that reason: then
+            `ok` is False and `error` says more.
+
+    Raises:
+        UserError: a mistake in the recipe, an option or the input.
+        JobError: the job failed; the message says if anything was published.
+        CorruptDataError: an earlier version, which the build needs, is damaged.
+    """
+    from shardmill.pipelines.commands.rebuild import follow_to_end, load_for_rebuild, rebuild_parser
+    from shardmill.pipelines.nightly.recipe import InvalidRecipe, RebuildOptions
+
+    given: dict[str, Any] = {"version": version, "date": date, "accept": tuple(accept)}
+    request = RebuildOptions(
+        dry_run=dry_run,
+        force=force,
+        full=full,
+        overwrite=overwrite,
+        set_latest=set_latest,
+        set=tuple(f"{name}={value}" for name, value in (set or {}).items()),
+        quiet=not progress,
+        tunes_memory=False,
+        **given,
+    )
+    parser, path = rebuild_parser(), os.fspath(recipe)
+    with _raise_job_errors():
+        loaded = load_for_rebuild([path], request, beam_options, parser)
+        if len(loaded) > 1:
+            raise UserError(f"{path} holds {len(loaded)} recipes; `rebuild` takes one, and the command takes several")
+        if isinstance(loaded[0], InvalidRecipe):
+            raise loaded[0].error
+        found = follow_to_end(loaded[0], request, beam_options, parser)
+    if found.error is not None and not isinstance(found.error, (ChecksError, LockedError, OutdatedError)):
+        raise found.error
+    return found
+
+
+def verify(
+    directory: Path,
+    *,
+    decode: bool = False,
+    repair: bool = False,
+    beam_options: Sequence[str] = (),
+    progress: bool = False,
+) -> "Verification":
+    """Re-read a data set and check every file, checksum, record and feature, as `shardmill verify` does.
+
+    Args:
+        directory: folder of a version, or of its data set; then LATEST selects the version.
+        decode: decode every image completely as well.
+        repair: complete an interrupted publication, and LATEST, and delete the LOCK of a dead job, before the checks.
+        beam_options: options of Apache Beam as on the command line.
+        progress: show progress on stderr, or as a bar in a notebook.
+
+    Returns:
+        The result: `ok` is True without a fault; `faults` lists those found.
+
+    Raises:
+        UserError: there is no data set, or a mistake in an option.
+        JobError: the job that reads the shards failed.
+        CorruptDataError: the manifest cannot be read, so that nothing can be checked.
+    """
+    with _reach_stores("verify", beam_options) as beam:
+        from shardmill.pipelines.commands.verify import verify_version
+
+        return verify_version(os.fspath(directory), decode, repair, beam, not progress, _ignore, _ignore)
+
+
+def versions(directory: Path, *, beam_options: Sequence[str] = ()) -> "Versions":
+    """List the versions of a data set, the newest first, as `shardmill versions` does.
+
+    Args:
+        directory: folder of the data set.
+        beam_options: options of Apache Beam for access to an object store.
+
+    Returns:
+        The versions, with their examples, sizes, tags and numbers of failed checks.
+
+    Raises:
+        UserError: there is no data set, or its folder cannot be read.
+    """
+    from shardmill.pipelines.commands.versions import data_set_folder, list_versions
+
+    with _look("versions", beam_options, path := os.fspath(directory)):
+        return list_versions(data_set_folder(path))
+
+
+@contextmanager
+def _raise_job_errors() -> Iterator[None]:
+    """Within this context, turn an OSError of a store into a JobError, as the command line reports it."""
+    try:
+        yield
+    except OSError as error:
+        from shardmill.transforms.stores.protocol import os_error_text
+
+        raise JobError(os_error_text(error)) from error
+
+
+@contextmanager
+def _reach_stores(command: str, beam_options: Sequence[str]) -> "Iterator[PipelineOptions]":
+    """Reach stores with Beam's options within this context, and provide these options."""
+    from shardmill.transforms.stores.clients import using_options
+
+    beam = parse_beam_options(list(beam_options), Parser(prog=f"shardmill {command}"))
+    with _raise_job_errors(), using_options(beam):
+        yield beam
+
+
+@contextmanager
+def _look(command: str, beam_options: Sequence[str], *paths: str) -> Iterator[None]:
+    """Reach the stores of `paths` within this context, for a command that runs no job; import Beam only if needed."""
+    from shardmill.pipelines.commands.versions import store_options
+    from shardmill.transforms.stores.clients import using_options
+
+    options = store_options(Parser(prog=f"shardmill {command}"), beam_options, paths)
+    with _raise_job_errors():
+        if options is None:
+            yield
+        else:
+            with using_options(options):
+                yield
+
+
+def _ignore(_: str) -> None:
+    """Drop a message that the result also has."""
+
+
+def _to_plain(value: Any) -> Any:
+    """Return a value with texts for paths, also in lists, tuples and dictionaries."""
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, Mapping):
+        return {_to_plain(key): _to_plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(_to_plain, value))
+    return value
