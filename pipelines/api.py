@@ -17,9 +17,12 @@ if TYPE_CHECKING:
 
     from apache_beam.options.pipeline_options import PipelineOptions
 
+    from shardmill.pipelines.commands.inspect import Inspection
     from shardmill.pipelines.commands.rebuild import Rebuilt
+    from shardmill.pipelines.commands.report import Comparison, Report
+    from shardmill.pipelines.commands.retain import Retained
     from shardmill.pipelines.commands.verify import Verification
-    from shardmill.pipelines.commands.versions import Versions
+    from shardmill.pipelines.commands.versions import Accepted, RolledBack, Tagged, Versions
     from shardmill.pipelines.config.job import JobConfig
     from shardmill.pipelines.jobs.kind import Kind
     from shardmill.pipelines.jobs.outcome import Published
@@ -238,6 +241,236 @@ def versions(directory: Path, *, beam_options: Sequence[str] = ()) -> "Versions"
 
     with _look("versions", beam_options, path := os.fspath(directory)):
         return list_versions(data_set_folder(path))
+
+
+def inspect(
+    directory: Path,
+    *,
+    split: str | None = None,
+    examples: int = 3,
+    contact_sheet: Path | bool = False,
+    samples: int = 40,
+    beam_options: Sequence[str] = (),
+) -> "Inspection":
+    """Look at a data set: features, splits, statistics, classes and some examples, as `shardmill inspect` does.
+
+    Args:
+        directory: folder of a version, or of its data set; then LATEST selects the version.
+        split: the only split to show; None for all.
+        examples: number of examples to show.
+        contact_sheet: True to draw sample images with their labels, or a local PNG file to write them to as well.
+        samples: number of images on the contact sheet.
+        beam_options: options of Apache Beam for access to an object store.
+
+    Returns:
+        The description. It prints as the command's output; a notebook shows tables and the contact sheet.
+
+    Raises:
+        UserError: there is no data set or no such split, or there are no images to draw.
+        CorruptDataError: a file of the data set is damaged.
+    """
+    from shardmill.pipelines.commands.inspect import inspect_version
+
+    sheet = contact_sheet if isinstance(contact_sheet, bool) else os.fspath(contact_sheet)
+    for name, number, least in (("examples", examples, 0), ("samples", samples, 1)):
+        if number < least:
+            raise UserError(f"{name}={number!r}: expected a number from {least}")
+    with _look("inspect", beam_options, path := os.fspath(directory)):
+        return inspect_version(path, split, examples, sheet, samples)
+
+
+def diff(*versions: Path, beam_options: Sequence[str] = ()) -> "Comparison":
+    """Compare two versions: splits, classes, features, types and statistics, as `shardmill diff` does.
+
+    Args:
+        versions: folder of a data set and two of its versions, tags or LATEST; or the folders of two versions.
+        beam_options: options of Apache Beam for access to an object store.
+
+    Returns:
+        The differences, and the results of the checks that precede publishing.
+
+    Raises:
+        UserError: there is no such version.
+        CorruptDataError: one of the two is damaged.
+    """
+    from shardmill.pipelines.commands.report import compare_versions
+
+    words = list(map(os.fspath, versions))
+    with _look("diff", beam_options, *words):
+        return compare_versions(words)
+
+
+def report(
+    directory: Path,
+    *,
+    against: str | None = None,
+    output: Path | None = None,
+    beam_options: Sequence[str] = (),
+) -> "Report":
+    """Make the report about a version: checks, content, changes and rejects, as `shardmill report` does.
+
+    Args:
+        directory: folder of a version, or of its data set; then LATEST selects the version.
+        against: version or tag to compare with; None for the one that the build compared with, or the previous one.
+        output: HTML file to write; None, unlike in the command, for none.
+        beam_options: options of Apache Beam for access to an object store.
+
+    Returns:
+        The verdict, and the content of the page.
+
+    Raises:
+        UserError: there is no data set or no such version, or the file cannot be written.
+        CorruptDataError: a file of the data set is damaged.
+    """
+    from shardmill.pipelines.commands.report import make_report
+
+    page = None if output is None else os.fspath(output)
+    with _look("report", beam_options, path := os.fspath(directory), *filter(None, [page])):
+        return make_report(path, against, page)
+
+
+def tag(
+    directory: Path,
+    version: str,
+    tag: str | None = None,
+    *,
+    move: bool = False,
+    delete: bool = False,
+    beam_options: Sequence[str] = (),
+) -> "Tagged":
+    """Give a version a name, as `shardmill tag` does. Readers open it by that name, and it is never deleted.
+
+    Args:
+        directory: folder of the data set.
+        version: version to name: a version, a tag or LATEST; with `delete`, the tag to delete.
+        tag: name of the tag: letters, digits, `_`, `.` and `-`.
+        move: move the tag if it names another version.
+        delete: delete the tag and keep the version.
+        beam_options: options of Apache Beam for access to an object store.
+
+    Returns:
+        The versions that the tag named before and names now.
+
+    Raises:
+        UserError: there is no such version or tag, or the tag names another version and `move` is not set.
+        JobError: another process changed the tag or deleted the version meanwhile.
+    """
+    from shardmill.pipelines.commands.versions import change_tag, data_set_folder
+
+    with _look("tag", beam_options, path := os.fspath(directory)):
+        return change_tag(data_set_folder(path), version, tag, move, delete)
+
+
+def rollback(directory: Path, version: str | None = None, *, beam_options: Sequence[str] = ()) -> "RolledBack":
+    """Point LATEST at another version, which readers open from now on, as `shardmill rollback` does.
+
+    Nothing is deleted, and a rebuild from the same input does not undo it.
+
+    Args:
+        directory: folder of the data set.
+        version: version or tag to point LATEST at; None for the newest version older than LATEST's.
+        beam_options: options of Apache Beam for access to an object store.
+
+    Returns:
+        The versions that LATEST named before and names now.
+
+    Raises:
+        UserError: there is no such version, or it is incomplete.
+        JobError: a version is being published, or another process wrote LATEST meanwhile.
+    """
+    from shardmill.pipelines.commands.versions import data_set_folder, roll_back
+
+    with _look("rollback", beam_options, path := os.fspath(directory)):
+        return roll_back(data_set_folder(path), version)
+
+
+def accept(
+    directory: Path,
+    version: str,
+    *,
+    reason: str,
+    by: str | None = None,
+    keep_latest: bool = False,
+    set_latest: bool = False,
+    beam_options: Sequence[str] = (),
+) -> "Accepted":
+    """Publish a version that failed its checks and is kept in `failed/`, as `shardmill accept` does.
+
+    Args:
+        directory: folder of the data set.
+        version: version to publish, for example `1.0.1`.
+        reason: why the version is published although checks failed; the record of its build keeps it.
+        by: who accepts it; None for user@host.
+        keep_latest: publish it although a newer version was published since, which LATEST goes on naming.
+        set_latest: publish it although a newer version was published since, and point LATEST at it.
+        beam_options: options of Apache Beam for access to an object store.
+
+    Returns:
+        The published version, who accepted it, and the version that LATEST names now.
+
+    Raises:
+        UserError: no such version is kept, or an option is wrong.
+        JobError: another job is publishing, or the files cannot be written.
+        CorruptDataError: the kept version is damaged.
+    """
+    from shardmill.pipelines.commands.versions import accept_failed, data_set_folder
+
+    if keep_latest and set_latest:
+        raise UserError("keep_latest and set_latest exclude each other: give one of them")
+    with _look("accept", beam_options, path := os.fspath(directory)):
+        folder = data_set_folder(path)
+        return accept_failed(folder, version, reason, by, keep_latest, set_latest, _ignore)
+
+
+def retain(
+    path: Path,
+    *,
+    min_versions: int | None = None,
+    max_age: str | float | None = None,
+    dry_run: bool = False,
+    set: Mapping[str, str] | None = None,
+    beam_options: Sequence[str] = (),
+) -> "Retained":
+    """Delete expired versions, failed versions that were kept long enough, and what dead jobs left.
+
+    LATEST, versions with a tag, and what a living job builds are never deleted. `shardmill.rebuild` does the same
+    before and after each build.
+
+    Args:
+        path: recipe, whose section `retain` counts, a folder of recipes, or the folder of a data set.
+        min_versions: number of newest versions to keep, for the folder of a data set.
+        max_age: age up to which versions are kept, such as `30d`, or in seconds; given with `min_versions`.
+        dry_run: return what would be deleted, and delete nothing.
+        set: values of ${NAME} in recipes, by name.
+        beam_options: options of Apache Beam for access to an object store.
+
+    Returns:
+        What was deleted; `ok` is False if something could not be deleted, as `problems` says.
+
+    Raises:
+        UserError: a mistake in an option or a recipe, or there is no data set. The other recipes of a folder are
+            followed before that.
+        JobError: a store failed.
+    """
+    from shardmill.pipelines.commands.retain import Retained, retain_parser, retain_versions
+    from shardmill.pipelines.nightly.recipe import RetainOptions
+    from shardmill.pipelines.nightly.versions import Problem
+
+    limits: dict[str, Any] = {"min_versions": min_versions, "max_age": max_age}
+    given, pairs = RetainOptions(**limits), [f"{name}={value}" for name, value in (set or {}).items()]
+    messages: list[str] = []
+    problems: list[str] = []
+    errors: list[UserError | JobError] = []
+    with _raise_job_errors():
+        for name, found in retain_versions(os.fspath(path), given, dry_run, pairs, beam_options, retain_parser()):
+            if isinstance(found, UserError | JobError):
+                errors.append(found)
+                continue
+            for message in found or ["nothing to delete"]:
+                (problems if isinstance(message, Problem) else messages).append(f"{name}: {message}")
+    if errors:
+        raise errors[0]
+    return Retained(tuple(messages), tuple(problems))
 
 
 @contextmanager

@@ -63,7 +63,7 @@ ROOMS = (
     Room("pipelines/reports", 14, 3_000),  # classes before and now
     Room("pipelines/jobs", 15, 4_800),  # plan and convert, folders of killed jobs
     Room("pipelines/nightly", 16, 2_650),  # nights at once, late data
-    Room("pipelines/commands", 17, 2_100),  # accept, retain, short help
+    Room("pipelines/commands", 17, 2_400),  # accept, retain, short help, results for Python
 )
 # Modules outside rooms, and their floors
 SINGLE = {

@@ -1,9 +1,10 @@
 """`shardmill inspect`: show the content of a data set as text, as JSON or as a contact sheet."""
 
 import argparse
+import base64
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -14,6 +15,7 @@ from shardmill.data.kinds import kind_of
 from shardmill.errors import CorruptDataError, UserError
 from shardmill.metadata import file_names
 from shardmill.metadata.manifest import SplitEntry
+from shardmill.metadata.tfds_metadata import TransformFile
 from shardmill.pipelines.commands.versions import (
     DIRECTORY_HELP,
     STORE_OPTIONS,
@@ -34,11 +36,18 @@ from shardmill.pipelines.reports.inspection import (
     statistics_table,
     transform_lines,
 )
-from shardmill.pipelines.reports.summary import format_range, new_table, pixel_hints, splits_table, table_text
+from shardmill.pipelines.reports.summary import (
+    format_range,
+    human_size,
+    new_table,
+    pixel_hints,
+    splits_table,
+    table_text,
+)
 from shardmill.quality.duplicates import NEAR_DUPLICATES_CAVEAT
 from shardmill.quality.stats_file import FeatureSummary, StatsFile
 from shardmill.reading.dataset import Dataset, decode_record
-from shardmill.text import listed, plural, to_printable
+from shardmill.text import html_table, listed, plural, to_printable
 from shardmill.transforms.columns.types import format_shape
 from shardmill.transforms.publishing.catalog import open_version
 from shardmill.transforms.stores import storage
@@ -87,21 +96,90 @@ def _count(text: str, least: int = 0) -> int:
 def run_inspect(arguments: Sequence[str]) -> int:
     """Run the command and return its exit status."""
     args = parse_command(inspect_parser(), arguments, lambda args: [args.directory])
-    as_json = args.json or log.is_json()
-    with report_read_errors(args.directory):
-        dataset = open_version(args.directory)
-        splits = _select_splits(dataset, args.split)
-        if as_json:
-            lines = [json.dumps(inspect_json(dataset, splits, args.examples))]
-        else:
-            lines = list(map(to_printable, describe_dataset(dataset, splits, args.examples)))
-        if args.contact_sheet is not None:
-            picture, what = draw_sheet(dataset, splits, args.samples)
-            _write(args.contact_sheet, picture)
-            if not as_json:
-                lines.append(f"\n{to_printable(args.contact_sheet)}: {what}")
-    log.print_output("\n".join(lines))
+    found = inspect_version(args.directory, args.split, args.examples, args.contact_sheet or False, args.samples)
+    log.print_output(json.dumps(found.content) if args.json or log.is_json() else repr(found))
     return 0
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Inspection:
+    """The result of `inspect`.
+
+    Attributes:
+        dataset: the opened version.
+        splits: the splits that are shown.
+        stats: statistics of these splits; None if they cannot be read.
+        stats_problem: `missing` or `damaged`; "" if they can.
+        transform: description of the transform graph; None without one.
+        transform_problem: why it cannot be read; "" if it can, or there is none.
+        examples: the first examples, each with the name of its split.
+        contact_sheet: a PNG file of sample images; None if none was requested.
+        contact_sheet_note: its description in a few words.
+    """
+
+    dataset: Dataset
+    splits: tuple[SplitEntry, ...]
+    stats: StatsFile | None
+    stats_problem: str
+    transform: TransformFile | None
+    transform_problem: str
+    examples: tuple[tuple[str, Mapping[str, FeatureValue]], ...]
+    contact_sheet: bytes | None = None
+    contact_sheet_note: str = ""
+
+    @property
+    def text(self) -> str:
+        """Return features, splits, statistics, classes and examples as text."""
+        return "\n".join(map(to_printable, _describe(self)))
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """Return what `text` shows as JSON-ready data; docs/json.md describes it."""
+        return _to_json(self)
+
+    def __repr__(self) -> str:
+        note = f"\n\n{to_printable(self.contact_sheet_note)}" if self.contact_sheet_note else ""
+        return f"{self.text}{note}"
+
+    def _repr_html_(self) -> str:
+        manifest = self.dataset.manifest
+        splits = [
+            (split.name, split.examples, len(split.shards), human_size(split.size_bytes)) for split in self.splits
+        ]
+        notes = [f"NOTE: {notice}" for notice in manifest.notices]
+        tables = [
+            html_table(f"{manifest.name} {manifest.version}", ["split", "examples", "shards", "size"], splits),
+            html_table("Features", _FEATURE_COLUMNS, map(_feature_cells, manifest.features), notes),
+        ]
+        if self.contact_sheet is not None:
+            picture = base64.b64encode(self.contact_sheet).decode()
+            tables.append(f'<img alt="sample images" src="data:image/png;base64,{picture}">')
+        return "".join(tables)
+
+
+def inspect_version(
+    directory: str, split: str | None, examples: int, contact_sheet: str | bool, samples: int
+) -> Inspection:
+    """Look at a version, see `shardmill.inspect`."""
+    with report_read_errors(directory):
+        dataset = open_version(directory)
+        splits = _select_splits(dataset, split)
+        found = inspect_dataset(dataset, splits, examples)
+        if contact_sheet is False:
+            return found
+        picture, what = draw_sheet(dataset, splits, samples)
+        if contact_sheet is not True:
+            _write(contact_sheet, picture)
+            what = f"{contact_sheet}: {what}"
+        return replace(found, contact_sheet=picture, contact_sheet_note=what)
+
+
+def inspect_dataset(dataset: Dataset, splits: Sequence[SplitEntry], examples: int) -> Inspection:
+    """Read what `shardmill inspect` shows of the data set's splits, with their first `examples` examples."""
+    stats, why = _read_stats(dataset, splits)
+    transform, problem = read_transform_file(dataset)
+    first = tuple(_read_first_examples(dataset, splits, examples))
+    return Inspection(dataset, tuple(splits), stats, why, transform, problem, first)
 
 
 def _select_splits(dataset: Dataset, name: str | None) -> tuple[SplitEntry, ...]:
@@ -113,8 +191,9 @@ def _select_splits(dataset: Dataset, name: str | None) -> tuple[SplitEntry, ...]
         raise UserError(f"--split {name}: {error.args[0]}") from None
 
 
-def describe_dataset(dataset: Dataset, splits: Sequence[SplitEntry], examples: int) -> Iterator[str]:
-    """Yield a text description of the data set's splits, line by line, with their first `examples` examples."""
+def _describe(found: Inspection) -> Iterator[str]:
+    """Yield a text description of a version, line by line."""
+    dataset, splits, stats = found.dataset, found.splits, found.stats
     manifest = dataset.manifest
     yield f"{manifest.name} {manifest.version}"
     yield dataset.directory
@@ -122,53 +201,55 @@ def describe_dataset(dataset: Dataset, splits: Sequence[SplitEntry], examples: i
     yield from features_table(manifest.features).split("\n")
     yield ""
     yield from splits_table(dataset, splits).split("\n")
-    stats, why = _read_stats(dataset, splits)
     if stats is not None:
         yield from _describe_statistics(stats)
-    yield from _describe_classes(dataset, splits, stats, why)
-    transform, problem = read_transform_file(dataset)
-    if transform is not None:
-        yield from ("", *transform_lines(transform))
-    elif problem:
+    yield from _describe_classes(dataset, splits, stats, found.stats_problem)
+    if found.transform is not None:
+        yield from ("", *transform_lines(found.transform))
+    elif problem := found.transform_problem:
         yield from ("", f"{file_names.TRANSFORM} is {problem}: what was found for the transform graph is not known")
     yield from _duplicate_lines(stats)
     yield from _near_duplicate_lines(stats)
     yield from (f"NOTE: {notice}" for notice in manifest.notices)
     yield from (f"shardmill.load: {hint}" for hint in pixel_hints(dataset))
-    for number, (split, example) in enumerate(_read_first_examples(dataset, splits, examples)):
+    for number, (split, example) in enumerate(found.examples):
         yield from ("", f"Example {number}, {split}:")
         yield from example_lines(example, manifest.features)
 
 
 def features_table(features: Sequence[Feature]) -> str:
     """Return a table with a row for each feature."""
-    table = new_table([], folded=["feature", "type", "kind", "values", ""])
+    table = new_table([], folded=_FEATURE_COLUMNS)
     for feature in features:
-        kind, shape = kind_of(feature).describe(feature), format_shape(feature.shape or (1,))
-        presence = "" if feature.required else "may be missing"
-        table.add_row(*map(to_printable, (feature.name, feature.dtype, kind, shape, presence)))
+        table.add_row(*map(to_printable, _feature_cells(feature)))
     return table_text(table)
 
 
-def inspect_json(dataset: Dataset, splits: Sequence[SplitEntry], examples: int) -> dict[str, Any]:
-    """Return what `describe_dataset` shows as JSON-ready data; docs/json.md documents it."""
-    manifest = dataset.manifest
+_FEATURE_COLUMNS = ("feature", "type", "kind", "values", "")
+
+
+def _feature_cells(feature: Feature) -> tuple[str, ...]:
+    kind, shape = kind_of(feature).describe(feature), format_shape(feature.shape or (1,))
+    return feature.name, feature.dtype, kind, shape, "" if feature.required else "may be missing"
+
+
+def _to_json(found: Inspection) -> dict[str, Any]:
+    """Return what `_describe` shows as JSON-ready data; docs/json.md documents it."""
+    manifest, stats, transform = found.dataset.manifest, found.stats, found.transform
     known = {feature.name: feature for feature in manifest.features}
-    stats, why = _read_stats(dataset, splits)
-    transform, _ = read_transform_file(dataset)
     statistics = {
-        split: {name: summary.to_json() for name, summary in found.features.items()}
-        for split, found in (stats.splits if stats is not None else {}).items()
+        split: {name: summary.to_json() for name, summary in entry.features.items()}
+        for split, entry in (stats.splits if stats is not None else {}).items()
     }
     return {
         "format": FORMAT,
         "name": manifest.name,
         "version": manifest.version,
-        "directory": dataset.directory,
+        "directory": found.dataset.directory,
         "features": [asdict(feature) for feature in manifest.features],
-        "splits": [split_entry(split, stats) for split in splits],
+        "splits": [split_entry(split, stats) for split in found.splits],
         "statistics": None if stats is None else statistics,
-        "statistics_missing": why,
+        "statistics_missing": found.stats_problem,
         "duplicates": None if stats is None or stats.duplicates is None else stats.duplicates.to_json(),
         "near_duplicates": None if stats is None or stats.near_duplicates is None else stats.near_duplicates.to_json(),
         "transform": None if transform is None else json.loads(transform.to_json()),
@@ -178,7 +259,7 @@ def inspect_json(dataset: Dataset, splits: Sequence[SplitEntry], examples: int) 
                 "split": split,
                 "features": {name: show_values(values, known.get(name)) for name, values in example.items()},
             }
-            for split, example in _read_first_examples(dataset, splits, examples)
+            for split, example in found.examples
         ],
     }
 

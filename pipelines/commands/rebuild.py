@@ -205,7 +205,7 @@ class Rebuilt:
         return tuple(dict.fromkeys(found))
 
     def __repr__(self) -> str:
-        return "\n".join([f"{self.name} {self.version}: {self.status}: {self.reason}", *self._details()])
+        return "\n".join([f"{self.name} {self.version}: {self.status}", self.reason, *self._details()])
 
     def _repr_html_(self) -> str:
         title = f"{self.name} {self.version}: {self.status}"

@@ -1,8 +1,8 @@
 """`shardmill report` and `shardmill diff`: describe a version, compare two."""
 
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from shardmill.errors import UserError
@@ -22,10 +22,10 @@ from shardmill.pipelines.reports.content import read_sources, report_content
 from shardmill.pipelines.reports.page import render_page
 from shardmill.pipelines.reports.summary import human_size, new_table, table_text
 from shardmill.quality.checks import run_checks
-from shardmill.quality.difference import describe_changes, find_differences
+from shardmill.quality.difference import Difference, describe_changes, find_differences
 from shardmill.quality.limits import CheckResult
 from shardmill.quality.profile import Profile
-from shardmill.text import to_printable
+from shardmill.text import html_table, to_printable
 from shardmill.transforms.options.job_options import CheckOptions
 from shardmill.transforms.publishing.catalog import find_version_folder, open_version
 from shardmill.transforms.stores import storage
@@ -60,19 +60,67 @@ def run_report(arguments: Sequence[str]) -> int:
     args = parse_command(report_parser(), arguments, lambda args: [args.directory, *filter(None, [args.output])])
     if args.json and args.output is not None:
         raise UserError("--json prints the content and --output writes the page: give one of them")
-    with report_read_errors(args.directory):
-        sources = read_sources(open_version(args.directory), args.against)
-    found = report_content(sources, with_statistics=args.json)
     if args.json:
-        log.print_output(json.dumps(found))
+        log.print_output(json.dumps(make_report(args.directory, args.against).content))
         return 0
     output = args.output if args.output is not None else "report.html"
-    try:
-        storage.write_text(output, render_page(found, sources))
-    except OSError as error:
-        raise file_error(f"--output {output}", error) from None
-    print_outcome(args, f"{output}: {found['name']} {found['version']}, {found['verdict']['words']}")
+    print_outcome(args, f"{output}: {make_report(args.directory, args.against, output).text}")
     return 0
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Report:
+    """The result of `report`.
+
+    Attributes:
+        content: content of the page, as docs/json.md describes it; with an `output`, without statistics of features.
+        output: HTML file that was written; None for none.
+    """
+
+    content: Mapping[str, Any]
+    output: str | None = None
+
+    @property
+    def severity(self) -> str:
+        """Return the gravest finding: `ok`, `unknown`, `warn` or `error`."""
+        return str(self.content["verdict"]["severity"])
+
+    @property
+    def text(self) -> str:
+        """Return the verdict in a few words."""
+        return f"{self.content['name']} {self.content['version']}, {self.content['verdict']['words']}"
+
+    def __repr__(self) -> str:
+        findings = [f"{severity}: {check}: {sentence}" for severity, check, sentence in self._findings()]
+        return "\n".join([self.text, *self._notes(), *findings])
+
+    def _repr_html_(self) -> str:
+        rows = self._findings()
+        return html_table(self.text, ["severity", "check", "finding"] if rows else [], rows, self._notes())
+
+    def _findings(self) -> list[tuple[str, str, str]]:
+        checks = self.content["verdict"]["checks"]
+        return [
+            (check["severity"], check["check"], check["sentence"])
+            for check in checks
+            if check["severity"] in ("warn", "error")
+        ]
+
+    def _notes(self) -> list[str]:
+        return [note for note in (self.content["verdict"]["checked"], self.content["changes"]["since"]) if note]
+
+
+def make_report(directory: str, against: str | None, output: str | None = None) -> Report:
+    """Make the report about a version, see `shardmill.report`."""
+    with report_read_errors(directory):
+        sources = read_sources(open_version(directory), against)
+    found = report_content(sources, with_statistics=output is None)
+    if output is not None:
+        try:
+            storage.write_text(output, render_page(found, sources))
+        except OSError as error:
+            raise file_error(f"--output {output}", error) from None
+    return Report(found, output)
 
 
 def diff_parser() -> Parser:
@@ -100,16 +148,56 @@ def diff_parser() -> Parser:
 def run_diff(arguments: Sequence[str]) -> int:
     """Run `shardmill diff` and return its exit status."""
     args = parse_command(diff_parser(), arguments, lambda args: args.versions)
-    try:
-        old, new = map(_read_profile, _find_directories(args.versions))
-    except OSError as error:
-        raise UserError(f"{' '.join(args.versions)}: {error.strerror or error}") from None
-    results = run_checks(new, old, CheckOptions().limits)
-    if args.json or log.is_json():
-        log.print_output(json.dumps(differences_json(new, old, results)))
-        return 0
-    log.print_output("\n".join(map(to_printable, difference_lines(new, old, results))))
+    found = compare_versions(args.versions)
+    log.print_output(json.dumps(found.content) if args.json or log.is_json() else found.text)
     return 0
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Comparison:
+    """The result of `diff`.
+
+    Attributes:
+        old: first version.
+        new: second version.
+        differences: differences beyond chance, the most important first; each has `what` and `words`.
+        checks: results of the checks that precede publishing, including those that passed.
+        text: the output of the command.
+        content: its output with --json, as docs/json.md describes it.
+    """
+
+    old: str
+    new: str
+    differences: tuple[Difference, ...]
+    checks: tuple[CheckResult, ...]
+    text: str
+    content: Mapping[str, Any]
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def _repr_html_(self) -> str:
+        before, after = self.content["old"]["splits"], self.content["new"]["splits"]
+        rows = [(split, before.get(split, "-"), after.get(split, "-")) for split in dict.fromkeys([*before, *after])]
+        findings = [f"{one.severity}: {one.check}: {one.sentence}" for one in self.checks if one.severity in _FINDINGS]
+        notes = [self.content["since"], *findings]
+        return html_table(f"{self.old} -> {self.new}", ["split", self.old, self.new], rows, notes)
+
+
+_FINDINGS = ("warn", "error")
+
+
+def compare_versions(words: Sequence[str]) -> Comparison:
+    """Compare two versions, see `shardmill.diff`."""
+    try:
+        old, new = map(_read_profile, _find_directories(words))
+    except OSError as error:
+        raise UserError(f"{' '.join(words)}: {error.strerror or error}") from None
+    results = run_checks(new, old, CheckOptions().limits)
+    differences = find_differences(new, old)
+    text = "\n".join(map(to_printable, difference_lines(new, old, results, differences)))
+    content = differences_json(new, old, results, differences)
+    return Comparison(old.version, new.version, tuple(differences), tuple(results), text, content)
 
 
 def _find_directories(words: Sequence[str]) -> list[str]:
@@ -134,11 +222,13 @@ def _read_profile(directory: str) -> Profile:
     return Profile(dataset.manifest, dataset.stats())
 
 
-def difference_lines(new: Profile, old: Profile, results: Sequence[CheckResult]) -> Iterator[str]:
+def difference_lines(
+    new: Profile, old: Profile, results: Sequence[CheckResult], differences: Sequence[Difference]
+) -> Iterator[str]:
     """Yield a summary of the differences, a table of splits, and the results of the checks that precede publishing."""
-    yield from (describe_changes(new, old), "")
+    yield from (describe_changes(new, old, differences), "")
     yield from _compare_splits(new, old).split("\n")
-    findings = [result for result in results if result.severity in ("warn", "error")]
+    findings = [result for result in results if result.severity in _FINDINGS]
     unknown = sum(result.severity == "unknown" for result in results)
     if findings:
         yield ""
@@ -160,12 +250,14 @@ def _compare_splits(new: Profile, old: Profile) -> str:
     return table_text(table)
 
 
-def differences_json(new: Profile, old: Profile, results: Sequence[CheckResult]) -> dict[str, Any]:
+def differences_json(
+    new: Profile, old: Profile, results: Sequence[CheckResult], differences: Sequence[Difference]
+) -> dict[str, Any]:
     """Return the two versions, their differences and all check results, including passed ones, as JSON-ready data."""
     return {
         "old": {"version": old.version, "splits": old.splits},
         "new": {"version": new.version, "splits": new.splits},
-        "since": describe_changes(new, old),
-        "differences": [asdict(found) for found in find_differences(new, old)],
+        "since": describe_changes(new, old, differences),
+        "differences": [asdict(found) for found in differences],
         "checks": [result.to_json() for result in results],
     }

@@ -2,11 +2,12 @@
 
 import os
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from shardmill.errors import UserError
+from shardmill.errors import JobError, UserError
 from shardmill.metadata import file_names
 from shardmill.pipelines.commands.rebuild import configure_stores
 from shardmill.pipelines.commands.versions import add_message_flags, command_parser, print_outcome
@@ -15,6 +16,7 @@ from shardmill.pipelines.nightly.recipe import SUFFIXES, InvalidRecipe, RetainOp
 from shardmill.pipelines.nightly.recipe_values import parse_set
 from shardmill.pipelines.nightly.versions import Problem, retain, retain_by_recipe
 from shardmill.pipelines.reports import log
+from shardmill.text import html_table
 from shardmill.transforms.options.declare import options_of
 from shardmill.transforms.stores import storage
 
@@ -49,33 +51,68 @@ def run_retain(arguments: Sequence[str]) -> int:
     parser = retain_parser()
     args, rest = parser.parse_known_args(list(arguments))
     args.quiet = log_options(args).quiet
-    path = args.path.rstrip("/") or "/"
     given = RetainOptions(**{name: value for name, value in vars(args).items() if name in ("min_versions", "max_age")})
+    statuses = []
+    for name, found in retain_versions(args.path, given, args.dry_run, args.set, rest, parser):
+        if isinstance(found, UserError | JobError):
+            log.error(str(found), exit_status=found.exit_status)
+            statuses.append(found.exit_status)
+        else:
+            statuses.append(_report(args, name, found))
+    return max(statuses)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Retained:
+    """The result of `retain`.
+
+    Attributes:
+        messages: sentences on what was deleted, or would be.
+        problems: sentences on what could not be deleted; the next build tries again.
+    """
+
+    messages: tuple[str, ...]
+    problems: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Return True if everything that had to be deleted is deleted."""
+        return not self.problems
+
+    def __repr__(self) -> str:
+        return "\n".join([*self.messages, *self.problems])
+
+    def _repr_html_(self) -> str:
+        return html_table("Retention", [], [[message] for message in self.messages], self.problems)
+
+
+def retain_versions(
+    path: str, given: RetainOptions, dry_run: bool, set_values: Sequence[str], rest: Sequence[str], parser: Parser
+) -> "Iterator[tuple[str, list[str] | UserError | JobError]]":
+    """Delete expired versions, see `shardmill.retain`; yield messages, or an error, with the data set's name."""
+    path = path.rstrip("/") or "/"
 
     def reach_stores(words: Sequence[str]) -> AbstractContextManager[None]:
         return configure_stores([*words, *rest], parser)
 
     with reach_stores(()):
         if not _is_of_recipes(path):
-            messages = retain(path, given, dry_run=args.dry_run)
-            return _report(args, path, [*messages, *_explain(given, "give --min_versions and --max_age")])
+            messages = retain(path, given, dry_run=dry_run)
+            yield path, [*messages, *_explain(given, "give --min_versions and --max_age")]
+            return
         if given.min_versions is not None:
             raise UserError(
                 f"--min_versions and --max_age have no meaning with the recipe {path}, whose section is `retain`"
             )
         day = datetime.now(UTC).date()
-        recipes = load_recipes([path], parse_set(tuple(args.set)), day, os.environ, reach_stores)
-    statuses = []
+        recipes = load_recipes([path], parse_set(tuple(set_values)), day, os.environ, reach_stores)
     for recipe in recipes:
         if isinstance(recipe, InvalidRecipe):
-            log.error(str(recipe.error), exit_status=recipe.error.exit_status)
-            statuses.append(recipe.error.exit_status)
+            yield recipe.name, recipe.error
             continue
         with reach_stores(recipe.beam):
-            messages = retain_by_recipe(recipe, dry_run=args.dry_run)
-        hint = "the recipe has no section `retain`"
-        statuses.append(_report(args, recipe.name, [*messages, *_explain(recipe.retain, hint)]))
-    return max(statuses)
+            messages = retain_by_recipe(recipe, dry_run=dry_run)
+        yield recipe.name, [*messages, *_explain(recipe.retain, "the recipe has no section `retain`")]
 
 
 def _report(args: Namespace, name: str, messages: Sequence[str]) -> int:

@@ -270,24 +270,59 @@ def tag_parser() -> Parser:
 def run_tag(arguments: Sequence[str]) -> int:
     """Run `shardmill tag` and return its exit status."""
     args = _parse_directory(tag_parser(), arguments)
-    if args.delete and (args.tag is not None or args.move):
+    print_outcome(args, repr(change_tag(args.directory, args.version, args.tag, args.move, args.delete)))
+    return 0
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Tagged:
+    """The result of `tag`.
+
+    Attributes:
+        directory: folder of the data set.
+        tag: name of the tag.
+        before: version that the tag named before; "" for a new tag.
+        version: version that it names now; "" if it was deleted.
+    """
+
+    directory: str
+    tag: str
+    before: str
+    version: str
+
+    def __repr__(self) -> str:
+        if not self.version:
+            return f"{self.directory}: {self.tag} no longer names {self.before}"
+        moves = self.before not in ("", self.version)
+        named = f"{self.tag}: {self.before} -> {self.version}" if moves else f"{self.tag} names {self.version}"
+        return f"{self.directory}: {named}"
+
+    def _repr_html_(self) -> str:
+        return html_table(repr(self), [], [])
+
+
+def change_tag(directory: str, version: str, tag: str | None, move: bool, delete: bool) -> Tagged:
+    """Set, move or delete a tag, see `shardmill.tag`."""
+    if delete and (tag is not None or move):
         raise UserError("--delete takes the tag alone: shardmill tag DIRECTORY TAG --delete")
-    if not args.delete and args.tag is None:
+    if not delete and tag is None:
         raise UserError("give the version, then the tag: shardmill tag DIRECTORY VERSION TAG")
 
     from shardmill.pipelines.nightly.versions import delete_tag, set_tag
 
+    with _report_write_errors(directory):
+        if tag is None:
+            return Tagged(directory, version, delete_tag(directory, version), "")
+        return Tagged(directory, tag, *set_tag(directory, version, tag, move))
+
+
+@contextmanager
+def _report_write_errors(directory: str) -> Iterator[None]:
+    """Within this context, turn an OSError into an error about the folder of a data set."""
     try:
-        if args.delete:
-            message = f"{args.version} no longer names {delete_tag(args.directory, args.version)}"
-        else:
-            before, version = set_tag(args.directory, args.version, args.tag, args.move)
-            moves = before not in ("", version)
-            message = f"{args.tag}: {before} -> {version}" if moves else f"{args.tag} names {version}"
+        yield
     except OSError as error:
-        raise file_error(f"{args.directory} cannot be read or written", error) from None
-    print_outcome(args, f"{args.directory}: {message}")
-    return 0
+        raise file_error(f"{directory} cannot be read or written", error) from None
 
 
 def rollback_parser() -> Parser:
@@ -306,19 +341,52 @@ def rollback_parser() -> Parser:
 def run_rollback(arguments: Sequence[str]) -> int:
     """Run `shardmill rollback` and return its exit status."""
     args = _parse_directory(rollback_parser(), arguments)
+    found = roll_back(args.directory, args.version)
+    print_outcome(args, found.text)
+    for warning in found.warnings:
+        log.warn(warning)
+    return 0
 
+
+@dataclass(frozen=True, slots=True, repr=False)
+class RolledBack:
+    """The result of `rollback`.
+
+    Attributes:
+        directory: folder of the data set.
+        before: version that LATEST named before; "" for none.
+        version: version that LATEST names now.
+        warnings: sentences on a version that is being built and will be named next.
+    """
+
+    directory: str
+    before: str
+    version: str
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """Return the result in one sentence."""
+        if self.before == self.version:
+            return f"{self.directory}: LATEST names {self.version} already"
+        return f"{self.directory}: LATEST: {self.before or 'none'} -> {self.version}"
+
+    def __repr__(self) -> str:
+        return "\n".join([self.text, *self.warnings])
+
+    def _repr_html_(self) -> str:
+        return html_table(self.text, [], [], self.warnings)
+
+
+def roll_back(directory: str, version: str | None) -> RolledBack:
+    """Point LATEST at another version, see `shardmill.rollback`."""
     from shardmill.pipelines.nightly.versions import rollback, version_under_way
 
-    try:
-        before, version = rollback(args.directory, args.version)
-        builder = version_under_way(args.directory)
-    except OSError as error:
-        raise file_error(f"{args.directory} cannot be read or written", error) from None
-    message = f"LATEST: {before or 'none'} -> {version}" if before != version else f"LATEST names {version} already"
-    print_outcome(args, f"{args.directory}: {message}")
-    if builder:
-        log.warn(f"{builder}: once it is published LATEST names it, if it is newer than {version}")
-    return 0
+    with _report_write_errors(directory):
+        before, now = rollback(directory, version)
+        builder = version_under_way(directory)
+    warning = f"{builder}: once it is published LATEST names it, if it is newer than {now}"
+    return RolledBack(directory, before, now, (warning,) if builder else ())
 
 
 def accept_parser() -> Parser:
@@ -348,11 +416,54 @@ def accept_parser() -> Parser:
 def run_accept(arguments: Sequence[str]) -> int:
     """Run `shardmill accept` and return its exit status."""
     args = _parse_directory(accept_parser(), arguments)
-    version = args.version.removeprefix(f"{file_names.FAILED}/")
+    found = accept_failed(
+        args.directory, args.version, args.reason, args.by, args.keep_latest, args.set_latest, log.info
+    )
+    print_outcome(args, repr(found))
+    return 0
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Accepted:
+    """The result of `accept`.
+
+    Attributes:
+        directory: folder of the data set.
+        version: version that is published now.
+        by: who accepted it.
+        latest: version that LATEST names now.
+        is_new: False if the version was published before.
+    """
+
+    directory: str
+    version: str
+    by: str
+    latest: str
+    is_new: bool
+
+    def __repr__(self) -> str:
+        accepted = f"is published, accepted by {self.by}" if self.is_new else "is published already"
+        return f"{self.directory}: {self.version} {accepted}; LATEST names {self.latest}"
+
+    def _repr_html_(self) -> str:
+        return html_table(repr(self), [], [])
+
+
+def accept_failed(
+    directory: str,
+    given_version: str,
+    reason: str,
+    by: str | None,
+    keep_latest: bool,
+    set_latest: bool,
+    say: Callable[[str], None],
+) -> Accepted:
+    """Publish a version that failed its checks, see `shardmill.accept`; `say` takes sentences on repairs."""
+    version = given_version.removeprefix(f"{file_names.FAILED}/")
     if not file_names.is_version(version):
-        raise UserError(f"{args.version!r} is not a version; expected three numbers, such as 1.0.1")
-    for flag in ("reason", "by"):
-        if (text := getattr(args, flag)) is not None and not text.strip():
+        raise UserError(f"{given_version!r} is not a version; expected three numbers, such as 1.0.1")
+    for flag, text in (("reason", reason), ("by", by)):
+        if text is not None and not text.strip():
             raise UserError(f"--{flag} is empty")
 
     from shardmill.pipelines.jobs.outcome import repair
@@ -360,16 +471,11 @@ def run_accept(arguments: Sequence[str]) -> int:
     from shardmill.transforms.options.job_options import Acceptance
     from shardmill.transforms.publishing.acceptance import FailedVersion, accept_version
 
-    failed = FailedVersion(args.directory, version)
-    acceptance = Acceptance((), args.by or lease.user_at_host(), args.reason)
-    try:
+    failed = FailedVersion(directory, version)
+    acceptance = Acceptance((), by or lease.user_at_host(), reason)
+    with _report_write_errors(directory):
         for sentence in repair(failed.directory):  # of an earlier run of this command, say
-            log.info(sentence)
-        is_new = accept_version(failed, acceptance, args.set_latest, args.keep_latest)
+            say(sentence)
+        is_new = accept_version(failed, acceptance, set_latest, keep_latest)
         write_page_of(failed.directory)
-        latest = read_latest(args.directory)
-    except OSError as error:
-        raise file_error(f"{args.directory} cannot be read or written", error) from None
-    accepted = f"is published, accepted by {acceptance.by}" if is_new else "is published already"
-    print_outcome(args, f"{args.directory}: {version} {accepted}; LATEST names {latest}")
-    return 0
+        return Accepted(directory, version, acceptance.by, read_latest(directory), is_new)

@@ -1,17 +1,21 @@
 """shardmill: raw images, text and tables to balanced, reproducible TFRecord shards.
 
-Functions are imported when they are first used. Those that read import no Beam, and only `load` and `feature_spec`
-import TensorFlow:
+Functions are imported when they are first used. Each command of the command line is a function of the same name:
 
-* `convert`: run a job, as a command does; `plan` only plans it. They import Beam, as `rebuild` and `verify` do.
+* `convert`: run a job, as the command that it names does; `plan` only plans it.
 * `rebuild`: build a new version by a recipe if anything changed.
 * `verify`: re-read a dataset and check every shard.
-* `versions`: list the versions of a dataset.
+* `inspect`, `report`, `diff`: look at a version, or compare two.
+* `versions`, `tag`, `rollback`, `accept`, `retain`: list, name, select, accept and delete versions.
+
+Functions that read import no Beam, and only `load` and `feature_spec` import TensorFlow:
+
 * `load`: a split as a `tf.data.Dataset`, ready for Keras.
 * `examples`: a split as dictionaries of NumPy values, for PyTorch, JAX and scripts.
 * `info`: a dataset's splits, counts, features and class names.
 * `feature_spec`: the dictionary for `tf.io.parse_example`.
-* `UserError`, `JobError`, `CorruptDataError`: the errors that these functions and jobs raise.
+
+`UserError`, `JobError` and `CorruptDataError` are the errors that these functions raise.
 """
 
 import importlib
@@ -20,49 +24,85 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from shardmill._typed import convert, plan
     from shardmill.errors import CorruptDataError, JobError, UserError
-    from shardmill.pipelines.api import Plan, rebuild, verify, versions
+    from shardmill.pipelines.api import (
+        Plan,
+        accept,
+        diff,
+        inspect,
+        rebuild,
+        report,
+        retain,
+        rollback,
+        tag,
+        verify,
+        versions,
+    )
+    from shardmill.pipelines.commands.inspect import Inspection
     from shardmill.pipelines.commands.rebuild import Rebuilt
+    from shardmill.pipelines.commands.report import Comparison, Report
+    from shardmill.pipelines.commands.retain import Retained
     from shardmill.pipelines.commands.verify import Verification
-    from shardmill.pipelines.commands.versions import VersionRow, Versions
+    from shardmill.pipelines.commands.versions import Accepted, RolledBack, Tagged, VersionRow, Versions
     from shardmill.pipelines.jobs.outcome import Published
-    from shardmill.reading.dataset import info
+    from shardmill.reading.dataset import DatasetInfo, info
     from shardmill.reading.plain_examples import examples
     from shardmill.reading.tensor_dataset import load
     from shardmill.reading.tensor_specs import feature_spec
 
 __version__ = "0.1.0"
 __all__ = [
+    "Accepted",
+    "Comparison",
     "CorruptDataError",
+    "DatasetInfo",
+    "Inspection",
     "JobError",
     "Plan",
     "Published",
     "Rebuilt",
+    "Report",
+    "Retained",
+    "RolledBack",
+    "Tagged",
     "UserError",
     "Verification",
     "VersionRow",
     "Versions",
+    "accept",
     "convert",
+    "diff",
     "examples",
     "feature_spec",
     "info",
+    "inspect",
     "load",
     "plan",
     "rebuild",
+    "report",
+    "retain",
+    "rollback",
+    "tag",
     "verify",
     "versions",
 ]
 
 # No sub-package has the name of a function here: importing it would replace the function.
+_API = "accept convert diff inspect plan rebuild report retain rollback tag verify versions"
 _MODULES = {
     **dict.fromkeys(("CorruptDataError", "JobError", "UserError"), "shardmill.errors"),
-    **dict.fromkeys(("Plan", "convert", "plan", "rebuild", "verify", "versions"), "shardmill.pipelines.api"),
-    **dict.fromkeys(("VersionRow", "Versions"), "shardmill.pipelines.commands.versions"),
+    **dict.fromkeys(("Plan", *_API.split()), "shardmill.pipelines.api"),
+    **dict.fromkeys(("Comparison", "Report"), "shardmill.pipelines.commands.report"),
+    **dict.fromkeys(
+        ("Accepted", "RolledBack", "Tagged", "VersionRow", "Versions"), "shardmill.pipelines.commands.versions"
+    ),
+    "Inspection": "shardmill.pipelines.commands.inspect",
     "Published": "shardmill.pipelines.jobs.outcome",
     "Rebuilt": "shardmill.pipelines.commands.rebuild",
+    "Retained": "shardmill.pipelines.commands.retain",
     "Verification": "shardmill.pipelines.commands.verify",
     "examples": "shardmill.reading.plain_examples",
     "feature_spec": "shardmill.reading.tensor_specs",
-    "info": "shardmill.reading.dataset",
+    **dict.fromkeys(("DatasetInfo", "info"), "shardmill.reading.dataset"),
     "load": "shardmill.reading.tensor_dataset",
 }
 

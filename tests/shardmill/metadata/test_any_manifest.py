@@ -8,7 +8,7 @@ import pytest
 
 import shardmill
 from shardmill.errors import CorruptDataError, UserError
-from shardmill.pipelines.commands.inspect import describe_dataset
+from shardmill.pipelines.commands.inspect import inspect_dataset
 from shardmill.reading.dataset import open_dataset
 from tests.shardmill.metadata.test_manifest import content_at, places
 from tests.support.reading import make_rows
@@ -38,7 +38,7 @@ def test_each_value_becomes_another(rows: Path, value: object) -> None:
             assert len(list(shardmill.examples(rows))) == EXAMPLES, place
             assert str(shardmill.info(rows)).replace("\n", "").isprintable()
             dataset = open_dataset(rows)
-            assert list(describe_dataset(dataset, dataset.manifest.splits, 1))
+            assert inspect_dataset(dataset, dataset.manifest.splits, 1).text
             read += 1
         except (CorruptDataError, UserError):  # and no other exception
             refused += 1
