@@ -111,7 +111,7 @@ class Inspection:
         stats: statistics of these splits; None if they cannot be read.
         stats_problem: `missing` or `damaged`; "" if they can.
         transform: description of the transform graph; None without one.
-        transform_problem: why it cannot be read; "" if it can, or there is none.
+        transform_problem: why it cannot be read; "" if it can, or without one.
         examples: the first examples, each with the name of its split.
         contact_sheet: a PNG file of sample images; None if none was requested.
         contact_sheet_note: its description in a few words.

@@ -124,7 +124,7 @@ def _run_recipe(
 def follow_recipe(
     recipe: Recipe, flags: RebuildOptions, rest: Sequence[str], parser: Parser, show: "Say", show_warning: "Say"
 ) -> "Built":
-    """Build by one recipe, or plan that for --dry_run; `rest` are options of Beam beside the recipe's.
+    """Build by one recipe, or plan that for --dry_run; `rest` are options of Beam in addition to the recipe's.
 
     A dry run returns the status "published" for a version that would be built.
 
