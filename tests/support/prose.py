@@ -15,6 +15,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import markdown_it
+import proselint.checks
+import proselint.config
+from proselint.registry import CheckRegistry
+from proselint.tools import LintFile
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("src/shardmill", "transforms", "pipelines")
@@ -22,6 +26,8 @@ PAGES = ("README.md", "CONTRIBUTING.md", "docs/*.md", "deploy/**/*.md")
 RULES: dict[str, Any] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
 _BANNED = [(re.compile(pattern, re.IGNORECASE), remedy) for pattern, remedy in RULES["banned"].items()]
 _FIRST = re.compile(rf"(?:{'|'.join(RULES['first_words'])})\b")
+PROSELINT = proselint.config.load_from(Path(__file__).with_name("proselint.json"))
+CheckRegistry().register_many(proselint.checks.__register__)
 _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -114,16 +120,6 @@ def linted(paragraphs: list[Text]) -> Iterator[tuple[int, str]]:
     lines = [
         (text.line + index, line) for text in paragraphs for index, line in enumerate([*text.text.split("\n"), "¶"])
     ]
-    try:
-        import proselint.checks
-        import proselint.config
-        from proselint.registry import CheckRegistry
-        from proselint.tools import LintFile
-    except ImportError:
-        return
-    if not CheckRegistry().checks:
-        CheckRegistry().register_many(proselint.checks.__register__)
-    PROSELINT = proselint.config.load_from(Path(__file__).with_name("proselint.json"))
     for found in LintFile("page", "\n".join(line for _, line in lines)).lint(PROSELINT):
         yield lines[found.pos[0] - 1][0], f"{found.check_result.check_path}: {found.check_result.message}"
 
