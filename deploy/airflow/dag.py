@@ -46,7 +46,7 @@ with DAG(
     KubernetesPodOperator(
         task_id="flowers_in_a_pod",
         name="shardmill-flowers",
-        image="my-registry/shardmill:0.1.0",
+        image="my-registry/shardmill:1.0.0",
         cmds=["sh", "-c"],
         # The last line, the record of the build, is what the task returns (XCom).
         arguments=[

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from shardmill.reading.tensor_dataset import load
     from shardmill.reading.tensor_specs import feature_spec
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 __all__ = [
     "Accepted",
     "Comparison",
