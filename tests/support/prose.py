@@ -22,7 +22,7 @@ from proselint.tools import LintFile
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("src/shardmill", "transforms", "pipelines")
-PAGES = ("README.md", "CONTRIBUTING.md", "docs/*.md", "deploy/**/*.md")
+PAGES = ("*.md", "docs/*.md", "deploy/**/*.md")
 RULES: dict[str, Any] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
 _BANNED = [(re.compile(pattern, re.IGNORECASE), remedy) for pattern, remedy in RULES["banned"].items()]
 _FIRST = re.compile(rf"(?:{'|'.join(RULES['first_words'])})\b")
