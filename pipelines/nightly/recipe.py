@@ -62,11 +62,11 @@ class FreshnessOptions(Options):
     title: ClassVar[str] = "freshness"
 
     warn_after: float | None = flag(
-        None, "Age of the newest input above which a warning is given", parse=parse_duration
+        None, "Age of the newest input above which a warning is given, for example 26h", parse=parse_duration
     )
     error_after: float | None = flag(
         None,
-        "Age of the newest input above which the build fails, because the source has stopped",
+        "Age of the newest input above which the build fails, because the source has stopped; for example 2d",
         parse=parse_duration,
     )
 
@@ -85,7 +85,7 @@ class RetainOptions(Options):
     min_versions: int | None = flag(
         None, "Number of newest versions to keep", check=lambda number: None if number >= 1 else "expected at least 1"
     )
-    max_age: float | None = flag(None, "Age up to which versions are kept", parse=parse_duration)
+    max_age: float | None = flag(None, "Age up to which versions are kept, for example 30d", parse=parse_duration)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -207,7 +207,7 @@ class RebuildOptions(BuildOutputOptions):
 _TOP_KEYS = {"name": "the name of the data set", "output": "the folder of all data sets"}
 _OTHER_KEYS = {
     "environment": "Environment variables that ${NAME} may use, in addition to those of --set",
-    "beam": "Options of Apache Beam, without dashes",
+    "beam": "Options of Apache Beam, without dashes, for example {runner: DataflowRunner}",
 }
 _SECTIONS: dict[str, type[Options]] = {
     cls.title: cls for cls in (FreshnessOptions, CheckOptions, RetainOptions, FailureOptions)

@@ -9,7 +9,7 @@ import { pathToFileURL } from "node:url";
 import puppeteer from "puppeteer-core";
 
 const [chromium, folder, word] = process.argv.slice(2);
-const files = readdirSync(folder).filter((name) => name.endsWith(".html"));
+const files = readdirSync(folder, { recursive: true }).filter((name) => name.endsWith(".html"));
 const browser = await puppeteer.launch({ executablePath: chromium, args: ["--no-sandbox", "--disable-gpu"] });
 try {
   const pages = [];
@@ -19,11 +19,11 @@ try {
     page.on("request", (request) => /^(file|data|blob):/.test(request.url()) || remote.push(request.url()));
     page.on("pageerror", (error) => errors.push(error.message));
     await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
-    for (const width of [380, 1280]) {
-      await page.setViewport({ width, height: 900 });
-      for (const file of files) {
-        [remote, errors] = [[], []];
-        await page.goto(pathToFileURL(join(folder, file)).href, { waitUntil: "load" });
+    for (const file of files) {
+      [remote, errors] = [[], []];
+      await page.goto(pathToFileURL(join(folder, file)).href, { waitUntil: "load" });
+      for (const width of [380, 1280]) {
+        await page.setViewport({ width, height: 900 });
         const found = await page.evaluate(() => ({
           overflow: document.documentElement.scrollWidth - document.documentElement.clientWidth,
           background: getComputedStyle(document.body).backgroundColor,
