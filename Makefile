@@ -72,7 +72,7 @@ plain: $(VENV)/installed
 lint: $(VENV)/installed
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy src/shardmill tests benchmarks examples docs/build_site.py
+	$(BIN)/mypy src/shardmill tests benchmarks examples
 	$(BIN)/python -m tests.support.prose
 	$(BIN)/codespell
 	for file in $(NATIVE); do $(CC_CHECKED) -O3 $(INCLUDES) -c -o /dev/null $$file || exit 1; done

@@ -295,7 +295,7 @@ def diff(*versions: Path, beam_options: Sequence[str] = ()) -> "Comparison":
     """
     from shardmill.pipelines.commands.report import compare_versions
 
-    words = list(map(os.fspath, versions))
+    words = [os.fspath(version) for version in versions]
     with _look("diff", beam_options, *words):
         return compare_versions(words)
 
