@@ -25,7 +25,7 @@ AZURITE := tests/support/azurite
 # and for processes that they started.
 WORKERS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores < 4 ? cores + 1 : 4)))
 
-.PHONY: airflow azure demo docs flink lean next-beam page plain publications sanitize screenshots spark test test-slow tfdv lint format bench clean
+.PHONY: airflow azure demo docs environments flink lean next-beam page plain publications sanitize screenshots spark test test-slow tfdv lint format bench clean
 
 $(VENV)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -91,15 +91,19 @@ format: $(VENV)/installed
 
 # The commands that need no extra, in an installation that has none.
 lean: $(LEAN)/installed
-	$(BIN)/python examples/write_digits.py demo/digits
-	$(BIN)/python examples/write_tables.py demo/tables
-	$(BIN)/python tests/support/lean_install.py $(LEAN)/bin/shardmill demo
+	$(BIN)/python examples/write_digits.py demo/lean/digits
+	$(BIN)/python examples/write_tables.py demo/lean/tables
+	$(BIN)/python tests/support/lean_install.py $(LEAN)/bin/shardmill demo/lean
 
 # Airflow, which has no room beside the packages of the tests, and the providers that deploy/airflow/dag.py imports.
 $(AIRFLOW)/installed: $(VENV)/installed deploy/airflow/requirements.txt
 	$(PYTHON) -m venv $(AIRFLOW)
 	$(BIN)/uv pip install --quiet --python $(AIRFLOW)/bin/python -r deploy/airflow/requirements.txt
 	touch $@
+
+# All environments, one after another: .ci/run then runs two targets at a time.
+environments: $(VENV)/installed $(LEAN)/installed $(AIRFLOW)/installed $(DOCS)/installed \
+  $(BROWSER)/node_modules/installed $(AZURITE)/node_modules/installed
 
 airflow: $(AIRFLOW)/installed
 	AIRFLOW_PYTHON=$(abspath $(AIRFLOW))/bin/python $(BIN)/python -m pytest tests/check_airflow.py
