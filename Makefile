@@ -25,7 +25,7 @@ AZURITE := tests/support/azurite
 # and for processes that they started.
 WORKERS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores < 4 ? cores + 1 : 4)))
 
-.PHONY: airflow azure demo docs environments flink lean next-beam page plain publications sanitize screenshots spark test test-slow tfdv lint format bench clean
+.PHONY: airflow azure demo docs environments flink lean next-beam page plain publications sanitize screenshots shells spark test test-slow tfdv lint format bench clean
 
 $(VENV)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -149,6 +149,11 @@ docs: $(VENV)/installed $(DOCS)/installed $(BROWSER)/node_modules/installed
 
 page: $(VENV)/installed $(BROWSER)/node_modules/installed
 	$(BIN)/python -m pytest tests/check_page.py
+
+# Completion in the real shells.
+shells: $(VENV)/installed
+	for what in bash zsh fish; do command -v $$what > /dev/null || { apt-get update -qq && apt-get install -qq -y --no-install-recommends $$what; } || exit 1; done
+	$(BIN)/python -m pytest tests/check_completion.py
 
 # The pictures of pages in docs/, of the data of `make demo`.
 screenshots: demo $(BROWSER)/node_modules/installed

@@ -23,18 +23,27 @@ _GARBAGE_OBJECTS = 250_000  # new ones, at which garbage is looked for; 700 by d
 _ONE_THREAD = ("OPENBLAS_NUM_THREADS", "1")
 
 
-_COMMANDS = {  # commands that do not convert
-    "rebuild": "rebuild data sets from recipes if anything changed",
-    "inspect": "show what is in a data set",
-    "verify": "re-read a data set and check every shard",
-    "versions": "list the versions of a data set",
-    "diff": "show what differs between two versions",
-    "report": "write an HTML report about a version",
-    "retain": "delete expired versions, and what dead jobs left",
-    "rollback": "point LATEST at an older version",
-    "tag": "name a version, or move or delete its name",
-    "accept": "publish a version that failed its checks, as it is",
+_GROUPS = {  # of commands that do not convert, by the headings of `shardmill --help`
+    "Look at data sets": {
+        "inspect": "show what is in a data set",
+        "verify": "re-read a data set and check every shard",
+        "versions": "list the versions of a data set",
+        "diff": "show what differs between two versions",
+        "report": "write an HTML report about a version",
+    },
+    "Rebuild data sets and manage their versions": {
+        "rebuild": "rebuild data sets from recipes if anything changed",
+        "retain": "delete expired versions, and what dead jobs left",
+        "rollback": "point LATEST at an older version",
+        "tag": "name a version, or move or delete its name",
+        "accept": "publish a version that failed its checks, as it is",
+    },
 }
+_COMMANDS = {name: summary for group in _GROUPS.values() for name, summary in group.items()}
+_SHELLS = ("bash", "zsh", "fish")
+# Ends of the metavars of paths
+_FOLDERS = ("DIR", "DIRECTORY")
+_FILES = ("FILE", "PATH", "RECIPE", "PNG", "HTML", "DIR|RECIPE", "A B")
 _SHARED_MODULES = {
     "accept": "versions",
     "diff": "report",
@@ -47,8 +56,60 @@ def parsers() -> dict[str, Parser]:
     """Return the parsers of all commands, by name."""
     from shardmill.pipelines.commands.convert import convert_parser
 
-    converting = {name: convert_parser(kind) for name, kind in KINDS.items()}
-    return converting | {name: getattr(_module_of(name), f"{name}_parser")() for name in _COMMANDS}
+    return {
+        **{name: convert_parser(kind) for name, kind in KINDS.items()},
+        **{name: getattr(_module_of(name), f"{name}_parser")() for name in _COMMANDS},
+        "completion": completion_parser(),
+    }
+
+
+def completion_parser() -> Parser:
+    """Return the parser of `shardmill completion`."""
+    parser = Parser(
+        prog="shardmill completion",
+        description="Print the script with which a shell completes commands, flags, their values and paths.",
+        examples=(
+            "bash > ~/.local/share/bash-completion/completions/shardmill",
+            "fish > ~/.config/fish/completions/shardmill.fish",
+        ),
+    )
+    parser.add_argument("shell", metavar="SHELL", choices=_SHELLS, help=f"Name of the shell: {', '.join(_SHELLS)}")
+    return parser
+
+
+def _run_completion(arguments: Sequence[str]) -> int:
+    shell = completion_parser().parse_args(list(arguments)).shell
+    import shtab
+
+    log.print_output(shtab.complete(_root_parser(), shell))
+    return 0
+
+
+def _root_parser() -> Parser:
+    """Return a parser of the whole command line, for shtab: what completes a value depends on its metavar."""
+    import shtab
+
+    root = Parser(prog="shardmill")
+    root.add_argument("-V", "--version", action="store_true", help="Show the version")
+    commands = root.add_subparsers(metavar="COMMAND")
+    summaries = _summaries()
+    for name, own_parser in parsers().items():
+        parser = commands.add_parser(name, help=summaries[name], parents=[own_parser], add_help=False)
+        for action in parser._actions:
+            metavar = str(action.metavar)
+            if metavar.startswith("{"):
+                action.choices = metavar[1:-1].split(",")
+            elif metavar.endswith(_FOLDERS):
+                action.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
+            elif metavar.endswith(_FILES):
+                action.complete = shtab.FILE  # type: ignore[attr-defined]
+    return root
+
+
+def _summaries() -> dict[str, str]:
+    """Return a phrase about each command."""
+    converting = {name: kind.summary for name, kind in KINDS.items()}
+    return {**converting, **_COMMANDS, "completion": "print the script that completes this command line in a shell"}
 
 
 def _module_of(name: str) -> ModuleType:
@@ -59,6 +120,8 @@ def _command(name: str) -> Command | None:
     if name in _COMMANDS:
         command: Command = getattr(_module_of(name), f"run_{name}")
         return command
+    if name == "completion":
+        return _run_completion
     if name not in KINDS:
         return None
     from shardmill.pipelines.commands import convert
@@ -67,12 +130,14 @@ def _command(name: str) -> Command | None:
 
 
 def _usage() -> str:
-    summaries = {name: kind.summary for name, kind in KINDS.items()} | _COMMANDS
-    width = max(map(len, summaries))
-    lines = [f"  {name:{width}}  {summary}" for name, summary in summaries.items()]
-    return "\n".join(
-        ["usage: shardmill COMMAND ...", "", *lines, "", "Run `shardmill COMMAND --help` for the flags of a command."]
-    )
+    summaries = _summaries()
+    width = len("-V, --version")
+    groups = {"Convert data to TFRecord shards": [*KINDS], **_GROUPS, "This program": ["completion"]}
+    lines = ["usage: shardmill COMMAND …"]
+    for title, names in groups.items():
+        lines += ["", f"{title}:", *(f"  {name:{width}}  {summaries[name]}" for name in names)]
+    lines += ["  -V, --version  show the version"]
+    return "\n".join([*lines, "", "Flags and examples of a command: shardmill COMMAND --help"])
 
 
 def program() -> NoReturn:
@@ -123,16 +188,15 @@ def _run(arguments: Sequence[str]) -> int:
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         print(_usage())
         return 0 if arguments else 2
-    if arguments[0] == "--version":
+    if arguments[0] in ("-V", "--version"):
         from shardmill.data.spans import COMPILED
 
         print(f"shardmill {shardmill.__version__}{'' if COMPILED else ', without its compiled module: slower'}")
         return 0
     command = _command(arguments[0])
     if command is None:
-        names = (*KINDS, *_COMMANDS)
-        hint = did_you_mean(arguments[0], names, "did you mean {}? The commands are") or "expected"
-        return _complain(f"unknown command {arguments[0]!r}; {hint} {', '.join(names)}", 2)
+        hint = did_you_mean(arguments[0], _summaries(), "did you mean {}? ")
+        return _complain(f"unknown command {arguments[0]!r}; {hint}`shardmill --help` lists all commands", 2)
     return command(arguments[1:])
 
 

@@ -76,7 +76,8 @@ _HELP = {
 
 def convert_parser(kind: Kind) -> Parser:
     """Return the parser of the command of `kind`."""
-    parser = Parser(prog=f"shardmill {kind.command}", description=kind.description, epilog=EPILOG)
+    own_flags, *examples = _HELP[kind.command]
+    parser = Parser(prog=f"shardmill {kind.command}", description=kind.description, epilog=EPILOG, examples=examples)
     add_flags(parser, (*kind.options, *options_of(BuildOutputOptions)))
     command = parser.add_argument_group("command")
     command.add_argument(
@@ -88,9 +89,7 @@ def convert_parser(kind: Kind) -> Parser:
         help="Write these flags to FILE as a recipe for `shardmill rebuild`, without converting anything",
     )
     command.add_argument("--debug", action="store_true", help="Show the full traceback of a failure")
-    own_flags, *examples = _HELP[kind.command]
-    names = ("input", "output", "name", *own_flags, "splits", "overwrite", "dry_run")
-    parser.add_short_help([f"--{name}" for name in names], examples)
+    parser.add_short_help(("input", "output", "name", *own_flags, "splits", "overwrite", "dry_run"))
     return parser
 
 

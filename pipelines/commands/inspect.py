@@ -17,8 +17,8 @@ from shardmill.metadata import file_names
 from shardmill.metadata.manifest import SplitEntry
 from shardmill.metadata.tfds_metadata import TransformFile
 from shardmill.pipelines.commands.versions import (
-    DIRECTORY_HELP,
     STORE_OPTIONS,
+    add_directory,
     add_message_flags,
     command_parser,
     parse_command,
@@ -65,24 +65,26 @@ def inspect_parser() -> Parser:
         "Show what is in a data set: features, splits, classes, and some examples.",
         f"{STORE_OPTIONS} Exit status: 0 done; 1 a file of the data set is damaged; 2 a mistake in a flag, or no data"
         " set.",
+        ("datasets/flowers", "datasets/flowers/1.0.0 --split train --contact_sheet flowers.png"),
     )
-    parser.add_argument("directory", help=DIRECTORY_HELP)
-    parser.add_argument("--split", help="Show only this split (default: all splits)")
+    add_directory(parser)
+    parser.add_argument("--split", metavar="SPLIT", help="Split to show (default: all splits)")
     parser.add_argument(
-        "--examples", type=_count, default=3, help="Number of examples to show of each split (default: %(default)s)"
+        "--examples", metavar="INT", type=_count, default=3, help="Number of examples to show (default: 3)"
     )
     parser.add_argument(
         "--contact_sheet",
         metavar="PNG",
-        help="Write a contact sheet of sample images with their labels to this PNG file",
+        help="PNG file to which a contact sheet of sample images with their labels is written",
     )
     parser.add_argument(
         "--samples",
+        metavar="INT",
         type=partial(_count, least=1),
         default=40,
-        help="Number of images on the contact sheet (default: %(default)s)",
+        help="Number of images on the contact sheet (default: 40)",
     )
-    parser.add_argument("--json", action="store_true", help="Print one line of JSON, as described in docs/json.md")
+    parser.add_argument("--json", action="store_true", help="Print one line of JSON, which docs/json.md describes")
     add_message_flags(parser)
     return parser
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from shardmill.pipelines.nightly.planning import Say
 
 _EPILOG = (
-    "Every option of Apache Beam is passed through, and takes the place of the recipe's. "
+    "Every option of Apache Beam, such as --runner, may follow the recipes and overrides the option in a recipe. "
     f"{describe_exit_statuses(*EXIT_STATUSES)} If nothing had to be built, the status is --unchanged_status. With"
     " several recipes, it is the first of 1, 2, 3, 4 and 5 that occurs."
 )
@@ -42,15 +42,17 @@ def rebuild_parser() -> Parser:
             " checked against LATEST's and published; then old versions are deleted."
         ),
         epilog=_EPILOG,
+        examples=("nightly/flowers.yaml", "nightly --dry_run"),
     )
     parser.add_argument(
         "recipes",
         nargs="+",
         metavar="RECIPE",
-        help="YAML file of a recipe, or a folder of recipes; local, gs://, s3://, az://",
+        help="YAML file of a recipe, or a folder of recipes. Local, gs://, s3:// or az://",
     )
     add_flags(parser, options_of(RebuildOptions))
     parser.add_argument("--debug", action="store_true", help="Show the full traceback of a failure")
+    parser.add_short_help(("dry_run", "force", "version", "date", "set", "accept", "overwrite", "json", "quiet"))
     return parser
 
 

@@ -8,8 +8,8 @@ from typing import Any
 from shardmill.errors import UserError
 from shardmill.metadata import file_names
 from shardmill.pipelines.commands.versions import (
-    DIRECTORY_HELP,
     STORE_OPTIONS,
+    add_directory,
     add_message_flags,
     command_parser,
     parse_command,
@@ -39,17 +39,17 @@ def report_parser() -> Parser:
         "Write an HTML report about a version: checks, content, changes and rejects.",
         f"The page needs neither a network nor a script. {STORE_OPTIONS} Exit status: 0 done, whatever the verdict; 1 a"
         " file of the data set is damaged; 2 a mistake in a flag, or no data set.",
+        ("datasets/flowers --output flowers.html", "datasets/flowers/1.0.3 --against 1.0.1"),
     )
-    parser.add_argument("directory", help=DIRECTORY_HELP)
+    add_directory(parser)
     parser.add_argument(
         "--against",
         metavar="VERSION",
-        help="Version or tag of the same data set to compare with (default: the version that the build"
-        " compared with, or else the previous version)",
+        help="Version or tag of the same data set to compare with (default: the one that its build compared with)",
     )
     parser.add_argument("--output", metavar="HTML", help="HTML file to write (default: report.html)")
     parser.add_argument(
-        "--json", action="store_true", help="Print the content of the report as JSON, as described in docs/json.md"
+        "--json", action="store_true", help="Print the content of the report as JSON, which docs/json.md describes"
     )
     add_message_flags(parser)
     return parser
@@ -128,19 +128,18 @@ def diff_parser() -> Parser:
     parser = command_parser(
         "diff",
         "Show what differs between two versions: splits, classes, features, types and statistics.",
-        "It reads manifest.json and stats.json alone. Beam's options that say how to reach an object store are passed"
-        " through, after the versions: --s3_endpoint_url, … Exit status: 0 done, whatever differs; 1 one of the two is"
+        "Only manifest.json and stats.json are read. Beam's options for access to an object store, such as"
+        " --s3_endpoint_url, may follow the versions. Exit status: 0 done, whatever differs; 1 one of the two is"
         " damaged; 2 a mistake, or no such version.",
-        usage="shardmill diff [DIRECTORY] A B [--json]",
+        ("datasets/flowers 1.0.0 LATEST", "datasets/flowers/1.0.0 elsewhere/flowers/1.0.0 --json"),
     )
     parser.add_argument(
         "versions",
         nargs="+",
         metavar="[DIRECTORY] A B",
-        help="Folder of a data set and two of its versions, tags or LATEST; or the folders of two"
-        " versions; local, gs://, s3://, az://",
+        help="Folder of a data set and two of its versions, tags or LATEST; or the folders of two versions",
     )
-    parser.add_argument("--json", action="store_true", help="Print one line of JSON")
+    parser.add_argument("--json", action="store_true", help="Print all differences as one line of JSON")
     add_message_flags(parser)
     return parser
 

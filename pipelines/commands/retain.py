@@ -28,19 +28,20 @@ def retain_parser() -> Parser:
         "Delete expired versions of a data set, failed versions that were kept long enough, and what dead jobs left."
         " `shardmill rebuild` does so before and after each build. LATEST, versions with a tag, and what a living job"
         " builds are never deleted.",
-        "Beam's options for access to an object store are passed through, after the path: --s3_endpoint_url, … Exit"
-        " status: 0 done; 1 something could not be deleted; 2 a mistake in a flag or a recipe, or no data set.",
+        "Beam's options for access to an object store, such as --s3_endpoint_url, may follow the path. Exit status: 0"
+        " done; 1 something could not be deleted; 2 a mistake in a flag or a recipe, or no data set.",
+        ("datasets/flowers --min_versions 7 --max_age 30d --dry_run", "nightly/flowers.yaml"),
     )
     parser.add_argument(
         "path",
-        metavar="RECIPE|DIR",
-        help="Recipe, whose section `retain` counts, a folder of recipes, or the folder of a data set; local, gs://,"
-        " s3://, az://",
+        metavar="DIR|RECIPE",
+        help="Recipe with a section `retain`, a folder of recipes, or the folder of a data set. Local, gs://, s3:// or"
+        " az://",
     )
     add_flags(parser, options_of(RetainOptions))
     parser.add_argument("--dry_run", action="store_true", help="Report what would be deleted, and delete nothing")
     parser.add_argument(
-        "--set", action="append", default=[], metavar="NAME=VALUE", help="Value of ${NAME} in recipes; repeatable"
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="Value for ${NAME} in recipes; repeatable"
     )
     add_message_flags(parser)
     return parser

@@ -15,7 +15,7 @@ from shardmill.errors import JobError, UserError
 from shardmill.metadata import file_names
 from shardmill.metadata.versions import find_interrupted_publications
 from shardmill.pipelines.commands.versions import (
-    DIRECTORY_HELP,
+    add_directory,
     add_message_flags,
     command_parser,
     print_outcome,
@@ -41,15 +41,16 @@ def verify_parser() -> Parser:
     parser = command_parser(
         "verify",
         "Re-read a data set and check every file, checksum, record and feature against its manifest.",
-        "Every option of Apache Beam is passed through, after the folder: --runner, --direct_num_workers, … Exit"
-        " status: 0 no fault; 1 faults, one a line; 2 a mistake in a flag, or no data set.",
+        "Every option of Apache Beam, such as --runner or --direct_num_workers, may follow the folder. Exit status:"
+        " 0 no fault; 1 faults, one a line; 2 a mistake in a flag, or no data set.",
+        ("datasets/flowers", "datasets/flowers/1.0.0 --decode"),
     )
-    parser.add_argument("directory", help=DIRECTORY_HELP)
-    parser.add_argument("--decode", action="store_true", help="Decode every image completely as well")
+    add_directory(parser)
+    parser.add_argument("--decode", action="store_true", help="Decode all pixels of every image, too")
     parser.add_argument(
         "--repair",
         action="store_true",
-        help="Complete an interrupted publication, and LATEST, and delete the LOCK of a dead job, before the checks",
+        help="Before the checks, complete an interrupted publication and delete the LOCK of a dead job",
     )
     add_message_flags(parser)
     return parser

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from shardmill.errors import CorruptDataError, UserError
 from shardmill.metadata import file_names
@@ -35,15 +35,18 @@ from shardmill.transforms.stores.protocol import file_error
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
 
-STORE_OPTIONS = (
-    "Beam's options that say how to reach an object store are passed through, after the folder: --s3_endpoint_url, …"
-)
-DIRECTORY_HELP = "Folder of a version, or of its data set (then LATEST selects the version); local, gs://, s3://, az://"
+STORE_OPTIONS = "Beam's options for access to an object store, such as --s3_endpoint_url, may follow the folder."
+_DIRECTORY_HELP = "Folder of a version, or of a data set: then LATEST selects the version. Local, gs://, s3:// or az://"
 
 
-def command_parser(command: str, description: str, epilog: str, **attributes: Any) -> Parser:
+def command_parser(command: str, description: str, epilog: str, examples: Sequence[str]) -> Parser:
     """Return the parser of a command that does not convert."""
-    return Parser(prog=f"shardmill {command}", description=description, epilog=epilog, **attributes)
+    return Parser(prog=f"shardmill {command}", description=description, epilog=epilog, examples=examples)
+
+
+def add_directory(parser: Parser) -> None:
+    """Add the folder of a version or of a data set."""
+    parser.add_argument("directory", metavar="DIRECTORY", help=_DIRECTORY_HELP)
 
 
 def add_message_flags(parser: Parser) -> None:
@@ -52,16 +55,18 @@ def add_message_flags(parser: Parser) -> None:
     parser.add_argument("--debug", action="store_true", help="Show the full traceback of a failure")
 
 
-def _make_data_set_parser(command: str, description: str) -> Parser:
+def _make_data_set_parser(command: str, description: str, *examples: str) -> Parser:
     """Return the parser of a command whose first argument is the folder of a data set."""
     parser = command_parser(
         command,
         description,
-        "Beam's options for access to an object store are passed through, after the folder: --s3_endpoint_url, …"
-        " Exit status: 0 done; 1 it could not be done; 2 a mistake in a flag, or no data set.",
+        f"{STORE_OPTIONS} Exit status: 0 done; 1 it could not be done; 2 a mistake in a flag, or no data set.",
+        examples,
     )
     parser.add_argument(
-        "directory", help="Folder of the data set, which holds its versions; local, gs://, s3://, az://"
+        "directory",
+        metavar="DIRECTORY",
+        help="Folder of the data set, which holds all its versions. Local, gs://, s3:// or az://",
     )
     add_message_flags(parser)
     return parser
@@ -198,8 +203,10 @@ class Versions:
 
 def versions_parser() -> Parser:
     """Return the parser of `shardmill versions`."""
-    parser = _make_data_set_parser("versions", "List the versions of a data set, the newest first.")
-    parser.add_argument("--json", action="store_true", help="Print one line of JSON")
+    parser = _make_data_set_parser(
+        "versions", "List the versions of a data set, the newest first.", "datasets/flowers", "datasets/flowers --json"
+    )
+    parser.add_argument("--json", action="store_true", help="Print the list as one line of JSON")
     return parser
 
 
@@ -258,12 +265,19 @@ def _version_cells(row: VersionRow) -> list[str]:
 def tag_parser() -> Parser:
     """Return the parser of `shardmill tag`."""
     parser = _make_data_set_parser(
-        "tag", "Give a version a name. load(…, version=TAG) opens it, and a named version is never deleted."
+        "tag",
+        "Give a version a name. load(…, version=TAG) opens it, and a named version is never deleted.",
+        "datasets/flowers 1.0.3 production",
+        "datasets/flowers production --delete",
     )
-    parser.add_argument("version", help="Version to name: a version, a tag or LATEST; with --delete, the tag to delete")
-    parser.add_argument("tag", nargs="?", help="Name of the tag: letters, digits, '_', '.' and '-'")
-    parser.add_argument("--move", action="store_true", help="Move the tag if it names another version")
-    parser.add_argument("--delete", action="store_true", help="Delete the tag and keep the version")
+    parser.add_argument(
+        "version",
+        metavar="VERSION",
+        help="Version to name, as a number, tag or LATEST; with --delete, the tag to delete",
+    )
+    parser.add_argument("tag", metavar="TAG", nargs="?", help="Name of the tag: letters, digits, '_', '.' and '-'")
+    parser.add_argument("--move", action="store_true", help="Move the tag to VERSION if it names another version")
+    parser.add_argument("--delete", action="store_true", help="Delete the tag and keep the version that it names")
     return parser
 
 
@@ -331,9 +345,14 @@ def rollback_parser() -> Parser:
         "rollback",
         "Point LATEST at another version, which readers open from now on. Nothing is deleted, and a"
         " rebuild from the same input does not undo it.",
+        "datasets/flowers",
+        "datasets/flowers 1.0.2",
     )
     parser.add_argument(
-        "version", nargs="?", help="Version or tag to point LATEST at (default: the newest version older than LATEST's)"
+        "version",
+        metavar="VERSION",
+        nargs="?",
+        help="Version or tag to point LATEST at (default: the newest version older than the one that LATEST names)",
     )
     return parser
 
@@ -395,20 +414,23 @@ def accept_parser() -> Parser:
         "accept",
         "Publish a version that failed its checks and is kept in failed/, as it is. The input is not read. Who accepted"
         " it, when and why is in the record of its build.",
+        "datasets/flowers 1.0.4 --reason 'the new classes are expected'",
     )
-    parser.add_argument("version", help="Version to publish, for example 1.0.1")
-    parser.add_argument("--reason", required=True, help="Why the version is published although checks failed")
-    parser.add_argument("--by", help="Who accepts it (default: user@host)")
+    parser.add_argument("version", metavar="VERSION", help="Version to publish, for example 1.0.1")
+    parser.add_argument(
+        "--reason", metavar="TEXT", required=True, help="Reason to publish the version although checks failed"
+    )
+    parser.add_argument("--by", metavar="NAME", help="Name of who accepts the version (default: user@host)")
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
         "--keep_latest",
         action="store_true",
-        help="Publish it although a newer version was published since, which LATEST goes on naming",
+        help="Publish the version even if a newer one was published since, and leave LATEST as it is",
     )
     which.add_argument(
         "--set_latest",
         action="store_true",
-        help="Publish it although a newer version was published since, and point LATEST at it",
+        help="Publish the version even if a newer one was published since, and point LATEST at it",
     )
     return parser
 

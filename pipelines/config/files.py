@@ -179,8 +179,8 @@ class ListedFilesConfig(DeclaredOptions, FilesConfig, ABC):
 
     manifest: tuple[tuple[str, str], ...] = flag(
         (),
-        "Manifest: a .csv, .jsonl or .parquet file with a column file_name or image_uri, and optional"
-        " columns such as label and split; a path or a glob, or one for each split; repeatable",
+        "File or glob (.csv, .jsonl, .parquet) that lists the input in a column file_name or image_uri, with "
+        "columns such as label; repeatable",
         parse=parse_manifests,
         repeats=True,
         metavar="[SPLIT=]FILE",
@@ -189,15 +189,14 @@ class ListedFilesConfig(DeclaredOptions, FilesConfig, ABC):
     allow_outside: bool = flag(False, "Allow file names and links in a manifest to lead outside the manifest's folder")
     file_column: str = flag(
         "",
-        "Manifest column with the file names; for images also left,right,…: several columns for"
-        " several images per example",
+        "Manifest column with the file names; for images also several columns, for example left,right",
         default_words="file_name or image_uri",
         to_json=_or_none,
     )
-    label_column: str = flag("label", "Manifest column with the labels, or attribute of VIA's regions with the class")
+    label_column: str = flag("label", "Manifest column with the labels, or attribute with the class in a VIA export")
     label_pattern: str = flag(
         "",
-        r"Regular expression of file names of --input whose group label is the class, for example '(?P<label>\d)_.*'",
+        r"Regular expression for file names, whose group `label` is the class, for example '(?P<label>\d)_.*'",
         parse=parse_label_pattern,
         group="labels",
         is_always_recorded=False,
@@ -250,19 +249,17 @@ class ListedFilesConfig(DeclaredOptions, FilesConfig, ABC):
     )
     types: tuple[tuple[str, str], ...] = flag(
         (),
-        "Types of single manifest columns: int64, float32, bytes or bool; rows with another value are rejected;"
-        " repeatable",
+        "Type of a manifest column: int64, float32, bytes or bool; rows with another value are rejected; repeatable",
         parse=parse_types,
         repeats=True,
-        metavar="COLUMN=TYPE,...",
+        metavar="COLUMN=TYPE,…",
         default_words="types come from all rows",
         to_json=dict,
         is_always_recorded=False,
     )
     on_duplicate_key: str = flag(
         "allow",
-        "Action for several rows of a manifest about one file, which are counted in a notice: keep all, reject all but"
-        " the first by manifest and line, or fail the job",
+        "Action if several manifest rows name one file: keep all (allow), keep the first (reject), or fail the job",
         choices=("allow", "reject", "fail"),
         is_always_recorded=False,
     )

@@ -42,7 +42,7 @@ class _ShowAll(argparse.Action):
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         assert isinstance(parser, Parser)
-        parser._short_help = None
+        parser._short_help = ()
         parser.print_help()
         parser.exit()
 
@@ -50,9 +50,13 @@ class _ShowAll(argparse.Action):
 class Parser(argparse.ArgumentParser):
     """An ArgumentParser that raises UserErrors and takes no abbreviations: Beam's flags share the command line."""
 
-    def __init__(self, **kwargs: Any) -> None:
+    def __init__(self, *, examples: Sequence[str] = (), **kwargs: Any) -> None:
         super().__init__(allow_abbrev=False, **kwargs)
-        self._short_help: tuple[Sequence[str], Sequence[str]] | None = None  # flags and examples
+        self._positionals.title = "arguments"
+        if self.add_help:
+            self._option_string_actions["--help"].help = "Show this help"
+        self._examples = examples  # arguments of the command, shown at the end of --help
+        self._short_help: Sequence[str] = ()  # flags that --help shows; all if empty
         self.given: set[str] = set()  # single-value flags found so far in the current line
         for name in (None, "store"):
             self.register("action", name, _StoreOnce)
@@ -72,42 +76,47 @@ class Parser(argparse.ArgumentParser):
         missing = [action for action in required if getattr(found, action.dest, None) is None]
         if missing:
             check_known(rest, self)
-            names = ", ".join("/".join(action.option_strings) or action.dest for action in missing)
-            self.error(f"the following arguments are required: {names}")
+            names = ", ".join("/".join(action.option_strings) or action.metavar or action.dest for action in missing)
+            self.error(f"the following arguments are required: {names}; usage: {self.format_usage()}")
         return found, rest
 
-    def add_short_help(self, flags: Sequence[str], examples: Sequence[str]) -> None:
-        """Let --help show only the given flags, and the examples; --help-all shows all flags."""
-        self._short_help = flags, examples
+    def add_short_help(self, names: Sequence[str]) -> None:
+        """Let --help show only the flags of these names; --help-all shows all flags."""
+        self._short_help = [f"--{name}" for name in names]
         self.add_argument("--help-all", action=_ShowAll, nargs=0, dest=argparse.SUPPRESS, help="Show all options")
 
     def format_usage(self) -> str:
         """Return the line of usage: positional arguments, required flags and `[options]`."""
         words = [self.prog]
         for action in self._actions:
-            if not action.option_strings:
-                name = str(action.metavar or action.dest).upper()
-                words.append(
-                    f"[{name}]" if action.nargs in ("?", "*") else f"{name} …" if action.nargs == "+" else name
-                )
+            if isinstance(action, argparse._SubParsersAction):
+                words.append(f"{action.metavar} …")
+            elif not action.option_strings:
+                name = str(action.metavar)
+                several = action.nargs == "+" and " " not in name
+                words.append(f"[{name}]" if action.nargs == "?" else f"{name} …" if several else name)
             elif action.required or action.option_strings[0] == "--input":
                 words.append(f"{action.option_strings[0]} {action.metavar}")
         return " ".join([*words, "[options]"])
 
     def format_help(self) -> str:
-        """Return the help of the most used flags, or of all."""
+        """Return the help of the most used flags, or of all, with the examples."""
         self.usage = self.usage or self.format_usage().replace("%", "%%")
-        if self._short_help is None:
-            return super().format_help()
-        flags, examples = self._short_help
+        shown = "".join(f"  {self.prog} {example}\n" for example in self._examples)
+        examples = f"\nexamples:\n{shown}" if shown else ""
+        if not self._short_help:
+            return f"{super().format_help()}{examples}"
         formatter = self._get_formatter()
         formatter.add_usage(self.usage, (), ())
         formatter.add_text(self.description)
-        formatter.start_section("options")
-        formatter.add_arguments([self._option_string_actions[flag] for flag in flags])
-        formatter.end_section()
-        shown = "\n".join(f"  {self.prog} {example}" for example in examples)
-        return f"{formatter.format_help()}\nexamples:\n{shown}\n\nAll options: {self.prog} --help-all\n"
+        for title, actions in (
+            ("arguments", [action for action in self._actions if not action.option_strings]),
+            ("options", [self._option_string_actions[name] for name in self._short_help]),
+        ):
+            formatter.start_section(title)
+            formatter.add_arguments(actions)
+            formatter.end_section()
+        return f"{formatter.format_help()}{examples}\nAll options: {self.prog} --help-all\n"
 
     def error(self, message: str) -> NoReturn:
         """Raise `message` as a UserError."""
@@ -210,6 +219,7 @@ def _raise(error: Exception) -> NoReturn:
 
 
 _METAVARS = {  # placeholders of values in --help, by the names of flags that have them
+    "AGE": "max_age",
     "CHAR": "quote escape",
     "COLUMN": "file_column label_column split_column group_by stratify_by sequence_by order_by tokenize key",
     "COLUMN,…": "columns drop only image label",
@@ -217,7 +227,9 @@ _METAVARS = {  # placeholders of values in --help, by the names of flags that ha
     "DIR": "output file_root masks voc transform_graph",
     "ENCODING": "encoding",
     "FILE": "labels_file schema tokenizer transform module_file yolo",
+    "FRACTION": "max_reject_fraction",
     "INT,…": "image_bands shape",
+    "INT|SPLIT=INT,…": "num_shards",
     "LEVELS": "folders",
     "NAME": "name feature",
     "NAME=FRACTION,…": "splits",
@@ -230,8 +242,10 @@ _METAVARS = {  # placeholders of values in --help, by the names of flags that ha
     "TEXT": "comment delimiter separator label_separator",
     "TEXT,…": "missing",
     "TOKEN": "end_of_text",
+    "TYPE": "dtype",
     "VERSION": "version",
     "WIDTHxHEIGHT": "resize",
+    "YYYY-MM-DD": "date",
 }
 _METAVAR_BY_FLAG = {name: metavar for metavar, names in _METAVARS.items() for name in names.split()}
 _METAVAR_BY_TYPE = {int: "INT", float: "NUMBER"}
@@ -304,7 +318,7 @@ class LogOptions(Options):
 
     log_format: str = flag(
         "text",
-        "Format of messages on stderr; json writes one JSON object a line, for cloud logging, and no progress bar",
+        "Format of messages on stderr; json writes one JSON object a line, and no progress bar",
         choices=("text", "json"),
         affects_output=False,
     )

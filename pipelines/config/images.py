@@ -95,12 +95,14 @@ class ImagesConfig(MaskOptions, AnnotationOptions, ListedFilesConfig):
     )
     resize: tuple[int, int] | None = flag(
         None,
-        "Size WIDTHxHEIGHT to which each image is resized, after it is turned upright and converted to RGB",
+        "Size to which each image is resized, for example 224x224, after it is turned upright and converted to RGB",
         parse=parse_resolution,
         to_json=list,
     )
     resize_mode: str = flag(
-        "exact", "How --resize fits another aspect ratio: stretch, crop to fill, or pad to fit", choices=RESIZE_MODES
+        "exact",
+        "Way to fit another aspect ratio into --resize: stretch (exact), crop (cover) or pad (contain)",
+        choices=RESIZE_MODES,
     )
     jpeg_quality: int = flag(
         DEFAULT_QUALITY,
@@ -109,7 +111,7 @@ class ImagesConfig(MaskOptions, AnnotationOptions, ListedFilesConfig):
     )
     image_bands: tuple[int, ...] = flag(
         (),
-        "Bands of each TIFF that are stored, for example 1,2,3 or 4; needs --image_format or --resize",
+        "Bands of each TIFF to store, for example 1,2,3 or 4; needs --image_format or --resize",
         parse=parse_bands,
         default_words="TIFFs with more bands than an image holds are rejected",
         is_always_recorded=False,
@@ -124,7 +126,7 @@ class ImagesConfig(MaskOptions, AnnotationOptions, ListedFilesConfig):
     max_pixels: int = max_pixels_flag()
     coordinates: tuple[tuple[str, str], ...] = flag(
         (),
-        "Coordinates in columns, column=relative|pixels|none,…, for images that are resized or turned upright",
+        "Unit of columns with coordinates, for images that are resized or turned upright: relative, pixels or none",
         parse=parse_coordinates,
         to_json=dict,
     )

@@ -72,8 +72,8 @@ class NameOptions(Options):
 
     folders: FolderRoles | None = flag(
         None,
-        "Meaning of each folder level: label, split/label, any/label, any, …; label/group keeps the files of each inner"
-        " folder in one split",
+        "Meaning of each folder level, for example label or split/label; label/group keeps the files of a "
+        "group in one split",
         parse=parse_folders,
         group="input",
         default_words="inferred from the folder names",
@@ -81,8 +81,7 @@ class NameOptions(Options):
     )
     exclude: tuple[str, ...] = flag(
         (),
-        "Pattern of files and folders of the input to leave out, for example thumbs or '*.xml'; files that are not read"
-        " also count; repeatable",
+        "Pattern of files and folders of the input to leave out, for example thumbs or '*.xml'; repeatable",
         parse=parse_patterns,
         repeats=True,
         other_name="ignore",

@@ -113,7 +113,7 @@ class RecordOptions(TransformOptions, TokenOptions, SequenceOptions, PictureOpti
     )
     quote: str | None = flag(
         None,
-        "Quote character of fields; '' turns quoting off; fields of several lines are not doubted if it is given",
+        "Quote character of fields; '' turns quoting off",
         parse=parse_quote,
         default_words='"',
         group="input",
@@ -127,8 +127,8 @@ class RecordOptions(TransformOptions, TokenOptions, SequenceOptions, PictureOpti
     )
     header: str = flag(
         "auto",
-        "Content of the first line: the column names (first), a row (none: columns are called column_1, column_2, …),"
-        " or the names unless the line looks like a row (auto: the job stops if it does)",
+        "Content of the first line: column names (first) or a row (none); auto takes names, and stops the job "
+        "if they look like a row",
         choices=("auto", "first", "none"),
         group="input",
         is_always_recorded=False,
@@ -173,18 +173,26 @@ class RecordOptions(TransformOptions, TokenOptions, SequenceOptions, PictureOpti
         default_words="quotes are doubled",
         is_always_recorded=False,
     )
-    decimal: str = flag(".", "Decimal mark of numbers", choices=(".", ","), group="input", is_always_recorded=False)
+    decimal: str = flag(
+        ".",
+        "Decimal mark of numbers: a point or a comma",
+        choices=(".", ","),
+        metavar="CHAR",
+        group="input",
+        is_always_recorded=False,
+    )
     thousands: str = flag(
         "",
-        "Mark between groups of three digits",
+        "Mark between groups of three digits: a comma, point, space, apostrophe or '_'",
         choices=("", ",", ".", " ", "'", "_"),
+        metavar="CHAR",
         group="input",
         default_words="none",
         is_always_recorded=False,
     )
     list_separator: tuple[tuple[str, str], ...] = flag(
         (),
-        "Store the fields of a column as lists: the text between two values, for example pixels=' '; repeatable",
+        "Text between the values in a column that holds lists, for example pixels=' '; repeatable",
         parse=parse_fill,
         repeats=True,
         metavar="COLUMN=TEXT",
@@ -194,7 +202,7 @@ class RecordOptions(TransformOptions, TokenOptions, SequenceOptions, PictureOpti
     )
     fill: tuple[tuple[str, str], ...] = flag(
         (),
-        "Value that replaces missing values of a column; repeatable",
+        "Value that replaces missing values of a column, for example age=0; repeatable",
         parse=parse_fill,
         repeats=True,
         metavar="COLUMN=VALUE",
@@ -202,15 +210,16 @@ class RecordOptions(TransformOptions, TokenOptions, SequenceOptions, PictureOpti
     )
     schema: GivenSchema | None = flag(
         None,
-        "Use this schema.pbtxt instead of inferring types; rows that do not match it are rejected",
+        "File schema.pbtxt to use instead of inferring types; rows that do not match it are rejected",
         parse=read_schema,
     )
     types: tuple[tuple[str, str], ...] = flag(
         (),
-        "Types of single columns: int64, float32, bytes or bool; rows with another value are rejected; repeatable",
+        "Type of a column: int64, float32, bytes or bool, for example zip=bytes; rows with another value are "
+        "rejected; repeatable",
         parse=parse_types,
         repeats=True,
-        metavar="COLUMN=TYPE,...",
+        metavar="COLUMN=TYPE,…",
         default_words="types come from all rows",
         to_json=dict,
         is_always_recorded=False,
@@ -221,15 +230,15 @@ class RecordOptions(TransformOptions, TokenOptions, SequenceOptions, PictureOpti
     )
     on_other_columns: str = flag(
         "fail",
-        "Action if files have different columns: fail the job; reject the files that have other columns than most; or"
-        " union: take the columns of all files, with missing values where a file lacks one",
+        "Action if files have different columns: fail the job, reject files that differ from most, or use the "
+        "union of all columns",
         choices=("fail", "reject", "union"),
         group="input",
         is_always_recorded=False,
     )
     flatten: bool = flag(
         False,
-        "Make columns of the fields of objects, such as meta.source, and parallel lists of those of lists of objects",
+        "Make a column of each field of an object, for example meta.source; lists of objects become parallel lists",
         is_always_recorded=False,
     )
     json_columns: tuple[str, ...] = flag(
@@ -250,7 +259,7 @@ class RecordOptions(TransformOptions, TokenOptions, SequenceOptions, PictureOpti
     )
     label_separator: Mapping[str, str] | None = flag(
         None,
-        "Separator between the classes in a label with several classes; for one of several labels, for example tags=;",
+        "Separator between the classes in a label with several classes; tags=; sets it for the label `tags` alone",
         parse=_parse_separators,
         to_json=lambda separators: separators[""] if "" in separators else dict(separators),
         group="labels",
@@ -265,7 +274,8 @@ class RecordOptions(TransformOptions, TokenOptions, SequenceOptions, PictureOpti
     )
     timestamp: tuple[tuple[str, TimeUnit], ...] = flag(
         (),
-        "Store the dates or times of a column as int64: s, ms, us or ns since 1970 in UTC; repeatable",
+        "Unit in which times of a column are stored as int64 since 1970 in UTC: s, ms, us or ns, for example "
+        "at=ms; repeatable",
         parse=parse_timestamps,
         repeats=True,
         metavar="COLUMN=UNIT",
@@ -281,8 +291,8 @@ class RecordOptions(TransformOptions, TokenOptions, SequenceOptions, PictureOpti
     )
     stack: tuple[Stack, ...] = flag(
         (),
-        "Make one feature of many columns of numbers, for example image=pixel*:uint8:28,28: the name, a pattern of the"
-        " columns and, if wanted, int64, float32 or uint8 and a shape; repeatable",
+        "Feature to make of many columns of numbers, for example image=pixel*:uint8:28,28; the type and the "
+        "shape are optional; repeatable",
         parse=parse_stacks,
         repeats=True,
         metavar="NAME=COLUMNS[:DTYPE][:SHAPE]",
@@ -292,15 +302,14 @@ class RecordOptions(TransformOptions, TokenOptions, SequenceOptions, PictureOpti
     key: str | None = flag(None, "Column that identifies a record", default_words="the whole record")
     on_duplicate_key: str = flag(
         "allow",
-        "Action for records with the --key of another one, which are counted in a notice: keep all, reject all but the"
-        " first by file name and line (the input is read twice for it), or fail the job",
+        "Action for records with the same --key: keep all (allow), keep the first (reject), or fail the job",
         choices=("allow", "reject", "fail"),
         is_always_recorded=False,
     )
     text_unit: str = flag(
         "auto",
-        "Unit of text that becomes one example: a line, a paragraph, which ends at a blank line, or a file; auto is a"
-        " line, but stops the job if a line is an end-of-text token alone",
+        "Unit of text that becomes one example; auto takes lines, and stops the job if a line is only an "
+        "end-of-text token",
         choices=("auto", "line", "paragraph", "file"),
         name="record",
         group="input",
@@ -308,8 +317,8 @@ class RecordOptions(TransformOptions, TokenOptions, SequenceOptions, PictureOpti
     )
     separator: str = flag(
         "",
-        "Text between documents, such as '<|endoftext|>', of which each becomes one example; \\n and \\t are a line end"
-        " and a tab",
+        r"Text between documents, for example '<|endoftext|>'; each document becomes one example; \n and \t "
+        "mean line end and tab",
         parse=_parse_separator,
         group="input",
         default_words="none",
@@ -324,7 +333,7 @@ class RecordOptions(TransformOptions, TokenOptions, SequenceOptions, PictureOpti
     )
     key_until: str = flag(
         "",
-        "Where the key ends in the name of a member: at its first dot, as in WebDataset, or at its last dot",
+        "End of the key in a member's name: its first dot, as in WebDataset, or its last dot",
         choices=("", "first_dot", "last_dot"),
         default_words="first_dot; the job stops if that looks wrong",
         group="input",
@@ -332,8 +341,7 @@ class RecordOptions(TransformOptions, TokenOptions, SequenceOptions, PictureOpti
     )
     record_type: str = flag(
         "example",
-        "Type of the records: tf.train.Example, or raw: records of any type, such as SequenceExample or ELWC, which"
-        " pass through unparsed and so have no features",
+        "Type of the records: tf.train.Example, or raw for any other type, which is copied without parsing",
         choices=("example", "raw"),
         group="input",
         is_always_recorded=False,

@@ -224,8 +224,8 @@ class ArraysConfig(ListedFilesConfig):
 
     stacked: bool = flag(
         False,
-        "Make each row of an array an example (the first axis), with labels from a second array, as in X_train.npy and"
-        " y_train.npy; also reads .npz and MNIST's idx files",
+        "Make each row of an array an example, with labels from a second one, as in X_train.npy and "
+        "y_train.npy; reads .npz and idx files, too",
         is_always_recorded=False,
     )
 

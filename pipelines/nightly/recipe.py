@@ -83,7 +83,9 @@ class RetainOptions(Options):
     title: ClassVar[str] = "retain"
 
     min_versions: int | None = flag(
-        None, "Number of newest versions to keep", check=lambda number: None if number >= 1 else "expected at least 1"
+        None,
+        "Number of newest versions that are kept, whatever their age",
+        check=lambda number: None if number >= 1 else "expected at least 1",
     )
     max_age: float | None = flag(None, "Age up to which versions are kept, for example 30d", parse=parse_duration)
 
@@ -113,8 +115,8 @@ class BuildOptions(Options):
     )
     on_published: str = flag(
         KEEP,
-        "What to do with a published version whose input has changed since: keep it (exit status 5), overwrite it, or"
-        " build the next patch number",
+        "Action for a published version whose input has changed since: keep it (exit status 5), overwrite it, "
+        "or build the next patch number",
         choices=(KEEP, OVERWRITE, NEXT),
     )
     labels: str = flag(
@@ -126,7 +128,7 @@ class BuildOptions(Options):
     like: str | None = flag(None, "Version, tag or LATEST whose labels and schema are kept")
     fingerprint: str = flag(
         "metadata",
-        "How changed inputs are detected: by name, size and time, or by content",
+        "Way to detect changed inputs: by name, size and time, or by content",
         choices=("metadata", "content"),
     )
     baseline: str | None = flag(None, "Version, tag or LATEST that the checks compare with", default_words="LATEST")
@@ -139,7 +141,7 @@ class BuildOptions(Options):
     )
     unchanged_status: int = flag(
         0,
-        "Exit status if nothing had to be built; Airflow skips the following tasks at 99",
+        "Exit status if nothing had to be built; at 99, Airflow skips the following tasks",
         check=check_status,
     )
 
@@ -168,8 +170,7 @@ class RebuildOptions(BuildOutputOptions):
     )
     accept: tuple[str, ...] = flag(
         (),
-        "Checks that may fail this once, CHECK,…; the record of the build says who accepted them, and others still stop"
-        " the build",
+        "Comma-separated checks that may fail in this build; the build record says who accepted them",
         parse=parse_check_names,
         metavar="CHECK,…",
         affects_output=False,
@@ -187,7 +188,7 @@ class RebuildOptions(BuildOutputOptions):
     )
     set: tuple[str, ...] = flag(
         (),
-        "Value of ${NAME} in recipes; repeatable",
+        "Value for ${NAME} in recipes; repeatable",
         parse=lambda value: (value,) if isinstance(value, str) else tuple(value),
         repeats=True,
         metavar="NAME=VALUE",
@@ -195,7 +196,7 @@ class RebuildOptions(BuildOutputOptions):
     )
     unchanged_status: int | None = flag(
         None,
-        "Exit status if nothing had to be built; Airflow skips the following tasks at 99",
+        "Exit status if nothing had to be built; at 99, Airflow skips the following tasks",
         check=check_status,
         default_words="the recipe's setting, or 0",
         affects_output=False,

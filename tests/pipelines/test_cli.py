@@ -1,18 +1,21 @@
 """The command line itself, before any command: what happens where nobody reads what it says."""
 
 import os
+import re
 import subprocess
 import sys
 
 import pytest
 
+import shardmill
 from shardmill.pipelines import cli
 from shardmill.pipelines.jobs.registry import KINDS
+from tests.support.command import check_mistake, run_program
 
 
-@pytest.mark.parametrize("words", ["", "--help", "--version", "csv --help", "inspect --help"])
+@pytest.mark.parametrize("words", ["", "--help", "--version", "csv --help", "inspect --help", "completion zsh"])
 def test_nobody_reads(words: str) -> None:
-    """As in `shardmill --help | head -1`."""
+    """Output to a pipe without a reader, such as `shardmill --help | head -1`, is no error."""
     reader, writer = os.pipe()
     os.close(reader)
     try:
@@ -27,3 +30,23 @@ def test_nobody_reads(words: str) -> None:
 def test_every_command_has_a_parser() -> None:
     assert [parser.prog.split()[1] for parser in cli.parsers().values()] == [*cli.parsers()]
     assert {*KINDS, "verify", "rebuild", "diff", "accept"} < cli.parsers().keys()
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--version"]) == cli.main(["-V"]) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == second
+    assert first.startswith(f"shardmill {shardmill.__version__}")
+
+
+def test_help_lists_every_command_in_a_group(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--help"]) == 0
+    text = capsys.readouterr().out
+    lines = re.findall(r"^  (\w+) {2,}\w.{10,90}$", text, re.MULTILINE)
+    assert lines == [*cli.parsers()]
+    assert len(re.findall("^[A-Z].*:$", text, re.MULTILINE)) == 4
+
+
+def test_an_unknown_command_names_the_nearest() -> None:
+    check_mistake(run_program("imges"), "unknown command 'imges'; did you mean images? `shardmill --help` lists all")
+    check_mistake(run_program("qqqq"), "unknown command 'qqqq'; `shardmill --help` lists all commands")

@@ -30,7 +30,7 @@ def boxes_seen_flag(**attributes: Any) -> Any:
     """Declare the flag --boxes_seen, the orientation of images that boxes refer to."""
     return flag(
         "",
-        "Orientation of boxes in images with an EXIF rotation, if image sizes do not show it: as stored, or upright",
+        "Orientation that boxes of images with an EXIF rotation refer to, if image sizes do not show it",
         choices=("", "stored", "upright"),
         default_words="such images are rejected",
         to_json=lambda text: text or None,
@@ -91,12 +91,15 @@ class AnnotationOptions(Options):
         affects_output=False,
     )
     voc: str | None = flag(
-        None, "Pascal VOC folder: Annotations/, or its parent folder", parse=parse_path, affects_output=False
+        None,
+        "Folder of Pascal VOC annotations: Annotations/, or its parent folder",
+        parse=parse_path,
+        affects_output=False,
     )
-    yolo: str | None = flag(None, "YOLO data.yaml file", parse=parse_path, affects_output=False)
+    yolo: str | None = flag(None, "File data.yaml of a YOLO data set", parse=parse_path, affects_output=False)
     annotations: tuple[str, str] | None = flag(
         None,
-        "Export of a labelling tool: its file or folder, with the name of its format if it is ambiguous",
+        "File or folder that a labelling tool exported; FORMAT= names its format if several fit",
         parse=parse_export,
         metavar="[FORMAT=]PATH",
         affects_output=False,
@@ -235,8 +238,7 @@ class MaskOptions(Options):
 
     masks: str | None = flag(
         None,
-        "Folder with one mask for each image of --input, --coco, --voc, --yolo or --annotations, under the same"
-        " relative path; the image suffix may differ",
+        "Folder with one mask for each image, under the same relative path; the suffix may differ",
         parse=parse_path,
         is_always_recorded=False,
         to_json=bool,
@@ -251,8 +253,8 @@ class MaskOptions(Options):
     )
     mask_pattern: str = flag(
         "",
-        "Name of each image's mask without suffix, for example '{stem}_mask', or of image and mask, for example"
-        " '{stem}_image={stem}_mask'; without --masks, the masks are among the images of --input",
+        "Name of each image's mask without suffix, for example '{stem}_mask' or '{stem}_image={stem}_mask'; "
+        "without --masks, --input holds the masks",
         is_always_recorded=False,
         metavar="[IMAGE=]MASK",
     )
@@ -264,8 +266,7 @@ class MaskOptions(Options):
     )
     mask_colors: MaskColors = flag(
         (),
-        "File with the class of each colour in masks, such as label_colors.txt, labelmap.txt, class_dict.csv or"
-        " dataset_meta.json; masks hold the places of classes in it, from 0",
+        "File with the class of each colour in masks, for example labelmap.txt or class_dict.csv",
         parse=parse_mask_colors,
         default_words="masks of colours are rejected",
         is_always_recorded=False,
@@ -274,7 +275,7 @@ class MaskOptions(Options):
     )
     masks_seen: str = flag(
         "",
-        "Orientation of masks of images with an EXIF rotation, if image sizes do not show it: as stored, or upright",
+        "Orientation that masks of images with an EXIF rotation refer to, if image sizes do not show it",
         choices=("", "stored", "upright"),
         default_words="such images are rejected",
         is_always_recorded=False,
@@ -348,7 +349,11 @@ class LabelOptions(Options):
         parse=read_labels,
         to_json=_to_json,
     )
-    on_new_label: str = flag("fail", "Action for a class that is not in --labels_file", choices=ON_NEW_LABEL)
+    on_new_label: str = flag(
+        "fail",
+        "Action for a class that is not in --labels_file: fail the job, append the class, or reject the record",
+        choices=ON_NEW_LABEL,
+    )
 
     source_version: str = ""  # version whose names are kept; "" for --labels_file
 

@@ -85,17 +85,19 @@ class SplitOptions(Options):
     # names and fractions; None: splits of folders or rows, or train
     splits: Fractions | None = flag(
         None,
-        "Splits and their fractions of the examples, name=fraction,…",
+        "Splits and their fractions of the examples, for example train=0.9,test=0.1",
         parse=parse_splits,
         default_words="all examples in train",
         to_json=lambda splits: {name: str(fraction) for name, fraction in splits},
     )
     group_by: str | None = flag(
         None,
-        "Column whose equal values stay in one split; content keeps equal examples in one split, and"
-        " reads files twice for it; folder keeps the files of each folder together",
+        "Column whose equal values stay in one split; or content, for equal examples, or folder, for the "
+        "files of a folder",
     )
-    stratify_by: str | None = flag(None, "Column, or label, within each value of which the split fractions are exact")
+    stratify_by: str | None = flag(
+        None, "Column, or label, each value of which is divided among the splits by their exact fractions"
+    )
     seed: int = flag(0, "Seed of the order of examples", check=check_seed)
     split_seed: int = flag(0, "Seed of the assignment of examples to splits", check=check_seed)
     no_shuffle: bool = flag(False, "Keep the order of the input: files sorted by name, records in file order")
@@ -173,7 +175,10 @@ class ShardOptions(Options):
     )
     # of each split not in split_shards, which by-split values set
     num_shards: NumShards | None = flag(
-        None, "Number of shards of every split, or split=number,…", parse=parse_num_shards, check=_check_num_shards
+        None,
+        "Number of shards of each split, for example 16, or train=16,test=2",
+        parse=parse_num_shards,
+        check=_check_num_shards,
     )
     # numbers of shards of single splits
     split_shards: tuple[tuple[str, int], ...] = flag(
@@ -181,7 +186,7 @@ class ShardOptions(Options):
     )
     balance: str = flag(
         "examples",
-        "Quantity that is equal in all shards; tokens needs --tokenizer",
+        "Quantity that is equal in all shards; tokens is for tokenized text",
         choices=("examples", "bytes", "tokens"),
     )
     compression: str = flag(
@@ -250,8 +255,8 @@ class OutputOptions(Options):
     )
     max_reject_fraction: float = flag(
         DEFAULT_REJECT_FRACTION,
-        "Maximum share of rejected records; a larger share fails the job. The default also allows 3 records, if these"
-        " are less than half",
+        "Fraction of records that may be rejected; more fail the job. The default also allows 3 records, if "
+        "these are less than half",
         check=lambda part: None if 0 <= part <= 1 else "expected 0 to 1",
         group="run",
     )
@@ -306,8 +311,8 @@ class ReuseOptions(Options):
 
     reuse: str = flag(
         NO,
-        "Version, or LATEST, from whose shards the records of unchanged files are copied; other files"
-        " are read; record reads all files and stores what the next build needs to copy",
+        "Version, or LATEST, from which records of unchanged files are copied; record reads all files and "
+        "stores what the next build needs",
         parse=parse_reuse,
         metavar="LATEST|VERSION|record|no",
         affects_output=False,
@@ -507,12 +512,13 @@ class CheckOptions(Options):
         "Share of the examples of a split other than train whose content is also in another split", 0.0
     )
     label_leakage: Limits = _ceiling(
-        "How well a single feature predicts the label, 0 to 1: by what share errors in guessing the label become fewer"
-        " if the feature is known (Goodman and Kruskal's lambda); for tables, manifests and existing records",
+        "Reduction of errors in guessing the label if one feature is known, 0 to 1 (Goodman and Kruskal's "
+        "lambda); for tables, manifests and records",
         LEAKAGE_THRESHOLD,
     )
     conflicting_labels: Limits = _ceiling(
-        "Share of examples with the same content as an example of another class; for files, and images in columns", 0.0
+        "Share of examples with the same content as an example of another class; for files and for images in columns",
+        0.0,
     )
     similar_contents: Limits = _ceiling(
         "Share of the images of a split other than train that look like an image in another split;"
@@ -523,7 +529,7 @@ class CheckOptions(Options):
     shards_under: Limits = _floor("Size of the smallest shard of a split, as a share of the mean size", 0.5)
     schema: Constraints | None = flag(
         None,
-        "Check the comparators, presence, domains and constraints of this schema.pbtxt as well",
+        "File schema.pbtxt whose comparators, presence, domains and constraints are checked, too",
         parse=parse_constraints,
         affects_output=False,
     )

@@ -111,8 +111,7 @@ class TokenOptions(Options):
     )
     special_tokens: str = flag(
         "token",
-        "How special tokens of the tokenizer that occur in texts, such as <|endoftext|>, are encoded: as that token, or"
-        " as text like all other characters",
+        "Encoding of special tokens in texts, such as <|endoftext|>: as the token, or as ordinary text",
         choices=("token", "text"),
         is_always_recorded=False,
     )
@@ -239,7 +238,7 @@ class DeclaredOptions(Options):
     )
     analyze_splits: tuple[str, ...] = flag(
         (),
-        "Comma-separated splits over which the transform's constants are computed",
+        "Comma-separated splits from which --transform computes its constants",
         parse=parse_names,
         is_always_recorded=False,
         to_json=list,
@@ -248,7 +247,7 @@ class DeclaredOptions(Options):
 
     transform_graph: Any = flag(
         None,
-        "Version, or its data set folder, whose transform graph's constants and ids are kept",
+        "Folder of a version, or of its data set, whose transform graph is used again",
         parse=read_previous_graph,
         is_always_recorded=False,
         to_json=lambda former: former.name,

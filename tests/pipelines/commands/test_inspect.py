@@ -162,7 +162,7 @@ def test_contact_sheet(built: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], "directory"),
+        ([], "required: DIRECTORY"),
         (["{tmp}/nothing"], "is not a data set"),
         (["{built}", "--split", "dev"], "--split dev: pets 1.0.0 has no split 'dev'; it has train, test"),
         (["{built}", "--examples", "-1"], "'-1' is not a number from 0"),

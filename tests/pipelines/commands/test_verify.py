@@ -148,7 +148,7 @@ def test_unpublished(directory: Path, capsys: pytest.CaptureFixture[str]) -> Non
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], "directory"),
+        ([], "required: DIRECTORY"),
         (["{tmp}/nothing"], "is not a data set"),
         (["{tmp}"], "is not a data set"),
         (["{built}", "--decoded"], "unknown flag --decoded; did you mean --decode?"),

@@ -10,9 +10,8 @@ import pytest
 from apache_beam.options.pipeline_options import DirectOptions, GoogleCloudOptions, StandardOptions
 
 from shardmill.errors import UserError
+from shardmill.pipelines import cli
 from shardmill.pipelines.commands.convert import convert_parser
-from shardmill.pipelines.commands.inspect import inspect_parser
-from shardmill.pipelines.commands.verify import verify_parser
 from shardmill.pipelines.config.flags import OUTPUT_FLAGS, BuildOutputOptions, Parser, beam_options
 from shardmill.pipelines.config.images import ImagesConfig, parse_resolution
 from shardmill.pipelines.jobs.registry import KINDS
@@ -205,6 +204,13 @@ def test_mistakes_are_user_errors(flags: list[str], sentence: str) -> None:
         config(*flags)
 
 
+def test_all_missing_flags_are_named() -> None:
+    with pytest.raises(UserError) as raised:
+        images_parser().parse_args([])
+    usage = "shardmill images --input PATH --output DIR --name NAME [options]"
+    assert str(raised.value) == f"the following arguments are required: --output, --name; usage: {usage}"
+
+
 @pytest.mark.parametrize("missing", ["--output", "--name"])
 def test_required_flags(missing: str) -> None:
     index = MINIMAL.index(missing)
@@ -290,11 +296,7 @@ def test_labels_of_a_job_on_dataflow_are_passed_through() -> None:
     assert options.view_as(GoogleCloudOptions).labels == ["team=vision"]
 
 
-PARSERS: dict[str, Parser] = {
-    **{command: convert_parser(kind) for command, kind in KINDS.items()},
-    "inspect": inspect_parser(),
-    "verify": verify_parser(),
-}
+PARSERS = cli.parsers()
 SINGLE = [
     (command, flag, action)
     for command, parser in PARSERS.items()
@@ -328,7 +330,7 @@ def test_flags_that_say_it_twice_or_add_up_may_be_repeated() -> None:
     assert (args.fill, args.overwrite) == (["a=1", "b=2"], True)
 
 
-@pytest.mark.parametrize("command", sorted(PARSERS.keys() - {"inspect", "verify"}))
+@pytest.mark.parametrize("command", KINDS)
 def test_a_misspelt_flag_that_is_required_is_what_is_wrong(command: str) -> None:
     for line in (["--input", "x", "--output", "y", "--nmae", "x"], ["--nmae=x"]):
         with pytest.raises(UserError, match=r"^unknown flag --nmae(=x)?; did you mean --name\?$"):
@@ -338,4 +340,4 @@ def test_a_misspelt_flag_that_is_required_is_what_is_wrong(command: str) -> None
 @pytest.mark.parametrize("command", ["inspect", "verify"])
 def test_a_misspelt_flag_before_the_folder(run: Run, command: str) -> None:
     check_mistake(run(command, "--debgu", "folder"), "unknown flag --debgu; did you mean --debug?")
-    check_mistake(run(command), "the following arguments are required: directory")
+    check_mistake(run(command), f"required: DIRECTORY; usage: shardmill {command} DIRECTORY [options]")

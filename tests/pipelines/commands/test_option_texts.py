@@ -1,0 +1,82 @@
+"""Texts of all options of all commands: a plain phrase that is clear alone, and a name for the value."""
+
+import argparse
+import re
+
+import pytest
+
+from shardmill.pipelines import cli
+
+PARSERS = cli.parsers()
+ACTIONS = {
+    f"{command} {action.option_strings[-1] if action.option_strings else action.metavar}": (command, action)
+    for command, parser in PARSERS.items()
+    for action in parser._actions
+}
+RIDDLES = re.compile(r"(Of|Where|Whether|What|How|As|It|That|Which|Their|This|By|For) ")
+LONGEST = 160
+NO_VALUE = (argparse._StoreTrueAction, argparse._HelpAction)
+
+
+def texts_of(action: argparse.Action) -> list[str]:
+    """The faults of the texts of an option."""
+    text, faults = (action.help or "").replace("%%", "%"), []
+    if not text[:1].isupper():
+        faults.append("begins with no capital letter")
+    if RIDDLES.match(text):
+        faults.append("begins with a word that is not clear alone")
+    if len(text) > LONGEST:
+        faults.append(f"has {len(text)} characters")
+    if text.endswith("."):
+        faults.append("is a phrase, without a full stop")
+    if action.nargs != 0 and not (action.metavar or action.choices):
+        faults.append("has no name for the value")
+    if action.default not in (None, argparse.SUPPRESS, False, []) and "(default: " not in text:
+        faults.append("does not name the default")
+    return faults
+
+
+@pytest.mark.parametrize("name", ACTIONS)
+def test_each_text_is_clear_alone(name: str) -> None:
+    command, action = ACTIONS[name]
+    assert texts_of(action) == []
+    own = PARSERS[command]._option_string_actions
+    assert [flag for flag in re.findall(r"--\w+", action.help or "") if flag not in own] == []
+
+
+@pytest.mark.parametrize(
+    ("action", "fault"),
+    [
+        (argparse.Action(["--encoding"], "encoding", metavar="ENCODING", help="of the text"), "no capital"),
+        (argparse.Action(["--encoding"], "encoding", metavar="ENCODING", help="Of the text"), "not clear alone"),
+        (argparse.Action(["--encoding"], "encoding", metavar="ENCODING", help="E" * 161), "161 characters"),
+        (argparse.Action(["--encoding"], "encoding", help="Text encoding"), "no name for the value"),
+        (argparse.Action(["--size"], "size", metavar="SIZE", help="Size", default=3), "the default"),
+    ],
+)
+def test_faults_are_found(action: argparse.Action, fault: str) -> None:
+    assert [found for found in texts_of(action) if fault in found]
+
+
+@pytest.mark.parametrize("command", PARSERS)
+def test_help_fits_a_screen(command: str) -> None:
+    parser = PARSERS[command]
+    text = parser.format_help()
+    usage, *lines = text.splitlines()
+    required = [action for action in parser._actions if action.required]
+    names = [name for action in required for name in (action.option_strings or [str(action.metavar)])]
+    assert all(re.search(rf"(?<!\S){re.escape(name)}(?!\S)", usage) for name in names), usage
+    assert usage.endswith(" [options]")
+    assert len(usage) <= 100
+    assert len(lines) <= 50
+    assert len(re.findall("^  -", text, re.MULTILINE)) <= 12
+    assert 1 <= sum(line.startswith(f"  {parser.prog} ") for line in lines) <= 2
+
+
+@pytest.mark.parametrize(
+    "command", [command for command in PARSERS if "input" not in PARSERS[command]._option_string_actions]
+)
+def test_examples_are_valid(command: str) -> None:
+    parser = PARSERS[command]
+    for example in parser._examples:
+        assert parser.parse_known_args(example.partition(" >")[0].split())[1] == [] or "'" in example
