@@ -83,7 +83,7 @@ def test_contradictions(values: dict[str, Any], sentence: str) -> None:
 @pytest.mark.parametrize(
     "values",
     [
-        {"manifest": "gs://b/meta.jsonl", "allow_outside": True},
+        {"manifest": "gs://b/meta.csv", "allow_outside": True},
         {"splits": HALVES, "group_by": "user"},
         {"splits": HALVES, "stratify_by": "label", "split_shards": (("train", 3),)},
         {"split_shards": (("train", 3),), "shard_size": 100},
@@ -150,7 +150,7 @@ def test_reencode(values: dict[str, Any], how: Reencode | None) -> None:
         ({"threads": 5}, 5),
         ({"verify": "decode"}, 0),  # as many as the worker has cores
         ({"image_format": "png", "threads": 3}, 3),
-        ({"input": "gs://bucket/photos"}, 64),
+        ({"input": "gs://bucket/photos/*.jpg"}, 64),
         ({"manifest": "m.csv", "allow_outside": True}, 64),
         ({"masks": "gs://bucket/masks"}, 64),
     ],

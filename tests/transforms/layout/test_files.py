@@ -197,6 +197,24 @@ def test_what_was_passed_over_is_said() -> None:
     )
 
 
+def test_a_notice_says_where_a_split_has_another_name() -> None:
+    notice = "splits bear other names than {}: 'Val' is 'validation'"
+
+    assert layout(tree("Val/cat", "train/cat")).notices == (notice.format("their folders"),)
+    assert layout(manifest(["a", "a"], ["Val", "train"])).notices == (notice.format("the manifest"),)
+    by_names = layout(manifest(["a", "a"], ["Val", "train"]), has_name_rules=True)
+    assert by_names.notices == (notice.format("their folders"),)
+
+
+def test_folders_within_classes_are_named_where_their_files_are_drawn_for_splits() -> None:
+    inner = tree("cat/a", "cat/b")
+
+    (notice,) = layout(inner, folders=CLASSES, splits=HALVES).notices
+    assert "--group_by folder keeps the files of each folder in one split" in notice
+    assert layout(inner, folders=CLASSES, splits=(("all", Fraction(1)),)).notices == ()
+    assert layout(inner, folders=CLASSES, splits=HALVES, group_by="label").notices == ()
+
+
 @pytest.mark.parametrize(
     ("folders", "said"),
     [

@@ -9,8 +9,10 @@ import pytest
 
 from shardmill.data.features import Feature
 from shardmill.errors import UserError
-from shardmill.transforms.columns.types import ColumnType, Inferred
+from shardmill.transforms.columns.nested import Nesting
+from shardmill.transforms.columns.types import ColumnType, Inferred, NestedValues
 from shardmill.transforms.formats.format import KeyColumn
+from shardmill.transforms.inputs.folders import NO_ROLES, SPLITS_OF_CLASSES, FolderRoles
 from shardmill.transforms.inputs.summary import InputSummary, summarize_files
 from shardmill.transforms.layout.columns import wanted_columns
 from shardmill.transforms.layout.labels import labels_file_names
@@ -141,6 +143,30 @@ def test_which_columns_are_inferred() -> None:
     assert wanted_columns(TableOptions("", only=("a", "b"), label_columns=("c",))) == ["a", "b", "c"]
 
 
+def test_a_label_of_several_classes() -> None:
+    """Lists are read as lists, texts with separators as texts; neither is of one class to stratify by."""
+    lists = Inferred({**TYPES, "tags": ColumnType("bytes", -1, 10)}, 10, {"tags": frozenset({"a", "b"})})
+    made = layout(lists, summary=FILES, label_columns=("tags",))
+    assert made.types["tags"] == ColumnType("bytes", -1, 0)
+    texts = Inferred(TYPES, 10, {"city": frozenset({"a;b", "c"})})
+    parted = layout(texts, label_columns=("city",), separators={"city": ";"})
+    assert parted.types["city"] == ColumnType("bytes", None, 0)
+    for labelled, options in (
+        (lists, {"summary": FILES, "label_columns": ("tags",), "stratify_by": "tags"}),
+        (texts, {"label_columns": ("city",), "separators": {"city": ";"}, "stratify_by": "city"}),
+    ):
+        with pytest.raises(UserError, match="a row has any number of its values"):
+            layout(labelled, **options)
+
+
+def test_spaces_around_a_class_are_named() -> None:
+    for found, has_spaces in (("Bern ", True), ("Athens", False)):
+        inferred = Inferred(TYPES, 10, {"city": frozenset({"Bern", found})})
+        with pytest.raises(UserError) as caught:
+            layout(inferred, label_columns=("city",), labels=("Bern",), missing=("",))
+        assert ("--strip removes the spaces" in str(caught.value)) is has_spaces
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -189,6 +215,28 @@ def test_headers_that_differ_are_named() -> None:
     assert layout(summary=merge(TABLE, summarize_header(HEADER[::-1], "b.csv"))).features == layout().features
 
 
+def test_files_whose_headers_differ_from_most_are_left_out() -> None:
+    other = merge(TABLE, InputSummary(headers={(*HEADER[:4], "vide"): (2, "b.csv")}))
+
+    made = layout(summary=other, on_other_columns="reject", only=())
+    assert [feature.name for feature in made.features] == ["id", "age", "city", "ok"]
+    assert made.notices == ("column 'vide' has no value in any row, and was left out",)
+
+
+@pytest.mark.parametrize(("count", "stops"), [(9, True), (8, False)])
+def test_a_column_whose_values_are_mostly_nested(count: int, stops: bool) -> None:
+    nested = {"city": NestedValues(count, ("b.jsonl", 1234, '{"a": 1}'), has_objects=True)}
+    inferred = Inferred(TYPES, 10, nested=nested)
+    if not stops:
+        assert layout(inferred, nesting=Nesting()).features
+        return
+    with pytest.raises(UserError) as caught:
+        layout(inferred, nesting=Nesting())
+    assert f"'city' in {count} rows, the first of them b.jsonl, line 1,234: {{\"a\": 1}}. --flatten " in str(
+        caught.value
+    )
+
+
 def test_no_rows() -> None:
     with pytest.raises(UserError, match="--input x has no rows"):
         layout(Inferred(), summarize_files([("a.csv", 0)]))
@@ -231,6 +279,36 @@ def test_lines(names: list[str], numbers: bool, features: list[str], classes: tu
 def test_lines_without_folders_have_no_labels_file() -> None:
     with pytest.raises(UserError, match="not every file of --input x is in a class folder"):
         make_line_layout(FILES, Inferred(), TableOptions("--input x", classes=LabelOptions(labels=("a",))), False)
+
+
+@pytest.mark.parametrize(
+    ("names", "folders", "message"),
+    [
+        (["train/pos/a.txt", "test/neg/b.txt", "c.txt"], None, "some files are outside the folders of splits"),
+        (
+            ["train/pos/a.txt", "b.txt"],
+            SPLITS_OF_CLASSES,
+            "names 2 levels of folders, but files below --input x lie in 0",
+        ),
+        (["train/pos/a.txt", "test/neg/b.txt"], SPLITS_OF_CLASSES, None),
+        (["a/b/a.txt", "b.txt"], NO_ROLES, None),
+    ],
+)
+def test_folders_of_lines(names: list[str], folders: FolderRoles | None, message: str | None) -> None:
+    summary, options = summarize_files((name, 1) for name in names), TableOptions("--input x", folders=folders)
+    if message is None:
+        assert make_line_layout(summary, Inferred(), options, False).folders == folders
+        return
+    with pytest.raises(UserError, match=message):
+        make_line_layout(summary, Inferred(), options, False)
+
+
+def test_existing_records_whose_classes_have_no_names() -> None:
+    options = TableOptions("--input x", schema=(Feature("pet", "int64", "class_label", class_names=("", "")),))
+    with pytest.raises(UserError, match=r"--schema says that 'pet' holds ids of classes; give --label pet and their"):
+        make_record_layout(FILES, Inferred(), options, False)
+    named = replace(options, label_columns=("pet",), classes=LabelOptions(labels=("cat", "dog")))
+    assert make_record_layout(FILES, Inferred(), named, False).labels == ("pet",)
 
 
 def test_existing_records_have_no_features_yet() -> None:
