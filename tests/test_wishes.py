@@ -18,8 +18,8 @@ WISHES = {
     "a folder of Kaggle with a CSV file": "images.md#manifests",
     "detection": "annotations.md",
     "masks": "annotations.md#masks",
-    "a CSV file with missing values": "tables.md",
-    "blocks for a language model": "text.md",
+    "a CSV file with missing values": "missing-values.md",
+    "blocks for a language model": "language-models.md",
     "resuming training in PyTorch": "reading.md",
     "splits that do not leak": "splits.md",
     "a failed night": "nightly.md",
@@ -33,7 +33,7 @@ WISHES = {
     "TFRecords that exist": "tfrecords.md",
     "a check for corruption": "dataset.md",
     "class names in order": "images.md#folders",
-    "serving with TensorFlow Transform": "transform.md",
+    "serving with TensorFlow Transform": "serving.md",
 }
 NEEDS_CLOUD = ("Flink", "S3")
 _LINK = re.compile(r"\]\(([^)#\s]+\.md)(?:#[^)\s]*)?\)")

@@ -20,6 +20,13 @@ from tests.support.tars import tar
 from tests.support.tokenizer_files import tokenizer_json
 from tests.support.zips import zipped
 
+PEOPLE = b"""id,age,country,joined
+1,34,DE,2024-01-31
+2,NA,NA,2024-02-01 09:30:00
+3,,FR,
+4,unknown,DE,2024-02-29T23:59:59+01:00
+"""
+
 
 def write_boxes(path: Path, folder: Path, rows: list[dict[str, Any]]) -> None:
     """A table as Hugging Face has it of the image files in a folder, with what rows of its metadata say of each."""
@@ -87,6 +94,7 @@ def write_page_data(folder: Path) -> Path:
             "hf/test/metadata.csv": b"file_name,label\n2.jpg,a\n",
             "hf/train/1.jpg": image(1),
             "hf/test/2.jpg": image(2),
+            "recorder.csv": b"split,image_uri,label\nTRAIN,photos/dog/0.jpg,dog\nTEST,photos/cat/1.jpg,cat\n",
             "more.csv": b"file_name,label\nphotos/cat/3.jpg,a\n",
             "parts/1.jpg": image(1),
             "masked.csv": b"file_name,mask\nseg/images/1.jpg,seg/masks/1.png\n",
@@ -113,6 +121,7 @@ def write_page_data(folder: Path) -> Path:
             "pixels.csv": (
                 ",".join(["label", *(f"pixel{n}" for n in range(784))]) + "\n" + "1" + ",7" * 784 + "\n"
             ).encode(),
+            "people.csv": PEOPLE,
             "visits.csv": b"user,time,page\na,2024-01-02,x\nb,2024-01-01,y\na,2024-01-01,z\n",
             "sounds/dog/1.wav": wav(),
             "spoken/0_jackson_0.wav": wav(),
