@@ -20,8 +20,16 @@ DRAWING = re.compile(r"!\[([^\]]+)\]\((\S+\.svg)\)")
 STYLE = re.compile(r"<style>.*?</style>", re.DOTALL)
 # The names of the Python API by the headings of their page
 API = {
-    "Run jobs": ("convert", "plan", "Published", "Plan"),
-    "Read": ("load", "examples", "info", "feature_spec"),
+    "Run jobs": ("convert", "plan", "rebuild", "Published", "Plan", "Rebuilt"),
+    "Read": ("load", "examples", "info", "feature_spec", "DatasetInfo"),
+    "Look at versions": (
+        *("inspect", "verify", "versions", "diff", "report"),
+        *("Inspection", "Verification", "Versions", "VersionRow", "Comparison", "Report"),
+    ),
+    "Manage versions": (
+        *("rollback", "tag", "accept", "retain"),
+        *("RolledBack", "Tagged", "Accepted", "Retained"),
+    ),
     "Errors": ("UserError", "JobError", "CorruptDataError"),
 }
 

@@ -30,7 +30,7 @@ SECTIONS = [
     "License",
 ]
 NIGHTS = REPOSITORY / "docs" / "nightly.md"  # tests/end_to_end/test_rebuild.py runs its commands
-TASKS = [page for page in PAGES if page.stem not in ("design", "internals")]
+TASKS = [page for page in PAGES if page.stem not in ("design", "internals", "comparison")]
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 

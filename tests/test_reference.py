@@ -2,7 +2,6 @@
 
 import json
 import re
-import runpy
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import pytest
 
 import shardmill
+from docs import build_site
 from shardmill import errors
 from shardmill.metadata import file_names
 from shardmill.metadata.versions import BuildRecord
@@ -19,7 +19,7 @@ from shardmill.pipelines.nightly import recipe
 from shardmill.quality.limits import SCHEMA_CHECKS
 from shardmill.transforms.options.declare import options_of
 from shardmill.transforms.options.job_options import CheckOptions
-from tests.support import reference, reference_examples
+from tests.support import diagrams, reference, reference_examples
 from tests.support.command import REPOSITORY
 from tests.support.pages import PAGES
 
@@ -98,8 +98,7 @@ def test_links_to_the_reference(page: Path) -> None:
 
 
 def test_every_public_name_is_in_the_reference() -> None:
-    api = runpy.run_path(str(REPOSITORY / "docs/build_site.py"))["API"]
-    grouped = [name for names in api.values() for name in names]
+    grouped = [name for names in build_site.API.values() for name in names]
     assert sorted(grouped) == sorted(shardmill.__all__)
 
 
@@ -167,3 +166,9 @@ def keys_of(value: Any) -> Iterator[str]:
 def test_the_page_on_json_has_every_key(words: str, examples: tuple[Path, dict[str, str]]) -> None:
     page = (REPOSITORY / "docs/json.md").read_text()
     assert {key for key in keys_of(json.loads(examples[1][words])) if f"`{key}`" not in page} == set()
+
+
+@pytest.mark.parametrize("command", diagrams.STEPS)
+def test_a_drawing_is_that_of_the_graph(command: str) -> None:
+    assert list(diagrams.arrows(command)) == list(diagrams.STEPS[command])
+    assert diagrams.path_of(command).read_text() == diagrams.drawing(command), "run `python -m tests.support.diagrams`"

@@ -57,13 +57,11 @@ def _command_lines(parser: Parser) -> Iterator[str]:
     flags = [flag for action in parser._actions for flag in action.option_strings]
     yield f"# {parser.prog}\n\n{text(parser.description or '')}"
     yield f"\n```text\n{parser.format_usage().strip()}\n```"
-    if parser._short_help is not None:
-        examples = "\n".join(f"{parser.prog} {example}" for example in parser._short_help[1])
+    if parser._examples:
+        examples = "\n".join(f"{parser.prog} {example}" for example in parser._examples)
         yield f"\n```sh\n{examples}\n```"
     # The group of argparse's own flags, first in the parser, has only --help-all if a command has a short help
-    groups = sorted(
-        parser._action_groups, key=lambda group: parser._short_help is not None and group.title == "options"
-    )
+    groups = sorted(parser._action_groups, key=lambda group: bool(parser._short_help) and group.title == "options")
     for group in groups:
         actions = [action for action in group._group_actions if not isinstance(action, argparse._HelpAction)]
         if actions:
@@ -71,7 +69,8 @@ def _command_lines(parser: Parser) -> Iterator[str]:
         for action in actions:
             yield from _flag_lines(parser, action, flags)
     about, _, statuses = (parser.epilog or "").partition("Exit status: ")
-    yield f"\n## Notes\n\n{text(about.strip(), flags)}"
+    if about.strip():
+        yield f"\n## Notes\n\n{text(about.strip(), flags)}"
     if statuses:
         found = _STATUS.split(statuses)
         yield "\n## Exit statuses\n\n| status | meaning |\n|---|---|"
@@ -97,8 +96,7 @@ def _flag_lines(parser: Parser, action: argparse.Action, flags: Sequence[str]) -
 
 def command_index() -> str:
     """Return the page that lists all commands."""
-    summaries = {name: kind.summary for name, kind in KINDS.items()} | cli._COMMANDS
-    lines = [f"| [`shardmill {name}`]({name}.md) | {text(summary)} |" for name, summary in summaries.items()]
+    lines = [f"| [`shardmill {name}`]({name}.md) | {text(summary)} |" for name, summary in cli._summaries().items()]
     return "\n".join(
         [
             "# Commands\n\n`shardmill COMMAND --help` shows the most used flags of a command. `--help-all`",
