@@ -76,7 +76,9 @@ class Parser(argparse.ArgumentParser):
         missing = [action for action in required if getattr(found, action.dest, None) is None]
         if missing:
             check_known(rest, self)
-            names = ", ".join("/".join(action.option_strings) or str(action.metavar or action.dest) for action in missing)
+            names = ", ".join(
+                "/".join(action.option_strings) or str(action.metavar or action.dest) for action in missing
+            )
             self.error(f"the following arguments are required: {names}; usage: {self.format_usage()}")
         return found, rest
 
