@@ -277,7 +277,7 @@ def file_page(folder: Path) -> str:
     lines = [
         "# Files of a data set\n\n[Inspect, verify and manage versions](../dataset.md#files) explains how the",
         "files belong together. These examples are from a small table of sales, built twice by a recipe. The second",
-        "version failed its checks. `…` stands for lines that are left out.\n\n```text",
+        "version failed its checks. `…` marks lines that are left out.\n\n```text",
     ]
     root = folder / "datasets"
     paths = sorted(path.relative_to(root) for path in root.rglob("*") if path.is_file())
@@ -308,7 +308,7 @@ def json_page(outputs: Mapping[str, str]) -> str:
     lines = [
         "# Examples of JSON output\n\n[Read the JSON output](../json.md) explains the keys. These are outputs about",
         "the data set of [Files of a data set](files.md), with line breaks; the commands print one line.",
-        "`…` stands for what is left out here.",
+        "`…` marks what is left out here.",
     ]
     for words, (title, shown) in OUTPUTS.items():
         lines.append(f"\n## {title}\n\n```sh\n{words}\n```\n\n{_json_block(outputs[words], shown)}")
