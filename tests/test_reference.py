@@ -79,6 +79,20 @@ def test_every_check_has_an_anchor() -> None:
     assert len(found) == len(set(found))
 
 
+@pytest.mark.parametrize(
+    ("check", "limits"),
+    [
+        ("examples_under", "below 0.9 | below 0.5"),
+        ("examples_over", "above 2 | "),
+        ("columns_gone", " | above 0"),
+        ("min_examples_per_class", " | "),
+        ("label_drift", "above 0.1 | above 0.3"),
+    ],
+)
+def test_thresholds(check: str, limits: str) -> None:
+    assert f"| [`{check}`](#{check}) | {limits} |" in read("checks.md")
+
+
 def test_every_exit_status_of_an_error_has_a_meaning() -> None:
     kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and hasattr(kind, "exit_status")]
     used = {kind.exit_status for kind in kinds} | {0, errors.INTERRUPTED, errors.TERMINATED}

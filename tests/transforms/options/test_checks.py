@@ -94,14 +94,6 @@ def test_what_is_no_schema(tmp_path: Path, text: str | None, said: str) -> None:
         CheckOptions(**{"schema": str(path)})  # type: ignore[arg-type]
 
 
-def test_the_page_has_every_check_and_its_limits() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "nightly.md").read_text()
-
-    for name, limits in CheckOptions().limits.items():
-        warn, error = ("" if limit is None else f"{limit:g}" for limit in (limits.warn, limits.error))
-        assert f"| `{name}` | {warn} | {error} | " in page
-
-
 def test_thresholds_of_single_features() -> None:
     columns = CheckOptions(columns={"id": "off", "amount": {"numeric_drift": {"error": "0.5"}}}).columns or {}  # type: ignore[dict-item]
 
