@@ -4,13 +4,14 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 from shardmill.errors import ChecksError, JobError, LockedError, OutdatedError, UserError
 from shardmill.pipelines.config.flags import Parser
 from shardmill.pipelines.config.flags import beam_options as parse_beam_options
 from shardmill.pipelines.jobs.registry import KINDS
-from shardmill.text import did_you_mean, html_table
+from shardmill.text import did_you_mean
 
 if TYPE_CHECKING:
     from datetime import date as Date
@@ -45,7 +46,7 @@ class Plan:
         return self.text
 
     def _repr_html_(self) -> str:
-        return html_table("Planned, not run", [], [[line] for line in self.text.splitlines()])
+        return f"<pre>{escape(self.text)}</pre>"
 
 
 def convert(command: str, *, beam_options: Sequence[str] = (), progress: bool = False, **options: Any) -> "Published":

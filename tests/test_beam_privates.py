@@ -28,6 +28,7 @@ RELIED_ON = {
     "step.fn = ": "transforms/workers/running.py",
     ".get_signature": "pipelines/jobs/launch.py",
     ".get_dofn_specs": "pipelines/jobs/launch.py",
+    "alter_label_if_ipython": "pipelines/jobs/launch.py",
     "_worker_threads": "pipelines/jobs/local_cluster.py",
 }
 OTHERS = {"_StoreAction", "_actions", "_exit", "_replace"}  # of argparse, os, and named tuples

@@ -106,15 +106,7 @@ def test_a_page_begins_with_code_and_ends_with_limits(page: Path) -> None:
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page != NIGHTS], ids=lambda page: page.stem)
 def test_commands_and_snippets(page: Path, folder: Path, run: Run) -> None:
-    run_blocks([block for block in blocks(page) if "shardmill.convert(" not in block.text], folder, run)
-
-
-@pytest.mark.parametrize("page", [README, REPOSITORY / "docs" / "python.md"], ids=lambda page: page.stem)
-def test_jobs_from_python(page: Path, folder: Path, run: Run, capsys: pytest.CaptureFixture[str]) -> None:
-    (block,) = (block for block in blocks(page) if "shardmill.convert(" in block.text)
-    run_blocks([block], folder, run)
-
-    assert "datasets/rows/1.0.0" in capsys.readouterr().out
+    run_blocks(blocks(page), folder, run)
 
 
 ROWS = re.findall(r"^\| .+ \| `(shardmill [^`]+)` \|$", README.read_text(), re.MULTILINE)

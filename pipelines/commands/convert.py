@@ -161,7 +161,7 @@ def _convert(
     if is_local(options):
         (reuse_large_buffers if job.reuses_buffers else return_large_buffers)()
     if dry:
-        log.print_result(dry_run(job, config.name, options))
+        log.print_result(dry_run(job, config.name, options, output_options.quiet))
         return 0
     try:
         built = run_recorded(

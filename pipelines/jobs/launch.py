@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from dataclasses import dataclass
 from functools import partial
 from importlib import metadata
 from inspect import Signature
@@ -55,6 +56,7 @@ from shardmill.pipelines.jobs.runner import (
 )
 from shardmill.pipelines.reports import log
 from shardmill.pipelines.reports.log import is_json, log_progress
+from shardmill.text import html_table
 from shardmill.transforms.stores import patience, storage
 from shardmill.transforms.stores.storage import hold_shared
 from shardmill.transforms.workers.running import (
@@ -161,12 +163,17 @@ _PLAIN_INTERVAL = 10.0  # seconds between lines where there is no terminal
 
 
 class ProgressDisplay:
-    """A progress display on stderr: a live bar with rate and time left on a terminal, else a line now and then."""
+    """A progress display: a live bar with rate and time left on a terminal, a bar in a notebook, else lines on stderr.
+
+    The bar of a notebook is IPython's own display of HTML. Rich's needs ipywidgets, and leaves nothing in a saved file.
+    """
 
     def __init__(self, folder: str | None, title: str, phase: str = "writing") -> None:
         self._folder, self._title, self._phase = folder, title, phase
         self._console = Console(stderr=True)
-        self._live = self._console.is_terminal and not is_json()
+        self._in_notebook = self._console.is_jupyter
+        self._live = self._console.is_terminal and not self._in_notebook and not is_json()
+        self._handle: Any = None  # of the bar in a notebook
         self._started = self._last_line = time.monotonic()
         self._writing_since: float | None = None
         self._bar = Progress(console=self._console, transient=True, expand=True)
@@ -176,11 +183,25 @@ class ProgressDisplay:
             self._bar.columns = progress_columns(self._console.width)
             self._task = self._bar.add_task(f"{self._title}: listing and planning", total=None, rate="")
             self._bar.start()
+        elif self._in_notebook:
+            self._show_in_notebook(NotebookBar(f"{self._title}: listing and planning"))
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, error: object, *_: object) -> None:
         if self._live:
             self._bar.stop()
+        elif self._in_notebook:
+            end = "done" if error is None else "stopped"
+            text = f"{self._title}: {end} after {time.monotonic() - self._started:.1f} s"
+            self._show_in_notebook(NotebookBar(text, float(error is None)))
+
+    def _show_in_notebook(self, bar: "NotebookBar") -> None:
+        if self._handle is None:
+            from IPython.display import display  # which a notebook has
+
+            self._handle = display(bar, display_id=True)
+        else:
+            self._handle.update(bar)
 
     def update(self) -> None:
         """Show the current progress, or that the job runs: the pages of a remote runner show its progress."""
@@ -190,7 +211,15 @@ class ProgressDisplay:
             self._writing_since = now
         writing = now - (self._writing_since or now)
         self._bar.columns = progress_columns(self._console.width)
-        if self._live and counts is None:
+        elapsed = now - self._started
+        line = f"{self._title}: {elapsed:.0f} s, running"
+        if counts is not None:
+            line = progress_line(self._title, counts, elapsed, writing, self._phase)
+        if self._in_notebook:
+            planned = 0 if counts is None else counts.planned_examples
+            done = counts.examples / planned if counts is not None and planned else None
+            self._show_in_notebook(NotebookBar(line, done))
+        elif self._live and counts is None:
             self._bar.update(self._task, description=f"{self._title}: running")
         elif self._live and counts is not None:
             self._bar.update(
@@ -202,11 +231,22 @@ class ProgressDisplay:
             )
         elif now - self._last_line >= _PLAIN_INTERVAL:
             self._last_line = now
-            elapsed = now - self._started
-            remote = f"{self._title}: {elapsed:.0f} s, running"
-            log_progress(
-                remote if counts is None else progress_line(self._title, counts, elapsed, writing, self._phase)
-            )
+            log_progress(line)
+
+
+@dataclass(frozen=True, slots=True)
+class NotebookBar:
+    """A line of progress with a bar above it, as a notebook displays it."""
+
+    text: str
+    done: float | None = None  # of 1; None if unknown
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def _repr_html_(self) -> str:
+        value = "" if self.done is None else f' value="{self.done:.3f}"'
+        return f'<progress max="1"{value} style="width: 100%"></progress>{html_table(self.text, [], [])}'
 
 
 class _TimeLeftColumn(TimeRemainingColumn):
@@ -389,6 +429,9 @@ def run_pipeline(
     local, watch = is_local(options), None
     with ExitStack() as stack:
         stack.enter_context(cache_signatures())
+        # In a notebook, Beam would put the cell's number into labels, with modules that need pandas 2
+        keep_labels = partial(replace_attribute, beam.pipeline, "alter_label_if_ipython", lambda *_: None)
+        stack.enter_context(hold_shared("labels", keep_labels))
         folder = workers = None
         scratch = stack.enter_context(scratch_folder("progress"))
         if local:

@@ -36,6 +36,7 @@ from shardmill.pipelines.reports import log
 from shardmill.pipelines.reports.page import write_page_of
 from shardmill.quality.profile import Profile
 from shardmill.reading.dataset import Dataset
+from shardmill.text import html_table
 from shardmill.transforms.publishing import lease, publication
 from shardmill.transforms.publishing.build_records import read_record, write_record
 from shardmill.transforms.publishing.catalog import latest_path, write_latest
@@ -62,13 +63,31 @@ class Interrupted(KeyboardInterrupt):
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A data set version that a job has published."""
+    """A data set version that a job has published.
 
-    directory: str  # of the version
-    splits: Mapping[str, int]  # examples by split, in the splits' order
-    rejected: int  # number of rejected records
-    notices: tuple[str, ...]  # the manifest's notices
-    dataset: Dataset = field(repr=False, compare=False)  # opened; another job may have replaced it since
+    Attributes:
+        directory: folder of the version.
+        splits: numbers of examples by split, in the splits' order.
+        rejected: number of rejected records.
+        notices: sentences about the input, as in the command's summary.
+        dataset: the opened version; another job may have replaced it since.
+    """
+
+    directory: str
+    splits: Mapping[str, int]
+    rejected: int
+    notices: tuple[str, ...]
+    dataset: Dataset = field(repr=False, compare=False)
+
+    @property
+    def version(self) -> str:
+        """Return the version, for example `1.0.0`."""
+        return self.dataset.manifest.version
+
+    def _repr_html_(self) -> str:
+        rejected = [f"{self.rejected:,} records rejected: {self.directory}/rejects/"] if self.rejected else []
+        notes = [*rejected, *(f"NOTE: {notice}" for notice in self.notices)]
+        return html_table(f"Published: {self.directory}", ["split", "examples"], self.splits.items(), notes)
 
 
 @dataclass(frozen=True, slots=True)

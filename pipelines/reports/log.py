@@ -105,8 +105,11 @@ def print_done(text: str, done: str) -> None:
 
 
 def log_progress(message: str) -> None:
-    """Log a line of progress."""
-    LOG.info("%s", message, extra={"bare": True})
+    """Log a line of progress; print it on stderr if nobody has set up logging, as in a script."""
+    if LOG.isEnabledFor(logging.INFO):
+        LOG.info("%s", message, extra={"bare": True})
+    else:
+        print(to_printable(message), file=sys.stderr, flush=True)
 
 
 def warn(message: str, **fields: Any) -> None:

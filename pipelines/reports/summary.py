@@ -122,9 +122,11 @@ def table_text(table: Table, columns: int = _SPLIT_COLUMNS) -> str:
     """Return a table as text, at most `columns` characters wide, without trailing spaces.
 
     Cells are shown literally even if they contain `[b]` or `:cat:`, and without colours even if FORCE_COLOR is set.
+    A notebook displays nothing meanwhile.
     """
     text = io.StringIO()
-    console = Console(file=text, width=columns, markup=False, emoji=False, force_terminal=False, color_system=None)
+    plain = {"markup": False, "emoji": False, "force_terminal": False, "force_jupyter": False}
+    console = Console(file=text, width=columns, color_system=None, **plain)
     console.print(table)
     return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
 

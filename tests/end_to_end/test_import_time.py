@@ -13,6 +13,7 @@ import shardmill
 from shardmill import errors
 from shardmill.pipelines.jobs.registry import KINDS
 from tests.support.command import Run, write_files
+from tests.support.versions import make_version
 
 pytestmark = pytest.mark.slow
 
@@ -40,6 +41,21 @@ def test_examples_and_info_import_neither_tensorflow_nor_beam(tmp_path: Path) ->
 
     assert not modules & set(HEAVY)
     assert "numpy" in modules
+
+
+def test_functions_that_run_no_job_import_no_beam(tmp_path: Path) -> None:
+    for index in range(2):
+        make_version(tmp_path / "n", f"1.0.{index}", latest=True)
+    calls = (
+        "versions(d), shardmill.inspect(d, examples=1), shardmill.report(d), shardmill.diff(d, '1.0.0', '1.0.1')",
+        "tag(d, '1.0.0', 'a'), shardmill.rollback(d), shardmill.retain(d, min_versions=1, max_age='1h')",
+    )
+    modules = loaded(
+        "\n".join(["import shardmill", f"d = {str(tmp_path / 'n')!r}", *(f"shardmill.{c}" for c in calls)])
+    )
+
+    assert not modules & {"apache_beam", "tensorflow"}
+    assert "shardmill.pipelines.commands.retain" in modules
 
 
 @pytest.mark.parametrize("command", ["", *KINDS])

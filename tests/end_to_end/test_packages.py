@@ -1,6 +1,7 @@
 """What is built holds all of the project, and what is installed runs where others have modules of the same names."""
 
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -132,6 +133,28 @@ published = shardmill.convert(
 )
 size: int = published.splits["train"]
 text: str = shardmill.plan("images", input="photos", output=Path("out"), name="p", resize=(224, 224)).text
+rebuilt: shardmill.Rebuilt = shardmill.rebuild(Path("d.yaml"), date="2026-11-20", set={"A": "b"}, accept=["c"])
+if not rebuilt.ok and rebuilt.status == "checks_failed":
+    accepted: shardmill.Accepted = shardmill.accept("out/d", rebuilt.version, reason=", ".join(rebuilt.failed_checks))
+checked: shardmill.Verification = shardmill.verify(Path("out/d"), decode=True, progress=True)
+files: list[str] = [fault.file for fault in checked.faults]
+rows: shardmill.Versions = shardmill.versions("out/d")
+newest: shardmill.VersionRow = rows[0]
+sizes: list[int | None] = [row.size_bytes for row in rows]
+seen: shardmill.Inspection = shardmill.inspect("out/d", examples=1, contact_sheet=True)
+picture: bytes | None = seen.contact_sheet
+compared: shardmill.Comparison = shardmill.diff("out/d", "1.0.0", shardmill.rollback(Path("out/d")).version)
+words: list[str] = [found.words for found in compared.differences]
+page: shardmill.Report = shardmill.report("out/d", output=Path("page.html"))
+tagged: shardmill.Tagged = shardmill.tag("out/d", "1.0.0", "good", move=True)
+kept: shardmill.Retained = shardmill.retain(Path("d.yaml"), dry_run=True)
+described: shardmill.DatasetInfo = shardmill.info(Path("out/d"))
+classes: tuple[str, ...] = described.class_names
+first = next(iter(shardmill.examples("out/d", "train")))
+try:
+    shardmill.verify("out/d")
+except (shardmill.UserError, shardmill.JobError, shardmill.CorruptDataError) as error:
+    status: int = error.exit_status
 """
 MISTYPED = """import shardmill
 x: int = shardmill.info("d")
@@ -139,6 +162,9 @@ shardmill.convert("csv", input="x", output="y", name="n", lable="z")
 shardmill.convert("csv", input="x", output="y", name="n", balance="byte")
 shardmill.convert("csv", input="x", name="n")
 shardmill.plan("images", input="x", output="y", name="n", quote="a")
+shardmill.rebuild("d.yaml", frce=True)
+shardmill.verify(7)
+y: int = shardmill.versions("d")[0].version
 """
 
 
@@ -151,9 +177,24 @@ def test_mypy_finds_types_from_a_file_outside(tmp_path: Path, source: Path) -> N
 
     status, out, _ = _python(tmp_path, "", *command, "bad.py")
     assert status == 1
-    assert [int(line.split(":")[1]) for line in out.splitlines() if ": error:" in line] == [2, 3, 3, 4, 5, 6]
+    assert [int(line.split(":")[1]) for line in out.splitlines() if ": error:" in line] == [2, 3, 3, 4, 5, 6, 7, 8, 9]
     assert 'did you mean "label"?' in out
     assert "Incompatible types in assignment" in out
+
+
+def test_pyright_is_as_strict(tmp_path: Path, source: Path) -> None:
+    pytest.importorskip("pyright")
+    programs = install(tmp_path / "installed", "-e", source)
+    write_files(tmp_path, {"good.py": TYPED.encode(), "bad.py": MISTYPED.encode()})
+    (tmp_path / "pyrightconfig.json").write_text('{"typeCheckingMode": "strict"}')
+    command = (sys.executable, "-m", "pyright", "--pythonpath", programs / "python")
+    status, out, err = _python(tmp_path, "", *command, "good.py")
+    assert (status, out.splitlines()[-1]) == (0, "0 errors, 0 warnings, 0 informations "), out + err
+
+    status, out, _ = _python(tmp_path, "", *command, "bad.py")
+    assert status == 1
+    found = {int(match[1]) for match in re.finditer(r"bad\.py:(\d+):\d+ - error", out)}
+    assert found == set(range(2, 10)), out
 
 
 def test_beam_stages_one_package(tmp_path: Path, source: Path) -> None:

@@ -28,7 +28,7 @@ from shardmill.metadata.versions import (
     resolve_version,
 )
 from shardmill.quality.stats_file import StatsFile
-from shardmill.text import listed, to_printable
+from shardmill.text import html_table, listed, to_printable
 
 _SHOWN = 60  # letters of what a file should not hold
 
@@ -412,25 +412,34 @@ def choose_columns(
     return Columns(inputs, found)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class DatasetInfo:
-    """A dataset's description; it prints as a short table."""
+    """A dataset's description; it prints as a short table.
+
+    Attributes:
+        name: name of the dataset.
+        version: version that was opened.
+        directory: folder of that version.
+        compression: compression of the shards, "" or "gzip".
+        splits: splits by name; each has `examples`, `size_bytes` and `shards`.
+        features: features by name; each has `dtype`, `kind`, `shape`, `required`, `class_names` and `element`.
+        label: first feature to predict, or None.
+    """
 
     name: str
     version: str
-    directory: str  # folder of the opened version
-    compression: str  # of the shards, "" or "gzip"
-    splits: Mapping[str, SplitEntry]  # by name; each has `examples`, `size_bytes` and `shards`
-    # by name; each has `dtype`, `kind`, `shape`, `required`, `class_names` and `element`
+    directory: str
+    compression: str
+    splits: Mapping[str, SplitEntry]
     features: Mapping[str, Feature]
-    label: str | None  # first feature to predict, or None
+    label: str | None
 
     @property
     def class_names(self) -> tuple[str, ...]:
         """Return the label's class names by id; empty if it has none."""
         return () if self.label is None else self.features[self.label].class_names
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         lines = [f"{self.name} {self.version} in {self.directory}"]
         for split in self.splits.values():
             amount = f"{split.examples:,} examples in {len(split.shards):,} shards, {split.size_bytes:,} bytes"
@@ -440,6 +449,14 @@ class DatasetInfo:
                 f"  feature {feature.name}: {_describe(feature)}{', the label' if feature.role == 'label' else ''}"
             )
         return "\n".join(map(to_printable, lines))
+
+    def _repr_html_(self) -> str:
+        splits = [
+            (one.name, one.examples, len(one.shards), f"{one.size_bytes:,} bytes") for one in self.splits.values()
+        ]
+        features = [(one.name, _describe(one), one.role) for one in self.features.values()]
+        table = html_table(f"{self.name} {self.version}", ["split", "examples", "shards", "bytes"], splits)
+        return table + html_table("Features", ["feature", "type", "role"], features)
 
 
 def info(directory: str | os.PathLike[str], *, version: str | None = None, files: Files | None = None) -> DatasetInfo:

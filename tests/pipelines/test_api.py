@@ -1,0 +1,465 @@
+"""The Python interface: each function does what its command does and returns it, for scripts and for notebooks."""
+
+import inspect
+import json
+import logging
+import re
+import shutil
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from datetime import date
+from html.parser import HTMLParser
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import shardmill
+from shardmill.pipelines import api, cli
+from shardmill.pipelines.reports import log
+from tests.support.command import Run, image_tree, tree_bytes, write_files
+from tests.support.versions import make_version
+
+JOBS = ("rebuild", "verify")  # functions that run a job and show its progress
+LOOKS = ("inspect", "diff", "report", "versions", "tag", "rollback", "accept", "retain")
+# Flags that only a command line needs: how it prints, and the status that it exits with
+COMMAND_LINE = {"help", "log_format", "quiet", "debug", "json", "unchanged_status"}
+
+
+class Html(HTMLParser):
+    """The text of HTML whose elements are all closed in order."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.words: list[str] = []
+        self.attributes: dict[str, str | None] = {}
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.attributes |= dict(attrs)
+        if tag != "img":
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+
+def shown(result: Any) -> list[str]:
+    """What a notebook shows of a result, by element."""
+    return Html(result._repr_html_()).words
+
+
+@pytest.fixture(autouse=True)
+def nothing_printed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Iterator[None]:
+    """No function prints anything, where nobody has set up logging."""
+    before = log.LOG.level
+    monkeypatch.setattr(log.LOG, "handlers", [logging.NullHandler()])
+    monkeypatch.setattr(log.LOG, "propagate", True)
+    log.LOG.setLevel(logging.NOTSET)
+    yield
+    log.LOG.setLevel(before)
+    if "run" not in request.fixturenames:
+        assert capsys.readouterr() == ("", "")
+
+
+@pytest.fixture
+def parent(tmp_path: Path) -> Path:
+    """1.0.0, of 2 examples, to 1.0.2, of 4, which LATEST names."""
+    for index in range(3):
+        make_version(tmp_path / "n", f"1.0.{index}", latest=True, examples=index + 2)
+    return tmp_path / "n"
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a table, a recipe, and the version 1.0.0 of `rows` made of them."""
+    folder = tmp_path_factory.mktemp("built")
+    table = "n,city\n" + "".join(f"{n},{('Oslo', 'Rome', 'Bern')[n % 3]}\n" for n in range(60))
+    write_files(folder, {"in/a.csv": table.encode()})
+    (folder / "rows.yaml").write_text(
+        f"name: rows\noutput: {folder}/sets\ncsv: {{input: {folder}/in, label: city}}\nretain: {{min_versions: 5,"
+        " max_age: 30d}\n"
+    )
+    assert shardmill.rebuild(folder / "rows.yaml").status == "published"
+    return folder
+
+
+@pytest.fixture
+def folder(built: Path, tmp_path: Path) -> Path:
+    """A copy of that."""
+    copy = Path(shutil.copytree(built, tmp_path / "copy"))
+    recipe = copy / "rows.yaml"
+    recipe.write_text(recipe.read_text().replace(str(built), str(copy)))
+    return copy
+
+
+@pytest.mark.parametrize("name", [*JOBS, *LOOKS])
+def test_a_function_has_the_flags_of_its_command(name: str) -> None:
+    parser = cli.parsers()[name]
+    flags = {option[2:] for action in parser._actions for option in action.option_strings if option[1] == "-"}
+    parameters = inspect.signature(getattr(api, name)).parameters.values()
+    keywords = {one.name for one in parameters if one.kind is inspect.Parameter.KEYWORD_ONLY}
+
+    assert keywords - {"beam_options", "progress"} == {flag.replace("-", "_") for flag in flags} - COMMAND_LINE - {
+        "help_all"
+    }
+    assert "beam_options" in keywords
+    assert ("progress" in keywords) == (name in JOBS)
+
+
+@pytest.mark.parametrize("name", [*JOBS, *LOOKS])
+def test_a_function_has_the_arguments_of_its_command(name: str) -> None:
+    parser = cli.parsers()[name]
+    words = [(action.nargs != "?") for action in parser._actions if not action.option_strings]
+    parameters = inspect.signature(getattr(api, name)).parameters.values()
+    positional = [one for one in parameters if one.kind is not inspect.Parameter.KEYWORD_ONLY]
+
+    assert [one.default is inspect.Parameter.empty for one in positional] == words
+
+
+def test_every_function_has_its_command_and_says_what_it_takes_returns_and_raises() -> None:
+    functions = {name for name in shardmill.__all__ if inspect.isfunction(getattr(api, name, None))}
+    assert functions - {"convert", "plan"} == {*JOBS, *LOOKS} == {*cli._COMMANDS}
+    for name in functions:
+        text = inspect.getdoc(getattr(api, name)) or ""
+        sections = re.split(r"^(Args|Returns|Raises):$", text, flags=re.MULTILINE)
+        assert sections[1::2] == ["Args", "Returns", "Raises"], name
+        documented = re.findall(r"^ {4}(\w+): ", sections[2], re.MULTILINE)
+        assert documented == list(inspect.signature(getattr(api, name)).parameters), name
+
+
+def test_versions(run: Run, parent: Path) -> None:
+    write_files(parent, {"TAGS/a<b": b"1.0.0\n"})
+    found = shardmill.versions(parent)
+
+    assert [(row.version, row.examples, row.latest, row.tags) for row in found] == [
+        ("1.0.2", 4, True, ()),
+        ("1.0.1", 3, False, ()),
+        ("1.0.0", 2, False, ("a<b",)),
+    ]
+    assert (len(found), found[0].version, found.latest, found.directory) == (3, "1.0.2", "1.0.2", str(parent))
+    assert f"{found!r}\n" == run("versions", parent).out
+    assert {"1.0.2", "LATEST", "a<b", "examples"} <= set(shown(found))
+    (parent / "LATEST").unlink()
+    assert "NOTE: there is no LATEST" in shown(shardmill.versions(f"{parent}/"))
+
+
+def test_tags(run: Run, parent: Path) -> None:
+    found = shardmill.tag(parent, "1.0.0", "good")
+    assert (found.before, found.version, found.tag) == ("", "1.0.0", "good")
+    assert repr(found) == f"{parent}: good names 1.0.0"
+    with pytest.raises(shardmill.UserError, match=r"names 1\.0\.0 already"):
+        shardmill.tag(str(parent), "1.0.1", "good")
+    assert repr(shardmill.tag(parent, "1.0.1", "good", move=True)) == f"{parent}: good: 1.0.0 -> 1.0.1"
+    assert shown(shardmill.tag(parent, "good", delete=True)) == [f"{parent}: good no longer names 1.0.1"]
+    with pytest.raises(shardmill.UserError, match="give the version, then the tag"):
+        shardmill.tag(parent, "1.0.0")
+    assert not list((parent / "TAGS").iterdir())
+
+
+def test_rollback(parent: Path) -> None:
+    found = shardmill.rollback(parent)
+    assert (found.before, found.version, found.warnings) == ("1.0.2", "1.0.1", ())
+    assert repr(found) == f"{parent}: LATEST: 1.0.2 -> 1.0.1"
+    assert shown(shardmill.rollback(str(parent), "1.0.1")) == [f"{parent}: LATEST names 1.0.1 already"]
+    write_files(parent, {"1.0.3/LOCK": b"{}", "1.0.3/beam-temp-n-x/part": b""})
+    found = shardmill.rollback(parent, "1.0.0")
+    assert (parent / "LATEST").read_text() == "1.0.0\n"
+    assert repr(found).count("once it is published LATEST names it") == len(found.warnings) == 1
+    with pytest.raises(shardmill.UserError, match=r"no version that is older than 1\.0\.0"):
+        shardmill.rollback(parent)
+
+
+def test_diff(run: Run, folder: Path) -> None:
+    (folder / "in/b.csv").write_text("n,city\n" + "".join(f"{n},Rome\n" for n in range(60, 75)))
+    assert shardmill.rebuild(folder / "rows.yaml").version == "1.0.1"
+    sets = folder / "sets/rows"
+
+    found = shardmill.diff(sets, "1.0.0", "LATEST")
+
+    assert (found.old, found.new) == ("1.0.0", "1.0.1")
+    assert found.differences[0].words == "60 -> 75 rows"
+    assert f"{found!r}\n" == run("diff", sets, "1.0.0", "1.0.1").out
+    assert found.content == json.loads(run("diff", sets, "1.0.0", "1.0.1", "--json").out)
+    assert {"1.0.0 -> 1.0.1", "60", "75"} <= set(shown(found))
+    assert repr(shardmill.diff(sets / "1.0.0", str(sets / "1.0.1"))) == repr(found)
+    for words in ((sets,), (sets, "1.0.0"), (sets, "1.0.0", "1.0.9")):
+        with pytest.raises(shardmill.UserError):
+            shardmill.diff(*words)
+
+
+def test_report(run: Run, folder: Path) -> None:
+    sets = folder / "sets/rows"
+    found = shardmill.report(sets)
+    assert (found.severity, found.text, found.output) == ("unknown", "rows 1.0.0, good, as far as is known", None)
+    assert found.content == json.loads(run("report", sets, "--json").out)
+    assert not (folder / "report.html").exists()
+
+    page = folder / "page.html"
+    assert shown(shardmill.report(str(sets / "1.0.0"), output=page))[0] == found.text
+    assert run("report", sets, "--output", folder / "other.html").status == 0
+    assert page.read_bytes() == (folder / "other.html").read_bytes()
+    with pytest.raises(shardmill.UserError, match=r"--output .*/rows\.yaml/x\.html"):
+        shardmill.report(sets, output=folder / "rows.yaml/x.html")
+    with pytest.raises(shardmill.UserError, match=r"1\.0\.7"):
+        shardmill.report(sets, against="1.0.7")
+    (sets / "1.0.0/manifest.json").write_text("{}")
+    with pytest.raises(shardmill.CorruptDataError):
+        shardmill.report(sets)
+
+
+def test_inspect(run: Run, folder: Path) -> None:
+    sets = folder / "sets/rows"
+    found = shardmill.inspect(sets, examples=1, split="train")
+    assert f"{found!r}\n" == run("inspect", sets, "--examples", 1, "--split", "train").out
+    assert json.loads(json.dumps(found.content)) == json.loads(
+        run("inspect", sets, "--examples", 1, "--split", "train", "--json").out
+    )
+    assert (found.dataset.manifest.name, len(found.examples)) == ("rows", 1)
+    assert {"rows 1.0.0", "train", "60", "class_label, 3 classes", "Features"} <= set(shown(found))
+    wrongs: list[dict[str, Any]] = [{"split": "tset"}, {"examples": -1}, {"samples": 0}, {"contact_sheet": True}]
+    for wrong in wrongs:
+        with pytest.raises(shardmill.UserError, match=next(iter(wrong))):
+            shardmill.inspect(sets, **wrong)
+
+
+def test_a_contact_sheet_is_shown_in_a_notebook(tmp_path: Path) -> None:
+    source = write_files(tmp_path / "in", image_tree(("cat", "dog"), 3))
+    directory = shardmill.convert("images", input=source, output=tmp_path, name="d").directory
+
+    found = shardmill.inspect(directory, contact_sheet=tmp_path / "sheet.png", samples=4)
+
+    assert found.contact_sheet == (tmp_path / "sheet.png").read_bytes()
+    assert repr(found).endswith(f"{tmp_path}/sheet.png: 4 images")
+    assert str(Html(found._repr_html_()).attributes["src"]).startswith("data:image/png;base64,iVBOR")
+    assert shardmill.inspect(directory, contact_sheet=True, samples=4).contact_sheet == found.contact_sheet
+
+
+def test_verify(run: Run, folder: Path) -> None:
+    sets = folder / "sets/rows"
+    found = shardmill.verify(sets)
+    assert (found.ok, found.faults, found.notices) == (True, (), ())
+    assert (found.directory, found.examples, found.shards) == (str(sets / "1.0.0"), 60, 1)
+    assert f"{found!r}\n" == run("verify", sets).out
+    assert shown(found) == ["verified: 60 examples in 1 shard, no fault"]
+
+    (shard,) = (sets / "1.0.0").glob("*.tfrecord*")
+    shard.write_bytes(shard.read_bytes()[:-1] + b"\xff")
+    (sets / "1.0.0/more.txt").write_text("")
+    found = shardmill.verify(str(sets / "1.0.0"), decode=True)
+    assert not found.ok
+    assert {fault.file for fault in found.faults} == {shard.name}
+    assert [f"{fault}\n" for fault in found.faults] == run("verify", sets).out.splitlines(keepends=True)
+    assert "1 file is no part of the data set" in found.notices[0]
+    assert {shard.name, "fault", *found.notices} <= set(shown(found))
+    for directory in (folder / "none", folder / "in"):
+        with pytest.raises(shardmill.UserError):
+            shardmill.verify(directory)
+
+
+def test_verify_repairs(folder: Path) -> None:
+    (folder / "sets/rows/LATEST").unlink()
+    found = shardmill.verify(folder / "sets/rows/1.0.0", repair=True)
+    assert "LATEST was missing" in found.notices[0]
+    assert (folder / "sets/rows/LATEST").read_text() == "1.0.0\n"
+
+
+def settings() -> list[object]:
+    return [signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT), threading.active_count()]
+
+
+def test_rebuild_publishes_what_changed(run: Run, folder: Path) -> None:
+    before, recipe = settings(), folder / "rows.yaml"
+    found = shardmill.rebuild(recipe)
+    assert (found.status, found.ok, found.version, found.error) == ("unchanged", True, "1.0.0", None)
+    assert found.directory == str(folder / "sets/rows/1.0.0")
+    assert repr(found).startswith("rows 1.0.0: unchanged\nunchanged since 1.0.0")
+
+    found = shardmill.rebuild(str(recipe), dry_run=True, force=True)
+    assert (found.status, found.version, found.ok) == ("planned", "1.0.1", True)
+    assert "Would write" in repr(found)
+    assert not (folder / "sets/rows/1.0.1").exists()
+
+    found = shardmill.rebuild(recipe, force=True, full=True)
+    assert (found.status, found.version, found.splits) == ("published", "1.0.1", {"train": 60})
+    assert {"rows 1.0.1: published", "train", "60"} <= set(shown(found))
+    assert settings() == before
+    assert run("rebuild", recipe, "--force", "--full").status == 0
+    ours, theirs = (tree_bytes(folder / "sets/rows" / version) for version in ("1.0.1", "1.0.2"))
+    assert ours.keys() == theirs.keys()
+    assert {name for name in ours if ours[name] != theirs[name]} <= {"manifest.json", "_SUCCESS", "dataset_info.json"}
+
+
+def test_a_failed_check_is_an_outcome_that_can_be_accepted(folder: Path) -> None:
+    recipe, sets = folder / "rows.yaml", folder / "sets/rows"
+    (folder / "in/a.csv").write_text("n,city\n" + "".join(f"{n},{('Oslo', 'Rome')[n % 2]}\n" for n in range(60)))
+
+    found = shardmill.rebuild(recipe)
+
+    assert (found.status, found.ok, found.version) == ("checks_failed", False, "1.0.1")
+    assert "classes_gone" in found.failed_checks
+    assert isinstance(found.error, shardmill.JobError)
+    assert found.error.exit_status == 3
+    assert any(word.startswith("error: classes_gone: ") for word in shown(found))
+    assert shardmill.verify(sets / "failed/1.0.1").is_published is False
+    with pytest.raises(shardmill.UserError, match="--reason is empty"):
+        shardmill.accept(sets, "1.0.1", reason=" ")
+    with pytest.raises(shardmill.UserError, match="exclude each other"):
+        shardmill.accept(sets, "1.0.1", reason="x", keep_latest=True, set_latest=True)
+    accepted = shardmill.accept(sets, "failed/1.0.1", reason="Bern is closed", by="me")
+    assert (accepted.version, accepted.by, accepted.latest, accepted.is_new) == ("1.0.1", "me", "1.0.1", True)
+    assert shown(accepted) == [f"{sets}: 1.0.1 is published, accepted by me; LATEST names 1.0.1"]
+    assert not shardmill.accept(sets, "1.0.1", reason="again").is_new
+
+
+def test_rebuild_accepts_a_check_this_once(folder: Path) -> None:
+    (folder / "in/a.csv").write_text("n,city\n" + "".join(f"{n},{('Oslo', 'Rome')[n % 2]}\n" for n in range(60)))
+    failed = shardmill.rebuild(folder / "rows.yaml").failed_checks
+    assert shardmill.rebuild(folder / "rows.yaml", accept=failed).status == "published"
+
+
+def test_values_of_names_and_of_the_date(folder: Path) -> None:
+    recipe = folder / "named.yaml"
+    recipe.write_text(
+        f"name: named\noutput: {folder}/sets\nversion: '{{YYYY}}.{{MM}}.{{DD}}'\ncsv: {{input: '${{IN}}/*.csv'}}\n"
+    )
+    found = shardmill.rebuild(recipe, set={"IN": f"{folder}/in"}, date=date(2026, 11, 20))
+    assert found.version == "2026.11.20"
+    assert shardmill.rebuild(recipe, set={"IN": f"{folder}/in"}, date="2026-11-20").status == "unchanged"
+    with pytest.raises(shardmill.UserError, match="IN"):
+        shardmill.rebuild(recipe)
+
+
+def test_mistakes_and_failures_of_a_rebuild_are_raised(folder: Path) -> None:
+    recipe = folder / "rows.yaml"
+    for text, words in (
+        ("nmae: x\n", "bad.yaml line 1: there is no command"),
+        (recipe.read_text().replace("label: city", "label: town"), "town"),
+    ):
+        (folder / "bad.yaml").write_text(text)
+        with pytest.raises(shardmill.UserError, match=words):
+            shardmill.rebuild(folder / "bad.yaml")
+    (folder / "two.yaml").write_text("\n---\n".join(recipe.read_text().replace("rows", name) for name in "ab"))
+    with pytest.raises(shardmill.UserError, match="holds 2 recipes"):
+        shardmill.rebuild(folder / "two.yaml")
+    with pytest.raises(shardmill.UserError, match="--version"):
+        shardmill.rebuild(recipe, version="one")
+    (folder / "in/a.csv").write_bytes(b"n,city\n1,Oslo\n2\n3,4,5\n")
+    with pytest.raises(shardmill.JobError, match="rejected") as failed:
+        shardmill.rebuild(recipe)
+    assert failed.value.exit_status == 1
+
+
+class _Hook(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        self.server.bodies.append(self.rfile.read(int(self.headers["Content-Length"])))  # type: ignore[attr-defined]
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_a_rebuild_that_publishes_nothing_notifies_the_webhook(folder: Path) -> None:
+    server = HTTPServer(("127.0.0.1", 0), _Hook)
+    bodies: list[bytes] = []
+    server.bodies = bodies  # type: ignore[attr-defined]
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    recipe = folder / "rows.yaml"
+    recipe.write_text(f"{recipe.read_text()}on_failure: {{webhook: 'http://127.0.0.1:{server.server_port}/'}}\n")
+    (folder / "in/a.csv").write_text("n,city\n" + "".join(f"{n},{('Oslo', 'Rome')[n % 2]}\n" for n in range(60)))
+    try:
+        assert shardmill.rebuild(recipe).status == "checks_failed"
+    finally:
+        server.shutdown()
+        server.server_close()
+    (body,) = bodies
+    assert json.loads(body)["status"] == "checks_failed"
+
+
+def test_retain(run: Run, parent: Path, folder: Path) -> None:
+    assert repr(shardmill.retain(parent)) == f"{parent}: no version expires: give --min_versions and --max_age"
+    for index in range(3):
+        shutil.rmtree(parent / f"1.0.{index}")
+        make_version(parent, f"1.0.{index}", latest=True, age=(2 - index) * 86_400)
+    found = shardmill.retain(parent, min_versions=1, max_age=3600, dry_run=True)
+    assert [message.split()[1:4] for message in found.messages] == [["would", "delete", f"1.0.{n},"] for n in (0, 1)]
+    assert (parent / "1.0.0").exists()
+    found = shardmill.retain(str(parent), min_versions=1, max_age="1h")
+    assert (found.ok, len(shown(found))) == (True, 3)
+    assert not (parent / "1.0.0").exists()
+    assert shardmill.retain(folder / "rows.yaml").messages == ("rows: nothing to delete",)
+    with pytest.raises(shardmill.UserError, match="give --min_versions and --max_age"):
+        shardmill.retain(parent, min_versions=1)
+    with pytest.raises(shardmill.UserError, match="have no meaning with the recipe"):
+        shardmill.retain(folder / "rows.yaml", min_versions=1, max_age="1h")
+
+
+CALLS: dict[str, Callable[[str], object]] = {
+    "versions": lambda path: shardmill.versions(path),
+    "inspect": lambda path: shardmill.inspect(path),
+    "report": lambda path: shardmill.report(path),
+    "diff": lambda path: shardmill.diff(path, "1.0.0", "1.0.1"),
+    "tag": lambda path: shardmill.tag(path, "1.0.0", "x"),
+    "rollback": lambda path: shardmill.rollback(path),
+    "accept": lambda path: shardmill.accept(path, "1.0.0", reason="x"),
+    "retain": lambda path: shardmill.retain(path),
+    "verify": lambda path: shardmill.verify(path),
+    "rebuild": lambda path: shardmill.rebuild(path),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_path_that_is_not_there(name: str, tmp_path: Path) -> None:
+    assert {*CALLS} == {*JOBS, *LOOKS}
+    with pytest.raises(shardmill.UserError, match="none"):
+        CALLS[name](f"{tmp_path}/none")
+
+
+def test_options_of_beam_are_checked(parent: Path) -> None:
+    for name, words in (("versions", ["--regoin", "x"]), ("rollback", ["--runner", "FlinkRunner"])):
+        with pytest.raises(shardmill.UserError, match=re.escape(words[0])):
+            getattr(shardmill, name)(parent, beam_options=words)
+    with pytest.raises(shardmill.UserError, match="--regoin"):
+        shardmill.plan("csv", input="x", output="y", name="n", beam_options=["--regoin", "x"])
+
+
+def test_what_was_published_and_a_plan_are_shown_in_a_notebook(tmp_path: Path) -> None:
+    source = write_files(tmp_path / "in", {**image_tree(("c<t", "dog"), 4), "dog/broken.jpg": b"no", "a.txt": b""})
+    where: dict[str, Any] = {"input": source, "output": tmp_path, "name": "d"}
+    published = shardmill.convert("images", **where, max_reject_fraction=0.5)
+
+    assert published.version == "1.0.0"
+    words = shown(published)
+    assert words[:5] == [f"Published: {tmp_path}/d/1.0.0", "split", "examples", "train", "8"]
+    assert any(word.startswith("1 records rejected") for word in words)
+    assert any(word.startswith("NOTE: ") and "a.txt" in word for word in words)
+    plan = shardmill.plan("images", **where, version="1.0.1", max_reject_fraction=0.5)
+    assert shown(plan) == [plan.text]
+    described = shardmill.info(published.directory)
+    assert {"d 1.0.0", "label", "train", "8"} <= set(shown(described))
+    assert repr(described) == str(described)
+
+
+def test_progress_is_printed_where_nobody_has_set_up_logging(capsys: pytest.CaptureFixture[str]) -> None:
+    log.log_progress("rows: 10 s, writing")
+    assert capsys.readouterr() == ("", "rows: 10 s, writing\n")
+    log.LOG.setLevel(logging.INFO)
+    log.log_progress("rows: 20 s, writing")
+    assert capsys.readouterr() == ("", "")
+
+
+def test_the_module_of_a_function_is_imported_with_its_first_use() -> None:
+    assert {shardmill._MODULES[name] for name in (*JOBS, *LOOKS)} == {"shardmill.pipelines.api"}
+    assert all(hasattr(sys.modules[getattr(shardmill, name).__module__], name) for name in shardmill.__all__)
