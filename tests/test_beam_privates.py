@@ -28,10 +28,10 @@ RELIED_ON = {
     "step.fn = ": "transforms/workers/running.py",
     ".get_signature": "pipelines/jobs/launch.py",
     ".get_dofn_specs": "pipelines/jobs/launch.py",
-    "alter_label_if_ipython": "pipelines/jobs/launch.py",
+    "is_in_ipython": "pipelines/jobs/launch.py",
     "_worker_threads": "pipelines/jobs/local_cluster.py",
 }
-OTHERS = {"_StoreAction", "_actions", "_exit", "_replace"}  # of argparse, os, and named tuples
+OTHERS = {"_StoreAction", "_SubParsersAction", "_actions", "_exit", "_replace"}  # of argparse, os, and named tuples
 
 
 def own_names(trees: list[ast.Module]) -> set[str]:

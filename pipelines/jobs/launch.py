@@ -20,6 +20,7 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import FlinkRunnerOptions, PipelineOptions, PortableOptions
 from apache_beam.transforms import core, userstate
 from apache_beam.typehints import decorators
+from apache_beam.utils import interactive_utils
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -429,9 +430,7 @@ def run_pipeline(
     local, watch = is_local(options), None
     with ExitStack() as stack:
         stack.enter_context(cache_signatures())
-        # In a notebook, Beam would put the cell's number into labels, with modules that need pandas 2
-        keep_labels = partial(replace_attribute, beam.pipeline, "alter_label_if_ipython", lambda *_: None)
-        stack.enter_context(hold_shared("labels", keep_labels))
+        stack.enter_context(hold_shared("notebook", _hide_notebook))
         folder = workers = None
         scratch = stack.enter_context(scratch_folder("progress"))
         if local:
@@ -455,6 +454,19 @@ def run_pipeline(
             report_failures(pipeline, report, reports_start=not local)
         looking = partial(watch, report) if watch is not None and report is not None else None
         _run_with_progress(pipeline, None if quiet else ProgressDisplay(folder, title, phase), report, looking, options)
+
+
+@contextmanager
+def _hide_notebook() -> Iterator[None]:
+    """Let Beam take a notebook for a script while the context lasts.
+
+    In a notebook it would put the cell's number into the labels of steps, with modules that need pandas 2. Anywhere
+    else it would import IPython, if that is installed, which takes a third of a second.
+    """
+    with ExitStack() as stack:
+        for module in (beam.pipeline, interactive_utils):
+            stack.enter_context(replace_attribute(module, "is_in_ipython", lambda: False))
+        yield
 
 
 def _make_pipeline(options: PipelineOptions, scratch: str, workers: WorkerProcesses | None = None) -> beam.Pipeline:

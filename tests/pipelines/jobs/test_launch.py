@@ -14,10 +14,12 @@ import io
 import logging
 import os
 import signal
+import sys
 import tempfile
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import apache_beam as beam
@@ -26,6 +28,7 @@ from apache_beam.coders import VarIntCoder
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms import core, userstate
 from apache_beam.typehints import decorators
+from apache_beam.utils import interactive_utils
 from rich.console import Console
 from rich.progress import Progress
 
@@ -83,6 +86,16 @@ def test_the_bytes_are_those_of_the_command_line(run: Run, tmp_path: Path, capsy
     assert record is not None
     assert (record.status, record.splits) == ("published", published.splits)
     assert (list(published.splits), sum(published.splits.values()), published.rejected) == (["train", "test"], 40, 0)
+
+
+def test_beam_does_not_ask_if_this_is_a_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There it would import modules that need pandas 2."""
+    asked: list[None] = []
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: asked.append(None)))
+    interactive_utils.is_in_ipython()
+    assert asked.pop() is None
+    assert shardmill.convert("csv", input=rows(tmp_path / "in"), output=tmp_path / "out", name="d").rejected == 0
+    assert asked == []
 
 
 VALUES: list[tuple[str, dict[str, object], dict[str, object]]] = [
