@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 from croniter import croniter
 
+from shardmill import __version__
 from shardmill.errors import ChecksError, LockedError, OutdatedError, UserError
 from shardmill.pipelines.commands.rebuild import rebuild_parser
 from shardmill.pipelines.nightly.recipe import RebuildOptions, Recipe, load_recipes
@@ -23,6 +24,15 @@ kubernetes_validate = Later("kubernetes_validate")
 DEPLOY = REPOSITORY / "deploy"
 # Which another try does not mend
 FINAL = {error.exit_status for error in (UserError, ChecksError, LockedError, OutdatedError)}
+
+
+def test_images_and_the_changelog_have_the_version_of_the_package() -> None:
+    files = [path for folder in (DEPLOY, REPOSITORY / "docs") for path in folder.rglob("*") if path.suffix != ".png"]
+    tags = [tag for path in files if path.is_file() for tag in re.findall(r"/shardmill:([\w.]+)", path.read_text())]
+
+    assert len(tags) >= 10
+    assert set(tags) == {__version__}
+    assert f"\n## {__version__} - " in (REPOSITORY / "CHANGELOG.md").read_text()
 
 
 def told(words: list[str]) -> tuple[list[str], RebuildOptions]:
