@@ -57,6 +57,12 @@ def config(**values: Any) -> ImagesConfig:
         ({"on_new_label": "reject"}, "^--on_new_label reject needs --labels_file$"),
         ({"on_new_label": "ask", "labels": ("a",)}, "^--on_new_label ask: expected one of"),
         ({"verify": "all"}, "^--verify all: expected one of"),
+        ({"label_separator": ";"}, "^--label_separator ';' is about the labels of a --manifest"),
+        ({"label_separator": " ", "manifest": "a.csv"}, "^--label_separator ' ': expected a separator of classes"),
+        ({"image_bands": (1, 2, 3)}, "^--image_bands 1,2,3 needs --image_format or --resize"),
+        ({"on_several_frames": "first"}, "^--on_several_frames first needs --image_format or --resize"),
+        ({"coordinates": "box=area"}, "^--coordinates: 'box=area' is not column=kind,… with each kind one of"),
+        ({"coordinates": "box=none,box=pixels"}, "^--coordinates: .* names the column 'box' twice"),
         ({"resize_mode": "cover"}, "^--resize_mode cover needs --resize$"),
         ({"max_reject_fraction": 1.5}, "^--max_reject_fraction 1.5: expected 0 to 1$"),
         ({"on_damaged_file": "skip"}, "^--on_damaged_file skip: expected one of "),
@@ -123,6 +129,20 @@ def test_shard_counts(values: dict[str, Any], counts: dict[str, ShardCount]) -> 
 )
 def test_root(values: dict[str, Any], root: str) -> None:
     assert config(**values).root == root
+
+
+def test_several_manifests_are_lines_of_several_files() -> None:
+    resolver = config(manifest=["train=a.csv", "test=b.csv"]).line_resolver
+    assert resolver is not None
+    assert resolver.paths == ("a.csv", "b.csv")
+    assert config(manifest="a.csv").line_resolver is None
+
+
+@pytest.mark.parametrize(("values", "root"), [({"input": "pictures/"}, "pictures"), ({"input": None}, "exported")])
+def test_where_annotated_images_are(values: dict[str, Any], root: str) -> None:
+    source = config(annotations="cvat=exported", **values).annotation_source
+    assert source is not None
+    assert source.root == root
 
 
 def test_names_of_places() -> None:
