@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "a cluster 
 
 GOLDEN = json.loads(DIGESTS.read_text())
 # Cases of golden_cases with the parallelism that they run with; those on Flink as it comes are as many as its
-# TaskManagers have memory for, one right after the other, see docs/clusters.md
+# TaskManagers have memory for, one right after the other, see docs/flink.md
 AS_IT_COMES = (
     ("images-stratified", 4),
     ("csv-label", 4),

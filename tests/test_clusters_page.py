@@ -1,4 +1,4 @@
-"""docs/clusters.md and what deploy/ holds for clusters: each command line is parsed by the command, each file as
+"""The pages on clusters, and the files of deploy/ for them: each command line is parsed by the command, each file as
 Kubernetes does."""
 
 import json
@@ -14,12 +14,12 @@ from shardmill.pipelines.commands.convert import launch_arguments
 from tests.support.buckets import google_credentials, server
 from tests.support.command import REPOSITORY
 from tests.support.later import Later
-from tests.support.pages import check_command
+from tests.support.pages import blocks, check_command, commands
 
 kubernetes_validate = Later("kubernetes_validate")
 
-PAGE = (REPOSITORY / "docs" / "clusters.md").read_text()
-BLOCKS = re.findall(r"^```sh\n(shardmill .*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+PAGES = [REPOSITORY / "docs" / f"{name}.md" for name in ("clusters", "flink", "spark", "dataflow")]
+BLOCKS = [block.text for page in PAGES for block in blocks(page) if block.text.startswith("shardmill ")]
 DEPLOY = REPOSITORY / "deploy"
 
 
@@ -40,7 +40,7 @@ def test_commands(block: str) -> None:
 
 
 def test_every_command_is_looked_at() -> None:
-    assert len(BLOCKS) == PAGE.count("\nshardmill ") == 4
+    assert len(BLOCKS) == sum(page.read_text().count("\nshardmill ") for page in PAGES) == 5
 
 
 def told(words: list[str]) -> dict[str, list[str]]:
@@ -55,8 +55,8 @@ def told(words: list[str]) -> dict[str, list[str]]:
 
 def test_flex_template() -> None:
     """Its flags are not in any package; that names agree, and the parameters are a command line, is."""
-    (block,) = re.findall(r"^```sh\n(gcloud .*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-    submit, build, run = (told(shlex.split(line)) for line in block.replace("\\\n", " ").splitlines())
+    (block,) = (block for page in PAGES for block in blocks(page) if block.text.startswith("gcloud "))
+    submit, build, run = (told(words) for words, _ in commands(block))
     assert build[""] == ["gcloud", "dataflow", "flex-template", "build", *run["--template-file-gcs-location"]]
     assert submit["--tag"] == build["--image"]
     metadata = json.loads((REPOSITORY / build["--metadata-file"][0]).read_text())

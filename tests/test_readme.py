@@ -29,7 +29,6 @@ SECTIONS = [
     "Links",
     "License",
 ]
-NIGHTS = REPOSITORY / "docs" / "nightly.md"  # tests/end_to_end/test_rebuild.py runs its commands
 TASKS = [page for page in PAGES if page.stem not in ("design", "internals", "comparison")]
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 
@@ -104,7 +103,7 @@ def test_a_page_begins_with_code_and_ends_with_limits(page: Path) -> None:
     assert page == README or "\n## Limits\n" in page.read_text() or page.stem in ("limits", "benchmarks")
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page != NIGHTS], ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_commands_and_snippets(page: Path, folder: Path, run: Run) -> None:
     run_blocks(blocks(page), folder, run)
 

@@ -23,7 +23,7 @@ from shardmill.pipelines.nightly.recipe import Recipe, load_recipes
 from tests.support.command import REPOSITORY, Process, Run
 from tests.support.pages import blocks, commands
 
-NIGHTLY = REPOSITORY / "docs" / "nightly.md"
+NIGHTLY, FAILED_NIGHT = REPOSITORY / "docs" / "nightly.md", REPOSITORY / "docs" / "failed-night.md"
 
 
 def png(number: int) -> bytes:
@@ -312,24 +312,26 @@ def record_of(folder: Path, version: str) -> BuildRecord:
 
 
 def test_the_nights_of_the_page(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The commands of docs/nightly.md, with fewer digits."""
+    """The first commands of both pages on nights, with fewer digits."""
     monkeypatch.chdir(tmp_path)
     for number in range(200):
         path = Path(f"demo/digits/{number % 10}/{number}.png")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(png(number))
     ends = []
-    for (command, *words), comment in commands(blocks(NIGHTLY)[0]):
-        if command == "mv":
-            Path(words[0]).rename(words[1])
-        else:
-            ends.append((run(*words), comment))
+    for page in (NIGHTLY, FAILED_NIGHT):
+        for (command, *words), _ in commands(blocks(page)[0]):
+            if command == "mv":
+                Path(words[0]).rename(words[1])
+            else:
+                ends.append(run(*words))
 
-    assert [end.status for end, _ in ends] == [0, 0, 0, 0, 3, 0], [end.err for end, _ in ends]
-    assert ends[3][0].out == "digits: unchanged since 1.0.0: 200 files\n"
-    assert "classes_gone: 1 class is gone since 1.0.0: '7'" in ends[4][0].err
-    assert Path("demo/nightly/digits/failed/1.0.1/anomalies.pbtxt").exists()
+    assert [end.status for end in ends] == [0, 0, 0, 0, 0, 0, 0, 3], [end.err for end in ends]
+    assert ends[3].out == "digits: unchanged since 1.0.0: 200 files\n"
     assert Path("demo/nightly/digits/LATEST").read_text() == "1.0.1\n"
+    assert "classes_gone: 1 class is gone since 1.0.0: '7'" in ends[7].err
+    assert Path("demo/nights/digits/failed/1.0.1/anomalies.pbtxt").exists()
+    assert Path("demo/nights/digits/LATEST").read_text() == "1.0.0\n"
 
 
 def test_the_recipe_of_the_page(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 import os
 import re
 import shlex
+import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,9 +12,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from shardmill.pipelines.commands.convert import convert_parser
+from shardmill.pipelines import cli
 from shardmill.pipelines.config.beam_flags import beam_parser
-from shardmill.pipelines.jobs.kind import Kind
 from shardmill.pipelines.jobs.registry import KINDS
 from tests.support.command import REPOSITORY, Run
 
@@ -21,7 +22,7 @@ PAGES = (README, *sorted((REPOSITORY / "docs").glob("*.md")))
 
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _STATUS = re.compile(r"exit status (\d+)")
-_REMOTE = ("gs://", "s3://", "az://", "--runner")
+_REMOTE = ("gs://", "s3://", "az://")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,20 +74,19 @@ def commands(block: Block) -> Iterator[tuple[list[str], str]]:
             yield words, line.partition(" #")[2].strip()
 
 
-def parse_command(words: list[str]) -> tuple[Kind, dict[str, Any], Any]:
-    """Return the kind of a command, its own flags, and the options of Beam; fail if a flag is unknown."""
+def parse_command(words: list[str]) -> tuple[dict[str, Any], Any]:
+    """Return a command's own flags, and the options of Beam; fail if a flag is unknown."""
     assert words[0] == "shardmill"
-    kind = KINDS[words[1]]
-    own, rest = convert_parser(kind).parse_known_args(words[2:])
+    own, rest = cli.parsers()[words[1]].parse_known_args(words[2:])
     known, unknown = beam_parser().parse_known_args(rest)
     assert unknown == []
-    return kind, vars(own), known
+    return vars(own), known
 
 
 def check_command(words: list[str]) -> Any:
     """Check that the command accepts all of `words` and their values, and return the options of Beam."""
-    kind, values, known = parse_command(words)
-    kind.make_config(
+    values, known = parse_command(words)
+    KINDS[words[1]].make_config(
         {name: value for name, value in values.items() if name not in ("dry_run", "write_recipe", "debug")}
     )
     return known
@@ -94,7 +94,7 @@ def check_command(words: list[str]) -> Any:
 
 def is_remote(words: list[str]) -> bool:
     """Return True if a command needs a network or a cluster."""
-    return any(word.startswith(_REMOTE) for word in words)
+    return any(word.startswith(_REMOTE) for word in words) or ("--runner" in words and "--dry_run" not in words)
 
 
 def run_command(words: list[str], comment: str, run: Run) -> None:
@@ -105,6 +105,8 @@ def run_command(words: list[str], comment: str, run: Run) -> None:
         done = run(*words[1:])
         expected = int(found[1]) if (found := _STATUS.search(comment)) else 0
         assert done.status == expected, (words, done.err)
+    elif words[0] == "python":
+        subprocess.run([sys.executable, str(REPOSITORY / words[1]), *words[2:]], check=True)
     elif words[0] == "mv":
         Path(words[1]).rename(words[2])
     elif words[0] == "pip":

@@ -275,7 +275,7 @@ def _json_block(content: str, shown: Commented) -> str:
 def file_page(folder: Path) -> str:
     """Return the page of the files of the data set that `make_examples` wrote to `folder`."""
     lines = [
-        "# Files of a data set\n\n[Inspect, verify and manage versions](../dataset.md#files) explains how the",
+        "# Files of a data set\n\n[Look into a data set](../dataset.md#files) explains how the",
         "files belong together. These examples are from a small table of sales, built twice by a recipe. The second",
         "version failed its checks. `…` marks lines that are left out.\n\n```text",
     ]

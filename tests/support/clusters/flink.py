@@ -50,7 +50,7 @@ _OURS = "SHARDMILL_TEST_CLUSTER"  # in the environment of workers: which cluster
 # Where a worker takes a minute to start, as on a busy machine, Flink would end it before it is asked for anything
 _LASTING = ("--environment_cache_millis", "600000")
 _SECONDS = 400.0  # until a part of the cluster is there, on a machine that is busy
-# For many jobs, one right after the other, on the same TaskManagers, see docs/clusters.md. Beam's classes are in the
+# For many jobs, one right after the other, on the same TaskManagers, see docs/flink.md. Beam's classes are in the
 # cluster's own path: so they are not loaded anew for each job, and workers last from one step to the next. Buffers are
 # three times as many as by default, for --module_file.
 ROOMY = {

@@ -29,7 +29,7 @@ from tests.support.golden_inputs import write_inputs
 
 _CASES = ("csv", "images-splits", "csv-label", "images-stratified")
 _MOST_SECONDS = 120.0  # from what is killed to a job that has ended
-_JOBS_A_CLUSTER = 6  # each leaves memory of its TaskManagers for Java to collect, see docs/clusters.md
+_JOBS_A_CLUSTER = 6  # each leaves memory of its TaskManagers for Java to collect, see docs/flink.md
 _RESTARTS = {
     "restart-strategy": "fixed-delay",
     "restart-strategy.fixed-delay.attempts": "5",
