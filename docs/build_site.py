@@ -46,6 +46,8 @@ def site_link(page: Path, text: str, target: str) -> str:
         return f"[{text}]({target})"
     file = (page.parent / path).resolve()
     if file == REPOSITORY / "README.md" or (DOCS in file.parents and file.suffix != ".py"):
+        if text in (file.name, f"docs/{file.name}"):
+            text = file.read_text().removeprefix("# ").partition("\n")[0]  # the title of the page
         place = os.path.relpath(site_place(file), site_place(page).parent)
         return f"[{text}]({place}{hash}{anchor})"
     name = file.relative_to(REPOSITORY)

@@ -1,5 +1,6 @@
-"""The table of a tebibyte in docs/benchmarks.md is what the planning code computes."""
+"""docs/benchmarks.md names its commands, and its table of a tebibyte is what the planning code computes."""
 
+import re
 from fractions import Fraction
 
 import pytest
@@ -12,8 +13,20 @@ from tests.support.tebibyte import TOTAL, planned, rows_of, table
 MOST_BYTES = 64 << 20  # of side inputs, all together: what a worker holds of them for as long as the job takes
 
 
+PAGE = (REPOSITORY / "docs" / "benchmarks.md").read_text()
+
+
 def test_the_table() -> None:
-    assert table() in (REPOSITORY / "docs" / "benchmarks.md").read_text()
+    assert table() in PAGE
+
+
+def test_every_measurement_names_its_command() -> None:
+    sections = dict(re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL))
+    losses = sections.pop("Where shardmill loses")
+
+    assert [name for name, text in sections.items() if not re.search(r"python (benchmarks/|-m tests)", text)] == []
+    assert losses.count("\n- **") >= 5
+    assert [name for name in re.findall(r"benchmarks/\w+\.py", PAGE) if not (REPOSITORY / name).exists()] == []
 
 
 @pytest.mark.parametrize("growth", [1, 3])

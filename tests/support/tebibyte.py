@@ -67,7 +67,7 @@ def rows_of(growth: Fraction) -> Iterator[tuple[str, str]]:
     yield "seconds of cores", f"{cpu:.0f}"
     yield f"seconds of waiting, {MAX_REQUESTS} requests at once", f"{waiting:.0f}"
     yield "seconds of the network", f"{moving:.0f}"
-    yield "seconds, if none goes on beside another", f"{cpu + waiting + moving:.0f}"
+    yield "seconds, if they run one after another", f"{cpu + waiting + moving:.0f}"
 
 
 def planned(size: int, shards: int) -> tuple[int, dict[str, int]]:
