@@ -3,6 +3,7 @@
 import io
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from PIL import Image
 from tensorflow_metadata.proto.v0 import statistics_pb2
 
+import shardmill
 from shardmill.data.features import Feature
 from shardmill.metadata.manifest import crc32c_hex
 from shardmill.pipelines.cli import main
@@ -149,6 +151,14 @@ def test_without_statistics(directory: Path, capsys: pytest.CaptureFixture[str],
     assert "Example 2" in out
 
 
+def test_without_the_description_of_a_transform_graph(built: Path) -> None:
+    found = shardmill.inspect(built)
+
+    words = "transform.json is damaged: what was found for the transform graph is not known"
+    assert words in replace(found, transform_problem="damaged").text
+    assert "transform.json" not in found.text
+
+
 def test_contact_sheet(built: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = _run(capsys, built, "--contact_sheet", tmp_path / "all.png", "--examples", "0")
     assert (status, out.splitlines()[-1]) == (0, f"{tmp_path}/all.png: 12 images")
@@ -216,6 +226,7 @@ _LABEL = Feature("label", "int64", "class_label", class_names=("cat", _LONG))
         (np.array([1]), _LABEL, f"1 ({_LONG[:56]}…"),
         (np.array([2]), _LABEL, "2 (no such class)"),
         (np.array([-1]), _LABEL, "-1 (no such class)"),
+        (np.arange(8), Feature("list", "int64", shape=(None,)), "[0, 1, 2, 3, 4, 5, 6, 7] (8)"),
         (np.arange(9), Feature("list", "int64", shape=(None,)), "[0, 1, 2, 3, 4, 5, 6, 7, …] (9)"),
         (np.array([5]), Feature("list", "int64", shape=(None,)), "[5] (1)"),
         ([b"a", b"b"], None, '["a", "b"] (2)'),

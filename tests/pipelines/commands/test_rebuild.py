@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from shardmill.errors import UserError
 from shardmill.pipelines.commands.rebuild import run_rebuild
 from shardmill.pipelines.nightly.inputs import find_inputs
 from tests.support.command import write_files
@@ -17,16 +18,22 @@ csv:
 """
 
 
+def write_recipes(folder: Path) -> list[Path]:
+    """Two recipes, and the table that both read."""
+    write_files(folder / "in", {"a.csv": b"x\n1\n"})
+    recipes = [folder / f"{name}.yaml" for name in ("first", "second")]
+    for recipe in recipes:
+        recipe.write_text(RECIPE.format(name=recipe.stem, root=folder))
+    return recipes
+
+
 def test_a_store_that_fails_one_recipe_does_not_stop_the_others(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    write_files(tmp_path / "in", {"a.csv": b"x\n1\n"})
-    recipes = [tmp_path / f"{name}.yaml" for name in ("first", "second")]
-    for recipe in recipes:
-        recipe.write_text(RECIPE.format(name=recipe.stem, root=tmp_path))
+    recipes = write_recipes(tmp_path)
 
     def failing(config: Any, *options: Any) -> Any:
         if config.name == "first":
@@ -39,3 +46,19 @@ def test_a_store_that_fails_one_recipe_does_not_stop_the_others(
     assert status == 1
     assert "first: a store failed: " in caplog.text
     assert "second: there is no version yet: 1.0.0 would be built" in capsys.readouterr().out
+
+
+def test_the_status_of_several_recipes_is_that_of_all_or_of_the_first_failure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = map(str, write_recipes(tmp_path))
+    assert run_rebuild([first]) == 0
+    capsys.readouterr()
+    for status, ends in ((0, "1 unchanged, 1 published"), (99, "2 unchanged")):
+        assert run_rebuild([first, second, "--unchanged_status", "99"]) == status
+        assert f"2 recipes: {ends}\n" in capsys.readouterr().out
+
+    (tmp_path / "in/a.csv").unlink()
+    assert run_rebuild([first]) == 2
+    with pytest.raises(UserError, match="no CSV files"):
+        run_rebuild([first, "--debug"])

@@ -64,3 +64,12 @@ def test_many_classes_are_counted() -> None:
     assert "  … and 987 more …" in lines
     assert lines[-2].startswith("  999 class0999: ")
     assert len(lines) == 5 + 1 + 10 + 1 + 3 + 1
+
+
+def test_objects_in_images_are_counted() -> None:
+    summary = replace(PLAN.summary, objects=Counter({"ant": 7, "bee": 1200}))
+    layout = replace(PLAN.layout, object_classes=ClassNames(("ant", "bee")))
+
+    for found, objects in ((summary, "Objects: 1,207, most often bee"), (PLAN.summary, "Objects: 0")):
+        lines = describe_files_plan(replace(PLAN, summary=found, layout=layout), CONFIG).splitlines()
+        assert lines[-3:-1] == ["Classes of objects: 2: ant, bee", objects]

@@ -79,6 +79,11 @@ def test_the_next_build_is_told_what_this_one_reads_and_how(config: ImagesConfig
     assert found(replace(config, compression="gzip")).index_options.codec != ""
 
 
+def test_the_folder_of_files_does_not_depend_on_where_a_job_runs(config: ImagesConfig) -> None:
+    for given, root in (("photos", str(Path.cwd() / "photos")), ("gs://bucket/photos/*.jpg", "gs://bucket/photos")):
+        assert found(replace(config, input=given, reuse="record")).index_options.root == root
+
+
 def test_why_nothing_is_taken(config: ImagesConfig) -> None:
     assert found(config).index_options.why == "no older version is published"
     publish(config)
