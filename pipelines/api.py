@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from shardmill.pipelines.jobs.outcome import Published
 
 # Each command and Beam are imported by the function that needs them: most take milliseconds without Beam.
-Path = str | os.PathLike[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +122,7 @@ def make_config(command: str, options: Mapping[str, Any]) -> "tuple[Kind, JobCon
 
 
 def rebuild(
-    recipe: Path,
+    recipe: str | os.PathLike[str],
     *,
     dry_run: bool = False,
     force: bool = False,
@@ -195,7 +194,7 @@ def rebuild(
 
 
 def verify(
-    directory: Path,
+    directory: str | os.PathLike[str],
     *,
     decode: bool = False,
     repair: bool = False,
@@ -225,7 +224,7 @@ def verify(
         return verify_version(os.fspath(directory), decode, repair, beam, not progress, _ignore, _ignore)
 
 
-def versions(directory: Path, *, beam_options: Sequence[str] = ()) -> "Versions":
+def versions(directory: str | os.PathLike[str], *, beam_options: Sequence[str] = ()) -> "Versions":
     """List the versions of a data set, the newest first, as `shardmill versions` does.
 
     Args:
@@ -245,11 +244,11 @@ def versions(directory: Path, *, beam_options: Sequence[str] = ()) -> "Versions"
 
 
 def inspect(
-    directory: Path,
+    directory: str | os.PathLike[str],
     *,
     split: str | None = None,
     examples: int = 3,
-    contact_sheet: Path | bool = False,
+    contact_sheet: str | os.PathLike[str] | bool = False,
     samples: int = 40,
     beam_options: Sequence[str] = (),
 ) -> "Inspection":
@@ -280,7 +279,7 @@ def inspect(
         return inspect_version(path, split, examples, sheet, samples)
 
 
-def diff(*versions: Path, beam_options: Sequence[str] = ()) -> "Comparison":
+def diff(*versions: str | os.PathLike[str], beam_options: Sequence[str] = ()) -> "Comparison":
     """Compare two versions: splits, classes, features, types and statistics, as `shardmill diff` does.
 
     Args:
@@ -302,10 +301,10 @@ def diff(*versions: Path, beam_options: Sequence[str] = ()) -> "Comparison":
 
 
 def report(
-    directory: Path,
+    directory: str | os.PathLike[str],
     *,
     against: str | None = None,
-    output: Path | None = None,
+    output: str | os.PathLike[str] | None = None,
     beam_options: Sequence[str] = (),
 ) -> "Report":
     """Make the report about a version: checks, content, changes and rejects, as `shardmill report` does.
@@ -331,7 +330,7 @@ def report(
 
 
 def tag(
-    directory: Path,
+    directory: str | os.PathLike[str],
     version: str,
     tag: str | None = None,
     *,
@@ -362,7 +361,9 @@ def tag(
         return change_tag(data_set_folder(path), version, tag, move, delete)
 
 
-def rollback(directory: Path, version: str | None = None, *, beam_options: Sequence[str] = ()) -> "RolledBack":
+def rollback(
+    directory: str | os.PathLike[str], version: str | None = None, *, beam_options: Sequence[str] = ()
+) -> "RolledBack":
     """Point LATEST at another version, which readers open from now on, as `shardmill rollback` does.
 
     Nothing is deleted, and a rebuild from the same input does not undo it.
@@ -386,7 +387,7 @@ def rollback(directory: Path, version: str | None = None, *, beam_options: Seque
 
 
 def accept(
-    directory: Path,
+    directory: str | os.PathLike[str],
     version: str,
     *,
     reason: str,
@@ -424,7 +425,7 @@ def accept(
 
 
 def retain(
-    path: Path,
+    path: str | os.PathLike[str],
     *,
     min_versions: int | None = None,
     max_age: str | float | None = None,

@@ -2,7 +2,6 @@
 
 import json
 import os
-import posixpath
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -12,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from shardmill.errors import EXIT_STATUSES, CorruptDataError, JobError, UserError, describe_exit_statuses
+from shardmill.metadata import file_names
 from shardmill.metadata.versions import BuildRecord, Status
 from shardmill.pipelines.config.flags import Parser, add_flags, beam_options
 from shardmill.pipelines.nightly.recipe import InvalidRecipe, RebuildOptions, Recipe, load_recipes
@@ -19,6 +19,7 @@ from shardmill.pipelines.nightly.recipe_values import parse_set
 from shardmill.pipelines.reports import log
 from shardmill.text import html_table, to_printable
 from shardmill.transforms.options.declare import options_of
+from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.clients import using_options
 
 if TYPE_CHECKING:
@@ -162,8 +163,9 @@ class Rebuilt:
     """The outcome of `rebuild` for one data set.
 
     Attributes:
-        status: `published`, `unchanged`, `planned`, `checks_failed`, `locked`, `outrun`, `outdated` or `failed`.
-        directory: folder of the version that was built, or would be; for `unchanged`, of the version that is kept.
+        status: `published`, `unchanged`, `planned`, `checks_failed`, `locked`, `outrun` or `outdated`.
+        directory: folder of the version that was built or would be, or that is kept because nothing changed. A version
+            that failed its checks is in `failed/`.
         record: record of the build, with the results of its checks.
         messages: sentences that the command prints meanwhile; for a dry run also the plan.
         error: why a version was not published, or not as LATEST; None for success.
@@ -245,7 +247,11 @@ def follow_to_end(recipe: Recipe, flags: RebuildOptions, rest: Sequence[str], pa
     status: Literal[Status, "planned"] = record.status
     if flags.dry_run and status == "published":
         status = "planned"
-    directory = posixpath.join(recipe.output, recipe.name, record.version)
+    parent = storage.join(recipe.output, recipe.name)
+    directory, kept = (storage.join(folder, record.version) for folder in (parent, f"{parent}/{file_names.FAILED}"))
+    if status == "checks_failed":
+        with configure_stores([*recipe.beam, *rest], parser):
+            directory = kept if storage.exists(storage.join(kept, file_names.MANIFEST)) else directory
     return Rebuilt(status, directory, record, tuple(messages), built.error)
 
 

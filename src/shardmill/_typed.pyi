@@ -368,7 +368,9 @@ def convert(
     beam_options: Sequence[str] = (),
     progress: bool = False,
     **options: Unpack[_ImagesOptions],
-) -> Published: ...
+) -> Published:
+    """Run a job: turn a tree of images, or a manifest that lists them, into TFRecord shards."""
+
 @overload
 def convert(
     command: Literal["arrays"],
@@ -376,7 +378,9 @@ def convert(
     beam_options: Sequence[str] = (),
     progress: bool = False,
     **options: Unpack[_ArraysOptions],
-) -> Published: ...
+) -> Published:
+    """Run a job: turn .npy arrays and TIFFs of many bands into TFRecord shards."""
+
 @overload
 def convert(
     command: Literal["audio"],
@@ -384,7 +388,9 @@ def convert(
     beam_options: Sequence[str] = (),
     progress: bool = False,
     **options: Unpack[_AudioOptions],
-) -> Published: ...
+) -> Published:
+    """Run a job: turn WAV files into TFRecord shards."""
+
 @overload
 def convert(
     command: Literal["csv"],
@@ -392,7 +398,9 @@ def convert(
     beam_options: Sequence[str] = (),
     progress: bool = False,
     **options: Unpack[_CsvOptions],
-) -> Published: ...
+) -> Published:
+    """Run a job: turn CSV or TSV files into TFRecord shards."""
+
 @overload
 def convert(
     command: Literal["jsonl"],
@@ -400,7 +408,9 @@ def convert(
     beam_options: Sequence[str] = (),
     progress: bool = False,
     **options: Unpack[_JsonlOptions],
-) -> Published: ...
+) -> Published:
+    """Run a job: turn JSON lines into TFRecord shards."""
+
 @overload
 def convert(
     command: Literal["parquet"],
@@ -408,7 +418,9 @@ def convert(
     beam_options: Sequence[str] = (),
     progress: bool = False,
     **options: Unpack[_ParquetOptions],
-) -> Published: ...
+) -> Published:
+    """Run a job: turn Parquet files into TFRecord shards."""
+
 @overload
 def convert(
     command: Literal["avro"],
@@ -416,7 +428,9 @@ def convert(
     beam_options: Sequence[str] = (),
     progress: bool = False,
     **options: Unpack[_AvroOptions],
-) -> Published: ...
+) -> Published:
+    """Run a job: turn Avro files into TFRecord shards."""
+
 @overload
 def convert(
     command: Literal["webdataset"],
@@ -424,7 +438,9 @@ def convert(
     beam_options: Sequence[str] = (),
     progress: bool = False,
     **options: Unpack[_WebdatasetOptions],
-) -> Published: ...
+) -> Published:
+    """Run a job: turn tar files of WebDataset into TFRecord shards."""
+
 @overload
 def convert(
     command: Literal["reshard"],
@@ -432,7 +448,9 @@ def convert(
     beam_options: Sequence[str] = (),
     progress: bool = False,
     **options: Unpack[_ReshardOptions],
-) -> Published: ...
+) -> Published:
+    """Run a job: distribute existing TFRecords to balanced, shuffled shards."""
+
 @overload
 def convert(
     command: Literal["text"],
@@ -440,7 +458,9 @@ def convert(
     beam_options: Sequence[str] = (),
     progress: bool = False,
     **options: Unpack[_TextOptions],
-) -> Published: ...
+) -> Published:
+    """Run a job: turn text into TFRecord shards, one example for each line, document or file."""
+
 @overload
 def plan(
     command: Literal["images"],
@@ -448,7 +468,9 @@ def plan(
     beam_options: Sequence[str] = (),
     progress: bool = False,
     **options: Unpack[_ImagesOptions],
-) -> Plan: ...
+) -> Plan:
+    """Plan a job, without running it: turn a tree of images, or a manifest that lists them, into TFRecord shards."""
+
 @overload
 def plan(
     command: Literal["arrays"],
@@ -456,7 +478,9 @@ def plan(
     beam_options: Sequence[str] = (),
     progress: bool = False,
     **options: Unpack[_ArraysOptions],
-) -> Plan: ...
+) -> Plan:
+    """Plan a job, without running it: turn .npy arrays and TIFFs of many bands into TFRecord shards."""
+
 @overload
 def plan(
     command: Literal["audio"],
@@ -464,7 +488,9 @@ def plan(
     beam_options: Sequence[str] = (),
     progress: bool = False,
     **options: Unpack[_AudioOptions],
-) -> Plan: ...
+) -> Plan:
+    """Plan a job, without running it: turn WAV files into TFRecord shards."""
+
 @overload
 def plan(
     command: Literal["csv"],
@@ -472,7 +498,9 @@ def plan(
     beam_options: Sequence[str] = (),
     progress: bool = False,
     **options: Unpack[_CsvOptions],
-) -> Plan: ...
+) -> Plan:
+    """Plan a job, without running it: turn CSV or TSV files into TFRecord shards."""
+
 @overload
 def plan(
     command: Literal["jsonl"],
@@ -480,7 +508,9 @@ def plan(
     beam_options: Sequence[str] = (),
     progress: bool = False,
     **options: Unpack[_JsonlOptions],
-) -> Plan: ...
+) -> Plan:
+    """Plan a job, without running it: turn JSON lines into TFRecord shards."""
+
 @overload
 def plan(
     command: Literal["parquet"],
@@ -488,7 +518,9 @@ def plan(
     beam_options: Sequence[str] = (),
     progress: bool = False,
     **options: Unpack[_ParquetOptions],
-) -> Plan: ...
+) -> Plan:
+    """Plan a job, without running it: turn Parquet files into TFRecord shards."""
+
 @overload
 def plan(
     command: Literal["avro"],
@@ -496,7 +528,9 @@ def plan(
     beam_options: Sequence[str] = (),
     progress: bool = False,
     **options: Unpack[_AvroOptions],
-) -> Plan: ...
+) -> Plan:
+    """Plan a job, without running it: turn Avro files into TFRecord shards."""
+
 @overload
 def plan(
     command: Literal["webdataset"],
@@ -504,7 +538,9 @@ def plan(
     beam_options: Sequence[str] = (),
     progress: bool = False,
     **options: Unpack[_WebdatasetOptions],
-) -> Plan: ...
+) -> Plan:
+    """Plan a job, without running it: turn tar files of WebDataset into TFRecord shards."""
+
 @overload
 def plan(
     command: Literal["reshard"],
@@ -512,7 +548,9 @@ def plan(
     beam_options: Sequence[str] = (),
     progress: bool = False,
     **options: Unpack[_ReshardOptions],
-) -> Plan: ...
+) -> Plan:
+    """Plan a job, without running it: distribute existing TFRecords to balanced, shuffled shards."""
+
 @overload
 def plan(
     command: Literal["text"],
@@ -520,4 +558,5 @@ def plan(
     beam_options: Sequence[str] = (),
     progress: bool = False,
     **options: Unpack[_TextOptions],
-) -> Plan: ...
+) -> Plan:
+    """Plan a job, without running it: turn text into TFRecord shards, one example for each line, document or file."""

@@ -13,7 +13,6 @@ import shardmill
 from shardmill import errors
 from shardmill.pipelines.jobs.registry import KINDS
 from tests.support.command import Run, write_files
-from tests.support.versions import make_version
 
 pytestmark = pytest.mark.slow
 
@@ -44,8 +43,9 @@ def test_examples_and_info_import_neither_tensorflow_nor_beam(tmp_path: Path) ->
 
 
 def test_functions_that_run_no_job_import_no_beam(tmp_path: Path) -> None:
-    for index in range(2):
-        make_version(tmp_path / "n", f"1.0.{index}", latest=True)
+    source = write_files(tmp_path / "in", {"a.csv": b"x,y\n" + b"1,2\n" * 50})
+    for version in ("1.0.0", "1.0.1"):
+        shardmill.convert("csv", input=source, output=tmp_path, name="n", version=version)
     calls = (
         "versions(d), shardmill.inspect(d, examples=1), shardmill.report(d), shardmill.diff(d, '1.0.0', '1.0.1')",
         "tag(d, '1.0.0', 'a'), shardmill.rollback(d), shardmill.retain(d, min_versions=1, max_age='1h')",

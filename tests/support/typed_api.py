@@ -45,12 +45,16 @@ def stub() -> str:
     parts = [_HEAD, "class _Options(TypedDict, total=False):\n", *_fields(kinds[next(iter(kinds))], shared, True)]
     for command, options in kinds.items():
         parts += [f"\nclass _{command.capitalize()}Options(_Options, total=False):\n", *_fields(options, shared, False)]
-    for function, result in (("convert", "Published"), ("plan", "Plan")):
+    for function, result, sentence in (
+        ("convert", "Published", "Run a job"),
+        ("plan", "Plan", "Plan a job, without running it"),
+    ):
         for command in kinds:
             parts.append(
                 f'\n@overload\ndef {function}(\n    command: Literal["{command}"],\n    *,\n'
                 f"    beam_options: Sequence[str] = (),\n    progress: bool = False,\n"
-                f"    **options: Unpack[_{command.capitalize()}Options],\n) -> {result}: ...\n"
+                f"    **options: Unpack[_{command.capitalize()}Options],\n) -> {result}:\n"
+                f'    """{sentence}: {KINDS[command].summary}."""\n'
             )
     return "".join(parts)
 

@@ -2,9 +2,11 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import shardmill
 from shardmill.metadata import file_names
 from shardmill.pipelines.jobs.registry import KINDS
 from shardmill.pipelines.nightly.inputs import find_inputs
@@ -15,6 +17,7 @@ from shardmill.reading.dataset import open_dataset
 from shardmill.transforms.publishing import lease
 from shardmill.transforms.publishing.catalog import delete_version, list_versions
 from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.beam_filesystems import process_options
 from tests.support.buckets import Bucket
 from tests.support.command import Run, tree_bytes
 from tests.support.versions import make_version
@@ -52,6 +55,20 @@ def test_versions_tags_and_rollback(run: Run, bucket: Bucket, parent: str) -> No
     assert rows[0]["published"] > "2020"
     assert run("tag", parent, "good", "--delete", *bucket.flags).status == 0
     assert bucket.files("out/n/TAGS/") == {}
+
+
+def test_functions_reach_a_store_by_options_of_beam(bucket: Bucket, parent: str) -> None:
+    before = process_options()
+    reach: dict[str, Any] = {"beam_options": bucket.flags}
+
+    assert [row.version for row in shardmill.versions(parent, **reach)] == ["1.0.2", "1.0.1", "1.0.0"]
+    assert shardmill.rollback(parent, **reach).version == latest(bucket) == "1.0.1"
+    assert shardmill.tag(parent, "1.0.0", "good", **reach).version == "1.0.0"
+    assert [fault.file for fault in shardmill.verify(parent, **reach).faults] == ["dataset_info.json", "stats.json"]
+    assert shardmill.inspect(parent, examples=1, **reach).text.startswith("n 1.0.1\n")
+    assert process_options() is before
+    with pytest.raises(shardmill.UserError, match="no version"):
+        shardmill.versions(f"{bucket.url}/none", **reach)
 
 
 def test_what_a_killed_deletion_left_of_a_version_goes(bucket: Bucket, parent: str) -> None:
