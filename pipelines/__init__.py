@@ -1,14 +1,4 @@
-"""Conversion jobs: configurations, Beam graphs and the command line; `configure` and `convert` run a job from Python.
-
-    from pipelines import configure, convert
-
-    splits = {"train": 0.9, "test": 0.1}
-    config = configure("csv", input="events/*.csv", output="datasets", name="events", splits=splits)
-    published = convert(config)
-    print(published.directory, published.splits, published.rejected)
-
-Options have the names of the command's flags. A value is a text as on the command line, or an already parsed value.
-"""
+"""Conversion jobs: configurations, Beam graphs, reports, nightly rebuilds, the command line and the Python API."""
 
 import logging
 

@@ -1,6 +1,7 @@
 """A real notebook: progress, results and errors, as a kernel sends them."""
 
-from typing import Any
+import re
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -10,53 +11,91 @@ nbclient = pytest.importorskip("nbclient")
 nbformat = pytest.importorskip("nbformat")
 pytest.importorskip("ipykernel")
 
-CELLS = [
-    "import shardmill\nshown = {'input': 'in', 'output': 'out', 'name': 'pets'}",
-    "shardmill.convert('images', **shown, progress=True)",
-    "shardmill.convert('images', **shown, version='1.0.1')",
-    "shardmill.versions('out/pets')",
-    "shardmill.inspect('out/pets', contact_sheet=True)",
-    "shardmill.verify('out/pets', progress=True)",
-    "shardmill.info('out/pets')",
-    "shardmill.plan('images', **shown, version='1.0.2')",
-]
+FAILING = """
+open("in/cat/empty.jpg", "w").close()
+try:
+    shardmill.convert("images", **pets, version="1.0.3", max_reject_fraction=0, progress=True)
+except shardmill.JobError as error:
+    print(error)
+"""
+CELLS = {
+    "import": "import shardmill\npets = {'input': 'in', 'output': 'out', 'name': 'pets'}",
+    "progress": "shardmill.convert('images', **pets, progress=True)",
+    "convert": "shardmill.convert('images', **pets, version='1.0.1')",
+    "versions": "shardmill.versions('out/pets')",
+    "inspect": "shardmill.inspect('out/pets', contact_sheet=True)",
+    "verify": "shardmill.verify('out/pets', progress=True)",
+    "info": "shardmill.info('out/pets')",
+    "plan": "shardmill.plan('images', **pets, version='1.0.2')",
+    "failing": FAILING,
+}
+
+
+class Notebook(NamedTuple):
+    """What a notebook displays at its end, by cell, and the texts that were displayed meanwhile."""
+
+    outputs: dict[str, list[Any]]
+    updates: list[str]
+
+
+class _Client(nbclient.NotebookClient):  # type: ignore[name-defined]
+    """A client that keeps what is displayed only for a while."""
+
+    updates: list[str]
+
+    def process_message(self, message: dict[str, Any], *where: Any) -> Any:
+        if message["msg_type"] in ("display_data", "update_display_data"):
+            self.updates.append(message["content"]["data"]["text/plain"])
+        return super().process_message(message, *where)
 
 
 @pytest.fixture(scope="module")
-def outputs(tmp_path_factory: pytest.TempPathFactory) -> list[list[Any]]:
-    """What each cell displays."""
+def notebook(tmp_path_factory: pytest.TempPathFactory) -> Notebook:
     folder = write_files(tmp_path_factory.mktemp("notebook") / "in", image_tree(("cat", "dog"), 6)).parent
+    made = nbformat.v4.new_notebook(cells=list(map(nbformat.v4.new_code_cell, CELLS.values())))
+    client = _Client(made, resources={"metadata": {"path": str(folder)}})
+    client.updates = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(SOURCE))
-        notebook = nbformat.v4.new_notebook(cells=list(map(nbformat.v4.new_code_cell, CELLS)))
-        nbclient.NotebookClient(notebook, resources={"metadata": {"path": str(folder)}}).execute()
-    return [cell.outputs for cell in notebook.cells]
+        client.execute()
+    return Notebook({name: cell.outputs for name, cell in zip(CELLS, made.cells, strict=True)}, client.updates)
 
 
-def test_a_job_leaves_one_bar_and_its_result(outputs: list[list[Any]]) -> None:
-    bar, result = outputs[1]
+def test_a_job_leaves_one_bar_and_its_result(notebook: Notebook) -> None:
+    bar, result = notebook.outputs["progress"]
     assert (bar.output_type, result.output_type) == ("display_data", "execute_result")
     assert bar.data["text/html"].startswith('<progress max="1" value="1.000"')
     assert bar.data["text/plain"].startswith("pets: done after ")
     assert "<td>train</td><td>12</td>" in result.data["text/html"]
+    assert notebook.outputs["verify"][0].data["text/plain"].startswith("pets, verify: done after ")
 
 
-def test_without_progress_there_is_nothing_but_the_result(outputs: list[list[Any]]) -> None:
-    for displayed in (
-        outputs[0],
-        outputs[2][1:],
-        *(found[1:] for found in outputs[3:5]),
-        *(found[1:] for found in outputs[6:]),
-    ):
-        assert displayed == []
-    assert all(found[-1].output_type == "execute_result" for found in outputs[1:])
-    assert all({"text/html", "text/plain"} <= found[-1].data.keys() for found in outputs[1:])
+def test_the_bar_tells_what_the_job_does(notebook: Notebook) -> None:
+    assert notebook.updates[0] == "pets: listing and planning"
+    assert any(re.match(r"pets: \d+ s, \w+", text) for text in notebook.updates)
 
 
-def test_results_are_tables_and_pictures(outputs: list[list[Any]]) -> None:
-    assert "<td>1.0.1</td>" in outputs[3][0].data["text/html"]
-    assert outputs[3][0].data["text/plain"].startswith("version ")
-    assert "data:image/png;base64," in outputs[4][0].data["text/html"]
-    assert "12 examples in 1 shard, no fault" in outputs[5][-1].data["text/html"]
-    assert outputs[5][0].data["text/plain"].startswith("pets, verify: done after ")
-    assert "Would write out/pets/1.0.2" in outputs[7][0].data["text/html"]
+def test_a_job_that_fails_leaves_its_bar_and_its_error(notebook: Notebook) -> None:
+    bar, error = notebook.outputs["failing"]
+    assert bar.data["text/plain"].startswith("pets: stopped after ")
+    assert 'value="0.000"' in bar.data["text/html"]
+    assert "rejected" in error.text
+
+
+@pytest.mark.parametrize("cell", ["convert", "versions", "inspect", "info", "plan"])
+def test_without_progress_there_is_only_the_result(notebook: Notebook, cell: str) -> None:
+    (result,) = notebook.outputs[cell]
+    assert result.output_type == "execute_result"
+    assert {"text/html", "text/plain"} == result.data.keys()
+    assert notebook.outputs["import"] == []
+
+
+def test_results_are_tables_and_pictures(notebook: Notebook) -> None:
+    def html(cell: str) -> str:
+        return str(notebook.outputs[cell][-1].data["text/html"])
+
+    assert "<td>1.0.1</td>" in html("versions")
+    assert notebook.outputs["versions"][0].data["text/plain"].startswith("version ")
+    assert "data:image/png;base64," in html("inspect")
+    assert "12 examples in 1 shard, no fault" in html("verify")
+    assert "Would write out/pets/1.0.2" in html("plan")
