@@ -186,7 +186,8 @@ def make_layout(summary: InputSummary, options: FileLayoutOptions) -> Layout:
     _check_boxes_in_rows(summary, options)
     _check_rows_of_files(summary, options)
     columns = {name: column.settle() for name, column in sorted(summary.columns.items())}
-    _check_columns(options, columns, labelled=bool(labels), manifest=manifest)
+    if summary.records:  # otherwise the reasons of the rejects explain more than missing columns
+        _check_columns(options, columns, labelled=bool(labels), manifest=manifest)
     class_names = resolve_classes(labels, options.classes) if labels else None
     if summary.label_lists["lists"] and options.split.stratify_by == "label":
         raise UserError(

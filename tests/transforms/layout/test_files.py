@@ -188,6 +188,10 @@ def test_mistakes(summary: InputSummary, options: dict[str, object], sentence: s
         layout(summary, **options)
 
 
+def test_columns_are_unknown_if_all_records_are_rejects() -> None:
+    assert layout(InputSummary(rejected=2), splits=HALVES, group_by="user").columns == {}
+
+
 def test_what_was_passed_over_is_said() -> None:
     summary = tree("cat").merge(InputSummary(skipped={"hidden file": (1, ".x"), ".txt file": (3, "a.txt")}))
 
