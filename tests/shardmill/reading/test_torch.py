@@ -1,5 +1,6 @@
 """examples in PyTorch's DataLoader: its default collation, and epochs of workers that persist."""
 
+import itertools
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,8 @@ pytest.importorskip("torch")
 import torch
 
 import shardmill
+from tests.support.command import REPOSITORY, Run, image_tree, write_files
+from tests.support.pages import blocks
 from tests.support.reading import ROWS, row
 
 
@@ -61,3 +64,47 @@ def test_an_epoch_reaches_workers(rows_in_four_shards: Path, persistent: bool) -
         orders.append([int(example["n"]) for example in loader])
     assert [sorted(order) for order in orders] == [list(range(ROWS))] * 3
     assert orders[0] == orders[2] != orders[1]
+
+
+@pytest.mark.parametrize("interrupted_at", [1, 4, 6, 8])
+def test_training_is_resumed_as_the_page_says(
+    interrupted_at: int, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each image is seen once in each epoch, whichever batch the first program ends at."""
+    write_files(tmp_path / "photos", image_tree(["cat", "dog"], 20))
+    monkeypatch.chdir(tmp_path)
+    _command, _principle, training = blocks(REPOSITORY / "docs" / "resume-training.md")
+    assert "...  # a training step" in training.text
+    assert (
+        run(
+            "images",
+            "--input",
+            "photos",
+            "--output",
+            "datasets",
+            "--name",
+            "flowers",
+            "--num_shards",
+            2,
+            "--folders",
+            "label",
+        ).status
+        == 0
+    )
+    seen: list[bytes] = []
+    numbers = itertools.count(1)
+
+    def step(images: torch.Tensor) -> None:
+        if next(numbers) == interrupted_at:
+            raise KeyboardInterrupt
+        seen.extend(image.numpy().tobytes() for image in images)
+
+    # Images of one size, for the default collation
+    code = training.text.replace("...  # a training step", "step(images)").replace('("RGB")', '("RGB").resize((8, 8))')
+    with pytest.raises(KeyboardInterrupt):
+        exec(code, {"step": step})
+    exec(code, {"step": step})
+
+    assert sorted(seen[:40]) == sorted(set(seen))
+    assert sorted(seen[40:]) == sorted(set(seen))
+    assert len(set(seen)) == 40
