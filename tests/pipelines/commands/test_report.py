@@ -138,6 +138,8 @@ def test_json_is_the_content(built: Path, run: Run) -> None:
     ]
     assert found["format"] == 1
     assert found["verdict"]["checked"] == "Checked now, against 1.0.0."
+    checks = {check["check"]: check for check in found["verdict"]["checks"]}
+    assert checks["rejects_over"]["sentence"] == "1 of 31 records were rejected"
     assert {feature["name"]: feature["splits"]["train"] for feature in found["features"]} == stats
     assert found["changes"]["against"] == "1.0.0"
     assert "20 -> 30 rows" in [one["words"] for one in found["changes"]["differences"]]

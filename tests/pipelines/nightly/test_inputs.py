@@ -10,9 +10,10 @@ import pytest
 from shardmill.errors import ChecksError
 from shardmill.pipelines.jobs.registry import KINDS
 from shardmill.pipelines.nightly.inputs import check_freshness, find_inputs
+from shardmill.pipelines.nightly.planning import decode_inputs, encode_inputs
 from shardmill.pipelines.nightly.recipe import FreshnessOptions
 from shardmill.transforms.values.preprocessing_sources import PreviousGraph
-from tests.support.command import image_tree, write_files
+from tests.support.command import image, image_tree, write_files
 from tests.support.tokenizer_files import tokenizer_json
 
 HOUR = 3600.0
@@ -109,3 +110,25 @@ def test_a_build_depends_on_the_version_whose_transform_graph_it_takes(tmp_path:
     assert find_inputs(config).code_version == before
     (tmp_path / "1.0.0" / "manifest.json").write_bytes(b"{} ")
     assert find_inputs(config).code_version != before
+
+
+@pytest.mark.parametrize(
+    ("command", "flags", "names"),
+    [
+        ("images", {"manifest": "m.csv"}, ["--manifest", "in/a.png", "in/b.png"]),
+        ("reshard", {"input": ["train=in/*.tfrecord", "test=more"]}, ["test=c.tfrecord", "train=a.tfrecord"]),
+    ],
+)
+def test_the_files_of_a_build_are_remembered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, flags: dict[str, Any], names: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_files(
+        tmp_path, {f"in/{name}.png": image(1) for name in "ab"} | {"in/a.tfrecord": b"", "more/c.tfrecord": b""}
+    )
+    write_files(tmp_path, {"m.csv": b"file_name\nin/a.png\nin/b.png\nin/a.png\n"})
+    found = find_inputs(KINDS[command].make_config({**flags, "output": "out", "name": "n"}))
+
+    assert found.files["name"].to_pylist() == names
+    again = decode_inputs(encode_inputs(found), "inputs")
+    assert (again.files, again.code, again.newest) == (found.files, found.code, found.newest)

@@ -80,6 +80,11 @@ def test_one_that_has_moved_was_not_told(status: int) -> None:
     assert len(sent) == 1
 
 
+def test_one_that_refuses_has_not_moved() -> None:
+    with hook(b"HTTP/1.1 400 Bad\r\nContent-Length: 0\r\nConnection: close\r\n\r\n") as (url, _):
+        assert notify(url, RECORD) == "on_failure: the webhook answered 400 Bad; nobody may have been notified"
+
+
 def test_what_is_no_address() -> None:
     said = notify("http://[secret/", RECORD)
 

@@ -22,9 +22,11 @@ from shardmill.errors import CorruptDataError
 from shardmill.filesystem import LocalFiles
 from shardmill.metadata.manifest import Manifest, ShardEntry, SplitEntry
 from shardmill.pipelines.reports.contact_sheet import (
+    COLOURS,
     count_turned,
     draw_array,
     draw_contact_sheet,
+    draw_masks,
     draw_objects,
     fit_line,
     is_drawable,
@@ -101,6 +103,23 @@ def test_a_name_may_be_twice_as_wide_as_its_box_and_stays_in_the_picture() -> No
     assert name is not None
     assert name[0] < 72
     assert name[2] <= 100
+
+
+def test_a_name_is_white_on_a_dark_colour() -> None:
+    for colour, is_white in ((4, True), (3, False)):
+        image = Image.new("RGB", (100, 60))
+        draw_objects(image, [ObjectBox(Box(0.1, 0.1, 0.9, 0.9), colour, "green")], b"")
+        assert any(min(pixel) > 200 for pixel in _colours(image)) is is_white
+
+
+def test_each_value_of_a_mask_has_a_colour() -> None:
+    mask = io.BytesIO()
+    Image.fromarray(np.array([[0, 1, 2, 8]], np.uint8)).save(mask, "PNG")
+    image = Image.new("RGB", (4, 1))
+    draw_masks(image, [mask.getvalue()], _png((0, 0, 0), (4, 1)))
+
+    halves = [tuple(round(part / 2) for part in colour) for colour in (COLOURS[0], COLOURS[1], COLOURS[0])]
+    assert [image.getpixel((x, 0)) for x in range(4)] == [(0, 0, 0), *halves]
 
 
 def test_a_longer_name_is_cut_and_a_narrow_box_has_none() -> None:

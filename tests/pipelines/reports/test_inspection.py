@@ -1,8 +1,13 @@
 """The table of what is in the features of a split."""
 
-from shardmill.pipelines.reports.inspection import statistics_table
+from pathlib import Path
+
+from shardmill.filesystem import LocalFiles
+from shardmill.metadata.manifest import Manifest
+from shardmill.pipelines.reports.inspection import column_lines, statistics_table
 from shardmill.quality.stats_file import FeatureSummary, SplitSummary
 from shardmill.quality.stats_values import Distinct, Numbers
+from shardmill.reading.dataset import Dataset
 
 
 def test_a_row_a_feature() -> None:
@@ -37,3 +42,7 @@ def test_names_of_features_are_not_markup() -> None:
     summary = FeatureSummary(missing=7)
 
     assert "[red]x :cat: \\x1b  " in statistics_table(SplitSummary(1, 1, 0, features={"[red]x :cat: \x1b": summary}))
+
+
+def test_records_that_are_not_parsed_have_no_columns(tmp_path: Path) -> None:
+    assert column_lines(Dataset(str(tmp_path), Manifest("n", "1.0.0", "", (), ()), LocalFiles()), None) == []

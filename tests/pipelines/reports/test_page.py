@@ -24,9 +24,16 @@ from shardmill.pipelines.cli import main
 from shardmill.pipelines.reports import page
 from shardmill.pipelines.reports import page as compiled
 from shardmill.pipelines.reports.contact_sheet import SIDE, thumbnail
-from shardmill.pipelines.reports.content import ReportSources, read_sources, report_content
-from shardmill.pipelines.reports.page import MAX_BYTES, CompiledTemplates, clip_name, render_page
-from shardmill.pipelines.reports.pictures import CLASSES, Picture, Pictures, choose_evenly_spaced, find_pictures
+from shardmill.pipelines.reports.content import ReportSources, read_sources, report_content, run_default_checks
+from shardmill.pipelines.reports.page import MAX_BYTES, CompiledTemplates, clip_name, render_page, with_page_checks
+from shardmill.pipelines.reports.pictures import (
+    CLASSES,
+    OF_A_CLASS,
+    Picture,
+    Pictures,
+    choose_evenly_spaced,
+    find_pictures,
+)
 from shardmill.pipelines.reports.rows import picture_rows
 from shardmill.quality.limits import CheckResult
 from shardmill.quality.profile import Profile
@@ -335,6 +342,23 @@ def test_what_changed() -> None:
     assert "Nothing to compare with." in shown(sources(new))
 
 
+def test_the_page_s_checks_compare_the_version_with_the_one_before_it() -> None:
+    record = BuildRecord("n", "1.0.1", "published", "2026-11-20T03:00:00Z")
+    old, new = profile(label(3), "1.0.0"), profile(label(4))
+
+    for previous in (None, old):
+        checks = [result.to_json() for result in run_default_checks(new, previous)]
+        assert list(with_page_checks(record, new, previous).page_checks) == checks != []
+    assert with_page_checks(record, None, old) is record
+
+
+def test_images_are_named_by_split_class_and_file() -> None:
+    of = sources(profile(label(3)), pictures=Pictures(classes=(("cat", (Picture(b"", "cat", "a.jpg", "test"),)),)))
+
+    images = [{"split": "test", "class": "cat", "file": "a.jpg"}]
+    assert report_content(of)["pictures"]["classes"] == [{"class": "cat", "images": images}]
+
+
 def test_the_verdict_is_the_worst_check() -> None:
     results = [CheckResult("rejects", "ok", "0 of 5"), CheckResult("drift", "error", "it moved", feature="a")]
     of = sources(profile(columns(["a"])), results=results)
@@ -399,6 +423,7 @@ def test_every_class_is_shown_of_every_split(built: Path) -> None:
     for name, shown in found.classes:
         assert {picture.split for picture in shown} == {"train", "test"}
         assert {picture.file.split("/")[0] for picture in shown} == {picture.label for picture in shown} == {name}
+    assert [len(shown) for _, shown in found.classes] == [OF_A_CLASS] * 3
     assert found == pictures(built / "1.0.1")
     assert found.notes == ()
 

@@ -14,6 +14,7 @@ from shardmill.pipelines.reports.rows import (
     check_rows,
     compute_bin_shares,
     feature_row,
+    label_rows,
     make_build_rows,
 )
 from shardmill.quality.limits import CheckResult, Severity
@@ -163,3 +164,21 @@ def test_rates_and_channels_of_audio_are_shown() -> None:
     assert (rates.of, rates.top) == ("frames", [("8,000", 300, "75.0 %"), ("44,100", 100, "25.0 %")])
     assert (channels.of, channels.top) == ("files", [("1", 2, "100 %")])
     assert rates.filled
+
+
+def test_classes_that_are_gone_come_first_in_their_order() -> None:
+    label = {
+        "name": "pet",
+        "of": "examples",
+        "classes": ["ant", "bee", "cat"],
+        "splits": {"train": {"bee": 4, "cat": 7}},
+    }
+    before = {"version": "1.0.0", "classes": {"ant": 3, "bee": 9, "cat": 7, "dog": 5}}
+    rows = label_rows({**label, "before": before})["rows"]
+
+    assert [(row["name"], row["counts"], row["change"]) for row in rows] == [
+        ("ant", [0], "gone"),
+        ("dog", [0], "gone"),
+        ("bee", [4], "-55.6 %"),
+        ("cat", [7], "0 %"),
+    ]
