@@ -168,7 +168,7 @@ def rebuild(
     from shardmill.pipelines.commands.rebuild import follow_to_end, load_for_rebuild, rebuild_parser
     from shardmill.pipelines.nightly.recipe import InvalidRecipe, RebuildOptions
 
-    given: dict[str, Any] = {"version": version, "date": date, "accept": tuple(accept)}
+    given: dict[str, Any] = {"version": version, "date": date, "accept": accept}
     request = RebuildOptions(
         dry_run=dry_run,
         force=force,
@@ -180,14 +180,14 @@ def rebuild(
         tunes_memory=False,
         **given,
     )
-    parser, path = rebuild_parser(), os.fspath(recipe)
+    parser, path, rest = rebuild_parser(), os.fspath(recipe), _to_words(beam_options)
     with _raise_job_errors():
-        loaded = load_for_rebuild([path], request, beam_options, parser)
+        loaded = load_for_rebuild([path], request, rest, parser)
         if len(loaded) > 1:
             raise UserError(f"{path} holds {len(loaded)} recipes; `rebuild` takes one, and the command takes several")
         if isinstance(loaded[0], InvalidRecipe):
             raise loaded[0].error
-        found = follow_to_end(loaded[0], request, beam_options, parser)
+        found = follow_to_end(loaded[0], request, rest, parser)
     if found.error is not None and not isinstance(found.error, (ChecksError, LockedError, OutdatedError)):
         raise found.error
     return found
@@ -460,11 +460,12 @@ def retain(
 
     limits: dict[str, Any] = {"min_versions": min_versions, "max_age": max_age}
     given, pairs = RetainOptions(**limits), [f"{name}={value}" for name, value in (set or {}).items()]
+    rest = _to_words(beam_options)
     messages: list[str] = []
     problems: list[str] = []
     errors: list[UserError | JobError] = []
     with _raise_job_errors():
-        for name, found in retain_versions(os.fspath(path), given, dry_run, pairs, beam_options, retain_parser()):
+        for name, found in retain_versions(os.fspath(path), given, dry_run, pairs, rest, retain_parser()):
             if isinstance(found, UserError | JobError):
                 errors.append(found)
                 continue
@@ -491,7 +492,7 @@ def _reach_stores(command: str, beam_options: Sequence[str]) -> "Iterator[Pipeli
     """Reach stores with Beam's options within this context, and provide these options."""
     from shardmill.transforms.stores.clients import using_options
 
-    beam = parse_beam_options(list(beam_options), Parser(prog=f"shardmill {command}"))
+    beam = parse_beam_options(_to_words(beam_options), Parser(prog=f"shardmill {command}"))
     with _raise_job_errors(), using_options(beam):
         yield beam
 
@@ -502,13 +503,22 @@ def _look(command: str, beam_options: Sequence[str], *paths: str) -> Iterator[No
     from shardmill.pipelines.commands.versions import store_options
     from shardmill.transforms.stores.clients import using_options
 
-    options = store_options(Parser(prog=f"shardmill {command}"), beam_options, paths)
+    options = store_options(Parser(prog=f"shardmill {command}"), _to_words(beam_options), paths)
     with _raise_job_errors():
         if options is None:
             yield
         else:
             with using_options(options):
                 yield
+
+
+def _to_words(beam_options: Sequence[str]) -> list[str]:
+    """Return Beam's options as a list; raise a UserError for one text."""
+    if isinstance(beam_options, str):
+        raise UserError(
+            f"beam_options={beam_options!r} is one text; expected a list, such as ['--runner', 'FlinkRunner']"
+        )
+    return list(beam_options)
 
 
 def _ignore(_: str) -> None:

@@ -11,6 +11,7 @@ from apache_beam.internal import pickler
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.transforms import core, userstate
 from apache_beam.typehints import decorators
+from apache_beam.utils import interactive_utils
 
 from shardmill.pipelines.jobs.launch import cache_signatures
 from shardmill.transforms.workers.running import ReportingFn, report_failures
@@ -121,6 +122,12 @@ def test_beam_asks_for_state_and_timers_where_they_are_remembered() -> None:
     with cache_signatures():
         assert userstate.get_dofn_specs(function) is userstate.get_dofn_specs(function)
     assert userstate.get_dofn_specs is asked
+
+
+def test_beam_asks_if_it_is_in_a_notebook_where_that_is_hidden() -> None:
+    """`is_in_ipython`: in both modules, by that name."""
+    for module in (beam.pipeline, interactive_utils):
+        assert "if is_in_ipython():" in (text := Path(module.__file__).read_text()) or "if not is_in_ipython():" in text
 
 
 def test_every_place_names_the_beam_that_is_tested() -> None:

@@ -523,10 +523,10 @@ def _run_with_progress(
                 if watch is not None and watch.works_here:
                     _cancel(result)
             raise
-    if failure:
-        if (refused := dataflow_refusal(failure[0], options)) is not None:
-            raise refused from failure[0]
-        raise error_to_raise(failure[0], None if report is None else read_failure(report)) from failure[0]
+        if failure:
+            if (refused := dataflow_refusal(failure[0], options)) is not None:
+                raise refused from failure[0]
+            raise error_to_raise(failure[0], None if report is None else read_failure(report)) from failure[0]
 
 
 def _cancel(result: Any) -> None:

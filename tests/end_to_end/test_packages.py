@@ -189,7 +189,7 @@ def test_pyright_is_as_strict(tmp_path: Path, source: Path) -> None:
     (tmp_path / "pyrightconfig.json").write_text('{"typeCheckingMode": "strict"}')
     command = (sys.executable, "-m", "pyright", "--pythonpath", programs / "python")
     status, out, err = _python(tmp_path, "", *command, "good.py")
-    assert (status, out.splitlines()[-1]) == (0, "0 errors, 0 warnings, 0 informations "), out + err
+    assert (status, out.splitlines()[-1].strip()) == (0, "0 errors, 0 warnings, 0 informations"), out + err
 
     status, out, _ = _python(tmp_path, "", *command, "bad.py")
     assert status == 1

@@ -327,6 +327,8 @@ def test_a_failed_check_is_an_outcome_that_can_be_accepted(folder: Path) -> None
 def test_rebuild_accepts_a_check_this_once(folder: Path) -> None:
     (folder / "in/a.csv").write_text("n,city\n" + "".join(f"{n},{('Oslo', 'Rome')[n % 2]}\n" for n in range(60)))
     failed = shardmill.rebuild(folder / "rows.yaml").failed_checks
+    planned = shardmill.rebuild(folder / "rows.yaml", accept=",".join(failed), dry_run=True)
+    assert planned.status == "planned"
     assert shardmill.rebuild(folder / "rows.yaml", accept=failed).status == "published"
 
 
@@ -432,6 +434,12 @@ def test_options_of_beam_are_checked(parent: Path) -> None:
     for name, words in (("versions", ["--regoin", "x"]), ("rollback", ["--runner", "FlinkRunner"])):
         with pytest.raises(shardmill.UserError, match=re.escape(words[0])):
             getattr(shardmill, name)(parent, beam_options=words)
+    for call in (
+        lambda: shardmill.versions(parent, beam_options="--x"),
+        lambda: shardmill.rebuild("x", beam_options=""),
+    ):
+        with pytest.raises(shardmill.UserError, match="is one text; expected a list"):
+            call()
     with pytest.raises(shardmill.UserError, match="--regoin"):
         shardmill.plan("csv", input="x", output="y", name="n", beam_options=["--regoin", "x"])
 
