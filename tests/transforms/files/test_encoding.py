@@ -9,15 +9,19 @@ from typing import Any
 
 import pytest
 
-from shardmill.data.features import NO_RENAMES, Renames
+from shardmill.data.features import NO_RENAMES, Feature, Renames
 from shardmill.data.tfrecord import OVERHEAD
+from shardmill.metadata.labels import ClassNames
 from shardmill.transforms.columns.arrow import convert_batch
+from shardmill.transforms.columns.types import ColumnType
 from shardmill.transforms.files import encoding
 from shardmill.transforms.files.arrays import ArrayEncoder, ArrayType
 from shardmill.transforms.files.audio import AudioEncoder
-from shardmill.transforms.files.encoding import Encoded, FileEncoder, TextFileEncoder, TextStats
+from shardmill.transforms.files.encoding import Encoded, FileEncoder, TextFileEncoder, TextStats, file_features
 from shardmill.transforms.files.image_encoder import ImageEncoder
 from shardmill.transforms.files.references import PLANNED
+from shardmill.transforms.inputs.folders import CLASSES
+from shardmill.transforms.layout.files import Layout
 from shardmill.transforms.stores import storage
 
 
@@ -133,3 +137,14 @@ def test_a_store_that_fails_is_no_reject(tmp_path: Path) -> None:
 
     with pytest.raises(OSError, match="503"):
         Failing("gs://bucket")(planned(["a"]))
+
+
+def test_features_are_in_the_order_of_their_encoder() -> None:
+    columns = {"user": ColumnType("int64", None, 2)}
+    layout = Layout(("train",), None, CLASSES, ClassNames(("cat",)), columns)
+    annotations = (Feature("objects/area", "float32", shape=(None,)),)
+
+    found = file_features(layout, 2, Feature("image", "bytes", "image"), ("height", "width"), annotations)
+    names = ["image", "label", "filename", "height", "width", "objects/area", "user"]
+    assert [feature.name for feature in found] == names
+    assert [feature.name for feature in found if feature.role == "source"] == names[2:5]

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from PIL import Image
+from PIL import Image, ImageOps
 
 from shardmill.data.example import decode_example, encode_entry, encode_int64_feature
 from shardmill.data.tfrecord import read_records
@@ -66,6 +66,21 @@ def test_what_is_turned_back_is_where_it_was(edges: tuple[float, ...], orientati
     assert turn_box(moved, inverse_orientation(orientation)) == pytest.approx(box, abs=1e-12)
     assert moved.top <= moved.bottom
     assert moved.left <= moved.right
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_a_box_is_turned_as_pillow_turns_its_image(orientation: int) -> None:
+    image = Image.new("L", (8, 6))
+    image.paste(255, (1, 2, 4, 3))
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    image.info["exif"] = exif.tobytes()
+    upright = ImageOps.exif_transpose(image)
+    left, top, right, bottom = upright.getbbox() or (0, 0, 0, 0)
+
+    width, height = upright.size
+    expected = Box(top / height, left / width, bottom / height, right / width)
+    assert turn_box(Box(2 / 6, 1 / 8, 3 / 6, 4 / 8), orientation) == pytest.approx(expected)
 
 
 @given(st.tuples(_SIDES, _SIDES), st.tuples(_SIDES, _SIDES), st.sampled_from(["exact", "cover", "contain"]))
@@ -167,6 +182,19 @@ def root(tmp_path: Path) -> Path:
     (tmp_path / "pixel.png").write_bytes(encode("png", (1, 1)))
     (tmp_path / "folder.jpg").mkdir()
     return tmp_path
+
+
+def test_a_turned_image_with_coordinates_is_refused(root: Path) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    Image.new("L", (8, 6)).save(root / "turned.jpeg", exif=exif)
+    names = ["a.jpeg", "turned.jpeg"]
+
+    for coordinates, good in (((), names), (("box",), names[:1])):
+        encoder = ImageEncoder(str(root), reencode=Reencode("png"), coordinates=coordinates)
+        chunk = encoder(planned(names))
+        assert [example["filename"] for example in examples(chunk)] == [[name.encode()] for name in good]
+        assert [reject.source for reject in chunk.rejects] == names[len(good) :]
 
 
 def test_bytes_pass_through_untouched(root: Path) -> None:

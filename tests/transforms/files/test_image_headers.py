@@ -18,7 +18,14 @@ from PIL import Image
 
 from shardmill.transforms.files import image_headers
 from shardmill.transforms.files.image_geometry import ImageError, UnreadableError
-from shardmill.transforms.files.image_headers import ImageHeader, Properties, check_structure, read_header
+from shardmill.transforms.files.image_headers import (
+    ImageHeader,
+    Properties,
+    check_structure,
+    has_transparent_colour,
+    read_header,
+)
+from shardmill.transforms.files.tiff import read_tiff
 from tests.support.mutants import mutants, originals
 
 WIDTH, HEIGHT = 19, 13
@@ -395,3 +402,18 @@ def test_the_orientation_is_that_of_the_last_exif_before_the_pixels() -> None:
     assert image_headers.read_plain(JPEGS[0]) == (19, 13, 1)
     for image, turned in ((first, 8), (first + last, 6), (last + first, 8)):
         assert image_headers.read_plain(JPEGS[0][:2] + image + JPEGS[0][2:]) == (19, 13, turned)
+
+
+def test_a_transparent_colour_behind_other_extensions_of_a_gif() -> None:
+    plain = encode(picture("P"), "GIF")
+    transparent, comment = b"!\xf9\x04\x01\0\0\x07\0", b"!\xfe\x03abc\x02de\0"
+
+    assert not has_transparent_colour(plain)
+    assert not has_transparent_colour(with_extension(plain, comment))
+    assert has_transparent_colour(with_extension(plain, comment + transparent))
+
+
+def test_the_pages_of_a_tiff_are_counted() -> None:
+    one = picture()
+    assert read_tiff(encode(one, "TIFF")).pages == 1
+    assert read_tiff(encode(one, "TIFF", save_all=True, append_images=[one, one])).pages == 3

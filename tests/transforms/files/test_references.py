@@ -425,6 +425,13 @@ def test_columns_are_encoded() -> None:
     assert [item["columns"] for item in found] == [encode_columns({"price": "7"}, types), None]
 
 
+def test_truths_are_zeros_and_ones() -> None:
+    values = [True, False, "true", "FALSE", "TRUE"]
+    encoded = encode_columns({"x": values}, {"x": ColumnType("bool", 5, 1)})
+
+    assert encoded == encode_columns({"x": [1, 0, 1, 0, 1]}, {"x": ColumnType("int64", 5, 1)})
+
+
 def test_planned_sizes_grow_with_what_is_written() -> None:
     small, large = resolved([file("ant/1.jpg", 1000), file("ant/1.jpg", 5000)])[0]
     resized, other = resolved(

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from shardmill.metadata.labels import ClassNames
 from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.arrow import convert_batch
 from shardmill.transforms.columns.example_encoding import MAX_RECORD_BYTES
-from shardmill.transforms.files.arrays import ArrayEncoder, ArrayLayout, ArrayStats, ArrayType
+from shardmill.transforms.files.arrays import ArrayEncoder, ArrayLayout, ArrayStats, ArrayType, NpyError, read_header
 from shardmill.transforms.files.references import PLANNED
 from shardmill.transforms.inputs.folders import CLASSES
 from shardmill.transforms.shards.sources import EncodedChunk
@@ -113,3 +114,17 @@ def test_statistics_know_no_order(rows: list[list[float]], cut: int) -> None:
     merged = of(rows[cut:])
     merged.merge(of(rows[:cut]))
     assert json.dumps(as_json(merged.summary({}))) == json.dumps(as_json(of(rows).summary({})))
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"", "the file is empty"),
+        (b"\x89HDF\r\n\x1a\n", "not .npy, but an HDF5 file, which h5py reads; save the array with numpy.save"),
+        (bytes(128) + b"DICM", "not .npy, but a DICOM image, which pydicom reads; save the array with numpy.save"),
+        (b"text", "not .npy: it begins with 'text'"),
+    ],
+)
+def test_another_file_is_named(data: bytes, said: str) -> None:
+    with pytest.raises(NpyError, match=f"^{re.escape(said)}$"):
+        read_header(data)
