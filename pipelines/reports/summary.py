@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -125,7 +126,7 @@ def table_text(table: Table, columns: int = _SPLIT_COLUMNS) -> str:
     A notebook displays nothing meanwhile.
     """
     text = io.StringIO()
-    plain = {"markup": False, "emoji": False, "force_terminal": False, "force_jupyter": False}
+    plain: dict[str, Any] = {"markup": False, "emoji": False, "force_terminal": False, "force_jupyter": False}
     console = Console(file=text, width=columns, color_system=None, **plain)
     console.print(table)
     return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
