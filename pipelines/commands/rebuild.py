@@ -31,7 +31,7 @@ _EPILOG = (
     f"{describe_exit_statuses(*EXIT_STATUSES)} If nothing had to be built, the status is --unchanged_status. With"
     " several recipes, it is the first of 1, 2, 3, 4 and 5 that occurs."
 )
-_STATUS_ORDER = (1, 2, 3, 4, 5)  # of several recipes' statuses, the command returns the last one in this order
+_STATUS_ORDER = (1, 2, 3, 4, 5)  # of several recipes' statuses, the command returns the first one in this order
 
 
 def rebuild_parser() -> Parser:

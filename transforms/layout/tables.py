@@ -165,7 +165,7 @@ def _line_roles(summary: InputSummary, options: TableOptions) -> FolderRoles:
             raise UserError(FILES_OUTSIDE_SPLITS.format(options.source))
     else:
         levels = [folder.count("/") + 1 if folder else 0 for folder in summary.folders]
-        if levels and min(levels) < roles.depth and str(roles) != "any":
+        if levels and min(levels) < roles.depth:
             raise UserError(
                 f"--folders {roles} names {roles.depth} levels of folders, but files below {options.source} lie in"
                 f" {min(levels)}"
